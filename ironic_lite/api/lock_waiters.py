@@ -49,14 +49,14 @@ class LockWaiters:
             return act()
         except errors.NodeLocked as why:
             node, locked = str(why.facts.get("node")), why
-        if not self._enter(node):
+        if not self._add_waiter(node):
             raise locked
         try:
-            return self._retry(act, locked)
+            return self._retry_until_free(act, locked)
         finally:
-            self._leave(node)
+            self._remove_waiter(node)
 
-    def _retry(self, act: Callable[[], Answer], locked: errors.NodeLocked) -> Answer:
+    def _retry_until_free(self, act: Callable[[], Answer], locked: errors.NodeLocked) -> Answer:
         end, pause = clock.steady() + self._patience, _FIRST_PAUSE
         while (left := end - clock.steady()) > 0:
             time.sleep(min(pause, left))
@@ -67,7 +67,7 @@ class LockWaiters:
                 locked = why
         raise locked
 
-    def _enter(self, node: str) -> bool:
+    def _add_waiter(self, node: str) -> bool:
         with self._guard:
             own = self._waiting.get(node, 0)
             if own >= self._most_for_one or sum(self._waiting.values()) >= self._most:
@@ -75,7 +75,7 @@ class LockWaiters:
             self._waiting[node] = own + 1
             return True
 
-    def _leave(self, node: str) -> None:
+    def _remove_waiter(self, node: str) -> None:
         with self._guard:
             self._waiting[node] -= 1
             if not self._waiting[node]:

@@ -82,7 +82,7 @@ class RequestMiddleware:
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request; never raises."""
         try:
-            limit = self._judge(environ)
+            limit = self._admit_caller(environ)
             if limit:
                 call: request.Call = environ[request.CALL]
                 call.body = self.bodies.read(environ, limit, anonymous=call.public)
@@ -105,7 +105,7 @@ class RequestMiddleware:
         :raises Exception: the request is refused; pass the exception to `refuse`.
         """
         try:
-            return self._judge(environ)
+            return self._admit_caller(environ)
         finally:
             context.enter(None)
 
@@ -119,9 +119,9 @@ class RequestMiddleware:
         finally:
             context.enter(None)
 
-    def _judge(self, environ: Environ) -> int:
+    def _admit_caller(self, environ: Environ) -> int:
         """Do the work of `admit`; the thread keeps the caller for its log lines."""
-        call = self._call(environ, context.new_request_id())
+        call = self._new_call(environ, context.new_request_id())
         host = environ.get("HTTP_HOST")
         if (host is None or "," in host) and environ.get("SERVER_PROTOCOL") == "HTTP/1.1":
             raise refusals.handled(HTTPStatus.BAD_REQUEST, _NO_HOST)
@@ -134,10 +134,10 @@ class RequestMiddleware:
             environ[_PROBE] = probe
             if probe.guarded:
                 self._guard.check(environ)
-                self._admit(call, environ)
+                self._identify_caller(call, environ)
                 call.access.demand(policy.METRICS)
             return 0
-        self._open(environ, call)
+        self._open_request(environ, call)
         context.enter(call.who)
         return self._inner.admit(environ)
 
@@ -153,18 +153,18 @@ class RequestMiddleware:
         """Answer a request with the refusal that an exception stands for."""
         call: request.Call | None = environ.get(request.CALL)
         if call is None:
-            call = self._call(environ, context.new_request_id())
+            call = self._new_call(environ, context.new_request_id())
         context.enter(call.who)
         try:
-            refusal = _worded(environ, why)
-            _release(why)
+            refusal = _refusal_for(environ, why)
+            _release_frames(why)
             if not call.admitted:
                 metrics.BOARD.count("logins_refused_total", str(refusal.status))
             return request.refuse(environ, start_response, refusal)
         finally:
             context.enter(None)
 
-    def _call(self, environ: Environ, request_id: str) -> request.Call:
+    def _new_call(self, environ: Environ, request_id: str) -> request.Call:
         names = ("X-OpenStack-Request-Id", "OpenStack-Request-Id")
         ids = tuple((name, request_id) for name in names)
         # A refusal before the login check needs these headers already.
@@ -174,7 +174,7 @@ class RequestMiddleware:
         context.enter(call.who)
         return call
 
-    def _open(self, environ: Environ, call: request.Call) -> None:
+    def _open_request(self, environ: Environ, call: request.Call) -> None:
         """Add the caller, path and version of a request to its environment.
 
         :raises refusals.Refusal: a page of another site, no login, a malformed path, or an
@@ -183,26 +183,26 @@ class RequestMiddleware:
         ids = call.headers
         self._guard.check(environ)
         try:
-            path = _path(environ)
+            path = _path_below_root(environ)
             call.public = policy.public(path)
-            call.version = version = self._version(environ)
+            call.version = version = self._requested_version(environ)
         except refusals.Refusal:
             # A missing login is reported before a bad path or version.
-            self._admit(call, environ)
+            self._identify_caller(call, environ)
             raise
         if version.explicit and version.minor < _SUFFIX_KEPT_SINCE and path.endswith(_SUFFIX):
             path, call.suffix = path.removesuffix(_SUFFIX), _SUFFIX
         call.path = path
         call.public = policy.public(path)
         call.headers = (*ids, *versions.answer_headers(version.minor))
-        self._admit(call, environ)
+        self._identify_caller(call, environ)
 
-    def _admit(self, call: request.Call, environ: Environ) -> None:
+    def _identify_caller(self, call: request.Call, environ: Environ) -> None:
         """Identify the caller. Raises Refusal or errors.Error without a valid login."""
         call.who = self._identify(environ, call.who.request_id)
         call.admitted = True
 
-    def _version(self, environ: Environ) -> versions.Version:
+    def _requested_version(self, environ: Environ) -> versions.Version:
         try:
             return versions.negotiate(
                 environ.get("HTTP_X_OPENSTACK_IRONIC_API_VERSION"),
@@ -216,7 +216,7 @@ class RequestMiddleware:
         raise refusals.routed(HTTPStatus.NOT_ACCEPTABLE, text, headers)
 
 
-def _worded(environ: Environ, why: Exception) -> refusals.Refusal:
+def _refusal_for(environ: Environ, why: Exception) -> refusals.Refusal:
     """Return the refusal for an exception; faults of the service go to its log."""
     if isinstance(why, refusals.Refusal):
         return why
@@ -231,7 +231,7 @@ def _worded(environ: Environ, why: Exception) -> refusals.Refusal:
     return refusals.handled(HTTPStatus.INTERNAL_SERVER_ERROR, refusals.UNEXPECTED)
 
 
-def _release(why: BaseException | None) -> None:
+def _release_frames(why: BaseException | None) -> None:
     """Clear the frames of an exception, which hold the request and its body.
 
     A frame with a variable for an exception that passed it forms a cycle with that exception; only
@@ -240,11 +240,11 @@ def _release(why: BaseException | None) -> None:
     if why is not None and why.__traceback__ is not None:
         traceback.clear_frames(why.__traceback__)
         why.__traceback__ = None
-        _release(why.__cause__)
-        _release(why.__context__)
+        _release_frames(why.__cause__)
+        _release_frames(why.__context__)
 
 
-def _path(environ: Environ) -> str:
+def _path_below_root(environ: Environ) -> str:
     """Return the path below an optional ``/v1``: "" is the root, "/v1" itself is "/".
 
     :raises refusals.Refusal: the path is not UTF-8, or contains NUL.

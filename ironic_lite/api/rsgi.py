@@ -70,21 +70,23 @@ class Application:
             place = self._sources.enter(environ)
             if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
                 try:
-                    await self._receive(environ, answer, protocol)
+                    await self._answer_with_body(environ, answer, protocol)
                 finally:
                     self._sources.leave(place)
             elif self._front.immediate(environ):
-                self._answer(environ, answer, place)
+                self._answer_bodiless(environ, answer, place)
             else:
                 try:
-                    await self._threads.finish(lambda: self._answer(environ, answer, place))
+                    await self._threads.finish(
+                        lambda: self._answer_bodiless(environ, answer, place)
+                    )
                 except errors.Unavailable:  # no thread has started
                     self._sources.leave(place)
                     raise
         except (refusals.Refusal, errors.Error) as why:
             answer.send(self._front.refuse(environ, answer, why))
 
-    def _answer(self, environ: Environ, answer: _Answer, place: str) -> None:
+    def _answer_bodiless(self, environ: Environ, answer: _Answer, place: str) -> None:
         """Answer a request without a body."""
         try:
             parts = self._front(environ, answer)
@@ -93,24 +95,26 @@ class Application:
             self._sources.leave(place)
         answer.send(parts)
 
-    async def _receive(self, environ: Environ, answer: _Answer, protocol: Exchange) -> None:
+    async def _answer_with_body(
+        self, environ: Environ, answer: _Answer, protocol: Exchange
+    ) -> None:
         """Answer a request that has, or may have, a body.
 
         :raises refusals.Refusal: the body is refused.
         :raises errors.Error: memory or threads are exhausted.
         """
         run = self._threads.run
-        limit = await run(lambda: self._admit(environ, answer))
+        limit = await run(lambda: self._admit_request(environ, answer))
         if limit is None:
             return
         try:
             if limit:
-                await self._read(environ, limit, protocol)
+                await self._read_and_answer(environ, limit, protocol)
             await run(lambda: answer.send(self._front.answer(environ, answer)))
         finally:
             self._bodies.release(environ)
 
-    def _admit(self, environ: Environ, answer: _Answer) -> int | None:
+    def _admit_request(self, environ: Environ, answer: _Answer) -> int | None:
         """Return the KiB the body may have, None if the request has been refused."""
         try:
             return self._front.admit(environ)
@@ -118,7 +122,7 @@ class Application:
             answer.send(self._front.refuse(environ, answer, why))
             return None
 
-    async def _read(self, environ: Environ, limit: int, protocol: Exchange) -> None:
+    async def _read_and_answer(self, environ: Environ, limit: int, protocol: Exchange) -> None:
         call: request.Call = environ[request.CALL]
         try:
             call.body = await self._bodies.receive(environ, limit, protocol, anonymous=call.public)
@@ -159,8 +163,8 @@ def environment(scope: rsgi.Scope) -> Environ:
     environ: Environ = {
         "REQUEST_METHOD": scope.method,
         "SCRIPT_NAME": "",
-        "PATH_INFO": _latin(scope.path),
-        "QUERY_STRING": _latin(scope.query_string),
+        "PATH_INFO": _latin_text(scope.path),
+        "QUERY_STRING": _latin_text(scope.query_string),
         "SERVER_NAME": server,
         "SERVER_PORT": port,
         "SERVER_PROTOCOL": f"HTTP/{scope.http_version}",
@@ -176,29 +180,29 @@ def environment(scope: rsgi.Scope) -> Environ:
     names = scope.headers.keys()
     pairs = scope.headers.items()
     for name, value in pairs:
-        _add(environ, name, value)
+        _add_header(environ, name, value)
     if len(names) != len(pairs):
         # A name occurs twice, or its value is not text and is missing from the pairs.
         for name in names:
-            if _key(name) not in environ:
-                _add(environ, name, _UNREADABLE)
+            if _environ_key(name) not in environ:
+                _add_header(environ, name, _UNREADABLE)
     # A target in absolute form contains the host (RFC 9112, 3.2.2).
     if scope.authority:
         environ["HTTP_HOST"] = scope.authority
     return environ
 
 
-def _add(environ: Environ, name: str, value: str) -> None:
+def _add_header(environ: Environ, name: str, value: str) -> None:
     if "_" not in name:
-        key = _key(name)
+        key = _environ_key(name)
         before = environ.get(key)
         environ[key] = value if before is None else f"{before},{value}"
 
 
-def _key(name: str) -> str:
+def _environ_key(name: str) -> str:
     return _CGI.get(name) or "HTTP_" + name.upper().replace("-", "_")
 
 
-def _latin(text: str) -> str:
+def _latin_text(text: str) -> str:
     """Return text as WSGI represents it: one character for each byte of its UTF-8."""
     return text if text.isascii() else text.encode().decode("latin-1")

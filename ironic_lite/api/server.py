@@ -45,7 +45,7 @@ def serve(conf: Configuration, address: listen_socket.Address) -> None:
         application = app.build(database, client.Client(transport.get()), conf, told)
         # uvloop wakes up faster, and each request takes two or three wake-ups.
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(application, conf, address))
+            runner.run(_serve_until_stopped(application, conf, address))
     finally:
         told.close()
         database.close()
@@ -59,11 +59,11 @@ def check(conf: Configuration) -> None:
     identify.way(conf)
 
 
-async def _serve(
+async def _serve_until_stopped(
     inner: middleware.RequestMiddleware, conf: Configuration, address: listen_socket.Address
 ) -> None:
     application = rsgi.Application(inner, conf)
-    server = _server(application, conf, address)
+    server = _embedded_server(application, conf, address)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stopping.set)
@@ -81,7 +81,7 @@ async def _serve(
     await application.close()
 
 
-def _server(
+def _embedded_server(
     application: rsgi.Application, conf: Configuration, address: listen_socket.Address
 ) -> embed.Server:
     pair = (conf.api.ssl_cert_file, conf.api.ssl_key_file)

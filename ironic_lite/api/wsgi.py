@@ -59,10 +59,10 @@ class Late:
         if self._inner is None:
             with self._building:
                 if self._inner is None:
-                    self._inner = self._build()
+                    self._inner = self._build_application()
         return self._inner
 
-    def _build(self) -> app.Application:
+    def _build_application(self) -> app.Application:
         database = session.configured(self._conf)
         migrate.check(database)
         told = app.listening(database, self._conf)
@@ -79,7 +79,7 @@ def arguments(environ: dict[str, str]) -> list[str]:
     return found
 
 
-def _load() -> tuple[cfg.ConfigOpts, identify.Identify]:
+def _load_configuration() -> tuple[cfg.ConfigOpts, identify.Identify]:
     try:
         conf = config.load(config.API, arguments(dict(os.environ)))
         return conf, identify.way(conf)
@@ -88,7 +88,7 @@ def _load() -> tuple[cfg.ConfigOpts, identify.Identify]:
         raise SystemExit(2 if isinstance(why, config.ConfigError) else 1) from None
 
 
-_CONF, _WAY = _load()
+_CONF, _WAY = _load_configuration()
 late = Late(_CONF)
 application = middleware.RequestMiddleware(
     late, _CONF, _WAY, probes.table(_CONF, lambda: late.open().service)

@@ -67,7 +67,7 @@ class ListCleaningSteps(lister.Lister):
         parser.add_argument(
             "--min-priority",
             metavar="<priority>",
-            type=_number,
+            type=_read_number,
             default=0,
             help="List only steps of this priority and above; 1 lists what automated cleaning "
             "runs. Default: 0, all steps.",
@@ -75,7 +75,7 @@ class ListCleaningSteps(lister.Lister):
         parser.add_argument(
             "--wait",
             metavar="<seconds>",
-            type=_seconds,
+            type=_read_seconds,
             default=0,
             help="While the list is not available yet, ask again when the service says so, for at "
             "most this long. Default: 0, ask once.",
@@ -87,7 +87,7 @@ class ListCleaningSteps(lister.Lister):
         try:
             return super().run(parsed_args)
         except NotYet as why:
-            print(f"{why}\n{_advice(why.seconds)}", file=self.app.stderr)
+            print(f"{why}\n{_retry_advice(why.seconds)}", file=self.app.stderr)
             return NOT_YET
 
     def take_action(
@@ -96,10 +96,10 @@ class ListCleaningSteps(lister.Lister):
         """Return the names of the columns and a row for each step."""
         client = self.app.client_manager.baremetal  # type: ignore[attr-defined]  # both programs
         node = urllib.parse.quote(parsed_args.node, safe="")
-        query = f"min_priority={_written(parsed_args.min_priority)}"
+        query = f"min_priority={_number_text(parsed_args.min_priority)}"
         url = f"/v1/nodes/{node}/cleaning/steps?{query}"
-        steps = patiently(lambda: _ask(client, url), parsed_args.wait)
-        return COLUMNS, [_row(step) for step in steps]
+        steps = patiently(lambda: _get_steps(client, url), parsed_args.wait)
+        return COLUMNS, [_step_row(step) for step in steps]
 
 
 def patiently(
@@ -130,7 +130,7 @@ def patiently(
             sleep(pause)
 
 
-def _ask(client: Any, url: str) -> list[Json]:
+def _get_steps(client: Any, url: str) -> list[Json]:
     answer, body = client.http_client.json_request("GET", url, timeout=_REQUEST_SECONDS)
     if answer.status_code == 202:  # noqa: PLR2004
         said = body.get("message") if isinstance(body, dict) else None
@@ -149,28 +149,28 @@ def _retry_seconds(headers: Mapping[str, str]) -> int | None:
     return seconds if seconds >= 0 else None
 
 
-def _advice(seconds: int | None) -> str:
+def _retry_advice(seconds: int | None) -> str:
     when = "later" if seconds is None else f"in {seconds} seconds"
     return f"Try again {when}, or let --wait <seconds> do so."
 
 
-def _row(step: Json) -> tuple[Any, ...]:
+def _step_row(step: Json) -> tuple[Any, ...]:
     return (*(step.get(name) for name in COLUMNS[:-1]), Arguments(step.get("args") or []))
 
 
-def _written(number: float) -> str:
+def _number_text(number: float) -> str:
     return repr(int(number)) if number == int(number) else repr(number)
 
 
-def _number(word: str) -> float:
+def _read_number(word: str) -> float:
     number = float(word)
     if not math.isfinite(number):
         raise argparse.ArgumentTypeError(f"{word} is not a finite number")
     return number
 
 
-def _seconds(word: str) -> float:
-    seconds = _number(word)
+def _read_seconds(word: str) -> float:
+    seconds = _read_number(word)
     if seconds < 0:
         raise argparse.ArgumentTypeError(f"{word} is less than 0")
     return seconds

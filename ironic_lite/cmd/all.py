@@ -29,7 +29,7 @@ _READY_SECONDS = 30.0
 """Seconds the API waits for its conductor; then it answers the requests that need none."""
 
 
-def _prepare(conf: Configuration) -> int:
+def _prepare_start(conf: Configuration) -> int:
     """Migrate the database, and check that the conductor's name is free.
 
     This runs in a process of its own, because migration tools are large and used only once.
@@ -43,10 +43,10 @@ def _prepare(conf: Configuration) -> int:
     return 0
 
 
-def _body(conf: Configuration) -> int:
+def _run_service(conf: Configuration) -> int:
     processes.held()
     keeper = api.reserve(conf)
-    preparation = processes.Child(PROG, lambda: _prepare(conf))
+    preparation = processes.Child(PROG, lambda: _prepare_start(conf))
     prepared, registered = processes.Flag(), processes.Flag()
 
     def conduct() -> int:
@@ -60,8 +60,8 @@ def _body(conf: Configuration) -> int:
     working = processes.Child(
         "conductor",
         conduct,
-        stop_seconds=_patience(settings.graceful_shutdown_timeout),
-        drain_seconds=_patience(settings.drain_shutdown_timeout),
+        stop_seconds=_stop_seconds(settings.graceful_shutdown_timeout),
+        drain_seconds=_stop_seconds(settings.drain_shutdown_timeout),
     )
     # All three load their modules at the same time; the API's workers share the memory.
     preparation.start()
@@ -76,7 +76,7 @@ def _body(conf: Configuration) -> int:
     return processes.supervise(serving, [working])
 
 
-def _patience(seconds: float) -> float | None:
+def _stop_seconds(seconds: float) -> float | None:
     """Return the seconds the conductor may take to stop; None is no limit."""
     return seconds + _END_SECONDS if seconds else None
 
@@ -84,7 +84,7 @@ def _patience(seconds: float) -> float | None:
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point."""
     gc.disable()  # until the processes that stay have been forked
-    sys.exit(entry.run(PROG, ABOUT, _body, argv))
+    sys.exit(entry.run(PROG, ABOUT, _run_service, argv))
 
 
 if __name__ == "__main__":

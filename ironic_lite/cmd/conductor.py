@@ -70,7 +70,7 @@ def serve(
     registered()
     service.begin()
     drain = stop.wait() is signals.DRAIN
-    threading.Thread(target=_hurry, args=(stop, service), name="hurry", daemon=True).start()
+    threading.Thread(target=_end_wait, args=(stop, service), name="hurry", daemon=True).start()
     finished = service.stop(conf.conductor.drain_shutdown_timeout if drain else None)
     database.close()
     if displaced.is_set():
@@ -78,7 +78,7 @@ def serve(
     return 0 if finished else entry.EXIT_FAULT
 
 
-def _hurry(stop: signals.StopRequest, service: Service) -> None:
+def _end_wait(stop: signals.StopRequest, service: Service) -> None:
     """End the wait for running work after a second signal."""
     stop.wait()
     service.hurry()

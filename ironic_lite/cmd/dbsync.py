@@ -27,24 +27,24 @@ EXIT_MORE = 1
 """Exit status if --max-count was reached and rows are left, as in Ironic's program."""
 
 
-def _upgrade(conf: cfg.ConfigOpts, database: Database) -> int:
+def _upgrade_schema(conf: cfg.ConfigOpts, database: Database) -> int:
     migrate.upgrade(database, conf.command.revision)
     print(migrate.revision(database))
     return 0
 
 
-def _revision(conf: cfg.ConfigOpts, database: Database) -> int:
+def _print_revision(conf: cfg.ConfigOpts, database: Database) -> int:
     print(migrate.revision(database) or "none")
     return 0
 
 
-def _version(conf: cfg.ConfigOpts, database: Database) -> int:
+def _print_version(conf: cfg.ConfigOpts, database: Database) -> int:
     print(f"program {config.version()}, newest schema {migrate.head()}")
     print(f"this database {migrate.revision(database) or 'none'}")
     return 0
 
 
-def _history(conf: cfg.ConfigOpts, database: Database) -> int:
+def _print_history(conf: cfg.ConfigOpts, database: Database) -> int:
     current = migrate.revision(database)
     for revision, text in migrate.history():
         print(f"{'*' if revision == current else ' '} {revision}  {text}")
@@ -61,7 +61,7 @@ def online(conf: Any, database: Database) -> int:
     return EXIT_MORE if left else 0
 
 
-def _reencrypt(conf: cfg.ConfigOpts, database: Database) -> int:
+def _reencrypt_rows(conf: cfg.ConfigOpts, database: Database) -> int:
     migrate.check(database)
     for one in reencryption.run(database):
         print(f"{one.table}: {one.done} of {one.found} rows rewritten")
@@ -69,19 +69,19 @@ def _reencrypt(conf: cfg.ConfigOpts, database: Database) -> int:
 
 
 _COMMANDS: dict[str, tuple[Callable[[Any, Database], int], str]] = {
-    "upgrade": (_upgrade, "upgrade the schema to a revision (default: the newest)"),
-    "revision": (_revision, "print the revision of this database"),
-    "version": (_version, "print program and schema versions"),
-    "history": (_history, "list all revisions, with a mark at the current one"),
+    "upgrade": (_upgrade_schema, "upgrade the schema to a revision (default: the newest)"),
+    "revision": (_print_revision, "print the revision of this database"),
+    "version": (_print_version, "print program and schema versions"),
+    "history": (_print_history, "list all revisions, with a mark at the current one"),
     "reencrypt": (
-        _reencrypt,
+        _reencrypt_rows,
         "encrypt secrets with the first of the keys, while the service runs",
     ),
     "online_data_migrations": (online, "rewrite rows of an older form, while the service runs"),
 }
 
 
-def _count(text: str) -> int:
+def _read_count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"{text!r} is not a number above 0")
     return int(text)
@@ -95,11 +95,11 @@ def _add_commands(commands: Any) -> None:
             parser.add_argument("--revision", default="head", help="last revision to apply")
         if name == "online_data_migrations":
             parser.add_argument(
-                "--max-count", type=_count, help="number of rows to rewrite (default: all)"
+                "--max-count", type=_read_count, help="number of rows to rewrite (default: all)"
             )
 
 
-def _body(conf: cfg.ConfigOpts) -> int:
+def _run_command(conf: cfg.ConfigOpts) -> int:
     with checks.quiet(), contextlib.closing(checks.database(conf)) as database:
         status: int = conf.command.act(conf, database)
     return status
@@ -110,7 +110,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     command = cfg.SubCommandOpt(
         "command", title="Commands", help="The command to run.", handler=_add_commands
     )
-    sys.exit(entry.run(PROG, "Create and upgrade the database.", _body, argv, cli_opts=[command]))
+    sys.exit(
+        entry.run(PROG, "Create and upgrade the database.", _run_command, argv, cli_opts=[command])
+    )
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def plan(conf: Configuration) -> servers.Plan:
     )
 
 
-def _body(conf: cfg.ConfigOpts) -> int:
+def _write_files(conf: cfg.ConfigOpts) -> int:
     asked = conf.command
     first, last = asked.range
     network = servers.Network(asked.interface, first, last, asked.router)
@@ -92,35 +92,37 @@ def _add_commands(commands: Any) -> None:
     for name, about in (("show", "print the files"), ("write", "write them into a folder")):
         parser = commands.add_parser(name, help=about, description=about)
         parser.add_argument(
-            "--interface", required=True, type=_interface, help="to the machines, such as eth1"
+            "--interface", required=True, type=_read_interface, help="to the machines, such as eth1"
         )
         parser.add_argument(
             "--range",
             required=True,
-            type=_range,
+            type=_read_range,
             help="addresses for booting machines, as first,last",
         )
-        parser.add_argument("--router", type=_address, help="their gateway (default: no gateway)")
+        parser.add_argument(
+            "--router", type=_read_address, help="their gateway (default: no gateway)"
+        )
         if name == "write":
             parser.add_argument("--folder", default=".", help="default: here")
 
 
-def _interface(text: str) -> str:
+def _read_interface(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_.:-]{1,15}", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not an interface name")
     return text
 
 
-def _address(text: str) -> str:
+def _read_address(text: str) -> str:
     try:
         return str(ipaddress.IPv4Address(text))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not an IPv4 address") from None
 
 
-def _range(text: str) -> tuple[str, str]:
+def _read_range(text: str) -> tuple[str, str]:
     first, comma, last = text.partition(",")
-    found = _address(first.strip()), _address(last.strip())
+    found = _read_address(first.strip()), _read_address(last.strip())
     if not comma or ipaddress.IPv4Address(found[0]) > ipaddress.IPv4Address(found[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form first,last")
     return found
@@ -131,7 +133,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     command = cfg.SubCommandOpt(
         "command", title="Commands", help="The command to run.", handler=_add_commands
     )
-    sys.exit(entry.run(PROG, ABOUT, _body, argv, cli_opts=[command]))
+    sys.exit(entry.run(PROG, ABOUT, _write_files, argv, cli_opts=[command]))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ _LONGEST_PAUSE = 10.0
 
 
 @functools.cache
-def _lifeline() -> parent_death.ParentDeath:
+def _parent_lifeline() -> parent_death.ParentDeath:
     return parent_death.ParentDeath()
 
 
@@ -101,7 +101,7 @@ class Child:
         sys.stderr.flush()
         self.start_at = None
         self._started = time.monotonic()
-        line = _lifeline()
+        line = _parent_lifeline()
         try:
             self.pid = os.fork()
         except OSError as why:
@@ -109,10 +109,10 @@ class Child:
             self.died()
             return
         if self.pid == 0:
-            self._live(line)
+            self._run_child(line)
         self._lives += 1
 
-    def _live(self, line: parent_death.ParentDeath) -> None:
+    def _run_child(self, line: parent_death.ParentDeath) -> None:
         status = entry.EXIT_FAULT
         try:
             self._be_born(line)
@@ -181,7 +181,7 @@ def run(child: Child) -> int:
     :raises SystemExit: a signal to stop this process has arrived.
     """
     stops = held()
-    while not (ended := _reap([child])):
+    while not (ended := _reap_children([child])):
         seen = signal.sigtimedwait({*stops, signal.SIGCHLD}, _LOOK)
         if seen is not None and seen.si_signo in stops:
             raise SystemExit(0)
@@ -208,25 +208,25 @@ def supervise(*groups: Sequence[Child]) -> int:
     for child in children:
         if not child.lives:
             child.start()
-    fatal = _watch(children, stops)
+    fatal = _watch_children(children, stops)
     drain = fatal == -signals.DRAIN
     if drain or not fatal:
         LOG.info("Stopping%s", ", after all work has ended" if drain else "")
     for group in groups:
-        _end(group, stops, drain=drain)
+        _end_children(group, stops, drain=drain)
     return 0 if drain else fatal
 
 
-def _watch(children: Sequence[Child], stops: set[signal.Signals]) -> int:
+def _watch_children(children: Sequence[Child], stops: set[signal.Signals]) -> int:
     """Restart children that die until a signal to stop.
 
     Return 0 after a signal, minus `signals.DRAIN` after that signal, or a status that ends all.
     """
     while True:
-        for child, status in _reap(children):
+        for child, status in _reap_children(children):
             if status == entry.EXIT_CONFIG and child.lives == 1:
                 return status
-            LOG.error("%s ended %s; it is restarted", child.name, _manner(status))
+            LOG.error("%s ended %s; it is restarted", child.name, _exit_text(status))
         due = [child.start_at for child in children if child.start_at is not None]
         timeout = max(0.0, min(due) - time.monotonic()) if due else _LOOK
         seen = signal.sigtimedwait({*stops, signal.SIGHUP, signal.SIGCHLD}, timeout)
@@ -239,11 +239,11 @@ def _watch(children: Sequence[Child], stops: set[signal.Signals]) -> int:
                 child.start()
 
 
-def _manner(status: int) -> str:
+def _exit_text(status: int) -> str:
     return f"with status {status}" if status >= 0 else f"by {signal.Signals(-status).name}"
 
 
-def _reap(children: Sequence[Child]) -> list[tuple[Child, int]]:
+def _reap_children(children: Sequence[Child]) -> list[tuple[Child, int]]:
     """Return the dead children with their status, or minus their signal."""
     found = []
     for child in children:
@@ -256,14 +256,16 @@ def _reap(children: Sequence[Child]) -> list[tuple[Child, int]]:
     return found
 
 
-def _end(group: Sequence[Child], stops: set[signal.Signals], *, drain: bool = False) -> None:
+def _end_children(
+    group: Sequence[Child], stops: set[signal.Signals], *, drain: bool = False
+) -> None:
     """Stop children; kill them after their time limit or on another signal."""
     begin = time.monotonic()
     for child in group:
         if child.pid:
             child.stop(drain=drain)
     while True:
-        _reap(group)
+        _reap_children(group)
         left = [child for child in group if child.pid]
         if not left:
             return

@@ -49,7 +49,7 @@ OPTIONS: tuple[Any, ...] = (
 )
 
 
-def _body(conf: Configuration) -> int:
+def _record_bmc(conf: Configuration) -> int:
     asked = {option.dest: conf[option.dest] for option in OPTIONS}
     file = pathlib.Path(asked["file"])
     if not file.parent.is_dir():
@@ -61,12 +61,12 @@ def _body(conf: Configuration) -> int:
         "redfish_verify_ca": asked["verify_ca"],
         "redfish_auth_type": asked["auth"],
     }
-    password = _password(asked) if asked["user"] else None
+    password = _read_password(asked) if asked["user"] else None
     if password is not None:
         given |= {"redfish_username": asked["user"], "redfish_password": password}
     node = infos.parse(given, ca_folder=conf.redfish.ca_folder)
     limits = walks.Limits(asked["requests"], asked["seconds"], asked["megabytes"] * 1024**2)
-    walk = walks.Walk(node, limits, _show)
+    walk = walks.Walk(node, limits, _show_progress)
     walk.run()
     host = urllib.parse.urlsplit(node.address).hostname
     texts = [text for text in (host, asked["user"], password) if text]
@@ -79,7 +79,7 @@ def _body(conf: Configuration) -> int:
     return 1 if walk.ended else 0
 
 
-def _password(asked: Json) -> str:
+def _read_password(asked: Json) -> str:
     """Return the password.
 
     :raises config.ConfigError: its file cannot be read.
@@ -92,14 +92,14 @@ def _password(asked: Json) -> str:
     return os.environ.get(PASSWORD) or getpass.getpass(f"Password of {asked['user']}: ")
 
 
-def _show(count: int) -> None:
+def _show_progress(count: int) -> None:
     if count % _EACH == 0:
         print(f"{count} documents", file=sys.stderr)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point."""
-    sys.exit(entry.run(PROG, ABOUT, _body, argv, cli_opts=OPTIONS))
+    sys.exit(entry.run(PROG, ABOUT, _record_bmc, argv, cli_opts=OPTIONS))
 
 
 if __name__ == "__main__":

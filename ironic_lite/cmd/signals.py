@@ -65,11 +65,11 @@ class StopRequest:
         self._at_once = False
         for one in {*self._wanted, *harmless()}:
             if signal.getsignal(one) is not signal.SIG_IGN:
-                signal.signal(one, self._arrive)
+                signal.signal(one, self._receive_signal)
         signal.set_wakeup_fd(self._write.fileno(), warn_on_full_buffer=False)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
-    def _arrive(self, number: int, frame: object) -> None:
+    def _receive_signal(self, number: int, frame: object) -> None:
         if self._at_once and number in self._wanted:
             raise SystemExit(0)
 

@@ -39,7 +39,7 @@ class Result(enum.IntEnum):
 Said = tuple[Result, str]
 
 
-def _schema(conf: Configuration, database: Database) -> Said:
+def _check_schema(conf: Configuration, database: Database) -> Said:
     try:
         migrate.check(database)
     except errors.Error as why:
@@ -47,7 +47,7 @@ def _schema(conf: Configuration, database: Database) -> Said:
     return Result.SUCCESS, f"revision {migrate.head()}, as this release requires"
 
 
-def _rows(conf: Configuration, database: Database) -> Said:
+def _check_rows(conf: Configuration, database: Database) -> Said:
     left = database.read(online_migrations.left)
     if left:
         rows = ", ".join(f"{name}: {count}" for name, count in left.items())
@@ -68,7 +68,7 @@ def encryption_keys_in_use(conf: Configuration, database: Database) -> Said:
     return Result.SUCCESS, "all encrypted values use the first key, or nothing is encrypted"
 
 
-def _conductors(conf: Configuration, database: Database) -> Said:
+def _check_conductors(conf: Configuration, database: Database) -> Said:
     here, living = config.version(), members.Membership(conf.conductor.heartbeat_timeout)
     others = {
         row["hostname"]: row["version"]
@@ -81,22 +81,22 @@ def _conductors(conf: Configuration, database: Database) -> Said:
     return Result.WARNING, f"conductors of another version than {here} are up: {listed}"
 
 
-def _pin(conf: Configuration, database: Database) -> Said:
+def _check_pin(conf: Configuration, database: Database) -> Said:
     pin, here = pins.pinned(conf), pins.release(config.version())
     if pin is None:
         return Result.SUCCESS, "no release is pinned"
-    if _conductors(conf, database)[0] is Result.SUCCESS:
+    if _check_conductors(conf, database)[0] is Result.SUCCESS:
         return Result.WARNING, f"{pin} is pinned, but all conductors are of {here}: remove the pin"
     return Result.SUCCESS, f"{pin} is pinned while conductors are upgraded"
 
 
 CHECKS: tuple[tuple[str, Callable[[Any, Database], Said]], ...] = (
     # The other checks need the tables that the first one checks.
-    ("database schema", _schema),
-    ("data migrations", _rows),
+    ("database schema", _check_schema),
+    ("data migrations", _check_rows),
     ("encryption keys", encryption_keys_in_use),
-    ("conductors", _conductors),
-    ("pin_release_version", _pin),
+    ("conductors", _check_conductors),
+    ("pin_release_version", _check_pin),
 )
 
 
@@ -122,7 +122,7 @@ def _add_commands(commands: Any) -> None:
     what.add_parser("check", help="exit status 0: no problem; 1: a warning; 2: it would fail")
 
 
-def _body(conf: Configuration) -> int:
+def _run_checks(conf: Configuration) -> int:
     with checks.quiet(), contextlib.closing(checks.database(conf)) as database:
         return check(conf, database)
 
@@ -132,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     command = cfg.SubCommandOpt(
         "command", title="Commands", help="The command to run.", handler=_add_commands
     )
-    sys.exit(entry.run(PROG, "Check an installation.", _body, argv, cli_opts=[command]))
+    sys.exit(entry.run(PROG, "Check an installation.", _run_checks, argv, cli_opts=[command]))
 
 
 if __name__ == "__main__":

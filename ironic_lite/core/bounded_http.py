@@ -101,11 +101,11 @@ class Limits:
 class _Budget:
     """Remaining time and bytes of an exchange."""
 
-    __slots__ = ("_begin", "_end", "_left", "limits")
+    __slots__ = ("_begin", "_end", "_seconds_left", "limits")
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._left = limits.size
+        self._seconds_left = limits.size
         self.start()
 
     def start(self, seconds: float | None = None) -> None:
@@ -133,8 +133,8 @@ class _Budget:
 
         :raises AnswerTooLarge: they exceed the limit.
         """
-        self._left -= count
-        if self._left < 0:
+        self._seconds_left -= count
+        if self._seconds_left < 0:
             raise AnswerTooLarge(self.limits.size)
         return count
 
@@ -206,18 +206,18 @@ class Connection(http.client.HTTPConnection):
         """
         end = time.monotonic() + self.limits.connect
         try:
-            plain = _reached(self.host, self.port, end, self.judge)
+            plain = _connect_any_address(self.host, self.port, end, self.judge)
             plain.budget = self.budget
-            self.sock = plain if self.tls is None else self._secured(plain, self.tls, end)
+            self.sock = plain if self.tls is None else self._secured_socket(plain, self.tls, end)
         except TimeoutError as why:
             seconds = self.limits.connect
             raise ConnectTimeout(f"no connection within {seconds:g} s") from why
         self.budget.start()
 
-    def _secured(self, plain: _Socket, tls: ssl.SSLContext, end: float) -> ssl.SSLSocket:
+    def _secured_socket(self, plain: _Socket, tls: ssl.SSLContext, end: float) -> ssl.SSLSocket:
         with contextlib.ExitStack() as opened:
             opened.enter_context(plain)
-            plain.settimeout(_left(end))
+            plain.settimeout(_seconds_left(end))
             name = self.host.partition("%")[0].rstrip(".")
             found = tls.wrap_socket(plain, server_hostname=name)
             if not isinstance(found, _TlsSocket):
@@ -299,34 +299,34 @@ def json_value(body: bytes) -> Any:
     return orjson.loads(body)
 
 
-def _reached(host: str, port: int, end: float, judge: Judge | None) -> _Socket:
+def _connect_any_address(host: str, port: int, end: float, judge: Judge | None) -> _Socket:
     """Return a connection to the first address of a host that accepts one.
 
     Each address gets its share of the remaining time, so that a silent one does not block the
     others.
     """
     failure: OSError | None = None
-    found = _resolved(host, port)
+    found = _resolved_addresses(host, port)
     for number, (family, kind, protocol, _, address) in enumerate(found):
         try:
             if judge is not None:
                 judge(str(address[0]))
-            share = _left(end) / (len(found) - number)
-            return _connected(_Socket(family, kind, protocol), address, share)
+            share = _seconds_left(end) / (len(found) - number)
+            return _connect_socket(_Socket(family, kind, protocol), address, share)
         except OSError as why:
             # The error of an address that was tried is more useful than a refusal.
             failure = why if failure is None or not isinstance(why, AddressRefused) else failure
     raise failure or NoConnection(errno.EADDRNOTAVAIL, "the host has no address")
 
 
-def _resolved(host: str, port: int) -> list[Any]:
+def _resolved_addresses(host: str, port: int) -> list[Any]:
     try:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except UnicodeError as why:  # a label that no name can have
         raise socket.gaierror(socket.EAI_NONAME, str(why)) from None
 
 
-def _connected(sock: _Socket, address: Any, seconds: float) -> _Socket:
+def _connect_socket(sock: _Socket, address: Any, seconds: float) -> _Socket:
     with contextlib.ExitStack() as opened:
         opened.enter_context(sock)
         sock.settimeout(seconds)
@@ -341,7 +341,7 @@ def _connected(sock: _Socket, address: Any, seconds: float) -> _Socket:
     return sock
 
 
-def _left(end: float) -> float:
+def _seconds_left(end: float) -> float:
     left = end - time.monotonic()
     if left <= 0:
         raise TimeoutError("no connection in time")

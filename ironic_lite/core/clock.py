@@ -53,9 +53,9 @@ class Clock:
 
     def now(self) -> datetime.datetime:
         """Return the present moment; each call notices a set clock."""
-        return self._look()[0]
+        return self._read_clocks()[0]
 
-    def _look(self) -> tuple[datetime.datetime, float]:
+    def _read_clocks(self) -> tuple[datetime.datetime, float]:
         """Return the readings of both clocks."""
         with self._reading:
             now, steady = self._wall(), self._steady()
@@ -66,7 +66,7 @@ class Clock:
 
     def ago(self, seconds: float) -> datetime.datetime:
         """Return the latest stamp that, with all before it, is at least ``seconds`` old."""
-        _, steady = self._look()
+        _, steady = self._read_clocks()
         then = steady - seconds
         later = [one for one in self._spans if one.begin > then]
         earlier = self._spans[: len(self._spans) - len(later)] or self._spans[:1]
@@ -79,7 +79,7 @@ class Clock:
 
         A time that the clock has shown twice counts from the second time, which is the shorter age.
         """
-        _, steady = self._look()
+        _, steady = self._read_clocks()
         spans, found = self._spans, float("-inf")
         for number, one in enumerate(spans):
             last = number + 1 == len(spans)
@@ -119,7 +119,7 @@ class Ahead:
             return steady + self._leapt
 
 
-def _utc() -> datetime.datetime:
+def _utc_now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
 
 
@@ -132,7 +132,7 @@ def steady() -> float:
 
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-_CLOCK = Clock(_utc, steady)
+_CLOCK = Clock(_utc_now, steady)
 _AHEAD = Ahead(time.time, steady)
 
 

@@ -185,7 +185,7 @@ def warn(conf: Configuration, prog: str) -> None:
         LOG.warning(
             "Passwords and tokens reach %s in plain text: set [api]ssl_cert_file.", api.host
         )
-    doubt = _doubt(conf) if prog in _SERVES_API else None
+    doubt = _address_warning(conf) if prog in _SERVES_API else None
     if doubt is not None:
         LOG.warning("%s", doubt)
 
@@ -247,10 +247,10 @@ def _check_values(conf: cfg.ConfigOpts) -> None:
             try:
                 values[opt.dest]
             except (cfg.Error, ValueError) as error:
-                raise ConfigError(reason=f"[{group}]{opt.name}: {_explain(error)}") from None
+                raise ConfigError(reason=f"[{group}]{opt.name}: {_explain_value(error)}") from None
 
 
-def _explain(error: Exception) -> str:
+def _explain_value(error: Exception) -> str:
     """Return oslo.config's message about a value in plain words."""
     if isinstance(error, cfg.NoSuchOptError | cfg.TemplateSubstitutionError):
         return "a $name in it is no option; write $$ for a dollar sign"
@@ -266,8 +266,8 @@ def _explain(error: Exception) -> str:
 def _check_names(conf: cfg.ConfigOpts) -> list[str]:
     """Refuse misspelt options of our groups; return the unknown ones of ours."""
     unknown = []
-    for place, group, name in _assignments(conf):
-        known = _known(conf, group)
+    for place, group, name in _assigned_values(conf):
+        known = _known_names(conf, group)
         if not known or name.replace("-", "_") in known:
             continue
         alike = max(0.6, 1 - _TYPO / len(name))
@@ -281,7 +281,7 @@ def _check_names(conf: cfg.ConfigOpts) -> list[str]:
     return unknown
 
 
-def _assignments(conf: cfg.ConfigOpts) -> list[tuple[str, str, str]]:
+def _assigned_values(conf: cfg.ConfigOpts) -> list[tuple[str, str, str]]:
     """Return (place, group, name) of every value set in files or the environment.
 
     The place is a file's path, or a variable's name.
@@ -301,7 +301,7 @@ def _assignments(conf: cfg.ConfigOpts) -> list[tuple[str, str, str]]:
     return found
 
 
-def _known(conf: cfg.ConfigOpts, group: str) -> set[str]:
+def _known_names(conf: cfg.ConfigOpts, group: str) -> set[str]:
     """Return all names ``group`` may hold, old ones too; empty for a foreign group."""
     if group not in options.GROUPS:
         return set()
@@ -336,7 +336,7 @@ def _check_api(conf: Configuration) -> str | None:
     return None
 
 
-def _doubt(conf: Configuration) -> str | None:
+def _address_warning(conf: Configuration) -> str | None:
     """Return a warning about an address, as a proxy may stand before the API."""
     told = conf.service_catalog.endpoint_override
     proxied = conf.api.enable_proxy_headers_parsing
@@ -402,4 +402,4 @@ def _start_logging(conf: cfg.ConfigOpts, prog: str) -> None:
     except (cfg.Error, ValueError, log.LogConfigError) as error:
         found = _NOT_VALID.fullmatch(str(error))
         what = f"[DEFAULT]{found['name']}" if found else "cannot set up logging"
-        raise ConfigError(reason=f"{what}: {_explain(error)}") from None
+        raise ConfigError(reason=f"{what}: {_explain_value(error)}") from None

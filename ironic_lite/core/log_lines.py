@@ -45,7 +45,7 @@ class OneLine(logging.Formatter):
         cut = text.find(f"\n{tails[0]}") if tails else -1
         if cut < 0:
             return escaped(text)
-        return escaped(text[:cut]) + _IN_BLOCK.sub(_escape, text[cut:])
+        return escaped(text[:cut]) + _IN_BLOCK.sub(_escape_character, text[cut:])
 
 
 class LogThrottle:
@@ -87,7 +87,7 @@ class Seldom(logging.Filter):
 
 def escaped(text: str) -> str:
     """Return a text as one line of plain characters."""
-    return _IN_LINE.sub(_escape, text)
+    return _IN_LINE.sub(_escape_character, text)
 
 
 def path(text: object) -> str:
@@ -103,6 +103,6 @@ def guard(logger: logging.Logger) -> None:
             handler.setFormatter(OneLine(handler.formatter or logging.Formatter()))
 
 
-def _escape(found: re.Match[str]) -> str:
+def _escape_character(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if found[0] <= "\xff" else f"\\u{code:04x}"

@@ -43,11 +43,11 @@ _UNGUESSABLE = re.compile(r"(?<=[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-)[\w
 
 def secret(key: str) -> bool:
     """Return whether a key of this name holds a password, token or other secret."""
-    return _short(key) if len(key) <= _REMEMBERED else _SECRET.search(key) is not None
+    return _is_secret_key(key) if len(key) <= _REMEMBERED else _SECRET.search(key) is not None
 
 
 @lru_cache(maxsize=4096)
-def _short(key: str) -> bool:
+def _is_secret_key(key: str) -> bool:
     return _SECRET.search(key) is not None
 
 
@@ -137,7 +137,7 @@ def _names_secret(value: Json) -> bool:
     return (isinstance(name, str) and secret(name)) or (isinstance(path, str) and secret(path))
 
 
-def _names(value: Json) -> tuple[Any, Any]:
+def _deciding_names(value: Json) -> tuple[Any, Any]:
     """Return the name or path that decides whether a setting's value is secret."""
     return value.get("name"), value.get("path")
 
@@ -186,20 +186,22 @@ def restore(name: str, given: Any, stored: Any) -> Any:
     :param name: the node's field; ``given`` and ``stored`` are its values.
     """
     if isinstance(given, dict) and isinstance(stored, dict):
-        return {key: _restored(name, key, given, stored) for key in given}
+        return {key: _restored_value(name, key, given, stored) for key in given}
     if isinstance(given, list) and isinstance(stored, list):
         return _restored_items(name, given, stored)
     return stored if isinstance(given, str) and given == mask(stored) else given
 
 
-def _restored(name: str, key: str, around: Json, known: Json) -> Any:
+def _restored_value(name: str, key: str, around: Json, known: Json) -> Any:
     given, stored = around[key], known.get(key)
     if stored is None:
         return given
     if secret(key) or key in _SECRET_IN.get(name, ()):
         return stored if given == MASK else given
     if key == "value" and _names_secret(known):
-        return stored if given == MASK and _names(around) == _names(known) else given
+        return (
+            stored if given == MASK and _deciding_names(around) == _deciding_names(known) else given
+        )
     return restore(key if key == _ARGS else "", given, stored)
 
 
@@ -212,13 +214,20 @@ def forget_renamed(key: str, now: Any, former: Any) -> None:
     :param key: of both.
     """
     if isinstance(now, dict):
-        if _names_secret(former) and _names(now) != _names(former) and now.get("value") is not None:
+        if (
+            _names_secret(former)
+            and _deciding_names(now) != _deciding_names(former)
+            and now.get("value") is not None
+        ):
             now["value"] = MASK
     elif isinstance(now, list):
         seen = _before_secret(key, former)
         if seen and now[:seen] != former[:seen]:
-            hidden = set(map(_same, former[seen:]))
-            now[:] = [MASK if item is not None and _same(item) in hidden else item for item in now]
+            hidden = set(map(_comparable_value, former[seen:]))
+            now[:] = [
+                MASK if item is not None and _comparable_value(item) in hidden else item
+                for item in now
+            ]
 
 
 def _restored_items(key: str, given: list[Any], stored: list[Any]) -> list[Any]:
@@ -230,7 +239,10 @@ def _restored_items(key: str, given: list[Any], stored: list[Any]) -> list[Any]:
     shown = _mask_list(key, stored)
     if shown is stored:
         return given
-    looks, known = [_look(item) for item in given], [_look(item) for item in shown]
+    looks, known = (
+        [_comparable_text(item) for item in given],
+        [_comparable_text(item) for item in shown],
+    )
     pairs = enumerate(zip(looks, known, strict=False))
     places = {place: place for place, (now, then) in pairs if now == then}
     left: dict[str, list[int]] = {}
@@ -256,11 +268,11 @@ def _restored_item(given: Any, stored: Any, *, hidden: bool) -> Any:
     return stored if hidden and given == MASK else restore("", given, stored)
 
 
-def _look(item: Any) -> str:
+def _comparable_text(item: Any) -> str:
     """Return an equal text for equal JSON; True is not 1."""
     return json.dumps(item, sort_keys=True)
 
 
-def _same(item: Any) -> Any:
-    """Return an equal value for equal JSON, faster than `_look` for most."""
-    return (type(item), item) if isinstance(item, str | int | float) else _look(item)
+def _comparable_value(item: Any) -> Any:
+    """Return an equal value for equal JSON, faster than `_comparable_text` for most."""
+    return (type(item), item) if isinstance(item, str | int | float) else _comparable_text(item)

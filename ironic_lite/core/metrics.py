@@ -109,7 +109,7 @@ class Pool:
             key, values = self.record(board, number)
             if not key[0]:
                 return
-            yield _unpacked(bytes(key)), values
+            yield _unpack_key(bytes(key)), values
 
 
 class Board:
@@ -137,7 +137,7 @@ class Board:
         with self._guard:
             values = self._series.get((name, *labels))
             if values is None:
-                values = self._add((name, *labels))
+                values = self._add_series((name, *labels))
             values[0] += 1.0
 
     def observe(self, name: str, seconds: float, *labels: str) -> None:
@@ -146,18 +146,18 @@ class Board:
         with self._guard:
             values = self._series.get((name, *labels))
             if values is None:
-                values = self._add((name, *labels))
+                values = self._add_series((name, *labels))
             values[at] += 1.0
             values[-1] += seconds
 
-    def _add(self, key: Key) -> Any:
+    def _add_series(self, key: Key) -> Any:
         """Return the values of a new series: one for each bucket, and a sum at the end."""
         size = size_of(key[0])
-        values = array("d", [0.0]) * size if self._pool is None else self._shared(key, size)
+        values = array("d", [0.0]) * size if self._pool is None else self._shared_values(key, size)
         self._series[key] = values
         return values
 
-    def _shared(self, key: Key, size: int) -> Any:
+    def _shared_values(self, key: Key, size: int) -> Any:
         assert self._pool is not None
         # One record of each family is reserved for series that come too late.
         if self._taken >= _RECORDS - len(_ORDER):
@@ -166,7 +166,7 @@ class Board:
                 return self._series[key]
         name, values = self._pool.record(self._place, self._taken)
         self._taken += 1
-        packed = _packed(key)
+        packed = _pack_key(key)
         # The first byte marks a record as in use; it is written last, for readers.
         name[1 : len(packed)] = packed[1:]
         name[0] = packed[0]
@@ -220,13 +220,13 @@ def _values_json(name: str, values: Sequence[float]) -> Json:
     }
 
 
-def _packed(key: Key) -> bytes:
+def _pack_key(key: Key) -> bytes:
     """Return a key as bytes: the family's number from 1, and the labels, cut to fit."""
     labels = "\0".join(key[1:]).encode("ascii", "replace")
     return bytes([_ORDER.index(key[0]) + 1]) + labels[: _KEY_BYTES - 1]
 
 
-def _unpacked(packed: bytes) -> Key:
+def _unpack_key(packed: bytes) -> Key:
     name = _ORDER[packed[0] - 1]
     some = packed[1:].rstrip(b"\0").decode("ascii").split("\0")
     wanted = len(FAMILIES[name].labels)

@@ -14,7 +14,7 @@ _MAPPED_BITS = 0xFFFFFFFF
 
 
 @functools.lru_cache(maxsize=32)
-def _parsed(texts: tuple[str, ...]) -> tuple[Network, ...]:
+def _parse_cached(texts: tuple[str, ...]) -> tuple[Network, ...]:
     return tuple(ipaddress.ip_network(text, strict=False) for text in texts)
 
 
@@ -23,7 +23,7 @@ def parse(texts: Sequence[str]) -> tuple[Network, ...]:
 
     :raises ValueError: one of them is not a network.
     """
-    return _parsed(tuple(text.strip() for text in texts if text.strip()))
+    return _parse_cached(tuple(text.strip() for text in texts if text.strip()))
 
 
 METADATA = ("169.254.0.0/16", "fe80::/10", "100.100.100.200/32", "fd00:ec2::254/128")

@@ -23,9 +23,11 @@ class ParentDeath:
         """Call ``end`` when the parent has died; a child calls this right after the fork."""
         # A copy in the child would keep the parent's end open after the parent's death.
         self._kept.close()
-        threading.Thread(target=self._watch, args=(end,), name="lifeline", daemon=True).start()
+        threading.Thread(
+            target=self._watch_parent, args=(end,), name="lifeline", daemon=True
+        ).start()
 
-    def _watch(self, end: Callable[[], None]) -> None:
+    def _watch_parent(self, end: Callable[[], None]) -> None:
         with contextlib.suppress(OSError):
             self._given.recv(1)
         end()

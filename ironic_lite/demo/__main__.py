@@ -24,11 +24,11 @@ _FAULTS = (ApiError, backstage.ServiceError, emulator.EmulatorError, journey.Jou
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the demonstration; return the exit status."""
-    wanted = _parse(argv)
+    wanted = _parse_arguments(argv)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
-        return _run(wanted)
+        return _run_demo(wanted)
     except KeyboardInterrupt:
         say("\nStopped.")
         return _INTERRUPTED
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m ironic_lite.demo",
         description="Start ironic-lite and a Redfish emulator on this machine, and take three "
@@ -48,7 +48,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _run(wanted: argparse.Namespace) -> int:
+def _run_demo(wanted: argparse.Namespace) -> int:
     began = time.monotonic()
     say(f"Starting ironic-lite and a Redfish emulator with {MACHINES} machines ...")
     with (
@@ -56,22 +56,22 @@ def _run(wanted: argparse.Namespace) -> int:
         emulator.Emulator(count=MACHINES, power_delay=_POWER_SECONDS) as bmc,
     ):
         try:
-            api = _ready(service)
-            names = _enroll(api, bmc)
+            api = _ready_client(service)
+            names = _enroll_machines(api, bmc)
             say(f"{service.url} answers; {bmc.address} is the BMC of {', '.join(names)}.\n")
             with display.board() as show:
                 done = journey.travel(api, names, show, LIMIT)
         except _FAULTS:
             say(f"\nThe end of the log of ironic-lite:\n{service.tail()}")
             raise
-        _summarise(done, time.monotonic() - began)
-        _invite(service, wanted.keep)
+        _print_summary(done, time.monotonic() - began)
+        _print_examples(service, wanted.keep)
         if wanted.keep:
-            _keep(service)
+            _keep_running(service)
     return 0
 
 
-def _keep(service: backstage.Service) -> None:
+def _keep_running(service: backstage.Service) -> None:
     """Wait until Ctrl-C.
 
     :raises backstage.ServiceError: the service has ended by itself.
@@ -82,7 +82,7 @@ def _keep(service: backstage.Service) -> None:
     say("\nStopped.")
 
 
-def _ready(service: backstage.Service) -> Client:
+def _ready_client(service: backstage.Service) -> Client:
     """Return a client once the API answers and a conductor drives Redfish."""
     api = Client(service.url)
     end = time.monotonic() + LIMIT
@@ -98,7 +98,7 @@ def _ready(service: backstage.Service) -> Client:
     raise backstage.ServiceError(f"{service.url} does not answer within {LIMIT:g} s")
 
 
-def _enroll(api: Client, bmc: emulator.Emulator) -> list[str]:
+def _enroll_machines(api: Client, bmc: emulator.Emulator) -> list[str]:
     """Create the machines as nodes in the API; return their names."""
     names = []
     for number, machine in enumerate(bmc.machines, 1):
@@ -121,14 +121,14 @@ def _enroll(api: Client, bmc: emulator.Emulator) -> list[str]:
     return [str(name) for name in names]
 
 
-def _summarise(done: Sequence[journey.Traveller], seconds: float) -> None:
+def _print_summary(done: Sequence[journey.Traveller], seconds: float) -> None:
     say()
     for one in done:
         say(f"{one.name} took {one.seconds:.1f} s: {', '.join(one.path)}")
     say(f"All of it took {seconds:.1f} s.\n")
 
 
-def _invite(service: backstage.Service, kept: bool) -> None:
+def _print_examples(service: backstage.Service, kept: bool) -> None:
     nodes = f"{service.url}/v1/nodes"
     put = "curl -X PUT -H 'Content-Type: application/json'"
     if kept:

@@ -62,7 +62,7 @@ class Service:
 
         :raises ServiceError: its port is in use.
         """
-        if _taken(self._port):
+        if _port_taken(self._port):
             raise ServiceError(
                 f"Port {self._port} of {HOST} is in use: another ironic-lite may be running. Stop "
                 "it, or choose another port: make demo ARGS='--port 6386'"
@@ -132,7 +132,7 @@ class Service:
         return "\n".join(lines[-_TAIL:])
 
 
-def _taken(port: int) -> bool:
+def _port_taken(port: int) -> bool:
     try:
         socket.create_server((HOST, port)).close()
     except OSError:

@@ -43,9 +43,9 @@ class Client:
         end = time.monotonic() + self._patience
         while True:
             try:
-                return self._once(method, path, body)
+                return self._send_once(method, path, body)
             except urllib.error.HTTPError as answer:
-                refusal = ApiError(f"{method} {path}: {answer.code} {_reason(answer.read())}")
+                refusal = ApiError(f"{method} {path}: {answer.code} {_error_reason(answer.read())}")
                 if answer.code not in _AWAY:
                     raise refusal from None
             except OSError as why:
@@ -54,7 +54,7 @@ class Client:
                 raise refusal
             time.sleep(_PAUSE)
 
-    def _once(self, method: str, path: str, body: Any) -> Any:
+    def _send_once(self, method: str, path: str, body: Any) -> Any:
         request = urllib.request.Request(
             self.url + path,
             method=method,
@@ -66,7 +66,7 @@ class Client:
         return json.loads(said) if said else None
 
 
-def _reason(body: bytes) -> str:
+def _error_reason(body: bytes) -> str:
     """Return the message in Ironic's error body."""
     try:
         inner = json.loads(json.loads(body)["error_message"])

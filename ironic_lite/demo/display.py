@@ -24,7 +24,7 @@ def say(text: str = "") -> None:
 @contextlib.contextmanager
 def board() -> Iterator[Show]:
     """Yield a function that shows all machines, and those that changed."""
-    rich = _rich() if sys.stdout.isatty() else None
+    rich = _rich_modules() if sys.stdout.isatty() else None
     if rich is None:
         yield _Lines()
         return
@@ -33,12 +33,12 @@ def board() -> Iterator[Show]:
     with live.Live(auto_refresh=False) as screen:
 
         def show(everybody: Sequence[Traveller], news: Sequence[Traveller]) -> None:
-            screen.update(_table(table, everybody), refresh=True)
+            screen.update(_progress_table(table, everybody), refresh=True)
 
         yield show
 
 
-def _rich() -> Any:
+def _rich_modules() -> Any:
     """Return the library's modules, None if not installed; only the table needs it."""
     # Loaded here, because it takes a tenth of a second that plain lines do not need.
     try:
@@ -47,17 +47,17 @@ def _rich() -> Any:
         return None
 
 
-def _table(library: Any, everybody: Sequence[Traveller]) -> Any:
+def _progress_table(library: Any, everybody: Sequence[Traveller]) -> Any:
     table = library.Table(box=None, pad_edge=False)
     for heading, width in _COLUMNS.items():
         table.add_column(heading, min_width=width, no_wrap=True)
     for one in everybody:
         style = "green" if one.arrived else None
-        table.add_row(*_cells(one), style=style)
+        table.add_row(*_machine_cells(one), style=style)
     return table
 
 
-def _cells(one: Traveller) -> tuple[str, ...]:
+def _machine_cells(one: Traveller) -> tuple[str, ...]:
     return (one.name, one.state, one.step, one.power or "", f"{one.seconds:5.1f} s")
 
 

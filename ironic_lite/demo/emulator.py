@@ -131,16 +131,16 @@ class Emulator:
         :raises EmulatorError: it is not installed, or does not start within START_SECONDS.
         """
         script = find()
-        if self.port and _taken(self.host, self.port):
+        if self.port and _port_taken(self.host, self.port):
             raise EmulatorError(f"Port {self.port} of {self.host} is taken by another program.")
         if self.folder is None:
             self.folder = self._made = pathlib.Path(tempfile.mkdtemp(prefix="redfish-"))
         fixed = bool(self.port)
         for _ in range(1 if fixed else _PORTS):
             self.port = self.port if fixed else _free_port(self.host)
-            if self._try(script):
+            if self._try_start(script):
                 return self
-        said = self._said()
+        said = self._log_text()
         self.stop()
         raise EmulatorError(f"{SCRIPT} does not start on port {self.port}. It printed: {said}")
 
@@ -165,11 +165,11 @@ class Emulator:
         """The process id while it runs."""
         return self._process.pid if self._process is not None else None
 
-    def _try(self, script: str) -> bool:
+    def _try_start(self, script: str) -> bool:
         """Start it once; return False if it ended at once or does not answer."""
         folder = self.folder or pathlib.Path()
         config = folder / "emulator.py"
-        config.write_text(self._config(folder), encoding="utf-8")
+        config.write_text(self._config_text(folder), encoding="utf-8")
         with (folder / "emulator.log").open("wb") as log:
             self._process = subprocess.Popen(
                 [script, "--config", str(config)],
@@ -179,14 +179,14 @@ class Emulator:
             )
         end = time.monotonic() + START_SECONDS
         while time.monotonic() < end and self._process.poll() is None:
-            if self._answers():
+            if self._is_answering():
                 return True
             time.sleep(0.05)
         self._process.kill()
         self._process.wait()
         return False
 
-    def _config(self, folder: pathlib.Path) -> str:
+    def _config_text(self, folder: pathlib.Path) -> str:
         def path(given: pathlib.Path | None) -> str | None:
             return str(given) if given else None
 
@@ -211,7 +211,7 @@ class Emulator:
             power_delay=self.power_delay,
         )
 
-    def _answers(self) -> bool:
+    def _is_answering(self) -> bool:
         if self.certificate:
             # The certificate is not checked here.
             try:
@@ -226,7 +226,7 @@ class Emulator:
             return False
         return True
 
-    def _said(self) -> str:
+    def _log_text(self) -> str:
         log = (self.folder or pathlib.Path()) / "emulator.log"
         try:
             return log.read_text(encoding="utf-8", errors="replace")[-2000:].strip() or "nothing"
@@ -246,7 +246,7 @@ def find() -> str:
     return found
 
 
-def _taken(host: str, port: int) -> bool:
+def _port_taken(host: str, port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -75,7 +75,7 @@ def why_none(wanted: RowView, left: Tally) -> str:
     if left.of_class == 0:
         why = f"no node has {what}"
     elif left.allowed == 0:
-        why = f"of the {left.of_class} nodes that have {what}, none is {_whose(wanted)}"
+        why = f"of the {left.of_class} nodes that have {what}, none is {_owner_condition(wanted)}"
     elif left.free == 0:
         why = (
             f"no available nodes match {what}: of {left.allowed}, each is in use, in maintenance, "
@@ -87,7 +87,7 @@ def why_none(wanted: RowView, left: Tally) -> str:
     return failed(wanted, why)
 
 
-def _whose(wanted: RowView) -> str:
+def _owner_condition(wanted: RowView) -> str:
     among = []
     if wanted["candidate_nodes"]:
         among.append("a candidate")

@@ -22,7 +22,7 @@ def wanted(driver_info: JsonView, default: bool) -> bool:
 
     :param default: ``[deploy]fast_track``.
     """
-    return default if (found := _read(driver_info.get(KEY))) is None else found
+    return default if (found := _read_flag(driver_info.get(KEY))) is None else found
 
 
 def check(driver_info: JsonView) -> None:
@@ -31,10 +31,10 @@ def check(driver_info: JsonView) -> None:
     :raises errors.InvalidParameter: naming ``driver_info/fast_track``.
     """
     given = driver_info.get(KEY)
-    if given is not None and _read(given) is None:
+    if given is not None and _read_flag(given) is None:
         reason = f"{given!r} is neither true nor false"
         raise errors.InvalidParameter(path=f"driver_info/{KEY}", reason=reason)
 
 
-def _read(value: Any) -> bool | None:
+def _read_flag(value: Any) -> bool | None:
     return value if isinstance(value, bool) else _WORDS.get(str(value).strip().lower())

@@ -112,7 +112,7 @@ def entry(event: Event) -> Json:
     }
 
 
-def _named(flow: str | None) -> str:
+def _flow_name(flow: str | None) -> str:
     return str(flow).replace("_", " ").capitalize()
 
 
@@ -121,38 +121,40 @@ def _flow_started(event: Event, data: JsonView) -> _Told:
     count = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
     listed = f"{count}: {', '.join(steps)}" if steps else "no steps"
     begins = "begins anew" if data.get("anew") else "begins"
-    return _Told(f"{event['event']}_start", INFO, f"{_named(event['event'])} {begins}, {listed}.")
+    return _Told(
+        f"{event['event']}_start", INFO, f"{_flow_name(event['event'])} {begins}, {listed}."
+    )
 
 
 def _flow_ended(event: Event, data: JsonView) -> _Told:
     outcome, step = data.get("outcome"), data.get("step")
     ends = {"failed": "failed", "aborted": "was aborted"}
     where = f" at the step {step}" if step and outcome in ends else ""
-    text = f"{_named(event['event'])} {ends.get(str(outcome), 'has ended well')}{where}."
+    text = f"{_flow_name(event['event'])} {ends.get(str(outcome), 'has ended well')}{where}."
     return _Told(f"{event['event']}_end", ERROR if outcome == "failed" else INFO, text)
 
 
-def _moved(event: Event, data: JsonView) -> _Told:
+def _move_entry(event: Event, data: JsonView) -> _Told:
     severity = INFO if event["event"] == "abort" else ERROR
     moved = f"From {event['before']} to {event['after']}."
     text = data.get("error")
     if text is None or event["before"] == State.SERVICEFAIL:  # an abort has an entry already
         text = f"{text} {moved}" if text else moved
-    return _Told(_activity(event["before"]), severity, text)
+    return _Told(_activity_of(event["before"]), severity, text)
 
 
 def _abort_requested(_event: Event, data: JsonView) -> _Told:
     text = (
         f"An abort was requested. It follows the step {data.get('step')}, which has to end first."
     )
-    return _Told(_activity(data.get("state")), INFO, text)
+    return _Told(_activity_of(data.get("state")), INFO, text)
 
 
-def _power(_event: Event, data: JsonView) -> _Told:
+def _power_entry(_event: Event, data: JsonView) -> _Told:
     return _Told("power", ERROR, str(data.get("error")))
 
 
-def _management(_event: Event, data: JsonView) -> _Told:
+def _management_entry(_event: Event, data: JsonView) -> _Told:
     return _Told("management", ERROR, str(data.get("error")))
 
 
@@ -163,18 +165,18 @@ def _step_ended(_event: Event, data: JsonView) -> _Told:
     return _Told("parent_step", INFO, f"{about} has been done here.")
 
 
-def _fault(event: Event, data: JsonView) -> _Told:
+def _fault_entry(event: Event, data: JsonView) -> _Told:
     if "error" not in data:
         return _Told(MONITORING, INFO, f"The power state can be read again: {event['after']}.")
     watched = event["event"] == "power failure"
-    return _Told(MONITORING if watched else _activity(data.get("state")), ERROR, data["error"])
+    return _Told(MONITORING if watched else _activity_of(data.get("state")), ERROR, data["error"])
 
 
 def _taken_over(_event: Event, data: JsonView) -> _Told:
     return _Told("takeover", INFO, f"Taken over from the conductor {data.get('from')}.")
 
 
-def _activity(state: str | None) -> str:
+def _activity_of(state: str | None) -> str:
     """Return Ironic's word for the work in a state; entries of flows are named by their flow."""
     found = activities.of(state or "")
     return "provisioning" if found is None else found.history
@@ -183,11 +185,11 @@ def _activity(state: str | None) -> str:
 _TELLERS: Mapping[str, Callable[[Event, JsonView], _Told]] = {
     "flow_started": _flow_started,
     "flow_ended": _flow_ended,
-    "provision": _moved,
+    "provision": _move_entry,
     "abort_requested": _abort_requested,
-    "power": _power,
+    "power": _power_entry,
     "step_ended": _step_ended,
-    "management": _management,
-    "fault": _fault,
+    "management": _management_entry,
+    "fault": _fault_entry,
     "taken_over": _taken_over,
 }

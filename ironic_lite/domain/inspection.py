@@ -112,7 +112,7 @@ def addresses(inventory: JsonView) -> list[str]:
 
 def bmc_addresses(inventory: JsonView) -> frozenset[str]:
     """Return the IP addresses of the machine's BMC, in their shortest form."""
-    told = (_ip(inventory.get(name)) for name in ("bmc_address", "bmc_v6address"))
+    told = (_read_ip(inventory.get(name)) for name in ("bmc_address", "bmc_v6address"))
     return frozenset(str(one) for one in told if one is not None and not one.is_unspecified)
 
 
@@ -134,7 +134,7 @@ def boots_from(inventory: JsonView) -> str | None:
 
     pxelinux puts the kind of hardware before it.
     """
-    found = _part(inventory, "boot").get("pxe_interface")
+    found = _inventory_part(inventory, "boot").get("pxe_interface")
     if not isinstance(found, str):
         return None
     prefixed = _PXELINUX.fullmatch(found.strip().lower())
@@ -157,12 +157,12 @@ def _validate_interfaces(case: Case) -> None:
     ``plugin_data`` gets them as ``all_interfaces`` and ``valid_interfaces`` by name, and as
     ``macs``.
     """
-    every = dict(_interfaces(case))
+    every = dict(_read_interfaces(case))
     if not every:
         raise errors.HardwareError(
             reason="The inventory has no network interface with a name and a MAC address."
         )
-    valid = {name: one for name, one in every.items() if _wanted(case, name, one)}
+    valid = {name: one for name, one in every.items() if _is_wanted_port(case, name, one)}
     if not valid:
         names = ", ".join(sorted(every))[:_LONGEST]
         raise errors.HardwareError(
@@ -174,7 +174,7 @@ def _validate_interfaces(case: Case) -> None:
     case.plugin_data["macs"] = [one["mac_address"] for one in valid.values()]
 
 
-def _interfaces(case: Case) -> Iterable[tuple[str, Json]]:
+def _read_interfaces(case: Case) -> Iterable[tuple[str, Json]]:
     boots = boots_from(case.inventory)
     listed = case.inventory.get("interfaces")
     for one in listed if isinstance(listed, list) else ():
@@ -188,8 +188,8 @@ def _interfaces(case: Case) -> Iterable[tuple[str, Json]]:
         yield name, {**one, "mac_address": known, "pxe_enabled": boots in (None, known)}
 
 
-def _wanted(case: Case, name: str, one: Json) -> bool:
-    addresses = [found for key in _IP_KEYS if (found := _ip(one.get(key))) is not None]
+def _is_wanted_port(case: Case, name: str, one: Json) -> bool:
+    addresses = [found for key in _IP_KEYS if (found := _read_ip(one.get(key))) is not None]
     if name == "lo" or any(found.is_loopback for found in addresses):
         return False
     if case.add_ports == "active":
@@ -200,32 +200,32 @@ def _wanted(case: Case, name: str, one: Json) -> bool:
 _IP_KEYS = ("ipv4_address", "ipv6_address")
 
 
-def _ip(value: Any) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _read_ip(value: Any) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(value.partition("%")[0]) if isinstance(value, str) else None
     except ValueError:
         return None
 
 
-def _ports(case: Case) -> None:
+def _find_ports(case: Case) -> None:
     if case.add_ports != "disabled":
         valid = case.plugin_data["valid_interfaces"].values()
         case.ports = {one["mac_address"]: one["pxe_enabled"] for one in valid}
 
 
-def _architecture(case: Case) -> None:
-    _put(case, "cpu_arch", _part(case.inventory, "cpu").get("architecture"))
+def _find_architecture(case: Case) -> None:
+    _put_property(case, "cpu_arch", _inventory_part(case.inventory, "cpu").get("architecture"))
 
 
-def _memory(case: Case) -> None:
-    _put(case, "memory_mb", _part(case.inventory, "memory").get("physical_mb"))
+def _find_memory(case: Case) -> None:
+    _put_property(case, "memory_mb", _inventory_part(case.inventory, "memory").get("physical_mb"))
 
 
-def _cpus(case: Case) -> None:
-    _put(case, "cpus", _part(case.inventory, "cpu").get("count"))
+def _find_cpus(case: Case) -> None:
+    _put_property(case, "cpus", _inventory_part(case.inventory, "cpu").get("count"))
 
 
-def _put(case: Case, name: str, value: Any) -> None:
+def _put_property(case: Case, name: str, value: Any) -> None:
     """Write a property; an operator may have written one that the inventory lacks."""
     word = isinstance(value, str) and 0 < len(value) <= _WORD
     number = isinstance(value, int) and value is not True and value > 0
@@ -239,7 +239,7 @@ def _put(case: Case, name: str, value: Any) -> None:
 
 
 def _boot_mode(case: Case) -> None:
-    mode = _part(case.inventory, "boot").get("current_boot_mode")
+    mode = _inventory_part(case.inventory, "boot").get("current_boot_mode")
     if mode in ("bios", "uefi"):
         known = case.properties.get("capabilities")
         case.properties["capabilities"] = capabilities.put(known, "boot_mode", mode)
@@ -249,7 +249,7 @@ def _root_device(case: Case) -> None:
     """Write the size of the instance's disk, chosen by hints or by the ramdisk."""
     hints = case.properties.get("root_device")
     if isinstance(hints, dict) and hints:
-        chosen = _hinted(case, hints)
+        chosen = _hinted_disks(case, hints)
     else:
         told = case.plugin_data.get("root_disk")
         chosen = told if isinstance(told, dict) else {}
@@ -260,7 +260,7 @@ def _root_device(case: Case) -> None:
         case.remarks.append("The disk for instances is not known, or has no size: local_gb stays")
 
 
-def _hinted(case: Case, hints: Json) -> Json:
+def _hinted_disks(case: Case, hints: Json) -> Json:
     try:
         found = root_device.matching(case.inventory.get("disks"), hints)
     except ValueError as why:
@@ -327,7 +327,7 @@ def _parse_lldp(case: Case) -> None:
     case.plugin_data["parsed_lldp"] = {name: told for name, told in found.items() if told}
 
 
-def _part(inventory: JsonView, name: str) -> JsonView:
+def _inventory_part(inventory: JsonView, name: str) -> JsonView:
     found = inventory.get(name)
     return found if isinstance(found, dict) else {}
 
@@ -336,10 +336,10 @@ HOOKS: Mapping[str, Hook] = MappingProxyType(
     {
         "ramdisk-error": _ramdisk_error,
         "validate-interfaces": _validate_interfaces,
-        "ports": _ports,
-        "architecture": _architecture,
-        "memory": _memory,
-        "cpus": _cpus,
+        "ports": _find_ports,
+        "architecture": _find_architecture,
+        "memory": _find_memory,
+        "cpus": _find_cpus,
         "boot-mode": _boot_mode,
         "root-device": _root_device,
         "raid-device": _raid_device,

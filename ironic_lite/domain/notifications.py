@@ -67,21 +67,21 @@ NODE_POWER = NODE._replace(name="NodeSetPowerStatePayload", more=("to_power",))
 NODE_CORRECTED = NODE._replace(name="NodeCorrectedPowerStatePayload", more=("from_power",))
 
 
-def _crud(name: str, version: str, table: tuple[Field, ...]) -> Shape:
+def _crud_shape(name: str, version: str, table: tuple[Field, ...]) -> Shape:
     """Return a payload of a whole resource, without fields that only this service has."""
     shown = (one.name for one in table if one.name not in {"internal_info", "links"})
     return Shape(f"{name}CRUDPayload", version, table, tuple(shown))
 
 
-PORT = _crud("Port", "1.8", fields.PORT)
-PORTGROUP = _crud("Portgroup", "1.3", fields.PORTGROUP)
-VOLUME_CONNECTOR = _crud("VolumeConnector", "1.0", fields.VOLUME_CONNECTOR)
-VOLUME_TARGET = _crud("VolumeTarget", "1.0", fields.VOLUME_TARGET)
-CHASSIS = _crud("Chassis", "1.0", fields.CHASSIS)
-DEPLOY_TEMPLATE = _crud("DeployTemplate", "1.0", fields.DEPLOY_TEMPLATE)
-ALLOCATION = _crud("Allocation", "1.1", fields.ALLOCATION)
-RUNBOOK = _crud("Runbook", "1.1", fields.RUNBOOK)
-INSPECTION_RULE = _crud("InspectionRule", "1.0", fields.INSPECTION_RULE)
+PORT = _crud_shape("Port", "1.8", fields.PORT)
+PORTGROUP = _crud_shape("Portgroup", "1.3", fields.PORTGROUP)
+VOLUME_CONNECTOR = _crud_shape("VolumeConnector", "1.0", fields.VOLUME_CONNECTOR)
+VOLUME_TARGET = _crud_shape("VolumeTarget", "1.0", fields.VOLUME_TARGET)
+CHASSIS = _crud_shape("Chassis", "1.0", fields.CHASSIS)
+DEPLOY_TEMPLATE = _crud_shape("DeployTemplate", "1.0", fields.DEPLOY_TEMPLATE)
+ALLOCATION = _crud_shape("Allocation", "1.1", fields.ALLOCATION)
+RUNBOOK = _crud_shape("Runbook", "1.1", fields.RUNBOOK)
+INSPECTION_RULE = _crud_shape("InspectionRule", "1.0", fields.INSPECTION_RULE)
 SHAPES = (
     *(NODE, NODE_CRUD, NODE_PROVISION, NODE_POWER, NODE_CORRECTED),
     *(PORT, PORTGROUP, VOLUME_CONNECTOR, VOLUME_TARGET, CHASSIS, DEPLOY_TEMPLATE),
@@ -107,11 +107,11 @@ class Rule(NamedTuple):
     about: str
 
 
-def _silent(kind: str, case: str | None, why: str) -> Rule:
+def _silent_rule(kind: str, case: str | None, why: str) -> Rule:
     return Rule(kind, case, None, "", None, why)
 
 
-def _kept(what: str, shape: Shape) -> Iterator[Rule]:
+def _crud_rules(what: str, shape: Shape) -> Iterator[Rule]:
     for done, action in (("created", "create"), ("updated", "update"), ("deleted", "delete")):
         thing = what.replace("_", " ")
         about = f"{'An' if thing[0] in 'aeiou' else 'A'} {thing} has been {done}."
@@ -163,9 +163,9 @@ TABLE: tuple[Rule, ...] = (
         NODE_CORRECTED,
         "The recorded power state has been set to the machine's, or to null if it cannot be read.",
     ),
-    _silent("power", "changed on request", "the notification of the request's end reports it"),
+    _silent_rule("power", "changed on request", "the notification of the request's end reports it"),
     # -- nodes, ports, chassis, templates --
-    *_kept("node", NODE_CRUD),
+    *_crud_rules("node", NODE_CRUD),
     Rule(
         "node_updated",
         "maintenance",
@@ -190,25 +190,29 @@ TABLE: tuple[Rule, ...] = (
         NODE_CRUD,
         "The traits of a node have been set, added or removed.",
     ),
-    *_kept("port", PORT),
-    *_kept("portgroup", PORTGROUP),
-    *_kept("volume_connector", VOLUME_CONNECTOR),
-    *_kept("volume_target", VOLUME_TARGET),
-    *_kept("chassis", CHASSIS),
-    *_kept("deploy_template", DEPLOY_TEMPLATE),
-    *_kept("allocation", ALLOCATION),
-    *_kept("runbook", RUNBOOK),
-    *_kept("inspection_rule", INSPECTION_RULE),
+    *_crud_rules("port", PORT),
+    *_crud_rules("portgroup", PORTGROUP),
+    *_crud_rules("volume_connector", VOLUME_CONNECTOR),
+    *_crud_rules("volume_target", VOLUME_TARGET),
+    *_crud_rules("chassis", CHASSIS),
+    *_crud_rules("deploy_template", DEPLOY_TEMPLATE),
+    *_crud_rules("allocation", ALLOCATION),
+    *_crud_rules("runbook", RUNBOOK),
+    *_crud_rules("inspection_rule", INSPECTION_RULE),
     # -- without a notification --
-    _silent("flow_started", None, "the moves of the node are reported; the run lists its steps"),
-    _silent("flow_ended", None, "the moves of the node are reported; the run lists its steps"),
-    _silent("step_started", None, "the moves of the node are reported; the run lists its steps"),
-    _silent("step_ended", None, "the moves of the node are reported; the run lists its steps"),
-    _silent("agent_changed", None, "the steps start again; their results are reported"),
-    _silent("abort_requested", None, "the move that ends the run is reported"),
-    _silent("management", None, "Ironic has no such notification; the node shows the result"),
-    _silent("network", None, "the network service reports its own changes"),
-    _silent("taken_over", None, "the node continues; its results are reported"),
+    _silent_rule(
+        "flow_started", None, "the moves of the node are reported; the run lists its steps"
+    ),
+    _silent_rule("flow_ended", None, "the moves of the node are reported; the run lists its steps"),
+    _silent_rule(
+        "step_started", None, "the moves of the node are reported; the run lists its steps"
+    ),
+    _silent_rule("step_ended", None, "the moves of the node are reported; the run lists its steps"),
+    _silent_rule("agent_changed", None, "the steps start again; their results are reported"),
+    _silent_rule("abort_requested", None, "the move that ends the run is reported"),
+    _silent_rule("management", None, "Ironic has no such notification; the node shows the result"),
+    _silent_rule("network", None, "the network service reports its own changes"),
+    _silent_rule("taken_over", None, "the node continues; its results are reported"),
 )
 
 _RULES = {(rule.kind, rule.case): rule for rule in TABLE}
@@ -222,10 +226,10 @@ def rule(event: RowView, beside: Sequence[RowView] = ()) -> Rule | None:
     :param event: a row for ``db.queries.events.add``.
     :param beside: all events of the same commit.
     """
-    return _RULES.get((event["kind"], _case(event, beside)))
+    return _RULES.get((event["kind"], _event_case(event, beside)))
 
 
-def _case(event: RowView, beside: Sequence[RowView]) -> str | None:
+def _event_case(event: RowView, beside: Sequence[RowView]) -> str | None:
     """Return the case of an event, as rows of one kind can have several meanings."""
     if event["kind"] == "node_updated":
         changed = set((event.get("data") or {}).get("fields", ()))
@@ -240,7 +244,7 @@ def _case(event: RowView, beside: Sequence[RowView]) -> str | None:
     return "changed in a run" if event["run_uuid"] and event["before"] else "found"
 
 
-def _status(event: RowView) -> str:
+def _move_status(event: RowView) -> str:
     """Return the end of a move's event type, by its source and destination."""
     if event["event"] == "fail":
         return "error"
@@ -276,7 +280,7 @@ class Notification:
         """
         row = {"traits": traits, **self.about}
         known = fields.by_name(self.shape.table)
-        data = {name: _shown(known[name], row.get(name)) for name in self.shape.names}
+        data = {name: _shown_value(known[name], row.get(name)) for name in self.shape.names}
         return {
             "ironic_object.name": self.shape.name,
             "ironic_object.namespace": "ironic",
@@ -299,20 +303,20 @@ def of(
         known = rule(event, events)
         if known is None or known.action is None or known.shape is None:
             continue
-        status = known.status or _status(event)
+        status = known.status or _move_status(event)
         found.append(
             Notification(
                 f"baremetal.{known.action}.{status}",
                 "error" if status == "error" else "info",
                 known.shape,
                 about,
-                _more(known.shape, event, previous_target),
+                _additional_values(known.shape, event, previous_target),
             )
         )
     return found
 
 
-def _more(shape: Shape, event: RowView, previous_target: str | None) -> RowView:
+def _additional_values(shape: Shape, event: RowView, previous_target: str | None) -> RowView:
     values = {
         "event": event.get("event"),
         "previous_provision_state": event.get("before"),
@@ -324,7 +328,7 @@ def _more(shape: Shape, event: RowView, previous_target: str | None) -> RowView:
     return {name: values[name] for name in shape.more}
 
 
-def _shown(field: Field, value: Any) -> Any:
+def _shown_value(field: Field, value: Any) -> Any:
     """Return a column's value in the form for consumers, masked as in API responses."""
     if field.type is Type.TIME:
         return f"{value:%Y-%m-%dT%H:%M:%SZ}" if value else None

@@ -65,7 +65,9 @@ def passthru(
     """
     if async_call and not lock:
         raise errors.InvalidParameter(path="lock", reason="an asynchronous call needs the lock")
-    return _marking(Route(NODE, _verbs(methods), async_call, description, attach, lock))
+    return _marking_decorator(
+        Route(NODE, _verbs_of(methods), async_call, description, attach, lock)
+    )
 
 
 def driver_passthru(
@@ -76,7 +78,9 @@ def driver_passthru(
     attach: bool = False,
 ) -> Callable[[Method], Method]:
     """Mark ``method(self, call)``, which is not about a single node; see ``passthru``."""
-    return _marking(Route(DRIVER, _verbs(methods), async_call, description, attach, False))
+    return _marking_decorator(
+        Route(DRIVER, _verbs_of(methods), async_call, description, attach, False)
+    )
 
 
 def collect(implementation: object, scope: str) -> dict[str, Route]:
@@ -111,7 +115,7 @@ def pick(implementation: object, scope: str, name: str, verb: str) -> Route:
     return routes[name]
 
 
-def _marking(route: Route) -> Callable[[Method], Method]:
+def _marking_decorator(route: Route) -> Callable[[Method], Method]:
     def record(method: Method) -> Method:
         setattr(method, _ROUTE, route)
         return method
@@ -119,7 +123,7 @@ def _marking(route: Route) -> Callable[[Method], Method]:
     return record
 
 
-def _verbs(methods: Sequence[str]) -> tuple[str, ...]:
+def _verbs_of(methods: Sequence[str]) -> tuple[str, ...]:
     unknown = [verb for verb in methods if verb not in VERBS]
     if isinstance(methods, str) or unknown or not methods:
         reason = f"{methods!r} is not a list of {', '.join(VERBS)}"

@@ -71,7 +71,7 @@ class Property:
 # -- values ----------------------------------------------------------------------------------
 
 
-def _integer(value: object, least: int) -> bool:
+def _is_size_integer(value: object, least: int) -> bool:
     whole = isinstance(value, int) and not isinstance(value, bool)
     return whole and least <= value <= _MOST_GB  # type: ignore[operator]  # whole
 
@@ -85,30 +85,30 @@ def _one_of(*words: str) -> Reason:
     return reason
 
 
-def _size(value: object) -> str | None:
-    if value == MAX or _integer(value, 0):
+def _size_fault(value: object) -> str | None:
+    if value == MAX or _is_size_integer(value, 0):
         return None
     return f'{unicode_text.shown(value)} is neither an integer of 0 or more (GiB) nor "{MAX}"'
 
 
-def _count(value: object) -> str | None:
+def _count_fault(value: object) -> str | None:
     return (
         None
-        if _integer(value, 1)
+        if _is_size_integer(value, 1)
         else f"{unicode_text.shown(value)} is not an integer of 1 or more"
     )
 
 
-def _boolean(value: object) -> str | None:
+def _boolean_fault(value: object) -> str | None:
     return None if isinstance(value, bool) else f"{unicode_text.shown(value)} is not true or false"
 
 
-def _text(value: object) -> str | None:
+def _text_fault(value: object) -> str | None:
     fits = isinstance(value, str) and value.strip()
     return None if fits else f"{unicode_text.shown(value)} is not a text that says something"
 
 
-def _physical(value: object) -> str | None:
+def _physical_disks_fault(value: object) -> str | None:
     """Check names of disks, or the hints of a software RAID: at least two sets."""
     if not isinstance(value, list) or not value:
         return f"{unicode_text.shown(value)} is not a list of disks, one at least"
@@ -130,19 +130,21 @@ PROPERTIES: tuple[Property, ...] = (
     Property(
         "size_gb",
         f'Size in GiB, an integer, or "{MAX}" for all that the disks have. Required.',
-        _size,
+        _size_fault,
         required=True,
     ),
-    Property("volume_name", "Name of the volume. By default the controller finds one.", _text),
+    Property(
+        "volume_name", "Name of the volume. By default the controller finds one.", _text_fault
+    ),
     Property(
         "is_root_volume",
         "true if the instance is written to this volume; one volume at most. Default: false.",
-        _boolean,
+        _boolean_fault,
     ),
     Property(
         "share_physical_disks",
         "true if other volumes that say the same may lie on the same disks. Default: false.",
-        _boolean,
+        _boolean_fault,
     ),
     Property(
         "disk_type", f"Only disks of this kind: {', '.join(DISK_TYPES)}.", _one_of(*DISK_TYPES)
@@ -155,13 +157,15 @@ PROPERTIES: tuple[Property, ...] = (
     Property(
         "number_of_physical_disks",
         "How many disks to use. By default as few as the level and the size need.",
-        _count,
+        _count_fault,
     ),
-    Property("controller", "Name of the controller. By default any that has the disks.", _text),
+    Property(
+        "controller", "Name of the controller. By default any that has the disks.", _text_fault
+    ),
     Property(
         "physical_disks",
         "List of the disks to use, by name; needs controller. By default they are chosen.",
-        _physical,
+        _physical_disks_fault,
     ),
 )
 _BY_NAME = {each.name: each for each in PROPERTIES}
@@ -181,7 +185,7 @@ def outline(config: Any) -> Json:
     :raises errors.InvalidParameter: it is neither; naming the path.
     """
     found = config == {} and isinstance(config, dict)
-    _refuse([] if found else list(_outline(config)), "")
+    _refuse_faults([] if found else list(_outline_faults(config)), "")
     return dict(config)
 
 
@@ -191,13 +195,13 @@ def check(config: Any, root: str = "") -> list[Json]:
     :param root: the path of the configuration itself, ``target_raid_config`` for one.
     :raises errors.InvalidParameter: ``path`` is that of the first fault; the sentence has all.
     """
-    _refuse(faults(config), root)
+    _refuse_faults(faults(config), root)
     return [dict(disk) for disk in config[_DISKS]]
 
 
 def faults(config: Any) -> list[Fault]:
     """Return all faults, in the order of the configuration."""
-    found = list(_outline(config))
+    found = list(_outline_faults(config))
     if found:
         return found
     for place, disk in enumerate(config[_DISKS]):
@@ -209,7 +213,7 @@ def faults(config: Any) -> list[Fault]:
     return found
 
 
-def _refuse(found: Sequence[Fault], root: str) -> None:
+def _refuse_faults(found: Sequence[Fault], root: str) -> None:
     if not found:
         return
     placed = [Fault("/".join(filter(None, (root, each.path))), each.reason) for each in found]
@@ -219,7 +223,7 @@ def _refuse(found: Sequence[Fault], root: str) -> None:
     raise errors.InvalidParameter(text, path=placed[0].path, reason=placed[0].reason)
 
 
-def _outline(config: object) -> Iterator[Fault]:
+def _outline_faults(config: object) -> Iterator[Fault]:
     if not isinstance(config, dict):
         yield Fault("", f'must be an object with a list "{_DISKS}", or {{}} for none')
         return
@@ -262,7 +266,7 @@ def flag(name: str, value: object) -> bool:
 
     :raises errors.InvalidParameter: it is not a boolean.
     """
-    reason = _boolean(value)
+    reason = _boolean_fault(value)
     if reason is not None:
         raise errors.InvalidParameter(path=name, reason=reason)
     return bool(value)

@@ -33,22 +33,22 @@ def matching(disks: Any, hints: JsonView) -> Json | None:
     unknown = sorted(set(hints) - set(HINTS))
     if unknown:
         raise ValueError(unknown[0])
-    for disk in _objects(disks):
-        if all(_fits(disk, name, wanted) for name, wanted in hints.items()):
+    for disk in _disk_objects(disks):
+        if all(_disk_fits(disk, name, wanted) for name, wanted in hints.items()):
             return disk
     return None
 
 
 def serials(disks: Any) -> list[str]:
     """Return the serial numbers of disks, in their order, without missing ones."""
-    return [disk["serial"] for disk in _objects(disks) if isinstance(disk.get("serial"), str)]
+    return [disk["serial"] for disk in _disk_objects(disks) if isinstance(disk.get("serial"), str)]
 
 
-def _objects(disks: Any) -> Iterable[Json]:
+def _disk_objects(disks: Any) -> Iterable[Json]:
     return (one for one in disks if isinstance(one, dict)) if isinstance(disks, list) else ()
 
 
-def _fits(disk: Json, name: str, wanted: Any) -> bool:
+def _disk_fits(disk: Json, name: str, wanted: Any) -> bool:
     told = disk.get(name)
     if told is None:
         return False
@@ -56,11 +56,11 @@ def _fits(disk: Json, name: str, wanted: Any) -> bool:
         return bool(told) == (str(wanted).strip().lower() in _TRUE)
     if name == "size":
         whole = isinstance(told, int | float)
-        return whole and _compared(str(int(told // GIB)), str(wanted), numeric=True)
-    return _compared(str(told).strip().lower(), str(wanted).strip().lower())
+        return whole and _values_match(str(int(told // GIB)), str(wanted), numeric=True)
+    return _values_match(str(told).strip().lower(), str(wanted).strip().lower())
 
 
-def _compared(told: str, wanted: str, *, numeric: bool = False) -> bool:
+def _values_match(told: str, wanted: str, *, numeric: bool = False) -> bool:
     first = wanted.split(maxsplit=1)[0] if wanted.split() else ""
     if first in _OPERATORS:
         from oslo_utils import specs_matcher  # noqa: PLC0415  # a parser, for hints that few write

@@ -282,7 +282,7 @@ def of_kind(*kinds: Kind) -> frozenset[State]:
     return frozenset(state for state, trait in STATES.items() if trait.kind in kinds)
 
 
-def _build() -> machines.FiniteMachine:
+def _build_machine() -> machines.FiniteMachine:
     """Return one machine holding every row; it is never run, ``follow`` copies it."""
     machine = machines.FiniteMachine()
     for name in State:
@@ -301,13 +301,13 @@ def _build() -> machines.FiniteMachine:
     return machine
 
 
-MACHINE = _build()
+MACHINE = _build_machine()
 # Each transition is computed once at import. It then is a dictionary look-up, and no machine (which
 # holds its current state) is shared between threads.
 _NEXT: dict[tuple[State, str], State] = {}
 
 
-def _walk(state: State, event: str) -> State:
+def _walk_event(state: State, event: str) -> State:
     """Run the machine itself over one event and out of any momentary state."""
     walker = MACHINE.copy(shallow=True)
     walker.initialize(str(state))
@@ -322,7 +322,7 @@ def _walk(state: State, event: str) -> State:
 
 for _row in TABLE:
     for _source in _row.sources:
-        _NEXT[_source, _row.event] = _walk(_source, _row.event)
+        _NEXT[_source, _row.event] = _walk_event(_source, _row.event)
 
 
 def allows(state: State, event: str) -> bool:

@@ -162,13 +162,13 @@ def requested(
         if asked["step"] in RESERVED:
             faults += reserved_faults(asked, kind)
         elif not for_children(asked):
-            faults += _faults(asked, driver_step, kind, ramdisk=ramdisk)
+            faults += _step_faults(asked, driver_step, kind, ramdisk=ramdisk)
         stored.append(
             {
                 **asked,
                 "abortable": driver_step.abortable if driver_step else asked["step"] in RESERVED,
                 "priority": driver_step.priority if driver_step else 0,
-                **_reboot(driver_step),
+                **_reboot_request(driver_step),
             }
         )
     if faults:
@@ -176,7 +176,7 @@ def requested(
     return stored
 
 
-def _reboot(known: Step | None) -> StoredStep:
+def _reboot_request(known: Step | None) -> StoredStep:
     wanted = known is not None and known.extra.get("reboot_requested")
     return {"reboot_requested": True} if wanted else {}
 
@@ -185,12 +185,14 @@ def step_faults(asked: StoredStep, offered: Iterable[Step], kind: StepKind) -> l
     """Return a sentence for each fault of one listed step without a ramdisk."""
     title = f"{asked['interface']}.{asked['step']}"
     known = next((step for step in offered if step.title == title), None)
-    return _faults(asked, known, kind, ramdisk=True)
+    return _step_faults(asked, known, kind, ramdisk=True)
 
 
-def _faults(asked: StoredStep, known: Step | None, kind: StepKind, *, ramdisk: bool) -> list[str]:
+def _step_faults(
+    asked: StoredStep, known: Step | None, kind: StepKind, *, ramdisk: bool
+) -> list[str]:
     if known is None:
-        return [_unsupported(asked, kind)]
+        return [_unsupported_text(asked, kind)]
     found = argument_faults(asked, known, kind)
     if known.requires_ramdisk and not ramdisk:
         found.append(
@@ -199,7 +201,7 @@ def _faults(asked: StoredStep, known: Step | None, kind: StepKind, *, ramdisk: b
     return found
 
 
-def _unsupported(asked: StoredStep, kind: StepKind) -> str:
+def _unsupported_text(asked: StoredStep, kind: StepKind) -> str:
     # Without the arguments, which may be secret: this text becomes last_error and a log line.
     return f"node does not support this {kind} step: {asked['interface']}.{asked['step']}"
 
@@ -270,8 +272,8 @@ def deploy(
         step when ``complete``, or ``deploy.deploy`` with another priority than 0.
     """
     known = {step.title: step for step in offered}
-    _refuse("deploy_steps", _user_faults(user, known, complete=complete))
-    _refuse("instance_info/traits", _template_faults(templates, known, complete=complete))
+    _refuse_faults("deploy_steps", _user_faults(user, known, complete=complete))
+    _refuse_faults("instance_info/traits", _template_faults(templates, known, complete=complete))
     chosen: dict[str, StoredStep] = {
         title: steps.as_driver_dict(step, StepKind.DEPLOY) for title, step in known.items()
     }
@@ -279,25 +281,25 @@ def deploy(
         title = f"{asked['interface']}.{asked['step']}"
         if title in known or asked["step"] in RESERVED:
             chosen[title] = asked.copy()
-    live = [entry for entry in chosen.values() if _priority(entry) > 0]
+    live = [entry for entry in chosen.values() if _read_priority(entry) > 0]
     ranks = RANKS[StepKind.DEPLOY]
     return sorted(
         live,
         key=lambda entry: (
-            -_priority(entry),
+            -_read_priority(entry),
             -ranks.get(entry["interface"], 0),
             entry["step"],
         ),
     )
 
 
-def _priority(step: StoredStep) -> Priority:
+def _read_priority(step: StoredStep) -> Priority:
     """Return a listed step's priority; requests may send text, agents a fraction."""
     given = step["priority"]
     return int(given) if isinstance(given, str) else given or 0
 
 
-def _refuse(path: str, faults: list[str]) -> None:
+def _refuse_faults(path: str, faults: list[str]) -> None:
     if faults:
         raise errors.InvalidParameter("; ".join(faults), path=path, reason=faults)
 
@@ -335,10 +337,10 @@ def _template_faults(
 
 def _deploy_faults(asked: StoredStep, known: Mapping[str, Step], *, complete: bool) -> list[str]:
     title = steps.title(asked)
-    if title == "deploy.deploy" and _priority(asked) > 0:
+    if title == "deploy.deploy" and _read_priority(asked) > 0:
         return ["deploy.deploy is a core step, which can only be disabled by priority 0"]
     if asked["step"] in RESERVED:
         return reserved_faults(asked, StepKind.DEPLOY)
     if title in known:
         return argument_faults(asked, known[title], StepKind.DEPLOY)
-    return [_unsupported(asked, StepKind.DEPLOY)] if complete else []
+    return [_unsupported_text(asked, StepKind.DEPLOY)] if complete else []

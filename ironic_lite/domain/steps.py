@@ -116,10 +116,15 @@ def clean_step(
     """
     if args is not None and argsinfo is not None:
         raise errors.InvalidParameter(path="args", reason="give args or argsinfo, not both")
-    known = _from_list(args) if args is not None else _argsinfo(argsinfo)
-    number = _priority(priority, floats=True)
-    flags = (_flag("abortable", abortable), _flag("requires_ramdisk", requires_ramdisk))
-    return _marking(Mark(StepKind.CLEAN, number, flags[0], known, flags[1], rerunnable=True))
+    known = _from_list(args) if args is not None else _checked_argsinfo(argsinfo)
+    number = _checked_priority(priority, floats=True)
+    flags = (
+        _checked_flag("abortable", abortable),
+        _checked_flag("requires_ramdisk", requires_ramdisk),
+    )
+    return _marking_decorator(
+        Mark(StepKind.CLEAN, number, flags[0], known, flags[1], rerunnable=True)
+    )
 
 
 def deploy_step(
@@ -136,10 +141,12 @@ def deploy_step(
     :param rerunnable: True if running it again after a crash in mid-step is harmless.
     :raises errors.InvalidParameter: at import, when a parameter is not as described.
     """
-    number = _priority(priority, floats=False)
-    flag = _flag("abortable", abortable)
-    again = _flag("rerunnable", rerunnable)
-    return _marking(Mark(StepKind.DEPLOY, number, flag, _argsinfo(argsinfo), rerunnable=again))
+    number = _checked_priority(priority, floats=False)
+    flag = _checked_flag("abortable", abortable)
+    again = _checked_flag("rerunnable", rerunnable)
+    return _marking_decorator(
+        Mark(StepKind.DEPLOY, number, flag, _checked_argsinfo(argsinfo), rerunnable=again)
+    )
 
 
 def service_step(
@@ -154,11 +161,14 @@ def service_step(
 
     :raises errors.InvalidParameter: at import, when a parameter is not as described.
     """
-    number = _priority(0 if priority is None else priority, floats=False)
-    flags = (_flag("abortable", abortable), _flag("requires_ramdisk", requires_ramdisk))
-    again = _flag("rerunnable", rerunnable)
-    info = _argsinfo(argsinfo)
-    return _marking(Mark(StepKind.SERVICE, number, flags[0], info, flags[1], again))
+    number = _checked_priority(0 if priority is None else priority, floats=False)
+    flags = (
+        _checked_flag("abortable", abortable),
+        _checked_flag("requires_ramdisk", requires_ramdisk),
+    )
+    again = _checked_flag("rerunnable", rerunnable)
+    info = _checked_argsinfo(argsinfo)
+    return _marking_decorator(Mark(StepKind.SERVICE, number, flags[0], info, flags[1], again))
 
 
 def verify_step(*, priority: int) -> Callable[[Method], Method]:
@@ -167,10 +177,12 @@ def verify_step(*, priority: int) -> Callable[[Method], Method]:
     :param priority: an int >= 0.
     :raises errors.InvalidParameter: at import, when the priority is not as described.
     """
-    return _marking(Mark(StepKind.VERIFY, _priority(priority, floats=False), rerunnable=True))
+    return _marking_decorator(
+        Mark(StepKind.VERIFY, _checked_priority(priority, floats=False), rerunnable=True)
+    )
 
 
-def _marking(mark: Mark) -> Callable[[Method], Method]:
+def _marking_decorator(mark: Mark) -> Callable[[Method], Method]:
     def record(method: Method) -> Method:
         marks = dict(getattr(method, _MARKS, {}))
         marks[mark.kind] = mark
@@ -180,7 +192,7 @@ def _marking(mark: Mark) -> Callable[[Method], Method]:
     return record
 
 
-def _priority(value: object, *, floats: bool) -> Priority:
+def _checked_priority(value: object, *, floats: bool) -> Priority:
     allowed = (int, float) if floats else (int,)
     fits = isinstance(value, allowed) and not isinstance(value, bool)
     if not fits or not 0 <= value <= _HIGHEST:  # type: ignore[operator]  # it is a number
@@ -190,18 +202,21 @@ def _priority(value: object, *, floats: bool) -> Priority:
     return value  # type: ignore[return-value]  # narrowed by the isinstance above
 
 
-def _flag(name: str, value: object) -> bool:
+def _checked_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise errors.InvalidParameter(path=name, reason=f"{value!r} is not True or False")
     return value
 
 
-def _argsinfo(info: object) -> dict[str, Arg] | None:
+def _checked_argsinfo(info: object) -> dict[str, Arg] | None:
     if info is None:
         return None
     if not isinstance(info, Mapping):
         raise errors.InvalidParameter(path="argsinfo", reason=f"{info!r} is not a dictionary")
-    return {_name(name): _arg(f"argsinfo/{name}", about) for name, about in info.items()}
+    return {
+        _checked_name(name): _checked_argument(f"argsinfo/{name}", about)
+        for name, about in info.items()
+    }
 
 
 def _from_list(args: object) -> dict[str, Arg]:
@@ -212,20 +227,20 @@ def _from_list(args: object) -> dict[str, Arg]:
         path = f"args/{position}"
         if not isinstance(entry, Mapping) or "name" not in entry:
             raise errors.InvalidParameter(path=path, reason="is not a dictionary with a name")
-        name = _name(entry["name"])
+        name = _checked_name(entry["name"])
         if name in found:
             raise errors.InvalidParameter(path=path, reason=f"argument {name} is there twice")
-        found[name] = _arg(path, {key: entry[key] for key in entry if key != "name"})
+        found[name] = _checked_argument(path, {key: entry[key] for key in entry if key != "name"})
     return found
 
 
-def _name(name: object) -> str:
+def _checked_name(name: object) -> str:
     if not isinstance(name, str) or not name.isidentifier():
         raise errors.InvalidParameter(path="args", reason=f"{name!r} cannot name an argument")
     return name
 
 
-def _arg(path: str, about: object) -> Arg:
+def _checked_argument(path: str, about: object) -> Arg:
     if isinstance(about, Arg):
         about = dataclasses.asdict(about)
     if not isinstance(about, Mapping):
@@ -236,7 +251,7 @@ def _arg(path: str, about: object) -> Arg:
     description = about.get("description")
     if not isinstance(description, str) or not description:
         raise errors.InvalidParameter(path=path, reason="needs a description")
-    return Arg(description, _flag(f"{path}/required", about.get("required", False)))
+    return Arg(description, _checked_flag(f"{path}/required", about.get("required", False)))
 
 
 # -- finding them ----------------------------------------------------------------------------
@@ -326,7 +341,7 @@ def from_dict(data: StoredStep) -> Step:
         name=str(data["step"]),
         priority=cast(Priority, data.get("priority") or 0),  # text is in requests alone
         abortable=bool(data.get("abortable", False)),
-        argsinfo=_argsinfo(data.get("argsinfo")),
+        argsinfo=_checked_argsinfo(data.get("argsinfo")),
         requires_ramdisk=bool(data.get("requires_ramdisk", True)),
         args=arguments(data),
         extra={key: value for key, value in data.items() if key not in known},
@@ -351,7 +366,7 @@ def from_agent(listed: JsonView) -> StepsByInterface:
     found: StepsByInterface = {}
     for manager, some in listed.items():
         try:
-            read = [_agents(step) for step in _list(some)]
+            read = [_agent_step(step) for step in _checked_list(some)]
         except errors.InvalidParameter as why:
             reason = f"the agent's hardware manager {manager} lists a step that cannot be used"
             raise errors.HardwareError(reason=f"{reason}: {why.message}") from why
@@ -360,13 +375,13 @@ def from_agent(listed: JsonView) -> StepsByInterface:
     return found
 
 
-def _list(some: object) -> Sequence[object]:
+def _checked_list(some: object) -> Sequence[object]:
     if not isinstance(some, list):
         raise errors.InvalidParameter(path="steps", reason="are not a list")
     return some
 
 
-def _agents(step: object) -> StoredStep:
+def _agent_step(step: object) -> StoredStep:
     if not isinstance(step, Mapping):
         raise errors.InvalidParameter(path="step", reason="is not a dictionary")
     for key in ("interface", "step"):
@@ -376,11 +391,11 @@ def _agents(step: object) -> StoredStep:
             raise errors.InvalidParameter(path=key, reason=reason)
         if unicode_text.NO_TEXT.search(name):
             raise errors.InvalidParameter(path=key, reason="holds a character that is not text")
-    info = _argsinfo(step.get("argsinfo"))
+    info = _checked_argsinfo(step.get("argsinfo"))
     read: Json = {
         **{key: value for key, value in step.items() if key not in _STEERING},
-        "priority": _priority(step.get("priority"), floats=True),
-        "abortable": _flag("abortable", step.get("abortable", False)),
+        "priority": _checked_priority(step.get("priority"), floats=True),
+        "abortable": _checked_flag("abortable", step.get("abortable", False)),
         "argsinfo": info and {name: dataclasses.asdict(arg) for name, arg in info.items()},
         "requires_ramdisk": True,
     }

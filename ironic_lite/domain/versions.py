@@ -69,23 +69,23 @@ def negotiate(ours: str | None, standard: str | None, default: str = LATEST) -> 
     """
     # Clients may send headers of any length, each a different one.
     short = len(ours or "") + len(standard or "") <= _REMEMBERED
-    return (_remembered if short else _negotiated)(ours, standard, default)
+    return (_remembered if short else _negotiate_version)(ours, standard, default)
 
 
-def _negotiated(ours: str | None, standard: str | None, default: str) -> Version:
+def _negotiate_version(ours: str | None, standard: str | None, default: str) -> Version:
     headers = {STANDARD_HEADER: standard, HEADER: ours}
     asked = microversion_parse.get_version(
         {name: value for name, value in headers.items() if value},
         SERVICE_TYPE,
         legacy_headers=(HEADER,),
     )
-    return Version(_minor(default if asked is None else asked), explicit=asked is not None)
+    return Version(_minor_of(default if asked is None else asked), explicit=asked is not None)
 
 
-_remembered = lru_cache(maxsize=1024)(_negotiated)
+_remembered = lru_cache(maxsize=1024)(_negotiate_version)
 
 
-def _minor(value: str) -> int:
+def _minor_of(value: str) -> int:
     if value.lower() == LATEST:
         return LAST
     found = _FORM.fullmatch(value)

@@ -19,10 +19,10 @@ def judge(group: str) -> Callable[[str], None]:
 
     :param group: option group, such as ``redfish``.
     """
-    return functools.partial(_demand, group)
+    return functools.partial(_check_allowed, group)
 
 
-def _demand(group: str, address: str) -> None:
+def _check_allowed(group: str, address: str) -> None:
     if not networks.may_manage(address, config.CONF[group].allowed_networks):
         raise bounded_http.AddressRefused(reason(group))
 
@@ -46,7 +46,7 @@ def refuse(host: str, group: str, path: str) -> None:
     :raises errors.InvalidParameter: naming ``path``.
     """
     try:
-        _demand(group, host.strip("[]"))
+        _check_allowed(group, host.strip("[]"))
     except bounded_http.AddressRefused as why:
         raise errors.InvalidParameter(path=path, reason=str(why)) from None
     except ValueError:  # a name

@@ -68,12 +68,14 @@ def settings(given: object) -> Json:
     :raises errors.InvalidParameter: naming ``settings/<position>``.
     """
     found: Json = {}
-    for position, entry in enumerate(_entries(given, "name and value")):
+    for position, entry in enumerate(_read_entries(given, "name and value")):
         path = f"settings/{position}"
         if set(entry) != {"name", "value"}:
-            raise _refuse(path, "must be a dictionary with name and value, and nothing else")
+            raise _refuse_argument(
+                path, "must be a dictionary with name and value, and nothing else"
+            )
         if not isinstance(entry["name"], str) or not entry["name"]:
-            raise _refuse(f"{path}/name", "is not a name")
+            raise _refuse_argument(f"{path}/name", "is not a name")
         found[entry["name"]] = entry["value"]
     return found
 
@@ -84,59 +86,61 @@ def images(given: object) -> list[Image]:
     :raises errors.InvalidParameter: naming ``settings/<position>``.
     """
     return [
-        _image(f"settings/{position}", entry)
-        for position, entry in enumerate(_entries(given, "component and url"))
+        _read_image(f"settings/{position}", entry)
+        for position, entry in enumerate(_read_entries(given, "component and url"))
     ]
 
 
-def _entries(given: object, what: str) -> list[Json]:
+def _read_entries(given: object, what: str) -> list[Json]:
     if not isinstance(given, list) or not given:
-        raise _refuse("settings", f"must be a list of at least one dictionary with {what}")
+        raise _refuse_argument("settings", f"must be a list of at least one dictionary with {what}")
     for position, entry in enumerate(given):
         if not isinstance(entry, dict):
-            raise _refuse(f"settings/{position}", f"must be a dictionary with {what}")
+            raise _refuse_argument(f"settings/{position}", f"must be a dictionary with {what}")
     return given
 
 
-def _image(path: str, entry: JsonView) -> Image:
+def _read_image(path: str, entry: JsonView) -> Image:
     missing = [key for key in ("component", "url") if key not in entry]
     if missing:
-        raise _refuse(f"{path}/{missing[0]}", "is required")
+        raise _refuse_argument(f"{path}/{missing[0]}", "is required")
     unknown = sorted(set(entry) - {"component", "url", "wait"})
     if unknown:
         key = reprlib.repr(unknown[0])
-        raise _refuse(path, f"{key} is not a known key; known are component, url, wait")
+        raise _refuse_argument(path, f"{key} is not a known key; known are component, url, wait")
     component = entry["component"]
     named = isinstance(component, str) and component.startswith(NIC) and component != NIC
     if component not in (BIOS, BMC) and not named:
         reason = f"{unicode_text.shown(component)} is not bios, bmc or nic:<which>"
-        raise _refuse(f"{path}/component", reason)
-    return Image(component, _url(f"{path}/url", entry["url"]), _wait(path, entry.get("wait", 0)))
+        raise _refuse_argument(f"{path}/component", reason)
+    return Image(
+        component, _read_url(f"{path}/url", entry["url"]), _read_wait(path, entry.get("wait", 0))
+    )
 
 
-def _url(path: str, given: object) -> str:
+def _read_url(path: str, given: object) -> str:
     if not isinstance(given, str) or _CONTROL.search(given):
-        raise _refuse(path, "must be a URL without blanks")
+        raise _refuse_argument(path, "must be a URL without blanks")
     try:
         parts = urllib.parse.urlsplit(given)
         host = parts.hostname
     except ValueError as why:
-        raise _refuse(path, f"is not a URL ({why})") from None
+        raise _refuse_argument(path, f"is not a URL ({why})") from None
     if parts.scheme not in _SCHEMES or not host:
         word = reprlib.repr(parts.scheme)
-        raise _refuse(path, f"its scheme is {word}; use http or https")
+        raise _refuse_argument(path, f"its scheme is {word}; use http or https")
     return given
 
 
-def _wait(path: str, given: object) -> int:
+def _read_wait(path: str, given: object) -> int:
     fits = isinstance(given, int) and not isinstance(given, bool)
     if not fits or not 0 <= given <= LONGEST_WAIT:  # type: ignore[operator]  # fits
         reason = (
             f"{unicode_text.shown(given)} is not a whole number of seconds from 0 to {LONGEST_WAIT}"
         )
-        raise _refuse(f"{path}/wait", reason)
+        raise _refuse_argument(f"{path}/wait", reason)
     return given  # type: ignore[return-value]  # narrowed by the isinstance above
 
 
-def _refuse(path: str, reason: str) -> errors.InvalidParameter:
+def _refuse_argument(path: str, reason: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(path=path, reason=reason)

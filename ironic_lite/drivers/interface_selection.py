@@ -57,16 +57,16 @@ class Choice:
             raise errors.InvalidParameter(path=f"{self.kind}_interface", reason="is not a string")
         if wanted in self.valid:
             return wanted
-        facts = self._facts(name=wanted)
+        facts = self._choice_facts(name=wanted)
         if wanted in loaded:
             raise errors.IncompatibleInterface(**facts)
-        raise errors.InterfaceNotFound(advice=self._way(wanted, failed), **facts)
+        raise errors.InterfaceNotFound(advice=self._enabling_advice(wanted, failed), **facts)
 
-    def _facts(self, **more: str) -> dict[str, str]:
+    def _choice_facts(self, **more: str) -> dict[str, str]:
         valid = ", ".join(self.valid) or "none"
         return {"driver": self.hardware_type, "kind": self.kind, "valid": valid, **more}
 
-    def _way(self, name: str, failed: Collection[str]) -> str:
+    def _enabling_advice(self, name: str, failed: Collection[str]) -> str:
         if name in failed:
             return f"{name} is enabled but could not be loaded: see the conductor's log."
         return (
@@ -88,7 +88,7 @@ class Choice:
                 f"Enable one with [DEFAULT]enabled_{self.kind}_interfaces; it works with "
                 f"{', '.join(self.unheard) or 'none'}."
             )
-        return errors.NoValidDefaultForInterface(**self._facts(reason=reason, advice=advice))
+        return errors.NoValidDefaultForInterface(**self._choice_facts(reason=reason, advice=advice))
 
 
 def choice(

@@ -95,7 +95,7 @@ class SwitchingPower(base.Power, abc.ABC):
             self.restore_boot_device(task)
         seconds, start = way.seconds(timeout), time.monotonic()
         if self.tell(task, way, start + seconds):
-            self._watch(task, way, seconds, start)
+            self._await_state(task, way, seconds, start)
 
     def off_and_on(self, task: base.Task, timeout: float | None, *, soft: bool) -> None:
         """Reboot by power off and on; ``timeout`` applies to each half, or to a soft first half."""
@@ -109,9 +109,9 @@ class SwitchingPower(base.Power, abc.ABC):
         self.tell(task, way, time.monotonic() + way.seconds(timeout))
         task.pause(self.settle_seconds)
         on = self.ways[base.POWER_ON]
-        self._watch(task, on, on.seconds(timeout), time.monotonic())
+        self._await_state(task, on, on.seconds(timeout), time.monotonic())
 
-    def _watch(self, task: base.Task, way: Way[Any], seconds: float, start: float) -> None:
+    def _await_state(self, task: base.Task, way: Way[Any], seconds: float, start: float) -> None:
         """Poll until the state is reached; a BMC may be silent in between.
 
         :raises errors.PowerFailure: the state was not reached in time; has the last state seen.

@@ -111,7 +111,7 @@ class Registry:
                 reason="[DEFAULT]enabled_hardware_types: none of them could be loaded"
             )
         found = cls(types, interfaces, settings.defaults, loader.failures)
-        found._warn()
+        found._warn_about_configuration()
         return found
 
     @property
@@ -158,8 +158,10 @@ class Registry:
         parts: Json = {}
         for kind, field in _FIELDS:
             try:
-                self._known(hardware_type)
-                name = self._name(hardware_type, kind, given.get(field) or interfaces.get(kind))
+                self._check_driver(hardware_type)
+                name = self._interface_name(
+                    hardware_type, kind, given.get(field) or interfaces.get(kind)
+                )
                 parts[kind] = self.interfaces[kind][name]
             except errors.Error:
                 parts[kind] = absent_interface.Missing(kind)
@@ -181,10 +183,10 @@ class Registry:
         :raises errors.IncompatibleInterface: the hardware type does not support it.
         :raises errors.NoValidDefaultForInterface: a kind has neither a name nor a default.
         """
-        self._known(hardware_type)
+        self._check_driver(hardware_type)
         given = overrides or {}
         return {
-            kind: self._name(hardware_type, kind, given.get(field) or wanted.get(kind))
+            kind: self._interface_name(hardware_type, kind, given.get(field) or wanted.get(kind))
             for kind, field in _FIELDS
         }
 
@@ -194,8 +196,8 @@ class Registry:
         :raises errors.DriverNotFound: this conductor does not have the hardware type.
         :raises errors.NoValidDefaultForInterface: there is no default.
         """
-        self._known(hardware_type)
-        return self.interfaces[kind][self._name(hardware_type, kind, None)]
+        self._check_driver(hardware_type)
+        return self.interfaces[kind][self._interface_name(hardware_type, kind, None)]
 
     def check(self, names: Mapping[str, str], driver_info: JsonView) -> None:
         """Reject invalid values in ``driver_info``; ``names`` is the result of ``resolve``.
@@ -233,7 +235,7 @@ class Registry:
 
         :raises errors.DriverNotFound: this conductor does not have the hardware type.
         """
-        self._known(hardware_type)
+        self._check_driver(hardware_type)
         found: dict[str, str] = {}
         for kind, offered in self._choices[hardware_type].items():
             if offered.default is not None:
@@ -246,23 +248,23 @@ class Registry:
         :raises errors.DriverNotFound: this conductor does not have the hardware type.
         :raises errors.UnsupportedDriverExtension: it has no default raid interface.
         """
-        self._known(hardware_type)
+        self._check_driver(hardware_type)
         name = self._choices[hardware_type]["raid"].default
         found = None if name is None else self.interfaces["raid"][name]
         if not isinstance(found, base.RAID):
             raise errors.UnsupportedDriverExtension(driver=hardware_type, extension="raid")
         return found.get_logical_disk_properties()
 
-    def _known(self, hardware_type: str) -> None:
+    def _check_driver(self, hardware_type: str) -> None:
         if hardware_type not in self._choices:
             raise errors.DriverNotFound(driver=hardware_type)
 
-    def _name(self, hardware_type: str, kind: str, wanted: object) -> str:
+    def _interface_name(self, hardware_type: str, kind: str, wanted: object) -> str:
         lead = f"{kind} interface "
         failed = [what.removeprefix(lead) for what in self.failures if what.startswith(lead)]
         return self._choices[hardware_type][kind].pick(wanted, self.interfaces[kind], failed)
 
-    def _warn(self) -> None:
+    def _warn_about_configuration(self) -> None:
         """Log enabled interfaces that no hardware type uses, and missing defaults."""
         for kind in base.KINDS:
             offered = {name: kinds[kind] for name, kinds in self._choices.items()}
@@ -309,8 +311,8 @@ class _Loader:
 
     def hardware_types(self, enabled: Iterable[str]) -> dict[str, base.HardwareType]:
         found: dict[str, base.HardwareType] = {}
-        for name, points in self._points(TYPES, enabled, "enabled_hardware_types"):
-            loaded = self._load(f"hardware type {name}", points, base.HardwareType)
+        for name, points in self._entry_points(TYPES, enabled, "enabled_hardware_types"):
+            loaded = self._load_instance(f"hardware type {name}", points, base.HardwareType)
             if loaded is not None:
                 found[name] = loaded
         return found
@@ -318,18 +320,18 @@ class _Loader:
     def interfaces(self, kind: str, enabled: Iterable[str]) -> dict[str, base.Interface]:
         found: dict[str, base.Interface] = {}
         option = f"enabled_{kind}_interfaces"
-        for name, points in self._points(f"{INTERFACES}.{kind}", enabled, option):
-            loaded = self._load(f"{kind} interface {name}", points, base.BASES[kind])
+        for name, points in self._entry_points(f"{INTERFACES}.{kind}", enabled, option):
+            loaded = self._load_instance(f"{kind} interface {name}", points, base.BASES[kind])
             if loaded is not None:
                 found[name] = loaded
         return found
 
-    def _points(
+    def _entry_points(
         self, group: str, enabled: Iterable[str], option: str
     ) -> list[tuple[str, list[importlib.metadata.EntryPoint]]]:
         names = list(dict.fromkeys(enabled))
         installed: dict[str, list[importlib.metadata.EntryPoint]] = defaultdict(list)
-        for point in _installed(group, names):
+        for point in _installed_points(group, names):
             installed[point.name].append(point)
         self.unknown += [
             f"[DEFAULT]{option}: nothing installed is called {name}; "
@@ -339,12 +341,12 @@ class _Loader:
         ]
         return [(name, installed[name]) for name in names if name in installed]
 
-    def _load(
+    def _load_instance(
         self, what: str, points: Sequence[importlib.metadata.EntryPoint], wanted: type[Any]
     ) -> Any:
         """Return an instance; after a failure return None and log one line."""
         try:
-            found = _instance(points, wanted)
+            found = _new_instance(points, wanted)
             self._check(found)
         except Exception as why:  # a driver may raise anything, and the others must still load
             reason = " ".join(f"{type(why).__name__}: {why}".split())
@@ -366,7 +368,7 @@ class _Loader:
             _refuse_ties(listed[steps.StepKind.CLEAN], self._priorities)
 
 
-def _installed(group: str, names: Iterable[str]) -> Iterable[importlib.metadata.EntryPoint]:
+def _installed_points(group: str, names: Iterable[str]) -> Iterable[importlib.metadata.EntryPoint]:
     """Return the entry points of a group, from stevedore's cache if they are there."""
     # With no name to load, stevedore only lists: it lets an AssertionError of a driver through.
     found = named.NamedExtensionManager(group, names=()).list_entry_points()
@@ -377,7 +379,7 @@ def _installed(group: str, names: Iterable[str]) -> Iterable[importlib.metadata.
     return importlib.metadata.entry_points(group=group)
 
 
-def _instance(points: Sequence[importlib.metadata.EntryPoint], wanted: type[Any]) -> Any:
+def _new_instance(points: Sequence[importlib.metadata.EntryPoint], wanted: type[Any]) -> Any:
     values = sorted({point.value for point in points})
     if len(values) > 1:
         raise LookupError(f"several packages bring this name: {', '.join(values)}")

@@ -44,18 +44,18 @@ def choose(
     """
     found = [
         card
-        for card in _free(ports, groups)
-        if _meant(card, vif) and (not networks or card.physical_network in {None, *networks})
+        for card in _free_cards(ports, groups)
+        if _is_requested(card, vif) and (not networks or card.physical_network in {None, *networks})
     ]
     if not found:
         raise errors.InvalidRequest(
             f"Unable to attach VIF {vif['id']}, not enough free physical ports. Detach another "
             "VIF, or add a port to the node."
         )
-    return max(found, key=lambda card: _worth(card, networks))
+    return max(found, key=lambda card: _card_rank(card, networks))
 
 
-def _free(ports: Sequence[Port], groups: Sequence[Portgroup]) -> list[Card]:
+def _free_cards(ports: Sequence[Port], groups: Sequence[Portgroup]) -> list[Card]:
     """Return the cards that have no VIF, and share no cable with one that has a VIF."""
     split = {port.portgroup_uuid for port in ports if held(port)}
     whole = {group.uuid for group in groups if group.uuid not in split}
@@ -72,11 +72,11 @@ def _free(ports: Sequence[Port], groups: Sequence[Portgroup]) -> list[Card]:
     return [*alone, *together]
 
 
-def _meant(card: Card, vif: JsonView) -> bool:
+def _is_requested(card: Card, vif: JsonView) -> bool:
     wanted = vif.get("port_uuid") or vif.get("portgroup_uuid")
     return wanted is None or card.uuid == wanted
 
 
-def _worth(card: Card, networks: Collection[str]) -> tuple[bool, bool, bool]:
+def _card_rank(card: Card, networks: Collection[str]) -> tuple[bool, bool, bool]:
     near = card.physical_network in networks
     return (near, True, True) if isinstance(card, Portgroup) else (near, False, card.pxe_enabled)

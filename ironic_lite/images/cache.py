@@ -94,14 +94,14 @@ def fetch(
     """
     source = sources.read(url, path)
     if source.file is not None:
-        return _local(_allowed(source.file, path))
+        return _local_file(_allowed_path(source.file, path))
     check(source, path)
     known_by = checksum if "?" in source.url else None
     kept = place(source, known_by)
     with TURNS.take(kept, source.url):
         for _ in range(_TRIES):
-            file = _refresh(source, kept, known_by)
-            if _hold(file):
+            file = _refresh_file(source, kept, known_by)
+            if _hold_file(file):
                 return file
     raise errors.DownloadFailed(url=source.shown, reason="other files need the room")
 
@@ -113,14 +113,14 @@ def place(source: sources.Source, known_by: checksums.Checksum | None = None) ->
     """
     bare = source.url.partition("?")[0]
     named = source.url if known_by is None else f"{bare} {known_by.value}"
-    return config.state_path() / "downloads" / _hash(named)
+    return config.state_path() / "downloads" / _text_hash(named)
 
 
-def _hash(text: str) -> str:
+def _text_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _hold(file: pathlib.Path) -> bool:
+def _hold_file(file: pathlib.Path) -> bool:
     """Hold a file if this thread holds files; False if it has been removed meanwhile."""
     if _HELD.files is None:
         return True
@@ -138,12 +138,12 @@ def check(source: sources.Source, path: str) -> None:
     :raises errors.InvalidParameter: naming ``path``.
     """
     if source.file is None:
-        sources.refuse_closed(source, _blocked(), path)
+        sources.refuse_closed(source, _blocked_networks(), path)
     else:
-        _allowed(source.file, path)
+        _allowed_path(source.file, path)
 
 
-def _allowed(file: pathlib.Path, path: str) -> pathlib.Path:
+def _allowed_path(file: pathlib.Path, path: str) -> pathlib.Path:
     """Return the real path of a local file; links are followed once, as they change.
 
     :raises errors.InvalidParameter: it must not be read.
@@ -153,11 +153,11 @@ def _allowed(file: pathlib.Path, path: str) -> pathlib.Path:
     return sources.within(file, config.CONF.conductor.file_url_allowed_paths, path)
 
 
-def _blocked() -> Sequence[networks.Network]:
+def _blocked_networks() -> Sequence[networks.Network]:
     return networks.parse(config.CONF.conductor.image_blocked_networks)
 
 
-def _local(file: pathlib.Path) -> pathlib.Path:
+def _local_file(file: pathlib.Path) -> pathlib.Path:
     try:
         # Opening a device may have an effect, and opening a pipe waits for a writer.
         if not stat.S_ISREG(file.stat().st_mode):
@@ -169,19 +169,19 @@ def _local(file: pathlib.Path) -> pathlib.Path:
     return file
 
 
-def _refresh(
+def _refresh_file(
     source: sources.Source, file: pathlib.Path, known_by: checksums.Checksum | None
 ) -> pathlib.Path:
-    tags = _tags(file, source)
+    tags = _server_tags(file, source)
     headers = {_TAGS[name]: value for name, value in tags.items()}
     end = time.monotonic() + MOST_SECONDS
     terms = reach.Terms(
-        blocked=_blocked(),
+        blocked=_blocked_networks(),
         tls=reach.trusted(config.CONF.webserver_verify_ca),
         connect=CONNECT_SECONDS,
         silence=SILENCE_SECONDS,
         seconds=MOST_SECONDS,
-        size=_limit(),
+        size=_cache_limit(),
     )
     try:
         with reach.get(source.url, terms, headers | {"Accept-Encoding": "identity"}) as answer:
@@ -191,14 +191,14 @@ def _refresh(
             if answer.status != HTTPStatus.OK:
                 reason = f"its server answers {answer.status} {answer.reason}"
                 raise errors.DownloadFailed(url=source.shown, reason=reason)
-            _store(source, answer, file, known_by)
+            _store_image(source, answer, file, known_by)
     except reach.FetchFailed as why:
         over = f"it took longer than {MOST_SECONDS:g} s" if time.monotonic() >= end else None
         raise errors.DownloadFailed(url=source.shown, reason=over or str(why)) from None
     return file
 
 
-def _tags(file: pathlib.Path, source: sources.Source) -> dict[str, str]:
+def _server_tags(file: pathlib.Path, source: sources.Source) -> dict[str, str]:
     """Return the server's tags of the cached file, {} without one.
 
     Tags of another address that differs only in its query may be about another file. Then only a
@@ -209,14 +209,14 @@ def _tags(file: pathlib.Path, source: sources.Source) -> dict[str, str]:
     except (OSError, ValueError):
         return {}
     # A file cut short by a power failure, or written by another conductor, is not the expected one.
-    usable = isinstance(known, dict) and known.get(_STAMP) == _stamp(file)
+    usable = isinstance(known, dict) and known.get(_STAMP) == _file_stamp(file)
     found = {name: str(known[name]) for name in _TAGS if name in known} if usable else {}
-    if usable and known.get(_ADDRESS) != _hash(source.url):
+    if usable and known.get(_ADDRESS) != _text_hash(source.url):
         found = {n: tag for n, tag in found.items() if n == "ETag" and not tag.startswith("W/")}
     return found
 
 
-def _stamp(file: pathlib.Path) -> list[int] | None:
+def _file_stamp(file: pathlib.Path) -> list[int] | None:
     try:
         about = file.stat()
     except FileNotFoundError:
@@ -224,26 +224,26 @@ def _stamp(file: pathlib.Path) -> list[int] | None:
     return [about.st_ino, about.st_size]
 
 
-def _store(
+def _store_image(
     source: sources.Source,
     answer: http.client.HTTPResponse,
     file: pathlib.Path,
     known_by: checksums.Checksum | None,
 ) -> None:
     tags: Json = {n: answer.headers[n] for n in _TAGS if n in answer.headers}
-    tags[_ADDRESS] = _hash(source.url)
-    with _room(file):
+    tags[_ADDRESS] = _text_hash(source.url)
+    with _make_room_on_full_disk(file):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=".new-")
         made = pathlib.Path(name)
         try:
             with os.fdopen(handle, "wb") as out:
-                _copy(source, answer, out, most=_most(source, answer, file.parent))
+                _copy_answer(source, answer, out, most=_most_bytes(source, answer, file.parent))
                 # Its folder is closed; machines may get it under another name.
                 os.fchmod(out.fileno(), 0o644)
             if known_by is not None:
                 known_by.demand(checksums.digest(made, known_by.algorithm), source.shown)
-            tags[_STAMP] = _stamp(made)
+            tags[_STAMP] = _file_stamp(made)
             file.with_suffix(".json").unlink(missing_ok=True)
             made.replace(file)
             file.with_suffix(".json").write_text(json.dumps(tags), encoding="utf-8")
@@ -251,21 +251,23 @@ def _store(
             made.unlink(missing_ok=True)
 
 
-def _most(source: sources.Source, answer: http.client.HTTPResponse, folder: pathlib.Path) -> int:
+def _most_bytes(
+    source: sources.Source, answer: http.client.HTTPResponse, folder: pathlib.Path
+) -> int:
     """Return the limit of a response in bytes; make room for it in the cache."""
-    most = _limit()
-    promised = int(_promised(answer) or 0)
+    most = _cache_limit()
+    promised = int(_promised_length(answer) or 0)
     if promised > most:
         raise _too_large(source, most)
     tidy(folder, most - promised)
     return most
 
 
-def _limit() -> int:
+def _cache_limit() -> int:
     return int(config.CONF.conductor.image_cache_size) * _MIB
 
 
-def _promised(answer: http.client.HTTPResponse) -> str | None:
+def _promised_length(answer: http.client.HTTPResponse) -> str | None:
     found: str | None = answer.headers.get("Content-Length")
     return found if found is not None and _LENGTH.fullmatch(found) else None
 
@@ -290,11 +292,11 @@ def tidy(folder: pathlib.Path, most: int) -> None:
     for _, size, file in sorted(known):
         if total <= most:
             return
-        if _removed(file):
+        if _remove_unheld(file):
             total -= size
 
 
-def _removed(file: pathlib.Path) -> bool:
+def _remove_unheld(file: pathlib.Path) -> bool:
     """Remove a file that is not held; return whether it is gone."""
     try:
         with file.open("rb") as opened:
@@ -308,7 +310,7 @@ def _removed(file: pathlib.Path) -> bool:
     return True
 
 
-def _copy(
+def _copy_answer(
     source: sources.Source, answer: http.client.HTTPResponse, out: BinaryIO, *, most: int
 ) -> None:
     size = 0
@@ -325,7 +327,7 @@ def _copy(
 
 
 @contextlib.contextmanager
-def _room(file: pathlib.Path) -> Iterator[None]:
+def _make_room_on_full_disk(file: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except OSError as why:

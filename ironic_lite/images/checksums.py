@@ -55,9 +55,11 @@ def bare(value: str, path: str, *, algorithm: str | None = None, md5: bool = Fal
     said = algorithm.lower() if algorithm else _by_length(digits)
     if said not in LENGTHS or not _HEX.fullmatch(digits) or len(digits) != LENGTHS[said]:
         some = ", ".join(f"{count} of {name}" for name, count in LENGTHS.items())
-        raise _wrong(path, f"must be hexadecimal digits: {some}; or a URL of a file with them")
+        raise _wrong_checksum(
+            path, f"must be hexadecimal digits: {some}; or a URL of a file with them"
+        )
     if said == "md5" and not md5:
-        raise _wrong(path, "is md5, which can be forged: give sha256 or sha512")
+        raise _wrong_checksum(path, "is md5, which can be forged: give sha256 or sha512")
     return Checksum(said, digits.lower())
 
 
@@ -94,12 +96,14 @@ def wanted(info: JsonView, where: str = "instance_info") -> tuple[str | None, st
         for key in ("image_os_hash_algo", "image_os_hash_value"):
             if not info.get(key):
                 raise errors.MissingParameter(path=f"{where}/{key}")
-        _text(algorithm, f"{where}/image_os_hash_algo")
+        _read_text(algorithm, f"{where}/image_os_hash_algo")
         if str(algorithm).lower() not in LENGTHS:
-            raise _wrong(f"{where}/image_os_hash_algo", f"must be one of {', '.join(LENGTHS)}")
-        return str(algorithm).lower(), _text(value, f"{where}/image_os_hash_value")
+            raise _wrong_checksum(
+                f"{where}/image_os_hash_algo", f"must be one of {', '.join(LENGTHS)}"
+            )
+        return str(algorithm).lower(), _read_text(value, f"{where}/image_os_hash_value")
     value = info.get("image_checksum")
-    return None if value is None else (None, _text(value, f"{where}/image_checksum"))
+    return None if value is None else (None, _read_text(value, f"{where}/image_checksum"))
 
 
 def digest(file: pathlib.Path, algorithm: str) -> str:
@@ -111,11 +115,11 @@ def digest(file: pathlib.Path, algorithm: str) -> str:
         return hashlib.file_digest(stream, algorithm).hexdigest()
 
 
-def _text(value: Any, path: str) -> str:
+def _read_text(value: Any, path: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise _wrong(path, "must be text")
+        raise _wrong_checksum(path, "must be text")
     return value.strip()
 
 
-def _wrong(path: str, reason: str) -> errors.InvalidParameter:
+def _wrong_checksum(path: str, reason: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(path=path, reason=reason)

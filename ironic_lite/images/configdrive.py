@@ -47,10 +47,10 @@ def check(given: Any) -> sources.Source | None:
     if isinstance(given, str) and "://" in given:
         source = sources.read(given, PATH)
         if source.file is not None:
-            raise _wrong("must be of http or https")
+            raise _wrong_configdrive("must be of http or https")
         return source
     if not isinstance(given, str):
-        raise _wrong("must be an object, a URL, or a file system as gzip in base64")
+        raise _wrong_configdrive("must be an object, a URL, or a file system as gzip in base64")
     unpacked(given)
     return None
 
@@ -58,12 +58,12 @@ def check(given: Any) -> sources.Source | None:
 def _check_object(given: JsonView) -> None:
     unknown = sorted(set(given) - {*_OBJECTS, "user_data"})
     if unknown:
-        raise _wrong(
+        raise _wrong_configdrive(
             f"has the unknown key {unknown[0]}; known are {', '.join(_OBJECTS)} and user_data"
         )
     for key in _OBJECTS:
         if not isinstance(given.get(key), Mapping | None):
-            raise _wrong(f"{key} must be an object")
+            raise _wrong_configdrive(f"{key} must be an object")
 
 
 def unpacked(given: str) -> bytes:
@@ -76,11 +76,11 @@ def unpacked(given: str) -> bytes:
         packed = base64.b64decode("".join(given.split()), validate=True)
         found = unpack.decompress(packed, MOST_BYTES + 1)
     except (binascii.Error, ValueError, zlib.error):
-        raise _wrong("is no file system as gzip in base64") from None
+        raise _wrong_configdrive("is no file system as gzip in base64") from None
     if len(found) > MOST_BYTES:
-        raise _wrong(_TOO_LARGE)
+        raise _wrong_configdrive(_TOO_LARGE)
     if not unpack.eof:
-        raise _wrong("is truncated: its gzip has no end")
+        raise _wrong_configdrive("is truncated: its gzip has no end")
     return found
 
 
@@ -90,14 +90,14 @@ def fetched(file: pathlib.Path) -> bytes:
     :raises errors.InvalidParameter: as `unpacked`.
     """
     if file.stat().st_size > 2 * MOST_BYTES:  # larger than base64 of the limit
-        raise _wrong(_TOO_LARGE)
+        raise _wrong_configdrive(_TOO_LARGE)
     return unpacked(file.read_text("ascii", "replace"))
 
 
 _TOO_LARGE = f"makes a drive of more than {MOST_BYTES // 1024**2} MiB"
 
 
-def _wrong(reason: str) -> errors.InvalidParameter:
+def _wrong_configdrive(reason: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(path=PATH, reason=reason)
 
 
@@ -116,9 +116,9 @@ def made(drive: JsonView, *, uuid: str, name: str | None = None) -> bytes:
     :param name: the same for ``name``; None leaves it out.
     :raises errors.InvalidParameter: it is larger than ``MOST_BYTES``.
     """
-    image = _iso(files(drive, uuid=uuid, name=name))
+    image = _iso_image(files(drive, uuid=uuid, name=name))
     if len(image) > MOST_BYTES:
-        raise _wrong(_TOO_LARGE)
+        raise _wrong_configdrive(_TOO_LARGE)
     return image
 
 
@@ -135,14 +135,14 @@ def files(drive: JsonView, *, uuid: str, name: str | None = None) -> Mapping[str
     return {f"openstack/{version}/{at}": data for version in VERSIONS for at, data in found.items()}
 
 
-def _iso(content: Mapping[str, bytes]) -> bytes:
+def _iso_image(content: Mapping[str, bytes]) -> bytes:
     """Return an ISO 9660 image; readers use its names of Rock Ridge and Joliet."""
     iso = pycdlib.PyCdlib()
     iso.new(interchange_level=3, vol_ident=LABEL, joliet=3, rock_ridge="1.09")
     known: dict[str, str] = {"": ""}
     for path, data in content.items():
         folder, _, name = path.rpartition("/")
-        at = _folder(iso, known, folder)
+        at = _add_folder(iso, known, folder)
         plain = f"{at}/F{len(known)}.BIN;1"
         known[path] = plain
         iso.add_fp(
@@ -154,10 +154,10 @@ def _iso(content: Mapping[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def _folder(iso: Any, known: dict[str, str], path: str) -> str:
+def _add_folder(iso: Any, known: dict[str, str], path: str) -> str:
     """Make a folder and its parents, once; return its plain name."""
     if path not in known:
         above, _, name = path.rpartition("/")
-        known[path] = f"{_folder(iso, known, above)}/D{len(known)}"
+        known[path] = f"{_add_folder(iso, known, above)}/D{len(known)}"
         iso.add_directory(known[path], rr_name=name, joliet_path=f"/{path}")
     return known[path]

@@ -87,9 +87,9 @@ class Recipe:
     def key(self) -> str:
         """The digest of all its parts, 64 hexadecimal characters."""
         files = (self.kernel, self.ramdisk, self.loader, *([self.module] if self.module else ()))
-        facts = [_LAYOUT, self.config, *(_digest(path) for path in files)]
+        facts = [_LAYOUT, self.config, *(_file_digest(path) for path in files)]
         if self.authority is not None:
-            facts.append(f"authority {_digest(self.authority)}")
+            facts.append(f"authority {_file_digest(self.authority)}")
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
@@ -116,38 +116,42 @@ class Bases:
         :raises errors.Unavailable: the disk is full.
         :raises errors.LocalFileError: a file cannot be read or written.
         """
-        config = _padded(text)
-        with _told(recipe, target), self._opened(recipe) as base, _replacing(target) as made:
-            _copy(base, made)
+        config = _padded_text(text)
+        with (
+            _translate_file_errors(recipe, target),
+            self._open_base(recipe) as base,
+            _replacing_file(target) as made,
+        ):
+            _copy_file(base, made)
             _patch(made, recipe, config, publisher)
 
     @contextlib.contextmanager
-    def _opened(self, recipe: Recipe) -> Iterator[BinaryIO]:
+    def _open_base(self, recipe: Recipe) -> Iterator[BinaryIO]:
         """Yield the open base, built if missing; once open, its removal does no harm."""
         key = recipe.key
         path = self._folder / f"{key}.iso"
         with self._building.take(key):
-            base = self._base(recipe, path)
+            base = self._build_base(recipe, path)
         with base:
             os.utime(base.fileno())
-            self._trim(keep=path)
+            self._trim_bases(keep=path)
             yield base
 
-    def _base(self, recipe: Recipe, path: pathlib.Path) -> BinaryIO:
+    def _build_base(self, recipe: Recipe, path: pathlib.Path) -> BinaryIO:
         for _ in range(_TRIES):
             with contextlib.suppress(FileNotFoundError):
                 return path.open("rb")
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._make_room(recipe)
-            with _replacing(path, lasting=True) as made:
+            with _replacing_file(path, lasting=True) as made:
                 _build(recipe, made)
         return path.open("rb")
 
     def _make_room(self, recipe: Recipe) -> None:
         coming = sum(path.stat().st_size for path in (recipe.kernel, recipe.ramdisk, recipe.loader))
-        self._trim(coming=coming)
+        self._trim_bases(coming=coming)
 
-    def _trim(self, *, keep: pathlib.Path | None = None, coming: int = 0) -> None:
+    def _trim_bases(self, *, keep: pathlib.Path | None = None, coming: int = 0) -> None:
         """Remove bases until the remaining ones fit, with ``coming`` bytes more."""
         with self._guard:
             found = []
@@ -170,7 +174,7 @@ class Bases:
 _DIGESTS: once.Once[str] = once.Once(64)
 
 
-def _digest(path: pathlib.Path) -> str:
+def _file_digest(path: pathlib.Path) -> str:
     """Return the SHA-256 of a file; an unchanged file is not read again."""
     stat = path.stat()
     stamp = (path, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
@@ -185,7 +189,7 @@ def _build(recipe: Recipe, made: BinaryIO) -> None:
     disc = pycdlib.PyCdlib()
     disc.new(interchange_level=3, vol_ident=LABEL, rock_ridge="1.09", joliet=3)
     tree = _Tree(disc)
-    blanks = _padded("")
+    blanks = _padded_text("")
     with contextlib.ExitStack() as opened:
         places = {KERNEL: recipe.kernel, RAMDISK: recipe.ramdisk}
         if recipe.uefi:
@@ -198,12 +202,12 @@ def _build(recipe: Recipe, made: BinaryIO) -> None:
         for name, path in places.items():
             file = opened.enter_context(path.open("rb"))
             tree.add(name, file, path.stat().st_size)
-        for name in _configs(recipe):
+        for name in _grub_configs(recipe):
             tree.add(name, io.BytesIO(blanks), len(blanks))
         _make_bootable(disc, recipe)
         disc.write_fp(made)
         if recipe.uefi:
-            _partition(disc, made, recipe.loader.stat().st_size)
+            _add_partition_table(disc, made, recipe.loader.stat().st_size)
     disc.close()
 
 
@@ -216,27 +220,31 @@ class _Tree:
 
     def add(self, name: str, file: BinaryIO | io.BytesIO, length: int) -> None:
         """Add one file at ``/folder/name``."""
-        self._reach(name.rpartition("/")[0])
+        self._add_folders(name.rpartition("/")[0])
         plain = name.rpartition("/")[2]
-        self._disc.add_fp(file, length, iso_path=f"{_iso(name)};1", rr_name=plain, joliet_path=name)
+        self._disc.add_fp(
+            file, length, iso_path=f"{_iso_path(name)};1", rr_name=plain, joliet_path=name
+        )
 
-    def _reach(self, folder: str) -> None:
+    def _add_folders(self, folder: str) -> None:
         if folder in self._folders:
             return
-        self._reach(folder.rpartition("/")[0])
+        self._add_folders(folder.rpartition("/")[0])
         plain = folder.rpartition("/")[2]
-        self._disc.add_directory(_iso(f"{folder}/").rstrip("/"), rr_name=plain, joliet_path=folder)
+        self._disc.add_directory(
+            _iso_path(f"{folder}/").rstrip("/"), rr_name=plain, joliet_path=folder
+        )
         self._folders.add(folder)
 
 
-def _iso(name: str) -> str:
+def _iso_path(name: str) -> str:
     """Return a path in ISO 9660's characters; readers of Rock Ridge see the original."""
     folder, slash, plain = name.upper().rpartition("/")
     kept = re.sub(r"[^A-Z0-9_/]", "_", folder)  # without dots
     return kept + slash + re.sub(r"[^A-Z0-9_.]", "_", plain)
 
 
-def _configs(recipe: Recipe) -> tuple[str, ...]:
+def _grub_configs(recipe: Recipe) -> tuple[str, ...]:
     if not recipe.uefi:
         return (_ISOLINUX_CONFIG,)
     given = "/" + recipe.config.strip("/")
@@ -247,7 +255,7 @@ def _configs(recipe: Recipe) -> tuple[str, ...]:
 def _make_bootable(disc: pycdlib.PyCdlib, recipe: Recipe) -> None:
     if not recipe.uefi:
         disc.add_eltorito(
-            f"{_iso(_ISOLINUX)};1",
+            f"{_iso_path(_ISOLINUX)};1",
             _CATALOG,
             boot_load_size=_ISOLINUX_SECTORS,
             boot_info_table=True,
@@ -256,7 +264,7 @@ def _make_bootable(disc: pycdlib.PyCdlib, recipe: Recipe) -> None:
     sectors = -(-recipe.loader.stat().st_size // _VIRTUAL_SECTOR)
     # A count below two sectors means all up to the medium's end, for sizes too large to count.
     disc.add_eltorito(
-        f"{_iso(_ESP)};1",
+        f"{_iso_path(_ESP)};1",
         _CATALOG,
         boot_load_size=sectors if sectors <= _SHORT else 0,
         platform_id=_EFI,
@@ -264,9 +272,9 @@ def _make_bootable(disc: pycdlib.PyCdlib, recipe: Recipe) -> None:
     )
 
 
-def _partition(disc: pycdlib.PyCdlib, made: BinaryIO, length: int) -> None:
+def _add_partition_table(disc: pycdlib.PyCdlib, made: BinaryIO, length: int) -> None:
     """Add a partition table, for firmware that treats the medium as a USB stick."""
-    start = _place(disc, _ESP) // _VIRTUAL_SECTOR
+    start = _file_offset(disc, _ESP) // _VIRTUAL_SECTOR
     count = -(-length // _VIRTUAL_SECTOR)
     entry = struct.pack("<B3sB3sII", 0, b"\xfe\xff\xff", _EFI, b"\xfe\xff\xff", start, count)
     made.seek(446)
@@ -278,7 +286,7 @@ def _partition(disc: pycdlib.PyCdlib, made: BinaryIO, length: int) -> None:
 # -- patching -------------------------------------------------------------------------------------
 
 
-def _padded(text: str) -> bytes:
+def _padded_text(text: str) -> bytes:
     """Return a loader's text, padded with blank lines to the size of its file.
 
     :raises errors.InvalidParameter: it does not fit.
@@ -294,7 +302,7 @@ def _patch(made: BinaryIO, recipe: Recipe, config: bytes, publisher: str) -> Non
     offset, length = _PUBLISHER
     disc = pycdlib.PyCdlib()
     disc.open_fp(made)
-    places = [_place(disc, name) for name in _configs(recipe)]
+    places = [_file_offset(disc, name) for name in _grub_configs(recipe)]
     disc.close()
     for place in places:
         made.seek(place)
@@ -303,9 +311,9 @@ def _patch(made: BinaryIO, recipe: Recipe, config: bytes, publisher: str) -> Non
     made.write(publisher.encode("ascii").ljust(length)[:length])
 
 
-def _place(disc: pycdlib.PyCdlib, name: str) -> int:
+def _file_offset(disc: pycdlib.PyCdlib, name: str) -> int:
     """Return the offset of a file in the medium, in bytes."""
-    record = disc.get_record(iso_path=f"{_iso(name)};1")
+    record = disc.get_record(iso_path=f"{_iso_path(name)};1")
     return int(record.extent_location()) * SECTOR
 
 
@@ -313,7 +321,7 @@ def _place(disc: pycdlib.PyCdlib, name: str) -> int:
 
 
 @contextlib.contextmanager
-def _replacing(target: pathlib.Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
+def _replacing_file(target: pathlib.Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
     """Yield a file that replaces ``target`` on success, and is removed otherwise.
 
     :param lasting: it is kept for ever, so wait until the disk has all of it. The folder decides
@@ -333,7 +341,7 @@ def _replacing(target: pathlib.Path, *, lasting: bool = False) -> Iterator[Binar
         raise
 
 
-def _copy(source: BinaryIO, target: BinaryIO) -> None:
+def _copy_file(source: BinaryIO, target: BinaryIO) -> None:
     """Copy a file; some file systems share its blocks (copy_file_range(2))."""
     left = os.fstat(source.fileno()).st_size
     try:
@@ -352,7 +360,7 @@ def _copy(source: BinaryIO, target: BinaryIO) -> None:
 
 
 @contextlib.contextmanager
-def _told(recipe: Recipe, target: pathlib.Path) -> Iterator[None]:
+def _translate_file_errors(recipe: Recipe, target: pathlib.Path) -> Iterator[None]:
     """Raise errors of files as errors of this service."""
     try:
         yield

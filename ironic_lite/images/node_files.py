@@ -44,9 +44,9 @@ def of_nodes(before: float) -> list[Left]:
     :param before: seconds since the epoch; files written or named later are left out.
     """
     found = []
-    for file in _files(published.folder().glob("*/*")):
+    for file in _existing_files(published.folder().glob("*/*")):
         stamp = seen(file, before)
-        whose = stamp and _whose(file)
+        whose = stamp and _owner_of_file(file)
         if stamp and whose:
             found.append(Left(file, *whose, stamp))
     return found
@@ -60,7 +60,7 @@ def unfinished(before: float) -> list[pathlib.Path]:
     return [
         file
         for place in places
-        for file in _files(place.glob(_UNFINISHED))
+        for file in _existing_files(place.glob(_UNFINISHED))
         if seen(file, before) is not None
     ]
 
@@ -78,7 +78,7 @@ def remove(left: Left) -> bool:
     return True
 
 
-def _files(paths: Iterable[pathlib.Path]) -> Iterator[pathlib.Path]:
+def _existing_files(paths: Iterable[pathlib.Path]) -> Iterator[pathlib.Path]:
     for path in paths:
         with contextlib.suppress(OSError):
             if path.is_file() and not path.is_symlink():
@@ -95,18 +95,18 @@ def seen(file: pathlib.Path, before: float) -> tuple[int, int] | None:
     return (about.st_ino, about.st_ctime_ns) if about.st_ctime < before else None
 
 
-def _whose(file: pathlib.Path) -> tuple[str, bool] | None:
+def _owner_of_file(file: pathlib.Path) -> tuple[str, bool] | None:
     secret = _SECRET.fullmatch(file.name)
     if secret:
         return secret["node"], True
     folder = file.parent.name
     if _FOLDER.fullmatch(folder):
         return folder, False
-    led = _LED_TO.search(_text(file)) if folder == _SCRIPTS else None
+    led = _LED_TO.search(_read_text(file)) if folder == _SCRIPTS else None
     return (led["node"], False) if led else None
 
 
-def _text(file: pathlib.Path) -> str:
+def _read_text(file: pathlib.Path) -> str:
     try:
         with file.open("rb") as opened:
             return opened.read(_SCRIPT_BYTES).decode("ascii", "replace")

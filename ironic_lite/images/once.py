@@ -39,7 +39,7 @@ class Turns:
         :param way: distinguishes work for this key that may fail differently.
         :raises errors.Error: of the thread before.
         """
-        turn = self._enter(key)
+        turn = self._enter_turn(key)
         try:
             with turn.lock:
                 if way in turn.failures:
@@ -50,7 +50,7 @@ class Turns:
                     turn.failures[way] = why
                     raise
         finally:
-            self._leave(key)
+            self._leave_turn(key)
 
     def takers(self, key: Hashable) -> int:
         """Return how many threads hold a key or wait for it."""
@@ -58,13 +58,13 @@ class Turns:
             turn = self._turns.get(key)
             return turn.takers if turn else 0
 
-    def _enter(self, key: Hashable) -> _Turn:
+    def _enter_turn(self, key: Hashable) -> _Turn:
         with self._guard:
             turn = self._turns.setdefault(key, _Turn())
             turn.takers += 1
             return turn
 
-    def _leave(self, key: Hashable) -> None:
+    def _leave_turn(self, key: Hashable) -> None:
         with self._guard:
             turn = self._turns[key]
             turn.takers -= 1

@@ -48,7 +48,7 @@ def reached(place: pathlib.Path) -> pathlib.Path:
 
     :raises errors.LocalFileError: it cannot be made.
     """
-    with _told(place):
+    with _translate_file_errors(place):
         closed = place.name in (MEDIA, IMAGES) and place.parent == folder()
         place.mkdir(mode=_CLOSED_MODE if closed else _FOLDER_MODE, parents=True, exist_ok=True)
         about = place.stat()
@@ -110,7 +110,7 @@ def write(file: pathlib.Path, content: str | bytes) -> None:
 
     :raises errors.LocalFileError, errors.DiskFull: it cannot be written.
     """
-    with _told(file):
+    with _translate_file_errors(file):
         reached(file.parent)
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=".new-")
         made = pathlib.Path(name)
@@ -128,11 +128,11 @@ def place(source: pathlib.Path, file: pathlib.Path) -> None:
 
     :raises errors.LocalFileError, errors.DiskFull: it cannot be put there.
     """
-    with _told(file):
+    with _translate_file_errors(file):
         reached(file.parent)
         made = file.with_name(f".new-{secrets.token_hex(8)}")
         try:
-            if not _linked(source, made):
+            if not _link_file(source, made):
                 shutil.copyfile(source, made)
                 made.chmod(_FILE_MODE)
             made.replace(file)
@@ -140,7 +140,7 @@ def place(source: pathlib.Path, file: pathlib.Path) -> None:
             made.unlink(missing_ok=True)
 
 
-def _linked(source: pathlib.Path, made: pathlib.Path) -> bool:
+def _link_file(source: pathlib.Path, made: pathlib.Path) -> bool:
     """Give a file a second name; False if impossible or unreadable for others."""
     if not source.stat().st_mode & 0o004:
         return False
@@ -160,7 +160,7 @@ def remove(*files: pathlib.Path) -> None:
     Their folders stay, because other threads may write there, and DHCP servers watch them.
     """
     for file in files:
-        with _told(file):
+        with _translate_file_errors(file):
             file.unlink(missing_ok=True)
 
 
@@ -171,7 +171,7 @@ def remove_folder(place: pathlib.Path) -> None:
 
 
 @contextlib.contextmanager
-def _told(file: pathlib.Path) -> Iterator[None]:
+def _translate_file_errors(file: pathlib.Path) -> Iterator[None]:
     """Raise an error of a file as an error of this service."""
     try:
         yield

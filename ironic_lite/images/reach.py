@@ -79,18 +79,18 @@ def get(url: str, terms: Terms, headers: Mapping[str, str]) -> Iterator[http.cli
     """
     end = time.monotonic() + terms.seconds
     sent = {"Accept": "*/*", "User-Agent": "ironic-lite", "Connection": "close", **headers}
-    sent |= _credentials(url)
+    sent |= _login_header(url)
     for _ in range(MOST_REDIRECTS + 1):
         with contextlib.ExitStack() as opened:
-            with _named():
-                answer = _answer(opened, url, terms, sent, end)
+            with _translate_fetch_errors():
+                answer = _open_answer(opened, url, terms, sent, end)
             target = answer.headers.get("Location")
             if answer.status not in _TURNS or not target:
                 yield answer
                 return
             # The body of a redirection is not read, as it may have any size.
-            there = _turned(url, target)
-        if _origin(there) != _origin(url):
+            there = _redirection_target(url, target)
+        if _url_origin(there) != _url_origin(url):
             sent = {name: value for name, value in sent.items() if name.lower() != "authorization"}
         url = there
     raise FetchFailed(f"it redirects more than {MOST_REDIRECTS} times")
@@ -101,11 +101,11 @@ def parts(answer: http.client.HTTPResponse) -> Iterator[bytes]:
 
     :raises FetchFailed: it broke off.
     """
-    with _named():
+    with _translate_fetch_errors():
         yield from bounded_http.parts(answer, _CHUNK)
 
 
-def _answer(
+def _open_answer(
     opened: contextlib.ExitStack,
     url: str,
     terms: Terms,
@@ -132,14 +132,14 @@ def _answer(
     return opened.enter_context(connection.exchange("GET", target, headers))
 
 
-def _turned(url: str, target: str) -> str:
+def _redirection_target(url: str, target: str) -> str:
     """Return the target of a redirection.
 
     :raises FetchFailed: it is not a URL.
     """
     try:
         there = urllib.parse.urljoin(url, target)
-        _origin(there)
+        _url_origin(there)
     except ValueError:  # a bad port, or an unmatched bracket
         raise FetchFailed(_NO_URL) from None
     return there
@@ -148,7 +148,7 @@ def _turned(url: str, target: str) -> str:
 _NO_URL = "it redirects to something other than a URL of http or https"
 
 
-def _credentials(url: str) -> dict[str, str]:
+def _login_header(url: str) -> dict[str, str]:
     where = urllib.parse.urlsplit(url)
     if where.username is None:
         return {}
@@ -156,21 +156,21 @@ def _credentials(url: str) -> dict[str, str]:
     return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
 
-def _origin(url: str) -> tuple[str, str | None, int | None]:
+def _url_origin(url: str) -> tuple[str, str | None, int | None]:
     where = urllib.parse.urlsplit(url)
     return where.scheme, where.hostname, where.port
 
 
 @contextlib.contextmanager
-def _named() -> Iterator[None]:
+def _translate_fetch_errors() -> Iterator[None]:
     """Raise errors of the exchange as `FetchFailed`."""
     try:
         yield
     except (OSError, http.client.HTTPException, ValueError) as why:
-        raise FetchFailed(_reason(why)) from why
+        raise FetchFailed(_error_reason(why)) from why
 
 
-def _reason(why: Exception) -> str:
+def _error_reason(why: Exception) -> str:
     if isinstance(why, ssl.SSLCertVerificationError):
         hint = "[DEFAULT]webserver_verify_ca names the trusted certificates"
         return f"{why.verify_message}; {hint}"
@@ -193,14 +193,14 @@ def trusted(said: str) -> ssl.SSLContext:
     """
     try:
         changed = 0 if said.lower() in {"true", "false"} else os.stat(said).st_mtime_ns
-        return _context(said, changed)
+        return _tls_context(said, changed)
     except OSError:
         reason = "[DEFAULT]webserver_verify_ca is not there, or has no certificate"
         raise errors.LocalFileError(path=said, reason=reason) from None
 
 
 @functools.lru_cache(maxsize=4)
-def _context(said: str, changed: int) -> ssl.SSLContext:
+def _tls_context(said: str, changed: int) -> ssl.SSLContext:
     del changed  # only a key of the cache
     context = bounded_http.tls_context()
     if said.lower() == "true":

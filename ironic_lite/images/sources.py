@@ -48,33 +48,35 @@ def read(given: object, path: str) -> Source:
     :raises errors.InvalidParameter: naming ``path``.
     """
     if not isinstance(given, str) or not given:
-        raise _wrong(path, "must be a URL of " + ", ".join(SCHEMES))
+        raise _wrong_source(path, "must be a URL of " + ", ".join(SCHEMES))
     if any(ch.isspace() or not ch.isprintable() for ch in given):
-        raise _wrong(path, "must have no spaces and no control characters; write them as %20")
+        raise _wrong_source(
+            path, "must have no spaces and no control characters; write them as %20"
+        )
     try:
         parts = urllib.parse.urlsplit(given)
         port = parts.port
     except ValueError as why:
-        raise _wrong(path, f"is no URL: {why}") from None
+        raise _wrong_source(path, f"is no URL: {why}") from None
     scheme = parts.scheme.lower()
     if scheme not in SCHEMES:
-        raise _wrong(path, f"must begin with one of {', '.join(s + '://' for s in SCHEMES)}")
+        raise _wrong_source(path, f"must begin with one of {', '.join(s + '://' for s in SCHEMES)}")
     name = urllib.parse.unquote(parts.path.rpartition("/")[2])
     if scheme == "file":
-        return Source(given, scheme, name, _local(parts, path))
+        return Source(given, scheme, name, _local_path(parts, path))
     if not parts.hostname or port == 0:
-        raise _wrong(path, "needs a host, and no port 0")
+        raise _wrong_source(path, "needs a host, and no port 0")
     return Source(given, scheme, name)
 
 
-def _local(parts: urllib.parse.SplitResult, path: str) -> pathlib.Path:
+def _local_path(parts: urllib.parse.SplitResult, path: str) -> pathlib.Path:
     if parts.netloc not in ("", "localhost"):
-        raise _wrong(path, "a file URL has no host: file:///folder/name")
+        raise _wrong_source(path, "a file URL has no host: file:///folder/name")
     if parts.query or parts.fragment:
-        raise _wrong(path, "a file URL ends with the file's name")
+        raise _wrong_source(path, "a file URL ends with the file's name")
     local = urllib.parse.unquote(parts.path)
     if not local.startswith("/") or "\0" in local or local.endswith("/"):
-        raise _wrong(path, "must name a file by its absolute path: file:///folder/name")
+        raise _wrong_source(path, "must name a file by its absolute path: file:///folder/name")
     return pathlib.Path(local)
 
 
@@ -90,7 +92,7 @@ def within(file: pathlib.Path, roots: Iterable[str], path: str) -> pathlib.Path:
     if any(real.is_relative_to(os.path.realpath(root)) for root in roots):
         return real
     reason = "is in none of the folders of [conductor]file_url_allowed_paths"
-    raise _wrong(path, reason)
+    raise _wrong_source(path, reason)
 
 
 def refuse_closed(source: Source, blocked: Sequence[networks.Network], path: str) -> None:
@@ -106,8 +108,8 @@ def refuse_closed(source: Source, blocked: Sequence[networks.Network], path: str
     except ValueError:
         return
     if net is not None:
-        raise _wrong(path, f"leads into {net}, closed by [conductor]image_blocked_networks")
+        raise _wrong_source(path, f"leads into {net}, closed by [conductor]image_blocked_networks")
 
 
-def _wrong(path: str, reason: str) -> errors.InvalidParameter:
+def _wrong_source(path: str, reason: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(path=path, reason=reason)

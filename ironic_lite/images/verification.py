@@ -27,8 +27,8 @@ def check(file: pathlib.Path, checksum: checksums.Checksum, *, said: str | None,
     :raises errors.ImageUnusable: its digest or format differs, or the format is not permitted.
     :raises errors.LocalFileError: it cannot be read.
     """
-    with _told(file):
-        stamp = _proven(file, checksum, shown)
+    with _translate_file_errors(file):
+        stamp = _prove_checksum(file, checksum, shown)
         return _checked_format(file, stamp, said, shown)
 
 
@@ -39,8 +39,8 @@ def prove(file: pathlib.Path, checksum: checksums.Checksum, *, shown: str) -> No
     :raises errors.ImageUnusable: its digest is another.
     :raises errors.LocalFileError: it cannot be read.
     """
-    with _told(file):
-        _proven(file, checksum, shown)
+    with _translate_file_errors(file):
+        _prove_checksum(file, checksum, shown)
 
 
 def looked_up(
@@ -62,7 +62,9 @@ def looked_up(
     return checksums.bare(digits, path, algorithm=algorithm, md5=md5)
 
 
-def _proven(file: pathlib.Path, checksum: checksums.Checksum, shown: str) -> tuple[int, ...]:
+def _prove_checksum(
+    file: pathlib.Path, checksum: checksums.Checksum, shown: str
+) -> tuple[int, ...]:
     """Check the digest; return an identity of the file's content."""
     about = file.stat()
     stamp = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
@@ -74,7 +76,7 @@ def _proven(file: pathlib.Path, checksum: checksums.Checksum, shown: str) -> tup
 
 
 @contextlib.contextmanager
-def _told(file: pathlib.Path) -> Iterator[None]:
+def _translate_file_errors(file: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except OSError as why:
@@ -87,7 +89,7 @@ def _checked_format(
     conf = config.CONF.conductor
     if conf.disable_deep_image_inspection:
         return said or "raw"
-    found, unsafe = _FORMATS.get((file, *stamp), lambda: _format(file))
+    found, unsafe = _FORMATS.get((file, *stamp), lambda: _file_format(file))
     if unsafe is not None:
         raise errors.ImageUnusable(image=shown, reason=unsafe)
     if found not in conf.permitted_image_formats:
@@ -101,7 +103,7 @@ def _checked_format(
     return said or ("raw" if found == "gpt" else found)
 
 
-def _format(file: pathlib.Path) -> tuple[str, str | None]:
+def _file_format(file: pathlib.Path) -> tuple[str, str | None]:
     """Return the format of a file, and the reason if it must not be read."""
     # Loading takes eight MiB, with the cryptography of LUKS, which a conductor without images does
     # not need.

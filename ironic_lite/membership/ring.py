@@ -37,8 +37,8 @@ def owner(members: Iterable[Member], group: str, driver: str, node_uuid: str) ->
     able = candidates(members, group, driver)
     if not able:
         return None
-    return max(able, key=lambda one: (_weight(one.host, node_uuid), one.host)).host
+    return max(able, key=lambda one: (_host_weight(one.host, node_uuid), one.host)).host
 
 
-def _weight(host: str, node_uuid: str) -> bytes:
+def _host_weight(host: str, node_uuid: str) -> bytes:
     return hashlib.blake2b(f"{host}\0{node_uuid}".encode(), digest_size=8).digest()

@@ -61,7 +61,7 @@ class CheckQueue:
         """
         me = _Waiter((*rank, next(self._numbers)), doubtful)
         with self._changed:
-            self._enter(me)
+            self._enter_queue(me)
         try:
             yield
         finally:
@@ -70,19 +70,19 @@ class CheckQueue:
                 self._doubtful = self._doubtful and not doubtful
                 self._changed.notify_all()
 
-    def _enter(self, me: _Waiter) -> None:
+    def _enter_queue(self, me: _Waiter) -> None:
         bisect.insort(self._waiting, me, key=lambda each: each.rank)
         if len(self._waiting) > self._most:
             self._waiting.pop().refused = True
             self._changed.notify_all()
         until = time.monotonic() + self._patience
-        while not me.refused and not self._first(me):
+        while not me.refused and not self._is_first(me):
             left = until - time.monotonic()
             if left <= 0 or not self._changed.wait(left):
                 break
         if me.refused:
             raise Full
-        ready = self._first(me)
+        ready = self._is_first(me)
         self._waiting.remove(me)
         self._changed.notify_all()
         if not ready:
@@ -90,7 +90,7 @@ class CheckQueue:
         self._free -= 1
         self._doubtful = self._doubtful or me.doubtful
 
-    def _first(self, me: _Waiter) -> bool:
+    def _is_first(self, me: _Waiter) -> bool:
         """Return whether it is this caller's turn."""
         if not self._free:
             return False

@@ -59,48 +59,48 @@ class Basic:
         who = request.anonymous(environ, request_id)
         if environ[request.CALL].public:
             return who
-        user, password = _credentials(environ.get("HTTP_AUTHORIZATION"))
+        user, password = _basic_credentials(environ.get("HTTP_AUTHORIZATION"))
         proxied = self._conf.api.enable_proxy_headers_parsing
         source = client_address.of(environ, proxied=proxied)
         if not self._file.check(user, password, source):
             LOG.debug("No login with the name and password given")
-            raise _unauthorized("Incorrect username or password")
+            raise _login_refused("Incorrect username or password")
         return dataclasses.replace(who, user=user)
 
 
-def _credentials(header: str | None) -> tuple[str, bytes]:
+def _basic_credentials(header: str | None) -> tuple[str, bytes]:
     if header is None:
-        raise _unauthorized("Authorization required")
+        raise _login_refused("Authorization required")
     kind, _, token = header.strip().partition(" ")
     if not token.strip():
-        raise _malformed("Could not parse Authorization header")
+        raise _malformed_login("Could not parse Authorization header")
     if kind.lower() != "basic":
         # Not repeated in the message, because it may contain a token.
-        raise _malformed("Unsupported authorization type; Basic is supported")
+        raise _malformed_login("Unsupported authorization type; Basic is supported")
     try:
         pair = base64.b64decode(token.strip(), validate=True)
         user, colon, password = pair.partition(b":")
         name = user.decode()
     except (binascii.Error, ValueError):
-        raise _malformed("Could not decode authorization token") from None
+        raise _malformed_login("Could not decode authorization token") from None
     if not colon:
-        raise _malformed("Could not decode authorization token")
+        raise _malformed_login("Could not decode authorization token")
     return name, password
 
 
-def _unauthorized(text: str) -> refusals.Refusal:
+def _login_refused(text: str) -> refusals.Refusal:
     return refusals.login(HTTPStatus.UNAUTHORIZED, text, _CHALLENGE)
 
 
-def _malformed(text: str) -> refusals.Refusal:
+def _malformed_login(text: str) -> refusals.Refusal:
     return refusals.login(HTTPStatus.BAD_REQUEST, text)
 
 
-def _anonymous(conf: Configuration) -> Identify:
-    return request.anonymous if conf.api.allow_unauthenticated_bind else _near
+def _anonymous_identify(conf: Configuration) -> Identify:
+    return request.anonymous if conf.api.allow_unauthenticated_bind else _local_caller
 
 
-def _near(environ: Environ, request_id: str) -> Context:
+def _local_caller(environ: Environ, request_id: str) -> Context:
     """Return the caller, who must be on the machine of the WSGI server.
 
     Unlike ironic-lite-api, another WSGI server may listen at any address.
@@ -114,7 +114,7 @@ def _near(environ: Environ, request_id: str) -> Context:
     return request.anonymous(environ, request_id)
 
 
-def _keystone(conf: Configuration) -> Identify:
+def _keystone_identify(conf: Configuration) -> Identify:
     try:
         # Loaded only if needed, because its libraries are large and come with an extra.
         keystone = importlib.import_module("ironic_lite.api.auth.keystone")
@@ -128,7 +128,7 @@ def _keystone(conf: Configuration) -> Identify:
 
 
 _WAYS: dict[str, Callable[[Configuration], Identify]] = {
-    "noauth": _anonymous,
+    "noauth": _anonymous_identify,
     "http_basic": Basic,
-    "keystone": _keystone,
+    "keystone": _keystone_identify,
 }

@@ -28,7 +28,7 @@ _GROUP = "keystone_authtoken"
 _SECONDS = 10
 """Time limit of the identity service, unless the configuration sets another."""
 _VERDICT = "ironic_lite.verdict"
-"""WSGI environment: the list that `_record` adds to."""
+"""WSGI environment: the list that `_record_verdict` adds to."""
 _CACHE = "ironic_lite.tokens"
 """WSGI environment: the process's token cache, read by the middleware."""
 _MOST_TOKENS = 4096
@@ -64,7 +64,7 @@ class Tokens:
             raise config.ConfigError(reason=reason)
         try:
             wrap = auth_token.filter_factory({}, oslo_config_config=conf)
-            self._middleware = wrap(_record)
+            self._middleware = wrap(_record_verdict)
         except Exception as why:  # keystoneauth's plugins may raise anything
             raise config.ConfigError(reason=f"[keystone_authtoken]: {why}") from None
         for name in (__name__, *_REPEATED):
@@ -80,7 +80,7 @@ class Tokens:
         if call.public:
             call.access = self._asker.stranger()
             return who
-        verdict = self._verdict(environ, request_id)
+        verdict = self._ask_middleware(environ, request_id)
         call.access = self._asker.access(verdict)
         roles = tuple(filter(None, verdict.get("HTTP_X_ROLES", "").split(",")))
         return dataclasses.replace(
@@ -90,7 +90,7 @@ class Tokens:
             roles=roles,
         )
 
-    def _verdict(self, environ: Environ, request_id: str) -> Environ:
+    def _ask_middleware(self, environ: Environ, request_id: str) -> Environ:
         """Return the environment that the middleware passes on.
 
         Its headers about the caller come from the middleware, never from the client.
@@ -109,13 +109,13 @@ class Tokens:
             answer.body = b"".join(self._middleware(asked, answer.start))
         except Exception:  # keystoneauth may raise anything on a bad answer of the service
             LOG.exception("The identity service could not be asked for request %s", request_id)
-            raise _unavailable() from None
+            raise _identity_unavailable() from None
         if not verdict:
             raise answer.refusal()
         return verdict[0]
 
 
-def _record(environ: Environ, start_response: StartResponse) -> list[bytes]:
+def _record_verdict(environ: Environ, start_response: StartResponse) -> list[bytes]:
     """Add the environment of a request with valid tokens to its `_VERDICT`.
 
     With ``[keystone_authtoken]delay_auth_decision``, requests without a valid token arrive here
@@ -148,9 +148,9 @@ class _Answer:
         kept = tuple(pair for pair in self.headers if pair[0].lower() in _LOGIN_HEADERS)
         if self.status == HTTPStatus.UNAUTHORIZED:
             return refusals.Refusal(self.status, self.body, kept)
-        return _unavailable(kept)
+        return _identity_unavailable(kept)
 
 
-def _unavailable(headers: refusals.Headers = refusals.NO_HEADERS) -> refusals.Refusal:
+def _identity_unavailable(headers: refusals.Headers = refusals.NO_HEADERS) -> refusals.Refusal:
     text = "The identity service cannot be asked just now."
     return refusals.login(HTTPStatus.SERVICE_UNAVAILABLE, text, headers)

@@ -72,14 +72,14 @@ class PasswordFile:
         self._lately: dict[bytes, float] = {}
         try:
             self._stamp = self._file_stamp()
-            self._users, faults = _read(self._path)
+            self._users, faults = _read_file(self._path)
         except OSError as why:
             raise config.ConfigError(
                 reason=f"[DEFAULT]http_basic_auth_user_file: cannot read {path}: {why.strerror}"
             ) from None
         if faults:
             raise config.ConfigError(reason=f"[DEFAULT]http_basic_auth_user_file: {faults[0]}")
-        self._warn()
+        self._warn_about_file()
 
     def check(self, user: str, password: bytes, source: str = "") -> bool:
         """Return whether this is the user's password; an unknown user takes as long.
@@ -88,70 +88,74 @@ class PasswordFile:
         :raises errors.Unavailable: the file cannot be read any more.
         :raises errors.TooManyRequests: too many passwords are being checked.
         """
-        users = self._current()
+        users = self._current_users()
         known = users.get(user)
         # The costliest hash of the file, so that response times do not reveal user names.
-        against = known or max(users.values(), key=_cost, default=None)
+        against = known or max(users.values(), key=_hash_cost, default=None)
         if against is None:
             return False
-        proof = self._digest(user.encode(), against, password)
-        if known is not None and self._kept(proof):
+        proof = self._password_proof(user.encode(), against, password)
+        if known is not None and self._is_remembered(proof):
             return True
         place = client_address.network(source)
-        here, pair = (self._digest(user.encode(), each.encode()) for each in (place, source))
+        here, pair = (
+            self._password_proof(user.encode(), each.encode()) for each in (place, source)
+        )
         rank = (not self._was_right(here), self._failures.count(pair), self._failures.count(place))
         new, _, failed = rank
         try:
             with self._queue.place(rank, doubtful=new and failed >= _DOUBTFUL):
                 # An equal password may have been checked while this one waited.
-                right = self._kept(proof) or (_same(password, against) and known is not None)
+                right = self._is_remembered(proof) or (
+                    _matches_hash(password, against) and known is not None
+                )
                 if right:  # kept before the next in the queue looks
-                    self._keep(proof, here)
+                    self._remember_proof(proof, here)
         except check_queue.Full:
             raise errors.TooManyRequests(limit=self._most, option="max_password_checks") from None
         if not right:
             self._failures.note(pair, place)
         return right
 
-    def _digest(self, *parts: bytes) -> bytes:
+    def _password_proof(self, *parts: bytes) -> bytes:
         told = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
         return hmac.digest(self._key, told, "sha256")
 
-    def _kept(self, proof: bytes) -> bool:
+    def _is_remembered(self, proof: bytes) -> bool:
         """Return whether a password is remembered; if so, remember it for longer."""
         with self._guard:
             if self._right.get(proof, 0.0) <= self._now():
                 return False
-            _put(self._right, proof, self._now() + _KEPT_SECONDS)
+            _put_newest(self._right, proof, self._now() + _KEPT_SECONDS)
             return True
 
     def _was_right(self, here: bytes) -> bool:
         return self._lately.get(here, 0.0) > self._now()
 
-    def _keep(self, proof: bytes, here: bytes) -> None:
+    def _remember_proof(self, proof: bytes, here: bytes) -> None:
         with self._guard:
-            _put(self._right, proof, self._now() + _KEPT_SECONDS)
-            _put(self._lately, here, self._now() + _RIGHT_LATELY)
+            _put_newest(self._right, proof, self._now() + _KEPT_SECONDS)
+            _put_newest(self._lately, here, self._now() + _RIGHT_LATELY)
 
     def _file_stamp(self) -> tuple[int, int, int]:
         found = os.stat(self._path)
         return found.st_mtime_ns, found.st_size, found.st_ino
 
-    def _warn(self) -> None:
+    def _warn_about_file(self) -> None:
         if not self._users:
             LOG.warning("No user can log in: %s contains no user", self._path)
 
-    def _current(self) -> dict[str, bytes]:
+    def _current_users(self) -> dict[str, bytes]:
         """Return the users of the file in its current state."""
         try:
             with self._throttle:
                 stamp = self._file_stamp()
                 if stamp != self._stamp:
-                    users, faults = _read(self._path)
+                    users, faults = _read_file(self._path)
                     for fault in faults:
                         LOG.error("A user cannot log in: %s", fault)
                     self._users, self._stamp = users, stamp
-                    self._warn()
+                    self._warn_about_file()
         except OSError as why:
             if self._throttle.new(str(why.strerror)):
                 LOG.error("No user can log in: cannot read %s: %s", self._path, why.strerror)
@@ -161,7 +165,7 @@ class PasswordFile:
         return self._users
 
 
-def _put(known: dict[bytes, float], key: bytes, until: float) -> None:
+def _put_newest(known: dict[bytes, float], key: bytes, until: float) -> None:
     """Store a key as the newest; drop the oldest keys if the table is full."""
     known.pop(key, None)
     while len(known) >= _MOST_KEPT:
@@ -169,14 +173,14 @@ def _put(known: dict[bytes, float], key: bytes, until: float) -> None:
     known[key] = until
 
 
-def _same(password: bytes, hashed: bytes) -> bool:
+def _matches_hash(password: bytes, hashed: bytes) -> bool:
     try:
         return bcrypt.checkpw(password[:_LONGEST], hashed)
     except ValueError:
         return False
 
 
-def _read(path: pathlib.Path) -> tuple[dict[str, bytes], list[str]]:
+def _read_file(path: pathlib.Path) -> tuple[dict[str, bytes], list[str]]:
     """Return the hashes by user, and the faults; the first line of a user counts.
 
     :raises OSError: the file cannot be read.
@@ -197,5 +201,5 @@ def _read(path: pathlib.Path) -> tuple[dict[str, bytes], list[str]]:
     return users, faults
 
 
-def _cost(hashed: bytes) -> bytes:
+def _hash_cost(hashed: bytes) -> bytes:
     return hashed[4:6]

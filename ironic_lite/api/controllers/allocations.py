@@ -57,25 +57,25 @@ class _Base(crud.NamedResourceController):
             known = allocations.get(conn, row["uuid"], hold=True)
             node = None
             if known["node_uuid"] is not None:
-                node = nodes.get(conn, known["node_uuid"], self._columns())
-                event = self._free(conn, request, node)
+                node = nodes.get(conn, known["node_uuid"], self._returned_columns())
+                event = self._free_node(conn, request, node)
                 node.update(core.freed(node), updated_at=event["at"])
             allocations.delete(conn, known["uuid"])
             return node
 
         node = self.service.database.write(write)
         if self.service.notifier.on:
-            self.tell(request, [self._event(request, "deleted")], row)
+            self.tell(request, [self._allocation_event(request, "deleted")], row)
             if node is not None and event is not None:
                 self.service.notifier.tell(request.who, [event], node)
 
-    def _event(self, request: Request, what: str) -> Json:
+    def _allocation_event(self, request: Request, what: str) -> Json:
         return event_rows.of(request.who, None, f"{self.word}_{what}")
 
-    def _columns(self) -> tuple[str, ...] | None:
+    def _returned_columns(self) -> tuple[str, ...] | None:
         return None if self.service.notifier.on else _STANDING
 
-    def _free(self, conn: Connection, request: Request, node: Json) -> Json:
+    def _free_node(self, conn: Connection, request: Request, node: Json) -> Json:
         core.check_removable(node)
         guards.check_unlocked(node)
         columns = core.freed(node)
@@ -127,12 +127,12 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
     def add(self, request: Request, given: Json) -> Json:
         """Assign the named node, or have a conductor choose one; return the allocation's row."""
         node = given.pop("node")
-        row = self._row(given, node, _bound(request))
+        row = self._new_row(given, node, _only_project(request))
         if node is None:
             self._request_node(request, row)
         else:
-            self._backfill(request, row, node)
-        self.tell(request, [self._event(request, "created")], row)
+            self._backfill_node(request, row, node)
+        self.tell(request, [self._allocation_event(request, "created")], row)
         return row
 
     def judge(self, conn: Connection, request: Request, before: Json, patch: Any) -> Json:
@@ -158,13 +158,13 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
 
     def read(self, request: Request, body: Any) -> Json:
         """Return the column values of a POST, and under ``node`` the named node or None."""
-        rest, node = self._backfilled(request, body)
+        rest, node = self._split_backfill(request, body)
         given = self.outline(request, rest)
         given["resource_class"] = given.get("resource_class") or (node and node["resource_class"])
         if not given["resource_class"]:
             reason = "is mandatory, because nodes are chosen by their resource class"
             raise errors.InvalidParameter(path="resource_class", reason=reason)
-        given["owner"] = _owner(request, given.get("owner"))
+        given["owner"] = _new_owner(request, given.get("owner"))
         return {**given, "node": node}
 
     # -- nodes that a request names ----------------------------------------------------------
@@ -183,7 +183,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
         except errors.NodeNotFound as why:
             raise errors.InvalidParameter(path="node", reason=why.message) from None
 
-    def _backfilled(self, request: Request, body: Any) -> tuple[Any, Json | None]:
+    def _split_backfill(self, request: Request, body: Any) -> tuple[Any, Json | None]:
         """Return the body without its key ``node``, and the node of that key or None."""
         ident = body.get("node") if isinstance(body, dict) else None
         if not isinstance(body, dict) or "node" not in body:
@@ -198,7 +198,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
         columns = None if self.service.notifier.on else _FILLED
         return rest, self._named_node(request, ident, columns, with_traits=True)
 
-    def _row(self, given: Json, node: Json | None, project: str | None) -> Json:
+    def _new_row(self, given: Json, node: Json | None, project: str | None) -> Json:
         """Return the columns of a new allocation.
 
         :param project: the project whose nodes may be candidates; other nodes count as missing.
@@ -231,7 +231,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
         conductor = self.service.reach(self.service.fleet.some_host)
         conductor.create_allocation(request.who, allocation=sent)
 
-    def _backfill(self, request: Request, row: Json, node: Json) -> None:
+    def _backfill_node(self, request: Request, row: Json, node: Json) -> None:
         core.check_backfill(node, row)
         guards.check_unlocked(node)
         row.update(node_uuid=node["uuid"], state=State.ACTIVE.value)
@@ -257,7 +257,7 @@ class NodeAllocation(_Base):
         """Return the allocation of a node: all fields, or the requested ones."""
         queries.refuse_unknown(request.query, ("fields",))
         try:
-            row = self._of(request, ident)
+            row = self._allocation_of(request, ident)
         except errors.NodeNotFound as why:  # 400 as in Ironic, because clients expect it
             raise errors.InvalidParameter(path="node", reason=why.message) from None
         chosen = queries.one(self.asked, request.query, version=request.version)
@@ -273,9 +273,9 @@ class NodeAllocation(_Base):
     )
     def delete_of_node(self, request: Request, ident: str) -> None:
         """Remove the allocation of a node and free the node."""
-        self.take_away(request, self._of(request, ident))
+        self.take_away(request, self._allocation_of(request, ident))
 
-    def _of(self, request: Request, ident: str) -> Json:
+    def _allocation_of(self, request: Request, ident: str) -> Json:
         node = node_lookup.fetch(self.service, request, ident, ("uuid",))["uuid"]
 
         row = self.service.database.read(lambda conn: allocations.of_node(conn, node))
@@ -284,12 +284,12 @@ class NodeAllocation(_Base):
         return row
 
 
-def _owner(request: Request, asked: str | None) -> str | None:
+def _new_owner(request: Request, asked: str | None) -> str | None:
     """Return the owner of a new allocation: the caller's project, or one that the caller may name.
 
     :raises errors.Forbidden: the caller may not name another owner.
     """
-    project = _bound(request)
+    project = _only_project(request)
     if project is None:
         return asked
     if asked and asked != project:
@@ -297,7 +297,7 @@ def _owner(request: Request, asked: str | None) -> str | None:
     return project
 
 
-def _bound(request: Request) -> str | None:
+def _only_project(request: Request) -> str | None:
     """Return the only project for which the caller may request nodes, or None for any project.
 
     :raises errors.Forbidden: the caller has no project, and may not name an owner.

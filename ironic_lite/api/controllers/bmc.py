@@ -28,7 +28,7 @@ _BETWEEN = "@"  # separates an indicator's name from its component in lists
 class Bmc(expose.Controller):
     """Reads and operations on the BMC of one node, through its conductor."""
 
-    def _ask(
+    def _conductor_of_node(
         self, request: Request, ident: str, changing: str | None = None
     ) -> tuple[interface.Conductor, str]:
         """Return the conductor of a node, and the node's UUID.
@@ -51,7 +51,7 @@ class Bmc(expose.Controller):
     )
     def inject_nmi(self, request: Request, ident: str) -> None:
         """Send a non-maskable interrupt to the machine."""
-        conductor, uuid = self._ask(request, ident)
+        conductor, uuid = self._conductor_of_node(request, ident)
         conductor.inject_nmi(request.who, node_uuid=uuid)
 
     # -- indicators --------------------------------------------------------------------------
@@ -59,7 +59,7 @@ class Bmc(expose.Controller):
     @expose.expose("GET", "/nodes/{ident}/management/indicators", types.word)
     def lamps(self, request: Request, ident: str) -> Json:
         """List all indicators."""
-        return self._lamps(request, ident, None)
+        return self._list_indicators(request, ident, None)
 
     @expose.expose(
         "GET",
@@ -71,8 +71,8 @@ class Bmc(expose.Controller):
     def lamp_or_lamps(self, request: Request, ident: str, component: str) -> Json:
         """Return the state of indicator ``name@component``, or list those of a component."""
         if _BETWEEN in component:
-            return self._lamp(request, ident, *_split(component))
-        return self._lamps(request, ident, _component(component))
+            return self._get_indicator(request, ident, *_split_indicator(component))
+        return self._list_indicators(request, ident, _read_component(component))
 
     @expose.expose(
         "GET",
@@ -83,7 +83,7 @@ class Bmc(expose.Controller):
     )
     def lamp(self, request: Request, ident: str, component: str, indicator: str) -> Json:
         """Return the state of an indicator."""
-        return self._lamp(request, ident, _component(component), indicator)
+        return self._get_indicator(request, ident, _read_component(component), indicator)
 
     @expose.expose(
         "PUT",
@@ -97,7 +97,7 @@ class Bmc(expose.Controller):
     )
     def switch_named(self, request: Request, ident: str, component: str, state: str) -> None:
         """Switch the indicator ``name@component``."""
-        self._switch(request, ident, *_split(component), state)
+        self._set_indicator(request, ident, *_split_indicator(component), state)
 
     @expose.expose(
         "PUT",
@@ -114,10 +114,10 @@ class Bmc(expose.Controller):
         self, request: Request, ident: str, component: str, indicator: str, state: str
     ) -> None:
         """Switch an indicator."""
-        self._switch(request, ident, _component(component), indicator, state)
+        self._set_indicator(request, ident, _read_component(component), indicator, state)
 
-    def _lamps(self, request: Request, ident: str, component: str | None) -> Json:
-        conductor, uuid = self._ask(request, ident)
+    def _list_indicators(self, request: Request, ident: str, component: str | None) -> Json:
+        conductor, uuid = self._conductor_of_node(request, ident)
         found = conductor.get_supported_indicators(request.who, node_uuid=uuid, component=component)
         place = f"nodes/{uuid}/management/indicators"
         return {
@@ -136,16 +136,16 @@ class Bmc(expose.Controller):
             ]
         }
 
-    def _lamp(self, request: Request, ident: str, component: str, indicator: str) -> Json:
-        conductor, uuid = self._ask(request, ident)
+    def _get_indicator(self, request: Request, ident: str, component: str, indicator: str) -> Json:
+        conductor, uuid = self._conductor_of_node(request, ident)
         which = {"component": component, "indicator": indicator}
         return {"state": conductor.get_indicator_state(request.who, node_uuid=uuid, **which)}
 
-    def _switch(
+    def _set_indicator(
         self, request: Request, ident: str, component: str, indicator: str, state: str
     ) -> None:
         _one_of("state", state, bmc_vocabulary.INDICATOR_STATES)
-        conductor, uuid = self._ask(request, ident)
+        conductor, uuid = self._conductor_of_node(request, ident)
         which = {"component": component, "indicator": indicator}
         conductor.set_indicator_state(request.who, node_uuid=uuid, **which, state=state)
 
@@ -156,7 +156,7 @@ class Bmc(expose.Controller):
         """List the virtual drives, since 1.93; POST and DELETE have had the path since 1.89."""
         if request.version < _MEDIA_SHOWN_SINCE:
             raise errors.NotFound(f"GET {request.path} needs API version 1.93 or newer.")
-        conductor, uuid = self._ask(request, ident)
+        conductor, uuid = self._conductor_of_node(request, ident)
         return conductor.get_virtual_media(request.who, node_uuid=uuid)
 
     @expose.expose(
@@ -182,7 +182,7 @@ class Bmc(expose.Controller):
         _one_of("device_type", device_type, bmc_vocabulary.VIRTUAL_MEDIA)
         _one_of("image_download_source", image_download_source, ("http",))
         _check_image(image_url)
-        conductor, uuid = self._ask(request, ident, "its virtual media")
+        conductor, uuid = self._conductor_of_node(request, ident, "its virtual media")
         conductor.attach_virtual_media(
             request.who, node_uuid=uuid, device_type=device_type, image_url=image_url
         )
@@ -197,7 +197,7 @@ class Bmc(expose.Controller):
     )
     def detach(self, request: Request, ident: str, device_types: str | None = None) -> None:
         """Detach images from the virtual drives in a comma-separated list, or from all."""
-        self._detach(request, ident, device_types)
+        self._detach_media(request, ident, device_types)
 
     @expose.expose(
         "DELETE",
@@ -209,15 +209,15 @@ class Bmc(expose.Controller):
     )
     def detach_named(self, request: Request, ident: str, device_types: str) -> None:
         """Detach images from the virtual drives that the path names."""
-        self._detach(request, ident, device_types)
+        self._detach_media(request, ident, device_types)
 
-    def _detach(self, request: Request, ident: str, device_types: str | None) -> None:
+    def _detach_media(self, request: Request, ident: str, device_types: str | None) -> None:
         given = None
         if device_types is not None:
             given = list(dict.fromkeys(one.strip().lower() for one in device_types.split(",")))
             for one in given:
                 _one_of("device_types", one, bmc_vocabulary.VIRTUAL_MEDIA)
-        conductor, uuid = self._ask(request, ident, "its virtual media")
+        conductor, uuid = self._conductor_of_node(request, ident, "its virtual media")
         conductor.detach_virtual_media(request.who, node_uuid=uuid, device_types=given)
 
 
@@ -241,15 +241,15 @@ def _check_image(url: str) -> None:
         raise errors.InvalidParameter(path="image_url", reason=reason)
 
 
-def _component(word: str) -> str:
+def _read_component(word: str) -> str:
     _one_of("component", word, bmc_vocabulary.COMPONENTS)
     return word
 
 
-def _split(name: str) -> tuple[str, str]:
+def _split_indicator(name: str) -> tuple[str, str]:
     """Return component and name of an indicator called ``name@component``."""
     indicator, between, component = name.rpartition(_BETWEEN)
     if not between or not indicator:
         reason = f"{name[:64]!r} is not of the form name@component"
         raise errors.InvalidParameter(path="indicator", reason=reason)
-    return _component(component), indicator
+    return _read_component(component), indicator

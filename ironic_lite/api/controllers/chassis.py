@@ -35,12 +35,12 @@ class Chassis(crud.ResourceController, since=1, detail=True):
         """Return a page of chassis."""
         answer = super().page(request, detail=detail)
         for row in answer["chassis"]:
-            _nest(row)
+            _nest_node_links(row)
         return answer
 
     def document(self, request: Request, row: Json, chosen: tuple[str, ...] | None = None) -> Json:
         """Return the document of a row, which has all columns."""
-        return _nest(super().document(request, row, chosen))
+        return _nest_node_links(super().document(request, row, chosen))
 
 
 class Members(nodes.Nodes):
@@ -70,7 +70,7 @@ class Members(nodes.Nodes):
         return known
 
 
-def _nest(document: Json) -> Json:
+def _nest_node_links(document: Json) -> Json:
     """Put the links to the nodes into a nested list, as Ironic's clients expect."""
     if "nodes" in document:
         document["nodes"] = [document["nodes"]]

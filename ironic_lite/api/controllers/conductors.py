@@ -35,13 +35,13 @@ class Conductors(expose.Controller):
     def index(self, request: Request) -> Json:
         """Return a page of conductors, including offline ones."""
         query = pages.query(self.service, request, queries.CONDUCTORS)
-        rows = self._rows(with_drivers="drivers" in query.fields)
+        rows = self._conductor_rows(with_drivers="drivers" in query.fields)
         # Python cannot compare None with a value; NULL comes first, as in the database.
         rows.sort(key=lambda row: (row[query.sort] is not None, row[query.sort], row["id"]))
         if query.direction == "desc":
             rows.reverse()
-        some = _after(rows, query.marker)[: query.limit]
-        shown = [_document(request, row, query.fields) for row in some]
+        some = _rows_after(rows, query.marker)[: query.limit]
+        shown = [_conductor_document(request, row, query.fields) for row in some]
         last = some[-1]["hostname"] if some else ""
         return pages.body(request, query, "conductors", shown, last)
 
@@ -57,9 +57,9 @@ class Conductors(expose.Controller):
         """Return one conductor."""
         chosen = queries.one(queries.CONDUCTORS, request.query, version=request.version)
         names = chosen or tuple(field.name for field in fields.CONDUCTOR)
-        for row in self._rows(with_drivers="drivers" in names):
+        for row in self._conductor_rows(with_drivers="drivers" in names):
             if row["hostname"] == hostname:
-                return _document(request, row, names)
+                return _conductor_document(request, row, names)
         raise errors.ConductorNotFound(conductor=hostname)
 
     @expose.expose("GET", "/conductors/{hostname}/counters", types.word, since=_SINCE)
@@ -69,21 +69,21 @@ class Conductors(expose.Controller):
         counters = row["counters"] or bmc_metrics.Counters().snapshot() | {"since": None}
         return {"hostname": hostname, "updated_at": row["updated_at"], **counters}
 
-    def _rows(self, *, with_drivers: bool) -> Rows:
+    def _conductor_rows(self, *, with_drivers: bool) -> Rows:
         """Return all conductors with ``online`` (liveness) and ``drivers`` (hardware types)."""
         rows = self.service.database.read(conductors.all)
-        drivers = self._drivers() if with_drivers else {}
+        drivers = self._hardware_types() if with_drivers else {}
         for row in rows:
             row["online"] = self.service.fleet.lives(row)
             row["drivers"] = sorted(drivers.get(row["hostname"], ())) if row["online"] else []
         return rows
 
-    def _drivers(self) -> dict[str, set[str]]:
+    def _hardware_types(self) -> dict[str, set[str]]:
         rows = self.service.database.read(conductors.members)
         return {row["hostname"]: row["hardware_types"] for row in rows}
 
 
-def _after(rows: Rows, marker: str | None) -> Rows:
+def _rows_after(rows: Rows, marker: str | None) -> Rows:
     if marker is None:
         return rows
     for place, row in enumerate(rows):
@@ -92,7 +92,7 @@ def _after(rows: Rows, marker: str | None) -> Rows:
     raise errors.NotFound(what="Marker", ident=marker)
 
 
-def _document(request: Request, row: Json, names: tuple[str, ...]) -> Json:
+def _conductor_document(request: Request, row: Json, names: tuple[str, ...]) -> Json:
     known = fields.by_name(fields.CONDUCTOR)
     found = {name: row[known[name].stored or name] for name in names if name != "links"}
     found["links"] = links.pair(request.base, f"conductors/{row['hostname']}")

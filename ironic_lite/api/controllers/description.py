@@ -17,16 +17,16 @@ class Description(expose.Controller):
     @expose.expose("GET", "/openapi.json")
     def show(self, request: Request) -> Any:
         """Describe this API as OpenAPI 3.1."""
-        return orjson.Fragment(_written())
+        return orjson.Fragment(_document_bytes())
 
     @expose.expose("GET", "/openapi")
     def show_unnamed(self, request: Request) -> Any:
         """Describe this API as OpenAPI 3.1."""
-        return orjson.Fragment(_written())
+        return orjson.Fragment(_document_bytes())
 
 
 @functools.cache
-def _written() -> bytes:
+def _document_bytes() -> bytes:
     """Return the document, made at the first request because it is big and rarely requested."""
     from ironic_lite.api import controllers, openapi  # noqa: PLC0415
 

@@ -44,12 +44,12 @@ def _form_of_list(_self: Drivers, request: Request) -> None:
     queries.refuse_unknown(request.query, ("type", "detail", "fields"))
     if "detail" in request.query:
         rules.boolean(request.query["detail"], "detail")
-    _chosen(request)
+    _chosen_fields(request)
 
 
 def _form_of_one(_self: Drivers, request: Request) -> None:
     queries.refuse_unknown(request.query, ("fields",))
-    _chosen(request)
+    _chosen_fields(request)
 
 
 class Drivers(expose.Controller):
@@ -60,20 +60,22 @@ class Drivers(expose.Controller):
         """Return all hardware types; there is no paging."""
         given = request.query
         queries.refuse_unknown(given, ("type", "detail", "fields"))
-        chosen = _chosen(request)
-        detail = _detail(request)
-        if _type(request) == "classic":
+        chosen = _chosen_fields(request)
+        detail = _wants_detail(request)
+        if _wanted_type(request) == "classic":
             return {"drivers": []}
-        found = _drivers(self.service)
-        shown = (_document(request, found[name], detail=detail) for name in sorted(found))
-        return {"drivers": [_only(document, chosen) for document in shown]}
+        found = _all_drivers(self.service)
+        shown = (_driver_document(request, found[name], detail=detail) for name in sorted(found))
+        return {"drivers": [_chosen_only(document, chosen) for document in shown]}
 
     @expose.expose("GET", "/drivers/{name}", types.word, raw_query=True, form=_form_of_one)
     def show(self, request: Request, name: str) -> Json:
         """Return one hardware type with its interfaces."""
         queries.refuse_unknown(request.query, ("fields",))
-        chosen = _chosen(request)
-        return _only(_document(request, _driver(self.service, name), detail=True), chosen)
+        chosen = _chosen_fields(request)
+        return _chosen_only(
+            _driver_document(request, _find_driver(self.service, name), detail=True), chosen
+        )
 
     @expose.expose("GET", "/drivers/{name}/properties", types.word)
     def properties(self, request: Request, name: str) -> dict[str, str]:
@@ -99,7 +101,7 @@ def conductor(service: Service, name: str) -> interface.Conductor:
 
     :raises errors.DriverNotFound: no online conductor has the hardware type.
     """
-    return service.reach(lambda: service.fleet.trusted(_driver(service, name).hosts))
+    return service.reach(lambda: service.fleet.trusted(_find_driver(service, name).hosts))
 
 
 def present(service: Service, _request: Request, name: str) -> None:
@@ -107,17 +109,17 @@ def present(service: Service, _request: Request, name: str) -> None:
 
     :raises errors.DriverNotFound: as `conductor`.
     """
-    _driver(service, name)
+    _find_driver(service, name)
 
 
-def _driver(service: Service, name: str) -> Driver:
-    found = _drivers(service).get(name)
+def _find_driver(service: Service, name: str) -> Driver:
+    found = _all_drivers(service).get(name)
     if found is None:
         raise errors.DriverNotFound(driver=name)
     return found
 
 
-def _drivers(service: Service) -> dict[str, Driver]:
+def _all_drivers(service: Service) -> dict[str, Driver]:
     rows = service.database.read(conductors.interfaces)
     living = {row["hostname"] for row in rows if service.fleet.lives(row)}
     found: dict[str, Driver] = {}
@@ -133,7 +135,7 @@ def _drivers(service: Service) -> dict[str, Driver]:
     return found
 
 
-def _document(request: Request, driver: Driver, *, detail: bool) -> Json:
+def _driver_document(request: Request, driver: Driver, *, detail: bool) -> Json:
     base, version = request.base, request.version
     found: Json = {
         "name": driver.name,
@@ -161,7 +163,7 @@ _NAMES = frozenset(
 )
 
 
-def _chosen(request: Request) -> tuple[str, ...] | None:
+def _chosen_fields(request: Request) -> tuple[str, ...] | None:
     asked = request.query.get("fields")
     if asked is None:
         return None
@@ -174,7 +176,7 @@ def _chosen(request: Request) -> tuple[str, ...] | None:
     return names
 
 
-def _detail(request: Request) -> bool:
+def _wants_detail(request: Request) -> bool:
     """Return whether to build documents with interfaces: for ``detail``, or to choose fields."""
     given = request.query
     if "detail" not in given:
@@ -187,7 +189,7 @@ def _detail(request: Request) -> bool:
     return wanted or "fields" in given
 
 
-def _type(request: Request) -> str | None:
+def _wanted_type(request: Request) -> str | None:
     wanted = request.query.get("type")
     if wanted is None:
         return None
@@ -198,7 +200,7 @@ def _type(request: Request) -> str | None:
     return wanted
 
 
-def _only(document: Json, chosen: tuple[str, ...] | None) -> Json:
+def _chosen_only(document: Json, chosen: tuple[str, ...] | None) -> Json:
     if chosen is None:
         return document
     return {name: value for name, value in document.items() if name in chosen or name == "links"}

@@ -21,7 +21,7 @@ _KEPT = ("port_id", "mac_address", "status", "device_id")
 
 
 def _form(_self: Events, request: Request) -> None:
-    _read(request.json)
+    _read_events(request.json)
 
 
 class Events(expose.Controller):
@@ -40,13 +40,15 @@ class Events(expose.Controller):
 
         Nothing waits for these events yet. Events of unknown ports are only logged.
         """
-        reported = _read(request.json)
+        reported = _read_events(request.json)
         macs = {one["mac_address"] for one in reported}
 
         def write(conn: Connection) -> dict[str, str]:
             owners = ports.owners(conn, macs)
             known = [one for one in reported if one["mac_address"] in owners]
-            events.add(conn, [_row(request, owners[one["mac_address"]], one) for one in known])
+            events.add(
+                conn, [_event_row(request, owners[one["mac_address"]], one) for one in known]
+            )
             return owners
 
         owners = self.service.database.write(write)
@@ -55,13 +57,13 @@ class Events(expose.Controller):
             LOG.info("Event %s of port %s: node %s", one["event"], one["port_id"], node)
 
 
-def _row(request: Request, node_uuid: str, one: Json) -> Json:
+def _event_row(request: Request, node_uuid: str, one: Json) -> Json:
     data = {name: one[name] for name in _KEPT if one.get(name) is not None}
     row = event_rows.of(request.who, node_uuid, "network", data)
     return {**row, "event": one["event"].partition(".")[2]}
 
 
-def _read(body: Any) -> list[Json]:
+def _read_events(body: Any) -> list[Json]:
     """Return the events of a body, checked.
 
     :raises errors.InvalidParameter: with the path of the invalid value.

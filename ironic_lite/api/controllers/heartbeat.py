@@ -86,7 +86,7 @@ class Heartbeat(rate_limit.Unauthenticated):
         The response is the same for a missing node, a node without a conductor and a wrong token.
         """
         values = agent_version, agent_token, agent_verify_ca, agent_status, agent_status_message
-        self._take(request, ident, callback_url, values)
+        self._accept_heartbeat(request, ident, callback_url, values)
 
     @rate_limit.counted
     @_route("/heartbeat", *_ARGUMENTS)
@@ -103,9 +103,9 @@ class Heartbeat(rate_limit.Unauthenticated):
     ) -> None:
         """Accept a heartbeat of the node that the body names."""
         values = agent_version, agent_token, agent_verify_ca, agent_status, agent_status_message
-        self._take(request, node_ident, callback_url, values)
+        self._accept_heartbeat(request, node_ident, callback_url, values)
 
-    def _take(
+    def _accept_heartbeat(
         self,
         request: Request,
         ident: str,
@@ -132,7 +132,11 @@ class Heartbeat(rate_limit.Unauthenticated):
         given = body.get("agent_token") if isinstance(body, dict) else None
         row = node_lookup.fetch(self.service, request, words[0], ("driver_internal_info",))
         known = (row["driver_internal_info"] or {}).get(interface.TOKEN_NOTE)
-        if not isinstance(given, str) or not isinstance(known, str) or not _same(given, known):
+        if (
+            not isinstance(given, str)
+            or not isinstance(known, str)
+            or not _same_token(given, known)
+        ):
             raise errors.InvalidParameter(path="agent_token", reason=interface.WRONG_TOKEN)
 
     def _hand_on(self, request: Request, ident: str, **given: Any) -> None:
@@ -184,7 +188,7 @@ class Heartbeat(rate_limit.Unauthenticated):
         _check_host(url)
 
 
-def _same(given: str, known: str) -> bool:
+def _same_token(given: str, known: str) -> bool:
     return hmac.compare_digest(given.encode(errors="replace"), known.encode())
 
 

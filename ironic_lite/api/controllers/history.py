@@ -29,7 +29,7 @@ class History(expose.Controller):
         """Return a page of a node's history, the oldest first: two statements."""
         query = pages.query(self.service, request, queries.HISTORY)
         marker = None if query.marker is None else _event_id(query.marker, "Marker")
-        node = self._node(request, ident)
+        node = self._node_uuid_of(request, ident)
         rows = self.service.database.read(
             lambda conn: events.entries(
                 conn, node, marker=marker, direction=query.direction, limit=query.limit
@@ -38,14 +38,14 @@ class History(expose.Controller):
         entries = [_entry_document(request, node, row, query.fields) for row in rows]
         if not query.detail and not query.chosen:
             for entry in entries:
-                entry["event"] = _brief(entry["event"])
+                entry["event"] = _shortened_text(entry["event"])
         last = history.ident(rows[-1]["id"]) if rows else ""
         return pages.body(request, query, "history", entries, last)
 
     @expose.expose("GET", "/nodes/{ident}/history/{entry}", types.word, types.word, since=_SINCE)
     def show(self, request: Request, ident: str, entry: str) -> Json:
         """Return one entry with all its fields: two statements, each by a key."""
-        node = self._node(request, ident)
+        node = self._node_uuid_of(request, ident)
         known = _event_id(entry, _WHAT)
         row = self.service.database.read(lambda conn: events.entry(conn, node, known))
         if row is None:
@@ -53,7 +53,7 @@ class History(expose.Controller):
         names = [field.name for field in fields.visible(fields.HISTORY, request.version)]
         return _entry_document(request, node, row, names)
 
-    def _node(self, request: Request, ident: str) -> str:
+    def _node_uuid_of(self, request: Request, ident: str) -> str:
         return str(node_lookup.fetch(self.service, request, ident, ("uuid",))["uuid"])
 
 
@@ -78,5 +78,5 @@ def _entry_document(request: Request, node: str, row: Event, names: Sequence[str
     return {**shown, "links": [{"href": href, "rel": "self"}]}
 
 
-def _brief(text: str) -> str:
+def _shortened_text(text: str) -> str:
     return text if len(text) <= _CUT else f"{text[: _CUT - 3]}..."

@@ -76,9 +76,9 @@ class ContinueInspection(rate_limit.Unauthenticated):
     def _taken(
         self, request: Request, uuid: str | None, inventory: Json, rest: Json, *, whole: bool
     ) -> Json:
-        row = self.service.database.read(lambda conn: _find(conn, uuid, inventory))
+        row = self.service.database.read(lambda conn: _find_node(conn, uuid, inventory))
         if row is None:
-            raise _unknown()
+            raise _no_such_node()
         conductor = self.service.conductor_of(row)
         try:
             token = conductor.continue_inspection(
@@ -89,7 +89,7 @@ class ContinueInspection(rate_limit.Unauthenticated):
                 with_token=whole,
             )
         except errors.NodeNotFound:
-            raise _unknown() from None
+            raise _no_such_node() from None
         if token is None:
             return {"uuid": row["uuid"]}
         shown = str(token["agent_token"]) if token["fresh"] else masking.MASK
@@ -120,7 +120,7 @@ def _queried_uuid(request: Request, *, whole: bool) -> str | None:
     return rules.uuid(given, "node_uuid")
 
 
-def _unknown() -> errors.NodeNotFound:
+def _no_such_node() -> errors.NodeNotFound:
     """Return the error for reports that no node waits for; it reveals no machine."""
     return errors.NodeNotFound(
         "No node that is being inspected matches this inventory.", node="of this inventory"
@@ -130,7 +130,7 @@ def _unknown() -> errors.NodeNotFound:
 # -- node of a report -------------------------------------------------------------------------
 
 
-def _find(conn: Connection, uuid: str | None, inventory: Json) -> Json | None:
+def _find_node(conn: Connection, uuid: str | None, inventory: Json) -> Json | None:
     """Return the waiting node of a report, found by UUID, MAC addresses, or else BMC address."""
     owners = set(ports.by_addresses(conn, inspection.addresses(inventory)))
     if uuid is not None:
@@ -151,21 +151,21 @@ def _by_bmc(conn: Connection, wanted: frozenset[str]) -> Json | None:
         return None
     where = {"provision_state": list(WAITING), "include_children": True}
     rows = nodes.page(conn, columns=lookup.COLUMNS, where=where, limit=_MOST_SEARCHED)
-    found = [row for row in rows if wanted & _hosts(row["driver_info"] or {})]
+    found = [row for row in rows if wanted & _bmc_addresses(row["driver_info"] or {})]
     return found[0] if len(found) == 1 else None
 
 
-def _hosts(driver_info: JsonView) -> set[str]:
+def _bmc_addresses(driver_info: JsonView) -> set[str]:
     """Return the IP addresses of a node's BMC; unauthenticated callers trigger no DNS lookups."""
     found = set()
     for name in _BMCS:
         given = driver_info.get(name)
         if isinstance(given, str):
-            found.add(_host(given))
+            found.add(_ip_of(given))
     return found - {""}
 
 
-def _host(given: str) -> str:
+def _ip_of(given: str) -> str:
     """Return the IP address in an address or URL, "" for anything else."""
     text = given.strip().strip("[]")
     try:

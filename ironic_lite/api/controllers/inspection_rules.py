@@ -50,7 +50,7 @@ class InspectionRules(crud.ResourceController, since=_SINCE, below=HTTPStatus.ME
 
     def document(self, request: Request, row: Json, chosen: tuple[str, ...] | None = None) -> Json:
         """Return the document of a row; hide conditions and actions of a sensitive rule."""
-        return super().document(request, _hidden(row), chosen)
+        return super().document(request, _hide_sensitive(row), chosen)
 
     def judge(self, conn: Connection, request: Request, before: Json, patch: Any) -> Json:
         """Return the changes of a rule, or refuse them; a sensitive rule stays sensitive."""
@@ -62,8 +62,8 @@ class InspectionRules(crud.ResourceController, since=_SINCE, below=HTTPStatus.ME
 
     def tell(self, request: Request, events: list[Json], row: Json) -> None:
         """Send events to listeners, without conditions and actions of a sensitive rule."""
-        super().tell(request, events, _hidden(row))
+        super().tell(request, events, _hide_sensitive(row))
 
 
-def _hidden(row: Json) -> Json:
+def _hide_sensitive(row: Json) -> Json:
     return {**row, "actions": None, "conditions": None} if row["sensitive"] else row

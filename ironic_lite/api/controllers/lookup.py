@@ -60,13 +60,13 @@ class Lookup(rate_limit.Unauthenticated):
             raise errors.InvalidRequest(
                 "At least one of addresses (MAC addresses) and node_uuid must be given."
             )
-        row = self.service.database.read(lambda conn: _find(conn, macs, uuid))
-        if row is None or not self._allowed(row):
-            raise _unknown(uuid or ",".join(macs))
+        row = self.service.database.read(lambda conn: _find_node(conn, macs, uuid))
+        if row is None or not self._may_run(row):
+            raise _no_such_node(uuid or ",".join(macs))
         try:
-            token = self._token(request, row) if request.version >= _TOKEN_SINCE else None
+            token = self._token_for(request, row) if request.version >= _TOKEN_SINCE else None
         except errors.NodeNotFound:  # the node has changed state or was deleted meanwhile
-            raise _unknown(uuid or ",".join(macs)) from None
+            raise _no_such_node(uuid or ",".join(macs)) from None
         return self.document(request, row, token)
 
     def document(self, request: Request, row: Json, token: str | None) -> Json:
@@ -74,9 +74,9 @@ class Lookup(rate_limit.Unauthenticated):
 
         :param row: the node's ``COLUMNS``.
         """
-        return {"node": _document(request, row), "config": self._config(row, token)}
+        return {"node": _agent_view(request, row), "config": self._agent_config(row, token)}
 
-    def _allowed(self, row: Json) -> bool:
+    def _may_run(self, row: Json) -> bool:
         """Return whether an agent may run; with fast track it may also run between two verbs."""
         conf, state = self.service.conf, State(row["provision_state"])
         if not conf.api.restrict_lookup or state in states.LOOKUP_ALLOWED:
@@ -84,13 +84,13 @@ class Lookup(rate_limit.Unauthenticated):
         fast = fast_track.wanted(row["driver_info"] or {}, conf.deploy.fast_track)
         return fast and state in states.FAST_TRACK_LOOKUP
 
-    def _token(self, request: Request, row: Json) -> str:
+    def _token_for(self, request: Request, row: Json) -> str:
         """Return the token at the first request, and a mask afterwards."""
         conductor = self.service.conductor_of(row)
         found = conductor.get_node_with_token(request.who, node_uuid=row["uuid"])
         return str(found["agent_token"]) if found["fresh"] else masking.MASK
 
-    def _config(self, row: Json, token: str | None) -> Json:
+    def _agent_config(self, row: Json, token: str | None) -> Json:
         conf = self.service.conf
         return {
             "metrics": {
@@ -116,7 +116,7 @@ class Lookup(rate_limit.Unauthenticated):
         }
 
 
-def _find(conn: Connection, macs: list[str], uuid: str | None) -> Json | None:
+def _find_node(conn: Connection, macs: list[str], uuid: str | None) -> Json | None:
     """Return the node, or None; addresses of several nodes match no node."""
     if uuid is None:
         owners = set(ports.by_addresses(conn, macs))
@@ -129,12 +129,12 @@ def _find(conn: Connection, macs: list[str], uuid: str | None) -> Json | None:
         return None
 
 
-def _unknown(asked: str) -> errors.NodeNotFound:
+def _no_such_node(asked: str) -> errors.NodeNotFound:
     """Return the error for every unsuccessful lookup; it repeats only the request."""
     return errors.NodeNotFound(f"Node {asked} was not found.", node=asked)
 
 
-def _document(request: Request, row: Json) -> Json:
+def _agent_view(request: Request, row: Json) -> Json:
     """Return only the data of a node that agents read, because the caller is unauthenticated."""
     plan = views.plan(views.NODES, _SHOWN, request.version, full=False)
     kept = {column: row.get(column) for column in plan.columns}

@@ -14,7 +14,7 @@ from ironic_lite.api.wire.request import Request
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
-def _begin(path: str, first: expose.First | None = None) -> Callable[[Handler], Handler]:
+def _expose_begin(path: str, first: expose.First | None = None) -> Callable[[Handler], Handler]:
     accepted = HTTPStatus.ACCEPTED
     words = (types.word, types.word)
     return expose.expose(
@@ -22,39 +22,39 @@ def _begin(path: str, first: expose.First | None = None) -> Callable[[Handler], 
     )
 
 
-def _end(path: str) -> Callable[[Handler], Handler]:
+def _expose_end(path: str) -> Callable[[Handler], Handler]:
     return expose.expose("DELETE", path, types.word, status=HTTPStatus.ACCEPTED, waits=True)
 
 
 class Maintenance(expose.Controller):
     """/v1/nodes/{node}/maintenance."""
 
-    @_begin("/nodes/{ident}/maintenance", first=node_lookup.present)
+    @_expose_begin("/nodes/{ident}/maintenance", first=node_lookup.present)
     def begin(self, request: Request, ident: str, reason: str | None = None) -> None:
         """Put a node into maintenance."""
         enrolment.set_maintenance(self.service, request, ident, on=True, reason=reason)
 
-    @_begin("/nodes/maintenance/{node_ident}", first=node_lookup.present)
+    @_expose_begin("/nodes/maintenance/{node_ident}", first=node_lookup.present)
     def begin_named(self, request: Request, node_ident: str, reason: str | None = None) -> None:
         """Put a node into maintenance, by the path of the first clients."""
         enrolment.set_maintenance(self.service, request, node_ident, on=True, reason=reason)
 
-    @_begin("/nodes/maintenance", first=node_lookup.present)
+    @_expose_begin("/nodes/maintenance", first=node_lookup.present)
     def begin_asked(self, request: Request, node_ident: str, reason: str | None = None) -> None:
         """Put the node that the query names into maintenance."""
         enrolment.set_maintenance(self.service, request, node_ident, on=True, reason=reason)
 
-    @_end("/nodes/{ident}/maintenance")
+    @_expose_end("/nodes/{ident}/maintenance")
     def end(self, request: Request, ident: str) -> None:
         """Take a node out of maintenance; clear reason and fault."""
         enrolment.set_maintenance(self.service, request, ident, on=False)
 
-    @_end("/nodes/maintenance/{node_ident}")
+    @_expose_end("/nodes/maintenance/{node_ident}")
     def end_named(self, request: Request, node_ident: str) -> None:
         """Take a node out of maintenance, by the path of the first clients."""
         enrolment.set_maintenance(self.service, request, node_ident, on=False)
 
-    @_end("/nodes/maintenance")
+    @_expose_end("/nodes/maintenance")
     def end_asked(self, request: Request, node_ident: str) -> None:
         """Take the node that the query names out of maintenance."""
         enrolment.set_maintenance(self.service, request, node_ident, on=False)

@@ -20,7 +20,7 @@ _RETRY_HEADER = "Retry-Request-After"  # S1.26
 class Management(expose.Controller):
     """Reads and small changes through the conductor of one node."""
 
-    def _ask(self, request: Request, ident: str) -> tuple[interface.Conductor, str]:
+    def _conductor_of_node(self, request: Request, ident: str) -> tuple[interface.Conductor, str]:
         """Return the conductor of a node, and the node's UUID."""
         row = node_lookup.fetch(self.service, request, ident, _ROUTED)
         return self.service.conductor_of(row), row["uuid"]
@@ -30,7 +30,7 @@ class Management(expose.Controller):
     @expose.expose("GET", "/nodes/{ident}/validate", types.word)
     def validate(self, request: Request, ident: str) -> Json:
         """Return for each interface whether the node has the settings that it needs."""
-        return self._validate(request, ident)
+        return self._validate_interfaces(request, ident)
 
     @expose.expose("GET", "/nodes/validate", types.word, types.word)
     def validate_named(
@@ -38,19 +38,19 @@ class Management(expose.Controller):
     ) -> Json:
         """Validate the interfaces of the node that the query names."""
         if node_uuid is not None:
-            return self._validate(request, rules.uuid(node_uuid, "node_uuid"))
+            return self._validate_interfaces(request, rules.uuid(node_uuid, "node_uuid"))
         if not node and request.version < node_lookup.NAMES_SINCE:
             raise errors.NodeNotFound(node=node)
         if not node:
             raise errors.MissingParameter(path="node")
-        return self._validate(request, node)
+        return self._validate_interfaces(request, node)
 
-    def _validate(self, request: Request, ident: str) -> Json:
+    def _validate_interfaces(self, request: Request, ident: str) -> Json:
         if request.version < node_lookup.NAMES_SINCE and not rules.uuid_like(
             rules.ident(ident, "node")
         ):
             raise errors.NotAcceptable(what="The name of a node", since=node_lookup.NAMES_SINCE)
-        conductor, uuid = self._ask(request, ident)
+        conductor, uuid = self._conductor_of_node(request, ident)
         return conductor.validate_driver_interfaces(request.who, node_uuid=uuid)
 
     # -- boot device -------------------------------------------------------------------------
@@ -79,7 +79,7 @@ class Management(expose.Controller):
     @expose.expose("GET", "/nodes/{ident}/management/boot_device/supported", types.word)
     def boot_devices(self, request: Request, ident: str) -> Json:
         """Return the boot devices that can be set."""
-        conductor, uuid = self._ask(request, ident)
+        conductor, uuid = self._conductor_of_node(request, ident)
         found = conductor.get_supported_boot_devices(request.who, node_uuid=uuid)
         return {"supported_boot_devices": found}
 
@@ -123,7 +123,7 @@ class Management(expose.Controller):
     def _set_boot_device(
         self, request: Request, ident: str, device: str, *, persistent: bool
     ) -> None:
-        conductor, uuid = self._ask(request, ident)
+        conductor, uuid = self._conductor_of_node(request, ident)
         conductor.set_boot_device(request.who, node_uuid=uuid, device=device, persistent=persistent)
 
     # -- clean steps -------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class Management(expose.Controller):
 
         Source: S1.20 to S1.29.
         """
-        conductor, uuid = self._ask(request, ident)
+        conductor, uuid = self._conductor_of_node(request, ident)
         try:
             steps = conductor.get_clean_steps(request.who, node_uuid=uuid)
         except errors.StepsUnavailable as why:

@@ -54,12 +54,12 @@ class Nodes(expose.Controller):
         chosen = None
         if request.query:
             chosen = queries.one(queries.NODES, request.query, version=request.version)
-        names = chosen or _visible(request.version)
+        names = chosen or _visible_fields(request.version)
         plan = views.plan(views.NODES, names, request.version, full=chosen is None)
         traits = "traits" in plan.computed
         columns = (*plan.columns, "generation")
         row = node_lookup.fetch(self.service, request, ident, columns, with_traits=traits)
-        _tag(request, row)
+        _add_etag(request, row)
         del row["generation"]
         return self.document(request, plan, row)
 
@@ -106,7 +106,7 @@ class Nodes(expose.Controller):
         query = dataclasses.replace(query, where=where)
         shown = pages.plan(views.NODES, request, query)
         linker = views.linker(shown, request.base)
-        compute = self._computer(request, shown)
+        compute = self._field_computer(request, shown)
 
         def read(conn: Connection) -> tuple[list[bytes], int, str]:
             done, count, last = [], 0, ""
@@ -128,8 +128,8 @@ class Nodes(expose.Controller):
 
     def whole(self, request: Request, row: Json) -> Json:
         """Return the document of a written node from all its columns and traits."""
-        _tag(request, row)
-        plan = views.plan(views.NODES, _visible(request.version), request.version, full=True)
+        _add_etag(request, row)
+        plan = views.plan(views.NODES, _visible_fields(request.version), request.version, full=True)
         kept = {column: row[column] for column in plan.columns}
         if "traits" in plan.computed:
             kept["traits"] = row.get("traits", [])
@@ -138,9 +138,9 @@ class Nodes(expose.Controller):
     def document(self, request: Request, plan: views.Plan, row: Json) -> Json:
         """Return the document of a node from the plan's columns and traits."""
         linker = views.linker(plan, request.base)
-        return plan.show_all([row], linker, self._computer(request, plan))[0]
+        return plan.show_all([row], linker, self._field_computer(request, plan))[0]
 
-    def _computer(self, request: Request, plan: views.Plan) -> Callable[[Json], None] | None:
+    def _field_computer(self, request: Request, plan: views.Plan) -> Callable[[Json], None] | None:
         """Return a function that adds computed fields to a row and hides protected ones."""
         redact = request.access.redactor()
         if "conductor" not in plan.computed:
@@ -155,10 +155,10 @@ class Nodes(expose.Controller):
         return compute
 
 
-def _tag(request: Request, row: Json) -> None:
+def _add_etag(request: Request, row: Json) -> None:
     request.answer.headers.append(("ETag", node_lookup.tag(row)))
 
 
 @cache
-def _visible(version: int) -> tuple[str, ...]:
+def _visible_fields(version: int) -> tuple[str, ...]:
     return tuple(field.name for field in fields.visible(fields.NODE, version))

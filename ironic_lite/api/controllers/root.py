@@ -30,7 +30,7 @@ _COLLECTIONS = {
 }
 
 
-def _version(base: str) -> Json:
+def _version_document(base: str) -> Json:
     return {
         "id": "v1",
         "links": [{"href": f"{base}/v1/", "rel": "self"}],
@@ -46,7 +46,7 @@ class Root(expose.Controller):
     @expose.expose("GET", "")
     def root(self, request: Request) -> Json:
         """Name the service and its only major version."""
-        version = _version(request.base)
+        version = _version_document(request.base)
         return {
             "name": "OpenStack Ironic API",
             "description": "A bare-metal provisioning service that speaks Ironic's API.",
@@ -78,7 +78,7 @@ class Root(expose.Controller):
                 "base": "application/json",
                 "type": "application/vnd.openstack.ironic.v1+json",
             },
-            "version": _version(base),
+            "version": _version_document(base),
             **{
                 name: links.pair(base, f"{name}/")
                 for name, since in _COLLECTIONS.items()

@@ -60,17 +60,17 @@ class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
     def read(self, request: Request, body: Any) -> Json:
         """Return the column values of a POST; the traits decide which nodes may run it."""
         given = super().read(request, body)
-        self._refuse(request, given)
-        given["owner"] = _owner(request, given)
+        self._refuse_steps(request, given)
+        given["owner"] = _new_owner(request, given)
         if given.get("public") and given["owner"]:
             raise errors.InvalidParameter(path="owner", reason="a public runbook has no owner")
         return given
 
     def judge(self, _conn: Connection, request: Request, before: Json, patch: Any) -> Json:
         """Return the changes of a runbook, or refuse them."""
-        runbook_access.judge(request, before, *_rules(patch))
+        runbook_access.judge(request, before, *_patch_rules(patch))
         changes = patches.runbook(before, patch, version=request.version)
-        self._refuse(request, changes)
+        self._refuse_steps(request, changes)
         return changes
 
     def drop(self, conn: Connection, request: Request, ident: str) -> crud.Written:
@@ -79,7 +79,7 @@ class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
             runbook_access.judge(request, self.family.get(conn, ident))
         return super().drop(conn, request, ident)
 
-    def _refuse(self, request: Request, values: JsonView) -> None:
+    def _refuse_steps(self, request: Request, values: JsonView) -> None:
         """Refuse steps that the policy forbids the caller, or that cleaning and service forbid."""
         for rule in request.access.written(policy.of_steps(values.get("steps"))):
             request.access.demand(rule)
@@ -108,9 +108,11 @@ class Traits(_Base):
     def replace(self, request: Request, ident: str) -> None:
         """Set all traits of a runbook."""
         if request.json in (None, {}):
-            self._set(request, ident, lambda held: held)  # a missing runbook is reported first
+            self._set_traits(
+                request, ident, lambda held: held
+            )  # a missing runbook is reported first
         wanted = schemas.trait_list(request.json)
-        self._set(request, ident, lambda _held: wanted)
+        self._set_traits(request, ident, lambda _held: wanted)
 
     @expose.expose(
         "DELETE",
@@ -121,7 +123,7 @@ class Traits(_Base):
     )
     def clear(self, request: Request, ident: str) -> None:
         """Remove all traits from a runbook; no node may run it afterwards."""
-        self._set(request, ident, lambda _held: [])
+        self._set_traits(request, ident, lambda _held: [])
 
     @expose.expose(
         "PUT",
@@ -136,7 +138,7 @@ class Traits(_Base):
         """Add one trait to a runbook; an existing trait is accepted."""
         place = f"/v1/runbooks/{ident}/traits"
         wanted = schemas.single_trait(request.json, trait, place)
-        self._set(request, ident, lambda held: sorted({*held, wanted}))
+        self._set_traits(request, ident, lambda held: sorted({*held, wanted}))
         request.answer.headers.append(("Location", f"{request.base}{place}/{wanted}"))
 
     @expose.expose(
@@ -149,9 +151,11 @@ class Traits(_Base):
     )
     def take(self, request: Request, ident: str, trait: str) -> None:
         """Remove one trait from a runbook; a missing trait is accepted."""
-        self._set(request, ident, lambda held: [one for one in held if one != trait])
+        self._set_traits(request, ident, lambda held: [one for one in held if one != trait])
 
-    def _set(self, request: Request, ident: str, change: Callable[[list[str]], list[str]]) -> None:
+    def _set_traits(
+        self, request: Request, ident: str, change: Callable[[list[str]], list[str]]
+    ) -> None:
         def judge(_conn: Connection, before: Json) -> Json:
             runbook_access.judge(request, before)
             held = before["traits"] or []
@@ -164,7 +168,7 @@ class Traits(_Base):
         self.alter(request, self.ident(request, ident), judge)
 
 
-def _rules(patch: Any) -> tuple[str, ...]:
+def _patch_rules(patch: Any) -> tuple[str, ...]:
     """Return the names of the rules that a caller must pass for a PATCH, even a malformed one."""
     listed = patch if isinstance(patch, list) else []
     paths = [each.get("path") for each in listed if isinstance(each, dict)]
@@ -172,7 +176,7 @@ def _rules(patch: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(owns.get(str(path), _UPDATE) for path in paths)) or (_UPDATE,)
 
 
-def _owner(request: Request, given: JsonView) -> str | None:
+def _new_owner(request: Request, given: JsonView) -> str | None:
     """Return the owner of a new runbook: the caller's project, unless the token has system scope.
 
     :raises errors.InvalidParameter: a project names another owner, or makes a public runbook.

@@ -43,7 +43,7 @@ class Runs(expose.Controller):
             )
         )
         last = rows[-1]["uuid"] if rows else ""
-        return pages.body(request, query, "runs", _documents(request, node, shown, rows), last)
+        return pages.body(request, query, "runs", _run_documents(request, node, shown, rows), last)
 
     @expose.expose("GET", "/nodes/{ident}/runs/{run}", types.word, types.word, raw_query=True)
     def show(self, request: Request, ident: str, run: str) -> Json:
@@ -52,15 +52,15 @@ class Runs(expose.Controller):
         names = chosen or tuple(field.name for field in queries.RUN.table)
         shown = views.plan(views.RUNS, names, request.version, full=False)
         node = node_lookup.fetch(self.service, request, ident, _NODE)
-        row = self._find(node, run)
+        row = self._find_run(node, run)
         full: Json = {**row}
         kept = {column: full[column] for column in shown.columns}
         if "steps" in shown.computed:
             found = self.service.database.read(lambda conn: runs.steps(conn, row["uuid"]))
-            kept["steps"] = [_step(step) for step in found]
-        return _documents(request, node, shown, [kept])[0]
+            kept["steps"] = [_step_document(step) for step in found]
+        return _run_documents(request, node, shown, [kept])[0]
 
-    def _find(self, node: Json, run: str) -> Run:
+    def _find_run(self, node: Json, run: str) -> Run:
         """Return the row of a node's run.
 
         :raises errors.NotFound: the node does not have this run, or has no active run.
@@ -83,27 +83,31 @@ class Runs(expose.Controller):
         return row
 
 
-def _documents(request: Request, node: Json, plan: views.Plan, rows: list[Json]) -> list[Json]:
+def _run_documents(request: Request, node: Json, plan: views.Plan, rows: list[Json]) -> list[Json]:
     linker = links.Linker(request.base, f"nodes/{node['uuid']}/runs")
-    return plan.show_all(rows, linker, _compute if "duration_seconds" in plan.computed else None)
+    return plan.show_all(
+        rows, linker, _add_duration if "duration_seconds" in plan.computed else None
+    )
 
 
-def _compute(row: Json) -> None:
-    row["duration_seconds"] = _seconds(row["started_at"], row["ended_at"])
+def _add_duration(row: Json) -> None:
+    row["duration_seconds"] = _duration_seconds(row["started_at"], row["ended_at"])
 
 
-def _seconds(start: datetime.datetime | None, end: datetime.datetime | None) -> float | None:
+def _duration_seconds(
+    start: datetime.datetime | None, end: datetime.datetime | None
+) -> float | None:
     """Return the duration in seconds, up to now without an end; None without a start."""
     if start is None:
         return None
     return round(max(0.0, ((end or clock.now()) - start).total_seconds()), 3)
 
 
-def _step(row: RunStep) -> Json:
+def _step_document(row: RunStep) -> Json:
     """Return the document of a step; secret arguments are masked."""
     shown = {name: value for name, value in row.items() if name not in _HIDDEN}
     shown["args"] = masking.mask(row["args"])
     priority = row["priority"]
     shown["priority"] = int(priority) if float(priority).is_integer() else priority
-    shown["duration_seconds"] = _seconds(row["started_at"], row["ended_at"])
+    shown["duration_seconds"] = _duration_seconds(row["started_at"], row["ended_at"])
     return shown

@@ -53,19 +53,19 @@ class States(expose.Controller):
     @expose.expose("GET", "/nodes/{ident}/states", types.word)
     def show(self, request: Request, ident: str) -> Json:
         """Return the states of a node."""
-        return self._show(request, ident)
+        return self._show_states(request, ident)
 
     @expose.expose("GET", "/nodes/states/{node_ident}", types.word)
     def show_named(self, request: Request, node_ident: str) -> Json:
         """Return the states of a node, by the path of the first clients."""
-        return self._show(request, node_ident)
+        return self._show_states(request, node_ident)
 
     @expose.expose("GET", "/nodes/states", types.word)
     def show_asked(self, request: Request, node_ident: str) -> Json:
         """Return the states of the node that the query names."""
-        return self._show(request, node_ident)
+        return self._show_states(request, node_ident)
 
-    def _show(self, request: Request, ident: str) -> Json:
+    def _show_states(self, request: Request, ident: str) -> Json:
         names = tuple(name for name, since in _FIELDS.items() if since <= request.version)
         plan = views.plan(views.NODES, names, request.version, full=False)
         row = node_lookup.fetch(self.service, request, ident, plan.columns)

@@ -22,7 +22,7 @@ _ROUTED = ("uuid", "driver", "conductor_group")
 _PLAIN = ("Content-Type", "text/plain; charset=utf-8")
 
 
-def _relay(verb: str, path: str) -> Handler:
+def _relay_method(verb: str, path: str) -> Handler:
     """Return the handler of one HTTP method; query or path name the vendor method."""
 
     first = node_lookup.present if path.startswith("/nodes/") else drivers.present
@@ -37,12 +37,12 @@ def _relay(verb: str, path: str) -> Handler:
         if not isinstance(info, dict):
             raise errors.InvalidParameter(path="body", reason="must be a JSON object")
         arguments = {"vendor_method": method, "http_method": verb, "info": info}
-        return _answer(request, self.call(request, ident, arguments))
+        return _answer_outcome(request, self.call(request, ident, arguments))
 
     return relay
 
 
-def _answer(request: Request, outcome: Json) -> Any:
+def _answer_outcome(request: Request, outcome: Json) -> Any:
     if outcome["async"]:
         request.answer.status = HTTPStatus.ACCEPTED
         return None
@@ -57,17 +57,17 @@ def _answer(request: Request, outcome: Json) -> Any:
 class NodeVendor(expose.Controller):
     """/v1/nodes/{node}/vendor_passthru."""
 
-    get = _relay("GET", "/nodes/{ident}/vendor_passthru")
-    post = _relay("POST", "/nodes/{ident}/vendor_passthru")
-    put = _relay("PUT", "/nodes/{ident}/vendor_passthru")
-    patch = _relay("PATCH", "/nodes/{ident}/vendor_passthru")
-    delete = _relay("DELETE", "/nodes/{ident}/vendor_passthru")
+    get = _relay_method("GET", "/nodes/{ident}/vendor_passthru")
+    post = _relay_method("POST", "/nodes/{ident}/vendor_passthru")
+    put = _relay_method("PUT", "/nodes/{ident}/vendor_passthru")
+    patch = _relay_method("PATCH", "/nodes/{ident}/vendor_passthru")
+    delete = _relay_method("DELETE", "/nodes/{ident}/vendor_passthru")
     # The command line client names the method in the path.
-    get_named = _relay("GET", "/nodes/{ident}/vendor_passthru/{method}")
-    post_named = _relay("POST", "/nodes/{ident}/vendor_passthru/{method}")
-    put_named = _relay("PUT", "/nodes/{ident}/vendor_passthru/{method}")
-    patch_named = _relay("PATCH", "/nodes/{ident}/vendor_passthru/{method}")
-    delete_named = _relay("DELETE", "/nodes/{ident}/vendor_passthru/{method}")
+    get_named = _relay_method("GET", "/nodes/{ident}/vendor_passthru/{method}")
+    post_named = _relay_method("POST", "/nodes/{ident}/vendor_passthru/{method}")
+    put_named = _relay_method("PUT", "/nodes/{ident}/vendor_passthru/{method}")
+    patch_named = _relay_method("PATCH", "/nodes/{ident}/vendor_passthru/{method}")
+    delete_named = _relay_method("DELETE", "/nodes/{ident}/vendor_passthru/{method}")
 
     @expose.expose("GET", "/nodes/{ident}/vendor_passthru/methods", types.word)
     def methods(self, request: Request, ident: str) -> Json:
@@ -86,16 +86,16 @@ class NodeVendor(expose.Controller):
 class DriverVendor(expose.Controller):
     """/v1/drivers/{name}/vendor_passthru, for methods that do not concern a single node."""
 
-    get = _relay("GET", "/drivers/{name}/vendor_passthru")
-    post = _relay("POST", "/drivers/{name}/vendor_passthru")
-    put = _relay("PUT", "/drivers/{name}/vendor_passthru")
-    patch = _relay("PATCH", "/drivers/{name}/vendor_passthru")
-    delete = _relay("DELETE", "/drivers/{name}/vendor_passthru")
-    get_named = _relay("GET", "/drivers/{name}/vendor_passthru/{method}")
-    post_named = _relay("POST", "/drivers/{name}/vendor_passthru/{method}")
-    put_named = _relay("PUT", "/drivers/{name}/vendor_passthru/{method}")
-    patch_named = _relay("PATCH", "/drivers/{name}/vendor_passthru/{method}")
-    delete_named = _relay("DELETE", "/drivers/{name}/vendor_passthru/{method}")
+    get = _relay_method("GET", "/drivers/{name}/vendor_passthru")
+    post = _relay_method("POST", "/drivers/{name}/vendor_passthru")
+    put = _relay_method("PUT", "/drivers/{name}/vendor_passthru")
+    patch = _relay_method("PATCH", "/drivers/{name}/vendor_passthru")
+    delete = _relay_method("DELETE", "/drivers/{name}/vendor_passthru")
+    get_named = _relay_method("GET", "/drivers/{name}/vendor_passthru/{method}")
+    post_named = _relay_method("POST", "/drivers/{name}/vendor_passthru/{method}")
+    put_named = _relay_method("PUT", "/drivers/{name}/vendor_passthru/{method}")
+    patch_named = _relay_method("PATCH", "/drivers/{name}/vendor_passthru/{method}")
+    delete_named = _relay_method("DELETE", "/drivers/{name}/vendor_passthru/{method}")
 
     @expose.expose("GET", "/drivers/{name}/vendor_passthru/methods", types.word)
     def methods(self, request: Request, name: str) -> Json:

@@ -22,14 +22,14 @@ _PLACES = ("port_uuid", "portgroup_uuid")
 class Vifs(expose.Controller):
     """The VIFs of one node, through its conductor."""
 
-    def _ask(self, request: Request, ident: str) -> tuple[interface.Conductor, str]:
+    def _conductor_of_node(self, request: Request, ident: str) -> tuple[interface.Conductor, str]:
         row = node_lookup.fetch(self.service, request, ident, _ROUTED)
         return self.service.conductor_of(row), row["uuid"]
 
     @expose.expose("GET", "/nodes/{ident}/vifs", types.word, since=_SINCE)
     def index(self, request: Request, ident: str) -> Json:
         """List the attached VIFs."""
-        conductor, uuid = self._ask(request, ident)
+        conductor, uuid = self._conductor_of_node(request, ident)
         return {"vifs": conductor.vif_list(request.who, node_uuid=uuid)}
 
     @expose.expose(
@@ -44,8 +44,8 @@ class Vifs(expose.Controller):
         """Attach a VIF to a named or a free port or portgroup."""
         if request.json is None and request.size:
             node_lookup.present(self.service, request, ident)
-        vif = _read(request.json, version=request.version)
-        conductor, uuid = self._ask(request, ident)
+        vif = _read_vif(request.json, version=request.version)
+        conductor, uuid = self._conductor_of_node(request, ident)
         conductor.vif_attach(request.who, node_uuid=uuid, vif_info=vif)
 
     @expose.expose(
@@ -58,12 +58,12 @@ class Vifs(expose.Controller):
     )
     def detach(self, request: Request, ident: str, vif: str) -> None:
         """Detach a VIF."""
-        known = _ident(vif, "vif", version=request.version)
-        conductor, uuid = self._ask(request, ident)
+        known = _read_vif_id(vif, "vif", version=request.version)
+        conductor, uuid = self._conductor_of_node(request, ident)
         conductor.vif_detach(request.who, node_uuid=uuid, vif_id=known)
 
 
-def _read(body: Any, *, version: int) -> Json:
+def _read_vif(body: Any, *, version: int) -> Json:
     """Return the checked VIF of a body; unknown keys are passed on to the network interface.
 
     :raises errors.InvalidParameter: no ID, or both a port and a portgroup.
@@ -80,10 +80,10 @@ def _read(body: Any, *, version: int) -> Json:
         raise errors.InvalidParameter(path=named[1], reason=reason)
     rest = {name: value for name, value in body.items() if name not in _PLACES}
     places = {name: rules.uuid(body[name], name) for name in named}
-    return {**rest, **places, "id": _ident(body["id"], "id", version=version)}
+    return {**rest, **places, "id": _read_vif_id(body["id"], "id", version=version)}
 
 
-def _ident(value: Any, path: str, *, version: int) -> str:
+def _read_vif_id(value: Any, path: str, *, version: int) -> str:
     """Return the name or UUID of a VIF."""
     given = rules.text(value, path)
     return given if rules.uuid_like(given) else rules.name(given, path, version=version)

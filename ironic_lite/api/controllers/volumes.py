@@ -78,14 +78,14 @@ class Targets(_Volumes, since=_SINCE):
         answer = super().page(request, detail=detail, **below)
         if not request.access.allows(_PROPERTIES):
             for row in answer[self.listed]:
-                _redact(row)
+                _redact_secrets(row)
         return answer
 
     def document(self, request: Request, row: Json, chosen: tuple[str, ...] | None = None) -> Json:
         """Return the document of a row; hide properties from callers who may not see them."""
         shown = super().document(request, row, chosen)
         if not request.access.allows(_PROPERTIES):
-            _redact(shown)
+            _redact_secrets(shown)
         return shown
 
 
@@ -97,22 +97,22 @@ class Volume(expose.Controller):
         """Return links to the lists of connectors and targets."""
         request.access.demand(_GET)
         request.access.only(None, kind="volume")
-        return _root(request.base, "volume/")
+        return _links_document(request.base, "volume/")
 
     @expose.expose("GET", "/nodes/{ident}/volume", types.word, since=_SINCE)
     def of_node(self, request: Request, ident: str) -> Json:
         """Return links to the connectors and targets of one node."""
         request.access.demand(_GET)
         request.access.settle()  # the document is the same for every node
-        return _root(request.base, f"nodes/{ident}/volume/")
+        return _links_document(request.base, f"nodes/{ident}/volume/")
 
 
-def _root(base: str, place: str) -> Json:
+def _links_document(base: str, place: str) -> Json:
     lists = {part: links.pair(base, f"{place}{part}") for part in _PARTS}
     return {"links": links.pair(base, place), **lists}
 
 
-def _redact(document: Json) -> None:
+def _redact_secrets(document: Json) -> None:
     if "properties" in document:
         said = f"** Value redacted: it requires the permission {_PROPERTIES}. **"
         document["properties"] = {"redacted_contents": said}

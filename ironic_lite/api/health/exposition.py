@@ -51,11 +51,11 @@ class Exposition:
 
         encode, kind = exposition.choose_encoder(accept)
         registry = _Registry(
-            metrics.BOARD.snapshot() if api else {}, self._fleet() if fleet else None
+            metrics.BOARD.snapshot() if api else {}, self._fleet_values() if fleet else None
         )
         return encode(registry), kind
 
-    def _fleet(self) -> Json:
+    def _fleet_values(self) -> Json:
         """Return the values of the database; without a database, a result that says so."""
         with self._guard:
             if self._read is None or time.monotonic() - self._read_at > _FRESH:
@@ -84,30 +84,30 @@ class _Registry:
 
     def __init__(self, own: Json, fleet: Json | None) -> None:
         self._own = own
-        self._fleet = fleet
+        self._fleet_values = fleet
 
     def collect(self) -> Iterator[Any]:
         """Yield each family once, with all its series."""
-        rows = self._fleet["conductors"] if self._fleet is not None else []
+        rows = self._fleet_values["conductors"] if self._fleet_values is not None else []
         for name, family in metrics.FAMILIES.items():
             series = [(("", ""), one) for one in self._own.get(name, ())]
             for row in rows:
                 of = ("conductor", row["hostname"])
                 series += [(of, one) for one in (row["counters"] or {}).get(name, ())]
             if series:
-                yield _family(name, family, series)
-        if self._fleet is not None:
-            yield from self._gauges(self._fleet, rows)
+                yield _metric_family(name, family, series)
+        if self._fleet_values is not None:
+            yield from self._fleet_gauges(self._fleet_values, rows)
 
     @staticmethod
-    def _gauges(fleet: Json, rows: Sequence[Json]) -> Iterator[Any]:
-        yield _gauge("database_up", _DATABASE, [((), fleet["database"])])
+    def _fleet_gauges(fleet: Json, rows: Sequence[Json]) -> Iterator[Any]:
+        yield _gauge_family("database_up", _DATABASE, [((), fleet["database"])])
         if fleet["database"]:
             nodes = [((state, str(put).lower()), n) for state, put, n in fleet["nodes"]]
-            yield _gauge("nodes", _NODES, nodes)
-        yield _gauge("conductor_up", _UP, [((row["hostname"],), row["up"]) for row in rows])
+            yield _gauge_family("nodes", _NODES, nodes)
+        yield _gauge_family("conductor_up", _UP, [((row["hostname"],), row["up"]) for row in rows])
         ages = [((row["hostname"],), row["age"]) for row in rows]
-        yield _gauge("conductor_counts_age_seconds", _AGE, ages)
+        yield _gauge_family("conductor_counts_age_seconds", _AGE, ages)
         for name, family in metrics.GAUGES.items():
             wider = family._replace(labels=("conductor", *family.labels))
             found = []
@@ -115,10 +115,10 @@ class _Registry:
                 for one in (row["counters"] or {}).get(name, ()) if row["up"] else ():
                     labels = (row["hostname"], *(one[label] for label in family.labels))
                     found.append((labels, one["value"]))
-            yield _gauge(name, wider, found)
+            yield _gauge_family(name, wider, found)
 
 
-def _gauge(name: str, family: Family, found: Sequence[tuple[tuple[str, ...], float]]) -> Any:
+def _gauge_family(name: str, family: Family, found: Sequence[tuple[tuple[str, ...], float]]) -> Any:
     from prometheus_client import core  # noqa: PLC0415
 
     made = core.GaugeMetricFamily(PREFIX + name, family.text, labels=family.labels)
@@ -127,7 +127,9 @@ def _gauge(name: str, family: Family, found: Sequence[tuple[tuple[str, ...], flo
     return made
 
 
-def _family(name: str, family: Family, series: Sequence[tuple[tuple[str, str], Json]]) -> Any:
+def _metric_family(
+    name: str, family: Family, series: Sequence[tuple[tuple[str, str], Json]]
+) -> Any:
     from prometheus_client import core  # noqa: PLC0415
 
     whose = any(of for (of, _), _ in series)

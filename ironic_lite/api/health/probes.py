@@ -76,26 +76,28 @@ def table(conf: Configuration, service: Callable[[], Service]) -> Mapping[str, P
         return Answer(status, orjson.dumps(results), _JSON)
 
     def scraped(environ: Environ) -> Answer:
-        parts = _parts(environ)
+        parts = _asked_parts(environ)
         accept = environ.get("HTTP_ACCEPT") or ""
         text, kind = exposition.text(accept, api="api" in parts, fleet="fleet" in parts)
         return Answer(HTTPStatus.OK, text, kind)
 
-    found = [Probe("/livez", _alive, immediate=True), Probe("/readyz", ready)]
+    found = [Probe("/livez", _answer_alive, immediate=True), Probe("/readyz", ready)]
     if conf.healthcheck.enabled:
         off = conf.healthcheck.disable_by_file_path
-        found.append(Probe("/healthcheck", lambda asked: _healthy(asked, off), any_method=True))
+        found.append(
+            Probe("/healthcheck", lambda asked: _answer_healthcheck(asked, off), any_method=True)
+        )
     if conf.metrics.enabled:
         found.append(Probe("/metrics", scraped, guarded=not conf.metrics.public))
     return {probe.path: probe for probe in found}
 
 
-def _alive(_environ: Environ) -> Answer:
+def _answer_alive(_environ: Environ) -> Answer:
     """Answer that the process is alive, without any check."""
     return Answer(HTTPStatus.OK, b'{"status":"alive"}', _JSON)
 
 
-def _healthy(environ: Environ, off: str | None) -> Answer:
+def _answer_healthcheck(environ: Environ, off: str | None) -> Answer:
     """Answer like oslo.middleware's healthcheck, which load balancers know."""
     away = off is not None and os.path.exists(off)
     reasons = [] if off is None else ["DISABLED BY FILE" if away else "OK"]
@@ -107,7 +109,7 @@ def _healthy(environ: Environ, off: str | None) -> Answer:
     return Answer(status, "\n".join(reasons).encode(), _TEXT)
 
 
-def _parts(environ: Environ) -> tuple[str, ...]:
+def _asked_parts(environ: Environ) -> tuple[str, ...]:
     query: Json = parsing.query(environ.get("QUERY_STRING") or "")
     only = query.pop("only", None)
     if query or only not in {None, *_PARTS}:

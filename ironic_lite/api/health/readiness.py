@@ -90,27 +90,27 @@ class _Round:
     def run(self) -> None:
         """Make all checks."""
         try:
-            service = self._check("database", self._open)
-            rows = self._check("database", lambda: service.database.read(conductors.members))
+            service = self._check_part("database", self._open)
+            rows = self._check_part("database", lambda: service.database.read(conductors.members))
             self._found["database"] = {"status": "ok"}
             living = service.fleet.living(rows)
             if not living:
-                raise self._fail("conductors", None)
+                raise self._failed_part("conductors", None)
             self._found["conductors"] = {"status": "ok", "alive": len(living)}
-            self._check("rpc", lambda: _call(service, living))
+            self._check_part("rpc", lambda: _call_conductor(service, living))
             self._found["rpc"] = {"status": "ok"}
         except _Failed:
             pass
         finally:
             self.done.set()
 
-    def _check(self, name: str, act: Callable[[], Any]) -> Any:
+    def _check_part(self, name: str, act: Callable[[], Any]) -> Any:
         try:
             return act()
         except Exception as why:
-            raise self._fail(name, why) from None
+            raise self._failed_part(name, why) from None
 
-    def _fail(self, name: str, why: Exception | None) -> _Failed:
+    def _failed_part(self, name: str, why: Exception | None) -> _Failed:
         # The probe needs no login, so addresses and other details appear only in the log.
         self._found[name] = {"status": "failed", "reason": _WORDS[name]}
         if why is not None:
@@ -119,7 +119,7 @@ class _Round:
         return _Failed(name)
 
 
-def _call(service: Service, living: tuple[ring.Member, ...]) -> None:
+def _call_conductor(service: Service, living: tuple[ring.Member, ...]) -> None:
     """Call any living conductor, without use of the database or a machine."""
     one = random.choice(living)
     who, driver = context.internal("readiness"), min(one.drivers, default="none")

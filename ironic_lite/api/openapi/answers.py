@@ -35,7 +35,7 @@ class Schemas:
     plain: bool = False
 
 
-def _object(**properties: Json) -> Json:
+def _object_with_all(**properties: Json) -> Json:
     """Return the schema of an object with all of these keys, and no others."""
     return {
         "type": "object",
@@ -45,7 +45,7 @@ def _object(**properties: Json) -> Json:
     }
 
 
-def _some(**properties: Json) -> Json:
+def _object_with_some(**properties: Json) -> Json:
     """Return the schema of an object with any of these keys, and no others."""
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
@@ -59,8 +59,10 @@ _NAMED_IN_QUERY = {"node_uuid": _TEXT}
 
 # -- / and /v1 -------------------------------------------------------------------------------
 
-_VERSION = _object(id=_TEXT, links=parts.LINKS, status=_TEXT, min_version=_TEXT, version=_TEXT)
-_ROOT = _object(
+_VERSION = _object_with_all(
+    id=_TEXT, links=parts.LINKS, status=_TEXT, min_version=_TEXT, version=_TEXT
+)
+_ROOT = _object_with_all(
     name=_TEXT,
     description=_TEXT,
     default_version=_VERSION,
@@ -70,8 +72,8 @@ _V1: Json = {"type": "object", "required": ["id", "links", "media_types", "versi
 
 # -- sub-resources of nodes ------------------------------------------------------------------
 
-_VOLUME = _object(links=parts.LINKS, connectors=parts.LINKS, targets=parts.LINKS)
-_VIFS = _object(
+_VOLUME = _object_with_all(links=parts.LINKS, connectors=parts.LINKS, targets=parts.LINKS)
+_VIFS = _object_with_all(
     vifs={
         "type": "array",
         "items": {"type": "object", "properties": {"id": _TEXT}, "required": ["id"]},
@@ -82,8 +84,10 @@ _VIF = {
     "properties": {"id": _TEXT, "port_uuid": _TEXT_OR_NULL, "portgroup_uuid": _TEXT_OR_NULL},
     "required": ["id"],
 }
-_CHILDREN = _object(children=parts.STRINGS, links=_object(href=_TEXT, rel=_TEXT))
-_SHARDS = _object(shards={"type": "array", "items": _object(name=_TEXT, count={"type": "integer"})})
+_CHILDREN = _object_with_all(children=parts.STRINGS, links=_object_with_all(href=_TEXT, rel=_TEXT))
+_SHARDS = _object_with_all(
+    shards={"type": "array", "items": _object_with_all(name=_TEXT, count={"type": "integer"})}
+)
 
 # -- states, steps ---------------------------------------------------------------------------
 
@@ -132,15 +136,15 @@ _VALIDATION: Json = {
 
 # -- indicators, virtual media, vendor methods -----------------------------------------------
 
-_LAMP = _object(
+_LAMP = _object_with_all(
     name=_TEXT,
     component=_TEXT,
     readonly=_FLAG,
     states=parts.STRINGS,
     links=parts.LINKS,
 )
-_LAMPS = _object(indicators={"type": "array", "items": _LAMP})
-_LAMP_STATE = _object(state=_TEXT_OR_NULL)
+_LAMPS = _object_with_all(indicators={"type": "array", "items": _LAMP})
+_LAMP_STATE = _object_with_all(state=_TEXT_OR_NULL)
 _DRIVES: Json = {"type": "array", "items": _OBJECT}
 _METHODS: Json = {"type": "object", "additionalProperties": _OBJECT}
 # The vendor method defines its input and output.
@@ -154,7 +158,7 @@ _VENDOR = Schemas(
 
 # -- drivers, conductors, agents -------------------------------------------------------------
 
-_DRIVER = _some(
+_DRIVER = _object_with_some(
     name=_TEXT,
     hosts=parts.STRINGS,
     links=parts.LINKS,
@@ -178,11 +182,13 @@ _FOUND: Json = {"type": "object", "properties": {"node": _OBJECT, "config": _OBJ
 
 _STATES = Schemas({"$ref": "#/components/schemas/NodeStates"})
 _BOOT_DEVICE = Schemas(
-    _object(boot_device=_TEXT_OR_NULL, persistent={"type": ["boolean", "null"]}),
+    _object_with_all(boot_device=_TEXT_OR_NULL, persistent={"type": ["boolean", "null"]}),
     # Reading it needs the lock of the node.
     refusals=(HTTPStatus.CONFLICT,),
 )
-_CONSOLE = Schemas(_object(console_enabled=_FLAG, console_info={"type": ["object", "null"]}))
+_CONSOLE = Schemas(
+    _object_with_all(console_enabled=_FLAG, console_info={"type": ["object", "null"]})
+)
 
 
 ROUTES: Mapping[str, Schemas] = {
@@ -206,13 +212,14 @@ ROUTES: Mapping[str, Schemas] = {
     "GET /nodes/{ident}/validate": Schemas(_VALIDATION),
     "GET /nodes/validate": Schemas(_VALIDATION, refusals=(HTTPStatus.NOT_FOUND,)),
     "GET /nodes/{ident}/cleaning/steps": Schemas(
-        {"type": "array", "items": _STEP}, also={HTTPStatus.ACCEPTED: _object(message=_TEXT)}
+        {"type": "array", "items": _STEP},
+        also={HTTPStatus.ACCEPTED: _object_with_all(message=_TEXT)},
     ),
     "GET /nodes/{ident}/management/boot_device": _BOOT_DEVICE,
     "GET /nodes/management/boot_device": _BOOT_DEVICE,
     "GET /nodes/management/boot_device/{node_ident}": _BOOT_DEVICE,
     "GET /nodes/{ident}/management/boot_device/supported": Schemas(
-        _object(supported_boot_devices=parts.STRINGS)
+        _object_with_all(supported_boot_devices=parts.STRINGS)
     ),
     "GET /nodes/{ident}/management/indicators": Schemas(_LAMPS),
     "GET /nodes/{ident}/management/indicators/{component}": Schemas(
@@ -220,20 +227,22 @@ ROUTES: Mapping[str, Schemas] = {
     ),
     "GET /nodes/{ident}/management/indicators/{component}/{indicator}": Schemas(_LAMP_STATE),
     "GET /nodes/{ident}/vmedia": Schemas(_DRIVES),
-    "GET /nodes/{ident}/inventory": Schemas(_object(inventory=_OBJECT, plugin_data=_OBJECT)),
-    "GET /nodes/{ident}/traits": Schemas(_object(traits=parts.STRINGS)),
-    "PUT /nodes/{ident}/traits": Schemas(takes=_object(traits=parts.STRINGS)),
+    "GET /nodes/{ident}/inventory": Schemas(
+        _object_with_all(inventory=_OBJECT, plugin_data=_OBJECT)
+    ),
+    "GET /nodes/{ident}/traits": Schemas(_object_with_all(traits=parts.STRINGS)),
+    "PUT /nodes/{ident}/traits": Schemas(takes=_object_with_all(traits=parts.STRINGS)),
     "PUT /nodes/{ident}/traits/{trait}": Schemas(takes={"type": ["object", "null"]}),
     "GET /nodes/{ident}/states/console": _CONSOLE,
     "GET /nodes/states/console": _CONSOLE,
     "GET /nodes/states/console/{node_ident}": _CONSOLE,
     "POST /events": Schemas(takes=shapes.schema("events")),
-    "GET /runbooks/{ident}/traits": Schemas(_object(traits=parts.STRINGS)),
-    "PUT /runbooks/{ident}/traits": Schemas(takes=_object(traits=parts.STRINGS)),
+    "GET /runbooks/{ident}/traits": Schemas(_object_with_all(traits=parts.STRINGS)),
+    "PUT /runbooks/{ident}/traits": Schemas(takes=_object_with_all(traits=parts.STRINGS)),
     "PUT /runbooks/{ident}/traits/{trait}": Schemas(takes={"type": ["object", "null"]}),
     "GET /nodes/{ident}/bios/{setting}": Schemas({"type": "object"}),
     "GET /drivers": Schemas(
-        _object(drivers={"type": "array", "items": _DRIVER}),
+        _object_with_all(drivers={"type": "array", "items": _DRIVER}),
         query={"type": {"enum": ["classic", "dynamic"]}, "detail": _FLAG, "fields": _TEXT},
     ),
     "GET /drivers/{name}": Schemas(_DRIVER, query={"fields": _TEXT}),

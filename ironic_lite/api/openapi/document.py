@@ -42,7 +42,7 @@ def document(rows: Iterable[Operation]) -> Json:
     paths: Json = {}
     for route, handler in sorted(rows, key=lambda row: (row[0].path, row[0].method)):
         path = "/" if not route.path else f"/v1{route.path.rstrip('/')}"
-        paths.setdefault(path, {})[route.method.lower()] = _operation(route, handler)
+        paths.setdefault(path, {})[route.method.lower()] = _describe_operation(route, handler)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -53,7 +53,11 @@ def document(rows: Iterable[Operation]) -> Json:
         },
         "paths": paths,
         "components": {
-            "schemas": {"Fault": parts.fault(), "NodeStates": _states(), **_resources()},
+            "schemas": {
+                "Fault": parts.fault(),
+                "NodeStates": _states_schema(),
+                **_resource_schemas(),
+            },
             "responses": parts.refusals(),
             "parameters": {"Version": parts.VERSION_HEADER, "IfMatch": parts.MATCH_HEADER},
             "securitySchemes": {
@@ -65,23 +69,23 @@ def document(rows: Iterable[Operation]) -> Json:
     }
 
 
-def _operation(route: Route, handler: Callable[..., Any]) -> Json:
+def _describe_operation(route: Route, handler: Callable[..., Any]) -> Json:
     function = inspect.unwrap(handler)
-    schemas = _schemas(route, function)
+    schemas = _route_schemas(route, function)
     lines = (inspect.getdoc(function) or "").splitlines()
     rule = policy.guard(route.method, route.path)
     found: Json = {
-        "operationId": _name(route),
+        "operationId": _operation_id(route),
         "summary": lines[0] if lines else "",
         "tags": [(route.path.split("/")[1:] or ["versions"])[0] or "versions"],
-        "parameters": [*_headers(route), *_parameters(route, schemas)],
-        "responses": _responses(route, schemas),
+        "parameters": [*_header_parameters(route), *_route_parameters(route, schemas)],
+        "responses": _route_responses(route, schemas),
     }
     if route.since > 1:
         found["x-since"] = f"1.{route.since}"
     if rule is not None:
         found["x-policy"] = rule.name
-    body = _body(route, schemas)
+    body = _body_schema(route, schemas)
     if body is not None:
         # A body without required keys may be left out.
         required = bool(body.get("required")) or body.get("type") == "array"
@@ -92,7 +96,7 @@ def _operation(route: Route, handler: Callable[..., Any]) -> Json:
     return found
 
 
-def _name(route: Route) -> str:
+def _operation_id(route: Route) -> str:
     words = _MEMBER.sub(r"by-\1", route.path).strip("/").replace("/", "-") or "root"
     return f"{route.method.lower()}-{words}{'' if route.path else '-versions'}"
 
@@ -100,7 +104,7 @@ def _name(route: Route) -> str:
 # -- schemas of a route ----------------------------------------------------------------------
 
 
-def _schemas(route: Route, function: Callable[..., Any]) -> Schemas:
+def _route_schemas(route: Route, function: Callable[..., Any]) -> Schemas:
     known = ROUTES.get(f"{route.method} {route.path}")
     if known is not None:
         return known
@@ -118,9 +122,9 @@ def _schemas(route: Route, function: Callable[..., Any]) -> Schemas:
 def _of_collection(route: Route, name: str) -> Schemas:
     """Return the schemas of a collection or of its members."""
     if _is_member(route.path) or route.method != "GET":
-        return Schemas({"$ref": f"#/components/schemas/{_title(name)}"})
-    word = next(one for one in reversed(_words(route.path)) if one != "detail")
-    items = {"$ref": f"#/components/schemas/{_title(name)}"}
+        return Schemas({"$ref": f"#/components/schemas/{_schema_name(name)}"})
+    word = next(one for one in reversed(_path_words(route.path)) if one != "detail")
+    items = {"$ref": f"#/components/schemas/{_schema_name(name)}"}
     return Schemas(
         {
             "type": "object",
@@ -134,13 +138,13 @@ def _of_collection(route: Route, name: str) -> Schemas:
     )
 
 
-def _words(path: str) -> list[str]:
+def _path_words(path: str) -> list[str]:
     return [word for word in path.split("/") if word and not word.startswith("{")]
 
 
 def _is_member(path: str) -> bool:
     """Return whether a path leads to one member: by its name, or because there is only one."""
-    name, last = resource_name(path), _words(path)[-1]
+    name, last = resource_name(path), _path_words(path)[-1]
     alone = name is not None and name.endswith(f"{last.upper()}S") and last not in _TABLES
     return path.endswith("}") or alone
 
@@ -165,19 +169,19 @@ def resource_name(path: str) -> str | None:
 # -- arguments and bodies --------------------------------------------------------------------
 
 
-def _headers(route: Route) -> list[Json]:
+def _header_parameters(route: Route) -> list[Json]:
     names = ("Version", "IfMatch") if refusals.bound(route) else ("Version",)
     return [{"$ref": f"#/components/parameters/{name}"} for name in names]
 
 
-def _parameters(route: Route, schemas: Schemas) -> list[Json]:
+def _route_parameters(route: Route, schemas: Schemas) -> list[Json]:
     places = _MEMBER.findall(route.path)
     in_path = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         for name in places
     ]
     if route.raw_query:
-        return in_path + _asked(route, schemas)
+        return in_path + _query_parameters(route, schemas)
     free = route.arguments[len(places) :] if route.body != "typed" else ()
     return in_path + [
         {"name": name, "in": "query", "required": must, "schema": parts.argument(kind)}
@@ -185,7 +189,7 @@ def _parameters(route: Route, schemas: Schemas) -> list[Json]:
     ]
 
 
-def _asked(route: Route, schemas: Schemas) -> list[Json]:
+def _query_parameters(route: Route, schemas: Schemas) -> list[Json]:
     """Return the query arguments that the handler parses itself, from its table."""
     name = resource_name(route.path)
     if schemas.query or name is None:
@@ -201,13 +205,13 @@ def _asked(route: Route, schemas: Schemas) -> list[Json]:
     return [*(parts.paging(resource) if resource.paged else []), *chosen]
 
 
-def _body(route: Route, schemas: Schemas) -> Json | None:
+def _body_schema(route: Route, schemas: Schemas) -> Json | None:
     if route.body == "ignored":
         return None
     if schemas.takes is not None:
         return schemas.takes
     if route.body == "typed":
-        return _typed(route)
+        return _typed_body(route)
     name = resource_name(route.path)
     if name is None:
         raise Undescribed(f"{route.method} {route.path}: its body is not described. {_HOW}")
@@ -215,7 +219,7 @@ def _body(route: Route, schemas: Schemas) -> Json | None:
     return parts.patched(table) if route.method == "PATCH" else parts.created(table)
 
 
-def _typed(route: Route) -> Json:
+def _typed_body(route: Route) -> Json:
     places = _MEMBER.findall(route.path)
     properties, required = {}, []
     for name, kind, must in route.arguments[len(places) :]:
@@ -228,23 +232,25 @@ def _typed(route: Route) -> Json:
 # -- responses -------------------------------------------------------------------------------
 
 
-def _responses(route: Route, schemas: Schemas) -> Json:
-    found: Json = {str(route.status): _response(route.status, schemas.answer, plain=schemas.plain)}
+def _route_responses(route: Route, schemas: Schemas) -> Json:
+    found: Json = {
+        str(route.status): _describe_response(route.status, schemas.answer, plain=schemas.plain)
+    }
     for status, schema in schemas.also.items():
-        found[str(int(status))] = _response(status, schema)
-    for code in sorted(refusals.of(route, paged=_paged(route)) | {*map(int, schemas.refusals)}):
+        found[str(int(status))] = _describe_response(status, schema)
+    for code in sorted(refusals.of(route, paged=_is_paged(route)) | {*map(int, schemas.refusals)}):
         found.setdefault(str(code), {"$ref": f"#/components/responses/Refused{code}"})
     return found
 
 
-def _paged(route: Route) -> bool:
+def _is_paged(route: Route) -> bool:
     """Return whether a route is a list with pages."""
     name = resource_name(route.path)
     asked = route.method == "GET" and route.raw_query and name is not None
     return asked and bool(getattr(queries, str(name)).paged)
 
 
-def _response(status: int, schema: Json | None, *, plain: bool = False) -> Json:
+def _describe_response(status: int, schema: Json | None, *, plain: bool = False) -> Json:
     described: Json = {"description": HTTPStatus(status).phrase}
     if schema is not None:
         described["content"] = {"application/json": {"schema": schema}}
@@ -253,25 +259,25 @@ def _response(status: int, schema: Json | None, *, plain: bool = False) -> Json:
     return described
 
 
-def _resources() -> Json:
+def _resource_schemas() -> Json:
     found: Json = {}
     for name, resource in vars(queries).items():
         if isinstance(resource, queries.Resource):
             below = parts.below(getattr(views, name, None))
-            found[_title(name)] = parts.shown(_whole(name, resource), below)
+            found[_schema_name(name)] = parts.shown(_member_fields(name, resource), below)
     return found
 
 
-def _whole(name: str, resource: queries.Resource) -> tuple[fields.Field, ...]:
+def _member_fields(name: str, resource: queries.Resource) -> tuple[fields.Field, ...]:
     """Return the fields of a member, which may be more than those in lists."""
     single = getattr(queries, name.removesuffix("S"), None)
     return single.table if isinstance(single, queries.Resource) else resource.table
 
 
-def _title(name: str) -> str:
+def _schema_name(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("_"))
 
 
-def _states() -> Json:
+def _states_schema() -> Json:
     """Return the schema of a node's states, which are some of its fields."""
     return parts.shown(fields.NODE)

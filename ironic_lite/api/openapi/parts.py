@@ -72,18 +72,20 @@ def shown(table: tuple[Field, ...], below: Mapping[str, int] | None = None) -> J
     properties: Json = {}
     for field in table:
         schema = LINKS if field.name == "links" else dict(_SHOWN[field.type])
-        properties[field.name] = {**schema, **_since(field.since)}
+        properties[field.name] = {**schema, **_since_mark(field.since)}
     for name, since in (below or {}).items():
         # The links to the nodes of a chassis are in a nested list, as in Ironic.
         schema = {"type": "array", "items": LINKS} if name == "nodes" else LINKS
-        properties[name] = {**schema, **_since(since)}
+        properties[name] = {**schema, **_since_mark(since)}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 def created(table: tuple[Field, ...]) -> Json:
     """Return the schema of a resource in a POST."""
     properties = {
-        field.name: {**_bounded(field), **_since(field.since)} for field in table if field.creatable
+        field.name: {**_bounded_schema(field), **_since_mark(field.since)}
+        for field in table
+        if field.creatable
     }
     return {"type": "object", "properties": properties}
 
@@ -106,14 +108,14 @@ def patched(table: tuple[Field, ...]) -> Json:
     }
 
 
-def _bounded(field: Field) -> Json:
+def _bounded_schema(field: Field) -> Json:
     schema = dict(_WRITTEN[field.type])
     if field.type is Type.STRING and field.length is not None:
         schema["maxLength"] = field.length
     return schema
 
 
-def _since(version: int) -> Json:
+def _since_mark(version: int) -> Json:
     return {"x-since": f"1.{version}"} if version > 1 else {}
 
 
@@ -129,32 +131,42 @@ def fields_of(resource: queries.Resource) -> Json:
     """Return the argument ``fields``."""
     names = ", ".join(field.name for field in resource.table)
     about = f"Show only these fields, separated by commas: {names}."
-    return _query("fields", {"type": "string"}, resource.fields_since, about)
+    return _query_parameter("fields", {"type": "string"}, resource.fields_since, about)
 
 
 def detail_of(resource: queries.Resource) -> list[Json]:
     """Return the argument ``detail``, if the resource has it."""
     if resource.detail_since is None:
         return []
-    return [_query("detail", {"type": "boolean"}, resource.detail_since, "Show all fields.")]
+    return [
+        _query_parameter("detail", {"type": "boolean"}, resource.detail_since, "Show all fields.")
+    ]
 
 
 def paging(resource: queries.Resource) -> list[Json]:
     """Return the arguments of every list, and the filters of this resource."""
     keys = ["id", *(one.name for one in resource.table if one.sort and one.stored is not None)]
     found = [
-        _query("limit", {"type": "integer"}, 1, "Largest number of rows in a page."),
-        _query("marker", {"type": "string"}, 1, "Start after this row."),
-        _query("sort_key", {"enum": keys}, 1, "Sort by this field."),
-        _query("sort_dir", {"enum": ["asc", "desc"]}, 1, "Sort direction."),
+        _query_parameter("limit", {"type": "integer"}, 1, "Largest number of rows in a page."),
+        _query_parameter("marker", {"type": "string"}, 1, "Start after this row."),
+        _query_parameter("sort_key", {"enum": keys}, 1, "Sort by this field."),
+        _query_parameter("sort_dir", {"enum": ["asc", "desc"]}, 1, "Sort direction."),
     ]
     for one in resource.filters:
-        found.append(_query(one.name, {"type": "string"}, one.since, "Show only matching rows."))
+        found.append(
+            _query_parameter(one.name, {"type": "string"}, one.since, "Show only matching rows.")
+        )
     return found
 
 
-def _query(name: str, schema: Json, since: int, about: str) -> Json:
-    return {"name": name, "in": "query", "schema": schema, "description": about, **_since(since)}
+def _query_parameter(name: str, schema: Json, since: int, about: str) -> Json:
+    return {
+        "name": name,
+        "in": "query",
+        "schema": schema,
+        "description": about,
+        **_since_mark(since),
+    }
 
 
 # -- headers and errors ----------------------------------------------------------------------
@@ -199,15 +211,15 @@ _FAULT: Json = {
 
 def statuses() -> list[int]:
     """Return the status codes of all refusals, from the table of errors and before its use."""
-    known = {one.status for one in _errors(errors.Error)} | {*_EARLY}
+    known = {one.status for one in _error_classes(errors.Error)} | {*_EARLY}
     # StepsUnavailable is not a refusal: its 202 means that the result is not ready.
     return sorted(int(one) for one in known if one >= HTTPStatus.BAD_REQUEST)
 
 
-def _errors(kind: type[errors.Error]) -> Iterator[type[errors.Error]]:
+def _error_classes(kind: type[errors.Error]) -> Iterator[type[errors.Error]]:
     yield kind
     for one in kind.__subclasses__():
-        yield from _errors(one)
+        yield from _error_classes(one)
 
 
 def refusals() -> dict[str, Json]:

@@ -44,7 +44,7 @@ _WORD = re.compile(r"\{\w+\}")
 
 def guard(method: str, path: str) -> Rule | None:
     """Return the rule of a route (``Route.path``), or None if no row names the route."""
-    return _GUARDS.get(_unnamed(f"{method} {path}"))
+    return _GUARDS.get(_without_names(f"{method} {path}"))
 
 
 def of_steps(steps: Any) -> tuple[str, ...]:
@@ -66,22 +66,22 @@ def public(path: str) -> bool:
     return _PUBLIC_PATHS.fullmatch(path) is not None
 
 
-def _unnamed(operation: str) -> str:
+def _without_names(operation: str) -> str:
     return _WORD.sub("{}", operation)
 
 
-def _guards(table: Iterable[Rule]) -> dict[str, Rule]:
+def _rules_by_operation(table: Iterable[Rule]) -> dict[str, Rule]:
     """Return operation -> rule. Raises RuntimeError for an operation with two rules."""
     found: dict[str, Rule] = {}
     for rule in table:
-        for operation in map(_unnamed, rule.operations):
+        for operation in map(_without_names, rule.operations):
             if operation in found:
                 raise RuntimeError(f"{operation} is also guarded by {found[operation].name}")
             found[operation] = rule
     return found
 
 
-_GUARDS = _guards(TABLE)
+_GUARDS = _rules_by_operation(TABLE)
 _PUBLIC_PATHS = re.compile(
     "|".join(
         re.escape(operation.partition(" ")[2]).replace(r"\{\}", "[^/]+")

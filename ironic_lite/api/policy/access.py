@@ -97,7 +97,7 @@ class Access:
             raise errors.Forbidden(what="a route without a rule")
         self._pending = bool(rule.about) or rule.lists
         if rule.lists:
-            self._bound(rule.name)
+            self._only_project(rule.name)
         elif not self._pending:
             self.demand(rule.name)
 
@@ -150,17 +150,17 @@ class Access:
             return
         owners = target(kind, row)
         shown = target(kind, {**row, "owner": self.project}) if row.get("public") else owners
-        if not self._passes(f"baremetal:{kind}:get", shown):
+        if not self._passes_rule(f"baremetal:{kind}:get", shown):
             raise missing
         rule = self._rule
         if rule is not None and rule.about == kind:
             names = names or (rule.name,)
             self._pending = False
-        failed = [name for name in names if not self._passes(name, owners)]
+        failed = [name for name in names if not self._passes_rule(name, owners)]
         if failed and not enough(name not in failed for name in names):
             raise errors.Forbidden(what=failed[0])
 
-    def _passes(self, name: str, owners: Target) -> bool:
+    def _passes_rule(self, name: str, owners: Target) -> bool:
         """Check a rule, once for each combination of owners."""
         key = (name, *(f"{kind}={owner}" for kind, owner in owners.items()))
         found = self._verdicts.get(key)
@@ -182,21 +182,21 @@ class Access:
         name = f"baremetal:{kind}:list" if kind or self._rule is None else self._rule.name
         if self._rule is not None and self._rule.lists:
             self._pending = False
-        project = self._bound(name)
+        project = self._only_project(name)
         if project is not None and asked and asked != project:
             raise errors.Forbidden(what=f"{name}_all")
         return project
 
-    def _bound(self, name: str) -> str | None:
+    def _only_project(self, name: str) -> str | None:
         """Return the only project whose objects a rule lets the caller list, or None for all.
 
         :raises errors.Forbidden: the caller may list nothing.
         """
-        if self._passes(f"{name}_all", {}):
+        if self._passes_rule(f"{name}_all", {}):
             return None
         if not self.project:
             raise errors.Forbidden(what=f"{name}_all")
-        if not self._passes(name, {}):
+        if not self._passes_rule(name, {}):
             raise errors.Forbidden(what=name)
         return self.project
 
@@ -212,7 +212,7 @@ class Access:
             owners = target(policy.NODE, row)
             for name, is_object in REDACTED.items():
                 rule = f"baremetal:node:get:{name}"
-                if row.get(name) and not self._passes(rule, owners):
+                if row.get(name) and not self._passes_rule(rule, owners):
                     text = f"** Redacted - requires {rule} permission. **"
                     row[name] = {"content": text} if is_object else text
 

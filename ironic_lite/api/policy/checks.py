@@ -52,7 +52,7 @@ class Caller:
         self.creds = creds
         own = {name: value for name, value in creds.items() if value is not None}
         self.plain = {**common, **own}
-        self.key: Key = (*creds, *map(_hashable, creds.values()))
+        self.key: Key = (*creds, *map(_hashable_value, creds.values()))
 
 
 class _Loaded:
@@ -93,14 +93,16 @@ class Verdicts:
         self._build = build
         for group, options in opts.list_opts():
             conf.register_opts(options, group=group)
-        self._files = _files(conf)  # before the files are read, because they may change meanwhile
+        self._file_stamps = _file_stamps(
+            conf
+        )  # before the files are read, because they may change meanwhile
         self._loaded = _Loaded(build(conf))
         self._loading = threading.Lock()
         self._looked = time.monotonic()
 
     def passes(self, name: str, owners: Mapping[str, str], caller: Caller) -> bool:
         """Return the verdict of ``Enforcer.enforce`` on this rule, these owners and this caller."""
-        self._refresh()
+        self._refresh_if_due()
         return self._loaded.passes(name, owners, caller)
 
     @property
@@ -110,23 +112,23 @@ class Verdicts:
 
     def has(self, name: str) -> bool:
         """Return whether the table or a policy file has a rule of this name."""
-        self._refresh()
+        self._refresh_if_due()
         return name in self._loaded.enforcer.rules
 
-    def _refresh(self) -> None:
+    def _refresh_if_due(self) -> None:
         """Look for changed files once in `FRESH` seconds, in one thread; others do not wait."""
         if time.monotonic() - self._looked < FRESH or not self._loading.acquire(blocking=False):
             return
         try:
-            files = _files(self._conf)
-            if files != self._files:
-                before, self._files = self._files, files
-                self._load(gone=_main(before) is not None and _main(files) is None)
+            files = _file_stamps(self._conf)
+            if files != self._file_stamps:
+                before, self._file_stamps = self._file_stamps, files
+                self._load_rules(gone=_main_file(before) is not None and _main_file(files) is None)
         finally:
             self._looked = time.monotonic()
             self._loading.release()
 
-    def _load(self, *, gone: bool) -> None:
+    def _load_rules(self, *, gone: bool) -> None:
         try:
             if gone:  # an editor may be replacing the file, and the defaults may allow more
                 raise config.ConfigError(reason=f"{self._conf.oslo_policy.policy_file} is gone")
@@ -136,24 +138,24 @@ class Verdicts:
             LOG.error(text, why)
 
 
-def _main(files: tuple[_File | None, ...]) -> _File | None:
+def _main_file(files: tuple[_File | None, ...]) -> _File | None:
     return files[0]
 
 
-def _files(conf: cfg.ConfigOpts) -> tuple[_File | None, ...]:
+def _file_stamps(conf: cfg.ConfigOpts) -> tuple[_File | None, ...]:
     """Return the stamps of the policy files, which change with them; the main file comes first."""
     chosen = conf.oslo_policy
-    found = [_stamp(conf.find_file(chosen.policy_file))]
+    found = [_file_stamp(conf.find_file(chosen.policy_file))]
     for folder in filter(None, map(conf.find_file, chosen.policy_dirs)):
         try:
             names = sorted(os.listdir(folder))
         except OSError:
             continue
-        found += [_stamp(os.path.join(folder, name)) for name in names if name[0] != "."]
+        found += [_file_stamp(os.path.join(folder, name)) for name in names if name[0] != "."]
     return tuple(found)
 
 
-def _stamp(path: str | None) -> _File | None:
+def _file_stamp(path: str | None) -> _File | None:
     try:
         seen = os.stat(path) if path else None
     except OSError:
@@ -161,6 +163,6 @@ def _stamp(path: str | None) -> _File | None:
     return None if seen is None else (str(path), seen.st_mtime_ns, seen.st_size, seen.st_ino)
 
 
-def _hashable(value: Any) -> Any:
+def _hashable_value(value: Any) -> Any:
     """Return a value of a caller, such as the list of roles, in hashable form."""
     return tuple(value) if isinstance(value, list) else value

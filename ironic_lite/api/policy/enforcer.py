@@ -27,10 +27,10 @@ _OURS = ("--config-file", "--config-dir")
 
 def rules() -> list[Any]:
     """Return the default rules, for the entry point oslo.policy.policies."""
-    return [_rule(each) for each in policy.TABLE]
+    return [_default_rule(each) for each in policy.TABLE]
 
 
-def _rule(row: policy.Rule) -> Any:
+def _default_rule(row: policy.Rule) -> Any:
     scope = None if row.public or not row.name.startswith("baremetal:") else list(row.scope)
     if not row.operations:
         return oslo_policy.policy.RuleDefault(
@@ -90,13 +90,13 @@ class Asker:
     def access(self, environ: Json) -> Access:
         """Return the rights of the caller whose token the middleware has validated."""
         who = RequestContext.from_environ(environ, overwrite=False)
-        return self._access({**who.to_policy_values(), "project_name": who.project_name})
+        return self._access_of({**who.to_policy_values(), "project_name": who.project_name})
 
     def stranger(self) -> Access:
         """Return the rights of a caller without a token."""
-        return self._access({"roles": [], "is_public_api": True})
+        return self._access_of({"roles": [], "is_public_api": True})
 
-    def _access(self, values: Json) -> Access:
+    def _access_of(self, values: Json) -> Access:
         caller = checks.Caller(values, self._common)
 
         def ask(name: str, owners: Mapping[str, str]) -> bool:

@@ -25,13 +25,13 @@ from ironic_lite.api.policy.personas import (
 )
 
 
-def _node(name: str, check: str, says: str, *operations: str) -> Rule:
+def _node_rule(name: str, check: str, says: str, *operations: str) -> Rule:
     paths = tuple(re.sub(r"^(\w+) \.", r"\1 /nodes/{ident}", each) for each in operations)
     return Rule(f"baremetal:node:{name}", check, says, paths, NODE)
 
 
 RULES = (
-    _node("create", any_of(ADMIN, SERVICE), "Enroll nodes.", "POST /nodes"),
+    _node_rule("create", any_of(ADMIN, SERVICE), "Enroll nodes.", "POST /nodes"),
     Rule(
         "baremetal:node:create:self_owned_node",
         "(role:admin) or (role:service)",
@@ -44,7 +44,7 @@ RULES = (
         ("GET /nodes", "GET /nodes/detail"),
     ),
     Rule("baremetal:node:list_all", READER, "List all nodes."),
-    _node(
+    _node_rule(
         "get",
         SEES,
         "Show a node; to other callers the node does not exist.",
@@ -56,19 +56,21 @@ RULES = (
         READER,
         "See all fields of nodes; for other callers the next four rules are checked.",
     ),
-    _node("get:last_error", OWNER_SEES, "See last_error of a node."),
-    _node("get:reservation", OWNER_SEES, "See which conductor holds the lock of a node."),
-    _node("get:driver_internal_info", OWNER_SEES, "See driver_internal_info of a node."),
-    _node("get:driver_info", OWNER_SEES, "See driver_info of a node."),
-    _node("update", USES, "Change fields of a node that have no rule of their own.", "PATCH ."),
-    _node("update_extra", USES, "Change extra of a node."),
-    _node("update_instance_info", RUNS, "Change instance_info or instance_name of a node."),
-    _node("update:driver_info", OWNS, "Change driver_info of a node."),
-    _node("update:properties", OWNS, "Change properties of a node."),
-    _node("update:chassis_uuid", ADMIN, "Change the chassis of a node."),
-    _node("update:instance_uuid", OWNS, "Change instance_uuid of a node."),
-    _node("update:lessee", OWNS, "Change the lessee of a node."),
-    _node("update:owner", MEMBER, "Change the owner of a node."),
+    _node_rule("get:last_error", OWNER_SEES, "See last_error of a node."),
+    _node_rule("get:reservation", OWNER_SEES, "See which conductor holds the lock of a node."),
+    _node_rule("get:driver_internal_info", OWNER_SEES, "See driver_internal_info of a node."),
+    _node_rule("get:driver_info", OWNER_SEES, "See driver_info of a node."),
+    _node_rule(
+        "update", USES, "Change fields of a node that have no rule of their own.", "PATCH ."
+    ),
+    _node_rule("update_extra", USES, "Change extra of a node."),
+    _node_rule("update_instance_info", RUNS, "Change instance_info or instance_name of a node."),
+    _node_rule("update:driver_info", OWNS, "Change driver_info of a node."),
+    _node_rule("update:properties", OWNS, "Change properties of a node."),
+    _node_rule("update:chassis_uuid", ADMIN, "Change the chassis of a node."),
+    _node_rule("update:instance_uuid", OWNS, "Change instance_uuid of a node."),
+    _node_rule("update:lessee", OWNS, "Change the lessee of a node."),
+    _node_rule("update:owner", MEMBER, "Change the owner of a node."),
     Rule(
         "baremetal:node:update_owner_provisioned",
         ADMIN,
@@ -76,29 +78,29 @@ RULES = (
         about=NODE,
         scope=SYSTEM,
     ),
-    _node("update:driver_interfaces", MANAGES, "Change driver and interfaces of a node."),
-    _node("update:network_data", OWNS, "Change network_data of a node."),
-    _node("update:conductor_group", MEMBER, "Change the conductor group of a node."),
-    _node("update:name", OWNS, "Change the name of a node."),
-    _node("update:retired", OWNS, "Retire a node, or end its retirement."),
-    _node("update:shard", ADMIN, "Change the shard of a node."),
-    _node("update:parent_node", MEMBER, "Change the parent of a node."),
-    _node("update:disable_power_off", ADMIN, "Change disable_power_off of a node."),
-    _node("disable_cleaning", ADMIN, "Set automated_clean of a node to false."),
-    _node("delete", ADMIN, "Delete a node.", "DELETE ."),
-    _node(
+    _node_rule("update:driver_interfaces", MANAGES, "Change driver and interfaces of a node."),
+    _node_rule("update:network_data", OWNS, "Change network_data of a node."),
+    _node_rule("update:conductor_group", MEMBER, "Change the conductor group of a node."),
+    _node_rule("update:name", OWNS, "Change the name of a node."),
+    _node_rule("update:retired", OWNS, "Retire a node, or end its retirement."),
+    _node_rule("update:shard", ADMIN, "Change the shard of a node."),
+    _node_rule("update:parent_node", MEMBER, "Change the parent of a node."),
+    _node_rule("update:disable_power_off", ADMIN, "Change disable_power_off of a node."),
+    _node_rule("disable_cleaning", ADMIN, "Set automated_clean of a node to false."),
+    _node_rule("delete", ADMIN, "Delete a node.", "DELETE ."),
+    _node_rule(
         "delete:self_owned_node",
         "role:admin and project_id:%(node.owner)s",
         "Delete a node that the own project owns ([api]project_admin_can_manage_own_nodes).",
     ),
-    _node(
+    _node_rule(
         "validate",
         RUNS,
         "Validate the interfaces of a node.",
         "GET ./validate",
         "GET /nodes/validate",
     ),
-    _node(
+    _node_rule(
         "set_maintenance",
         RUNS,
         "Begin maintenance of a node.",
@@ -106,7 +108,7 @@ RULES = (
         "PUT /nodes/maintenance",
         "PUT /nodes/maintenance/{node_ident}",
     ),
-    _node(
+    _node_rule(
         "clear_maintenance",
         RUNS,
         "End maintenance of a node.",
@@ -114,7 +116,7 @@ RULES = (
         "DELETE /nodes/maintenance",
         "DELETE /nodes/maintenance/{node_ident}",
     ),
-    _node(
+    _node_rule(
         "get_boot_device",
         MANAGES,
         "See the boot device of a node.",
@@ -123,7 +125,7 @@ RULES = (
         "GET /nodes/management/boot_device",
         "GET /nodes/management/boot_device/{node_ident}",
     ),
-    _node(
+    _node_rule(
         "set_boot_device",
         MANAGES,
         "Set a boot device.",
@@ -131,7 +133,7 @@ RULES = (
         "PUT ./management/boot_device/supported",
         "PUT /nodes/management/boot_device/{node_ident}",
     ),
-    _node(
+    _node_rule(
         "get_indicator_state",
         SEES,
         "See the indicators of a node.",
@@ -139,15 +141,15 @@ RULES = (
         "GET ./management/indicators/{component}",
         "GET ./management/indicators/{component}/{indicator}",
     ),
-    _node(
+    _node_rule(
         "set_indicator_state",
         OWNS,
         "Switch the indicators of a node.",
         "PUT ./management/indicators/{component}",
         "PUT ./management/indicators/{component}/{indicator}",
     ),
-    _node("inject_nmi", MANAGES, "Send an NMI to a node.", "PUT ./management/inject_nmi"),
-    _node(
+    _node_rule("inject_nmi", MANAGES, "Send an NMI to a node.", "PUT ./management/inject_nmi"),
+    _node_rule(
         "get_states",
         SEES,
         "See the states of a node.",
@@ -155,14 +157,16 @@ RULES = (
         "GET /nodes/states",
         "GET /nodes/states/{node_ident}",
     ),
-    _node("set_power_state", USES, "Switch the power of a node.", "PUT ./states/power"),
-    _node("set_boot_mode", USES, "Change the boot mode of a node.", "PUT ./states/boot_mode"),
-    _node("set_secure_boot", USES, "Switch secure boot of a node.", "PUT ./states/secure_boot"),
-    _node("set_provision_state", RUNS, "Request a verb for a node.", "PUT ./states/provision"),
-    _node("set_provision_state:clean_steps", RUNS, "Choose the steps of a cleaning."),
-    _node("set_provision_state:service_steps", RUNS, "Choose the steps of a service."),
-    _node("set_raid_state", OWNS, "Set target_raid_config of a node.", "PUT ./states/raid"),
-    _node(
+    _node_rule("set_power_state", USES, "Switch the power of a node.", "PUT ./states/power"),
+    _node_rule("set_boot_mode", USES, "Change the boot mode of a node.", "PUT ./states/boot_mode"),
+    _node_rule(
+        "set_secure_boot", USES, "Switch secure boot of a node.", "PUT ./states/secure_boot"
+    ),
+    _node_rule("set_provision_state", RUNS, "Request a verb for a node.", "PUT ./states/provision"),
+    _node_rule("set_provision_state:clean_steps", RUNS, "Choose the steps of a cleaning."),
+    _node_rule("set_provision_state:service_steps", RUNS, "Choose the steps of a service."),
+    _node_rule("set_raid_state", OWNS, "Set target_raid_config of a node.", "PUT ./states/raid"),
+    _node_rule(
         "get_console",
         OWNS,
         "See the console address of a node.",
@@ -170,51 +174,51 @@ RULES = (
         "GET /nodes/states/console",
         "GET /nodes/states/console/{node_ident}",
     ),
-    _node(
+    _node_rule(
         "set_console_state",
         OWNS,
         "Start and stop a console.",
         "PUT ./states/console",
         "PUT /nodes/states/console/{node_ident}",
     ),
-    _node("vif:list", SEES, "List the attached networks of a node.", "GET ./vifs"),
-    _node("vif:attach", RUNS, "Attach a network to a node.", "POST ./vifs"),
-    _node("vif:detach", RUNS, "Detach a network from a node.", "DELETE ./vifs/{vif}"),
-    _node("traits:list", SEES, "List the traits of a node.", "GET ./traits"),
-    _node(
+    _node_rule("vif:list", SEES, "List the attached networks of a node.", "GET ./vifs"),
+    _node_rule("vif:attach", RUNS, "Attach a network to a node.", "POST ./vifs"),
+    _node_rule("vif:detach", RUNS, "Detach a network from a node.", "DELETE ./vifs/{vif}"),
+    _node_rule("traits:list", SEES, "List the traits of a node.", "GET ./traits"),
+    _node_rule(
         "traits:set",
         MANAGES,
         "Set the traits of a node, or add one.",
         "PUT ./traits",
         "PUT ./traits/{trait}",
     ),
-    _node(
+    _node_rule(
         "traits:delete",
         MANAGES,
         "Remove the traits of a node, or one.",
         "DELETE ./traits",
         "DELETE ./traits/{trait}",
     ),
-    _node("bios:get", SEES, "See the BIOS settings.", "GET ./bios", "GET ./bios/{setting}"),
-    _node("firmware:get", SEES, "See the versions of firmware.", "GET ./firmware"),
-    _node(
+    _node_rule("bios:get", SEES, "See the BIOS settings.", "GET ./bios", "GET ./bios/{setting}"),
+    _node_rule("firmware:get", SEES, "See the versions of firmware.", "GET ./firmware"),
+    _node_rule(
         "history:get",
         OWNER_SEES,
         "See the history of a node.",
         "GET ./history",
         "GET ./history/{entry}",
     ),
-    _node("inventory:get", OWNER_SEES, "See the inventory of a node.", "GET ./inventory"),
-    _node("vmedia:attach", USES, "Put an image into a virtual drive.", "POST ./vmedia"),
-    _node(
+    _node_rule("inventory:get", OWNER_SEES, "See the inventory of a node.", "GET ./inventory"),
+    _node_rule("vmedia:attach", USES, "Put an image into a virtual drive.", "POST ./vmedia"),
+    _node_rule(
         "vmedia:detach",
         USES,
         "Take images out of virtual drives.",
         "DELETE ./vmedia",
         "DELETE ./vmedia/{device_types}",
     ),
-    _node("vmedia:get", SEES, "See the virtual drives of a node.", "GET ./vmedia"),
-    _node(
+    _node_rule("vmedia:get", SEES, "See the virtual drives of a node.", "GET ./vmedia"),
+    _node_rule(
         "vendor_passthru",
         ADMIN,
         "Call a vendor method of a node.",
@@ -222,6 +226,6 @@ RULES = (
         *(f"{verb} .{place}" for verb in VENDOR_METHODS for place in VENDOR_PLACES),
     ),
     # Ironic does not have these rules.
-    _node("runs:get", OWNER_SEES, "See the runs of a node.", "GET ./runs", "GET ./runs/{run}"),
-    _node("steps:get", RUNS, "See the clean steps of a node.", "GET ./cleaning/steps"),
+    _node_rule("runs:get", OWNER_SEES, "See the runs of a node.", "GET ./runs", "GET ./runs/{run}"),
+    _node_rule("steps:get", RUNS, "See the clean steps of a node.", "GET ./cleaning/steps"),
 )

@@ -55,24 +55,24 @@ def create(service: Service, request: Request, body: Any) -> Row:
     given = schemas.node(body, version=request.version)
     owner = ownership.enrolling(request, service.conf)
     ownership.claim(given, owner)
-    row = {**BLANK, **given, **_defaults(service.conf, given), "created_at": clock.now()}
+    row = {**BLANK, **given, **_configured_defaults(service.conf, given), "created_at": clock.now()}
     row["uuid"] = row["uuid"] or str(uuid.uuid4())
     enrolls = request.version >= _ENROLL_SINCE  # S5.3, C30
     row["provision_state"] = (State.ENROLL if enrolls else State.AVAILABLE).value
     _find_parent(service, request, given, row)
-    row.update(_interfaces(service, request, row))
+    row.update(_complete_interfaces(service, request, row))
     event = event_rows.of(request.who, row["uuid"], "node_created", {"driver": row["driver"]})
 
     def insert(conn: Connection) -> None:
         nodes.insert(conn, row)
         events.add(conn, [event])
 
-    _write(service, insert)
+    _write_node(service, insert)
     service.notifier.tell(request.who, [event], row)
     return row
 
 
-def _defaults(conf: Configuration, given: Row) -> Row:
+def _configured_defaults(conf: Configuration, given: Row) -> Row:
     """Return the configured defaults for fields that the request leaves out.
 
     An empty string counts as left out, as in Ironic.
@@ -108,19 +108,19 @@ def update(service: Service, request: Request, ident: str, *, reset_interfaces: 
     if reset_interfaces and "driver" in changed:
         after.update((name, None) for name in _INTERFACES if name not in changed)
     _find_parent(service, request, changed, after)
-    if _CHECKED & changed.keys() or _overrides(after) != _overrides(before):
-        after.update(_interfaces(service, request, after))
+    if _CHECKED & changed.keys() or _interface_overrides(after) != _interface_overrides(before):
+        after.update(_complete_interfaces(service, request, after))
     elif "conductor_group" in changed:
         service.fleet.any_host(after["driver"], after["conductor_group"])
     written = {
         name: value for name, value in after.items() if name in changed or value != before[name]
     }
-    after["updated_at"] = _save(service, request, before, written)
+    after["updated_at"] = _save_node(service, request, before, written)
     after["generation"] += 1
     return after
 
 
-def _save(service: Service, request: Request, before: Row, written: Row) -> datetime.datetime:
+def _save_node(service: Service, request: Request, before: Row, written: Row) -> datetime.datetime:
     """Write columns of a node together with the event; return the time of the change.
 
     :param before: the node as read, with all columns if notifications are enabled.
@@ -138,7 +138,7 @@ def _save(service: Service, request: Request, before: Row, written: Row) -> date
             allocations.forget(conn, allocation)
         events.add(conn, [event])
 
-    _write(service, work)
+    _write_node(service, work)
     if service.notifier.on:
         service.notifier.tell(request.who, [event], {**before, **written, "updated_at": at})
     return at
@@ -173,13 +173,13 @@ def set_maintenance(
     written = {name: value for name, value in wanted.items() if before[name] != value}
     guards.check_unlocked(before)
     if written:
-        _save(service, request, before, written)
+        _save_node(service, request, before, written)
 
 
 # -- shared ----------------------------------------------------------------------------------
 
 
-def _interfaces(service: Service, request: Request, row: Row) -> dict[str, str]:
+def _complete_interfaces(service: Service, request: Request, row: Row) -> dict[str, str]:
     """Return the interface columns of a node, completed with the conductor's defaults."""
     place = (row["driver"], row["conductor_group"])
     ask = functools.partial(
@@ -190,7 +190,7 @@ def _interfaces(service: Service, request: Request, row: Row) -> dict[str, str]:
     )
     names = {kind: row[name] for name, kind in _INTERFACES.items()}
     found = ask(interfaces=names)
-    if overrides := _overrides(row):
+    if overrides := _interface_overrides(row):
         try:
             ask(interfaces={**names, **overrides})
         except errors.InvalidRequest as why:
@@ -198,7 +198,7 @@ def _interfaces(service: Service, request: Request, row: Row) -> dict[str, str]:
     return {name: found[kind] for name, kind in _INTERFACES.items() if kind in found}
 
 
-def _overrides(row: Row) -> Json:
+def _interface_overrides(row: Row) -> Json:
     """Return kind -> interface that instance_info overrides; empty values override nothing."""
     info = row["instance_info"] or {}
     return {kind: info[name] for name, kind in _INTERFACES.items() if info.get(name)}
@@ -220,7 +220,7 @@ def _find_parent(service: Service, request: Request, given: Row, row: Row) -> No
         row["parent_node"] = parent["uuid"]
 
 
-def _write(service: Service, work: Callable[[Connection], None]) -> None:
+def _write_node(service: Service, work: Callable[[Connection], None]) -> None:
     try:
         service.database.write(work)
     except errors.ChassisNotFound as why:

@@ -65,7 +65,7 @@ def check_unlocked(node: JsonView) -> None:
 # -- nodes -----------------------------------------------------------------------------------
 
 
-def _transition(change: Change) -> None:
+def _guard_transition(change: Change) -> None:
     """Refuse changes in a transition, except retiring and freeing a broken node.
 
     Source: S4.4, C21.
@@ -87,7 +87,7 @@ def _transition(change: Change) -> None:
     )
 
 
-def _interfaces(change: Change) -> None:
+def _guard_interfaces(change: Change) -> None:
     moved = sorted(_INTERFACES & change.changed)
     allowed = change.state in states.INTERFACES_CHANGEABLE or change.before.get("maintenance")
     if moved and not allowed:
@@ -100,7 +100,7 @@ def _resource_class(change: Change) -> None:
         raise _not_in_state(change, "resource_class")
 
 
-def _protected(change: Change) -> None:
+def _guard_protected(change: Change) -> None:
     if change.after.get("protected_reason") and not change.after.get("protected"):
         raise errors.InvalidParameter(path="protected_reason", reason="needs protected to be true")
     asked = "protected" in change.changed and change.after["protected"]
@@ -109,7 +109,7 @@ def _protected(change: Change) -> None:
         raise errors.Conflict(node=change.ident, reason=reason)
 
 
-def _retired(change: Change) -> None:
+def _guard_retired(change: Change) -> None:
     if change.after.get("retired_reason") and not change.after.get("retired"):
         raise errors.InvalidParameter(path="retired_reason", reason="needs retired to be true")
     asked = "retired" in change.changed and change.after["retired"]
@@ -118,7 +118,7 @@ def _retired(change: Change) -> None:
         raise errors.Conflict(node=change.ident, reason=reason)
 
 
-def _instance(change: Change) -> None:
+def _guard_instance(change: Change) -> None:
     held, wanted = change.before.get("instance_uuid"), change.after.get("instance_uuid")
     if held and wanted and held != wanted:
         reason = f"it is associated with instance {held}; remove /instance_uuid first"
@@ -129,14 +129,14 @@ def _instance(change: Change) -> None:
         raise _not_in_state(change, "instance_uuid of a node with an allocation", _OR_MAINTENANCE)
 
 
-def _driver(change: Change) -> None:
+def _guard_driver(change: Change) -> None:
     named = [name for name in ("driver", "console_interface") if name in change.changed]
     if named and change.before.get("console_enabled"):
         reason = f"{named[0]} cannot be changed while the console is enabled; stop it first"
         raise errors.Conflict(node=change.ident, reason=reason)
 
 
-def _parent(change: Change) -> None:
+def _guard_parent(change: Change) -> None:
     own = (change.before["uuid"], change.before.get("name"))
     asked = change.after.get("parent_node")  # None must not match the name of an unnamed node
     if asked is not None and "parent_node" in change.changed and asked in own:
@@ -150,14 +150,14 @@ def _not_in_state(change: Change, what: str, more: str = "") -> errors.Conflict:
 
 
 NODE_RULES: tuple[Callable[[Change], None], ...] = (
-    _transition,
-    _interfaces,
+    _guard_transition,
+    _guard_interfaces,
     _resource_class,
-    _protected,
-    _retired,
-    _instance,
-    _driver,
-    _parent,
+    _guard_protected,
+    _guard_retired,
+    _guard_instance,
+    _guard_driver,
+    _guard_parent,
 )
 
 

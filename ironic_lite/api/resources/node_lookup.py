@@ -72,7 +72,7 @@ def fetch(
         request.access.node(found, errors.NodeNotFound(node=known), *rules, enough=enough)
         return found
 
-    row = _first(names, find)
+    row = _first_visible(names, find)
     if wanted and "*" not in wanted and tag(row) not in wanted:
         tags = ", ".join(sorted(wanted))[:_LONGEST]
         raise errors.PreconditionFailed(node=known, tag=tag(row), wanted=tags)
@@ -89,7 +89,7 @@ def present(service: Service, request: Request, ident: str) -> None:
     fetch(service, request, ident, ("uuid",))
 
 
-def _first(names: Sequence[str], find: Callable[[str], Json]) -> Json:
+def _first_visible(names: Sequence[str], find: Callable[[str], Json]) -> Json:
     """Return the first node that the caller can see; try each name once."""
     *others, last = dict.fromkeys(names)
     for name in others:

@@ -99,7 +99,7 @@ class NodeOwnedController(crud.ResourceController):
 
     def judge(self, conn: Connection, request: Request, before: Json, patch: Any) -> Json:
         """Return the changes of a member, checked against the state of its node."""
-        owner = self._owner(conn, request, before)
+        owner = self._lock_owner(conn, request, before)
         changes = self.changes(request, before, patch, owner)
         if changes:
             if "node_uuid" in changes:
@@ -118,12 +118,12 @@ class NodeOwnedController(crud.ResourceController):
     def drop(self, conn: Connection, request: Request, ident: str) -> crud.Written:
         """Remove a member from a node that is not locked."""
         row = self.family.get(conn, ident, hold=True)
-        owner = self._owner(conn, request, row)
+        owner = self._lock_owner(conn, request, row)
         self.release(conn, owner, row)
         self.family.delete(conn, row["uuid"])
         return row, self.record(conn, request, "deleted", row)
 
-    def _owner(self, conn: Connection, request: Request, row: Json) -> Json:
+    def _lock_owner(self, conn: Connection, request: Request, row: Json) -> Json:
         """Lock and return the node of a member that the caller may change."""
         owner = nodes.get(conn, row["node_uuid"], _OWNER, hold=True)
         request.access.node(owner, self.family.absent(row["uuid"]))

@@ -30,7 +30,7 @@ def read(
     host = where.pop("conductor", None)
     marker = query.marker
     if host is not None:
-        where["uuids"] = _owned(conn, service, query, where, host)
+        where["uuids"] = _owned_nodes(conn, service, query, where, host)
         marker = None
     return nodes.parts(
         conn,
@@ -45,7 +45,7 @@ def read(
     )
 
 
-def _owned(
+def _owned_nodes(
     conn: Connection, service: Service, query: queries.Query, where: Row, host: str
 ) -> list[str]:
     """Return the UUIDs of the page's nodes that ``host`` owns."""

@@ -59,11 +59,11 @@ def rules(patch: Any) -> tuple[str, ...]:
 
     :param patch: the body as received; a malformed patch is refused elsewhere.
     """
-    needed = dict.fromkeys(map(_rule, patch)) if isinstance(patch, list) else {}
+    needed = dict.fromkeys(map(_rule_of, patch)) if isinstance(patch, list) else {}
     return tuple(needed) or (_UPDATE,)
 
 
-def _rule(operation: Any) -> str:
+def _rule_of(operation: Any) -> str:
     path = operation.get("path") if isinstance(operation, dict) else None
     if not isinstance(path, str):
         return _UPDATE
@@ -124,14 +124,14 @@ def check_transfer(service: Service, request: Request, before: Row, changed: Row
     ):
         reason = "its owner cannot be changed while an allocation with an owner has it"
         raise errors.Conflict(node=before["uuid"], reason=reason)
-    for other in service.database.read(lambda conn: _joined(conn, before, changed)):
+    for other in service.database.read(lambda conn: _linked_nodes(conn, before, changed)):
         if other["owner"] != changed["owner"]:
             reason = f"its owner cannot be changed while node {other['uuid']}, its parent or "
             reason += "child, has another owner; remove parent_node first"
             raise errors.Conflict(node=before["uuid"], reason=reason)
 
 
-def _joined(conn: Connection, before: Row, changed: Row) -> list[Row]:
+def _linked_nodes(conn: Connection, before: Row, changed: Row) -> list[Row]:
     """Return uuid and owner of a node's children, and of its parent if the parent is kept."""
     found = nodes.page(conn, columns=_OWNED, where={"parent_node": before["uuid"]})
     if before["parent_node"] and "parent_node" not in changed:

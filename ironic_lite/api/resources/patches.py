@@ -38,7 +38,7 @@ MOST_KIB = 1024
 _DRIVE = "configdrive"
 _MOST_WORK = 500_000_000
 _LOOKED_AT = 2000
-"""Nanoseconds for one item that is examined; `_MOST_WORK` limits a whole patch. See `_cost`."""
+"""Nanoseconds for one examined item; `_MOST_WORK` limits a whole patch (`_operation_cost`)."""
 # Errors of the libraries for a path that does not exist, or leads into a string or a number.
 _LOST = (
     jsonpatch.JsonPatchException,
@@ -81,12 +81,12 @@ def node(before: JsonView, patch: Any, *, version: int) -> Json:
     operations = read(fields.NODE, patch, version=version)
     if not operations:
         return {}
-    after = _apply(fields.NODE, before, operations, version=version, what="node")
+    after = _apply_operations(fields.NODE, before, operations, version=version, what="node")
     for each in fields.NODE:
         if each.secret and each.name in after:
             after[each.name] = masking.restore(each.name, after[each.name], before[each.name])
-    _follow(before, after)
-    changed = _differences(before, after)
+    _add_dependent_changes(before, after)
+    changed = _changed_fields(before, after)
     guards.check_node(
         guards.Change(
             before=before,
@@ -109,8 +109,8 @@ def port(before: JsonView, patch: Any, *, version: int, owner: JsonView) -> Json
     :raises errors.Conflict: the node's state does not allow it.
     """
     operations = read(fields.PORT, patch, version=version)
-    after = _apply(fields.PORT, before, operations, version=version, what="port")
-    changed = _differences(before, after)
+    after = _apply_operations(fields.PORT, before, operations, version=version, what="port")
+    changed = _changed_fields(before, after)
     schemas.smart_nic({**before, **after})
     guards.check_port(frozenset(changed), owner, version=version)
     return changed
@@ -124,11 +124,11 @@ def resource(table: Table, before: JsonView, patch: Any, *, version: int, what: 
     :raises errors.NotAcceptable: a field newer than ``version``.
     """
     operations = read(table, patch, version=version)
-    after = _apply(table, before, operations, version=version, what=what)
+    after = _apply_operations(table, before, operations, version=version, what=what)
     for each in table:
         if each.secret and each.name in after:
             after[each.name] = masking.restore(each.name, after[each.name], before[each.name])
-    return _differences(before, after)
+    return _changed_fields(before, after)
 
 
 def deploy_template(before: JsonView, patch: Any, *, version: int) -> Json:
@@ -159,12 +159,12 @@ def runbook(before: JsonView, patch: Any, *, version: int) -> Json:
 
 def _of_steps(table: Table, before: JsonView, patch: Any, version: int, what: str) -> Json:
     operations = read(table, patch, version=version)
-    after = _apply(table, before, operations, version=version, what=what)
+    after = _apply_operations(table, before, operations, version=version, what=what)
     if "steps" in after:
         held = {steps.title(step): step["args"] for step in before["steps"]}
         for step in after["steps"]:
             step["args"] = masking.restore("args", step["args"], held.get(steps.title(step)))
-    return _differences(before, after)
+    return _changed_fields(before, after)
 
 
 # -- reading a patch -------------------------------------------------------------------------
@@ -199,24 +199,24 @@ def check_form(patch: Any, *, version: int) -> tuple[Operation, ...]:
     :raises errors.InvalidParameter: malformed, or an unknown operation.
     """
     if not isinstance(patch, list):
-        raise _refused("", "a patch is a list of operations")
-    return tuple(_operation(each, str(place), version) for place, each in enumerate(patch))
+        raise _patch_refused("", "a patch is a list of operations")
+    return tuple(_read_operation(each, str(place), version) for place, each in enumerate(patch))
 
 
-def _operation(given: Any, place: str, version: int) -> Operation:
+def _read_operation(given: Any, place: str, version: int) -> Operation:
     if not isinstance(given, dict):
-        raise _refused(place, "an operation is an object with op, path and value")
+        raise _patch_refused(place, "an operation is an object with op, path and value")
     op, path = given.get("op"), given.get("path")
     if op not in _OPERATIONS:
-        raise _refused(f"{place}/op", f"must be one of {', '.join(_OPERATIONS)}")
+        raise _patch_refused(f"{place}/op", f"must be one of {', '.join(_OPERATIONS)}")
     syntax = _ANY_PATH if version >= _ANY_KEY_SINCE else _PLAIN_PATH
     if not isinstance(path, str) or not syntax.fullmatch(path):
-        raise _refused(f"{place}/path", "must be a path such as /extra/key")
+        raise _patch_refused(f"{place}/path", "must be a path such as /extra/key")
     unknown = sorted(set(given) - _KEYS)
     if unknown:
-        raise _refused(f"{place}/{unknown[0]}", "is not part of an operation")
+        raise _patch_refused(f"{place}/{unknown[0]}", "is not part of an operation")
     if op != "remove" and "value" not in given:
-        raise _refused(f"{place}/value", f"is required to {op}")
+        raise _patch_refused(f"{place}/value", f"is required to {op}")
     parts: list[str] = jsonpointer.JsonPointer(path).parts
     return Operation(op, path, parts[0], len(parts) == 1, given.get("value"))
 
@@ -241,14 +241,16 @@ def _check_root(table: Table, operation: Operation, place: str, version: int) ->
         raise errors.NotAcceptable(what=f"Field {field.name}", since=field.since)
     gone = operation.whole and (operation.op == "remove" or operation.value is None)
     if gone and field.required and field.default is None:
-        raise _refused(f"{place}/path", f"{operation.path} is mandatory and cannot be removed")
+        raise _patch_refused(
+            f"{place}/path", f"{operation.path} is mandatory and cannot be removed"
+        )
     if gone and field.name == "chassis_uuid" and version < _CHASSIS_UNSET_SINCE:
         raise errors.NotAcceptable(what="Unsetting chassis_uuid", since=_CHASSIS_UNSET_SINCE)
     if not operation.whole and field.type not in (Type.OBJECT, Type.LIST):
-        raise _refused(f"{place}/path", f"/{field.name} is not an object")
+        raise _patch_refused(f"{place}/path", f"/{field.name} is not an object")
 
 
-def _refused(path: str, reason: str) -> errors.InvalidParameter:
+def _patch_refused(path: str, reason: str) -> errors.InvalidParameter:
     place = f"{path}: " if path else ""
     return errors.InvalidParameter(f"Invalid patch: {place}{reason}", path=path, reason=reason)
 
@@ -256,7 +258,7 @@ def _refused(path: str, reason: str) -> errors.InvalidParameter:
 # -- applying it -----------------------------------------------------------------------------
 
 
-def _apply(
+def _apply_operations(
     table: Table,
     before: JsonView,
     operations: tuple[Operation, ...],
@@ -275,7 +277,7 @@ def _apply(
     touched = tuple(document)
     left = _MOST_WORK
     for operation in operations:
-        left -= _step(document, operation, left)
+        left -= _apply_operation(document, operation, left)
     _check_extent(before, document)
     return schemas.values(
         table, {name: document.get(name) for name in touched}, version=version, what=what
@@ -289,8 +291,8 @@ def _check_extent(before: JsonView, document: Json) -> None:
             raise errors.InvalidParameter(
                 path=name, reason=f"would be nested more than {parsing.MAX_DEPTH} levels deep"
             )
-        size = _size(value)
-        if size > MOST_KIB * KIB and size > _size(before.get(name)):
+        size = _json_size(value)
+        if size > MOST_KIB * KIB and size > _json_size(before.get(name)):
             raise errors.InvalidParameter(
                 path=name,
                 reason=f"would take {size // KIB} KiB; the limit is {MOST_KIB} KiB. Remove keys "
@@ -298,19 +300,19 @@ def _check_extent(before: JsonView, document: Json) -> None:
             )
 
 
-def _size(value: Any) -> int:
+def _json_size(value: Any) -> int:
     """Return the bytes of a field as JSON, without a configdrive, which has its own limit."""
     if isinstance(value, dict) and _DRIVE in value:
         value = {name: held for name, held in value.items() if name != _DRIVE}
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
-def _step(document: Json, operation: Operation, most: int) -> int:
+def _apply_operation(document: Json, operation: Operation, most: int) -> int:
     """Apply one operation in place and return its cost.
 
     A field always exists, possibly as null, so that it can be removed twice.
 
-    :param most: the largest cost allowed; see `_cost`.
+    :param most: the largest cost allowed; see `_operation_cost`.
     """
     if operation.whole:
         document[operation.root] = copy.deepcopy(operation.value)
@@ -318,11 +320,11 @@ def _step(document: Json, operation: Operation, most: int) -> int:
     try:
         pointer = jsonpointer.JsonPointer(operation.path)
         around, last = pointer.to_last(document)
-        cost = _cost(operation.op, around, last)
+        cost = _operation_cost(operation.op, around, last)
         if cost > most:
             reason = "the patch changes long lists too often; replace the lists as a whole"
             raise errors.InvalidParameter(path=operation.path, reason=reason)
-        former = copy.copy(around) if _names(around, last) else None
+        former = copy.copy(around) if _may_name_secret(around, last) else None
         jsonpatch.apply_patch(document, [operation.as_dict()], in_place=True)
         if former is not None:
             masking.forget_renamed(pointer.parts[-2], around, former)
@@ -339,7 +341,7 @@ def _step(document: Json, operation: Operation, most: int) -> int:
     )
 
 
-def _names(around: Any, last: Any) -> bool:
+def _may_name_secret(around: Any, last: Any) -> bool:
     """Return whether a key or index may name the value beside it (`masking.forget_renamed`).
 
     :param last: the last part of a path: a key of an object, or an index of a list.
@@ -349,12 +351,12 @@ def _names(around: Any, last: Any) -> bool:
     return last in {"name", "path"}
 
 
-def _cost(op: str, around: Any, last: Any) -> int:
+def _operation_cost(op: str, around: Any, last: Any) -> int:
     """Return the approximate nanoseconds of an operation beyond those for its own size.
 
     Later items of a list are moved; a list whose items may be names is examined as a whole.
     """
-    if _names(around, last):
+    if _may_name_secret(around, last):
         items = around if isinstance(around, list) else [around.get("name"), around.get("path")]
         texts = sum(len(text) for text in items[:2] if isinstance(text, str))
         return _LOOKED_AT * (len(around) + texts)
@@ -362,24 +364,24 @@ def _cost(op: str, around: Any, last: Any) -> int:
     return max(0, len(around) - last) if moved else 0
 
 
-def _differences(before: JsonView, after: Json) -> Json:
+def _changed_fields(before: JsonView, after: Json) -> Json:
     return {
         name: value
         for name, value in after.items()
-        if not _same(value, before.get(name)) and (value != {} or before.get(name))
+        if not _same_json(value, before.get(name)) and (value != {} or before.get(name))
     }
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same_json(one: Any, other: Any) -> bool:
     """Return whether two values are equal as JSON, where True differs from 1 at any depth."""
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(_same_json(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(_same_json, one, other))
     return type(one) is type(other) and bool(one == other)
 
 
-def _follow(before: JsonView, after: Json) -> None:
+def _add_dependent_changes(before: JsonView, after: Json) -> None:
     """Add dependent changes: clear reasons with their cause, and keep instance_name in step."""
     if after.get("retired") is False:
         after.setdefault("retired_reason", None)  # S4.8

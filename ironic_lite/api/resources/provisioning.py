@@ -66,29 +66,29 @@ class Asked:
 # -- checks, in their order ------------------------------------------------------------------
 
 
-def _version(asked: Asked) -> None:
+def _check_version(asked: Asked) -> None:
     if asked.version < asked.verb.since:
         raise errors.NotAcceptable(what=f"The target {asked.verb.target}", since=asked.verb.since)
 
 
 def _maintenance_first(asked: Asked) -> None:
     if asked.verb.event in _MAINTENANCE_FIRST:
-        _maintenance(asked)
+        _check_maintenance(asked)
 
 
-def _maintenance(asked: Asked) -> None:
+def _check_maintenance(asked: Asked) -> None:
     if asked.node["maintenance"] and not asked.verb.in_maintenance:
         raise errors.NodeInMaintenance(verb=asked.verb.target, node=asked.node["uuid"])
 
 
-def _state(asked: Asked) -> None:
+def _check_state(asked: Asked) -> None:
     if verbs.possible(asked.verb, asked.state):
         return
     guards.check_unlocked(asked.node)
-    raise _impossible(asked.verb.target, asked.node, asked.version)
+    raise _verb_impossible(asked.verb.target, asked.node, asked.version)
 
 
-def _retired(asked: Asked) -> None:
+def _check_retired(asked: Asked) -> None:
     """Refuse a retired node on the three ways to available.
 
     Source: S4.7, C23.
@@ -97,34 +97,34 @@ def _retired(asked: Asked) -> None:
         raise errors.NodeRetired(node=asked.node["uuid"])
 
 
-def _configdrive(asked: Asked) -> None:
+def _check_configdrive(asked: Asked) -> None:
     if "configdrive" in asked.body:
-        _belongs(asked, "configdrive")
+        _check_key(asked, "configdrive")
         schemas.configdrive(asked.body["configdrive"], version=asked.version)
 
 
-def _runbook(asked: Asked) -> None:
+def _check_runbook(asked: Asked) -> None:
     if "runbook" in asked.body:
         _new_enough(asked, "runbook")
-        _belongs(asked, "runbook")
+        _check_key(asked, "runbook")
         for key in ("clean_steps", "service_steps", "disable_ramdisk"):
             if key in asked.body:
                 reason = f"cannot be given together with {key}: the runbook has its own"
                 raise errors.InvalidParameter(path="runbook", reason=reason)
 
 
-def _ramdisk(asked: Asked) -> None:
+def _check_ramdisk(asked: Asked) -> None:
     if "disable_ramdisk" in asked.body:
         _new_enough(asked, "disable_ramdisk")
-        _belongs(asked, "disable_ramdisk")
+        _check_key(asked, "disable_ramdisk")
 
 
-def _pairs(asked: Asked) -> None:
+def _check_keys(asked: Asked) -> None:
     """Check that each key belongs to the verb, and that the verb has the keys it needs."""
     for key in asked.body:
         if key != "target":
             _new_enough(asked, key)
-            _belongs(asked, key)
+            _check_key(asked, key)
     if asked.verb.needs and not any(key in asked.body for key in asked.verb.needs):
         raise errors.MissingParameter(path=" or ".join(asked.verb.needs))
 
@@ -136,23 +136,23 @@ def _state_version(asked: Asked) -> None:
         raise errors.NotAcceptable(what=what, since=since)
 
 
-def _protected(asked: Asked) -> None:
+def _check_protected(asked: Asked) -> None:
     if asked.verb.spares_protected and asked.node["protected"]:
         raise errors.NodeProtected(node=asked.node["uuid"])
 
 
 _BEFORE_STEPS: tuple[Callable[[Asked], None], ...] = (
-    _version,
+    _check_version,
     _maintenance_first,
-    _state,
-    _retired,
-    _configdrive,
-    _runbook,
-    _ramdisk,
-    _pairs,
+    _check_state,
+    _check_retired,
+    _check_configdrive,
+    _check_runbook,
+    _check_ramdisk,
+    _check_keys,
     _state_version,
 )
-_AFTER_STEPS: tuple[Callable[[Asked], None], ...] = (_maintenance, _protected)
+_AFTER_STEPS: tuple[Callable[[Asked], None], ...] = (_check_maintenance, _check_protected)
 
 
 def rules(body: JsonView, access: Access) -> tuple[str, ...]:
@@ -176,11 +176,11 @@ def verb(target: str, node: JsonView, version: int) -> verbs.Verb:
     found = verbs.BY_TARGET.get(target)
     if found is None:
         guards.check_unlocked(node)
-        raise _impossible(target[:_SHOWN], node, version)
+        raise _verb_impossible(target[:_SHOWN], node, version)
     return found
 
 
-def _impossible(target: str, node: JsonView, version: int) -> errors.InvalidState:
+def _verb_impossible(target: str, node: JsonView, version: int) -> errors.InvalidState:
     """Return the refusal of a verb in this state; its message lists the possible verbs."""
     state = State(node["provision_state"])
     facts = {"verb": target, "node": node["uuid"], "state": state.value}
@@ -202,7 +202,7 @@ def check(asked: Asked, conf: Configuration, runbook: Callable[[str], JsonView])
     for rule in _BEFORE_STEPS:
         rule(asked)
     if "runbook" in asked.body:
-        asked = _opened(asked, runbook(asked.body["runbook"]))
+        asked = _open_runbook(asked, runbook(asked.body["runbook"]))
     for key, kind in _STEPS.items():
         if key in asked.body:
             disallowed = conf.api[f"disallow_{kind}_steps"]
@@ -212,7 +212,7 @@ def check(asked: Asked, conf: Configuration, runbook: Callable[[str], JsonView])
     return asked
 
 
-def _opened(asked: Asked, book: JsonView) -> Asked:
+def _open_runbook(asked: Asked, book: JsonView) -> Asked:
     """Return the request as if it had listed the steps of its runbook."""
     runbooks.check(book, asked.node["uuid"], asked.node["traits"], asked.version)
     key = next(key for key in asked.verb.needs if key != "runbook")
@@ -221,7 +221,7 @@ def _opened(asked: Asked, book: JsonView) -> Asked:
     return dataclasses.replace(asked, body={**kept, **arguments})
 
 
-def _belongs(asked: Asked, key: str) -> None:
+def _check_key(asked: Asked, key: str) -> None:
     since = asked.verb.allows.get(key)
     if since is None or (key in _GATED_AS_FOREIGN and asked.version < since):
         owners = ", ".join(verbs.owners(key))
@@ -242,7 +242,7 @@ def _new_enough(asked: Asked, key: str) -> None:
 Send = Callable[[interface.Conductor, Context, Asked], None]
 
 
-def _deploy(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
+def _send_deploy(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
     conductor.do_node_deploy(
         who,
         node_uuid=asked.node["uuid"],
@@ -252,7 +252,7 @@ def _deploy(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
     )
 
 
-def _clean(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
+def _send_clean(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
     conductor.do_node_clean(
         who,
         node_uuid=asked.node["uuid"],
@@ -261,7 +261,7 @@ def _clean(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
     )
 
 
-def _service(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
+def _send_service(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
     conductor.do_node_service(
         who,
         node_uuid=asked.node["uuid"],
@@ -270,13 +270,13 @@ def _service(conductor: interface.Conductor, who: Context, asked: Asked) -> None
     )
 
 
-def _rescue(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
+def _send_rescue(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
     conductor.do_node_rescue(
         who, node_uuid=asked.node["uuid"], rescue_password=asked.body["rescue_password"]
     )
 
 
-def _unrescue(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
+def _send_unrescue(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
     conductor.do_node_unrescue(who, node_uuid=asked.node["uuid"])
 
 
@@ -284,19 +284,19 @@ def _tear_down(conductor: interface.Conductor, who: Context, asked: Asked) -> No
     conductor.do_node_tear_down(who, node_uuid=asked.node["uuid"])
 
 
-def _inspect(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
+def _send_inspect(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
     conductor.inspect_hardware(who, node_uuid=asked.node["uuid"])
 
 
 BY_EVENT: Mapping[str, Send] = {
-    "deploy": _deploy,
-    "rebuild": _deploy,
+    "deploy": _send_deploy,
+    "rebuild": _send_deploy,
     "delete": _tear_down,
-    "clean": _clean,
-    "service": _service,
-    "rescue": _rescue,
-    "unrescue": _unrescue,
-    "inspect": _inspect,
+    "clean": _send_clean,
+    "service": _send_service,
+    "rescue": _send_rescue,
+    "unrescue": _send_unrescue,
+    "inspect": _send_inspect,
 }
 """Events with an RPC method of their own."""
 

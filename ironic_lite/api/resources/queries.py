@@ -222,21 +222,23 @@ def listing(
     check_form(resource, given, detail=detail)
     known = filters_of(resource)
     where = {
-        name: _filtered(known[name], text, version) for name, text in given.items() if name in known
+        name: _read_filter(known[name], text, version)
+        for name, text in given.items()
+        if name in known
     }
     where = {name: value for name, value in where.items() if given[name] or not known[name].blank}
     if "fields" in given:
         _check_choice(resource, version)
-    everything = detail or _detail(resource, given, version)
+    everything = detail or _wants_detail(resource, given, version)
     shown, chosen = _shown_fields(resource, given, version, everything)
     return Query(
         fields=shown,
         chosen=chosen,
         detail=everything,
-        limit=_limit(given.get("limit"), max_limit),
+        limit=_read_limit(given.get("limit"), max_limit),
         marker=resource.marker(given["marker"], "marker") if "marker" in given else None,
         sort=fields.sort_column(resource.table, given.get("sort_key") or "id", version),
-        direction=_direction(given.get("sort_dir", resource.direction)),
+        direction=_read_direction(given.get("sort_dir", resource.direction)),
         where=where,
         given=dict(given),
     )
@@ -260,7 +262,7 @@ def check_form(resource: Resource, given: Mapping[str, str], *, detail: bool = F
     if "detail" in given:
         rules.boolean(given["detail"], "detail")
     if "sort_dir" in given:
-        _direction(given["sort_dir"])
+        _read_direction(given["sort_dir"])
     _check_names(resource, given)
 
 
@@ -285,7 +287,7 @@ def one(resource: Resource, given: Mapping[str, str], *, version: int) -> tuple[
     check_form_of_one(resource, given)
     if "fields" not in given:
         return None
-    return _select(resource, given["fields"], version)
+    return _selected_fields(resource, given["fields"], version)
 
 
 def whole(resource: Resource, given: Mapping[str, str], *, version: int) -> tuple[str, ...]:
@@ -296,7 +298,7 @@ def whole(resource: Resource, given: Mapping[str, str], *, version: int) -> tupl
     """
     refuse_unknown(given, ("fields", "detail") if version >= resource.fields_since else ())
     try:
-        return _shown_fields(resource, given, version, _detail(resource, given, version))[0]
+        return _shown_fields(resource, given, version, _wants_detail(resource, given, version))[0]
     except errors.NotAcceptable as why:
         raise errors.InvalidParameter(path="fields", reason=why.message) from None
 
@@ -309,13 +311,13 @@ def refuse_unknown(given: JsonView, allowed: Collection[str]) -> None:
     errors.UnexpectedArguments.check(given, allowed)
 
 
-def _filtered(known: Filter, text: str, version: int) -> Any:
+def _read_filter(known: Filter, text: str, version: int) -> Any:
     if known.since > version:
         raise errors.NotAcceptable(what=f"Filter {known.name}", since=known.since)
     return known.parse(text, known.name)
 
 
-def _detail(resource: Resource, given: Mapping[str, str], version: int) -> bool:
+def _wants_detail(resource: Resource, given: Mapping[str, str], version: int) -> bool:
     if "detail" not in given:
         return False
     wanted = rules.boolean(given["detail"], "detail")
@@ -332,13 +334,13 @@ def _shown_fields(
     resource: Resource, given: Mapping[str, str], version: int, everything: bool
 ) -> tuple[tuple[str, ...], bool]:
     if "fields" in given:
-        return _select(resource, given["fields"], version), True
+        return _selected_fields(resource, given["fields"], version), True
     if everything:
         return tuple(field.name for field in fields.visible(resource.table, version)), False
     return fields.brief(resource.table, version), False
 
 
-def _select(resource: Resource, asked: str, version: int) -> tuple[str, ...]:
+def _selected_fields(resource: Resource, asked: str, version: int) -> tuple[str, ...]:
     _check_choice(resource, version)
     return fields.select(resource.table, _names(asked), version)
 
@@ -353,7 +355,7 @@ def _names(asked: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in asked.split(",") if name.strip())) or ("links",)
 
 
-def _limit(text: str | None, most: int) -> int:
+def _read_limit(text: str | None, most: int) -> int:
     if text is None:
         return most
     number = _integer(text)
@@ -368,7 +370,7 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def _direction(text: str) -> str:
+def _read_direction(text: str) -> str:
     if text not in ("asc", "desc"):
         reason = f"Invalid sort direction: {text!r}. Acceptable values are 'asc' or 'desc'"
         raise errors.InvalidParameter(path="sort_dir", reason=reason)

@@ -121,7 +121,7 @@ class Plan:
         if compute is not None:
             for row in rows:
                 compute(row)
-        self._translate(rows)
+        self._translate_values(rows)
         linker.fill(rows, self.key, self.below)
         for column, name in self.names:
             for row in rows:
@@ -131,7 +131,7 @@ class Plan:
                 del row[column]
         return rows
 
-    def _translate(self, rows: list[Row]) -> None:
+    def _translate_values(self, rows: list[Row]) -> None:
         for column, shape in self.shapes:
             for row in rows:
                 if row[column]:
@@ -167,7 +167,7 @@ def plan(resource: Resource, names: tuple[str, ...], version: int, *, full: bool
         collection=resource.collection,
         key=resource.key,
         empties=tuple((str(f.stored), f.empty) for f in stored if f.empty is not None),
-        shapes=tuple((str(f.stored), s) for f in stored for s in _shapes(f, version)),
+        shapes=tuple((str(f.stored), s) for f in stored for s in _field_shapes(f, version)),
         names=tuple((str(f.stored), f.name) for f in stored if f.stored != f.name),
         drops=drops,
         below=tuple(name for name, since in resource.below if full and since <= version),
@@ -175,7 +175,7 @@ def plan(resource: Resource, names: tuple[str, ...], version: int, *, full: bool
     )
 
 
-def _shapes(field: fields.Field, version: int) -> list[Shape]:
+def _field_shapes(field: fields.Field, version: int) -> list[Shape]:
     shapes: list[Shape] = []
     if field.secret:
         shapes.append(masking.shape(field.name))
@@ -183,7 +183,7 @@ def _shapes(field: fields.Field, version: int) -> list[Shape]:
         if version < _AVAILABLE_SINCE:
             shapes.append(_unless_available)
         if version < _INSPECT_WAIT_SINCE:
-            shapes.append(_inspecting)
+            shapes.append(_inspecting_state)
     return shapes
 
 
@@ -195,5 +195,5 @@ def _unless_available(state: str) -> str | None:
     return None if state == State.AVAILABLE else state
 
 
-def _inspecting(state: str | None) -> str | None:
+def _inspecting_state(state: str | None) -> str | None:
     return State.INSPECTING.value if state == State.INSPECTWAIT else state

@@ -101,9 +101,9 @@ class _Body:
         stated = environ.get("CONTENT_LENGTH") or ""
         chunked = bool(environ.get("HTTP_TRANSFER_ENCODING"))
         if stated and not _LENGTH.fullmatch(stated):
-            raise _refused("The Content-Length header is not a number.")
+            raise _body_refused("The Content-Length header is not a number.")
         if stated and chunked:
-            raise _refused("The request has both Content-Length and Transfer-Encoding.")
+            raise _body_refused("The request has both Content-Length and Transfer-Encoding.")
         self.environ = environ
         self.length = int(stated) if stated else None if chunked else 0
         self.limit = limit
@@ -166,9 +166,9 @@ class Reader:
         """
         body = _Body(environ, limit)
         if body.length != 0 and not (body.large and body.silent):
-            for piece in _pieces(body):
+            for piece in _body_pieces(body):
                 until = time.monotonic() + self._patience
-                while not self._keep(body, piece, anonymous=anonymous):
+                while not self._keep_piece(body, piece, anonymous=anonymous):
                     self._check_patience(until)
                     time.sleep(_PAUSE)
         return body.whole()
@@ -188,12 +188,12 @@ class Reader:
             async with asyncio.timeout(self._seconds) as deadline:
                 if body.length is not None and body.length <= min(_FREE, body.most):
                     return await source()
-                await self._collect(body, source, deadline, anonymous=anonymous)
+                await self._collect_pieces(body, source, deadline, anonymous=anonymous)
         except TimeoutError:
             raise _too_late(self._seconds) from None
         return body.whole()
 
-    async def _collect(
+    async def _collect_pieces(
         self, body: _Body, source: Source, deadline: asyncio.Timeout, *, anonymous: bool
     ) -> None:
         begin = asyncio.get_running_loop().time()
@@ -203,7 +203,7 @@ class Reader:
                 raise incomplete()
             ended = not piece
             until = time.monotonic() + self._patience
-            while not self._keep(body, piece, anonymous=anonymous):
+            while not self._keep_piece(body, piece, anonymous=anonymous):
                 self._check_patience(until)
                 await asyncio.sleep(_PAUSE)
             if body.size > body.most + _DISCARDED:
@@ -220,7 +220,7 @@ class Reader:
         if held:
             self.budget.give(held, anonymous=anonymous)
 
-    def _keep(self, body: _Body, piece: bytes, *, anonymous: bool) -> bool:
+    def _keep_piece(self, body: _Body, piece: bytes, *, anonymous: bool) -> bool:
         """Add a received piece; return False without adding if its memory is not free.
 
         Received bytes are counted instead of the announced length, because an announcement costs a
@@ -248,7 +248,7 @@ class Reader:
             raise errors.TooManyRequests(limit=limit, option="max_body_memory_mib")
 
 
-def _pieces(body: _Body) -> Iterator[bytes]:
+def _body_pieces(body: _Body) -> Iterator[bytes]:
     """Read a WSGI input in pieces, because one read may return less than requested."""
     source = body.environ["wsgi.input"]
     while (left := body.wanted - body.size) > 0 and (piece := source.read(min(left, _FREE))):
@@ -257,7 +257,7 @@ def _pieces(body: _Body) -> Iterator[bytes]:
 
 def incomplete() -> refusals.Refusal:
     """Return the refusal of a body that was cut off or is wrongly framed."""
-    refusal = _refused("The request body is incomplete or wrongly framed; send it again.")
+    refusal = _body_refused("The request body is incomplete or wrongly framed; send it again.")
     refusal.headers = _LAST
     return refusal
 
@@ -272,5 +272,5 @@ def _too_late(seconds: float) -> refusals.Refusal:
     return refusal
 
 
-def _refused(text: str) -> refusals.Refusal:
+def _body_refused(text: str) -> refusals.Refusal:
     return refusals.guarded(HTTPStatus.BAD_REQUEST, text)

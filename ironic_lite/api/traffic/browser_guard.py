@@ -40,11 +40,11 @@ class BrowserGuard:
     def __init__(self, conf: Configuration) -> None:
         api = conf.api
         self._proxied = bool(api.enable_proxy_headers_parsing)
-        self._endpoint = _place(api.public_endpoint or "")
+        self._endpoint = _host_and_port(api.public_endpoint or "")
         alone = api.auth_strategy == "noauth"
         open_to_all = api.allow_unauthenticated_bind and not api.allowed_hosts
         self._checks_host = alone and not open_to_all
-        self._suffixes, self._names = _allowed(conf)
+        self._suffixes, self._names = _allowed_hosts(conf)
         self._known = functools.lru_cache(maxsize=256)(self._is_ours)
 
     def check(self, environ: Environ) -> None:
@@ -61,7 +61,9 @@ class BrowserGuard:
         site = environ.get("HTTP_SEC_FETCH_SITE")
         if site is not None:
             if site not in _OWN_SITE:
-                raise _refused(f"A browser sent this for a page of another site ({_cut(site)}).")
+                raise _request_refused(
+                    f"A browser sent this for a page of another site ({_shortened_text(site)})."
+                )
             return
         origin = environ.get("HTTP_ORIGIN")
         if origin is None:
@@ -71,21 +73,22 @@ class BrowserGuard:
         if self._proxied:
             told = str(environ.get("HTTP_X_FORWARDED_HOST") or "")
             host = told.partition(",")[0].strip() or host
-        asked = _place(origin)
+        asked = _host_and_port(origin)
         # Behind a proxy that ends TLS, only the browser knows the scheme and so the port.
-        if asked is None or asked not in {_place(f"{scheme}://{host}"), self._endpoint}:
-            raise _refused(
-                f"A browser sent this for a page of {_cut(origin)}, which is not the address of "
-                "this API. If a proxy stands between, [api]public_endpoint must name its address."
+        if asked is None or asked not in {_host_and_port(f"{scheme}://{host}"), self._endpoint}:
+            raise _request_refused(
+                f"A browser sent this for a page of {_shortened_text(origin)}, which is not the "
+                "address of this API. If a proxy stands between, [api]public_endpoint must name "
+                "its address."
             )
 
     def _check_host(self, host: str | None) -> None:
         """Refuse foreign names; without a Host header (HTTP/1.0), accept the request."""
         if not host or (len(host) <= _LONGEST and self._known(host)):
             return
-        raise _refused(
-            f"The Host header, {_cut(host)}, is not a name of this API, which asks for no login. "
-            "[api]allowed_hosts lists the names besides IP addresses and localhost."
+        raise _request_refused(
+            f"The Host header, {_shortened_text(host)}, is not a name of this API, which asks for "
+            "no login. [api]allowed_hosts lists the names besides IP addresses and localhost."
         )
 
     def _is_ours(self, host: str) -> bool:
@@ -98,13 +101,13 @@ class BrowserGuard:
         return f".{name}".endswith(self._suffixes)
 
 
-def _allowed(conf: Configuration) -> tuple[tuple[str, ...], frozenset[str]]:
+def _allowed_hosts(conf: Configuration) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the suffixes and names allowed in Host; "" is a suffix of all names."""
     listed = [name.lower() for name in conf.api.allowed_hosts]
     suffixes = ["" if name == "*" else name for name in listed if name == "*" or name[0] == "."]
     own = socket.gethostname().lower()
     places = (conf.api.public_endpoint, conf.service_catalog.endpoint_override)
-    told = (_place(place or "") for place in places)
+    told = (_host_and_port(place or "") for place in places)
     names: Iterable[str] = (
         *(_LOCAL, conf.api.host.lower(), own, own.partition(".")[0]),
         *(place[0] for place in told if place is not None),
@@ -113,7 +116,7 @@ def _allowed(conf: Configuration) -> tuple[tuple[str, ...], frozenset[str]]:
     return tuple(suffixes), frozenset(names)
 
 
-def _place(url: str) -> tuple[str, int | None] | None:
+def _host_and_port(url: str) -> tuple[str, int | None] | None:
     """Return host and port of a URL or origin, None without host (origin ``null``)."""
     if len(url) > _LONGEST:
         return None
@@ -134,9 +137,9 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _cut(text: str) -> str:
+def _shortened_text(text: str) -> str:
     return ascii(text[:_SHOWN])
 
 
-def _refused(text: str) -> refusals.Refusal:
+def _request_refused(text: str) -> refusals.Refusal:
     return refusals.handled(HTTPStatus.FORBIDDEN, text)

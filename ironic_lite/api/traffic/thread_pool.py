@@ -45,7 +45,7 @@ class ThreadPool:
         """Threads that wait for a call; below 0, the calls that wait for a thread."""
         self._unused = 0
         """The fewest free threads since the last check."""
-        self._timer = self._loop.call_later(idle_seconds, self._trim)
+        self._timer = self._loop.call_later(idle_seconds, self._trim_threads)
         self._late: asyncio.TimerHandle | None = None
 
     @property
@@ -58,7 +58,7 @@ class ThreadPool:
 
         :raises errors.Unavailable: there is no thread, and the system refuses to start one.
         """
-        return await self._call(work, late=False)
+        return await self._call_in_thread(work, late=False)
 
     async def finish(self, work: Callable[[], T]) -> T:
         """Work like `run`, but return up to 50 ms later.
@@ -68,13 +68,13 @@ class ThreadPool:
         """
         if self._late is None:
             self._late = self._loop.call_later(_LATEST, self._settle_late)
-        return await self._call(work, late=True)
+        return await self._call_in_thread(work, late=True)
 
-    def _call(self, work: Callable[[], T], *, late: bool) -> asyncio.Future[T]:
+    def _call_in_thread(self, work: Callable[[], T], *, late: bool) -> asyncio.Future[T]:
         if self._done:
-            self._settle()
+            self._deliver_results()
         if self._free <= 0 and self._threads < self._most:
-            self._start()
+            self._start_thread()
         future: asyncio.Future[T] = self._loop.create_future()
         self._calls.put((work, future, late))
         self._free -= 1
@@ -86,7 +86,7 @@ class ThreadPool:
         until = self._loop.time() + seconds
         while self._free < self._threads and self._loop.time() < until:
             await asyncio.sleep(_PAUSE)
-            self._settle()
+            self._deliver_results()
         # Lets the coroutines that wait for results continue before this returns.
         await asyncio.sleep(0)
 
@@ -95,12 +95,12 @@ class ThreadPool:
         self._timer.cancel()
         if self._late is not None:
             self._late.cancel()
-        self._end(self._threads)
+        self._end_threads(self._threads)
 
-    def _start(self) -> None:
+    def _start_thread(self) -> None:
         name = f"request-{self._threads}"
         try:
-            threading.Thread(target=self._serve, name=name, daemon=True).start()
+            threading.Thread(target=self._serve_calls, name=name, daemon=True).start()
         except RuntimeError as why:  # a limit of processes or of memory
             if self._threads:
                 return  # the call waits for one of these
@@ -108,7 +108,7 @@ class ThreadPool:
         self._threads += 1
         self._free += 1
 
-    def _serve(self) -> None:
+    def _serve_calls(self) -> None:
         calls, loop = self._calls, self._loop
         while (call := calls.get()) is not None:
             work, future, late = call
@@ -126,11 +126,11 @@ class ThreadPool:
             del call, work, future, value, error
             if wake:
                 try:
-                    loop.call_soon_threadsafe(self._settle)
+                    loop.call_soon_threadsafe(self._deliver_results)
                 except RuntimeError:  # the loop is closed, so nothing waits for the result
                     return
 
-    def _settle(self) -> None:
+    def _deliver_results(self) -> None:
         """Deliver all waiting results."""
         with self._adding:
             done, self._done, self._woken = self._done, [], False
@@ -144,18 +144,18 @@ class ThreadPool:
                 future.set_exception(error)
 
     def _settle_late(self) -> None:
-        self._settle()
+        self._deliver_results()
         waiting = self._free < self._threads
         self._late = self._loop.call_later(_LATEST, self._settle_late) if waiting else None
 
-    def _trim(self) -> None:
+    def _trim_threads(self) -> None:
         """End the threads that were not needed since the last check."""
         if self._unused > 0:
-            self._end(self._unused)
+            self._end_threads(self._unused)
         self._unused = self._free
-        self._timer = self._loop.call_later(self._idle_seconds, self._trim)
+        self._timer = self._loop.call_later(self._idle_seconds, self._trim_threads)
 
-    def _end(self, count: int) -> None:
+    def _end_threads(self, count: int) -> None:
         self._threads -= count
         self._free -= count
         for _ in range(count):

@@ -37,14 +37,14 @@ def values(table: tuple[Field, ...], given: JsonView, *, version: int, what: str
     shapes.check_fields(table, given, lead)
     known = fields.by_name(table)
     try:
-        return {name: _stored(known[name], value, version) for name, value in given.items()}
+        return {name: _stored_value(known[name], value, version) for name, value in given.items()}
     except errors.InvalidParameter as fault:
         if fault.message.startswith("Schema error"):
             raise
         raise errors.InvalidParameter(f"{lead}: {fault.message}", **fault.facts) from None
 
 
-def _stored(field: Field, value: Any, version: int) -> Any:
+def _stored_value(field: Field, value: Any, version: int) -> Any:
     if value is None:
         if field.required and field.default is None:
             raise errors.InvalidParameter(path=field.name, reason="must not be null")
@@ -68,7 +68,7 @@ def node(body: Any, *, version: int) -> Json:
     :raises errors.InvalidParameter: an unknown or unwritable key, or an invalid value.
     :raises errors.NotAcceptable: a field newer than ``version``.
     """
-    given = _writable(fields.NODE, body, version=version, what="node")
+    given = _writable_values(fields.NODE, body, version=version, what="node")
     if given.get("driver") is None:
         raise errors.InvalidParameter(
             "Schema error for node: driver: is required", path="driver", reason="is required"
@@ -94,7 +94,7 @@ def port(body: Any, *, version: int) -> Json:
     ident = rest.pop("node_ident", None) if isinstance(rest, dict) else None
     if ident is not None and version < _NODE_IDENT_SINCE:
         raise errors.NotAcceptable(what="node_ident", since=_NODE_IDENT_SINCE)
-    given = _writable(fields.PORT, rest, version=version, what="port")
+    given = _writable_values(fields.PORT, rest, version=version, what="port")
     if given.get("address") is None:
         raise errors.InvalidParameter(
             "Schema error for port: address: is required", path="address", reason="is required"
@@ -124,7 +124,7 @@ def resource(
     :raises errors.InvalidParameter: an unknown, unwritable or missing key, or an invalid value.
     :raises errors.NotAcceptable: a field newer than ``version``.
     """
-    given = _writable(table, body, version=version, what=what)
+    given = _writable_values(table, body, version=version, what=what)
     for name in needs:
         if name not in given:
             message = f"Schema error for {what}: {name}: is required"
@@ -162,7 +162,7 @@ _INSTEAD: Mapping[str, str] = {
 }
 
 
-def _writable(table: tuple[Field, ...], body: Any, *, version: int, what: str) -> Json:
+def _writable_values(table: tuple[Field, ...], body: Any, *, version: int, what: str) -> Json:
     if not isinstance(body, dict):
         raise errors.InvalidParameter(
             f"Schema error for {what}: the body must be a JSON object", path="", reason="no object"

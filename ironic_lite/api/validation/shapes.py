@@ -103,7 +103,7 @@ _CONDITION = {
 }
 
 
-def _steps(one: Json) -> Json:
+def _steps_schema(one: Json) -> Json:
     return {"type": "array", "items": one, "maxItems": MOST_STEPS}
 
 
@@ -121,11 +121,11 @@ def _objects_with(*required: str) -> Json:
 
 
 _SCHEMAS: Mapping[str, Json] = {
-    "clean_steps": _steps(_LISTED_STEP),
-    "service_steps": _steps(_LISTED_STEP),
-    "deploy_steps": _steps(_DEPLOY_STEP),
-    "steps": {**_steps(_DEPLOY_STEP), "minItems": 1},  # of a deploy template
-    "runbook_steps": {**_steps(_RUNBOOK_STEP), "minItems": 1},
+    "clean_steps": _steps_schema(_LISTED_STEP),
+    "service_steps": _steps_schema(_LISTED_STEP),
+    "deploy_steps": _steps_schema(_DEPLOY_STEP),
+    "steps": {**_steps_schema(_DEPLOY_STEP), "minItems": 1},  # of a deploy template
+    "runbook_steps": {**_steps_schema(_RUNBOOK_STEP), "minItems": 1},
     "configdrive": {
         "type": "object",
         "properties": {
@@ -194,7 +194,7 @@ def _of_fields(table: tuple[Field, ...]) -> Json:
 
 
 @cache
-def _compiled(name: str) -> Callable[[Any], Any]:
+def _compiled_check(name: str) -> Callable[[Any], Any]:
     check: Callable[[Any], Any] = fastjsonschema.compile(_SCHEMAS[name])
     return check
 
@@ -216,7 +216,7 @@ def check(name: str, value: Any, root: str, lead: str) -> None:
     :param lead: the start of error messages.
     :raises errors.InvalidParameter: with the path of the invalid value.
     """
-    _run(_compiled(name), value, root, lead)
+    _run_check(_compiled_check(name), value, root, lead)
 
 
 def check_fields(table: tuple[Field, ...], given: JsonView, lead: str) -> None:
@@ -224,14 +224,14 @@ def check_fields(table: tuple[Field, ...], given: JsonView, lead: str) -> None:
 
     :raises errors.InvalidParameter: with the path of the invalid value.
     """
-    _run(_compiled_fields(table), given, "", lead)
+    _run_check(_compiled_fields(table), given, "", lead)
 
 
-def _run(check: Callable[[Any], Any], value: Any, root: str, lead: str) -> None:
+def _run_check(check: Callable[[Any], Any], value: Any, root: str, lead: str) -> None:
     try:
         check(value)
     except fastjsonschema.JsonSchemaValueException as fault:
-        below, reason = _worded(fault)
+        below, reason = _fault_reason(fault)
         path = "/".join((*filter(None, (root,)), *fault.path[1:], *below))
         place = f"{path}: " if path else ""
         raise errors.InvalidParameter(
@@ -239,7 +239,7 @@ def _run(check: Callable[[Any], Any], value: Any, root: str, lead: str) -> None:
         ) from None
 
 
-def _worded(fault: fastjsonschema.JsonSchemaValueException) -> tuple[tuple[str, ...], str]:
+def _fault_reason(fault: fastjsonschema.JsonSchemaValueException) -> tuple[tuple[str, ...], str]:
     """Return the path below the fault's own path, and the reason.
 
     The reason repeats only words of enumerations: other values may be secret, and errors are

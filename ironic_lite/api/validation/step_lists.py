@@ -69,7 +69,9 @@ def _check_each_once(kind: StepKind, given: list[StoredStep], root: str, lead: s
     for position, step in enumerate(given):
         title = steps.title(step)
         if title in seen:
-            raise _refused(f"{root}/{position}", f"step {title} is given more than once", lead)
+            raise _steps_refused(
+                f"{root}/{position}", f"step {title} is given more than once", lead
+            )
         seen.add(title)
         _check_reserved(kind, step, f"{root}/{position}", lead)
 
@@ -86,7 +88,7 @@ def refuse_disallowed(
         title = steps.title(step)
         if title in disallowed:
             reason = f"step {title} is not allowed by the operator's configuration"
-            raise _refused(f"{root}/{position}/step", reason, lead)
+            raise _steps_refused(f"{root}/{position}/step", reason, lead)
 
 
 def _check_reserved(kind: StepKind, step: StoredStep, path: str, lead: str) -> None:
@@ -95,8 +97,8 @@ def _check_reserved(kind: StepKind, step: StoredStep, path: str, lead: str) -> N
         step_planning.reserved_faults(step, kind) if step["step"] in step_planning.RESERVED else []
     )
     if faults:
-        raise _refused(f"{path}/args", "; ".join(faults), lead)
+        raise _steps_refused(f"{path}/args", "; ".join(faults), lead)
 
 
-def _refused(path: str, reason: str, lead: str) -> errors.InvalidParameter:
+def _steps_refused(path: str, reason: str, lead: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(f"{lead}: {path}: {reason}", path=path, reason=reason)

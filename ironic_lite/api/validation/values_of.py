@@ -26,7 +26,7 @@ def rule(field: Field) -> Check | None:
     return _OWN.get(field) or _SPECIAL.get(field.name)
 
 
-def _uuid(value: Any, path: str, _version: int) -> str:
+def _read_uuid(value: Any, path: str, _version: int) -> str:
     return rules.uuid(value, path)
 
 
@@ -34,7 +34,7 @@ def _not_empty(value: Any, path: str, _version: int) -> str:
     return rules.text(value, path, least=1)
 
 
-def _name(value: Any, path: str, version: int) -> str:
+def _read_name(value: Any, path: str, version: int) -> str:
     return rules.name(value, path, version=version)
 
 
@@ -59,7 +59,7 @@ def _local_link(value: Any, path: str, version: int) -> Json:
     return found
 
 
-def _properties(value: Any, path: str, _version: int) -> Any:
+def _read_properties(value: Any, path: str, _version: int) -> Any:
     """Return properties with checked sizes, which allocation and deployment use."""
     for name in _SIZES & (value or {}).keys():
         if value[name] is not None:
@@ -70,35 +70,35 @@ def _properties(value: Any, path: str, _version: int) -> Any:
 _SIZES = frozenset({"local_gb", "memory_mb"})
 
 
-def _group(value: Any, path: str, _version: int) -> str:
+def _read_group(value: Any, path: str, _version: int) -> str:
     return rules.conductor_group(value, path)
 
 
-def _mac(value: Any, path: str, _version: int) -> str:
+def _read_mac(value: Any, path: str, _version: int) -> str:
     return rules.mac(value, path)
 
 
 _SPECIAL: Mapping[str, Check] = {
-    "uuid": _uuid,
-    "instance_uuid": _uuid,
-    "chassis_uuid": _uuid,
-    "node_uuid": _uuid,
-    "portgroup_uuid": _uuid,
-    "name": _name,
+    "uuid": _read_uuid,
+    "instance_uuid": _read_uuid,
+    "chassis_uuid": _read_uuid,
+    "node_uuid": _read_uuid,
+    "portgroup_uuid": _read_uuid,
+    "name": _read_name,
     "driver": _not_empty,
     "instance_name": _not_empty,
     "shard": _not_empty,
     "parent_node": _not_empty,
     "physical_network": _not_empty,
-    "conductor_group": _group,
+    "conductor_group": _read_group,
     "network_data": _network_data,
-    "address": _mac,
+    "address": _read_mac,
     "local_link_connection": _local_link,
     **{f"{kind}_interface": _not_empty for kind in fields.INTERFACE_KINDS},
 }
 
 
-def _trait(value: Any, path: str, _version: int) -> str:
+def _read_trait(value: Any, path: str, _version: int) -> str:
     return rules.trait(value, path)
 
 
@@ -120,7 +120,7 @@ def _runbook_steps(value: Any, path: str, _version: int) -> list[StoredStep]:
     return step_lists.of_runbook(value, path, "Schema error for runbook")
 
 
-def _operations(value: Any, path: str, _version: int) -> list[Json]:
+def _read_operations(value: Any, path: str, _version: int) -> list[Json]:
     """Return the checked conditions or actions of an inspection rule; ``path`` says which."""
     shapes.check(path, value, path, _OF_RULE)
     inspection_rules.check(**{"conditions": (), "actions": (), path: value})
@@ -128,14 +128,14 @@ def _operations(value: Any, path: str, _version: int) -> list[Json]:
     return listed
 
 
-def _phase(value: Any, path: str, _version: int) -> str:
+def _read_phase(value: Any, path: str, _version: int) -> str:
     if value not in inspection_rules.PHASES:
         reason = f"{value[:_SHOWN]!r} is not one of {', '.join(inspection_rules.PHASES)}"
         raise errors.InvalidParameter(path=path, reason=reason)
     return str(value)
 
 
-def _priority(value: Any, path: str, _version: int) -> int:
+def _read_priority(value: Any, path: str, _version: int) -> int:
     if not 0 <= value <= _HIGHEST:
         raise errors.InvalidParameter(path=path, reason=f"must be from 0 to {_HIGHEST}")
     return int(value)
@@ -146,11 +146,11 @@ _HIGHEST = 9999
 _SHOWN = 80
 
 
-def _traits(value: Any, path: str, _version: int) -> list[str]:
+def _read_traits(value: Any, path: str, _version: int) -> list[str]:
     return rules.traits(value, path)
 
 
-def _idents(value: Any, path: str, _version: int) -> list[str]:
+def _read_idents(value: Any, path: str, _version: int) -> list[str]:
     """Return UUIDs or names in their order, without duplicates."""
     if len(value) > _MOST_IDENTS:
         raise errors.InvalidParameter(path=path, reason=f"has more than {_MOST_IDENTS} entries")
@@ -167,16 +167,16 @@ _MOST_IDENTS = 10_000
 
 # Fields whose rule differs from that of fields with the same name in other resources.
 _OWN: Mapping[Field, Check] = {
-    fields.by_name(fields.NODE)["properties"]: _properties,
-    fields.by_name(fields.DEPLOY_TEMPLATE)["name"]: _trait,
+    fields.by_name(fields.NODE)["properties"]: _read_properties,
+    fields.by_name(fields.DEPLOY_TEMPLATE)["name"]: _read_trait,
     fields.by_name(fields.DEPLOY_TEMPLATE)["steps"]: _template_steps,
     fields.by_name(fields.RUNBOOK)["name"]: _runbook_name,
     fields.by_name(fields.RUNBOOK)["steps"]: _runbook_steps,
-    fields.by_name(fields.INSPECTION_RULE)["phase"]: _phase,
-    fields.by_name(fields.INSPECTION_RULE)["priority"]: _priority,
-    fields.by_name(fields.INSPECTION_RULE)["conditions"]: _operations,
-    fields.by_name(fields.INSPECTION_RULE)["actions"]: _operations,
+    fields.by_name(fields.INSPECTION_RULE)["phase"]: _read_phase,
+    fields.by_name(fields.INSPECTION_RULE)["priority"]: _read_priority,
+    fields.by_name(fields.INSPECTION_RULE)["conditions"]: _read_operations,
+    fields.by_name(fields.INSPECTION_RULE)["actions"]: _read_operations,
     fields.by_name(fields.ALLOCATION)["name"]: _plain_name,
-    fields.by_name(fields.ALLOCATION)["traits"]: _traits,
-    fields.by_name(fields.ALLOCATION)["candidate_nodes"]: _idents,
+    fields.by_name(fields.ALLOCATION)["traits"]: _read_traits,
+    fields.by_name(fields.ALLOCATION)["candidate_nodes"]: _read_idents,
 }

@@ -115,23 +115,23 @@ def expose(
     """
 
     def decorate(function: Handler) -> Handler:
-        known = _declared(function, types)
+        known = _declared_arguments(function, types)
 
         @functools.wraps(function)
         def answer(self: Controller, request: Request, *words: str) -> Any:
             request.answer.status = int(status)
             given = read(request, words, _look(self, request, words, first))
             work = functools.partial(function, self, request, **given)
-            act = functools.partial(_insist, work)
-            with _after(first, self, request, words):
+            act = functools.partial(_retry_concurrent_updates, work)
+            with _refuse_missing_first(first, self, request, words):
                 found = self.service.lock_waiters.until_free(act) if waits else act()
             request.access.leave()
             return found
 
         reads = method in {"GET", "DELETE"} and body is not IGNORED
         told = tuple((name, one.type, one.mandatory) for name, one in known.items())
-        read = functools.partial(_arguments, known, body=body, raw_query=raw_query)
-        examine = functools.partial(_examine, method, path, read, form, first)
+        read = functools.partial(_read_arguments, known, body=body, raw_query=raw_query)
+        examine = functools.partial(_examine_request, method, path, read, form, first)
         route = Route(method, path, since, below, limit, reads, int(status), body.value)
         more: Json = {"raw_query": raw_query, "arguments": told, "examine": examine}
         setattr(answer, _ROUTE, dataclasses.replace(route, **more))
@@ -140,7 +140,7 @@ def expose(
     return decorate
 
 
-def _examine(  # noqa: PLR0917  # the first five are bound by position
+def _examine_request(  # noqa: PLR0917  # the first five are bound by position
     method: str,
     path: str,
     read: Callable[..., object],
@@ -185,7 +185,7 @@ def _look(
 
 
 @contextlib.contextmanager
-def _after(
+def _refuse_missing_first(
     first: First | None, controller: Controller, request: Request, words: Sequence[str]
 ) -> Iterator[None]:
     """Raise the refusal of ``first`` in place of a fault in the request."""
@@ -213,7 +213,7 @@ class _Argument:
         return wsme.types.validate_value(self.type, self.type.frombasetype(value))
 
 
-def _declared(
+def _declared_arguments(
     function: Callable[..., Any], types: Sequence[wsme.types.UserType]
 ) -> dict[str, _Argument]:
     """Return the arguments of a method after ``self`` and ``request``, by name.
@@ -229,7 +229,7 @@ def _declared(
     }
 
 
-def _insist(act: Callable[[], Any]) -> Any:
+def _retry_concurrent_updates(act: Callable[[], Any]) -> Any:
     """Call ``act``; retry if another request changes its node meanwhile.
 
     A failed ``act`` has changed nothing; a retry reads the node again.
@@ -244,7 +244,7 @@ def _insist(act: Callable[[], Any]) -> Any:
     return act()
 
 
-def _arguments(
+def _read_arguments(
     known: Mapping[str, _Argument],
     request: Request,
     words: Sequence[str],
@@ -259,7 +259,7 @@ def _arguments(
     """
     given: Json = dict(zip(known, words, strict=False))
     if not raw_query:
-        given.update(_typed(known, request.query, len(words)))
+        given.update(_typed_values(known, request.query, len(words)))
     free = all(name in given for name, one in known.items() if one.mandatory)
     try:
         sent = request.json if body is TYPED else None
@@ -268,7 +268,7 @@ def _arguments(
             look()
         raise
     if isinstance(sent, dict):
-        given.update(_typed(known, sent, len(words)))
+        given.update(_typed_values(known, sent, len(words)))
     missing = [name for name, one in known.items() if one.mandatory and given.get(name) is None]
     if not isinstance(sent, dict | None):
         if free:
@@ -281,7 +281,7 @@ def _arguments(
     return given
 
 
-def _typed(known: Mapping[str, _Argument], given: JsonView, taken: int) -> Json:
+def _typed_values(known: Mapping[str, _Argument], given: JsonView, taken: int) -> Json:
     """Return the values in ``given``, converted to the types of the arguments.
 
     :param taken: the number of leading arguments that the path has given already.

@@ -15,7 +15,7 @@ from ironic_lite.core.json_types import Json
 Links = orjson.Fragment
 
 
-def _quoted(text: str) -> str:
+def _json_quoted(text: str) -> str:
     """Return ``text`` escaped for the inside of a JSON string."""
     return orjson.dumps(text).decode()[1:-1]
 
@@ -27,7 +27,7 @@ class Linker:
 
     def __init__(self, base: str, collection: str) -> None:
         """``base`` is ``Request.base``; ``collection`` such as ``nodes``."""
-        plain = _quoted(base)
+        plain = _json_quoted(base)
         self._self = f'[{{"href":"{plain}/v1/{collection}/'
         self._bookmark = f'","rel":"self"}},{{"href":"{plain}/{collection}/'
 

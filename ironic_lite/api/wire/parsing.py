@@ -85,13 +85,15 @@ def parse(body: bytes, content_type: str, *, exact: bool = True) -> Any:
 
 def _refuse_rounded(body: bytes) -> None:
     """Refuse whole numbers that do not fit in 64 bits, because they would be rounded."""
-    place = _place(json.loads(body, parse_int=_long), lambda one: one is _TOO_LONG)
+    place = _place_of_bad_value(
+        json.loads(body, parse_int=_bounded_integer), lambda one: one is _TOO_LONG
+    )
     if place is not None:
         reason = "is a whole number of more than 64 bits; send it as a string"
         raise errors.InvalidParameter(path=place or "/", reason=reason)
 
 
-def _long(digits: str) -> Any:
+def _bounded_integer(digits: str) -> Any:
     # The time of int() grows with the square of the number of digits.
     return int(digits) if len(digits) <= _DIGITS and _LEAST <= int(digits) <= _MOST else _TOO_LONG
 
@@ -110,7 +112,7 @@ def _check_type(content_type: str) -> None:
 
 def _too_many_marks(body: bytes) -> bool:
     """Return whether a body has more than `MAX_MARKS`, in time linear in its size."""
-    if _marks(body) <= MAX_MARKS:
+    if _count_marks(body) <= MAX_MARKS:
         return False
     found = strings = 0
     for span in _SPANS.finditer(body):
@@ -118,14 +120,14 @@ def _too_many_marks(body: bytes) -> bool:
         if text[:1] == b'"':
             strings += 1
         else:
-            found += _marks(text)
+            found += _count_marks(text)
         # Only a key and its value have no mark between them.
         if found > MAX_MARKS or strings > 2 * MAX_MARKS + 1:
             return True
     return False
 
 
-def _marks(text: bytes) -> int:
+def _count_marks(text: bytes) -> int:
     return text.count(b"{") + text.count(b"[") + text.count(b",")
 
 
@@ -161,10 +163,10 @@ def nul_place(value: Any, place: str = "") -> str | None:
 
     ``parse`` checks the depth first, so recursion is limited.
     """
-    return _place(value, lambda one: isinstance(one, str) and "\0" in one, place)
+    return _place_of_bad_value(value, lambda one: isinstance(one, str) and "\0" in one, place)
 
 
-def _place(value: Any, bad: Callable[[Any], bool], place: str = "") -> str | None:
+def _place_of_bad_value(value: Any, bad: Callable[[Any], bool], place: str = "") -> str | None:
     """Return the JSON pointer of the first bad value, or value with a bad key."""
     if isinstance(value, dict):
         if any(map(bad, value)):
@@ -175,7 +177,7 @@ def _place(value: Any, bad: Callable[[Any], bool], place: str = "") -> str | Non
     else:
         return place if bad(value) else None
     for key, held in pairs:
-        found = _place(held, bad, f"{place}/{key}")
+        found = _place_of_bad_value(held, bad, f"{place}/{key}")
         if found is not None:
             return found
     return None
@@ -203,10 +205,10 @@ def query(text: str) -> dict[str, str]:
     if "\0" in decoded or "%00" in decoded:
         raise errors.InvalidRequest("The query string holds a NUL character.")
     found = dict(pairs)
-    return found if len(found) == len(pairs) else _joined(pairs)
+    return found if len(found) == len(pairs) else _join_repeated(pairs)
 
 
-def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+def _join_repeated(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the arguments of a query in which a name occurs more than once.
 
     To use only one of several values would answer another question than the client's.

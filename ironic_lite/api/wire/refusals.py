@@ -27,7 +27,7 @@ class Refusal(Exception):
         self.headers = headers
 
 
-def _wrapped(content: Json) -> bytes:
+def _wrap_fault(content: Json) -> bytes:
     return orjson.dumps({"error_message": orjson.dumps(content).decode()})
 
 
@@ -35,14 +35,14 @@ def handled(status: int, text: str, headers: Headers = NO_HEADERS) -> Refusal:
     """Return the form of refusals by handlers: faultcode, faultstring, debuginfo."""
     code = "Client" if status < HTTPStatus.INTERNAL_SERVER_ERROR else "Server"
     content = {"faultcode": code, "faultstring": printable(text), "debuginfo": None}
-    return Refusal(status, _wrapped(content), headers)
+    return Refusal(status, _wrap_fault(content), headers)
 
 
 def routed(status: int, description: str = "", headers: Headers = NO_HEADERS) -> Refusal:
     """Return the form of refusals by routing and version: code, title, description."""
     title = HTTPStatus(status).phrase
     content = {"code": int(status), "title": title, "description": printable(description)}
-    return Refusal(status, _wrapped(content), headers)
+    return Refusal(status, _wrap_fault(content), headers)
 
 
 def guarded(status: int, text: str) -> Refusal:

@@ -150,7 +150,7 @@ class Request:
         api = self.environ[CALL].conf.api
         if api.public_endpoint:
             return str(api.public_endpoint).rstrip("/")
-        return _base(self.environ, proxied=api.enable_proxy_headers_parsing)
+        return _base_url(self.environ, proxied=api.enable_proxy_headers_parsing)
 
 
 def anonymous(environ: Environ, request_id: str) -> Context:
@@ -160,14 +160,14 @@ def anonymous(environ: Environ, request_id: str) -> Context:
     return Context(request_id=request_id, global_request_id=known)
 
 
-def _base(environ: Environ, *, proxied: bool) -> str:
+def _base_url(environ: Environ, *, proxied: bool) -> str:
     scheme = environ["wsgi.url_scheme"]
     host = environ.get("HTTP_HOST") or ""
     prefix = environ.get("SCRIPT_NAME") or ""
     if proxied:
-        scheme = _first(environ, "HTTP_X_FORWARDED_PROTO") or scheme
-        host = _first(environ, "HTTP_X_FORWARDED_HOST") or host
-        prefix = _first(environ, "HTTP_X_FORWARDED_PREFIX") or prefix
+        scheme = _first_value(environ, "HTTP_X_FORWARDED_PROTO") or scheme
+        host = _first_value(environ, "HTTP_X_FORWARDED_HOST") or host
+        prefix = _first_value(environ, "HTTP_X_FORWARDED_PREFIX") or prefix
     if not _is_host(host):
         host = f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}"
     if scheme not in {"http", "https"}:
@@ -175,17 +175,17 @@ def _base(environ: Environ, *, proxied: bool) -> str:
     return f"{scheme}://{host}{prefix.rstrip('/') if _PREFIX.fullmatch(prefix) else ''}"
 
 
-def _first(environ: Environ, name: str) -> str:
+def _first_value(environ: Environ, name: str) -> str:
     """Return the value added by the outermost of several proxies."""
     return str(environ.get(name) or "").split(",", maxsplit=1)[0].strip()
 
 
 def _is_host(host: str) -> bool:
-    return len(host) <= _LONGEST_HOST and _fits(host)
+    return len(host) <= _LONGEST_HOST and _is_valid_host(host)
 
 
 @lru_cache(maxsize=256)
-def _fits(host: str) -> bool:
+def _is_valid_host(host: str) -> bool:
     return _HOST.fullmatch(host) is not None
 
 
@@ -228,13 +228,13 @@ def send(
 ) -> list[bytes]:
     """Start a WSGI answer with the headers every answer has, and return its body."""
     call: Call = environ[CALL]
-    _count(call, environ["REQUEST_METHOD"], status)
-    _log(call, environ, status)
-    start_response(_PHRASES[status], _headers(call, status, body, headers))
+    _count_answer(call, environ["REQUEST_METHOD"], status)
+    _log_answer(call, environ, status)
+    start_response(_PHRASES[status], _answer_headers(call, status, body, headers))
     return [body] if body and environ["REQUEST_METHOD"] != "HEAD" else []
 
 
-def _headers(
+def _answer_headers(
     call: Call, status: int, body: bytes, headers: Iterable[tuple[str, str]]
 ) -> list[tuple[str, str]]:
     shown = [*headers, *call.headers]
@@ -245,14 +245,14 @@ def _headers(
     return shown
 
 
-def _count(call: Call, method: str, status: int) -> None:
+def _count_answer(call: Call, method: str, status: int) -> None:
     # Clients may invent methods; these must not create series.
     known = method if method in _METHODS else "other"
     metrics.BOARD.count("http_requests_total", known, call.route, str(status))
     metrics.BOARD.observe("http_request_seconds", call.watch.seconds, known, call.route)
 
 
-def _log(call: Call, environ: Environ, status: int) -> None:
+def _log_answer(call: Call, environ: Environ, status: int) -> None:
     """Log a change or a failure at INFO; log all else at DEBUG.
 
     Requests of agents and of unidentified callers are too frequent for INFO. The query is left out,

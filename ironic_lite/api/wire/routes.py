@@ -105,9 +105,9 @@ class Table:
         self._top = _Place()
         self.routes: list[Route] = []
         for route, handler in rows:
-            self._add(route, handler)
+            self._add_route(route, handler)
 
-    def _add(self, route: Route, handler: Callable[..., Any]) -> None:
+    def _add_route(self, route: Route, handler: Callable[..., Any]) -> None:
         place = self._top
         for word in route.path.split("/")[1:]:
             if word.startswith("{"):
@@ -132,14 +132,14 @@ class Table:
         if fault is not None:
             form = refusals.handled if misrouted.by_handler(method, path) else refusals.routed
             raise form(HTTPStatus.BAD_REQUEST, fault)
-        place, words = self._walk(path, method)
+        place, words = self._walk_path(path, method)
         living = {known: pair for known, pair in place.handlers.items() if pair[0].since <= version}
         if method in living:
             route, handler = living[method]
             return Found(route, handler, words, policy.guard(route.method, route.path))
         if living and method not in place.handlers:
             raise _no_such_method(method, living, words)
-        refusal = self._absent(place, method)
+        refusal = self._absent_refusal(place, method)
         if method not in place.handlers:
             raise refusal
         route, handler = place.handlers[method]
@@ -147,7 +147,7 @@ class Table:
             raise refusal
         return Found(route, handler, words, policy.guard(method, route.path), refusal)
 
-    def _walk(self, path: str, method: str) -> tuple[_Place, list[str]]:
+    def _walk_path(self, path: str, method: str) -> tuple[_Place, list[str]]:
         place: _Place | None = self._top
         words = []
         for word in path.split("/")[1:]:
@@ -169,7 +169,7 @@ class Table:
         return place, words
 
     @staticmethod
-    def _absent(place: _Place, method: str) -> refusals.Refusal:
+    def _absent_refusal(place: _Place, method: str) -> refusals.Refusal:
         """Return the refusal at a place without handlers for this version."""
         if not place.handlers:
             below = f"Below it there is: {', '.join(sorted(place.words))}." if place.words else _WAY

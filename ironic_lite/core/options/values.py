@@ -26,9 +26,9 @@ class StepPriorities(types.ConfigType):
         """Parse one line of a file; return a dict (a default or an override) unchanged."""
         if isinstance(value, Mapping):
             return dict(value)
-        return dict(self._pair(item.strip()) for item in value.split(",") if item.strip())
+        return dict(self._read_pair(item.strip()) for item in value.split(",") if item.strip())
 
-    def _pair(self, item: str) -> tuple[str, float]:
+    def _read_pair(self, item: str) -> tuple[str, float]:
         step, colon, number = item.rpartition(":")
         interface, dot, name = step.strip().partition(".")
         if not (colon and dot and interface in vocabulary.KINDS and name):

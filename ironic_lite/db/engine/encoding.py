@@ -17,10 +17,10 @@ def to_json(value: Any) -> str:
     :raises TypeError: it holds something other than JSON.
     """
     try:
-        return _dump(value)
+        return _dump_json(value)
     except TypeError:  # mostly an invalid text from a machine; clients' texts are checked
-        return _dump(unicode_text.cleaned(value))
+        return _dump_json(unicode_text.cleaned(value))
 
 
-def _dump(value: Any) -> str:
+def _dump_json(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_NAIVE_UTC).decode()

@@ -35,7 +35,7 @@ class Keys:
     """
 
     def __init__(self, given: Sequence[str] = ()) -> None:
-        made = [(_ident(key), _fernet(key, place)) for place, key in enumerate(given, 1)]
+        made = [(_key_id(key), _fernet_of(key, place)) for place, key in enumerate(given, 1)]
         self._known: RowView = dict(made)
         self._first = made[0][0] if made else PLAIN
 
@@ -66,13 +66,13 @@ class Keys:
         """
         if not isinstance(stored, dict) or MARK not in stored:
             return stored
-        return encoding.from_json(self._opened(stored))
+        return encoding.from_json(self._decrypt_text(stored))
 
     def open_text(self, text: str | None) -> str | None:
         """Decrypt like `open`, for the texts of JSON."""
         if text is None or not text.startswith(_START):
             return text
-        return self._opened(encoding.from_json(text))
+        return self._decrypt_text(encoding.from_json(text))
 
     def fresh(self, stored: Any) -> bool:
         """Return whether a stored value is as `seal` would store it now."""
@@ -81,7 +81,7 @@ class Keys:
         sealed = isinstance(stored, dict) and MARK in stored
         return (str(stored[MARK]).partition(":")[0] if sealed else PLAIN) == self._first
 
-    def _opened(self, stored: RowView) -> str:
+    def _decrypt_text(self, stored: RowView) -> str:
         ident, _, token = str(stored[MARK]).partition(":")
         if ident == PLAIN:
             return token
@@ -95,12 +95,12 @@ class Keys:
         return text.decode()
 
 
-def _ident(key: str) -> str:
+def _key_id(key: str) -> str:
     """Return the name of a key, which reveals nothing about it."""
     return PLAIN if key == PLAIN else hashlib.sha256(key.encode()).hexdigest()[:_IDENT]
 
 
-def _fernet(key: str, place: int) -> Any:
+def _fernet_of(key: str, place: int) -> Any:
     if key == PLAIN:
         return None
     from cryptography.fernet import Fernet  # noqa: PLC0415  # takes a third of a second

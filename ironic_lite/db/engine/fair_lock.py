@@ -55,7 +55,7 @@ class FairLock:
         while True:
             rung = mine.bell.acquire(timeout=max(0.0, end - time.monotonic()))
             with self._guard:
-                if self._comes(mine):
+                if self._take_if_possible(mine):
                     return True
                 mine.rung = False  # overtaken: must be woken again
                 if not rung:  # timed out; no other waiter was woken for this turn
@@ -76,7 +76,7 @@ class FairLock:
                 first.rung = True
                 first.bell.release()
 
-    def _comes(self, mine: _Waiter) -> bool:
+    def _take_if_possible(self, mine: _Waiter) -> bool:
         """Take the lock for a woken thread, if possible."""
         if mine.given:
             return True

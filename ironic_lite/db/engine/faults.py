@@ -168,7 +168,7 @@ _KEY_IN_TEXT = (
 )
 
 
-def _column(error: sa.exc.IntegrityError, table: sa.Table) -> str | None:
+def _taken_column(error: sa.exc.IntegrityError, table: sa.Table) -> str | None:
     """Return the column whose unique value is taken."""
     name = getattr(getattr(error.orig, "diag", None), "constraint_name", None)
     for pattern in _KEY_IN_TEXT if name is None else ():
@@ -198,7 +198,7 @@ def refused(
     if fault is Fault.REFERENCE:
         return missing
     if fault is Fault.DUPLICATE:
-        key = _column(error, table) or "key"
+        key = _taken_column(error, table) or "key"
         value = values.get(key)
         said = f"An {what} with {key} {value} already exists." if what[0] in "aeiou" else None
         return errors.Duplicate(said, what=what, key=key, value=value)

@@ -99,14 +99,14 @@ class Database:
         :raises errors.Unavailable: the database is away, or refuses this to our account.
         """
         try:
-            return self._read(work)
+            return self._read_once(work)
         except faults.DRIVER_ERRORS as error:
             if faults.classify(error) not in (Fault.DISCONNECTED, Fault.CONTENTION):
-                raise self._worded(error) from error
+                raise self._error_for_callers(error) from error
         try:
-            return self._read(work)
+            return self._read_once(work)
         except faults.DRIVER_ERRORS as error:
-            raise self._worded(error) from error
+            raise self._error_for_callers(error) from error
 
     def write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
         """Return the result of ``work`` after the commit of its one transaction.
@@ -128,14 +128,16 @@ class Database:
             progress: list[str] = []
             try:
                 with self._write_turn(), self._complaints:
-                    return self._write(work, progress)
+                    return self._write_once(work, progress)
             except faults.DRIVER_ERRORS as error:
                 fault = faults.classify(error)
                 if "commit" in progress and fault is Fault.DISCONNECTED:
-                    raise self._worded(error, "; the change may have been made or not") from error
+                    raise self._error_for_callers(
+                        error, "; the change may have been made or not"
+                    ) from error
                 late = fault is Fault.CONTENTION and time.monotonic() >= end
                 if once or late or not left.get(fault):
-                    raise self._worded(error) from error
+                    raise self._error_for_callers(error) from error
                 left[fault] -= 1
             if fault is Fault.CONTENTION:
                 tried = _ATTEMPTS - left[fault]
@@ -147,7 +149,7 @@ class Database:
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _read(self, work: Callable[[Connection], T]) -> T:
+    def _read_once(self, work: Callable[[Connection], T]) -> T:
         if self._file is not None:
             self._file.confirm()
         conn = self._reader.connect()
@@ -158,7 +160,7 @@ class Database:
             with contextlib.suppress(sa.exc.DBAPIError):
                 conn.close()
 
-    def _write(self, work: Callable[[Connection], T], progress: list[str]) -> T:
+    def _write_once(self, work: Callable[[Connection], T], progress: list[str]) -> T:
         if self._file is not None:
             self._file.confirm()
         with self.engine.connect() as conn:
@@ -167,7 +169,7 @@ class Database:
                 if self.kind == "sqlite":
                     # Not BEGIN, because a transaction that reads first and then writes fails at
                     # once if another has written in between, despite the busy timeout.
-                    _driver(conn).execute("BEGIN IMMEDIATE")
+                    _driver_connection(conn).execute("BEGIN IMMEDIATE")
                 result = work(conn)
                 progress.append("commit")
                 transaction.commit()
@@ -195,7 +197,7 @@ class Database:
         finally:
             places.release()
 
-    def _worded(self, error: Exception, more: str = "") -> Exception:
+    def _error_for_callers(self, error: Exception, more: str = "") -> Exception:
         """Return the error to raise for ``error``: one of ours if a client can act on it."""
         fault, why = faults.classify(error), faults.reason(error)
         if fault is Fault.VALUE:
@@ -252,9 +254,9 @@ def open_database(
     """
     options = dict(locals())
     del options["url"]
-    address = _address(url)
+    address = _database_address(url)
     kind = address.get_backend_name()
-    engine = _engine(address, kind, options)
+    engine = _new_engine(address, kind, options)
     if kind == "sqlite":
         sa.event.listen(engine, "do_connect", sqlite.open_existing)
         prepare = sqlite.prepare(sqlite_busy_timeout, foreign_keys=sqlite_foreign_keys)
@@ -262,11 +264,11 @@ def open_database(
         sqlite.keep_private(str(address.database))
     elif kind in ("mysql", "mariadb"):
         sa.event.listen(engine, "connect", _prepare_mysql(statement_timeout))
-    sa.event.listen(engine, "do_connect", _connect)
+    sa.event.listen(engine, "do_connect", _connect_driver)
     return Database(address, engine, options)
 
 
-def _engine(address: sa.URL, kind: str, options: Row) -> sa.Engine:
+def _new_engine(address: sa.URL, kind: str, options: Row) -> sa.Engine:
     try:
         return sa.create_engine(
             address,
@@ -292,7 +294,7 @@ def _bad_url(reason: str) -> config.ConfigError:
     return config.ConfigError(reason=f"[database]connection: {reason}")
 
 
-def _address(url: str | sa.URL) -> sa.URL:
+def _database_address(url: str | sa.URL) -> sa.URL:
     try:
         address = sa.make_url(url)
     except (sa.exc.ArgumentError, ValueError):
@@ -313,7 +315,7 @@ def _address(url: str | sa.URL) -> sa.URL:
     return address
 
 
-def _connect(dialect: sa.Dialect, _record: Any, args: Any, options: Any) -> Any:
+def _connect_driver(dialect: sa.Dialect, _record: Any, args: Any, options: Any) -> Any:
     """Make a connection; only here a driver reports an unknown option of the URL."""
     driver: Any = dialect.loaded_dbapi
     try:
@@ -360,7 +362,7 @@ def _engine_options(kind: str, options: Row) -> Row:
     }
 
 
-def _driver(conn: Connection) -> Any:
+def _driver_connection(conn: Connection) -> Any:
     return conn.connection.dbapi_connection
 
 

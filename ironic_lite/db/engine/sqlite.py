@@ -86,23 +86,23 @@ class OpenFile:
     def __init__(self, path: str) -> None:
         self._path = path
         self._seen = not path.startswith("file:")
-        self._identity: tuple[int, int] | None = None
+        self._file_identity: tuple[int, int] | None = None
 
     def remember(self, _connection: Any, _record: Any) -> None:
         """Record the file that the first connection has opened."""
-        if self._seen and self._identity is None:
+        if self._seen and self._file_identity is None:
             with contextlib.suppress(OSError):
-                self._identity = _identity(self._path)
+                self._file_identity = _file_identity(self._path)
 
     def confirm(self) -> None:
         """Check that the path leads to the open file.
 
         :raises errors.Unavailable: it does not; the message says what to do.
         """
-        if self._identity is None:
+        if self._file_identity is None:
             return
         try:
-            changed = "replaced" if _identity(self._path) != self._identity else None
+            changed = "replaced" if _file_identity(self._path) != self._file_identity else None
         except FileNotFoundError:
             changed = "removed"
         except OSError as why:
@@ -115,6 +115,6 @@ class OpenFile:
             )
 
 
-def _identity(path: str) -> tuple[int, int]:
+def _file_identity(path: str) -> tuple[int, int]:
     found = os.stat(path)
     return found.st_dev, found.st_ino

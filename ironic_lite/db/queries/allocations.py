@@ -106,7 +106,7 @@ _TRAITED = _TRAITS.where(
 ).scalar_subquery() == sa.bindparam("k_many", type_=sa.Integer)
 
 
-def _conditions(wanted: RowView) -> tuple[list[Clause], list[Clause], Row]:
+def _candidate_conditions(wanted: RowView) -> tuple[list[Clause], list[Clause], Row]:
     """Return the candidate and property conditions of an allocation, and their values."""
     values: Row = {"k_class": wanted["resource_class"]}
     allowed: list[Clause] = []
@@ -129,7 +129,7 @@ def offers(conn: Connection, wanted: RowView) -> list[Offer]:
 
     :param wanted: resource_class, traits, candidate_nodes and owner of the allocation.
     """
-    allowed, fitting, values = _conditions(wanted)
+    allowed, fitting, values = _candidate_conditions(wanted)
     statement = sa.select(
         _NODE.uuid,
         _NODE.name,
@@ -145,7 +145,7 @@ def offers(conn: Connection, wanted: RowView) -> list[Offer]:
 
 def tally(conn: Connection, wanted: RowView) -> Tally:
     """Return how many nodes each condition of an allocation leaves; see `offers`."""
-    allowed, fitting, values = _conditions(wanted)
+    allowed, fitting, values = _candidate_conditions(wanted)
     steps: tuple[list[Clause], ...] = ([], allowed, [*allowed, _FREE], [*allowed, _FREE, *fitting])
     counts = (
         sa.func.coalesce(sa.func.sum(sa.case((sa.and_(sa.true(), *one), 1), else_=0)), 0)
@@ -187,7 +187,7 @@ def forget(conn: Connection, uuid: str) -> None:
 
 def take_over(conn: Connection, uuid: str, *, before: str, after: str) -> bool:
     """Move an allocation's search to another conductor; return whether it moved."""
-    return bool(_change(conn, _TAKE_OVER, uuid, {"conductor": after, "k_before": before}))
+    return bool(_change_row(conn, _TAKE_OVER, uuid, {"conductor": after, "k_before": before}))
 
 
 def settle(conn: Connection, uuid: str, state: State, **values: Any) -> bool:
@@ -195,17 +195,17 @@ def settle(conn: Connection, uuid: str, state: State, **values: Any) -> bool:
 
     :param values: ``node_uuid``, or ``last_error``.
     """
-    return bool(_change(conn, _SETTLE, uuid, {"state": state.value, **values}))
+    return bool(_change_row(conn, _SETTLE, uuid, {"state": state.value, **values}))
 
 
-def _change(conn: Connection, statement: sa.Update, uuid: str, values: RowView) -> int:
+def _change_row(conn: Connection, statement: sa.Update, uuid: str, values: RowView) -> int:
     row = {"updated_at": clock.now(), **values, "k_uuid": uuid}
     try:
         return conn.execute(statement, row).rowcount
     except sa.exc.IntegrityError as error:
-        raise _refused(error, row) from error
+        raise _allocation_refused(error, row) from error
 
 
-def _refused(error: sa.exc.IntegrityError, row: Row) -> Exception:
+def _allocation_refused(error: sa.exc.IntegrityError, row: Row) -> Exception:
     missing = errors.NodeNotFound(node=row.get("node_uuid"))
     return faults.refused(error, models.allocations, "allocation", row, missing)

@@ -61,23 +61,25 @@ def put(
     before = {row["name"]: row for row in of_node(conn, node_uuid)}
     after = {one["name"]: {fact: one.get(fact) for fact in FACTS} for one in settings}
     new = [name for name in after if name not in before]
-    changed = [name for name in after if name in before and _differs(before[name], after[name])]
+    changed = [
+        name for name in after if name in before and _setting_differs(before[name], after[name])
+    ]
     gone = [name for name in before if name not in after]
     made = {"node_uuid": node_uuid, "created_at": at, "updated_at": None}
-    _each(conn, _INSERT, [{**made, "name": name, **after[name]} for name in new])
+    _execute_many(conn, _INSERT, [{**made, "name": name, **after[name]} for name in new])
     key = {"k_node": node_uuid}
-    _each(
+    _execute_many(
         conn,
         _UPDATE,
         [{**key, "k_name": name, **after[name], "updated_at": at} for name in changed],
     )
-    _each(conn, _DELETE, [{**key, "k_name": name} for name in gone])
+    _execute_many(conn, _DELETE, [{**key, "k_name": name} for name in gone])
 
 
-def _differs(before: RowView, after: RowView) -> bool:
+def _setting_differs(before: RowView, after: RowView) -> bool:
     return any(before[fact] != after[fact] for fact in FACTS)
 
 
-def _each(conn: Connection, statement: sa.Executable, rows: Sequence[Row]) -> None:
+def _execute_many(conn: Connection, statement: sa.Executable, rows: Sequence[Row]) -> None:
     if rows:
         conn.execute(statement, rows)

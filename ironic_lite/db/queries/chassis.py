@@ -7,7 +7,7 @@ from ironic_lite.db.queries.resource_table import ResourceTable
 from ironic_lite.db.tables import models
 
 
-def _needed(uuid: str) -> errors.InvalidRequest:
+def _chassis_needed(uuid: str) -> errors.InvalidRequest:
     return errors.InvalidRequest(f"Chassis {uuid} still has nodes; take them out of it first.")
 
 
@@ -15,7 +15,7 @@ FAMILY = ResourceTable(
     models.chassis,
     "chassis",
     lambda uuid: errors.ChassisNotFound(chassis=uuid),
-    needed=_needed,
+    needed=_chassis_needed,
 )
 get, insert, update, delete = FAMILY.get, FAMILY.insert, FAMILY.update, FAMILY.delete
 page = FAMILY.page

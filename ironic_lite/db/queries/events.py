@@ -53,7 +53,7 @@ _ENTRY = sa.select(models.events).where(
 
 
 @cache
-def _select(of_node: bool, of_kinds: bool) -> sa.Select[Any]:
+def _select_events(of_node: bool, of_kinds: bool) -> sa.Select[Any]:
     statement = sa.select(models.events).where(
         _EVENT.id > sa.bindparam("after_id", type_=sa.BigInteger)
     )
@@ -66,7 +66,7 @@ def _select(of_node: bool, of_kinds: bool) -> sa.Select[Any]:
 
 
 @cache
-def _entries(down: bool, after: bool) -> sa.Select[Any]:
+def _select_entries(down: bool, after: bool) -> sa.Select[Any]:
     statement = sa.select(models.events).where(_EVENT.node_uuid == sa.bindparam("k_node"), TOLD)
     if after:
         marker = sa.bindparam("k_marker", type_=sa.BigInteger)
@@ -115,8 +115,8 @@ def page(
         values["k_node"] = node_uuid
     if kinds is not None:
         values["k_kinds"] = list(kinds)
-    found = conn.execute(_select(node_uuid is not None, kinds is not None), values).all()
-    return list(map(_event, found))
+    found = conn.execute(_select_events(node_uuid is not None, kinds is not None), values).all()
+    return list(map(_event_of_row, found))
 
 
 # -- history ---------------------------------------------------------------------------------
@@ -133,15 +133,15 @@ def entries(
     values: Row = {"k_node": node_uuid, "limit_": limit}
     if marker is not None:
         values["k_marker"] = marker
-    found = conn.execute(_entries(direction == "desc", marker is not None), values).all()
-    return list(map(_event, found))
+    found = conn.execute(_select_entries(direction == "desc", marker is not None), values).all()
+    return list(map(_event_of_row, found))
 
 
 def entry(conn: Connection, node_uuid: str, event_id: int) -> Event | None:
     """Return one of these events by its id, None if the node does not have it."""
     found = conn.execute(_ENTRY, {"k_node": node_uuid, "k_id": event_id}).first()
-    return _event(found) if found is not None else None
+    return _event_of_row(found) if found is not None else None
 
 
-def _event(found: sa.Row[Any]) -> Event:
+def _event_of_row(found: sa.Row[Any]) -> Event:
     return cast(Event, dict(zip(COLUMNS, found, strict=True)))

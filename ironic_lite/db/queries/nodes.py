@@ -86,7 +86,9 @@ _TRAITS = (
 
 
 @lru_cache(maxsize=256)
-def _one(columns: tuple[str, ...], key: str, with_traits: bool, hold: bool) -> sa.Select[Any]:
+def _select_one(
+    columns: tuple[str, ...], key: str, with_traits: bool, hold: bool
+) -> sa.Select[Any]:
     more = (_TRAITS,) if with_traits else ()
     chosen = (*(_NODE[name] for name in columns), *more)
     found = sa.select(*chosen).where(_NODE[key] == sa.bindparam("k_ident"))
@@ -114,13 +116,13 @@ def get(
     """
     names = COLUMNS if columns is None else tuple(columns)
     by_uuid = is_uuid(ident)
-    statement = _one(names, "uuid" if by_uuid else "name", with_traits, hold)
+    statement = _select_one(names, "uuid" if by_uuid else "name", with_traits, hold)
     found = conn.execute(statement, {"k_ident": ident.lower() if by_uuid else ident}).first()
     if found is None:
         raise errors.NodeNotFound(node=ident)
     row = dict(zip(names, found, strict=False))
     if with_traits:
-        row["traits"] = _split(found[-1])
+        row["traits"] = _split_traits(found[-1])
     return row
 
 
@@ -221,11 +223,11 @@ def parts(
     for some in found:
         if with_traits:
             for row in some:
-                row["traits"] = _split(row["traits"])
+                row["traits"] = _split_traits(row["traits"])
         yield some
 
 
-def _split(traits: str | None) -> list[str]:
+def _split_traits(traits: str | None) -> list[str]:
     """Return the traits joined by one statement; the name of a trait has no comma."""
     return sorted(traits.split(",")) if traits else []
 
@@ -243,7 +245,7 @@ def insert(conn: Connection, values: RowView) -> None:
     try:
         conn.execute(_INSERT, row)
     except sa.exc.IntegrityError as error:
-        raise _refused(error, row) from error
+        raise _node_refused(error, row) from error
 
 
 def edit(conn: Connection, uuid: str, values: RowView, *, generation: int) -> None:
@@ -261,7 +263,7 @@ def edit(conn: Connection, uuid: str, values: RowView, *, generation: int) -> No
     :raises errors.ChassisNotFound:
     """
     guard = {"k_uuid": uuid, "k_generation": generation}
-    if _update(conn, _EDIT, {"updated_at": clock.now(), **values, **guard}):
+    if _update_node(conn, _EDIT, {"updated_at": clock.now(), **values, **guard}):
         return
     found = conn.execute(_STANDING, {"k_uuid": uuid}).first()
     if found is None:
@@ -286,7 +288,7 @@ def save(
     :raises errors.Duplicate: a unique value is taken.
     """
     guard = {"k_uuid": node_uuid, "k_token": token, "updated_at": at or clock.now()}
-    if not _update(conn, _SAVE, {**values, **guard}):
+    if not _update_node(conn, _SAVE, {**values, **guard}):
         raise errors.LockLost(node=node_uuid)
 
 
@@ -309,14 +311,14 @@ def delete(conn: Connection, uuid: str, *, token: str) -> None:
         raise errors.LockLost(node=uuid)
 
 
-def _update(conn: Connection, statement: sa.Update, values: Row) -> int:
+def _update_node(conn: Connection, statement: sa.Update, values: Row) -> int:
     try:
         return conn.execute(statement, values).rowcount
     except sa.exc.IntegrityError as error:
-        raise _refused(error, values) from error
+        raise _node_refused(error, values) from error
 
 
-def _refused(error: sa.exc.IntegrityError, values: Row) -> Exception:
+def _node_refused(error: sa.exc.IntegrityError, values: Row) -> Exception:
     missing = errors.ChassisNotFound(chassis=values.get("chassis_uuid"))
     return faults.refused(error, models.nodes, "node", values, missing)
 
@@ -369,7 +371,7 @@ def renew(
     One statement for each 500 tokens.
     """
     renewed = 0
-    for some in _chunks(tokens):
+    for some in _value_chunks(tokens):
         values = {"k_host": host, "k_tokens": some, "lock_expires": expires}
         renewed += conn.execute(_RENEW, values).rowcount
     return renewed
@@ -380,7 +382,7 @@ def give_up(conn: Connection, *, host: str, tokens: Collection[str]) -> None:
     renew(conn, host=host, tokens=tokens, expires=ENDED)
 
 
-def _chunks(values: Collection[str]) -> Iterator[list[str]]:
+def _value_chunks(values: Collection[str]) -> Iterator[list[str]]:
     left = iter(values)
     while some := list(islice(left, _CHUNK)):
         yield some

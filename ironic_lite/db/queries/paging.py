@@ -120,10 +120,10 @@ class Listing:
         whole nodes, and most of their memory. ``conn`` must not be used otherwise meanwhile.
         """
         names = models.columns(self.table) if columns is None else tuple(columns)
-        shape, values = self._read(where)
+        shape, values = self._read_filters(where)
         order = (sort, direction == "desc", marker_id is not None)
         chosen = tuple((name, name in texts) for name in names)
-        statement = _select(self, chosen, shape, order, conn.dialect.name)
+        statement = _select_page(self, chosen, shape, order, conn.dialect.name)
         values["limit_"] = limit
         if marker_id is not None:
             values["marker_"] = marker_id
@@ -151,7 +151,7 @@ class Listing:
             return self.more[name]
         return sa.cast(self.table.c[name], sa.Text) if as_text else self.table.c[name]
 
-    def _read(self, where: RowView) -> tuple[Shape, Row]:
+    def _read_filters(self, where: RowView) -> tuple[Shape, Row]:
         """Split filters into the shape of the statement and the bound values."""
         shape: list[tuple[str, str]] = []
         values: Row = {}
@@ -185,7 +185,7 @@ class Listing:
         return column == sa.bindparam(name, type_=column.type)
 
     def _must_exist(self, conn: sa.Connection, shape: Shape, values: RowView) -> None:
-        other, named = _marker(self, shape)
+        other, named = _marker_condition(self, shape)
         if conn.execute(sa.select(other.c.id).where(named), values).first() is None:
             raise errors.NotFound(what="Marker", ident=values["marker_"])
 
@@ -195,10 +195,10 @@ def contains(column: sa.Column[Any], name: str) -> Bound:
 
     ``%`` and ``_`` in the value stand for themselves.
     """
-    return Bound(column.ilike(sa.bindparam(name, type_=sa.String), escape=_ESCAPE), _pattern)
+    return Bound(column.ilike(sa.bindparam(name, type_=sa.String), escape=_ESCAPE), _like_pattern)
 
 
-def _pattern(value: str) -> str:
+def _like_pattern(value: str) -> str:
     for special in (_ESCAPE, "%", "_"):
         value = value.replace(special, _ESCAPE + special)
     return f"%{value}%"
@@ -210,7 +210,7 @@ def any_of(column: sa.Column[Any], name: str) -> Bound:
 
 
 @lru_cache(maxsize=512)
-def _select(
+def _select_page(
     listing: Listing,
     chosen: tuple[tuple[str, bool], ...],
     shape: Shape,
@@ -224,12 +224,12 @@ def _select(
         if clause is not None:
             statement = statement.where(clause)
     if marked:
-        marker = _marker(listing, shape)
+        marker = _marker_condition(listing, shape)
         if sort == "id" and dialect not in _JOINING:
             statement = _after_id(statement, table, marker, down)
         else:
             statement = _after_marker(statement, table, marker, sort, down)
-    ordered = [_sortable(table.c[sort])] if sort != "id" else []
+    ordered = [_sortable_column(table.c[sort])] if sort != "id" else []
     for part in (*ordered, table.c.id):
         direction = part.desc() if down else part.asc()
         if dialect == "postgresql" and part is not table.c.id:
@@ -239,7 +239,7 @@ def _select(
     return statement.limit(sa.bindparam("limit_", type_=sa.Integer))
 
 
-def _marker(listing: Listing, shape: Shape) -> tuple[Any, Clause]:
+def _marker_condition(listing: Listing, shape: Shape) -> tuple[Any, Clause]:
     """Return an alias of the table, and the condition that makes it the marker's row.
 
     In a list of a project, a node or a portgroup, only its rows are markers: a client must not
@@ -275,7 +275,7 @@ def _after_marker(
         return statement.join_from(table, other, named).where(
             table.c.id < other.c.id if down else table.c.id > other.c.id
         )
-    mine, its = _sortable(table.c[sort]), _sortable(other.c[sort])
+    mine, its = _sortable_column(table.c[sort]), _sortable_column(other.c[sort])
     later_id = table.c.id < other.c.id if down else table.c.id > other.c.id
     later = mine < its if down else mine > its
     clauses = [later, sa.and_(mine == its, later_id)]
@@ -286,7 +286,7 @@ def _after_marker(
     return statement.join_from(table, other, named).where(sa.or_(*clauses))
 
 
-def _sortable(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+def _sortable_column(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     if isinstance(column.type, sa.Text):
         return sa.func.substr(column, 1, _SORTED_LENGTH)
     return column

@@ -72,7 +72,7 @@ class ResourceTable:
         :raises errors.NotFound: the table's own.
         """
         key, value = self.key(ident)
-        found = conn.execute(_one(self.table, key, hold), {"k_ident": value}).first()
+        found = conn.execute(_select_one(self.table, key, hold), {"k_ident": value}).first()
         if found is None:
             raise self.absent(ident)
         return dict(zip(self.columns, found, strict=True))
@@ -86,7 +86,7 @@ class ResourceTable:
         try:
             conn.execute(self._insert, row)
         except sa.exc.IntegrityError as error:
-            raise self._refused(error, row) from error
+            raise self._refused_error(error, row) from error
 
     def update(self, conn: Connection, uuid: str, values: RowView) -> None:
         """Change a row; ``updated_at`` is now unless given.
@@ -98,7 +98,7 @@ class ResourceTable:
         try:
             changed = conn.execute(self._update, row).rowcount
         except sa.exc.IntegrityError as error:
-            raise self._refused(error, row) from error
+            raise self._refused_error(error, row) from error
         if not changed:
             raise self.absent(uuid)
 
@@ -110,14 +110,14 @@ class ResourceTable:
         """
         key, value = self.key(ident)
         try:
-            gone = conn.execute(_delete(self.table, key), {"k_ident": value}).rowcount
+            gone = conn.execute(_delete_one(self.table, key), {"k_ident": value}).rowcount
         except sa.exc.IntegrityError as error:
             kept = self._needed(ident) if self._needed else error
             raise faults.refused(error, self.table, self._what, {}, kept) from error
         if not gone:
             raise self.absent(ident)
 
-    def _refused(self, error: sa.exc.IntegrityError, row: Row) -> Exception:
+    def _refused_error(self, error: sa.exc.IntegrityError, row: Row) -> Exception:
         missing = self._missing(row) if self._missing else error
         refused = faults.refused(error, self.table, self._what, row, missing)
         worded = self._taken.get(getattr(refused, "facts", {}).get("key", ""))
@@ -161,13 +161,13 @@ def is_uuid(ident: str) -> bool:
 
 
 @lru_cache(maxsize=128)
-def _one(table: sa.Table, key: str, hold: bool) -> sa.Select[Any]:
+def _select_one(table: sa.Table, key: str, hold: bool) -> sa.Select[Any]:
     found = sa.select(table).where(table.c[key] == sa.bindparam("k_ident"))
     return found.with_for_update() if hold else found
 
 
 @lru_cache(maxsize=128)
-def _delete(table: sa.Table, key: str) -> sa.Delete:
+def _delete_one(table: sa.Table, key: str) -> sa.Delete:
     return table.delete().where(table.c[key] == sa.bindparam("k_ident"))
 
 

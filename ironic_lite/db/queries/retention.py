@@ -30,7 +30,7 @@ class Excess(NamedTuple):
     runs: int
 
 
-def _number(name: str) -> sa.BindParameter[Any]:
+def _number_parameter(name: str) -> sa.BindParameter[Any]:
     return sa.bindparam(name, type_=sa.BigInteger)
 
 
@@ -41,7 +41,7 @@ def _last_kept(table: sa.Table, name: str, *more: sa.ColumnElement[bool]) -> Any
         .where(table.c.node_uuid == sa.bindparam("k_node"), *more)
         .order_by(table.c.id.desc())
         .limit(1)
-        .offset(_number(name))
+        .offset(_number_parameter(name))
         .scalar_subquery()
     )
     return sa.func.coalesce(newest, 0)
@@ -70,32 +70,32 @@ _NEWEST = (
 )
 
 
-def _portion(table: sa.Table, *where: sa.ColumnElement[bool]) -> sa.Delete:
+def _delete_portion(table: sa.Table, *where: sa.ColumnElement[bool]) -> sa.Delete:
     """Build the DELETE of a node's oldest rows, at most ``limit_``."""
     oldest = (
         sa.select(table.c.id)
         .where(table.c.node_uuid == sa.bindparam("k_node"), *where)
         .order_by(table.c.id)
-        .limit(_number("limit_"))
+        .limit(_number_parameter("limit_"))
         # MariaDB can read the table it deletes from only in a nested SELECT.
         .subquery("oldest")
     )
     return table.delete().where(table.c.id.in_(sa.select(oldest.c.id)))
 
 
-_REMOVE = _portion(
+_REMOVE = _delete_portion(
     models.events,
     _EVENT.at < sa.bindparam("k_before"),
     sa.or_(
-        _EVENT.id < _number("n_entries"),
-        sa.and_(_EVENT.id < _number("n_others"), sa.not_(events.TOLD)),
+        _EVENT.id < _number_parameter("n_entries"),
+        sa.and_(_EVENT.id < _number_parameter("n_others"), sa.not_(events.TOLD)),
     ),
 )
-_REMOVE_ALL = _portion(models.events)
-_REMOVE_RUNS = _portion(
+_REMOVE_ALL = _delete_portion(models.events)
+_REMOVE_RUNS = _delete_portion(
     models.runs,
     _RUN.ended_at < sa.bindparam("k_before"),  # NULL, and so not less, while it is open
-    _RUN.id < _number("n_runs"),
+    _RUN.id < _number_parameter("n_runs"),
 )
 
 

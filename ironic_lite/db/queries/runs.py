@@ -143,16 +143,16 @@ def get(conn: Connection, uuid: str) -> Run:
     found = conn.execute(_GET, {"k_uuid": uuid}).first()
     if found is None:
         raise errors.NotFound(what="Run", ident=uuid)
-    return _run(found)
+    return _run_of_row(found)
 
 
 def current(conn: Connection, node_uuid: str) -> Run | None:
     """Return the running or waiting run of a node, or None."""
     found = conn.execute(_CURRENT, {"k_node": node_uuid}).first()
-    return _run(found) if found is not None else None
+    return _run_of_row(found) if found is not None else None
 
 
-def _run(found: sa.Row[Any]) -> Run:
+def _run_of_row(found: sa.Row[Any]) -> Run:
     return cast(Run, dict(zip(COLUMNS, found, strict=True)))
 
 

@@ -64,16 +64,16 @@ class Notes(TypedDict):
     driver_internal_info: Json | None
 
 
-def _several(name: str) -> sa.BindParameter[Any]:
+def _list_parameter(name: str) -> sa.BindParameter[Any]:
     return sa.bindparam(name, expanding=True, type_=sa.String)
 
 
-def _nodes(columns: Sequence[str], *where: sa.ColumnElement[bool]) -> sa.Select[Any]:
+def _select_nodes(columns: Sequence[str], *where: sa.ColumnElement[bool]) -> sa.Select[Any]:
     limit = sa.bindparam("limit_", type_=sa.Integer)
     return sa.select(*(_NODE[name] for name in columns)).where(*where).limit(limit)
 
 
-def _rows(
+def _read_rows(
     conn: Connection, statement: sa.Select[Any], columns: Sequence[str], **values: Any
 ) -> Any:
     found = conn.execute(statement, values).all()
@@ -85,18 +85,18 @@ def _rows(
 _SKIP = sa.bindparam("skip", type_=sa.Integer)
 _AFTER = _NODE.id > sa.bindparam("after_id", type_=sa.BigInteger)
 _FREE = _NODE.reservation.is_(None)
-_IN_STATES = _NODE.provision_state.in_(_several("states"))
+_IN_STATES = _NODE.provision_state.in_(_list_parameter("states"))
 
 _DUE_COLUMNS = tuple(Due.__annotations__)
 _DUE = (
-    _nodes(_DUE_COLUMNS, _NODE.wake_at <= sa.bindparam("now"), _FREE)
+    _select_nodes(_DUE_COLUMNS, _NODE.wake_at <= sa.bindparam("now"), _FREE)
     .order_by(_NODE.wake_at, _NODE.id)
     .offset(_SKIP)
 )
 
 _OVERDUE_COLUMNS = tuple(Overdue.__annotations__)
 _OVERDUE = (
-    _nodes(
+    _select_nodes(
         _OVERDUE_COLUMNS,
         _NODE.provision_state == sa.bindparam("state", type_=sa.String),
         _NODE.provision_updated_at < sa.bindparam("before"),
@@ -118,18 +118,18 @@ _BY_KEY = _NODE.id + 0
 _NOBODY = sa.func.coalesce(_NODE.reservation, "") == ""
 _SOMEBODY = _NODE.reservation > ""
 _PAST = sa.bindparam("after_id", type_=sa.BigInteger) < _BY_KEY
-_UNHELD = _nodes(_LOCK_COLUMNS, _PAST, _IN_STATES, _NOBODY).order_by(_BY_KEY)
-_HELD = _nodes(_LOCK_COLUMNS, _PAST, _SOMEBODY).order_by(_BY_KEY)
+_UNHELD = _select_nodes(_LOCK_COLUMNS, _PAST, _IN_STATES, _NOBODY).order_by(_BY_KEY)
+_HELD = _select_nodes(_LOCK_COLUMNS, _PAST, _SOMEBODY).order_by(_BY_KEY)
 
-_SYNCED = _nodes(
+_SYNCED = _select_nodes(
     _WHOLE,
     _AFTER,
-    _NODE.provision_state.not_in(_several("states")),
+    _NODE.provision_state.not_in(_list_parameter("states")),
     _FREE,
     _NODE.maintenance.is_(sa.false()),
     _NODE.retired.is_(sa.false()),
 ).order_by(_NODE.id)
-_IN_FAULT = _nodes(
+_IN_FAULT = _select_nodes(
     _WHOLE,
     _AFTER,
     _NODE.fault == sa.bindparam("fault", type_=sa.String),
@@ -137,15 +137,17 @@ _IN_FAULT = _nodes(
     _NODE.retired.is_(sa.false()),
 ).order_by(_NODE.id)
 # No index: few conductors use it, and rarely.
-_WITH_CONSOLE = _nodes(_WHOLE, _AFTER, _NODE.console_enabled.is_(sa.true())).order_by(_NODE.id)
+_WITH_CONSOLE = _select_nodes(_WHOLE, _AFTER, _NODE.console_enabled.is_(sa.true())).order_by(
+    _NODE.id
+)
 _STANDING_COLUMNS = tuple(Standing.__annotations__)
 _REACHED = _NODE.console_enabled.is_(sa.true())
-_STANDING = _nodes(_STANDING_COLUMNS, _AFTER, sa.or_(_IN_STATES, _REACHED), _FREE).order_by(
+_STANDING = _select_nodes(_STANDING_COLUMNS, _AFTER, sa.or_(_IN_STATES, _REACHED), _FREE).order_by(
     _NODE.id
 )
 _NOTES_COLUMNS = tuple(Notes.__annotations__)
 _NOTES = sa.select(*(_NODE[name] for name in _NOTES_COLUMNS)).where(
-    _NODE.uuid.in_(_several("uuids"))
+    _NODE.uuid.in_(_list_parameter("uuids"))
 )
 _COUNT = sa.select(sa.func.count()).select_from(models.nodes).where(_IN_STATES)
 
@@ -161,7 +163,7 @@ _TURN = (
 
 def notes(conn: Connection, *, uuids: Collection[str]) -> list[Notes]:
     """Return the notes of these nodes; missing ones are left out."""
-    found: list[Notes] = _rows(conn, _NOTES, _NOTES_COLUMNS, uuids=list(uuids))
+    found: list[Notes] = _read_rows(conn, _NOTES, _NOTES_COLUMNS, uuids=list(uuids))
     return found
 
 
@@ -171,7 +173,7 @@ def due(conn: Connection, *, now: datetime.datetime, limit: int, skip: int = 0) 
     :param skip: how many to skip at the start, those of the pages before.
     :returns: uuid, driver, conductor_group, provision_state, wake_at.
     """
-    found: list[Due] = _rows(conn, _DUE, _DUE_COLUMNS, now=now, limit_=limit, skip=skip)
+    found: list[Due] = _read_rows(conn, _DUE, _DUE_COLUMNS, now=now, limit_=limit, skip=skip)
     return found
 
 
@@ -185,7 +187,7 @@ def overdue(
     :param skip: as in `due`.
     :returns: uuid, driver, conductor_group, provision_state, provision_updated_at.
     """
-    found: list[Overdue] = _rows(
+    found: list[Overdue] = _read_rows(
         conn, _OVERDUE, _OVERDUE_COLUMNS, state=state, before=before, limit_=limit, skip=skip
     )
     return found
@@ -199,7 +201,7 @@ def unheld(
     after_id: int = 0,
 ) -> list[Lock]:
     """Return the unlocked nodes in ``states``, by id after ``after_id``."""
-    found: list[Lock] = _rows(
+    found: list[Lock] = _read_rows(
         conn, _UNHELD, _LOCK_COLUMNS, states=list(states), after_id=after_id, limit_=limit
     )
     return found
@@ -207,7 +209,7 @@ def unheld(
 
 def held(conn: Connection, *, limit: int, after_id: int = 0) -> list[Lock]:
     """Return the locked nodes of any state, by a live or dead holder; as `unheld`."""
-    found: list[Lock] = _rows(conn, _HELD, _LOCK_COLUMNS, after_id=after_id, limit_=limit)
+    found: list[Lock] = _read_rows(conn, _HELD, _LOCK_COLUMNS, after_id=after_id, limit_=limit)
     return found
 
 
@@ -220,7 +222,7 @@ def for_power_sync(
 
     :returns: all columns, so that the driver needs no further statement.
     """
-    found: list[Row] = _rows(
+    found: list[Row] = _read_rows(
         conn, _SYNCED, _WHOLE, states=list(skip_states), after_id=after_id, limit_=limit
     )
     return found
@@ -231,7 +233,9 @@ def in_fault(conn: Connection, *, fault: str, after_id: int = 0, limit: int) -> 
 
     :returns: all columns.
     """
-    found: list[Row] = _rows(conn, _IN_FAULT, _WHOLE, fault=fault, after_id=after_id, limit_=limit)
+    found: list[Row] = _read_rows(
+        conn, _IN_FAULT, _WHOLE, fault=fault, after_id=after_id, limit_=limit
+    )
     return found
 
 
@@ -239,7 +243,7 @@ def standing(
     conn: Connection, *, states: Collection[str], after_id: int = 0, limit: int
 ) -> list[Standing]:
     """Return free nodes in these states or with a console, by id after ``after_id``."""
-    found: list[Standing] = _rows(
+    found: list[Standing] = _read_rows(
         conn, _STANDING, _STANDING_COLUMNS, states=list(states), after_id=after_id, limit_=limit
     )
     return found
@@ -250,7 +254,7 @@ def with_console(conn: Connection, *, after_id: int = 0, limit: int) -> list[Row
 
     :returns: all columns.
     """
-    found: list[Row] = _rows(conn, _WITH_CONSOLE, _WHOLE, after_id=after_id, limit_=limit)
+    found: list[Row] = _read_rows(conn, _WITH_CONSOLE, _WHOLE, after_id=after_id, limit_=limit)
     return found
 
 

@@ -54,10 +54,10 @@ def revision(database: Database) -> str | None:
 
     :raises errors.Unavailable: the database is away.
     """
-    return database.read(_revision)
+    return database.read(_current_revision)
 
 
-def _revision(conn: Connection) -> str | None:
+def _current_revision(conn: Connection) -> str | None:
     if not conn.dialect.has_table(conn, _VERSION.name):
         return None
     found = conn.execute(sa.select(_VERSION.c.version_num)).scalar()
@@ -108,7 +108,7 @@ def upgrade(database: Database, revision: str = "head") -> str:
     if wanted not in {known.number for known in history()}:
         known = ", ".join(each.number for each in history())
         raise errors.InvalidParameter(path="revision", reason=f"{wanted!r} is none of {known}")
-    found = database.read(_revision)
+    found = database.read(_current_revision)
     if found is not None:
         _refuse_newer(database, found)
     if found is not None and found >= wanted and not database.read(partial_upgrade.broken_off):
@@ -119,11 +119,11 @@ def upgrade(database: Database, revision: str = "head") -> str:
     options = {**database.options, **patience, "sqlite_foreign_keys": False}
     patient = session.open_database(database.url, **options)
     with contextlib.closing(patient):
-        patient.write(lambda conn: _migrate(conn, wanted), once=True)
+        patient.write(lambda conn: _migrate_schema(conn, wanted), once=True)
     return wanted
 
 
-def _migrate(conn: Connection, wanted: str) -> None:
+def _migrate_schema(conn: Connection, wanted: str) -> None:
     # Loaded here only, because alembic takes a tenth of a second that a start on a current database
     # does not need.
     command, config = (importlib.import_module(f"alembic.{name}") for name in ("command", "config"))
@@ -132,10 +132,10 @@ def _migrate(conn: Connection, wanted: str) -> None:
     # alembic expands percent signs in its settings.
     settings.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
     settings.attributes["connection"] = conn
-    before = _orphans(conn)
-    with partial_upgrade.marked(conn, _revision(conn)):
+    before = _orphaned_rows(conn)
+    with partial_upgrade.marked(conn, _current_revision(conn)):
         command.upgrade(settings, wanted)
-    lost = _orphans(conn) - before
+    lost = _orphaned_rows(conn) - before
     if lost:
         found = ", ".join(f"{table} of {parent}" for table, parent in sorted(lost))
         raise errors.Error(
@@ -144,7 +144,7 @@ def _migrate(conn: Connection, wanted: str) -> None:
         )
 
 
-def _orphans(conn: Connection) -> set[tuple[str, str]]:
+def _orphaned_rows(conn: Connection) -> set[tuple[str, str]]:
     """Return (table, referenced table) of rows whose reference is broken.
 
     Only SQLite can have them: its foreign keys are off during a migration.

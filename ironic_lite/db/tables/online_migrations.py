@@ -57,14 +57,14 @@ def run(database: Database, most: int | None = None) -> list[Outcome]:
     outcomes = []
     for change in CHANGES:
         found = database.read(change.left)
-        done = _run(database, change, most)
+        done = _run_change(database, change, most)
         if most is not None:
             most -= done
         outcomes.append(Outcome(change.name, found, done))
     return outcomes
 
 
-def _run(database: Database, change: Change, most: int | None) -> int:
+def _run_change(database: Database, change: Change, most: int | None) -> int:
     done = 0
     while most is None or done < most:
         size = PART if most is None else min(PART, most - done)

@@ -83,22 +83,22 @@ def run(database: Database) -> list[Outcome]:
     tables = [
         table for table in models.metadata.sorted_tables if encryption.encrypted_columns(table)
     ]
-    return [_table(database, table) for table in tables]
+    return [_reencrypt_table(database, table) for table in tables]
 
 
-def _table(database: Database, table: sa.Table) -> Outcome:
+def _reencrypt_table(database: Database, table: sa.Table) -> Outcome:
     found = done = 0
     last: tuple[Any, ...] | None = None
     while True:
         rows, changed, last = database.write(
-            lambda conn, last=last: _part(conn, table, last)  # type: ignore[misc]
+            lambda conn, last=last: _reencrypt_part(conn, table, last)  # type: ignore[misc]
         )
         found, done = found + rows, done + changed
         if rows < PART:
             return Outcome(table.name, found, done)
 
 
-def _part(
+def _reencrypt_part(
     conn: Connection, table: sa.Table, last: tuple[Any, ...] | None
 ) -> tuple[int, int, tuple[Any, ...] | None]:
     """Rewrite one part; return its rows, the number changed, and the key of the last."""

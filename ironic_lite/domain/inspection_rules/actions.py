@@ -25,16 +25,16 @@ LEVELS = ("debug", "info", "warning", "error", "critical")
 _PLUGIN_DATA = "plugin_data"
 
 
-def _fail(_subject: Subject, *, msg: Any) -> None:
+def _fail_inspection(_subject: Subject, *, msg: Any) -> None:
     raise errors.HardwareError(str(msg))
 
 
-def _log(subject: Subject, *, msg: Any, level: str = "info") -> None:
+def _log_message(subject: Subject, *, msg: Any, level: str = "info") -> None:
     word = str(level).lower()
     subject.said.append((word if word in LEVELS else "info", str(msg)))
 
 
-def _call(
+def _call_url(
     subject: Subject,
     *,
     url: Any,
@@ -53,22 +53,22 @@ def _call(
 # -- attributes ------------------------------------------------------------------------------
 
 
-def _set(target: Json, words: list[str], value: Any, table: Mapping[str, str | int]) -> None:
+def _set_value(target: Json, words: list[str], value: Any, table: Mapping[str, str | int]) -> None:
     root = words[0]
-    whole = _with(target.get(root), words[1:], value)
+    whole = _with_value(target.get(root), words[1:], value)
     target[root] = fitting(root, whole, table[root])
 
 
-def _with(whole: Any, words: list[str], value: Any) -> Any:
+def _with_value(whole: Any, words: list[str], value: Any) -> Any:
     """Return an object with a value at a path; changed parts are copies."""
     if not words:
         return value
     held = dict(whole) if isinstance(whole, Mapping) else {}
-    held[words[0]] = _with(held.get(words[0]), words[1:], value)
+    held[words[0]] = _with_value(held.get(words[0]), words[1:], value)
     return held
 
 
-def _without(whole: Any, words: list[str]) -> Any:
+def _without_value(whole: Any, words: list[str]) -> Any:
     """Return an object without the value at a path, if any."""
     if not isinstance(whole, Mapping) or words[0] not in whole:
         return whole
@@ -76,17 +76,17 @@ def _without(whole: Any, words: list[str]) -> Any:
     if len(words) == 1:
         del held[words[0]]
     else:
-        held[words[0]] = _without(held[words[0]], words[1:])
+        held[words[0]] = _without_value(held[words[0]], words[1:])
     return held
 
 
-def _at(whole: Any, words: list[str]) -> Any:
+def _value_at(whole: Any, words: list[str]) -> Any:
     for word in words:
         whole = whole.get(word) if isinstance(whole, Mapping) else None
     return whole
 
 
-def _longer(held: Any, value: Any, unique: Any) -> list[Any]:
+def _longer_list(held: Any, value: Any, unique: Any) -> list[Any]:
     """Return a list with one more value.
 
     :raises errors.InvalidParameter: the existing value is not a list.
@@ -97,33 +97,33 @@ def _longer(held: Any, value: Any, unique: Any) -> list[Any]:
     return listed if unique and value in listed else [*listed, value]
 
 
-def _drop(target: Json, words: list[str], table: Mapping[str, str | int]) -> None:
+def _drop_value(target: Json, words: list[str], table: Mapping[str, str | int]) -> None:
     root = words[0]
     if len(words) > 1:
-        target[root] = _without(target.get(root), words[1:])
+        target[root] = _without_value(target.get(root), words[1:])
     else:
         target[root] = fitting(root, {} if table[root] == OBJECT else None, table[root])
 
 
-def _path(words: list[str]) -> str:
+def _joined_path(words: list[str]) -> str:
     return "/" + "/".join(words)
 
 
 def _set_attribute(subject: Subject, *, path: Any, value: Any) -> None:
     words = writable(path, NODE)
-    _set(subject.node, words, value, NODE)
+    _set_value(subject.node, words, value, NODE)
     subject.changed.add(words[0])
 
 
 def _extend_attribute(subject: Subject, *, path: Any, value: Any, unique: Any = False) -> None:
     words = writable(path, NODE)
-    listed = _longer(_at(subject.node, words), value, unique)
-    _set_attribute(subject, path=_path(words), value=listed)
+    listed = _longer_list(_value_at(subject.node, words), value, unique)
+    _set_attribute(subject, path=_joined_path(words), value=listed)
 
 
 def _del_attribute(subject: Subject, *, path: Any) -> None:
     words = writable(path, NODE)
-    _drop(subject.node, words, NODE)
+    _drop_value(subject.node, words, NODE)
     subject.changed.add(words[0])
 
 
@@ -164,21 +164,21 @@ def _unset_capability(subject: Subject, *, name: Any) -> None:
 
 def _set_plugin_data(subject: Subject, *, path: Any, value: Any) -> None:
     words = _words(path)
-    subject.plugin_data[words[0]] = _with(subject.plugin_data.get(words[0]), words[1:], value)
+    subject.plugin_data[words[0]] = _with_value(subject.plugin_data.get(words[0]), words[1:], value)
     subject.changed.add(_PLUGIN_DATA)
 
 
 def _extend_plugin_data(subject: Subject, *, path: Any, value: Any, unique: Any = False) -> None:
     words = _words(path)
-    listed = _longer(_at(subject.plugin_data, words), value, unique)
-    _set_plugin_data(subject, path=_path(words), value=listed)
+    listed = _longer_list(_value_at(subject.plugin_data, words), value, unique)
+    _set_plugin_data(subject, path=_joined_path(words), value=listed)
 
 
 def _unset_plugin_data(subject: Subject, *, path: Any) -> None:
     words = _words(path)
     if len(words) > 1:
         held = subject.plugin_data
-        held[words[0]] = _without(held.get(words[0]), words[1:])
+        held[words[0]] = _without_value(held.get(words[0]), words[1:])
     else:
         subject.plugin_data.pop(words[0], None)
     subject.changed.add(_PLUGIN_DATA)
@@ -189,7 +189,7 @@ _words = path
 # -- ports -----------------------------------------------------------------------------------
 
 
-def _port(subject: Subject, ident: Any) -> tuple[str, Json]:
+def _port_of(subject: Subject, ident: Any) -> tuple[str, Json]:
     """Return a port of the node by its UUID or its address.
 
     :raises errors.PortNotFound: the node does not have it.
@@ -202,31 +202,31 @@ def _port(subject: Subject, ident: Any) -> tuple[str, Json]:
 
 
 def _set_port_attribute(subject: Subject, *, port_id: Any, path: Any, value: Any) -> None:
-    uuid, port = _port(subject, port_id)
-    _set(port, writable(path, PORT), value, PORT)
+    uuid, port = _port_of(subject, port_id)
+    _set_value(port, writable(path, PORT), value, PORT)
     subject.changed.add(uuid)
 
 
 def _extend_port_attribute(
     subject: Subject, *, port_id: Any, path: Any, value: Any, unique: Any = False
 ) -> None:
-    _uuid, port = _port(subject, port_id)
+    _uuid, port = _port_of(subject, port_id)
     words = writable(path, PORT)
-    listed = _longer(_at(port, words), value, unique)
-    _set_port_attribute(subject, port_id=port_id, path=_path(words), value=listed)
+    listed = _longer_list(_value_at(port, words), value, unique)
+    _set_port_attribute(subject, port_id=port_id, path=_joined_path(words), value=listed)
 
 
 def _del_port_attribute(subject: Subject, *, port_id: Any, path: Any) -> None:
-    uuid, port = _port(subject, port_id)
-    _drop(port, writable(path, PORT), PORT)
+    uuid, port = _port_of(subject, port_id)
+    _drop_value(port, writable(path, PORT), PORT)
     subject.changed.add(uuid)
 
 
 _SET, _EXTEND = ("path", "value"), ("unique",)
 ACTIONS: Mapping[str, Operation] = MappingProxyType(
     {
-        "fail": Operation(_fail, ("msg",)),
-        "log": Operation(_log, ("msg",), ("level",)),
+        "fail": Operation(_fail_inspection, ("msg",)),
+        "log": Operation(_log_message, ("msg",), ("level",)),
         "set-attribute": Operation(_set_attribute, _SET),
         "extend-attribute": Operation(_extend_attribute, _SET, _EXTEND),
         "del-attribute": Operation(_del_attribute, ("path",)),
@@ -240,7 +240,7 @@ ACTIONS: Mapping[str, Operation] = MappingProxyType(
         "set-port-attribute": Operation(_set_port_attribute, ("port_id", *_SET)),
         "extend-port-attribute": Operation(_extend_port_attribute, ("port_id", *_SET), _EXTEND),
         "del-port-attribute": Operation(_del_port_attribute, ("port_id", "path")),
-        "api-call": Operation(_call, ("url",), tuple(calls.JUDGES)[1:]),
+        "api-call": Operation(_call_url, ("url",), tuple(calls.JUDGES)[1:]),
     }
 )
 

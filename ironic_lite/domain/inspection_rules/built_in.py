@@ -18,23 +18,23 @@ class _Key(NamedTuple):
     otherwise: Any = None
 
 
-def _kind(*kinds: type) -> Callable[[Any], bool]:
+def _kind_check(*kinds: type) -> Callable[[Any], bool]:
     return lambda value: type(value) in kinds
 
 
 _WHOLE = "must be a whole number"
-_ARGS = _Key(_kind(list, dict), "must be a list or an object")
+_ARGS = _Key(_kind_check(list, dict), "must be a list or an object")
 _RULE: Mapping[str, _Key] = {
-    "uuid": _Key(_kind(str, type(None)), "must be a text"),
-    "description": _Key(_kind(str, type(None)), "must be a text"),
-    "priority": _Key(_kind(int), _WHOLE, 0),
-    "sensitive": _Key(_kind(bool), "must be true or false", False),
+    "uuid": _Key(_kind_check(str, type(None)), "must be a text"),
+    "description": _Key(_kind_check(str, type(None)), "must be a text"),
+    "priority": _Key(_kind_check(int), _WHOLE, 0),
+    "sensitive": _Key(_kind_check(bool), "must be true or false", False),
     "phase": _Key(lambda value: value in PHASES, f"must be one of {', '.join(PHASES)}", PHASES[0]),
-    "conditions": _Key(_kind(list), "must be a list", ()),
+    "conditions": _Key(_kind_check(list), "must be a list", ()),
     "actions": _Key(lambda value: type(value) is list and value != [], "must be a list with items"),
 }
 _ACTION: Mapping[str, _Key] = {
-    "op": _Key(_kind(str), "must be a text"),
+    "op": _Key(_kind_check(str), "must be a text"),
     "args": _ARGS,
     "loop": _ARGS,
 }
@@ -54,16 +54,16 @@ def parse(found: Any) -> list[Json]:
     """
     if not isinstance(found, list):
         raise errors.InvalidParameter(path="file", reason="must be a list of rules")
-    return [_rule(one, place) for place, one in enumerate(found)]
+    return [_read_rule(one, place) for place, one in enumerate(found)]
 
 
-def _rule(given: Any, place: int) -> Json:
-    _form(given, _RULE, str(place), needs=("actions",))
+def _read_rule(given: Any, place: int) -> Json:
+    _check_form(given, _RULE, str(place), needs=("actions",))
     rule = {key: given.get(key, known.otherwise) for key, known in _RULE.items()}
     rule["uuid"] = rule["uuid"] or f"00000000-0000-0000-0000-{place:012x}"
     for key, form in (("conditions", _CONDITION), ("actions", _ACTION)):
         for number, one in enumerate(rule[key]):
-            _form(one, form, f"{place}/{key}/{number}", needs=("op", "args"))
+            _check_form(one, form, f"{place}/{key}/{number}", needs=("op", "args"))
     try:
         check(rule["conditions"], rule["actions"])
     except errors.InvalidParameter as why:
@@ -72,7 +72,9 @@ def _rule(given: Any, place: int) -> Json:
     return rule
 
 
-def _form(given: Any, known: Mapping[str, _Key], where: str, *, needs: tuple[str, ...]) -> None:
+def _check_form(
+    given: Any, known: Mapping[str, _Key], where: str, *, needs: tuple[str, ...]
+) -> None:
     if not isinstance(given, dict):
         raise errors.InvalidParameter(path=where, reason="must be an object")
     for key in needs:

@@ -29,7 +29,7 @@ class Call(NamedTuple):
     backoff: float
 
 
-def _url(value: Any) -> str:
+def _read_url(value: Any) -> str:
     text = str(value)
     try:
         place = urllib.parse.urlsplit(text)
@@ -37,47 +37,49 @@ def _url(value: Any) -> str:
     except ValueError:
         good = False
     if not good or len(text) > _LONGEST or _NO_VALUE.search(text) or " " in text:
-        raise _refused("url", "is not an address that begins with http:// or https://")
+        raise _call_refused("url", "is not an address that begins with http:// or https://")
     return text
 
 
-def _headers(value: Any) -> dict[str, str]:
+def _read_headers(value: Any) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise _refused("headers", "must be an object")
+        raise _call_refused("headers", "must be an object")
     told = {str(name): str(held) for name, held in value.items()}
     for name, held in told.items():
         if not _HEADER.fullmatch(name) or _NO_VALUE.search(held) or len(held) > _LONGEST:
-            raise _refused("headers", f"{name[:80]!r} is not a valid header, or has a bad value")
+            raise _call_refused(
+                "headers", f"{name[:80]!r} is not a valid header, or has a bad value"
+            )
     return told
 
 
-def _number(name: str, most: float, *, positive: bool = False) -> Callable[[Any], float]:
+def _number_reader(name: str, most: float, *, positive: bool = False) -> Callable[[Any], float]:
     def number(value: Any) -> float:
         try:
             found = float(value)
         except (TypeError, ValueError):
-            raise _refused(name, "must be a number") from None
+            raise _call_refused(name, "must be a number") from None
         if not 0 <= found <= most or (positive and not found):
             least = "more than 0" if positive else "0 or more"
-            raise _refused(name, f"must be {least}, and {most:g} at most")
+            raise _call_refused(name, f"must be {least}, and {most:g} at most")
         return found
 
     return number
 
 
-def _refused(path: str, reason: str) -> errors.InvalidParameter:
+def _call_refused(path: str, reason: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(path=path, reason=reason)
 
 
 JUDGES: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {
-        "url": _url,
-        "headers": _headers,
-        "timeout": _number("timeout", 60, positive=True),
-        "retries": _number("retries", 10),
-        "backoff_factor": _number("backoff_factor", 60),
+        "url": _read_url,
+        "headers": _read_headers,
+        "timeout": _number_reader("timeout", 60, positive=True),
+        "retries": _number_reader("retries", 10),
+        "backoff_factor": _number_reader("backoff_factor", 60),
     }
 )
 """Checks of the arguments; they return the value or raise InvalidParameter."""

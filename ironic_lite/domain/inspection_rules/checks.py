@@ -27,12 +27,12 @@ def check(conditions: Any, actions: Any) -> None:
     """
     for place, condition in enumerate(conditions or ()):
         name, _inverted = named(condition["op"])
-        _operation(OPERATORS, name, condition, f"conditions/{place}")
+        _check_operation(OPERATORS, name, condition, f"conditions/{place}")
     for place, action in enumerate(actions or ()):
-        _operation(ACTIONS, action["op"].strip(), action, f"actions/{place}")
+        _check_operation(ACTIONS, action["op"].strip(), action, f"actions/{place}")
 
 
-def _operation(table: Mapping[str, Operation], name: str, one: Json, where: str) -> None:
+def _check_operation(table: Mapping[str, Operation], name: str, one: Json, where: str) -> None:
     operation = table.get(name)
     if operation is None:
         reason = f"{name[:80]!r} is none of {', '.join(table)}"
@@ -50,10 +50,10 @@ def _operation(table: Mapping[str, Operation], name: str, one: Json, where: str)
         if key not in (*operation.needs, *operation.takes):
             reason = f"{name} has no such argument"
             raise errors.InvalidParameter(path=f"{where}/args/{key}", reason=reason)
-        _value(name, key, value, f"{where}/args/{key}")
+        _check_value(name, key, value, f"{where}/args/{key}")
 
 
-def _value(name: str, key: str, value: Any, where: str) -> None:
+def _check_value(name: str, key: str, value: Any, where: str) -> None:
     """Refuse a value that is wrong before it is filled in."""
     judge = _JUDGES.get(key)
     if judge is None or (isinstance(value, str) and "{" in value and key != REGEX):
@@ -64,16 +64,16 @@ def _value(name: str, key: str, value: Any, where: str) -> None:
         raise errors.InvalidParameter(path=where, reason=why.facts["reason"]) from None
 
 
-def _regex(_name: str, value: Any) -> None:
+def _check_regex(_name: str, value: Any) -> None:
     expressions.check(value)
 
 
-def _level(_name: str, value: Any) -> None:
+def _check_level(_name: str, value: Any) -> None:
     if str(value).lower() not in LEVELS:
         raise errors.InvalidParameter(path="level", reason=f"is none of {', '.join(LEVELS)}")
 
 
-def _path(name: str, value: Any) -> None:
+def _check_path(name: str, value: Any) -> None:
     if name.endswith("plugin-data"):
         path(value)
     else:
@@ -85,8 +85,8 @@ def _of_call(judge: Callable[[Any], Any], _name: str, value: Any) -> None:
 
 
 _JUDGES: Mapping[str, Callable[[str, Any], None]] = {
-    REGEX: _regex,
-    "level": _level,
-    "path": _path,
+    REGEX: _check_regex,
+    "level": _check_level,
+    "path": _check_path,
     **{key: functools.partial(_of_call, judge) for key, judge in calls.JUDGES.items()},
 }

@@ -29,17 +29,19 @@ class Operation(NamedTuple):
     takes: tuple[str, ...] = ()
 
 
-def _pairs(compare: Callable[[Any, Any], bool]) -> Operation:
+def _pairwise_operation(compare: Callable[[Any, Any], bool]) -> Operation:
     def holds(*, values: Any, force_strings: bool = False) -> bool:
         listed = values if isinstance(values, list) else [values]
         if force_strings:
             listed = [str(each) for each in listed]
-        return all(compare(*_alike(one, two)) for one, two in itertools.pairwise(listed))
+        return all(
+            compare(*_comparable_values(one, two)) for one, two in itertools.pairwise(listed)
+        )
 
     return Operation(holds, ("values",), ("force_strings",))
 
 
-def _alike(one: Any, two: Any) -> tuple[Any, Any]:
+def _comparable_values(one: Any, two: Any) -> tuple[Any, Any]:
     """Return two comparable values: both numbers, else both texts."""
     kinds = (int, float)
     if isinstance(one, kinds) and isinstance(two, kinds):
@@ -52,7 +54,7 @@ def _alike(one: Any, two: Any) -> tuple[Any, Any]:
         return str(one), str(two)
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+def _ordered_comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def holds(one: Any, two: Any) -> bool:
         try:
             return compare(one, two)
@@ -70,7 +72,7 @@ def _in_net(*, address: Any, subnet: Any) -> bool:
 
 
 def _is_true(*, value: Any) -> bool:
-    return value.lower() in _TRUE if isinstance(value, str) else _number(value)
+    return value.lower() in _TRUE if isinstance(value, str) else _is_nonzero_number(value)
 
 
 def _is_false(*, value: Any) -> bool:
@@ -79,39 +81,39 @@ def _is_false(*, value: Any) -> bool:
     return value is None or (isinstance(value, int | float) and not value)
 
 
-def _number(value: Any) -> bool:
+def _is_nonzero_number(value: Any) -> bool:
     return isinstance(value, int | float) and bool(value)
 
 
 def _one_of(*, value: Any, values: Any) -> bool:
     listed = values if isinstance(values, list) else [values]
-    return any(operator.eq(*_alike(value, each)) for each in listed)
+    return any(operator.eq(*_comparable_values(value, each)) for each in listed)
 
 
-def _matches(*, value: Any, regex: str) -> bool:
+def _matches_regex(*, value: Any, regex: str) -> bool:
     return expressions.matches(regex, value)
 
 
-def _contains(*, value: Any, regex: str) -> bool:
+def _contains_regex(*, value: Any, regex: str) -> bool:
     return expressions.contains(regex, value)
 
 
 OPERATORS: Mapping[str, Operation] = MappingProxyType(
     {
-        "eq": _pairs(operator.eq),
-        "ne": _pairs(operator.ne),
-        "lt": _pairs(_ordered(operator.lt)),
-        "le": _pairs(_ordered(operator.le)),
-        "gt": _pairs(_ordered(operator.gt)),
-        "ge": _pairs(_ordered(operator.ge)),
+        "eq": _pairwise_operation(operator.eq),
+        "ne": _pairwise_operation(operator.ne),
+        "lt": _pairwise_operation(_ordered_comparison(operator.lt)),
+        "le": _pairwise_operation(_ordered_comparison(operator.le)),
+        "gt": _pairwise_operation(_ordered_comparison(operator.gt)),
+        "ge": _pairwise_operation(_ordered_comparison(operator.ge)),
         "is-empty": Operation(lambda *, value: value in _EMPTY, ("value",)),
         "is-none": Operation(lambda *, value: value is None, ("value",)),
         "is-true": Operation(_is_true, ("value",)),
         "is-false": Operation(_is_false, ("value",)),
         "in-net": Operation(_in_net, ("address", "subnet")),
         "one-of": Operation(_one_of, ("value", "values")),
-        "matches": Operation(_matches, ("value", "regex")),
-        "contains": Operation(_contains, ("value", "regex")),
+        "matches": Operation(_matches_regex, ("value", "regex")),
+        "contains": Operation(_contains_regex, ("value", "regex")),
     }
 )
 
@@ -146,15 +148,17 @@ def holds(condition: JsonView, view: JsonView) -> bool:
     """
     items = looped(condition)
     if items is None:
-        return _holds(condition, view)
-    found = [_holds(condition, {**view, "item": templates.fill(item, view)}) for item in items]
+        return _condition_holds(condition, view)
+    found = [
+        _condition_holds(condition, {**view, "item": templates.fill(item, view)}) for item in items
+    ]
     multiple = condition.get("multiple", "any")
     if multiple == "last":
         return found[-1]
     return all(found) if multiple == "all" else any(found)
 
 
-def _holds(condition: JsonView, view: JsonView) -> bool:
+def _condition_holds(condition: JsonView, view: JsonView) -> bool:
     name, inverted = named(condition["op"])
     operation = OPERATORS[name]
     told = {

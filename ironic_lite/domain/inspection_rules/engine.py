@@ -27,12 +27,12 @@ def run(rules: Iterable[JsonView], subject: Subject, *, mask_secrets: str = "sen
     for rule in rules:
         secrets = _MASKED.get(mask_secrets, bool(rule["sensitive"]))
         view = subject.view(secrets=secrets)
-        if all(_done(conditions.holds, rule, one, view) for one in rule["conditions"] or ()):
+        if all(_carry_out(conditions.holds, rule, one, view) for one in rule["conditions"] or ()):
             for action in rule["actions"]:
-                _done(actions.act, rule, action, subject, secrets=secrets)
+                _carry_out(actions.act, rule, action, subject, secrets=secrets)
 
 
-def _done(
+def _carry_out(
     act: Callable[..., Any],
     rule: JsonView,
     one: JsonView,

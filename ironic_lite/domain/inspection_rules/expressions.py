@@ -45,7 +45,7 @@ def matches(expression: Any, value: Any) -> bool:
 
     :raises errors.InvalidParameter: it is not a regular expression, or takes too long.
     """
-    return _found("fullmatch", expression, value)
+    return _search_text("fullmatch", expression, value)
 
 
 def contains(expression: Any, value: Any) -> bool:
@@ -53,7 +53,7 @@ def contains(expression: Any, value: Any) -> bool:
 
     :raises errors.InvalidParameter: as `matches`.
     """
-    return _found("search", expression, value)
+    return _search_text("search", expression, value)
 
 
 def check(expression: Any) -> None:
@@ -62,15 +62,15 @@ def check(expression: Any) -> None:
     :raises errors.InvalidParameter: for the path ``regex``.
     """
     if not isinstance(expression, str):
-        raise _wrong(f"is no regular expression but {type(expression).__name__}")
+        raise _wrong_regex(f"is no regular expression but {type(expression).__name__}")
     if len(expression) > LONGEST:
-        raise _wrong(f"has {len(expression)} characters, and may have {LONGEST}")
-    if _items(expression) > MOST_ITEMS:
-        raise _wrong(f"has more than {MOST_ITEMS} items with its repetitions written out")
-    _compiled(expression)
+        raise _wrong_regex(f"has {len(expression)} characters, and may have {LONGEST}")
+    if _expanded_items(expression) > MOST_ITEMS:
+        raise _wrong_regex(f"has more than {MOST_ITEMS} items with its repetitions written out")
+    _compile_regex(expression)
 
 
-def _items(expression: str) -> int:
+def _expanded_items(expression: str) -> int:
     """Return about how many items an expression has with its repetitions written out."""
     last, totals = 0, [0]
     for token in _TOKEN.finditer(expression):
@@ -85,37 +85,37 @@ def _items(expression: str) -> int:
     return sum(totals)
 
 
-def _found(how: str, expression: Any, value: Any) -> bool:
+def _search_text(how: str, expression: Any, value: Any) -> bool:
     check(expression)
-    look = getattr(_compiled(expression), how)
+    look = getattr(_compile_regex(expression), how)
     try:
         return look(str(value)[:LONGEST], timeout=SECONDS, concurrent=True) is not None
     except TimeoutError:
         shown = expression[:_SHOWN]
-        raise _wrong(
+        raise _wrong_regex(
             f"{shown!r} was given up after {SECONDS:g} s on a text of {len(str(value))} "
             "characters. Write it without repetitions inside of repetitions"
         ) from None
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(expression: str) -> Any:
+def _compile_regex(expression: str) -> Any:
     # Imported late, because few conductors need it, and the API does not: 10 ms and 2 MiB.
     import regex  # noqa: PLC0415
 
     try:
         re.compile(expression)
-        return regex.compile(_BRACE.sub(_literal, expression), regex.VERSION0)
+        return regex.compile(_BRACE.sub(_literal_brace, expression), regex.VERSION0)
     except (re.error, regex.error, OverflowError, RecursionError) as why:
-        raise _wrong(f"is no regular expression: {why}") from None
+        raise _wrong_regex(f"is no regular expression: {why}") from None
 
 
-def _literal(found: re.Match[str]) -> str:
+def _literal_brace(found: re.Match[str]) -> str:
     return "\\{" if found[0] == "{" else found[0]
 
 
 _SHOWN = 80
 
 
-def _wrong(reason: str) -> errors.InvalidParameter:
+def _wrong_regex(reason: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(path="regex", reason=reason)

@@ -127,21 +127,21 @@ def fitting(root: str, value: Any, kind: str | int) -> Any:
     :raises errors.InvalidParameter: the attribute cannot hold it.
     """
     if kind == OBJECT:
-        return dict(_judged(root, value, isinstance(value, Mapping), "must be an object"))
+        return dict(_checked_value(root, value, isinstance(value, Mapping), "must be an object"))
     if kind in (FLAG, ANSWER):
         word = value.lower() if isinstance(value, str) else value
         known = word in _FLAGS if isinstance(word, bool | str) else word is None and kind == ANSWER
-        return _FLAGS.get(_judged(root, word, known, "must be true or false"))
+        return _FLAGS.get(_checked_value(root, word, known, "must be true or false"))
     if value is None:
-        return _judged(root, None, kind != WORD, "must not be null")
+        return _checked_value(root, None, kind != WORD, "must not be null")
     text = str(value)
     if kind == NAME:
-        return _judged(root, text, names.of_node(text), "is no name that a node can have")
+        return _checked_value(root, text, names.of_node(text), "is no name that a node can have")
     room = 255 if kind == WORD else int(kind)
-    return _judged(root, text, len(text) <= room, f"is longer than {room} characters")
+    return _checked_value(root, text, len(text) <= room, f"is longer than {room} characters")
 
 
-def _judged(root: str, value: Any, good: bool, reason: str) -> Any:
+def _checked_value(root: str, value: Any, good: bool, reason: str) -> Any:
     if not good:
         raise errors.InvalidParameter(path=root, reason=reason)
     return value

@@ -35,11 +35,11 @@ def fill(value: Any, view: JsonView) -> Any:
     :raises errors.InvalidParameter: a field's value does not fit its format.
     """
     if isinstance(value, str):
-        return _text(value, view)
+        return _fill_text(value, view)
     if isinstance(value, list):
         return [fill(each, view) for each in value]
     if isinstance(value, dict):
-        return {str(_text(key, view)): fill(each, view) for key, each in value.items()}
+        return {str(_fill_text(key, view)): fill(each, view) for key, each in value.items()}
     return value
 
 
@@ -48,20 +48,20 @@ def pattern(value: Any, view: JsonView) -> str:
 
     :raises errors.InvalidParameter: as `fill`.
     """
-    return _FIELD_ALONE.sub(lambda token: _shown(token, view), str(value))
+    return _FIELD_ALONE.sub(lambda token: _token_text(token, view), str(value))
 
 
-def _text(text: str, view: JsonView) -> Any:
+def _fill_text(text: str, view: JsonView) -> Any:
     whole = _FIELD_ALONE.fullmatch(text)
     if whole is not None and whole["as"] is None and whole["form"] is None:
-        return _found(whole, view)
-    return _TOKEN.sub(lambda token: _shown(token, view), text)
+        return _token_value(whole, view)
+    return _TOKEN.sub(lambda token: _token_text(token, view), text)
 
 
-def _shown(token: re.Match[str], view: JsonView) -> str:
+def _token_text(token: re.Match[str], view: JsonView) -> str:
     if token[0] in _BRACES:
         return _BRACES[token[0]]
-    value = _found(token, view)
+    value = _token_value(token, view)
     if value is None:
         return ""
     if token["as"] is not None:
@@ -76,7 +76,7 @@ def _shown(token: re.Match[str], view: JsonView) -> str:
         raise errors.InvalidParameter(path="args", reason=reason) from None
 
 
-def _found(token: re.Match[str], view: JsonView) -> Any:
+def _token_value(token: re.Match[str], view: JsonView) -> Any:
     value: Any = view.get(token["root"])
     for dotted, bracketed in _PART.findall(token["rest"]):
         key = dotted or bracketed

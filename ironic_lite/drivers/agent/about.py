@@ -38,12 +38,12 @@ def node(task: base.Task) -> Json:
         **{key: kept[key] for key in kept if key not in _LEFT_OUT and "_steps" not in key},
         **{key: getattr(settings, option) for key, option in _ERASING},
         "target_raid_config": shown.get("target_raid_config") or {},
-        **_mode(task),
+        **_boot_mode(task),
     }
     return shown
 
 
-def _mode(task: base.Task) -> Json:
+def _boot_mode(task: base.Task) -> Json:
     """Return the instance's boot mode, which decides on the type of its partition table.
 
     Without it, the agent uses the boot mode of its own ramdisk, which may differ where a BMC does

@@ -77,22 +77,24 @@ class Client:
         parts = urllib.parse.urlsplit(agent.url)
         self._address = (parts.hostname or "", parts.port)
         self._path = parts.path.rstrip("/")
-        self._tls = self._pinned(agent) if parts.scheme == "https" else None
+        self._tls = self._pinned_context(agent) if parts.scheme == "https" else None
 
-    def _pinned(self, agent: base.Agent) -> ssl.SSLContext:
+    def _pinned_context(self, agent: base.Agent) -> ssl.SSLContext:
         if not agent.verify_ca:
-            raise self._refused("connect", "it has an https address but gave no certificate")
+            raise self._agent_refused("connect", "it has an https address but gave no certificate")
         try:
             return tls_context(agent.verify_ca, config.CONF.agent.tls_minimum_version)
         except (ssl.SSLError, TypeError) as why:  # TypeError: the text is not ASCII
-            raise self._refused("connect", f"its certificate cannot be read: {why}") from None
+            raise self._agent_refused("connect", f"its certificate cannot be read: {why}") from None
 
     # -- questions ---------------------------------------------------------------------------
 
     def commands(self) -> list[Result]:
         """Return the commands given to the agent since its start, oldest first."""
-        document = self._tried("commands", lambda: self._send("GET", "/v1/commands/"))
-        return self._read("commands", results.read_list, document)
+        document = self._retry_connection(
+            "commands", lambda: self._send_request("GET", "/v1/commands/")
+        )
+        return self._read_result("commands", results.read_list, document)
 
     def result(self, command_id: str) -> Result | None:
         """Return the result of a command; None if the agent does not know its id.
@@ -102,14 +104,14 @@ class Client:
         """
         path = f"/v1/commands/{urllib.parse.quote(command_id, safe='')}"
         try:
-            document = self._send("GET", path, timeout=_SHORT_SECONDS)
+            document = self._send_request("GET", path, timeout=_SHORT_SECONDS)
         except errors.AgentRefused as why:
             if why.facts.get("status") == HTTPStatus.NOT_FOUND:
                 return None
             raise
         except OSError as why:
-            raise self._unreachable(why) from None
-        return self._read("commands", results.read, document)
+            raise self._agent_unreachable(why) from None
+        return self._read_result("commands", results.read, document)
 
     # -- commands ----------------------------------------------------------------------------
 
@@ -126,7 +128,7 @@ class Client:
         :raises errors.AgentBusy: another command runs (retryable); nothing was started.
         """
         known = self.commands() if before is None else before
-        return self._order(name, params, wait=False, known=known)
+        return self._post_order(name, params, wait=False, known=known)
 
     def call(self, name: str, params: JsonView, *, timeout: float | None = None) -> JsonView:
         """Run a short command, and return its result.
@@ -136,7 +138,7 @@ class Client:
         :raises errors.AgentCommandFailed: the command ran and failed.
         :raises errors.AgentChanged: the agent's hardware managers differ from the expected ones.
         """
-        found = self._order(name, params, wait=True, known=(), timeout=timeout)
+        found = self._post_order(name, params, wait=True, known=(), timeout=timeout)
         return self.value(found)
 
     def value(self, found: Result) -> JsonView:
@@ -147,14 +149,18 @@ class Client:
         if found.status is Status.SUCCEEDED:
             return found.value
         if found.status is Status.CHANGED:
-            reason = unicode_text.clean(self._plain(found.reason))
+            reason = unicode_text.clean(self._without_token(found.reason))
             raise errors.AgentChanged(reason=reason or "it does not say which")
-        why = self._plain(found.reason) if found.status is Status.FAILED else "it has not ended"
+        why = (
+            self._without_token(found.reason)
+            if found.status is Status.FAILED
+            else "it has not ended"
+        )
         raise errors.AgentCommandFailed(
             node=self._task.node.uuid, command=found.name, type=found.kind, reason=why
         )
 
-    def _order(
+    def _post_order(
         self,
         name: str,
         params: JsonView,
@@ -167,22 +173,22 @@ class Client:
         query = {"wait": "true" if wait else "false"}
 
         def post() -> Any:
-            return self._send("POST", "/v1/commands/", query, body, timeout)
+            return self._send_request("POST", "/v1/commands/", query, body, timeout)
 
         if wait:  # these commands are idempotent
-            return self._read(name, results.read, self._tried(name, post))
+            return self._read_result(name, results.read, self._retry_connection(name, post))
         try:
-            return self._read(name, results.read, post())
+            return self._read_result(name, results.read, post())
         except OSError as why:
             LOG.info("Node %s: lost the agent while starting %s", self._task.node.uuid, name)
             begun = results.unknown(known, self.commands(), name.rpartition(".")[2])
             if begun is not None:
                 return begun
-            raise self._unreachable(why) from None
+            raise self._agent_unreachable(why) from None
 
     # -- the wire ----------------------------------------------------------------------------
 
-    def _tried(self, what: str, send: Callable[[], T]) -> T:
+    def _retry_connection(self, what: str, send: Callable[[], T]) -> T:
         """Send a request, and retry it if there is no connection; a refusal is not retried."""
         attempts = config.CONF.agent.max_command_attempts
         for attempt in range(1, attempts + 1):
@@ -190,12 +196,12 @@ class Client:
                 return send()
             except OSError as why:
                 if attempt == attempts:
-                    raise self._unreachable(why) from None
+                    raise self._agent_unreachable(why) from None
                 LOG.info("Node %s: its agent: %s: retrying", self._task.node.uuid, what)
                 self._task.pause(_PAUSE)
         raise AssertionError("[agent]max_command_attempts is 1 or more")
 
-    def _send(
+    def _send_request(
         self,
         method: str,
         path: str,
@@ -226,18 +232,18 @@ class Client:
                     content = bounded_http.content(answer, LIMIT)
         except ssl.SSLCertVerificationError as why:
             reason = f"its certificate differs from that of its heartbeat: {why.verify_message}"
-            raise self._refused("TLS", reason) from None
+            raise self._agent_refused("TLS", reason) from None
         except bounded_http.AddressRefused as why:
-            raise self._refused("connect", f"its address {why}") from None
+            raise self._agent_refused("connect", f"its address {why}") from None
         except http.client.HTTPException as why:
             raise ConnectionError(f"{type(why).__name__}: {why}") from None
-        return self._judged(answer.status, content)
+        return self._checked_answer(answer.status, content)
 
-    def _judged(self, status: int, content: bytes) -> Any:
+    def _checked_answer(self, status: int, content: bytes) -> Any:
         try:
             document = bounded_http.json_value(content)
         except bounded_http.TooManyValues as why:
-            raise self._refused(f"HTTP {status}", f"its answer is {why}", status) from None
+            raise self._agent_refused(f"HTTP {status}", f"its answer is {why}", status) from None
         except ValueError:
             document = None
         if status == HTTPStatus.OK:
@@ -246,36 +252,38 @@ class Client:
             return document
         said = document.get("faultstring") if isinstance(document, dict) else None
         # A foreign answer is not quoted, because it may be another service's secret.
-        said = self._plain(said)[:_SHORT] if isinstance(said, str) else "it gives no reason"
+        said = self._without_token(said)[:_SHORT] if isinstance(said, str) else "it gives no reason"
         if status == HTTPStatus.CONFLICT:
             raise errors.AgentBusy(node=self._task.node.uuid, reason=said)
-        raise self._refused(f"HTTP {status}", said, status)
+        raise self._agent_refused(f"HTTP {status}", said, status)
 
-    def _plain(self, text: str) -> str:
+    def _without_token(self, text: str) -> str:
         """Return a text without the token, which each request URL contains, and without secrets in
         other URLs, because the agent quotes those of images.
         """
-        return _ADDRESS.sub(_shown, text.replace(self._agent.token, masking.MASK))
+        return _ADDRESS.sub(_masked_address, text.replace(self._agent.token, masking.MASK))
 
-    def _read(self, what: str, reader: Callable[[object], T], document: object) -> T:
+    def _read_result(self, what: str, reader: Callable[[object], T], document: object) -> T:
         try:
             return reader(document)
         except ValueError as why:
-            raise self._refused(what, str(why)) from None
+            raise self._agent_refused(what, str(why)) from None
 
-    def _refused(self, what: str, reason: str, status: int | None = None) -> errors.AgentRefused:
+    def _agent_refused(
+        self, what: str, reason: str, status: int | None = None
+    ) -> errors.AgentRefused:
         return errors.AgentRefused(
             node=self._task.node.uuid,
             address=self._agent.url,
             what=what,
-            reason=self._plain(reason),
+            reason=self._without_token(reason),
             status=status,
         )
 
-    def _unreachable(self, why: Exception) -> errors.AgentUnreachable:
-        reason = self._plain(f"{self._agent.url}: {type(why).__name__}: {why}")
+    def _agent_unreachable(self, why: Exception) -> errors.AgentUnreachable:
+        reason = self._without_token(f"{self._agent.url}: {type(why).__name__}: {why}")
         return errors.AgentUnreachable(node=self._task.node.uuid, reason=reason)
 
 
-def _shown(address: re.Match[str]) -> str:
+def _masked_address(address: re.Match[str]) -> str:
     return masking.address(address[0])

@@ -114,7 +114,7 @@ class AgentDeploy(InBand, base.Deploy):
         value = Client(task).call(f"{LISTED[kind]}.get_{kind}_steps", about.both(task))
         listed, version = value.get(f"{kind}_steps"), value.get("hardware_manager_version")
         if not isinstance(listed, dict) or not isinstance(version, dict):
-            raise _unusable(task, kind)
+            raise _unusable_agent(task, kind)
         return base.AgentReport({kind: listed}, version)
 
 
@@ -162,7 +162,7 @@ class CustomAgentDeploy(AgentDeploy):
         ramdisk.boot_instance(task)
 
 
-def _unusable(task: base.Task, kind: base.StepKind) -> errors.AgentRefused:
+def _unusable_agent(task: base.Task, kind: base.StepKind) -> errors.AgentRefused:
     agent = task.agent
     return errors.AgentRefused(
         node=task.node.uuid,

@@ -36,9 +36,9 @@ class DirectDeploy(AgentDeploy):
     """Writes whole-disk and partition images."""
 
     _polled: ClassVar[Mapping[str, str]] = {
-        "write_image": "_written",
-        "prepare_instance_boot": "_bootable",
-        "tear_down_agent": "_down",
+        "write_image": "_image_written",
+        "prepare_instance_boot": "_made_bootable",
+        "tear_down_agent": "_agent_down",
     }
     """Own steps that wait, and the methods that check whether they have ended."""
 
@@ -111,7 +111,7 @@ class DirectDeploy(AgentDeploy):
     @base.deploy_step(priority=80, rerunnable=True)
     def write_image(self, task: base.Task) -> base.Outcome:
         """Let the agent write the image and the configuration drive."""
-        return steps.begin(task, base.StepKind.DEPLOY, _order(task))
+        return steps.begin(task, base.StepKind.DEPLOY, _stored_step(task))
 
     @base.deploy_step(priority=60, rerunnable=True)
     def prepare_instance_boot(self, task: base.Task) -> base.Outcome:
@@ -179,12 +179,12 @@ class DirectDeploy(AgentDeploy):
         found: base.Outcome = getattr(self, name)(task)
         return found
 
-    def _written(self, task: base.Task) -> base.Outcome:
+    def _image_written(self, task: base.Task) -> base.Outcome:
         kind = base.StepKind.DEPLOY
-        found = steps.follow(task, kind, lambda: steps.begin(task, kind, _order(task)))
+        found = steps.follow(task, kind, lambda: steps.begin(task, kind, _stored_step(task)))
         return found if isinstance(found, base.Outcome) else steps.ended(task)
 
-    def _bootable(self, task: base.Task) -> base.Outcome:
+    def _made_bootable(self, task: base.Task) -> base.Outcome:
         found = steps.follow(task, base.StepKind.DEPLOY, lambda: self.prepare_instance_boot(task))
         if isinstance(found, base.Outcome):
             return found
@@ -204,7 +204,7 @@ class DirectDeploy(AgentDeploy):
         client.start("standby.power_off", {})
         return True
 
-    def _down(self, task: base.Task) -> base.Outcome:
+    def _agent_down(self, task: base.Task) -> base.Outcome:
         try:
             off = task.driver.power.get_power_state(task) == base.POWER_OFF
         except errors.HardwareError as why:
@@ -221,7 +221,7 @@ class DirectDeploy(AgentDeploy):
         return base.DONE
 
 
-def _order(task: base.Task) -> base.StoredStep:
+def _stored_step(task: base.Task) -> base.StoredStep:
     """Return the step as the agent runs it, with all its arguments."""
     return {
         "step": "write_image",

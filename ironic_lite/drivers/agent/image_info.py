@@ -34,13 +34,13 @@ def _one_of(*words: str) -> Callable[[object], str]:
     return read
 
 
-def _text(value: object) -> str:
+def _read_text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("must be text")
     return value
 
 
-def _count(least: int) -> Callable[[object], int]:
+def _read_count(least: int) -> Callable[[object], int]:
     def read(value: object) -> int:
         try:
             if isinstance(value, bool) or not isinstance(value, (int, str)):
@@ -55,7 +55,7 @@ def _count(least: int) -> Callable[[object], int]:
     return read
 
 
-def _flag(value: object) -> bool:
+def _read_flag(value: object) -> bool:
     if isinstance(value, bool):
         return value
     if str(value).lower() in ("true", "false"):
@@ -84,11 +84,13 @@ FIELDS: settings.Fields = {
         _one_of("http", "local"),
         "Who fetches an http image: the agent (http) or this service, which serves it (local).",
     ),
-    "root_gb": settings.Field(_count(1), "Size of the root partition; for partition images."),
-    "swap_mb": settings.Field(_count(0), "Size of a swap partition; for partition images."),
-    "ephemeral_gb": settings.Field(_count(0), "Size of a partition for temporary data."),
-    "ephemeral_format": settings.Field(_text, "File system of that partition."),
-    "preserve_ephemeral": settings.Field(_flag, "Keep that partition when the node is rebuilt."),
+    "root_gb": settings.Field(_read_count(1), "Size of the root partition; for partition images."),
+    "swap_mb": settings.Field(_read_count(0), "Size of a swap partition; for partition images."),
+    "ephemeral_gb": settings.Field(_read_count(0), "Size of a partition for temporary data."),
+    "ephemeral_format": settings.Field(_read_text, "File system of that partition."),
+    "preserve_ephemeral": settings.Field(
+        _read_flag, "Keep that partition when the node is rebuilt."
+    ),
 }
 """The keys of instance_info that a deployment reads."""
 
@@ -215,29 +217,29 @@ def for_agent(
     """
     told = image.told
     info: Json = {
-        "id": _ident(image.source.name, run),
+        "id": _image_id(image.source.name, run),
         "urls": [url],
         "node_uuid": node_uuid,
         "image_type": image.kind,
         "deploy_boot_mode": boot_mode,
         "stream_raw_images": stream and image.kind == WHOLE_DISK,
-        **_sum(image),
+        **_image_checksum(image),
         **{key: value for key, value in more.items() if value is not None},
     }
     if "image_disk_format" in told:
         info["disk_format"] = told["image_disk_format"]
     if image.kind == PARTITION:
-        info |= _partitions(told)
+        info |= _partition_sizes(told)
     return info
 
 
-def _ident(name: str, run: str) -> str:
+def _image_id(name: str, run: str) -> str:
     """Return a name for the image that is also a valid file name, because the agent needs one."""
     plain = _UNUSUAL.sub("_", name).lstrip(".") or "image"
     return f"{hashlib.sha256(run.encode()).hexdigest()[:_MARK]}-{plain[-_LONGEST:]}"
 
 
-def _sum(image: Image) -> Json:
+def _image_checksum(image: Image) -> Json:
     if image.checksum is not None:
         return {
             "os_hash_algo": image.checksum.algorithm,
@@ -250,7 +252,7 @@ def _sum(image: Image) -> Json:
     return {"os_hash_algo": image.algorithm, "os_hash_value": image.checksum_source.url}
 
 
-def _partitions(told: JsonView) -> Json:
+def _partition_sizes(told: JsonView) -> Json:
     return {
         "root_mb": told["root_gb"] * 1024,
         "swap_mb": told.get("swap_mb", 0),

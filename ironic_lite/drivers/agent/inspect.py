@@ -35,7 +35,7 @@ class AgentInspect(base.Inspect):
         :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
         """
         task.driver.boot.check_ramdisk(task, MODE)
-        _parameters(task)
+        _kernel_parameters(task)
 
     def inspect_hardware(self, task: base.Task) -> base.Outcome:
         """Boot the ramdisk, which reports; on fast track ask the running agent.
@@ -45,9 +45,9 @@ class AgentInspect(base.Inspect):
         """
         if standby.ready(task):
             inventory = Client(task).call("poll.get_hardware_info", {})
-            _keep(task, _judged(task, *_checked(inventory)))
+            _store_result(task, _run_hooks(task, *_checked_inventory(inventory)))
             return base.DONE
-        ramdisk.boot(task, MODE, _parameters(task))
+        ramdisk.boot(task, MODE, _kernel_parameters(task))
         return base.WAIT
 
     def continue_inspection(
@@ -62,12 +62,12 @@ class AgentInspect(base.Inspect):
         """
         rest = dict(plugin_data)
         logs.sent(task, rest.pop("logs", None), failed=bool(rest.get("error")))
-        case = _judged(task, inventory, rest)
+        case = _run_hooks(task, inventory, rest)
         if standby.wanted(task):  # the ramdisk keeps running, for the next verb
             task.driver.boot.clean_up_ramdisk(task, MODE)
         else:
-            _leave(task)
-        _keep(task, case)
+            _leave_ramdisk(task)
+        _store_result(task, case)
         return base.DONE
 
     def abort(self, task: base.Task) -> None:
@@ -75,17 +75,17 @@ class AgentInspect(base.Inspect):
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
-        _leave(task)
+        _leave_ramdisk(task)
 
     def clean_up(self, task: base.Task) -> None:
         """Take the ramdisk away.
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
-        _leave(task)
+        _leave_ramdisk(task)
 
 
-def _parameters(task: base.Task) -> dict[str, str]:
+def _kernel_parameters(task: base.Task) -> dict[str, str]:
     """Return the additional kernel parameters of the ramdisk.
 
     :raises errors.InvalidParameter: [inspector]extra_kernel_params has a word without a value.
@@ -102,7 +102,7 @@ def _parameters(task: base.Task) -> dict[str, str]:
     return {CALLBACK: url, **more}
 
 
-def _judged(task: base.Task, inventory: JsonView, plugin_data: Json) -> inspection.Case:
+def _run_hooks(task: base.Task, inventory: JsonView, plugin_data: Json) -> inspection.Case:
     """Run the hooks.
 
     :raises errors.HardwareError: a hook fails, or there is no inventory.
@@ -122,14 +122,14 @@ def _judged(task: base.Task, inventory: JsonView, plugin_data: Json) -> inspecti
     return inspection.run(conf.inspector.hooks, case)
 
 
-def _checked(inventory: Any) -> tuple[Json, Json]:
+def _checked_inventory(inventory: Any) -> tuple[Json, Json]:
     try:
         return inspection.check({"inventory": inventory})
     except errors.InvalidRequest as why:
         raise errors.HardwareError(reason=f"The agent's inventory is invalid: {why}") from why
 
 
-def _keep(task: base.Task, case: inspection.Case) -> None:
+def _store_result(task: base.Task, case: inspection.Case) -> None:
     """Store the result of the hooks."""
     for remark in case.remarks:
         LOG.warning("Node %s: %s", task.node.uuid, remark)
@@ -138,5 +138,5 @@ def _keep(task: base.Task, case: inspection.Case) -> None:
     task.keep_inventory(case.inventory, case.plugin_data)
 
 
-def _leave(task: base.Task) -> None:
+def _leave_ramdisk(task: base.Task) -> None:
     ramdisk.leave(task, MODE, off=config.CONF.inspector.power_off)

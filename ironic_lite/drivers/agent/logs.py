@@ -47,7 +47,7 @@ def collect(task: base.Task) -> pathlib.Path | None:
     try:
         value = Client(task).call("log.collect_system_logs", {})
         packed = base64.b64decode(value.get("system_logs") or "", validate=True)
-        path = _write(task, packed)
+        path = _write_logs(task, packed)
     except (errors.HardwareError, OSError, ValueError, TypeError) as why:
         LOG.warning("Node %s: cannot keep the logs of its ramdisk: %s", task.node.uuid, why)
         return None
@@ -65,16 +65,16 @@ def sent(task: base.Task, packed: object, *, failed: bool) -> None:
     if not isinstance(packed, str) or wanted == "never" or (wanted != "always" and not failed):
         return
     try:
-        path = _write(task, base64.b64decode(packed, validate=True))
+        path = _write_logs(task, base64.b64decode(packed, validate=True))
     except (OSError, ValueError) as why:
         LOG.warning("Node %s: cannot keep the logs of its ramdisk: %s", task.node.uuid, why)
     else:
         LOG.info("Node %s: logs of its ramdisk written to %s", task.node.uuid, path)
 
 
-def _write(task: base.Task, packed: bytes) -> pathlib.Path:
+def _write_logs(task: base.Task, packed: bytes) -> pathlib.Path:
     """Write a file that only this user can read, because it may have secrets of the machine."""
-    folder = _folder()
+    folder = _logs_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     stamp = clock.now().strftime("%Y-%m-%d-%H-%M-%S-%f")
     path = folder / f"{task.node.uuid}_{stamp}.tar.gz"
@@ -83,7 +83,7 @@ def _write(task: base.Task, packed: bytes) -> pathlib.Path:
     return path
 
 
-def _folder() -> pathlib.Path:
+def _logs_folder() -> pathlib.Path:
     settings = config.CONF.agent
     match settings.deploy_logs_storage_backend:
         case "local" if settings.deploy_logs_local_path:

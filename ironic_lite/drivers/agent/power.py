@@ -51,7 +51,7 @@ class AgentPower(base.Power):
 
         :raises errors.HardwareError: the agent does not answer, so the state is unknown.
         """
-        _needed(task)
+        _check_agent(task)
         Client(task).commands()
         return base.POWER_ON
 
@@ -73,7 +73,7 @@ class AgentPower(base.Power):
 
         :raises errors.HardwareError: there is no agent, or it refuses.
         """
-        _needed(task)
+        _check_agent(task)
         Client(task).start("standby.run_image", {})
         task.forget_agent()
 
@@ -86,7 +86,7 @@ class AgentPower(base.Power):
         return False
 
 
-def _needed(task: base.Task) -> None:
+def _check_agent(task: base.Task) -> None:
     if task.agent is None:
         raise errors.HardwareError(
             reason="No agent runs on the machine, and nothing else can restart it. Boot the "

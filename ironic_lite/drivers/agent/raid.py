@@ -98,7 +98,7 @@ class AgentRAID(steps.InBand, base.RAID):
         :raises errors.StepFailed: the agent does not report the built volumes.
         """
         if step["step"] in (CREATE, APPLY):
-            self.show_raid(task, _built(value.get(f"{kind}_result")))
+            self.show_raid(task, _built_volumes(value.get(f"{kind}_result")))
         elif step["step"] == DELETE:
             self.show_raid(task, [])
 
@@ -112,7 +112,7 @@ class AgentRAID(steps.InBand, base.RAID):
         return super()._run(task, kind, step)
 
 
-def _built(result: object) -> list[Json]:
+def _built_volumes(result: object) -> list[Json]:
     """Return the volumes in a step's result.
 
     :raises errors.StepFailed: there are none, or their description is incomplete.
@@ -124,13 +124,13 @@ def _built(result: object) -> list[Json]:
             f'Volumes with "controller": "{software_raid.SOFTWARE}" are made by every agent'
         )
         raise errors.StepFailed(step="raid", reason=reason)
-    if not (isinstance(disks, list) and all(map(_described, disks))):
+    if not (isinstance(disks, list) and all(map(_is_described, disks))):
         reason = "the agent does not report raid_level and size_gb of each volume"
         raise errors.StepFailed(step="raid", reason=reason)
     return [dict(disk) for disk in disks]
 
 
-def _described(disk: object) -> bool:
+def _is_described(disk: object) -> bool:
     if not isinstance(disk, Mapping):
         return False
     size = disk.get("size_gb")

@@ -27,9 +27,9 @@ def boot(
     :raises errors.HardwareError: the machine or its BMC refused.
     """
     switch_off(task)
-    _prepare(task, mode, more)
+    _prepare_boot(task, mode, more)
     task.keep(AT_WORK, True if mode == "deploy" else None)
-    _start(task)
+    _start_machine(task)
 
 
 def again(task: base.Task) -> None:
@@ -40,7 +40,7 @@ def again(task: base.Task) -> None:
     :raises errors.Error: its boot files cannot be put in place.
     """
     if at_work(task):
-        _prepare(task)
+        _prepare_boot(task)
 
 
 def at_work(task: base.Task) -> bool:
@@ -53,7 +53,7 @@ def forget(task: base.Task) -> None:
     task.keep(AT_WORK, None)
 
 
-def _prepare(
+def _prepare_boot(
     task: base.Task, mode: str = "deploy", more: Mapping[str, str] = MappingProxyType({})
 ) -> None:
     """Put the ramdisk's boot files in place, with a new secret."""
@@ -71,7 +71,7 @@ def boot_instance(task: base.Task) -> None:
     """
     forget(task)
     task.driver.boot.prepare_instance(task)
-    _start(task)
+    _start_machine(task)
 
 
 def leave(task: base.Task, mode: str = "deploy", *, off: bool = True) -> None:
@@ -135,7 +135,7 @@ def switch_off(task: base.Task) -> None:
         task.node.power_state = base.POWER_OFF
 
 
-def _start(task: base.Task) -> None:
+def _start_machine(task: base.Task) -> None:
     """Start the machine; reboot it if its power must stay on."""
     if stays_on(task):
         task.driver.power.reboot(task)

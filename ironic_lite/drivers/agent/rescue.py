@@ -51,7 +51,7 @@ class AgentRescue(base.Rescue):
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
-        return _boot(task, 1)
+        return _boot_rescue(task, 1)
 
     def poll_rescue(self, task: base.Task) -> base.Outcome:
         """Send the agent the password, once it answers; the ramdisk is then ready for its user.
@@ -66,7 +66,7 @@ class AgentRescue(base.Rescue):
             task.wake_after(0)
             return base.WAIT
         try:
-            _tell(task)
+            _send_password(task)
         except errors.AgentBusy as why:
             LOG.info("Node %s: sending its agent the password later: %s", task.node.uuid, why)
             task.wake_after(_SOON)
@@ -98,7 +98,7 @@ class AgentRescue(base.Rescue):
         task.keep(NOTE, None)
 
 
-def _boot(task: base.Task, boots: int) -> base.Outcome:
+def _boot_rescue(task: base.Task, boots: int) -> base.Outcome:
     task.keep(NOTE, {"boots": boots, "asked": False})
     ramdisk.switch_off(task)
     task.driver.network.unconfigure_tenant_networks(task)
@@ -111,10 +111,10 @@ def _once_more(task: base.Task, note: JsonView, why: errors.AgentUnreachable) ->
     if note["boots"] >= MOST_BOOTS:
         raise why
     LOG.warning("Node %s: booting its ramdisk once more: %s", task.node.uuid, why)
-    return _boot(task, note["boots"] + 1)
+    return _boot_rescue(task, note["boots"] + 1)
 
 
-def _tell(task: base.Task) -> None:
+def _send_password(task: base.Task) -> None:
     """Send the agent the password as a hash; in plain text only if the operator allows it.
 
     :raises errors.HardwareError: the agent did not receive it.

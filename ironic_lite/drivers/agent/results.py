@@ -76,19 +76,19 @@ def read(document: object) -> Result:
         name.rpartition(".")[2],
         status,
         value if isinstance(value, Mapping) else {},
-        *_error(why),
+        *_error_text(why),
     )
 
 
-def _error(why: object) -> tuple[str, str]:
+def _error_text(why: object) -> tuple[str, str]:
     """Return type and text of an error; ``details``, if present, has more than ``message``."""
     if not isinstance(why, Mapping):
-        return "", _short(str(why)) if why else ""
+        return "", _shortened_text(str(why)) if why else ""
     said = why.get("details") or why.get("message") or ""
-    return str(why.get("type") or "")[:_MOST], _short(str(said))
+    return str(why.get("type") or "")[:_MOST], _shortened_text(str(said))
 
 
-def _short(text: str) -> str:
+def _shortened_text(text: str) -> str:
     """Return the beginning and the end of a long text, because a program's last words matter."""
     return text if len(text) <= 2 * _MOST else f"{text[:_MOST]} [...] {text[-_MOST:]}"
 

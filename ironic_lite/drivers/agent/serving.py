@@ -57,7 +57,7 @@ def make_ready(task: base.Task) -> None:
     image = wanted(task)
     task.keep(capabilities.DEPLOYED_MODE, modes.wanted(task.node))
     if served(task, image):
-        _publish(task, image)
+        _publish_image(task, image)
 
 
 def for_agent(task: base.Task) -> Json:
@@ -68,7 +68,7 @@ def for_agent(task: base.Task) -> Json:
     image = wanted(task)
     url = image.source.url
     if served(task, image):
-        image, url = _publish(task, image)
+        image, url = _publish_image(task, image)
     driver_info = task.node.driver_info
     proxies = {kind: driver_info[key] for kind, key in _PROXIES.items() if driver_info.get(key)}
     info = image_info.for_agent(
@@ -82,7 +82,7 @@ def for_agent(task: base.Task) -> Json:
         no_proxy=driver_info.get(_NO_PROXY),
         disk_label=modes.capability(task.node.instance_info, "disk_label"),
     )
-    return {"image_info": info, "configdrive": _drive(task)}
+    return {"image_info": info, "configdrive": _configdrive_source(task)}
 
 
 def remove(task: base.Task) -> None:
@@ -123,7 +123,7 @@ def served(task: base.Task, image: image_info.Image) -> bool:
 
 
 @cache.holding()
-def _publish(task: base.Task, image: image_info.Image) -> tuple[image_info.Image, str]:
+def _publish_image(task: base.Task, image: image_info.Image) -> tuple[image_info.Image, str]:
     """Return the image with checksum and format, and the URL at which it is served."""
     path = f"{image_info.WHERE}/image_source"
     checksum = image.checksum or _looked_up(image)
@@ -181,7 +181,7 @@ def check_drive(info: JsonView) -> None:
         cache.check(source, configdrive.PATH)
 
 
-def _drive(task: base.Task) -> str | None:
+def _configdrive_source(task: base.Task) -> str | None:
     """Return the configuration drive as the agent accepts it: a URL, or gzip in base64."""
     given = task.node.instance_info.get("configdrive")
     if isinstance(given, dict):

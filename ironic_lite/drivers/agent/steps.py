@@ -73,7 +73,7 @@ class InBand(base.Interface):
         if isinstance(found, base.Outcome):
             return found
         self.after_step(task, kind, step, found)
-        return _end(task, step)
+        return _end_step(task, step)
 
     def may_repeat(self, task: base.Task, kind: base.StepKind, step: base.StoredStep) -> bool:
         """Return whether a step may run again after a conductor died in the middle of it.
@@ -84,7 +84,7 @@ class InBand(base.Interface):
         """
         if self.owns(kind, step):
             return super().may_repeat(task, kind, step)
-        if _boots(task):
+        if _is_booting(task):
             return True
         try:
             return bool(Client(task).commands())
@@ -93,7 +93,7 @@ class InBand(base.Interface):
 
     def owns(self, kind: base.StepKind, step: base.StoredStep) -> bool:
         """Return whether the step belongs to the interface itself, not to the agent."""
-        return step["step"] in _own(type(self), kind)  # type: ignore[arg-type]  # a class has a hash
+        return step["step"] in _own_steps(type(self), kind)  # type: ignore[arg-type]  # a class has a hash
 
     def after_step(
         self, task: base.Task, kind: base.StepKind, step: base.StoredStep, value: Json
@@ -113,7 +113,7 @@ class InBand(base.Interface):
 
 
 @functools.cache
-def _own(owner: type[InBand], kind: base.StepKind) -> frozenset[str]:
+def _own_steps(owner: type[InBand], kind: base.StepKind) -> frozenset[str]:
     """Return the names of an interface's own steps; cached, as each heartbeat needs them."""
     return frozenset(step.name for step in steps.collect(owner.kind, owner, kind))
 
@@ -128,8 +128,10 @@ def begin(task: base.Task, kind: base.StepKind, step: base.StoredStep) -> base.O
     """
     known = task.recall(COMMAND) or {}
     if known.get("step") == task.step_id and known.get("boots"):
-        return _wait(task, SOON)  # the step has ended, but a conductor died while it rebooted
-    if _boots(task):
+        return _schedule_poll(
+            task, SOON
+        )  # the step has ended, but a conductor died while it rebooted
+    if _is_booting(task):
         return _until_it_speaks(task)
     client = Client(task)
     before = client.commands()
@@ -137,17 +139,17 @@ def begin(task: base.Task, kind: base.StepKind, step: base.StoredStep) -> base.O
     try:
         if found is None:
             name = f"{LISTED[kind]}.{results.execute(kind)}"
-            found = client.start(name, _arguments(task, kind, step), before=before)
+            found = client.start(name, _step_arguments(task, kind, step), before=before)
     except errors.AgentBusy as why:
         LOG.info(
             "Node %s: sending %s to the agent later: %s", task.node.uuid, steps.title(step), why
         )
-        return _later(task)
-    _keep(task, id=found.id, since=clock.stamp())
-    return _wait(task, SOON)
+        return _poll_later(task)
+    _keep_command(task, id=found.id, since=clock.stamp())
+    return _schedule_poll(task, SOON)
 
 
-def _arguments(task: base.Task, kind: base.StepKind, step: base.StoredStep) -> Json:
+def _step_arguments(task: base.Task, kind: base.StepKind, step: base.StoredStep) -> Json:
     version = dict(task.manager_version) if task.manager_version else None
     return {
         "step": {**step, "args": steps.arguments(step), results.MARK: task.step_id},
@@ -165,7 +167,7 @@ def order(task: base.Task, name: str, params: Callable[[Client], JsonView]) -> b
     :param params: returns its arguments; it may ask the agent for some of them.
     :raises errors.AgentUnreachable, errors.AgentRefused: the command was not started.
     """
-    if _boots(task):
+    if _is_booting(task):
         return _until_it_speaks(task)
     client = Client(task)
     before = client.commands()
@@ -175,12 +177,12 @@ def order(task: base.Task, name: str, params: Callable[[Client], JsonView]) -> b
             found = client.start(name, params(client), before=before)
     except errors.AgentBusy as why:
         LOG.info("Node %s: sending %s to the agent later: %s", task.node.uuid, name, why)
-        return _later(task)
-    _keep(task, id=found.id, since=clock.stamp())
-    return _wait(task, SOON)
+        return _poll_later(task)
+    _keep_command(task, id=found.id, since=clock.stamp())
+    return _schedule_poll(task, SOON)
 
 
-def _boots(task: base.Task) -> bool:
+def _is_booting(task: base.Task) -> bool:
     """Return whether the ramdisk is booting, as after a step that restarted the machine."""
     on = task.node.power_state != base.POWER_OFF
     return on and task.agent is None and ramdisk.at_work(task)
@@ -189,17 +191,17 @@ def _boots(task: base.Task) -> bool:
 def _until_it_speaks(task: base.Task) -> base.Outcome:
     """Start the command at the first heartbeat; without a heartbeat the timeout ends it."""
     LOG.info("Node %s: waiting for its ramdisk to boot, to send the next step", task.node.uuid)
-    _keep(task, id=None, since=clock.stamp())
+    _keep_command(task, id=None, since=clock.stamp())
     return base.WAIT
 
 
-def _later(task: base.Task) -> base.Outcome:
+def _poll_later(task: base.Task) -> base.Outcome:
     """Retry when the agent may be free: after growing pauses, or at once at a heartbeat."""
     known, now = task.recall(COMMAND) or {}, clock.stamp()
     waits = known.get("step") == task.step_id and known.get("id") is None
     since = known["since"] if waits else now
-    _keep(task, id=None, since=since)
-    return _wait(task, min(max(SOON, clock.lived_since(since) * SHARE), LONGEST))
+    _keep_command(task, id=None, since=since)
+    return _schedule_poll(task, min(max(SOON, clock.lived_since(since) * SHARE), LONGEST))
 
 
 def follow(
@@ -215,7 +217,7 @@ def follow(
     if known.get("step") != task.step_id:
         return again()
     if known.get("boots"):
-        return _booted(task, known["boots"])
+        return _after_boot(task, known["boots"])
     if known["id"] is None:
         return again()
     try:
@@ -223,25 +225,25 @@ def follow(
     except errors.AgentUnreachable as why:
         # The agent may answer soon or send a heartbeat; otherwise the timeout ends the step.
         LOG.info("Node %s: %s", task.node.uuid, why)
-        return _lost(task, known)
-    return _judged(task, kind, found, known["since"])
+        return _poll_lost_agent(task, known)
+    return _step_result(task, kind, found, known["since"])
 
 
 def _ask_again(task: base.Task, since: float) -> base.Outcome:
     pause = max(SOON, clock.lived_since(since) * SHARE)
-    return _wait(task, pause) if pause <= LONGEST else base.WAIT
+    return _schedule_poll(task, pause) if pause <= LONGEST else base.WAIT
 
 
-def _lost(task: base.Task, known: Json) -> base.Outcome:
+def _poll_lost_agent(task: base.Task, known: Json) -> base.Outcome:
     """Poll a lost agent only a few times, because each poll extends the timeout."""
     times = known.get("lost", 0)
     if times >= len(_LOST):
         return base.WAIT
     task.keep(COMMAND, {**known, "lost": times + 1})
-    return _wait(task, _LOST[times])
+    return _schedule_poll(task, _LOST[times])
 
 
-def _judged(
+def _step_result(
     task: base.Task, kind: base.StepKind, found: Result | None, since: float
 ) -> base.Outcome | Json:
     if found is None:
@@ -261,19 +263,19 @@ def ended(task: base.Task) -> base.Outcome:
     return base.DONE
 
 
-def _end(task: base.Task, step: base.StoredStep) -> base.Outcome:
+def _end_step(task: base.Task, step: base.StoredStep) -> base.Outcome:
     """End a successful step, by a reboot if the step requests one."""
     if not step.get("reboot_requested"):
         return ended(task)
     # Noted first, so that after a conductor's death the reboot is repeated.
-    _keep(task, boots="wanted")
-    return _wait(task, 0)
+    _keep_command(task, boots="wanted")
+    return _schedule_poll(task, 0)
 
 
-def _booted(task: base.Task, boots: str) -> base.Outcome:
+def _after_boot(task: base.Task, boots: str) -> base.Outcome:
     if boots == "wanted":
         ramdisk.boot(task)
-        _keep(task, boots="begun")
+        _keep_command(task, boots="begun")
         return base.WAIT
     if task.agent is None:
         return base.WAIT
@@ -281,11 +283,11 @@ def _booted(task: base.Task, boots: str) -> base.Outcome:
     return base.DONE
 
 
-def _keep(task: base.Task, **about_it: Any) -> None:
+def _keep_command(task: base.Task, **about_it: Any) -> None:
     task.keep(COMMAND, {"step": task.step_id, **about_it})
 
 
-def _wait(task: base.Task, seconds: float) -> base.Outcome:
+def _schedule_poll(task: base.Task, seconds: float) -> base.Outcome:
     task.wake_after(seconds)
     return base.WAIT
 
@@ -293,7 +295,7 @@ def _wait(task: base.Task, seconds: float) -> base.Outcome:
 # -- heartbeats -------------------------------------------------------------------------------
 
 
-def _waits(task: base.Task) -> tuple[base.StepKind, base.StoredStep] | None:
+def _waiting_step(task: base.Task) -> tuple[base.StepKind, base.StoredStep] | None:
     """Return the kind of a waiting node's steps and the step under way; None without a wait."""
     activity = activities.stepping(task.node.provision_state)
     if activity is None or task.node.provision_state != activity.waiting:
@@ -303,7 +305,7 @@ def _waits(task: base.Task) -> tuple[base.StepKind, base.StoredStep] | None:
 
 def concerns(task: base.Task) -> bool:
     """Return whether `heard` would act on a heartbeat, which matters to a waiting node."""
-    place = _waits(task)
+    place = _waiting_step(task)
     if place is None:
         return False
     _, step = place
@@ -317,7 +319,7 @@ def heard(task: base.Task) -> bool:
 
     An agent's step is polled at once. A BMC's step ends by itself.
     """
-    place = _waits(task)
+    place = _waiting_step(task)
     if place is None or not concerns(task):
         return False
     kind, step = place

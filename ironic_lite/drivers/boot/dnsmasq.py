@@ -58,10 +58,10 @@ def told(before: float) -> Iterator[Told]:
         for file in pathlib.Path(folder).glob("ironic-*.conf"):
             about, stamp = form.fullmatch(file.name), node_files.seen(file, before)
             if about and stamp:
-                yield Told(file, *_said(file, about), stamp)
+                yield Told(file, *_lease_facts(file, about), stamp)
 
 
-def _said(file: pathlib.Path, about: re.Match[str]) -> tuple[str | None, str | None]:
+def _lease_facts(file: pathlib.Path, about: re.Match[str]) -> tuple[str | None, str | None]:
     facts = about.groupdict()
     if "node" in facts:
         return None, facts["node"]

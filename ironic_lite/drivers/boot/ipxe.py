@@ -30,7 +30,7 @@ class IPXEBoot(network.NetworkBoot):
         """Return a script for each card, and the entry script."""
         kernel, ramdisk = (published.url(f"{node.uuid}/{part}") for part in network.PARTS)
         scripts = {
-            _script(address): loaders.ipxe(kernel, ramdisk, network.with_card(words, address))
+            _script_name(address): loaders.ipxe(kernel, ramdisk, network.with_card(words, address))
             for address in addresses
         }
         return {ENTRY: loaders.ipxe_entry(), **scripts}
@@ -38,11 +38,14 @@ class IPXEBoot(network.NetworkBoot):
     def texts_of_iso(self, node: base.Node, addresses: Sequence[str]) -> Mapping[str, str]:
         """Return the same script for each card, and the entry script."""
         script = loaders.ipxe_iso(published.url(f"{node.uuid}/{network.ISO}"))
-        return {ENTRY: loaders.ipxe_entry(), **{_script(address): script for address in addresses}}
+        return {
+            ENTRY: loaders.ipxe_entry(),
+            **{_script_name(address): script for address in addresses},
+        }
 
     def names(self, node: base.Node, addresses: Iterable[str]) -> Sequence[str]:
         """Return the scripts of the cards."""
-        return [_script(address) for address in addresses]
+        return [_script_name(address) for address in addresses]
 
     def boot_files(self, node: base.Node) -> Mapping[str, str]:
         """Return iPXE for other loaders, and the entry script for iPXE."""
@@ -57,5 +60,5 @@ class IPXEBoot(network.NetworkBoot):
         dnsmasq.tftp_server()
 
 
-def _script(address: str) -> str:
+def _script_name(address: str) -> str:
     return f"pxelinux.cfg/{parameters.dashed(address)}"

@@ -23,7 +23,7 @@ def check(info: JsonView) -> None:
     :raises errors.InvalidParameter, errors.MissingParameter: naming ``instance_info/<key>``.
     """
     cache.check(sources.read(info["boot_iso"], PATH), PATH)
-    _sum(info)
+    _iso_checksum(info)
 
 
 def handed_on(info: JsonView) -> bool:
@@ -38,7 +38,7 @@ def fetch(info: JsonView) -> pathlib.Path:
     :raises errors.Error: the image is not available, or its checksum differs.
     """
     source = sources.read(info["boot_iso"], PATH)
-    said, elsewhere, algorithm, path = _sum(info)
+    said, elsewhere, algorithm, path = _iso_checksum(info)
     if elsewhere is not None:
         said = verification.looked_up(elsewhere, source.name, path=path, algorithm=algorithm)
     file = cache.fetch(source.url, PATH, checksum=said)
@@ -47,7 +47,7 @@ def fetch(info: JsonView) -> pathlib.Path:
     return file
 
 
-def _sum(
+def _iso_checksum(
     info: JsonView,
 ) -> tuple[checksums.Checksum | None, sources.Source | None, str | None, str]:
     """Return the checksum or the source of its file, its algorithm, and its place."""

@@ -23,7 +23,7 @@ def grub_quoted(word: str) -> str:
     return "'" + word.replace("'", "'\\''") + "'"
 
 
-def _parameters(words: Sequence[str]) -> list[str]:
+def _grub_parameters(words: Sequence[str]) -> list[str]:
     """Return kernel parameters for GRUB: one word each, without quotes.
 
     GRUB quotes parameters with spaces itself. It puts a backslash before existing quotes, which no
@@ -38,7 +38,7 @@ def grub(kernel: str, ramdisk: str, words: Sequence[str], *, label: str | None =
     :param kernel: path as GRUB sees it, like ``ramdisk``.
     :param label: of the medium with the files, None for the device of GRUB itself.
     """
-    line = " ".join(map(grub_quoted, _parameters(words)))
+    line = " ".join(map(grub_quoted, _grub_parameters(words)))
     search = f"search --no-floppy --set=root --label {label}\n" if label else ""
     return (
         "set default=0\nset timeout=0\n"
@@ -66,7 +66,7 @@ def ipxe(kernel: str, ramdisk: str, words: Sequence[str]) -> str:
 
     :param kernel: URL, like ``ramdisk``.
     """
-    return _insisting(
+    return _retrying_script(
         # A kernel started by UEFI looks for its ramdisk under this name.
         f"kernel --name vmlinuz {kernel} initrd=initrd {' '.join(words)} || goto failed\n"
         f"initrd --name initrd {ramdisk} || goto failed\n"
@@ -81,10 +81,10 @@ def ipxe_iso(url: str) -> str:
     The firmware reads the image through iPXE, and so does the loader on it. The started system must
     bring everything it needs, or fetch it.
     """
-    return _insisting(f"sanboot {url} || goto failed\n", "the image")
+    return _retrying_script(f"sanboot {url} || goto failed\n", "the image")
 
 
-def _insisting(lines: str, what: str) -> str:
+def _retrying_script(lines: str, what: str) -> str:
     return (
         "#!ipxe\n"
         "set retries:int32 0\n"

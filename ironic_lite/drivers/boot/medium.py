@@ -43,9 +43,9 @@ def make(task: base.Task, parts: sources.Parts, words: Sequence[str], name: str)
     if parts.kernel is None or parts.ramdisk is None:
         raise errors.MissingParameter(path=f"{parts.place}kernel, {parts.place}ramdisk")
     publisher = str(uuid.uuid4())
-    recipe = _recipe(task.node, parts.kernel, parts.ramdisk, parts.place)
+    recipe = _medium_recipe(task.node, parts.kernel, parts.ramdisk, parts.place)
     if not _is_instance(parts):  # an instance is not a ramdisk of this service
-        recipe = dataclasses.replace(recipe, authority=_authority())
+        recipe = dataclasses.replace(recipe, authority=_ca_file())
     line = [*words, f"ir_pub_id={publisher}"]
     text = (
         loaders.grub(iso.KERNEL, iso.RAMDISK, line, label=iso.LABEL)
@@ -54,7 +54,7 @@ def make(task: base.Task, parts: sources.Parts, words: Sequence[str], name: str)
     )
     target = published.root() / name
     published.reached(target.parent)
-    _bases().make(recipe, target, text, publisher)
+    _shared_bases().make(recipe, target, text, publisher)
 
 
 def words(task: base.Task, params: Mapping[str, str], mode: str) -> list[str]:
@@ -154,7 +154,7 @@ def _is_instance(parts: sources.Parts) -> bool:
     return parts.place.startswith("instance_info/")
 
 
-def _authority() -> pathlib.Path | None:
+def _ca_file() -> pathlib.Path | None:
     """Return the CA file with which agents verify servers.
 
     :raises errors.LocalFileError: the configured file does not exist.
@@ -165,7 +165,7 @@ def _authority() -> pathlib.Path | None:
     return pathlib.Path(said) if said else None
 
 
-def _recipe(node: base.Node, kernel: str, ramdisk: str, place: str) -> iso.Recipe:
+def _medium_recipe(node: base.Node, kernel: str, ramdisk: str, place: str) -> iso.Recipe:
     conf = config.CONF
     got_kernel = cache.fetch(kernel, f"{place}kernel")
     got_ramdisk = cache.fetch(ramdisk, f"{place}ramdisk")
@@ -177,12 +177,12 @@ def _recipe(node: base.Node, kernel: str, ramdisk: str, place: str) -> iso.Recip
     return iso.Recipe(got_kernel, got_ramdisk, loader, config=conf.grub_config_path)
 
 
-def _bases() -> iso.Bases:
+def _shared_bases() -> iso.Bases:
     conf = config.CONF
     folder = config.state_path() / "media-bases"
-    return _of(folder, conf.deploy.iso_cache_size)
+    return _bases_of(folder, conf.deploy.iso_cache_size)
 
 
 @functools.lru_cache(maxsize=8)
-def _of(folder: pathlib.Path, limit: int) -> iso.Bases:
+def _bases_of(folder: pathlib.Path, limit: int) -> iso.Bases:
     return iso.Bases(folder, limit)

@@ -40,7 +40,7 @@ def wanted(node: base.Node) -> str:
 
     :raises errors.InvalidParameter: a capability is invalid, or the two differ.
     """
-    said = {place: _said(place, getattr(node, place) or {}) for place in PLACES}
+    said = {place: _stated_mode(place, getattr(node, place) or {}) for place in PLACES}
     first, second = (said[place] for place in PLACES)
     if first and second and first != second:
         reason = (
@@ -52,7 +52,7 @@ def wanted(node: base.Node) -> str:
     return first or second or recorded or str(config.CONF.deploy.default_boot_mode)
 
 
-def _said(place: str, values: JsonView) -> str | None:
+def _stated_mode(place: str, values: JsonView) -> str | None:
     mode = capability(values, "boot_mode")
     secure = capability(values, "secure_boot") == "true"
     if mode is None:

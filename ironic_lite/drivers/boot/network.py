@@ -92,12 +92,12 @@ class NetworkBoot(base.Boot):
 
         :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
         """
-        if self._parts(task.node, mode).iso is not None:
+        if self._boot_parts(task.node, mode).iso is not None:
             live.check(task.node.instance_info)
         modes.wanted(task.node)
-        _words(task.node, {}, mode)
+        _kernel_words(task.node, {}, mode)
         self.check_settings()
-        _cards(task)
+        _boot_cards(task)
 
     # -- ramdisk --------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class NetworkBoot(base.Boot):
 
         :raises errors.Error: a part is not available or cannot be written, or the BMC refused.
         """
-        task.keep(NOTE, self._put(task, params, mode))
+        task.keep(NOTE, self._write_files(task, params, mode))
         modes.bring(task, modes.wanted(task.node))
         modes.settle(task, "pxe", persistent=False)
 
@@ -131,12 +131,12 @@ class NetworkBoot(base.Boot):
 
         :raises errors.Error: a file is not available, or its checksum differs.
         """
-        _fetched(task.node, self._parts(task.node, sources.INSTANCE))
+        _fetched_files(task.node, self._boot_parts(task.node, sources.INSTANCE))
 
     def prepare_instance(self, task: base.Task) -> None:
         """Boot from the disk from now on, or over the network if the instance is a ramdisk."""
         if task.driver.deploy.boots_ramdisk:
-            task.keep(NOTE, self._put(task, {}, sources.INSTANCE))
+            task.keep(NOTE, self._write_files(task, {}, sources.INSTANCE))
             modes.settle(task, "pxe", persistent=True)
             return
         self.clean_up_ramdisk(task)
@@ -156,26 +156,26 @@ class NetworkBoot(base.Boot):
         note = task.recall(NOTE)
         if not note:
             return False
-        wanted = self._texts(task, note)
-        return any(_read(self.root() / name) != text for name, text in wanted.items())
+        wanted = self._boot_texts(task, note)
+        return any(_read_text(self.root() / name) != text for name, text in wanted.items())
 
     def take_over(self, task: base.Task) -> None:
         """Write the files again, and configure the DHCP server."""
         if self.lacks_files(task):
             note = task.recall(NOTE)
             LOG.info("Node %s: writing its boot files on this conductor", task.node.uuid)
-            self._put(task, note["params"], note["mode"])
+            self._write_files(task, note["params"], note["mode"])
 
     # -- details --------------------------------------------------------------------------
 
     @cache.holding()
-    def _put(self, task: base.Task, params: Mapping[str, str], mode: str) -> Json:
+    def _write_files(self, task: base.Task, params: Mapping[str, str], mode: str) -> Json:
         """Write all files; return the note about them."""
-        node, addresses = task.node, _cards(task)
-        parts = self._parts(node, mode)
+        node, addresses = task.node, _boot_cards(task)
+        parts = self._boot_parts(node, mode)
         note = {"params": dict(params), "mode": mode, "iso": parts.iso is not None}
-        texts = self._texts(task, note)
-        found = _fetched(node, parts)
+        texts = self._boot_texts(task, note)
+        found = _fetched_files(node, parts)
         folder = self.root() / node.uuid
         task.confirm_lock()  # fetching may have taken long
         # Files exist before and as long as a text that refers to them.
@@ -189,17 +189,17 @@ class NetworkBoot(base.Boot):
         dnsmasq.invite(node, addresses, self.boot_files(node))
         return note
 
-    def _texts(self, task: base.Task, note: JsonView) -> Mapping[str, str]:
-        node, addresses = task.node, _cards(task)
+    def _boot_texts(self, task: base.Task, note: JsonView) -> Mapping[str, str]:
+        node, addresses = task.node, _boot_cards(task)
         if note.get("iso"):
             return self.texts_of_iso(node, addresses)
-        return self.texts(node, addresses, _words(node, note["params"], note["mode"]))
+        return self.texts(node, addresses, _kernel_words(node, note["params"], note["mode"]))
 
-    def _parts(self, node: base.Node, mode: str) -> sources.Parts:
+    def _boot_parts(self, node: base.Node, mode: str) -> sources.Parts:
         return sources.parts(node, mode, whole=self.boots_iso and mode == sources.INSTANCE)
 
 
-def _fetched(node: base.Node, parts: sources.Parts) -> Mapping[str, pathlib.Path]:
+def _fetched_files(node: base.Node, parts: sources.Parts) -> Mapping[str, pathlib.Path]:
     """Return the files that a machine loads: file name at the node -> a local file."""
     if parts.iso is not None:
         return {ISO: live.fetch(node.instance_info)}
@@ -207,14 +207,14 @@ def _fetched(node: base.Node, parts: sources.Parts) -> Mapping[str, pathlib.Path
     return {name: cache.fetch(str(url), f"{parts.place}{name}") for name, url in urls}
 
 
-def _read(file: pathlib.Path) -> str | None:
+def _read_text(file: pathlib.Path) -> str | None:
     try:
         return file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
 
 
-def _cards(task: base.Task) -> list[str]:
+def _boot_cards(task: base.Task) -> list[str]:
     """Return the addresses of the cards that may boot.
 
     :raises errors.MissingParameter: the node has no such card.
@@ -229,7 +229,7 @@ def _cards(task: base.Task) -> list[str]:
     return found
 
 
-def _words(node: base.Node, params: Mapping[str, str], mode: str) -> list[str]:
+def _kernel_words(node: base.Node, params: Mapping[str, str], mode: str) -> list[str]:
     if mode == sources.INSTANCE:
         return parameters.words({}, parameters.of_instance(node))
     debug = "1" if LOG.isEnabledFor(logging.DEBUG) else None

@@ -85,13 +85,13 @@ def words(own: Mapping[str, str | None], append: str) -> list[str]:
     :param append: from `appended`.
     :raises errors.InvalidParameter: a value is not one printable word, or the line is too long.
     """
-    found = [_word(name, value) for name, value in own.items() if value is not None]
+    found = [_kernel_word(name, value) for name, value in own.items() if value is not None]
     found += append.split()
     check(" ".join(found), "kernel_append_params")
     return found
 
 
-def _word(name: str, value: str) -> str:
+def _kernel_word(name: str, value: str) -> str:
     word = f"{name}={value}"
     if len(word.split()) != 1 or not _PRINTABLE.fullmatch(word):
         raise errors.InvalidParameter(path=name, reason="must be one printable word")

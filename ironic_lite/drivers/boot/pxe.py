@@ -28,17 +28,18 @@ class PXEBoot(network.NetworkBoot):
         lines = {address: network.with_card(words, address) for address in addresses}
         if modes.wanted(node) == "bios":
             return {
-                _pxelinux(address): loaders.syslinux(kernel, ramdisk, line)
+                _pxelinux_file(address): loaders.syslinux(kernel, ramdisk, line)
                 for address, line in lines.items()
             }
         files = {
-            _grub(address): loaders.grub(kernel, ramdisk, line) for address, line in lines.items()
+            _grub_file(address): loaders.grub(kernel, ramdisk, line)
+            for address, line in lines.items()
         }
         return {GRUB_ENTRY: loaders.grub_entry(), **files}
 
     def names(self, node: base.Node, addresses: Iterable[str]) -> Sequence[str]:
         """Return the files of both loaders."""
-        return [name(address) for address in addresses for name in (_pxelinux, _grub)]
+        return [name(address) for address in addresses for name in (_pxelinux_file, _grub_file)]
 
     def boot_files(self, node: base.Node) -> Mapping[str, str]:
         """Return the loader of the node's boot mode."""
@@ -52,9 +53,9 @@ class PXEBoot(network.NetworkBoot):
             dnsmasq.tftp_server()
 
 
-def _pxelinux(address: str) -> str:
+def _pxelinux_file(address: str) -> str:
     return f"pxelinux.cfg/01-{parameters.dashed(address)}"
 
 
-def _grub(address: str) -> str:
+def _grub_file(address: str) -> str:
     return f"{address.lower()}.conf"

@@ -160,11 +160,11 @@ def setup(plan: Plan) -> str:
         "umask 022",
         'cd "$(dirname "$0")"',
         'owner="${OWNER:-ironic-lite}"',
-        f"apt-get install -y --no-install-recommends {' '.join(_packages(plan))}",
+        f"apt-get install -y --no-install-recommends {' '.join(_needed_packages(plan))}",
         f"[ -d {state} ] || install -d -m 700 {state}",
         f'chown "$owner" {state}',
-        *(f'install -d -o "$owner" -m 755 {folder}' for folder in _folders(plan)),
-        *_copies(plan),
+        *(f'install -d -o "$owner" -m 755 {folder}' for folder in _quoted_folders(plan)),
+        *_copy_commands(plan),
         f'chown -R "$owner" {http} {tftp}',
         f"cp {DNSMASQ} /etc/dnsmasq.d/ironic-lite.conf",
         "dnsmasq --test --conf-file=/etc/dnsmasq.d/ironic-lite.conf",
@@ -176,32 +176,32 @@ def setup(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _loaders(plan: Plan) -> list[str]:
+def _needed_loaders(plan: Plan) -> list[str]:
     """Return the files that ``tftp_root`` needs."""
     plain = plan.plain if plan.script else list(plan.loaders.values())
     modules = [_MODULE] if "pxelinux.0" in plain else []
     return list(dict.fromkeys([*plan.loaders.values(), *plain, *modules]))
 
 
-def _packages(plan: Plan) -> list[str]:
+def _needed_packages(plan: Plan) -> list[str]:
     web = ["nginx-light"] if plan.web_server else []
-    found = [SOURCES[name].package for name in _loaders(plan) if name in SOURCES]
+    found = [SOURCES[name].package for name in _needed_loaders(plan) if name in SOURCES]
     return ["dnsmasq", *web, *dict.fromkeys(found)]
 
 
-def _folders(plan: Plan) -> list[str]:
+def _quoted_folders(plan: Plan) -> list[str]:
     folders = [plan.http_root, plan.tftp_root, plan.tftp_root / "pxelinux.cfg"]
     folders += [plan.tftp_root / "grub"] + ([plan.hosts, plan.options] if plan.told else [])
     return [shlex.quote(str(folder)) for folder in folders]
 
 
-def _copies(plan: Plan) -> list[str]:
+def _copy_commands(plan: Plan) -> list[str]:
     """Return the commands that install loaders and their first configuration files."""
     lines = [
         f"cp {SOURCES[name].path} {shlex.quote(str(plan.tftp_root / name))}"
         if name in SOURCES
         else "echo " + shlex.quote(f"Put the loader {name} into {plan.tftp_root} yourself.")
-        for name in _loaders(plan)
+        for name in _needed_loaders(plan)
     ]
     if plan.script:
         file, text = plan.http_root / ipxe.ENTRY, loaders.ipxe_entry()

@@ -78,23 +78,25 @@ def parts(node: base.Node, mode: str, *, whole: bool = False) -> Parts:
     info = node.driver_info
     iso = f"{prefix}_iso"
     if whole and info.get(iso):
-        return Parts(f"driver_info/{prefix}_", iso=_url(info[iso], f"driver_info/{iso}"))
+        return Parts(f"driver_info/{prefix}_", iso=_source_url(info[iso], f"driver_info/{iso}"))
     names = (f"{prefix}_kernel", f"{prefix}_ramdisk")
     place, given = "driver_info/", {name: info.get(name) for name in names}
     if not any(given.values()):
-        configured = {name: _configured(node, name) for name in names}
+        configured = {name: _configured_source(node, name) for name in names}
         if any(configured.values()):
             place, given = "[conductor]", configured
     missing = [f"driver_info/{name}" for name in names if not given[name]]
     if missing:
-        raise errors.MissingParameter(path=_advice(missing, iso if whole else None))
-    kernel, ramdisk = (_url(given[name], f"{place}{name}") for name in names)
+        raise errors.MissingParameter(path=_missing_advice(missing, iso if whole else None))
+    kernel, ramdisk = (_source_url(given[name], f"{place}{name}") for name in names)
     return Parts(f"{place}{prefix}_", kernel=kernel, ramdisk=ramdisk)
 
 
 def _of_instance(told: JsonView, *, whole: bool) -> Parts:
     if whole and told.get("boot_iso"):
-        return Parts("instance_info/boot_", iso=_url(told["boot_iso"], "instance_info/boot_iso"))
+        return Parts(
+            "instance_info/boot_", iso=_source_url(told["boot_iso"], "instance_info/boot_iso")
+        )
     names = ("kernel", "ramdisk")
     missing = [f"instance_info/{name}" for name in names if not told.get(name)]
     if missing and told.get("boot_iso"):
@@ -106,7 +108,7 @@ def _of_instance(told: JsonView, *, whole: bool) -> Parts:
     if missing:
         other = " (or instance_info/boot_iso)" if whole else ""
         raise errors.MissingParameter(path=f"{', '.join(missing)}{other}")
-    kernel, ramdisk = (_url(told[name], f"instance_info/{name}") for name in names)
+    kernel, ramdisk = (_source_url(told[name], f"instance_info/{name}") for name in names)
     return Parts("instance_info/", kernel=kernel, ramdisk=ramdisk)
 
 
@@ -117,11 +119,11 @@ def bootloader(node: base.Node) -> str:
     """
     given = node.driver_info.get("bootloader")
     if given:
-        return _url(given, "driver_info/bootloader")
-    configured = _configured(node, "bootloader")
+        return _source_url(given, "driver_info/bootloader")
+    configured = _configured_source(node, "bootloader")
     if not configured:
-        raise errors.MissingParameter(path=_advice(["driver_info/bootloader"], None))
-    return _url(configured, "[conductor]bootloader")
+        raise errors.MissingParameter(path=_missing_advice(["driver_info/bootloader"], None))
+    return _source_url(configured, "[conductor]bootloader")
 
 
 def check(driver_info: JsonView, names: Sequence[str]) -> None:
@@ -133,7 +135,7 @@ def check(driver_info: JsonView, names: Sequence[str]) -> None:
     for name in names:
         given = driver_info.get(name)
         if given is not None and given != "":
-            _url(given, f"driver_info/{name}")
+            _source_url(given, f"driver_info/{name}")
     if driver_info.get("kernel_append_params") is not None:
         parameters.check(driver_info["kernel_append_params"], "driver_info/kernel_append_params")
 
@@ -154,18 +156,18 @@ def api_url() -> str:
     return str(given).rstrip("/").removesuffix("/v1")
 
 
-def _configured(node: base.Node, name: str) -> str | None:
+def _configured_source(node: base.Node, name: str) -> str | None:
     conductor = config.CONF.conductor
     arch = str(node.properties.get("cpu_arch") or "")
     found: str | None = conductor[BY_ARCH[name]].get(arch) or conductor[name]
     return found
 
 
-def _url(given: object, path: str) -> str:
+def _source_url(given: object, path: str) -> str:
     return sources.read(given, path).url
 
 
-def _advice(missing: Sequence[str], iso: str | None) -> str:
+def _missing_advice(missing: Sequence[str], iso: str | None) -> str:
     options = ", ".join(name.replace("driver_info/", "[conductor]") for name in missing)
     other = f", or driver_info/{iso}" if iso else ""
     return f"{', '.join(missing)} (or the options {options}{other})"

@@ -163,159 +163,173 @@ def check(driver_info: JsonView, interface: str, own: Callable[[], set[str]]) ->
     """
     for key in driver_info:
         if key.startswith("fake_") and key not in PROPERTIES:
-            raise _refuse(_cut(key), f"there is no such key; there are {', '.join(PROPERTIES)}")
+            raise _refuse_key(
+                _shortened_key(key), f"there is no such key; there are {', '.join(PROPERTIES)}"
+            )
     script = parse(driver_info)
     for key, titles in script.named.items():
         for title in sorted(titles):
             kind, _, name = title.partition(".")
             if kind == interface and title not in script.agents and name not in own():
                 known = ", ".join(sorted(own())) or "none"
-                raise _refuse(key, f"{_shown(title)} is no step; {kind} has {known}")
+                raise _refuse_key(key, f"{_shortened_value(title)} is no step; {kind} has {known}")
 
 
-def _cut(key: str) -> str:
+def _shortened_key(key: str) -> str:
     return key if len(key) <= _LONGEST_KEY else f"{key[:_LONGEST_KEY]}..."
 
 
-def _refuse(key: str, reason: str) -> errors.InvalidParameter:
+def _refuse_key(key: str, reason: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(path=f"driver_info/{key}", reason=reason)
 
 
-def _shown(value: object) -> str:
+def _shortened_value(value: object) -> str:
     """Return a value shortened for an error."""
     return reprlib.repr(value)
 
 
-def _seconds(key: str, value: object) -> float:
+def _read_seconds(key: str, value: object) -> float:
     fits = isinstance(value, int | float) and not isinstance(value, bool)
     # Comparing, not math.isfinite: that one fails on a very large int. NaN compares as false.
     if not fits or not 0 <= value <= LONGEST:  # type: ignore[operator]  # fits
-        raise _refuse(key, f"{_shown(value)} is not a number of seconds from 0 to {LONGEST}")
+        raise _refuse_key(
+            key, f"{_shortened_value(value)} is not a number of seconds from 0 to {LONGEST}"
+        )
     return value  # type: ignore[return-value]  # narrowed by the isinstance above
 
 
 def _whole_seconds(key: str, value: object) -> int:
     fits = isinstance(value, int) and not isinstance(value, bool)
     if not fits or not -1 <= value <= LONGEST:  # type: ignore[operator]  # fits
-        raise _refuse(key, f"{_shown(value)} is not an integer from -1 (unknown) to {LONGEST}")
+        raise _refuse_key(
+            key, f"{_shortened_value(value)} is not an integer from -1 (unknown) to {LONGEST}"
+        )
     return value  # type: ignore[return-value]  # narrowed by the isinstance above
 
 
-def _message(key: str, value: object) -> str:
+def _read_message(key: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise _refuse(key, f"{_shown(value)} is not a message; remove the key to fail no more")
+        raise _refuse_key(
+            key, f"{_shortened_value(value)} is not a message; remove the key to fail no more"
+        )
     if len(value) > LONGEST_MESSAGE:
-        raise _refuse(key, f"a message has at most {LONGEST_MESSAGE} characters")
+        raise _refuse_key(key, f"a message has at most {LONGEST_MESSAGE} characters")
     return value
 
 
-def _word(key: str, value: object) -> str:
+def _read_word(key: str, value: object) -> str:
     if not isinstance(value, str) or not 0 < len(value.strip()) <= _LONGEST_KEY:
-        raise _refuse(key, f"{_shown(value)} is no name of 1 to {_LONGEST_KEY} characters")
+        raise _refuse_key(
+            key, f"{_shortened_value(value)} is no name of 1 to {_LONGEST_KEY} characters"
+        )
     return value
 
 
-def _title(key: str, value: object) -> str:
+def _read_title(key: str, value: object) -> str:
     interface, _, step = value.partition(".") if isinstance(value, str) else ("", "", "")
     if interface not in base.KINDS or not step.isidentifier():
-        raise _refuse(
+        raise _refuse_key(
             key,
-            f'{_shown(value)} is not of the form "interface.step" '
+            f'{_shortened_value(value)} is not of the form "interface.step" '
             f"with an interface of {', '.join(base.KINDS)}",
         )
     return str(value)
 
 
 def _async_title(key: str, value: object) -> str:
-    return ALL if value == ALL else _title(key, value)
+    return ALL if value == ALL else _read_title(key, value)
 
 
-def _verb(key: str, value: object) -> str:
+def _read_verb(key: str, value: object) -> str:
     if value not in VERBS:
-        raise _refuse(key, f"{_shown(value)} is not one of {', '.join(VERBS)}")
+        raise _refuse_key(key, f"{_shortened_value(value)} is not one of {', '.join(VERBS)}")
     return str(value)
 
 
-def _call(key: str, value: object) -> str:
+def _read_call(key: str, value: object) -> str:
     if value not in CALLS:
-        raise _refuse(key, f"{_shown(value)} is not one of {', '.join(CALLS)}")
+        raise _refuse_key(key, f"{_shortened_value(value)} is not one of {', '.join(CALLS)}")
     return str(value)
 
 
 def _async_verb(key: str, value: object) -> str:
     if value not in ASYNC_VERBS:
-        raise _refuse(key, f"{_shown(value)} is not one of {', '.join(ASYNC_VERBS)}")
+        raise _refuse_key(key, f"{_shortened_value(value)} is not one of {', '.join(ASYNC_VERBS)}")
     return str(value)
 
 
-def _mac(key: str, value: object) -> str:
+def _read_mac(key: str, value: object) -> str:
     if not isinstance(value, str) or not _MAC.fullmatch(value):
-        raise _refuse(key, f"{_shown(value)} is not a MAC address")
+        raise _refuse_key(key, f"{_shortened_value(value)} is not a MAC address")
     return value
 
 
-def _several(entry: Callable[[str, object], str]) -> Callable[[str, object], frozenset[str]]:
+def _list_reader(entry: Callable[[str, object], str]) -> Callable[[str, object], frozenset[str]]:
     def read(key: str, value: object) -> frozenset[str]:
         if not isinstance(value, list):
-            raise _refuse(key, f"{_shown(value)} is not a list")
+            raise _refuse_key(key, f"{_shortened_value(value)} is not a list")
         return frozenset(entry(key, each) for each in value)
 
     return read
 
 
-def _messages(name: Callable[[str, object], str]) -> Callable[[str, object], dict[str, str]]:
+def _messages_reader(name: Callable[[str, object], str]) -> Callable[[str, object], dict[str, str]]:
     def read(key: str, value: object) -> dict[str, str]:
         if not isinstance(value, dict):
-            raise _refuse(key, f"{_shown(value)} is not a dictionary of names to messages")
-        return {name(key, each): _message(key, message) for each, message in value.items()}
+            raise _refuse_key(
+                key, f"{_shortened_value(value)} is not a dictionary of names to messages"
+            )
+        return {name(key, each): _read_message(key, message) for each, message in value.items()}
 
     return read
 
 
-def _ramdisks(key: str, value: object) -> tuple[Ramdisk, ...]:
+def _read_ramdisks(key: str, value: object) -> tuple[Ramdisk, ...]:
     if not isinstance(value, list) or not value:
-        raise _refuse(key, f"{_shown(value)} is not a list of ramdisks, one at least")
-    return tuple(_ramdisk(key, place, entry) for place, entry in enumerate(value))
+        raise _refuse_key(key, f"{_shortened_value(value)} is not a list of ramdisks, one at least")
+    return tuple(_read_ramdisk(key, place, entry) for place, entry in enumerate(value))
 
 
-def _ramdisk(key: str, place: int, entry: object) -> Ramdisk:
+def _read_ramdisk(key: str, place: int, entry: object) -> Ramdisk:
     if not isinstance(entry, dict):
-        raise _refuse(key, f"{place}: {_shown(entry)} is not a dictionary")
+        raise _refuse_key(key, f"{place}: {_shortened_value(entry)} is not a dictionary")
     unknown = sorted(set(entry) - {"version", "at", *_LISTS})
     if unknown:
-        raise _refuse(key, f"{place}: {_shown(unknown[0])} is not a key of a ramdisk")
+        raise _refuse_key(key, f"{place}: {_shortened_value(unknown[0])} is not a key of a ramdisk")
     if ("at" in entry) is (place == 0):
-        raise _refuse(key, f"{place}: at is for all but the first, which boots by itself")
-    listed = {kind: _listed(key, f"{place}/{name}", entry, name) for name, kind in _LISTS.items()}
-    at = _title(key, entry["at"]) if place else None
-    return Ramdisk(_message(key, entry.get("version", str(place + 1))), at, listed)
+        raise _refuse_key(key, f"{place}: at is for all but the first, which boots by itself")
+    listed = {
+        kind: _read_steps(key, f"{place}/{name}", entry, name) for name, kind in _LISTS.items()
+    }
+    at = _read_title(key, entry["at"]) if place else None
+    return Ramdisk(_read_message(key, entry.get("version", str(place + 1))), at, listed)
 
 
-def _listed(key: str, place: str, entry: JsonView, name: str) -> list[base.StoredStep]:
+def _read_steps(key: str, place: str, entry: JsonView, name: str) -> list[base.StoredStep]:
     given = entry.get(name, [])
     if not isinstance(given, list):
-        raise _refuse(key, f"{place}: {_shown(given)} is not a list of steps")
+        raise _refuse_key(key, f"{place}: {_shortened_value(given)} is not a list of steps")
     try:
         found = steps.from_agent({"fake": given})
     except errors.HardwareError as why:
-        raise _refuse(key, f"{place}: {_shown(why.message)}") from why
+        raise _refuse_key(key, f"{place}: {_shortened_value(why.message)}") from why
     for interface in found:
         if interface not in step_planning.RANKS[_LISTS[name]]:
-            raise _refuse(key, f"{place}: {_shown(interface)} has no such steps")
+            raise _refuse_key(key, f"{place}: {_shortened_value(interface)} has no such steps")
     return [step for listed in found.values() for step in listed]
 
 
 _READERS: Mapping[str, Callable[[str, object], Any]] = {
-    "fake_step_seconds": _seconds,
-    "fake_async_steps": _several(_async_title),
-    "fake_fail_steps": _messages(_title),
-    "fake_fail_power": _message,
-    "fake_fail_verbs": _messages(_verb),
-    "fake_fail_calls": _messages(_call),
-    "fake_async_verbs": _several(_async_verb),
-    "fake_ports": _several(_mac),
-    "fake_vendor": _word,
+    "fake_step_seconds": _read_seconds,
+    "fake_async_steps": _list_reader(_async_title),
+    "fake_fail_steps": _messages_reader(_read_title),
+    "fake_fail_power": _read_message,
+    "fake_fail_verbs": _messages_reader(_read_verb),
+    "fake_fail_calls": _messages_reader(_read_call),
+    "fake_async_verbs": _list_reader(_async_verb),
+    "fake_ports": _list_reader(_read_mac),
+    "fake_vendor": _read_word,
     "fake_steps_unavailable": _whole_seconds,
-    "fake_agent": _ramdisks,
+    "fake_agent": _read_ramdisks,
 }
 _PLAIN = Behaviour()

@@ -37,7 +37,7 @@ class FakeDeploy(stage.Staged, base.Deploy):
 
     def prepare_cleaning(self, task: base.Task) -> base.Outcome:
         """Boot the ramdisk, if there is one."""
-        return self._boot(task)
+        return self._boot_ramdisk(task)
 
     def tear_down_cleaning(self, task: base.Task) -> None:
         """Stop the ramdisk."""
@@ -45,7 +45,7 @@ class FakeDeploy(stage.Staged, base.Deploy):
 
     def prepare_service(self, task: base.Task) -> base.Outcome:
         """Boot the ramdisk, if there is one."""
-        return self._boot(task)
+        return self._boot_ramdisk(task)
 
     def tear_down_service(self, task: base.Task) -> None:
         """Stop the ramdisk."""
@@ -82,7 +82,7 @@ class FakeDeploy(stage.Staged, base.Deploy):
             raise errors.StepsUnavailable(node=task.node.uuid, seconds=wait)
         return super().get_clean_steps(task)
 
-    def _boot(self, task: base.Task) -> base.Outcome:
+    def _boot_ramdisk(self, task: base.Task) -> base.Outcome:
         script = stage.told(task)
         if script.agent or script.steps_unavailable is not None:
             task.keep(stage.RAMDISK, 0)
@@ -103,7 +103,7 @@ class FakeDeploy(stage.Staged, base.Deploy):
     def deploy(self, task: base.Task) -> base.Outcome | None:
         """Start the deployment: boot the ramdisk, if there is one."""
         booted = task.recall(stage.RAMDISK) is not None
-        return None if booted or not stage.told(task).agent else self._boot(task)
+        return None if booted or not stage.told(task).agent else self._boot_ramdisk(task)
 
     @base.deploy_step(priority=80, rerunnable=True)
     def write_image(self, task: base.Task) -> None:

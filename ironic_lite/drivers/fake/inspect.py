@@ -34,11 +34,11 @@ class FakeInspect(stage.Staged, base.Inspect):
         task.node.properties = {**task.node.properties, **FOUND, **known}
         cards = sorted(stage.told(task).ports)
         task.add_ports(cards)
-        task.keep_inventory(_inventory(cards), {})
+        task.keep_inventory(_fake_inventory(cards), {})
         return base.DONE
 
 
-def _inventory(cards: list[str]) -> Json:
+def _fake_inventory(cards: list[str]) -> Json:
     """Return the inventory in the format of ironic-python-agent."""
     names = ((f"eth{number}", address) for number, address in enumerate(cards))
     size, memory = FOUND["local_gb"] * 1024**3, FOUND["memory_mb"]

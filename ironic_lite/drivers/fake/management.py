@@ -98,7 +98,7 @@ class FakeManagement(stage.Staged, base.Management):
 
         :raises errors.InvalidParameter: naming ``component`` or ``indicator``.
         """
-        _lamp(component, indicator)
+        _indicator_facts(component, indicator)
         state: str = (task.recall(LAMPS) or {}).get(f"{indicator}@{component}", "off")
         return state
 
@@ -110,7 +110,7 @@ class FakeManagement(stage.Staged, base.Management):
         :raises errors.InvalidParameter: naming ``component``, ``indicator`` or ``state``.
         :raises errors.HardwareError: driver_info/fake_fail_calls says so.
         """
-        lamp = _lamp(component, indicator)
+        lamp = _indicator_facts(component, indicator)
         if lamp["readonly"]:
             reason = f"{indicator} of {component} cannot be switched"
             raise errors.InvalidParameter(path="indicator", reason=reason)
@@ -178,7 +178,7 @@ class FakeManagement(stage.Staged, base.Management):
         stage.fail_verb(task, "verify")
 
 
-def _lamp(component: str, indicator: str) -> JsonView:
+def _indicator_facts(component: str, indicator: str) -> JsonView:
     _one_of("component", component, INDICATORS)
     _one_of("indicator", indicator, INDICATORS[component])
     return INDICATORS[component][indicator]

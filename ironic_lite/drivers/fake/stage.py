@@ -100,7 +100,7 @@ class Staged(base.Interface):
 
     def get_properties(self) -> dict[str, str]:
         """Return the ``fake_`` keys that control this interface."""
-        return behaviour.properties(self.kind, with_steps=bool(self._own()))
+        return behaviour.properties(self.kind, with_steps=bool(self._own_steps()))
 
     def validate(self, task: base.Task) -> None:
         """Check the ``fake_`` keys.
@@ -114,9 +114,9 @@ class Staged(base.Interface):
 
         :raises errors.InvalidParameter: naming ``driver_info/<key>``.
         """
-        behaviour.check(driver_info, self.kind, self._own)
+        behaviour.check(driver_info, self.kind, self._own_steps)
 
-    def _own(self) -> set[str]:
+    def _own_steps(self) -> set[str]:
         kinds = (steps.collect(self.kind, self, kind) for kind in base.StepKind)
         return {step.name for listed in kinds for step in listed}
 
@@ -129,28 +129,28 @@ class Staged(base.Interface):
 
         :raises errors.CleanStepFailed: told to, or an argument is wrong (S1.17).
         """
-        return self._play(task, base.StepKind.CLEAN, step)
+        return self._play_step(task, base.StepKind.CLEAN, step)
 
     def execute_deploy_step(self, task: base.Task, step: base.StoredStep) -> base.Outcome | None:
         """Play a deploy step.
 
         :raises errors.DeployStepFailed: told to, or an argument is wrong (S3.17).
         """
-        return self._play(task, base.StepKind.DEPLOY, step)
+        return self._play_step(task, base.StepKind.DEPLOY, step)
 
     def execute_service_step(self, task: base.Task, step: base.StoredStep) -> base.Outcome | None:
         """Play a service step.
 
         :raises errors.StepFailed: told to, or an argument is wrong.
         """
-        return self._play(task, base.StepKind.SERVICE, step)
+        return self._play_step(task, base.StepKind.SERVICE, step)
 
     def execute_verify_step(self, task: base.Task, step: base.StoredStep) -> base.Outcome | None:
         """Play a verify step, never waiting.
 
         :raises errors.StepFailed: told to.
         """
-        return self._play(task, base.StepKind.VERIFY, step)
+        return self._play_step(task, base.StepKind.VERIFY, step)
 
     def poll_step(
         self, task: base.Task, kind: base.StepKind, step: base.StoredStep
@@ -159,29 +159,29 @@ class Staged(base.Interface):
 
         :raises errors.StepFailed: or its child of this kind, as when the step had not waited.
         """
-        return self._end(task, kind, step) or base.DONE
+        return self._end_step(task, kind, step) or base.DONE
 
-    def _play(
+    def _play_step(
         self, task: base.Task, kind: base.StepKind, step: base.StoredStep
     ) -> base.Outcome | None:
         script = told(task)
         time = seconds(script)
-        if kind is not base.StepKind.VERIFY and script.waits(self._title(step)):
+        if kind is not base.StepKind.VERIFY and script.waits(self._step_title(step)):
             task.wake_after(time)
             return base.WAIT
         if time:
             task.pause(time)
-        return self._end(task, kind, step)
+        return self._end_step(task, kind, step)
 
-    def _end(
+    def _end_step(
         self, task: base.Task, kind: base.StepKind, step: base.StoredStep
     ) -> base.Outcome | None:
-        title = self._title(step)
+        title = self._step_title(step)
         meet_agent(task, title)
         message = told(task).fail_steps.get(title)
         if message is not None:
             raise FAILURES[kind](step=title, reason=message)
-        if title in told(task).agents and step["step"] not in self._own():
+        if title in told(task).agents and step["step"] not in self._own_steps():
             return None  # the agent has done it
         try:
             return self._execute(task, step)
@@ -189,5 +189,5 @@ class Staged(base.Interface):
             # A step does not know for which list it runs; here it is known.
             raise FAILURES[kind](step=title, reason=why.message) from why
 
-    def _title(self, step: base.StoredStep) -> str:
+    def _step_title(self, step: base.StoredStep) -> str:
         return f"{self.kind}.{step['step']}"

@@ -25,7 +25,7 @@ def choose(task: base.Task, device: str, *, persistent: bool) -> None:
     :param device: one of ``flags.DEVICES``.
     :raises errors.HardwareError: see `tool.run`.
     """
-    _send(task, device, persistent=persistent)
+    _send_flags(task, device, persistent=persistent)
     if not tool.settings(task).force_boot_device:
         task.keep(NOTE, None)
     elif persistent:
@@ -42,7 +42,7 @@ def restore(task: base.Task) -> None:
     coming = kept.get("next")
     device = coming or kept.get("always")
     if device is not None:
-        _send(task, device, persistent=coming is None)
+        _send_flags(task, device, persistent=coming is None)
 
 
 def spend(task: base.Task) -> None:
@@ -65,7 +65,7 @@ def read(task: base.Task) -> Json:
         raise errors.BmcBadAnswer(address=tool.settings(task).address, reason=str(why)) from None
 
 
-def _send(task: base.Task, device: str, *, persistent: bool) -> None:
+def _send_flags(task: base.Task, device: str, *, persistent: bool) -> None:
     node = tool.settings(task)
     chosen = modes.wanted(task.node)
     maker = vendors.known(task) if flags.quirky(chosen, device) else None

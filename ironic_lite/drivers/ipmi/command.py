@@ -27,7 +27,7 @@ def line(node: info.Info, words: Sequence[str], *, cipher: int | None = None) ->
     :param cipher: the cipher suite, None to let ipmitool ask the BMC for its best.
     """
     # -v prints to standard error why there is no session: the password, or silence.
-    return [PROGRAM, "-v", *_session(node, cipher), *words]
+    return [PROGRAM, "-v", *_session_arguments(node, cipher), *words]
 
 
 def terminal(node: info.Info, *, cipher: int | None = None) -> list[str]:
@@ -35,10 +35,10 @@ def terminal(node: info.Info, *, cipher: int | None = None) -> list[str]:
 
     :param cipher: as in `line`.
     """
-    return [PROGRAM, *_session(node, cipher), "sol", "activate"]
+    return [PROGRAM, *_session_arguments(node, cipher), "sol", "activate"]
 
 
-def _session(node: info.Info, cipher: int | None) -> list[str]:
+def _session_arguments(node: info.Info, cipher: int | None) -> list[str]:
     found = ["-I", node.interface, "-H", node.address, "-p", str(node.port)]
     if node.username is not None:
         found += ["-U", node.username]
@@ -47,7 +47,7 @@ def _session(node: info.Info, cipher: int | None) -> list[str]:
         found += ["-C", str(cipher)]
     if node.key is not None:
         found += ["-K"]
-    return [*found, *_bridging(node.bridge)]
+    return [*found, *_bridge_arguments(node.bridge)]
 
 
 def environment(node: info.Info, outer: Mapping[str, str] = os.environ) -> dict[bytes, bytes]:
@@ -64,7 +64,7 @@ def environment(node: info.Info, outer: Mapping[str, str] = os.environ) -> dict[
     return found
 
 
-def _bridging(bridge: info.Bridge | None) -> list[str]:
+def _bridge_arguments(bridge: info.Bridge | None) -> list[str]:
     if bridge is None:
         return []
     found: list[str] = []

@@ -41,8 +41,8 @@ class IpmiSocatConsole(interface.IpmiInterface, base.Console):
         self._guard = threading.Lock()
         self._running: dict[str, socat.Program] = {}
         self._ports: dict[str, int] = {}  # including those of starting consoles
-        for program in _missing():
-            LOG.warning("%s", _lack(program))
+        for program in _missing_programs():
+            LOG.warning("%s", _program_missing(program))
 
     def validate(self, task: base.Task) -> None:
         """Check driver_info, and the programs that consoles need.
@@ -50,7 +50,7 @@ class IpmiSocatConsole(interface.IpmiInterface, base.Console):
         :raises errors.MissingParameter, errors.InvalidParameter: naming ``driver_info/<key>``.
         :raises errors.LibraryMissing: naming the program that is not installed.
         """
-        _settings(task)
+        _console_settings(task)
 
     def start_console(self, task: base.Task) -> None:
         """Start the console; a running one is restarted.
@@ -59,18 +59,18 @@ class IpmiSocatConsole(interface.IpmiInterface, base.Console):
         :raises errors.HardwareError: the BMC is unreachable, see `tool.run`; or socat does not
             listen.
         """
-        node = _settings(task)
+        node = _console_settings(task)
         self.let_go(task.node.uuid)
         # A wrong address or login is reported now, not when a client connects.
         tool.run(task, ("power", "status"))
-        _deactivate(task)
-        program = self._started(task, node)
+        _end_session(task)
+        program = self._started_program(task, node)
         task.keep(NOTE, program.port)
 
     def stop_console(self, task: base.Task) -> None:
         """Stop the console and disconnect its client."""
         self.let_go(task.node.uuid)
-        _deactivate(task)
+        _end_session(task)
 
     def get_console(self, task: base.Task) -> Json:
         """Return the address of the console.
@@ -111,7 +111,7 @@ class IpmiSocatConsole(interface.IpmiInterface, base.Console):
 
     # -- starting ----------------------------------------------------------------------------
 
-    def _started(self, task: base.Task, node: info.Info) -> socat.Program:
+    def _started_program(self, task: base.Task, node: info.Info) -> socat.Program:
         uuid, settings = task.node.uuid, config.CONF.console
         terminal = shlex.join(command.terminal(tool.located(node), cipher=tool.suite(node)))
         environment = {
@@ -120,7 +120,7 @@ class IpmiSocatConsole(interface.IpmiInterface, base.Console):
         }
         tried: set[int] = set()
         for left in reversed(range(_TRIES)):
-            port = self._claim(uuid, node.terminal_port, task.recall(NOTE), tried)
+            port = self._claim_port(uuid, node.terminal_port, task.recall(NOTE), tried)
             tried.add(port)
             words = socat.line(settings.socat_address, port, settings.terminal_timeout)
             try:
@@ -128,26 +128,28 @@ class IpmiSocatConsole(interface.IpmiInterface, base.Console):
                     words, port, environment, settings.subprocess_timeout
                 )
             except OSError as why:
-                self._disclaim(uuid)
+                self._release_port(uuid)
                 if left and node.terminal_port is None and "in use" in str(why):
                     continue
                 reason = f"The program {socat.PROGRAM} at TCP port {port}: {why}"
                 raise errors.HardwareError(reason=reason) from why
             except BaseException:
-                self._disclaim(uuid)
+                self._release_port(uuid)
                 raise
             with self._guard:
                 self._running[uuid] = program
             return program
         raise AssertionError("the last try returns or raises")
 
-    def _claim(self, uuid: str, wanted: int | None, before: object, tried: Collection[int]) -> int:
+    def _claim_port(
+        self, uuid: str, wanted: int | None, before: object, tried: Collection[int]
+    ) -> int:
         """Return a free port, noted as this node's."""
         address = config.CONF.console.socat_address
         with self._guard:
             taken = {*self._ports.values(), *tried}
             for port in candidates(wanted, before, config.CONF.console.port_range or ()):
-                if port not in taken and _free(address, port):
+                if port not in taken and _is_free(address, port):
                     self._ports[uuid] = port
                     return port
         which = "All ports of [console]port_range are" if wanted is None else f"Port {wanted} is"
@@ -157,7 +159,7 @@ class IpmiSocatConsole(interface.IpmiInterface, base.Console):
         )
         raise errors.Unavailable(reason)
 
-    def _disclaim(self, uuid: str) -> None:
+    def _release_port(self, uuid: str) -> None:
         with self._guard:
             self._ports.pop(uuid, None)
 
@@ -176,7 +178,7 @@ def candidates(wanted: int | None, before: object, ranges: Sequence[range]) -> I
     return itertools.chain(first, (port for port in found if port not in first))
 
 
-def _free(address: str, port: int) -> bool:
+def _is_free(address: str, port: int) -> bool:
     """Return whether the port is free.
 
     :raises errors.HardwareError: this machine cannot listen at the address.
@@ -194,7 +196,7 @@ def _free(address: str, port: int) -> bool:
     return True
 
 
-def _settings(task: base.Task) -> info.Info:
+def _console_settings(task: base.Task) -> info.Info:
     node = tool.settings(task)
     if node.interface != info.VERSIONS["2.0"]:
         reason = "version 1.5 does not have serial over LAN; a console needs 2.0"
@@ -202,22 +204,22 @@ def _settings(task: base.Task) -> info.Info:
     if node.terminal_port is None and not config.CONF.console.port_range:
         path = "driver_info/ipmi_terminal_port (or the option [console]port_range)"
         raise errors.MissingParameter(path=path)
-    for program in _missing():
-        raise _lack(program)
+    for program in _missing_programs():
+        raise _program_missing(program)
     return node
 
 
-def _missing() -> list[str]:
+def _missing_programs() -> list[str]:
     return [one for one in (socat.PROGRAM, command.PROGRAM) if shutil.which(one) is None]
 
 
-def _lack(program: str) -> errors.LibraryMissing:
+def _program_missing(program: str) -> errors.LibraryMissing:
     return errors.LibraryMissing(
         library=f"the program {program}", purpose="consoles of the interface ipmitool-socat need"
     )
 
 
-def _deactivate(task: base.Task) -> None:
+def _end_session(task: base.Task) -> None:
     """End the BMC's console session; most BMCs refuse if there is none."""
     try:
         tool.run(task, ("sol", "deactivate"))

@@ -162,8 +162,8 @@ def explain(
     """
     lines = [line.strip(" >\t") for line in said.splitlines()]
     heard = [line for line in lines if line and not NOISE.match(line)]
-    row = _row("\n".join(heard).lower(), more, node)
-    reason = _shown("; ".join(dict.fromkeys(heard)) or "nothing", node)
+    row = _matching_row("\n".join(heard).lower(), more, node)
+    reason = _shown_text("; ".join(dict.fromkeys(heard)) or "nothing", node)
     sentence = row.sort.value.format(
         address=node.address,
         port=node.port,
@@ -189,14 +189,14 @@ KINDS: Mapping[Sort, type[errors.HardwareError]] = {
 """Errors by kind of fault; ``HardwareError`` for the others."""
 
 
-def _row(text: str, more: Sequence[str], node: info.Info) -> Row:
+def _matching_row(text: str, more: Sequence[str], node: info.Info) -> Row:
     if any(words.lower() in text for words in more if words):
         return Row(text, Sort.BUSY, Again.ANY)
     other = Row("", Sort.REFUSED if node.bridge is None else Sort.BEHIND)
     return next((row for row in TABLE if re.search(row.words, text, re.MULTILINE)), other)
 
 
-def _shown(text: str, node: info.Info) -> str:
+def _shown_text(text: str, node: info.Info) -> str:
     """Return text for an error: one short line, without the password."""
     text = unicode_text.blanked(text, node.password)
     clean = "".join(letter if letter.isprintable() else "?" for letter in text)

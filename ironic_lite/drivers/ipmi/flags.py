@@ -72,7 +72,9 @@ def write(device: str, *, mode: str, persistent: bool, vendor: str | None) -> li
     if mode == "bios":
         words = ["chassis", "bootdev", device]
         return [*words, "options=persistent"] if persistent else words
-    code = next((q.code for q in QUIRKS if _meant(q, mode, device, vendor)), DEVICES[device])
+    code = next(
+        (q.code for q in QUIRKS if _quirk_applies(q, mode, device, vendor)), DEVICES[device]
+    )
     first = VALID | UEFI | (PERSISTENT if persistent else 0)
     return [*SET_FLAGS, f"0x{first:02x}", f"0x{code:02x}", "0x00", "0x00", "0x00"]
 
@@ -95,7 +97,7 @@ def read(answer: str) -> Json:
     return {"boot_device": device, "persistent": persistent}
 
 
-def _meant(quirk: Quirk, mode: str, device: str, vendor: str | None) -> bool:
+def _quirk_applies(quirk: Quirk, mode: str, device: str, vendor: str | None) -> bool:
     name = (vendor or "").lower()
     return (quirk.mode, quirk.device) == (mode, device) and any(
         maker in name for maker in quirk.makers

@@ -84,7 +84,7 @@ def parse(driver_info: JsonView) -> Info:
     :raises errors.InvalidParameter: naming the first invalid value.
     """
     _refuse_missing(driver_info)
-    values = _values(driver_info)
+    values = _read_values(driver_info)
     return Info(
         address=values["ipmi_address"],
         port=values.get("ipmi_port", PORT),
@@ -94,7 +94,7 @@ def parse(driver_info: JsonView) -> Info:
         interface=VERSIONS[values.get("ipmi_protocol_version", "2.0")],
         cipher_suite=values.get("ipmi_cipher_suite"),
         key=values.get("ipmi_hex_kg_key"),
-        bridge=_bridge(values),
+        bridge=_read_bridge(values),
         force_boot_device=values.get("ipmi_force_boot_device", False),
         disable_boot_timeout=values.get("ipmi_disable_boot_timeout"),
         terminal_port=values.get("ipmi_terminal_port"),
@@ -106,7 +106,7 @@ def check(driver_info: JsonView) -> None:
 
     :raises errors.InvalidParameter: naming ``driver_info/<key>``.
     """
-    _values(driver_info)
+    _read_values(driver_info)
 
 
 def properties() -> dict[str, str]:
@@ -123,7 +123,7 @@ def _refuse_missing(driver_info: JsonView) -> None:
         raise errors.MissingParameter(path=", ".join(f"driver_info/{name}" for name in missing))
 
 
-def _values(driver_info: JsonView) -> Json:
+def _read_values(driver_info: JsonView) -> Json:
     found = settings.values(FIELDS, driver_info)
     _check_version(found)
     return found
@@ -134,17 +134,17 @@ def _check_version(values: JsonView) -> None:
     version = values.get("ipmi_protocol_version", "2.0")
     for name in ("ipmi_cipher_suite", "ipmi_hex_kg_key") if version == "1.5" else ():
         if name in values:
-            raise _invalid(name, "is not supported by ipmi_protocol_version 1.5")
+            raise _invalid_value(name, "is not supported by ipmi_protocol_version 1.5")
     most = PASSWORD_BYTES[version]
     if len(values.get("ipmi_password", "").encode()) > most:
-        raise _invalid("ipmi_password", f"is longer than the {most} bytes of IPMI {version}")
+        raise _invalid_value("ipmi_password", f"is longer than the {most} bytes of IPMI {version}")
 
 
-def _invalid(name: str, reason: str) -> errors.InvalidParameter:
+def _invalid_value(name: str, reason: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(path=f"driver_info/{name}", reason=reason)
 
 
-def _bridge(values: JsonView) -> Bridge | None:
+def _read_bridge(values: JsonView) -> Bridge | None:
     kind = values.get("ipmi_bridging", "no")
     if kind == "no":
         return None
@@ -158,7 +158,7 @@ def _bridge(values: JsonView) -> Bridge | None:
 # -- one reader for each kind of value; its ValueError names the fault, never a secret ----------
 
 
-def _text(value: object) -> str:
+def _read_text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"must be a string, not {type(value).__name__}")
     if any(ord(letter) < ord(" ") or letter == "\x7f" for letter in value):
@@ -170,9 +170,9 @@ def _text(value: object) -> str:
     return value
 
 
-def _address(value: object) -> str:
+def _read_address(value: object) -> str:
     """Return a host name or an IP address; reject words that ipmitool would take for an option."""
-    text = _text(value).strip()
+    text = _read_text(value).strip()
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     try:
         return str(ipaddress.ip_address(bare))
@@ -183,14 +183,14 @@ def _address(value: object) -> str:
     return text
 
 
-def _username(value: object) -> str:
-    text = _text(value)
+def _read_username(value: object) -> str:
+    text = _read_text(value)
     if len(text.encode()) > USERNAME_BYTES:
         raise ValueError(f"is longer than the {USERNAME_BYTES} bytes of IPMI")
     return text
 
 
-def _number(low: int, high: int) -> Callable[[object], int]:
+def _number_reader(low: int, high: int) -> Callable[[object], int]:
     """Return a reader of integers, also as text, in hexadecimal after 0x."""
 
     def read(value: object) -> int:
@@ -231,8 +231,8 @@ def flag(value: object) -> bool:
     return word in _TRUE
 
 
-def _key(value: object) -> bytes:
-    text = _text(value).strip()
+def _read_key(value: object) -> bytes:
+    text = _read_text(value).strip()
     try:
         key = bytes.fromhex(text)
     except ValueError:
@@ -249,16 +249,17 @@ def _key(value: object) -> bytes:
     return key
 
 
-_CHANNEL, _BYTE, _PORT = _number(0, 15), _number(0, 255), _number(1, 65535)
+_CHANNEL, _BYTE, _PORT = _number_reader(0, 15), _number_reader(0, 255), _number_reader(1, 65535)
 
 FIELDS: Mapping[str, Field] = {
-    "ipmi_address": Field(_address, "IP address or host name of the BMC. Required."),
+    "ipmi_address": Field(_read_address, "IP address or host name of the BMC. Required."),
     "ipmi_port": Field(_PORT, f"UDP port of the BMC. Default {PORT}."),
     "ipmi_username": Field(
-        _username, f"User of the BMC, up to {USERNAME_BYTES} bytes. Default: the nameless user."
+        _read_username,
+        f"User of the BMC, up to {USERNAME_BYTES} bytes. Default: the nameless user.",
     ),
     "ipmi_password": Field(
-        _text, "Password of that user, up to 20 bytes (16 with version 1.5). Default: empty."
+        _read_text, "Password of that user, up to 20 bytes (16 with version 1.5). Default: empty."
     ),
     "ipmi_priv_level": Field(
         _one_of(*PRIVILEGES, case=str.upper),
@@ -268,12 +269,12 @@ FIELDS: Mapping[str, Field] = {
         _one_of(*VERSIONS), "2.0 or 1.5, which sends the password unprotected. Default 2.0."
     ),
     "ipmi_cipher_suite": Field(
-        _number(CIPHER_SUITES[0], CIPHER_SUITES[-1]),
+        _number_reader(CIPHER_SUITES[0], CIPHER_SUITES[-1]),
         "Cipher suite: 17, or 3 on older BMCs; not with version 1.5. Default: those of "
         "[ipmi]cipher_suite_versions, or the best that BMC and ipmitool both support.",
     ),
     "ipmi_hex_kg_key": Field(
-        _key, f"BMC key (Kg) for two-key logins, up to {KEY_BYTES} bytes in hexadecimal."
+        _read_key, f"BMC key (Kg) for two-key logins, up to {KEY_BYTES} bytes in hexadecimal."
     ),
     "ipmi_bridging": Field(
         _one_of(*BRIDGING),

@@ -39,7 +39,7 @@ class IpmiPower(interface.IpmiInterface, power_switching.SwitchingPower):
 
         :raises errors.HardwareError: see `tool.run`; or the answer is neither on nor off.
         """
-        return _state(task)
+        return _power_state(task)
 
     def reboot(self, task: base.Task, timeout: float | None = None, *, soft: bool = False) -> None:
         """Power off, softly if asked, and on again; a machine that is off is only powered on.
@@ -49,7 +49,7 @@ class IpmiPower(interface.IpmiInterface, power_switching.SwitchingPower):
         :param timeout: seconds for each half; of a soft reboot, for the first half.
         :raises errors.PowerFailure: the BMC refused, or the state was not reached in time.
         """
-        if not (task.node.disable_power_off and _state(task) == base.POWER_ON):
+        if not (task.node.disable_power_off and _power_state(task) == base.POWER_ON):
             self.off_and_on(task, timeout, soft=soft)
             return
         if soft:
@@ -68,15 +68,15 @@ class IpmiPower(interface.IpmiInterface, power_switching.SwitchingPower):
         """
         # Some BMCs refuse a soft power off while the power is off; others treat it as a press of
         # the button, and power the machine on.
-        if way.soft and _state(task) == way.reached:
+        if way.soft and _power_state(task) == way.reached:
             return False
-        seconds = _bounded(deadline - time.monotonic())
+        seconds = _bounded_seconds(deadline - time.monotonic())
         try:
             tool.run(task, ("power", way.order), once=not way.repeatable, seconds=seconds)
         except (errors.BmcUnreachable, errors.BmcAccessDenied):
             raise
         except errors.HardwareError as refusal:
-            if not way.restarts and _state(task) == way.reached:
+            if not way.restarts and _power_state(task) == way.reached:
                 return False
             raise errors.PowerFailure(target=way.target, reason=str(refusal)) from None
         if way in {TURN_ON, RESTART}:
@@ -85,14 +85,14 @@ class IpmiPower(interface.IpmiInterface, power_switching.SwitchingPower):
 
     def look(self, task: base.Task, seconds: float) -> str | None:
         """Read the power state within the remaining time."""
-        return _state(task, _bounded(seconds))
+        return _power_state(task, _bounded_seconds(seconds))
 
 
-def _bounded(seconds: float) -> float:
+def _bounded_seconds(seconds: float) -> float:
     return min(seconds, float(config.CONF.ipmi.command_retry_timeout))
 
 
-def _state(task: base.Task, seconds: float | None = None) -> str:
+def _power_state(task: base.Task, seconds: float | None = None) -> str:
     answer = tool.run(task, ("power", "status"), seconds=seconds)
     state = parse(answer)
     if state is None:

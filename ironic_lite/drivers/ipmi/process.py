@@ -57,7 +57,7 @@ def run(
     end = time.monotonic() + seconds
     leash = _leash()
     with subprocess.Popen(
-        [*leash, _found(line[0], environment), *line[1:]],
+        [*leash, _program_path(line[0], environment), *line[1:]],
         env=environment,
         cwd="/",
         stdin=subprocess.DEVNULL,
@@ -70,15 +70,15 @@ def run(
         texts: dict[IO[bytes], bytearray] = {stream: bytearray() for stream in streams}
         late = endless = barred = False
         try:
-            if not _read(texts, end, allowed):
+            if not _read_streams(texts, end, allowed):
                 barred = not allowed()
                 late = not barred
             elif any(len(text) > OUTPUT_LIMIT for text in texts.values()):
                 endless = True
             else:
-                late = not _waited(process, end)
+                late = not _wait_for_exit(process, end)
         finally:
-            _kill(process)
+            _kill_group(process)
     out, err = (bytes(texts[stream]).decode("utf-8", "replace") for stream in streams)
     if leash and process.returncode in _NOT_RUN:
         said = " ".join(err.split())[-_TOLD:]
@@ -106,7 +106,7 @@ def _leash() -> tuple[str, ...]:
     return words
 
 
-def _found(program: str, environment: Mapping[bytes, bytes]) -> str:
+def _program_path(program: str, environment: Mapping[bytes, bytes]) -> str:
     """Return the path of a program.
 
     :raises FileNotFoundError: the program is not installed.
@@ -117,7 +117,9 @@ def _found(program: str, environment: Mapping[bytes, bytes]) -> str:
     return path
 
 
-def _read(texts: dict[IO[bytes], bytearray], end: float, allowed: Callable[[], bool]) -> bool:
+def _read_streams(
+    texts: dict[IO[bytes], bytearray], end: float, allowed: Callable[[], bool]
+) -> bool:
     """Read until all streams end or one is too long; return False if time ran out before."""
     with selectors.DefaultSelector() as selector:
         for stream, text in texts.items():
@@ -136,7 +138,7 @@ def _read(texts: dict[IO[bytes], bytearray], end: float, allowed: Callable[[], b
     return True
 
 
-def _waited(process: subprocess.Popen[bytes], end: float) -> bool:
+def _wait_for_exit(process: subprocess.Popen[bytes], end: float) -> bool:
     try:
         process.wait(max(end - time.monotonic(), 0))
     except subprocess.TimeoutExpired:
@@ -144,7 +146,7 @@ def _waited(process: subprocess.Popen[bytes], end: float) -> bool:
     return True
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
     """Kill the rest of the group. Its id is not reused while the leader is not reaped; after that
     there is nothing to kill."""
     if process.returncode is None:

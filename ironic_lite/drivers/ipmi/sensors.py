@@ -22,7 +22,7 @@ def parse(text: str) -> dict[str, dict[str, Json]]:
     are in ``"States Asserted"``, separated by commas.
     """
     found: dict[str, dict[str, Json]] = {}
-    for facts in _records(text):
+    for facts in _sensor_records(text):
         sensor, kind = facts.get("Sensor ID"), next((facts[t] for t in _TYPES if t in facts), "")
         named = _TYPE.match(kind)
         if sensor and named:
@@ -30,7 +30,7 @@ def parse(text: str) -> dict[str, dict[str, Json]]:
     return found
 
 
-def _records(text: str) -> Iterator[dict[str, str]]:
+def _sensor_records(text: str) -> Iterator[dict[str, str]]:
     """Split at empty lines and before each sensor, and join the states of a sensor.
 
     A sensor that cannot be read may have no empty line after it.

@@ -92,9 +92,9 @@ class Program:
         *lines, rest = (self._rest + chunk).split(b"\n")
         self._rest = rest[-_CHUNK:]
         for one in lines:
-            self._heed(one.decode("utf-8", "replace").strip())
+            self._heed_line(one.decode("utf-8", "replace").strip())
 
-    def _heed(self, text: str) -> None:
+    def _heed_line(self, text: str) -> None:
         found = _SAID.search(text)
         level, words = found.groups() if found else ("E", text)
         if level == _NOTICE and words.startswith(_LISTENS):
@@ -186,7 +186,7 @@ class Programs:
                 name = "consoles"
                 try:
                     threading.Thread(
-                        target=self._listen, args=(ear,), name=name, daemon=True
+                        target=self._watch_programs, args=(ear,), name=name, daemon=True
                     ).start()
                 except RuntimeError:  # the system cannot start a thread
                     os.close(ear)
@@ -196,17 +196,17 @@ class Programs:
             self._new.append(program)
             os.write(self._wake, b"!")
 
-    def _listen(self, ear: int) -> None:
+    def _watch_programs(self, ear: int) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(ear, selectors.EVENT_READ)
-            while not self._done(selector, ear):
+            while not self._register_programs(selector, ear):
                 for key, _ in selector.select():
                     if key.data is None:
                         os.read(ear, _CHUNK)
                     else:
-                        _hear(selector, key.data)
+                        _read_program(selector, key.data)
 
-    def _done(self, selector: selectors.BaseSelector, ear: int) -> bool:
+    def _register_programs(self, selector: selectors.BaseSelector, ear: int) -> bool:
         """Register new programs; return True if there are no programs at all."""
         with self._guard:
             for program in self._new:
@@ -221,7 +221,7 @@ class Programs:
             return True
 
 
-def _hear(selector: selectors.BaseSelector, program: Program) -> None:
+def _read_program(selector: selectors.BaseSelector, program: Program) -> None:
     chunk = os.read(program.output.fileno(), _CHUNK)
     if chunk:
         program.hear(chunk)

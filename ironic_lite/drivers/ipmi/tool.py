@@ -105,7 +105,7 @@ def suite(node: info.Info) -> int | None:
 
     Without one, the first to try; None leaves the choice to ipmitool.
     """
-    suites, taken = _suites(node), BMCS.find(node).suite
+    suites, taken = _cipher_suites(node), BMCS.find(node).suite
     return taken if taken in suites else suites[-1]
 
 
@@ -222,7 +222,7 @@ class _Call:
         self.seconds = seconds
         self._words = words
         self._end = time.monotonic() + seconds
-        self._suites = _suites(node)
+        self._cipher_suites = _cipher_suites(node)
 
     def left(self) -> float:
         """Return the seconds left of this call."""
@@ -239,8 +239,8 @@ class _Call:
 
     def attempt(self, bmc: Bmc) -> str | _Failure:
         """Send the command once and return what ipmitool wrote, or what went wrong."""
-        suite = self._suites[-1]
-        if bmc.suite in self._suites:
+        suite = self._cipher_suites[-1]
+        if bmc.suite in self._cipher_suites:
             suite = bmc.suite
         try:
             line = command.line(located(self.node), self._words, cipher=suite)
@@ -248,15 +248,15 @@ class _Call:
             return _Failure(why)
         with SLOTS.held(config.CONF.ipmi.max_processes, self._end) as free:
             if not free:
-                return _Failure(self._crowded())
+                return _Failure(self._too_many_commands())
             self._task.confirm_lock()  # after waiting for the BMC and for a slot
             LOG.debug("Running %s", " ".join(line))
             with bmc_metrics.BMCS.call("ipmi", self._words[0]) as counted:
-                found = self._sent(bmc, line, suite)
+                found = self._run_command(bmc, line, suite)
                 counted.result = found.result if isinstance(found, _Failure) else bmc_metrics.OK
         return found
 
-    def _sent(self, bmc: Bmc, line: Sequence[str], suite: int | None) -> str | _Failure:
+    def _run_command(self, bmc: Bmc, line: Sequence[str], suite: int | None) -> str | _Failure:
         environment = command.environment(self.node)
         try:
             seconds = max(self.left(), LEAST_SECONDS)
@@ -265,15 +265,15 @@ class _Call:
             return _Failure(_not_run(why))
         if ended.barred:
             self._task.confirm_lock()
-            return _Failure(self._barred(), faults.Again.HARMLESS)
+            return _Failure(self._command_barred(), faults.Again.HARMLESS)
         if ended.status == 0 and not (ended.late or ended.endless):
             bmc.suite = suite
             return ended.out
-        return self._failure(bmc, ended, suite)
+        return self._command_failure(bmc, ended, suite)
 
-    def _failure(self, bmc: Bmc, ended: process.Ended, suite: int | None) -> _Failure:
+    def _command_failure(self, bmc: Bmc, ended: process.Ended, suite: int | None) -> _Failure:
         if ended.late or ended.endless:
-            return _Failure(self._killed(ended))
+            return _Failure(self._command_killed(ended))
         fault = faults.explain(
             self.node,
             ended.err,
@@ -285,10 +285,10 @@ class _Call:
         LOG.debug("ipmitool failed: %s", fault.error)
         if fault.again is not faults.Again.CIPHER:
             return _Failure(fault.error, fault.again)
-        self._suites.remove(suite)
-        return _Failure(fault.error, fault.again if self._suites else faults.Again.NEVER)
+        self._cipher_suites.remove(suite)
+        return _Failure(fault.error, fault.again if self._cipher_suites else faults.Again.NEVER)
 
-    def _killed(self, ended: process.Ended) -> errors.BmcUnreachable:
+    def _command_killed(self, ended: process.Ended) -> errors.BmcUnreachable:
         what = f"did not end within {self.seconds:g} s"
         if ended.endless:
             what = f"wrote more than {process.OUTPUT_LIMIT} bytes"
@@ -299,7 +299,7 @@ class _Call:
             reason=what,
         )
 
-    def _barred(self) -> errors.BmcUnreachable:
+    def _command_barred(self) -> errors.BmcUnreachable:
         return errors.BmcUnreachable(
             f"ipmitool {' '.join(self._words)} for the BMC at {self.node.address} was killed, "
             "because the lock of the node could not be renewed in time. Retry later.",
@@ -307,7 +307,7 @@ class _Call:
             reason="barred",
         )
 
-    def _crowded(self) -> errors.BmcUnreachable:
+    def _too_many_commands(self) -> errors.BmcUnreachable:
         most = config.CONF.ipmi.max_processes
         return errors.BmcUnreachable(
             f"The BMC at {self.node.address} was not asked: for {self.seconds:g} s this conductor "
@@ -330,7 +330,7 @@ def _not_run(why: OSError) -> errors.HardwareError:
     return errors.HardwareError(reason=f"The program {command.PROGRAM} cannot be run: {reason}.")
 
 
-def _suites(node: info.Info) -> list[int | None]:
+def _cipher_suites(node: info.Info) -> list[int | None]:
     """Return the cipher suites to try, in order from the end; None leaves it to ipmitool."""
     if node.cipher_suite is not None:
         return [node.cipher_suite]

@@ -28,9 +28,9 @@ class IpmiVendor(interface.IpmiInterface, base.Vendor):
         """
         tool.settings(task)
         if name == "send_raw":
-            _words(call.info.get("raw_bytes"))
+            _raw_bytes(call.info.get("raw_bytes"))
         if name == "bmc_reset":
-            _warm(call.info)
+            _is_warm(call.info)
 
     @base.passthru(
         async_call=True,
@@ -48,7 +48,7 @@ class IpmiVendor(interface.IpmiInterface, base.Vendor):
 
         :raises errors.MissingParameter, errors.InvalidParameter: ``raw_bytes`` is invalid.
         """
-        words = _words(raw_bytes if call is None else call.info.get("raw_bytes"))
+        words = _raw_bytes(raw_bytes if call is None else call.info.get("raw_bytes"))
         answer = tool.run(task, ("raw", *words), once=True)
         LOG.info(
             "Node %s: the raw command %s was answered with %s",
@@ -66,10 +66,10 @@ class IpmiVendor(interface.IpmiInterface, base.Vendor):
 
         :raises errors.InvalidParameter: ``warm`` is neither true nor false.
         """
-        reset.reset(task, warm=_warm(call.info))
+        reset.reset(task, warm=_is_warm(call.info))
 
 
-def _words(given: object) -> list[str]:
+def _raw_bytes(given: object) -> list[str]:
     """Return the bytes as ipmitool accepts them.
 
     :raises errors.MissingParameter, errors.InvalidParameter: naming ``raw_bytes``.
@@ -84,7 +84,7 @@ def _words(given: object) -> list[str]:
     return words
 
 
-def _warm(values: JsonView) -> bool:
+def _is_warm(values: JsonView) -> bool:
     try:
         return info.flag(values.get("warm", True))
     except ValueError as why:

@@ -127,13 +127,13 @@ class NoopNetwork(base.Network):
 
     def vif_list(self, task: base.Task) -> list[Json]:
         """Return the attached VIFs, those of ports first."""
-        found = [vif_attachment.held(card) for card in _cards(task)]
+        found = [vif_attachment.held(card) for card in _vif_cards(task)]
         return [{"id": vif} for vif in (*found, *task.recall(_LOOSE, ())) if vif]
 
     def vif_attach(self, task: base.Task, vif: JsonView) -> None:
         """Record a VIF."""
         loose = task.recall(_LOOSE) or []
-        if vif["id"] in loose or vif_attachment.find(_cards(task), vif["id"]) is not None:
+        if vif["id"] in loose or vif_attachment.find(_vif_cards(task), vif["id"]) is not None:
             return
         try:
             chosen = vif_attachment.choose(vif, task.ports, task.node_ports.groups())
@@ -144,14 +144,14 @@ class NoopNetwork(base.Network):
 
     def vif_detach(self, task: base.Task, vif_id: str) -> None:
         """Remove a VIF."""
-        known, loose = vif_attachment.find(_cards(task), vif_id), task.recall(_LOOSE) or []
+        known, loose = vif_attachment.find(_vif_cards(task), vif_id), task.recall(_LOOSE) or []
         if known is not None:
             task.node_ports.note(known, vif_attachment.VIF, None)
         elif vif_id in loose:
             task.keep(_LOOSE, [vif for vif in loose if vif != vif_id] or None)
 
 
-def _cards(task: base.Task) -> list[vif_attachment.Card]:
+def _vif_cards(task: base.Task) -> list[vif_attachment.Card]:
     return [*task.ports, *task.node_ports.groups()]
 
 

@@ -37,15 +37,15 @@ def registry(document: Json) -> dict[str, Json]:
 
 def settings(values: JsonView, known: Mapping[str, Json]) -> list[base.BiosSetting]:
     """Return the attributes of a machine, with the registry's facts about each."""
-    return [_setting(name, values[name], known.get(name, {})) for name in sorted(values)]
+    return [_bios_setting(name, values[name], known.get(name, {})) for name in sorted(values)]
 
 
-def _setting(name: str, value: Any, entry: Json) -> base.BiosSetting:
+def _bios_setting(name: str, value: Any, entry: Json) -> base.BiosSetting:
     return base.BiosSetting(
         name,
         value,
         attribute_type=resources.text(entry, "Type"),
-        allowable_values=_choices(entry),
+        allowable_values=_allowed_choices(entry),
         lower_bound=entry.get("LowerBound"),
         upper_bound=entry.get("UpperBound"),
         min_length=entry.get("MinLength"),
@@ -69,41 +69,41 @@ def convert(
     faults = []
     for name, value in wanted.items():
         try:
-            good[name] = _converted(name, value, values, known)
+            good[name] = _convert_value(name, value, values, known)
         except ValueError as why:
             faults.append(f"{name[:80]} {why}")
     return good, faults
 
 
-def _converted(name: str, value: Any, values: JsonView, known: Mapping[str, Json]) -> Any:
+def _convert_value(name: str, value: Any, values: JsonView, known: Mapping[str, Json]) -> Any:
     entry = known.get(name)
     if name not in values and entry is None:
         raise ValueError("is no setting of this machine")
     if entry is None:
-        return _typed(value, type(values[name]))
+        return _as_type_of_current(value, type(values[name]))
     if entry.get("ReadOnly") is True:
         raise ValueError("is read-only")
-    return _BY_TYPE.get(str(entry.get("Type")), _any)(value, entry)
+    return _BY_TYPE.get(str(entry.get("Type")), _read_any)(value, entry)
 
 
-def _typed(value: Any, kind: type) -> Any:
+def _as_type_of_current(value: Any, kind: type) -> Any:
     """Convert a value to the type of the machine's value, where no registry says more."""
     if kind is bool:
-        return _boolean(value, {})
+        return _read_boolean(value, {})
     if kind is int:
-        return _integer(value, {})
+        return _read_integer(value, {})
     return value
 
 
-def _choice(value: Any, entry: Json) -> Any:
-    choices = _choices(entry)
+def _read_choice(value: Any, entry: Json) -> Any:
+    choices = _allowed_choices(entry)
     if choices and value not in choices:
         more = f" and {len(choices) - _SHOWN} more" if len(choices) > _SHOWN else ""
         raise ValueError(f"must be one of {', '.join(choices[:_SHOWN])}{more}")
     return value
 
 
-def _choices(entry: Json) -> list[str] | None:
+def _allowed_choices(entry: Json) -> list[str] | None:
     found = resources.value(entry, "Value")
     if not isinstance(found, list):
         return None
@@ -114,19 +114,22 @@ def _choices(entry: Json) -> list[str] | None:
     return [word for word in words if word]
 
 
-def _integer(value: Any, entry: Json) -> int:
+def _read_integer(value: Any, entry: Json) -> int:
     try:
         fits = not isinstance(value, bool) and int(value) == float(value)
     except (TypeError, ValueError, OverflowError):
         fits = False
     if not fits:
         raise ValueError("must be a whole number")
-    number, bounds = int(value), (_bound(entry, "LowerBound"), _bound(entry, "UpperBound"))
-    _hold(number, bounds, "must be")
+    number, bounds = (
+        int(value),
+        (_numeric_bound(entry, "LowerBound"), _numeric_bound(entry, "UpperBound")),
+    )
+    _check_bounds(number, bounds, "must be")
     return number
 
 
-def _boolean(value: Any, entry: Json) -> bool:
+def _read_boolean(value: Any, entry: Json) -> bool:
     if isinstance(value, bool):
         return value
     word = str(value).lower()
@@ -136,24 +139,24 @@ def _boolean(value: Any, entry: Json) -> bool:
     raise ValueError("must be true or false")
 
 
-def _string(value: Any, entry: Json) -> str:
+def _read_string(value: Any, entry: Json) -> str:
     if not isinstance(value, str):
         raise ValueError("must be text")
-    bounds = (_bound(entry, "MinLength"), _bound(entry, "MaxLength"))
-    _hold(len(value), bounds, "must have a length of")
+    bounds = (_numeric_bound(entry, "MinLength"), _numeric_bound(entry, "MaxLength"))
+    _check_bounds(len(value), bounds, "must have a length of")
     return value
 
 
-def _any(value: Any, entry: Json) -> Any:
+def _read_any(value: Any, entry: Json) -> Any:
     return value
 
 
-def _bound(entry: Json, name: str) -> int | None:
+def _numeric_bound(entry: Json, name: str) -> int | None:
     found = entry.get(name)
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
-def _hold(number: int, bounds: tuple[int | None, int | None], lead: str) -> None:
+def _check_bounds(number: int, bounds: tuple[int | None, int | None], lead: str) -> None:
     lower, upper = bounds
     if lower is not None and number < lower:
         raise ValueError(f"{lead} {lower} at least")
@@ -162,11 +165,11 @@ def _hold(number: int, bounds: tuple[int | None, int | None], lead: str) -> None
 
 
 _BY_TYPE = {
-    "Enumeration": _choice,
-    "Integer": _integer,
-    "Boolean": _boolean,
-    "String": _string,
-    "Password": _string,
+    "Enumeration": _read_choice,
+    "Integer": _read_integer,
+    "Boolean": _read_boolean,
+    "String": _read_string,
+    "Password": _read_string,
 }
 
 
@@ -178,11 +181,11 @@ def differing(wanted: JsonView, values: JsonView) -> list[str]:
     return [
         name
         for name, value in wanted.items()
-        if values.get(name) is not None and not _same(value, values[name])
+        if values.get(name) is not None and not _same_value(value, values[name])
     ]
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same_value(one: Any, other: Any) -> bool:
     """Compare loosely, because operators write ``"8"`` and ``"true"`` for 8 and true."""
     if isinstance(other, bool | int | float):
         return str(one).lower() == str(other).lower() or one == other

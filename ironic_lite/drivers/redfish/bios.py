@@ -48,20 +48,20 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
         :raises errors.UnsupportedDriverExtension: the BMC shows no settings.
         """
         asked = arguments.settings(settings)
-        bios = _bios(task, "apply_configuration")
-        values = _values(bios)
-        wanted, faults = attributes.convert(asked, values, _registry(task, bios))
+        bios = _read_bios(task, "apply_configuration")
+        values = _bios_attributes(bios)
+        wanted, faults = attributes.convert(asked, values, _read_registry(task, bios))
         if faults:
             raise errors.InvalidParameter(path="settings", reason="; ".join(faults))
         place = resources.link(bios, "@Redfish.Settings", "SettingsObject")
-        waiting = _pending(task, place)
+        waiting = _pending_attributes(task, place)
         if not _asked_for(wanted, values, waiting):
             LOG.info("Node %s: its BIOS settings are already as requested.", task.node.uuid)
             return base.DONE
         tasks = []
         if any(waiting.get(name) != value for name, value in wanted.items()):
-            tasks = _send(task, place or bios["@odata.id"], _body(bios, wanted))
-        return _boot(task, tasks)
+            tasks = _send_settings(task, place or bios["@odata.id"], _settings_body(bios, wanted))
+        return _restart_for_settings(task, tasks)
 
     @base.clean_step(priority=0, requires_ramdisk=False)
     @base.deploy_step(priority=0, rerunnable=True)
@@ -71,19 +71,19 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
 
         :raises errors.UnsupportedDriverExtension: the BMC cannot reset them.
         """
-        bios = _bios(task, "factory_reset")
+        bios = _read_bios(task, "factory_reset")
         target = resources.text(bios, "Actions", "#Bios.ResetBios", "target")
         if target is None:
             raise resources.lacking(task, "factory_reset", "it offers no Bios.ResetBios")
-        return _boot(task, _post(task, target))
+        return _restart_for_settings(task, _post_action(task, target))
 
     def cache_bios_settings(self, task: base.Task) -> list[base.BiosSetting]:
         """Return all current settings, with the registry's facts about them.
 
         :raises errors.UnsupportedDriverExtension: the BMC shows no settings.
         """
-        bios = _bios(task, "cache_bios_settings")
-        return attributes.settings(_values(bios), _registry(task, bios))
+        bios = _read_bios(task, "cache_bios_settings")
+        return attributes.settings(_bios_attributes(bios), _read_registry(task, bios))
 
     def poll_step(
         self, task: base.Task, kind: base.StepKind, step: base.StoredStep
@@ -94,12 +94,14 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
             settings.
         """
         note = dict(task.recall(NOTE) or {})
-        late = clock.over(float(note.get("until", 0)), _limit())
+        late = clock.over(float(note.get("until", 0)), _boot_limit())
         try:
-            left = _look(task, note, step, late=late)
+            left = _remaining_differences(task, note, step, late=late)
         except (errors.BmcUnreachable, errors.BmcBadAnswer, errors.BmcAccessDenied) as silence:
             if late:
-                raise self._failed(task, step, f"no usable answer of the BMC: {silence}") from None
+                raise self._step_failed(
+                    task, step, f"no usable answer of the BMC: {silence}"
+                ) from None
             # A starting BMC may not know its users yet.
             denied = isinstance(silence, errors.BmcAccessDenied)
             task.keep(NOTE, note)
@@ -110,12 +112,12 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
             return base.DONE
         # Some BMCs show new settings only some time after the boot.
         if late or int(note.get("booted", 0)) > 1:
-            raise self._failed(task, step, left)
+            raise self._step_failed(task, step, left)
         task.keep(NOTE, note)
         task.wake_after(_interval())
         return base.WAIT
 
-    def _failed(self, task: base.Task, step: base.StoredStep, why: str) -> errors.StepFailed:
+    def _step_failed(self, task: base.Task, step: base.StoredStep, why: str) -> errors.StepFailed:
         task.keep(NOTE, None)
         return errors.StepFailed(step=f"bios.{step['step']}", reason=why)
 
@@ -123,7 +125,7 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
 # -- reading ----------------------------------------------------------------------------------
 
 
-def _bios(task: base.Task, method: str) -> Json:
+def _read_bios(task: base.Task, method: str) -> Json:
     """Return the Bios resource of the system."""
     path = resources.link(resources.system(task), "Bios")
     found = resources.read(task, path) if path else None
@@ -132,12 +134,12 @@ def _bios(task: base.Task, method: str) -> Json:
     return {"@odata.id": path, **found}
 
 
-def _values(bios: Json) -> Json:
+def _bios_attributes(bios: Json) -> Json:
     found = resources.value(bios, "Attributes")
     return found if isinstance(found, dict) else {}
 
 
-def _registry(task: base.Task, bios: Json) -> dict[str, Json]:
+def _read_registry(task: base.Task, bios: Json) -> dict[str, Json]:
     """Return the registry of these settings as attribute name -> entry; empty if there is none."""
     name = resources.text(bios, "AttributeRegistry")
     place = resources.link(resources.root(task), "Registries")
@@ -149,7 +151,7 @@ def _registry(task: base.Task, bios: Json) -> dict[str, Json]:
     if file is None:
         LOG.info("Node %s: its BMC has no attribute registry %s.", task.node.uuid, name)
         return {}
-    uri = _location(file)
+    uri = _registry_location(file)
     found = resources.read(task, uri) if uri else None
     return attributes.registry(found or {})
 
@@ -178,7 +180,7 @@ def _registry_file(task: base.Task, paths: list[str], name: str) -> Json | None:
     return alike
 
 
-def _location(file: Json) -> str | None:
+def _registry_location(file: Json) -> str | None:
     """Return the URI of a registry, preferably of the English one."""
     places = [
         place for place in resources.entries(file, "Location") if resources.text(place, "Uri")
@@ -187,9 +189,9 @@ def _location(file: Json) -> str | None:
     return resources.text(places[0], "Uri") if places else None
 
 
-def _pending(task: base.Task, place: str | None) -> Json:
+def _pending_attributes(task: base.Task, place: str | None) -> Json:
     """Return the attributes pending for the next boot; many BMCs list all current ones."""
-    return _values((resources.read(task, place) if place else None) or {})
+    return _bios_attributes((resources.read(task, place) if place else None) or {})
 
 
 def _asked_for(wanted: Json, values: Json, waiting: Json) -> bool:
@@ -202,7 +204,7 @@ def _asked_for(wanted: Json, values: Json, waiting: Json) -> bool:
 # -- changing ---------------------------------------------------------------------------------
 
 
-def _body(bios: Json, wanted: Json) -> Json:
+def _settings_body(bios: Json, wanted: Json) -> Json:
     known = resources.value(bios, "@Redfish.Settings", "SupportedApplyTimes") or []
     when = {"@odata.type": "#Settings.v1_0_0.PreferredApplyTime", "ApplyTime": _ON_RESET}
     return {"Attributes": wanted} | (
@@ -210,7 +212,7 @@ def _body(bios: Json, wanted: Json) -> Json:
     )
 
 
-def _send(task: base.Task, path: str, body: Json) -> list[str]:
+def _send_settings(task: base.Task, path: str, body: Json) -> list[str]:
     """Send settings; return the addresses of the BMC's task for them."""
 
     def work(link: connection.Link) -> list[str]:
@@ -220,24 +222,24 @@ def _send(task: base.Task, path: str, body: Json) -> list[str]:
     return connection.call(task, work, read=False)
 
 
-def _post(task: base.Task, target: str) -> list[str]:
+def _post_action(task: base.Task, target: str) -> list[str]:
     return connection.call(
         task, lambda link: jobs.places(link.wire.post(target, data={})), read=False
     )
 
 
-def _boot(task: base.Task, tasks: list[str]) -> base.Outcome:
+def _restart_for_settings(task: base.Task, tasks: list[str]) -> base.Outcome:
     """Restart the machine and schedule polls until it is up."""
     task.driver.deploy.prepare_restart(task)
     task.driver.power.reboot(task)
     task.forget_agent(keep_token=True)
     task.node.power_state = base.POWER_ON
-    task.keep(NOTE, {"until": clock.stamp() + _limit(), "tasks": tasks})
+    task.keep(NOTE, {"until": clock.stamp() + _boot_limit(), "tasks": tasks})
     task.wake_after(_interval())
     return base.WAIT
 
 
-def _limit() -> float:
+def _boot_limit() -> float:
     """Return the seconds a machine may take to boot with its new settings."""
     return float(config.CONF.redfish.bios_config_timeout)
 
@@ -249,12 +251,14 @@ def _interval() -> float:
 # -- comparing --------------------------------------------------------------------------------
 
 
-def _look(task: base.Task, note: Json, step: base.StoredStep, *, late: bool) -> str:
+def _remaining_differences(
+    task: base.Task, note: Json, step: base.StoredStep, *, late: bool
+) -> str:
     """Return what differs from the request, empty if nothing does; count boots in ``note``.
 
     :raises errors.StepFailed: the BMC reports that its task failed.
     """
-    word, said = _job(task, note)
+    word, said = _job_state(task, note)
     if word in jobs.FAILED:
         reason = f"the BMC could not change the settings ({word}): {said or 'it gives no reason'}"
         task.keep(NOTE, None)
@@ -266,18 +270,19 @@ def _look(task: base.Task, note: Json, step: base.StoredStep, *, late: bool) -> 
     if step["step"] == "factory_reset":
         return "" if up else booting
     wanted = arguments.settings(steps.arguments(step)["settings"])
-    bios = _bios(task, "apply_configuration")
-    wrong = attributes.differing(wanted, _values(bios))
+    bios = _read_bios(task, "apply_configuration")
+    wrong = attributes.differing(wanted, _bios_attributes(bios))
     if wrong:
         names = attributes.listed(wrong)
-        return f"after the boot these settings differ from the request: {names}{_told(bios)}"
+        said = _settings_messages(bios)
+        return f"after the boot these settings differ from the request: {names}{said}"
     if under_way and not late:
         return "the BMC has not finished its task"
     if under_way:
         text = "Node %s: its BIOS settings are as requested, but the BMC's task has not ended."
         LOG.warning(text, task.node.uuid)
     # Settings that are never shown, such as passwords, count as applied after the boot.
-    unseen = any(_values(bios).get(name) is None for name in wanted)
+    unseen = any(_bios_attributes(bios).get(name) is None for name in wanted)
     return booting if unseen and not up else ""
 
 
@@ -292,7 +297,7 @@ def _is_up(task: base.Task, note: Json, *, under_way: bool) -> bool:
     return booted or (progress is None and not under_way and looks >= BLIND_LOOKS)
 
 
-def _told(bios: Json) -> str:
+def _settings_messages(bios: Json) -> str:
     """Return the BMC's messages about the applied settings (DSP0268, Settings.Messages).
 
     Only message names are used, because the texts may repeat a value, such as a password.
@@ -303,7 +308,7 @@ def _told(bios: Json) -> str:
     return f". The BMC says: {told}" if told else ""
 
 
-def _job(task: base.Task, note: Json) -> tuple[str, str]:
+def _job_state(task: base.Task, note: Json) -> tuple[str, str]:
     """Return the state of the BMC's task; no task counts as done."""
     uris = note.get("tasks") or []
     if not uris:

@@ -40,7 +40,7 @@ def set_time(task: base.Task, target: object, offset: object) -> None:
     :raises errors.UnsupportedDriverExtension: the BMC shows no clock.
     :raises errors.HardwareError: the BMC refused, or shows another time.
     """
-    zone, moment = _zone(offset), _moment(target)
+    zone, moment = _read_zone(offset), _read_time(target)
     manager = _with_clock(task)
     shown = str(manager["DateTime"])
     zone = zone or _known_zone(manager)
@@ -53,7 +53,7 @@ def set_time(task: base.Task, target: object, offset: object) -> None:
     path = str(manager["@odata.id"])
     sent = time.monotonic()
     resources.change(task, path, body)
-    _check(task, path, moment, sent)
+    _await_time(task, path, moment, sent)
 
 
 def _with_clock(task: base.Task) -> Json:
@@ -64,11 +64,11 @@ def _with_clock(task: base.Task) -> Json:
     raise resources.lacking(task, "set_bmc_clock", "no manager of the system shows DateTime")
 
 
-def _check(task: base.Task, path: str, moment: datetime.datetime, sent: float) -> None:
+def _await_time(task: base.Task, path: str, moment: datetime.datetime, sent: float) -> None:
     """Wait until the BMC shows the time that was set; a time that cannot be parsed is accepted."""
     for look in range(LOOKS):
         manager = resources.read(task, path) or {}
-        shown = _shown(manager)
+        shown = _shown_time(manager)
         wanted = moment + datetime.timedelta(seconds=time.monotonic() - sent)
         if shown is None or abs((shown - wanted).total_seconds()) <= NEAR:
             return
@@ -81,7 +81,7 @@ def _check(task: base.Task, path: str, moment: datetime.datetime, sent: float) -
     )
 
 
-def _shown(manager: Json) -> datetime.datetime | None:
+def _shown_time(manager: Json) -> datetime.datetime | None:
     try:
         found = datetime.datetime.fromisoformat(resources.text(manager, "DateTime") or "")
     except ValueError:
@@ -97,11 +97,11 @@ def _known_zone(manager: Json) -> datetime.tzinfo:
     ):
         found = re.search(r"(Z|[+-]\d\d:\d\d)$", text or "")
         if found and text:
-            return _offset(found[0])
+            return _read_offset(found[0])
     return datetime.UTC
 
 
-def _offset(text: str) -> datetime.tzinfo:
+def _read_offset(text: str) -> datetime.tzinfo:
     zone = datetime.datetime.fromisoformat(f"2000-01-01T00:00:00{text}").tzinfo
     return zone or datetime.UTC
 
@@ -109,7 +109,7 @@ def _offset(text: str) -> datetime.tzinfo:
 # -- arguments ---------------------------------------------------------------------------------
 
 
-def _moment(target: object) -> datetime.datetime | None:
+def _read_time(target: object) -> datetime.datetime | None:
     if target is None:
         return None
     try:
@@ -120,12 +120,12 @@ def _moment(target: object) -> datetime.datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
 
 
-def _zone(offset: object) -> datetime.tzinfo | None:
+def _read_zone(offset: object) -> datetime.tzinfo | None:
     if offset is None:
         return None
     try:
         if isinstance(offset, str) and _OFFSET.fullmatch(offset):
-            return _offset(offset)
+            return _read_offset(offset)
     except ValueError:
         pass
     reason = f"{str(offset)[:64]!r} is no offset such as +02:00"

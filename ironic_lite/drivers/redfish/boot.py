@@ -74,13 +74,13 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
 
         :raises errors.Error: a part of the medium is not available, or the BMC refused.
         """
-        self._prepare(task, params, mode)
+        self._prepare_medium(task, params, mode)
 
     def clean_up_ramdisk(self, task: base.Task, mode: str = "deploy") -> None:
         """Empty the virtual drive and remove the medium."""
         note = task.recall(NOTE) or {}
         try:
-            virtual_drives.detach(task, [note.get("device", self.device), *_beside(note)])
+            virtual_drives.detach(task, [note.get("device", self.device), *_other_drives(note)])
         except errors.UnsupportedDriverExtension:
             LOG.debug("Node %s has no virtual drive to empty", task.node.uuid)
         finally:  # also without the BMC, because the medium holds a secret
@@ -108,7 +108,7 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         configuration drive beside it.
         """
         if task.driver.deploy.boots_ramdisk:
-            self._prepare(task, {}, sources.INSTANCE)
+            self._prepare_medium(task, {}, sources.INSTANCE)
             return
         self.clean_up_ramdisk(task)
         maker = resources.text(resources.system(task), "Manufacturer")
@@ -137,7 +137,7 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         if not self.lacks_files(task):
             return
         note = task.recall(NOTE)
-        fresh = self._publish(task, note["params"], note["mode"], note["name"])
+        fresh = self._publish_medium(task, note["params"], note["mode"], note["name"])
         drive = note.get("drive")
         if drive:
             fresh["drive"] = configdrive_media.publish(task, drive["name"])
@@ -150,20 +150,22 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
 
     # -- details --------------------------------------------------------------------------
 
-    def _prepare(self, task: base.Task, params: Mapping[str, str], mode: str) -> None:
-        held = _beside(task.recall(NOTE) or {})
+    def _prepare_medium(self, task: base.Task, params: Mapping[str, str], mode: str) -> None:
+        held = _other_drives(task.recall(NOTE) or {})
         if held:
             virtual_drives.detach(task, held)
         medium.remove(task)
-        note = self._publish(task, dict(params), mode, medium.new_name(task))
+        note = self._publish_medium(task, dict(params), mode, medium.new_name(task))
         if mode == sources.INSTANCE:
             name = medium.new_name(task, medium.DRIVE_SUFFIX)
             note["drive"] = configdrive_media.publish(task, name)
         modes.bring(task, modes.wanted(task.node))
         task.keep(NOTE, note)
-        self._insert(task, note)
+        self._insert_medium(task, note)
 
-    def _publish(self, task: base.Task, params: dict[str, str], mode: str, name: str) -> Json:
+    def _publish_medium(
+        self, task: base.Task, params: dict[str, str], mode: str, name: str
+    ) -> Json:
         """Publish the medium for the BMC; return the note about it."""
         node = task.node
         parts = sources.parts(node, mode, whole=True)
@@ -177,7 +179,7 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
             medium.publish(task, parts, name)
         return {**note, "url": published.url(name, node.driver_info)}
 
-    def _insert(self, task: base.Task, note: Json) -> None:
+    def _insert_medium(self, task: base.Task, note: Json) -> None:
         """Fill a virtual CD, or a stick where there is no CD, and boot from it next."""
         if note["drive"]:
             self._fill_both(task, note)
@@ -203,6 +205,6 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         configdrive_media.insert(task, note["drive"]["url"], disc)
 
 
-def _beside(note: JsonView) -> tuple[str, ...]:
+def _other_drives(note: JsonView) -> tuple[str, ...]:
     """Return the drives that hold more than the boot medium."""
     return configdrive_media.BOTH if note.get("drive") else ()

@@ -59,7 +59,7 @@ def supported(task: base.Task, component: str | None = None) -> dict[str, dict[s
         if component not in {None, part}:
             continue
         try:
-            found[part] = _facts(_lamps(task, part))
+            found[part] = _indicator_facts(_component_lamps(task, part))
         except errors.BmcBadAnswer as why:
             if component is not None:
                 raise
@@ -72,7 +72,7 @@ def state(task: base.Task, component: str, indicator: str) -> str:
 
     :raises errors.InvalidParameter: there is no such lamp.
     """
-    return _find(task, component, indicator).state
+    return _find_lamp(task, component, indicator).state
 
 
 def switch(task: base.Task, component: str, indicator: str, wanted: str) -> None:
@@ -80,7 +80,7 @@ def switch(task: base.Task, component: str, indicator: str, wanted: str) -> None
 
     :raises errors.InvalidParameter: there is no such lamp, or it does not have this state.
     """
-    lamp = _find(task, component, indicator)
+    lamp = _find_lamp(task, component, indicator)
     value = next((value for value, word in lamp.words.items() if word == wanted), None)
     if value is None:
         known = ", ".join(sorted(lamp.words.values()))
@@ -89,16 +89,16 @@ def switch(task: base.Task, component: str, indicator: str, wanted: str) -> None
     resources.change(task, lamp.path, {lamp.key: value})
 
 
-def _facts(lamps: Iterator[Lamp]) -> dict[str, Json]:
+def _indicator_facts(lamps: Iterator[Lamp]) -> dict[str, Json]:
     return {lamp.name: {"readonly": False, "states": sorted(lamp.words.values())} for lamp in lamps}
 
 
-def _find(task: base.Task, component: str, indicator: str) -> Lamp:
+def _find_lamp(task: base.Task, component: str, indicator: str) -> Lamp:
     if component not in _FINDERS:
         reason = f"{component!r} has no lamps here, only {', '.join(_FINDERS)}"
         raise errors.InvalidParameter(path="component", reason=reason)
     names = []
-    for lamp in _lamps(task, component):
+    for lamp in _component_lamps(task, component):
         if lamp.name == indicator:
             return lamp
         names.append(lamp.name)
@@ -109,14 +109,14 @@ def _find(task: base.Task, component: str, indicator: str) -> Lamp:
 # -- finding lamps -------------------------------------------------------------------------------
 
 
-def _lamps(task: base.Task, component: str) -> Iterator[Lamp]:
+def _component_lamps(task: base.Task, component: str) -> Iterator[Lamp]:
     for name, document in _FINDERS[component](task):
-        lamp = _lamp(name, document)
+        lamp = _read_lamp(name, document)
         if lamp is not None:
             yield lamp
 
 
-def _lamp(name: str, document: Json) -> Lamp | None:
+def _read_lamp(name: str, document: Json) -> Lamp | None:
     """Return the lamp of a document, None if it has none."""
     key = next((key for key in (LED, LOCATION) if document.get(key) is not None), None)
     path = resources.text(document, "@odata.id")
@@ -132,12 +132,12 @@ _Found = Iterator[tuple[str, Json]]
 
 def _of_system(task: base.Task) -> _Found:
     document = resources.system(task)
-    yield _name(document), document
+    yield _indicator_name(document), document
 
 
 def _of_chassis(task: base.Task) -> _Found:
     for document in resources.listed(task, resources.system(task), "Links", "Chassis"):
-        yield _name(document), document
+        yield _indicator_name(document), document
 
 
 def _of_disks(task: base.Task) -> _Found:
@@ -148,7 +148,7 @@ def _of_disks(task: base.Task) -> _Found:
             yield f"{storage.get('Id')}:{drive.get('Id')}", drive
 
 
-def _name(document: Json) -> str:
+def _indicator_name(document: Json) -> str:
     return resources.text(document, "UUID") or str(document.get("Id"))
 
 

@@ -31,9 +31,9 @@ class RedfishInspect(interface.RedfishInterface, base.Inspect):
         found = survey.Survey(task)
         inventory, plugin_data, local_gb = found.take()
         properties = dict(task.node.properties or {})
-        _describe(properties, inventory, local_gb)
+        _write_properties(properties, inventory, local_gb)
         _without_disks(task, properties, disks_told=found.disks_told)
-        _refuse(properties, found.faults)
+        _refuse_incomplete(properties, found.faults)
         options = config.CONF.inspector
         case = inspection.Case(
             inventory,
@@ -54,7 +54,7 @@ class RedfishInspect(interface.RedfishInterface, base.Inspect):
         return base.DONE
 
 
-def _describe(properties: Json, inventory: Json, local_gb: int | None) -> None:
+def _write_properties(properties: Json, inventory: Json, local_gb: int | None) -> None:
     """Write the BMC's facts; the boot mode only if the node has none."""
     told = {
         "memory_mb": inventory["memory"].get("physical_mb"),
@@ -76,7 +76,7 @@ def _without_disks(task: base.Task, properties: Json, *, disks_told: bool) -> No
         properties["local_gb"] = 0
 
 
-def _refuse(properties: Json, faults: list[str]) -> None:
+def _refuse_incomplete(properties: Json, faults: list[str]) -> None:
     missing = inspection.lacking(properties, ESSENTIAL)
     if missing:
         why = f" It could not be read: {'; '.join(faults)}." if faults else ""

@@ -201,7 +201,7 @@ def _reset_bmc(link: connection.Link) -> bool:
         best = next((reset for reset in _RESETS if reset in known), None)
         if best is not None:
             done = True
-            if not _restart(manager, best):
+            if not _restart_bmc(manager, best):
                 break
     if done:
         # The sessions of a BMC end with its restart.
@@ -209,7 +209,7 @@ def _reset_bmc(link: connection.Link) -> bool:
     return done
 
 
-def _restart(manager: Any, how: sushy.ResetType) -> bool:
+def _restart_bmc(manager: Any, how: sushy.ResetType) -> bool:
     """Restart a BMC; return False if it went silent before it answered, because it obeyed."""
     try:
         manager.reset_manager(how)

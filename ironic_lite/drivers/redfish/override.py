@@ -42,7 +42,7 @@ ALWAYS = sushy.BootSourceOverrideEnabled.CONTINUOUS
 
 def devices(link: connection.Link) -> list[str]:
     """Return the devices that the system offers; all known ones if it does not list them."""
-    return list(_offered(_system(link)))
+    return list(_offered_devices(_fresh_system(link)))
 
 
 def read(link: connection.Link) -> Json:
@@ -50,7 +50,7 @@ def read(link: connection.Link) -> Json:
 
     It is the device of the next boot, also if the change waits in the settings resource.
     """
-    boot = _next_boot(link, _system(link))
+    boot = _next_boot(link, _fresh_system(link))
     enabled = boot.get("BootSourceOverrideEnabled")
     if enabled in {None, "Disabled"}:
         return {"boot_device": None, "persistent": None}
@@ -65,7 +65,7 @@ def choose(task: base.Task, device: str, *, persistent: bool) -> None:
     :raises errors.HardwareError: see `connection.call`.
     """
     kept = connection.call(
-        task, lambda link: _choose(link, device, persistent=persistent), read=False
+        task, lambda link: _choose_device(link, device, persistent=persistent), read=False
     )
     if persistent:
         task.keep(NOTE, None if kept else device)
@@ -77,7 +77,9 @@ def choose_stick(task: base.Task) -> None:
     :raises errors.HardwareError: see `connection.call`.
     """
     connection.call(
-        task, lambda link: _send(link, _system(link), sushy.BootSource.USB, ONCE), read=False
+        task,
+        lambda link: _send_override(link, _fresh_system(link), sushy.BootSource.USB, ONCE),
+        read=False,
     )
 
 
@@ -85,7 +87,7 @@ def restore(task: base.Task) -> None:
     """Set a noted device for the next boot, unless another device was chosen for that boot."""
     device = task.recall(NOTE)
     if device is not None:
-        connection.call(task, lambda link: _restore(link, device), read=False)
+        connection.call(task, lambda link: _restore_override(link, device), read=False)
 
 
 def set_mode(link: connection.Link, mode: str) -> bool:
@@ -94,17 +96,21 @@ def set_mode(link: connection.Link, mode: str) -> bool:
     :returns: whether the system supports this; some systems show no mode but accept one.
     :raises errors.InvalidParameter: the system offers only other modes.
     """
-    system = _system(link)
-    boot = _boot(system)
+    system = _fresh_system(link)
+    boot = _boot_object(system)
     before = boot.get("BootSourceOverrideMode")
     if before == MODES[mode].value:
         return True
-    offered = _modes(boot)
+    offered = _boot_modes(boot)
     if before is not None and mode not in offered:
         names = ", ".join(offered) or "nothing"
         reason = f"{mode} is not offered by this machine, only {names}"
         raise errors.InvalidParameter(path="boot_mode", reason=reason)
-    rest = _rest(_next_boot(link, system)) if _has(quirks.WHOLE_BOOT, link, system) else {}
+    rest = (
+        _companion_values(_next_boot(link, system))
+        if _has_quirk(quirks.WHOLE_BOOT, link, system)
+        else {}
+    )
     try:
         system.set_system_boot_options(**{**rest, "mode": MODES[mode]})
     except sushy.exceptions.HTTPError as error:
@@ -116,25 +122,25 @@ def set_mode(link: connection.Link, mode: str) -> bool:
 
 def mode_of(link: connection.Link) -> str | None:
     """Return ``bios``, ``uefi``, or None if the system does not report it."""
-    return MODE_NAMES.get(str(_boot(_system(link)).get("BootSourceOverrideMode")))
+    return MODE_NAMES.get(str(_boot_object(_fresh_system(link)).get("BootSourceOverrideMode")))
 
 
 def modes(link: connection.Link) -> list[str]:
     """Return the modes that the system offers; both if it has a mode and does not list them."""
-    return _modes(_next_boot(link, _system(link)))
+    return _boot_modes(_next_boot(link, _fresh_system(link)))
 
 
-def _modes(boot: JsonView) -> list[str]:
+def _boot_modes(boot: JsonView) -> list[str]:
     allowed = boot.get("BootSourceOverrideMode@Redfish.AllowableValues")
     if not isinstance(allowed, list):
         return list(MODES) if "BootSourceOverrideMode" in boot else []
     return [name for name, mode in MODES.items() if mode.value in allowed]
 
 
-def _choose(link: connection.Link, device: str, *, persistent: bool) -> bool:
+def _choose_device(link: connection.Link, device: str, *, persistent: bool) -> bool:
     """Set the device, if need be for one boot only; return whether the BMC persists it as asked."""
-    system = _system(link)
-    offered = _offered(system)
+    system = _fresh_system(link)
+    offered = _offered_devices(system)
     if device not in offered:
         names = ", ".join(offered) or "nothing"
         reason = f"{device} is not offered by this machine, only {names}"
@@ -142,27 +148,27 @@ def _choose(link: connection.Link, device: str, *, persistent: bool) -> bool:
     if offered[device] is not TARGETS[device]:
         quirks.USB_CD.log(f"BMC {link.node.address}")
     try:
-        _send(link, system, offered[device], ALWAYS if persistent else ONCE)
+        _send_override(link, system, offered[device], ALWAYS if persistent else ONCE)
     except sushy.exceptions.HTTPError as error:
         if not (persistent and faults.is_refusal(error)):
             raise
         quirks.DEVICE_FOR_ONE_BOOT.log(f"BMC {link.node.address}")
-        _send(link, _system(link), offered[device], ONCE)
+        _send_override(link, _fresh_system(link), offered[device], ONCE)
         return False
     return True
 
 
-def _restore(link: connection.Link, device: str) -> None:
-    system = _system(link)
-    if _boot(system).get("BootSourceOverrideEnabled") == ONCE.value:
+def _restore_override(link: connection.Link, device: str) -> None:
+    system = _fresh_system(link)
+    if _boot_object(system).get("BootSourceOverrideEnabled") == ONCE.value:
         return
     boot = _next_boot(link, system)
     chosen = DEVICES.get(str(boot.get("BootSourceOverrideTarget")))
     if boot.get("BootSourceOverrideEnabled") != ONCE.value or chosen == device:
-        _send(link, system, _offered(system).get(device, TARGETS[device]), ONCE)
+        _send_override(link, system, _offered_devices(system).get(device, TARGETS[device]), ONCE)
 
 
-def _offered(system: Any) -> dict[str, sushy.BootSource]:
+def _offered_devices(system: Any) -> dict[str, sushy.BootSource]:
     """Return the devices that the system offers, each with the word for it."""
     allowed = system.get_allowed_system_boot_source_values()
     words = {device: (source, INSTEAD.get(device)) for device, source in TARGETS.items()}
@@ -173,26 +179,26 @@ def _offered(system: Any) -> dict[str, sushy.BootSource]:
     }
 
 
-def _send(
+def _send_override(
     link: connection.Link,
     system: Any,
     target: sushy.BootSource,
     enabled: sushy.BootSourceOverrideEnabled,
 ) -> None:
     boot = _next_boot(link, system)
-    rest = _rest(boot) if _has(quirks.WHOLE_BOOT, link, system) else {}
+    rest = _companion_values(boot) if _has_quirk(quirks.WHOLE_BOOT, link, system) else {}
     same = boot.get("BootSourceOverrideEnabled") == enabled.value
-    if rest or not same or _has(quirks.REPEATED_DURATION, link, system):
+    if rest or not same or _has_quirk(quirks.REPEATED_DURATION, link, system):
         rest["enabled"] = enabled
     system.set_system_boot_options(**{**rest, "target": target})
 
 
-def _rest(boot: JsonView) -> Json:
+def _companion_values(boot: JsonView) -> Json:
     """Return the values of a Boot object that must accompany any change of it.
 
     A BMC that shows no mode gets UEFI, unless it offers only another mode.
     """
-    offered = _modes(boot)
+    offered = _boot_modes(boot)
     mode = MODES["uefi" if "uefi" in offered or not offered else offered[0]]
     kinds = {
         "mode": (sushy.BootSourceOverrideMode, "BootSourceOverrideMode", mode),
@@ -210,7 +216,7 @@ def _rest(boot: JsonView) -> Json:
     return found
 
 
-def _has(quirk: quirks.Quirk, link: connection.Link, system: Any) -> bool:
+def _has_quirk(quirk: quirks.Quirk, link: connection.Link, system: Any) -> bool:
     """Return whether the machine has a quirk, which is logged then."""
     fits = quirk.fits(
         system.manufacturer, resources.text(link.root_document, "Vendor"), model=system.model
@@ -220,7 +226,7 @@ def _has(quirk: quirks.Quirk, link: connection.Link, system: Any) -> bool:
     return fits
 
 
-def _boot(system: Any) -> Json:
+def _boot_object(system: Any) -> Json:
     """Return the Boot object, completed from the BMC's pending settings (sushy reads both)."""
     boot = dict(system.json.get("Boot") or {})
     seen = system.boot
@@ -236,7 +242,7 @@ def _boot(system: Any) -> Json:
 
 def _next_boot(link: connection.Link, system: Any) -> Json:
     """Return the Boot object of the next boot: what waits in the settings resource comes first."""
-    boot = _boot(system)
+    boot = _boot_object(system)
     place = resources.link(system.json, "@Redfish.Settings", "SettingsObject")
     if place is not None:
         with contextlib.suppress(sushy.exceptions.ResourceNotFoundError):
@@ -249,7 +255,7 @@ def _next_boot(link: connection.Link, system: Any) -> Json:
     return boot
 
 
-def _system(link: connection.Link) -> Any:
+def _fresh_system(link: connection.Link) -> Any:
     """Return sushy's view of the system, read now."""
     system = link.system()
     if system.boot is not None and system.boot.allowed_values is None:

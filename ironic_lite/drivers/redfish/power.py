@@ -57,7 +57,7 @@ class RedfishPower(interface.RedfishInterface, power_switching.SwitchingPower):
 
         :raises errors.HardwareError: see `connection.call`; or the state is not one of Redfish.
         """
-        return connection.call(task, _state)
+        return connection.call(task, _power_state)
 
     def reboot(self, task: base.Task, timeout: float | None = None, *, soft: bool = False) -> None:
         """Power off, softly if asked, and on again; a machine that is off is only powered on.
@@ -69,7 +69,7 @@ class RedfishPower(interface.RedfishInterface, power_switching.SwitchingPower):
         :raises errors.PowerFailure: the BMC refused, or the state was not reached in time.
         """
         deadline = time.monotonic() + RESTART.seconds(timeout)
-        word, known = _awaited(task, lambda: connection.call(task, _look), deadline)
+        word, known = _await_answer(task, lambda: connection.call(task, _read_power), deadline)
         down, restart = (SHUT_DOWN, SOFT_RESTART) if soft else (TURN_OFF, RESTART)
         one_go = task.node.disable_power_off or not known.intersection(down.order)
         if word == OFF or not (one_go and known.intersection(restart.order)):
@@ -87,7 +87,7 @@ class RedfishPower(interface.RedfishInterface, power_switching.SwitchingPower):
         :raises errors.PowerFailure: the BMC refuses, or does not have such a reset type.
         """
         for left in reversed(range(CONFLICT_TRIES)):
-            refusal = _insist(task, way, deadline)
+            refusal = _insist_on_reset(task, way, deadline)
             if refusal is _ALREADY:
                 return False
             if refusal is None:
@@ -104,22 +104,22 @@ class RedfishPower(interface.RedfishInterface, power_switching.SwitchingPower):
         return connection.call(task, connection.Link.power_word)
 
 
-def _look(link: connection.Link) -> tuple[str | None, set[sushy.ResetType]]:
+def _read_power(link: connection.Link) -> tuple[str | None, set[sushy.ResetType]]:
     """Return the power state in Redfish's word and the reset types of the system."""
     system = link.system()
     return system.json.get("PowerState"), system.get_allowed_reset_system_values()
 
 
-def _insist(task: base.Task, way: Way[Resets], deadline: float) -> _Refusal | None:
+def _insist_on_reset(task: base.Task, way: Way[Resets], deadline: float) -> _Refusal | None:
     """Send the reset; wait for a restarting BMC if the request may be sent twice.
 
     :raises errors.BmcUnreachable: the BMC does not answer by the deadline.
     """
-    tell = functools.partial(connection.call, task, lambda link: _reset(link, way), read=False)
-    return _awaited(task, tell, deadline) if way.repeatable else tell()
+    tell = functools.partial(connection.call, task, lambda link: _send_reset(link, way), read=False)
+    return _await_answer(task, tell, deadline) if way.repeatable else tell()
 
 
-def _awaited(task: base.Task, ask: Callable[[], T], deadline: float) -> T:
+def _await_answer(task: base.Task, ask: Callable[[], T], deadline: float) -> T:
     """Retry a request while the BMC is silent, because it may be restarting.
 
     :raises errors.BmcUnreachable: the BMC does not answer by the deadline.
@@ -144,7 +144,7 @@ class _Refusal:
 _ALREADY = _Refusal("the machine is already in that state", retry=False)
 
 
-def _reset(link: connection.Link, way: Way[Resets]) -> _Refusal | None:
+def _send_reset(link: connection.Link, way: Way[Resets]) -> _Refusal | None:
     """Send the best reset type; a refusal counts as success if the state is already reached."""
     system = link.system()
     already = not way.restarts and system.json.get("PowerState") == way.reached
@@ -169,7 +169,7 @@ def _reset(link: connection.Link, way: Way[Resets]) -> _Refusal | None:
     return None
 
 
-def _state(link: connection.Link) -> str | None:
+def _power_state(link: connection.Link) -> str | None:
     """Return the power state in our words."""
     word = link.power_word()
     if word is None or word in BETWEEN:

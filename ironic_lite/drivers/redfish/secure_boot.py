@@ -19,7 +19,7 @@ def get(task: base.Task) -> bool | None:
 
     :raises errors.UnsupportedDriverExtension: the machine has no SecureBoot resource.
     """
-    document = _document(task, "get_secure_boot_state")
+    document = _read_secure_boot(task, "get_secure_boot_state")
     state = None if document is None else document.get("SecureBootEnable")
     return state if isinstance(state, bool) else None
 
@@ -30,7 +30,7 @@ def switch(task: base.Task, state: bool) -> None:
     :raises errors.UnsupportedDriverExtension: the machine has no SecureBoot resource.
     :raises errors.HardwareError: the boot mode is BIOS, the BMC refused, or see `pending_settings`.
     """
-    document = _document(task, "set_secure_boot_state")
+    document = _read_secure_boot(task, "set_secure_boot_state")
     if document is None:
         raise errors.HardwareError(
             reason="The BMC needs a licence to show secure boot. Install the licence on the BMC."
@@ -54,7 +54,7 @@ def reset_keys(task: base.Task, how: str) -> None:
     :param how: ``KEYS_DEFAULT`` or ``KEYS_DELETE``.
     :raises errors.UnsupportedDriverExtension: the BMC does not offer that action.
     """
-    document = _document(task, how) or {}
+    document = _read_secure_boot(task, how) or {}
     action = resources.value(document, "Actions", "#SecureBoot.ResetKeys")
     target = resources.text(action, "target")
     offered = resources.value(action, "ResetKeysType@Redfish.AllowableValues")
@@ -66,19 +66,21 @@ def reset_keys(task: base.Task, how: str) -> None:
     )
 
 
-def _document(task: base.Task, method: str) -> Json | None:
+def _read_secure_boot(task: base.Task, method: str) -> Json | None:
     """Return the SecureBoot resource, None if reading it needs a licence.
 
     :raises errors.UnsupportedDriverExtension: the resource does not exist.
     """
     path = resources.link(resources.system(task), "SecureBoot")
-    there, found = connection.call(task, lambda link: _read(link, path)) if path else (False, None)
+    there, found = (
+        connection.call(task, lambda link: _read_document(link, path)) if path else (False, None)
+    )
     if not there:
         raise resources.lacking(task, method, "it has no SecureBoot resource")
     return None if found is None else {"@odata.id": path, **found}
 
 
-def _read(link: connection.Link, path: str) -> tuple[bool, Json | None]:
+def _read_document(link: connection.Link, path: str) -> tuple[bool, Json | None]:
     """Return whether the document exists, and its content; None if reading it needs a licence."""
     try:
         return True, link.wire.document(path)

@@ -47,11 +47,11 @@ class RedfishVendor(interface.RedfishInterface, base.Vendor):
                 reason = f"{name} takes {', '.join(taken) or 'nothing'}"
                 raise errors.InvalidParameter(path=key[:80], reason=reason)
         if "id" in taken:
-            _number(call.info)
+            _subscription_number(call.info)
         if name == "create_subscription":
-            _payload(call.info)
+            _subscription_body(call.info)
         if name == "eject_vmedia":
-            _devices(call.info)
+            _device_list(call.info)
 
     @base.passthru(
         description="Have the BMC send its events to the address Destination. Context, Protocol, "
@@ -62,14 +62,14 @@ class RedfishVendor(interface.RedfishInterface, base.Vendor):
 
         :raises errors.InvalidParameter: the BMC does not support one of ``EventTypes``.
         """
-        service = _service(task)
-        payload = _payload(call.info)
-        known = _texts(service, "EventTypesForSubscription")
+        service = _event_service(task)
+        payload = _subscription_body(call.info)
+        known = _text_list(service, "EventTypesForSubscription")
         odd = set(call.info.get("EventTypes") or ()).difference(known)
         if known and odd:
             reason = f"this BMC does not have {', '.join(sorted(odd))}, but {', '.join(known)}"
             raise errors.InvalidParameter(path="EventTypes", reason=reason)
-        place = _collection(service, task)
+        place = _subscriptions_path(service, task)
 
         def work(link: connection.Link) -> tuple[str | None, Any]:
             answer = link.wire.post(place, data=payload)
@@ -78,7 +78,7 @@ class RedfishVendor(interface.RedfishInterface, base.Vendor):
         path, made = connection.call(task, work, read=False)
         if path and resources.text(made, "Id") is None:
             made = resources.read(task, resources.path(path))
-        return _shown(made if isinstance(made, dict) else {})
+        return _shown_subscription(made if isinstance(made, dict) else {})
 
     @base.passthru(
         methods=("DELETE",), description="Remove the subscription that the key id names."
@@ -88,15 +88,15 @@ class RedfishVendor(interface.RedfishInterface, base.Vendor):
 
         :raises errors.NotFound: the BMC has no such subscription.
         """
-        path = _member(task, call.info)
+        path = _subscription_path(task, call.info)
         if resources.read(task, path) is None:
-            raise _absent(call.info)
+            raise _subscription_absent(call.info)
         connection.call(task, lambda link: link.wire.delete(path), read=False)
 
     @base.passthru(methods=("GET",), lock=False, description="Return all subscriptions.")
     def get_all_subscriptions(self, task: base.Task, call: base.Call) -> Json:
         """Return the BMC's collection of subscriptions unchanged."""
-        return resources.read(task, _collection(_service(task), task)) or {}
+        return resources.read(task, _subscriptions_path(_event_service(task), task)) or {}
 
     @base.passthru(
         methods=("GET",), lock=False, description="Return the subscription that the key id names."
@@ -106,10 +106,10 @@ class RedfishVendor(interface.RedfishInterface, base.Vendor):
 
         :raises errors.NotFound: the BMC has no such subscription.
         """
-        found = resources.read(task, _member(task, call.info))
+        found = resources.read(task, _subscription_path(task, call.info))
         if found is None:
-            raise _absent(call.info)
-        return _shown(found)
+            raise _subscription_absent(call.info)
+        return _shown_subscription(found)
 
     @base.passthru(
         async_call=True,
@@ -118,22 +118,24 @@ class RedfishVendor(interface.RedfishInterface, base.Vendor):
     )
     def eject_vmedia(self, task: base.Task, call: base.Call) -> None:
         """Empty the virtual drives."""
-        virtual_drives.detach(task, _devices(call.info))
+        virtual_drives.detach(task, _device_list(call.info))
 
 
 # -- arguments -------------------------------------------------------------------------------
 
 
-def _payload(info: JsonView) -> Json:
+def _subscription_body(info: JsonView) -> Json:
     """Return the body of the request to the BMC (DSP0266, EventDestination)."""
     if info.get("Destination") is None:
         raise errors.MissingParameter(path="Destination")
     for key in _TEXTS:
-        _fits(key, info.get(key, ""), lambda value: isinstance(value, str), "must be a text")
+        _check_value(key, info.get(key, ""), lambda value: isinstance(value, str), "must be a text")
     for key in _LISTS:
-        _fits(key, info.get(key), _listed, "is no list")
-    _fits("EventTypes", info.get("EventTypes"), _words, "is no list of texts")
-    _fits("Destination", info["Destination"], _address, "is no address such as https://host/path")
+        _check_value(key, info.get(key), _is_list, "is no list")
+    _check_value("EventTypes", info.get("EventTypes"), _is_words, "is no list of texts")
+    _check_value(
+        "Destination", info["Destination"], _is_address, "is no address such as https://host/path"
+    )
     payload = {
         "Destination": info["Destination"],
         "Protocol": info.get("Protocol", "Redfish"),
@@ -143,20 +145,20 @@ def _payload(info: JsonView) -> Json:
     return {**payload, "HttpHeaders": info["HttpHeaders"]} if info.get("HttpHeaders") else payload
 
 
-def _fits(key: str, value: Any, good: Callable[[Any], bool], reason: str) -> None:
+def _check_value(key: str, value: Any, good: Callable[[Any], bool], reason: str) -> None:
     if not good(value):
         raise errors.InvalidParameter(path=key, reason=reason)
 
 
-def _listed(value: Any) -> bool:
+def _is_list(value: Any) -> bool:
     return value is None or isinstance(value, list)
 
 
-def _words(value: Any) -> bool:
+def _is_words(value: Any) -> bool:
     return all(isinstance(word, str) for word in value or ())
 
 
-def _address(value: Any) -> bool:
+def _is_address(value: Any) -> bool:
     try:
         place = urllib.parse.urlsplit(value if isinstance(value, str) else "")
         return bool(place.scheme and place.hostname)
@@ -164,7 +166,7 @@ def _address(value: Any) -> bool:
         return False
 
 
-def _number(info: JsonView) -> str:
+def _subscription_number(info: JsonView) -> str:
     if info.get("id") in (None, ""):
         raise errors.MissingParameter(path="id")
     number = str(info["id"])
@@ -173,7 +175,7 @@ def _number(info: JsonView) -> str:
     return number
 
 
-def _devices(info: JsonView) -> list[str] | None:
+def _device_list(info: JsonView) -> list[str] | None:
     named = info.get("boot_device")
     if not named:
         return None
@@ -187,7 +189,7 @@ def _devices(info: JsonView) -> list[str] | None:
 # -- finding resources -----------------------------------------------------------------------
 
 
-def _service(task: base.Task) -> Json:
+def _event_service(task: base.Task) -> Json:
     place = resources.link(resources.root(task), "EventService")
     found = resources.read(task, place) if place else None
     if found is None:
@@ -195,25 +197,25 @@ def _service(task: base.Task) -> Json:
     return found
 
 
-def _collection(service: Json, task: base.Task) -> str:
+def _subscriptions_path(service: Json, task: base.Task) -> str:
     place = resources.link(service, "Subscriptions")
     if place is None:
         raise resources.lacking(task, "subscriptions", "its EventService lists none")
     return place.rstrip("/")
 
 
-def _member(task: base.Task, info: JsonView) -> str:
-    return f"{_collection(_service(task), task)}/{_number(info)}"
+def _subscription_path(task: base.Task, info: JsonView) -> str:
+    return f"{_subscriptions_path(_event_service(task), task)}/{_subscription_number(info)}"
 
 
-def _absent(info: JsonView) -> errors.NotFound:
-    return errors.NotFound(what="Subscription", ident=_number(info))
+def _subscription_absent(info: JsonView) -> errors.NotFound:
+    return errors.NotFound(what="Subscription", ident=_subscription_number(info))
 
 
-def _texts(document: Json, name: str) -> list[str]:
+def _text_list(document: Json, name: str) -> list[str]:
     found = document.get(name)
     return [word for word in found if isinstance(word, str)] if isinstance(found, list) else []
 
 
-def _shown(document: Json) -> Json:
+def _shown_subscription(document: Json) -> Json:
     return {key: document[key] for key in _SHOWN if key in document}

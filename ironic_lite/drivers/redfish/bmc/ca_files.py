@@ -56,15 +56,15 @@ def state(path: str) -> State:
     """
     try:
         if not os.path.isdir(path):
-            return (_seen(path),)
+            return (_file_stamp(path),)
         names = sorted(os.listdir(path))[:_MOST_FILES]
         # OpenSSL names its files by links within the folder; links that lead elsewhere are left
         # out.
         found = {os.path.realpath(os.path.join(path, name)) for name in names}
         inside = [one for one in sorted(found) if os.path.dirname(one) == path]
-        return tuple(_seen(one) for one in inside if stat.S_ISREG(os.stat(one).st_mode))
+        return tuple(_file_stamp(one) for one in inside if stat.S_ISREG(os.stat(one).st_mode))
     except OSError:
-        raise _refused() from None
+        raise _ca_file_refused() from None
 
 
 def load(context: ssl.SSLContext, files: State) -> None:
@@ -73,21 +73,21 @@ def load(context: ssl.SSLContext, files: State) -> None:
     :raises errors.InvalidParameter: a file cannot be read, or no file has a certificate.
     """
     try:
-        found = [pem[0] for path, *_ in files for pem in _PEM.finditer(_content(path))]
+        found = [pem[0] for path, *_ in files for pem in _PEM.finditer(_read_certificates(path))]
         for pem in found:
             context.load_verify_locations(cadata=pem.decode("ascii"))
     except (OSError, ValueError):  # ssl.SSLError is an OSError
-        raise _refused() from None
+        raise _ca_file_refused() from None
     if not found:
-        raise _refused()
+        raise _ca_file_refused()
 
 
-def _seen(path: str) -> tuple[str, int, int, int]:
+def _file_stamp(path: str) -> tuple[str, int, int, int]:
     about = os.stat(path)
     return path, about.st_ino, about.st_size, about.st_mtime_ns
 
 
-def _content(path: str) -> bytes:
+def _read_certificates(path: str) -> bytes:
     # The path was a file a moment ago. If it is a pipe now, O_NONBLOCK opens it without waiting.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
     with open(os.open(path, flags), "rb") as file:
@@ -96,5 +96,5 @@ def _content(path: str) -> bytes:
         return file.read(_MOST_BYTES)
 
 
-def _refused() -> errors.InvalidParameter:
+def _ca_file_refused() -> errors.InvalidParameter:
     return errors.InvalidParameter(path="driver_info/redfish_verify_ca", reason=REFUSAL)

@@ -81,11 +81,11 @@ def call(task: base.Task, work: Callable[[Link], T], *, read: bool = True) -> T:
         with LINKS.held(node, task.confirm_lock) as link:
             warm = link.warm
             if not warm:
-                LINKS.refusals.check(_key(node))
+                LINKS.refusals.check(_login_key(node))
             try:
                 done = work(link.opened())
                 if not warm:
-                    LINKS.refusals.forget(_key(node))
+                    LINKS.refusals.forget(_login_key(node))
                 return done
             except faults.EXPECTED as error:
                 LOG.debug("Call to the BMC at %s failed.", node.address, exc_info=True)
@@ -93,7 +93,7 @@ def call(task: base.Task, work: Callable[[Link], T], *, read: bool = True) -> T:
                 if fault.stale:
                     link.forget(ended=fault.denied)
                 if fault.denied and not warm:
-                    LINKS.refusals.note(_key(node), fault.error)
+                    LINKS.refusals.note(_login_key(node), fault.error)
         faults.check_time(node)
         pause = tries.pause(fault.again, warm=warm)
         if pause is None or pause > deadline.pause():
@@ -126,7 +126,7 @@ class Link:
         self.node = node
         self.turn = turn
         self.used = 0.0
-        self.before: Callable[[], None] = _unguarded
+        self.before: Callable[[], None] = _allow_unowned_request
         """Called before each request; if it raises, the request is not sent."""
         self._root: Any = None
         self._wire: transport.Wire | None = None
@@ -145,7 +145,7 @@ class Link:
         :raises faults.EXPECTED: the login failed.
         """
         if self._wire is None:
-            self._login()
+            self._log_in()
         return self
 
     def forget(self, *, ended: bool = False) -> None:
@@ -169,7 +169,7 @@ class Link:
         self.before = before
         return self
 
-    def _allow(self) -> None:
+    def _allow_request(self) -> None:
         self.before()  # the callback of the current holder of the link
 
     # -- reading --------------------------------------------------------------------------
@@ -221,15 +221,17 @@ class Link:
         return path
 
     def _only_system(self) -> str:
-        paths = self._systems()
+        paths = self._system_paths()
         if not paths:
-            raise self._starting("lists no system")
+            raise self._still_starting("lists no system")
         if len(paths) > 1:
-            reason = f"the BMC at {self.node.address} has {_listed(paths)}; name one of them"
+            reason = (
+                f"the BMC at {self.node.address} has {_shortened_list(paths)}; name one of them"
+            )
             raise errors.InvalidParameter(path="driver_info/redfish_system_id", reason=reason)
         return paths[0]
 
-    def _systems(self) -> list[str]:
+    def _system_paths(self) -> list[str]:
         return [str(path) for path in self._root.get_system_collection().members_identities]
 
     def _no_system(self, path: str) -> errors.Error | Exception:
@@ -238,13 +240,15 @@ class Link:
             return transport.NotJson(f"the BMC listed the system {path}, which does not exist")
         paths: list[str] = []
         with contextlib.suppress(*faults.EXPECTED):
-            paths = self._systems()
+            paths = self._system_paths()
         if not paths:
-            return self._starting(f"does not have the system {path} and lists no system")
-        reason = f"the BMC at {self.node.address} has no system {path}; it has {_listed(paths)}"
+            return self._still_starting(f"does not have the system {path} and lists no system")
+        reason = (
+            f"the BMC at {self.node.address} has no system {path}; it has {_shortened_list(paths)}"
+        )
         return errors.InvalidParameter(path="driver_info/redfish_system_id", reason=reason)
 
-    def _starting(self, what: str) -> errors.BmcUnreachable:
+    def _still_starting(self, what: str) -> errors.BmcUnreachable:
         """Return the error for a BMC that answers before it has detected its machine."""
         address = self.node.address
         text = f"The BMC at {address} {what}. It may be starting; retry later."
@@ -252,12 +256,12 @@ class Link:
 
     # -- logging in -----------------------------------------------------------------------
 
-    def _login(self) -> None:
+    def _log_in(self) -> None:
         node = self.node
         options = config.CONF.redfish
         connect, answer = options.connect_timeout, options.read_timeout
         wire = transport.Wire(
-            node, connect_timeout=connect, read_timeout=answer, before=self._allow
+            node, connect_timeout=connect, read_timeout=answer, before=self._allow_request
         )
         auth = sessions.Login(node, wire)
         sessions.warn(node)
@@ -288,11 +292,11 @@ class Link:
             wire.delete(path, headers={"X-Auth-Token": token})
 
 
-def _unguarded() -> None:
+def _allow_unowned_request() -> None:
     """Allow a request that belongs to no node, such as a logout."""
 
 
-def _listed(paths: list[str]) -> str:
+def _shortened_list(paths: list[str]) -> str:
     shown = ", ".join(paths[:_LISTED]) or "none"
     more = len(paths) - _LISTED
     return f"{shown} and {more} more" if more > 0 else shown
@@ -321,7 +325,7 @@ class Links:
         :param before: called before each request within the block; see ``Link.before``.
         :raises errors.BmcUnreachable: other threads used the BMC longer than one request may take.
         """
-        key = _key(node)
+        key = _login_key(node)
         with self._mutex:
             link = self._links.get(key)
             if link is None:
@@ -340,13 +344,13 @@ class Links:
                 link.used = time.monotonic()
             yield link.at(node, before)
         finally:
-            link.before = _unguarded
+            link.before = _allow_unowned_request
             with self._mutex:
                 self._cold.pop(key, None)
                 if key in self._links and not link.warm:
                     self._cold[key] = None
             link.turn.lock.release()
-            self._trim(link)
+            self._trim_cache(link)
 
     def close(self, seconds: float) -> None:
         """Log out everywhere; BMCs end the sessions that are not closed in time by their own
@@ -357,9 +361,9 @@ class Links:
             self._cold.clear()
         sessions.together([functools.partial(_log_out, link, seconds) for link in links], seconds)
 
-    def _trim(self, mine: Link) -> None:
+    def _trim_cache(self, mine: Link) -> None:
         """Log out of surplus BMCs; a link in use is trimmed later by its holder."""
-        for link in self._surplus():
+        for link in self._take_surplus():
             short = (
                 contextlib.nullcontext()
                 if link is mine
@@ -371,7 +375,7 @@ class Links:
             finally:
                 link.turn.lock.release()
 
-    def _surplus(self) -> list[Link]:
+    def _take_surplus(self) -> list[Link]:
         """Remove surplus and idle links from the cache and return them locked."""
         found: list[tuple[Any, ...]] = []
         with self._mutex:
@@ -396,7 +400,7 @@ def _log_out(link: Link, seconds: float) -> None:
             link.turn.lock.release()
 
 
-def _key(node: info.Info) -> tuple[Any, ...]:
+def _login_key(node: info.Info) -> tuple[Any, ...]:
     """Return the settings that two nodes must have in common to share a login."""
     digest = hmac.digest(_SECRET, (node.password or "").encode(), "sha256")
     tls = (node.verify, node.tls_minimum_version, node.tls_ciphers)

@@ -69,12 +69,12 @@ def explain(error: Exception, node: info.Info, *, connect: float, read: float) -
     :param connect, read: the timeouts of the call in seconds.
     """
     if isinstance(error, redfish_errors.HTTPError):
-        return _status(error, node)
+        return _status_fault(error, node)
     if isinstance(error, transport.NotJson):
-        return Fault(_bad(node, scrub(error.what, node)), Again.READ)
+        return Fault(_bad_answer(node, scrub(error.what, node)), Again.READ)
     if isinstance(error, redfish_errors.ConnectionError | OSError):
-        return _network(error, node, connect, read)
-    return Fault(_bad(node, f"it is not Redfish ({_words(error, node)})"), Again.READ)
+        return _network_fault(error, node, connect, read)
+    return Fault(_bad_answer(node, f"it is not Redfish ({_error_text(error, node)})"), Again.READ)
 
 
 def scrub(text: str, node: info.Info) -> str:
@@ -107,7 +107,7 @@ def is_busy(error: redfish_errors.HTTPError) -> bool:
 
 def is_answer_lost(error: Exception) -> bool:
     """Return whether a request was sent but its answer is missing, so it may have taken effect."""
-    chain = list(_chain(error))
+    chain = list(_error_chain(error))
     if any(isinstance(part, bounded_http.ConnectTimeout) for part in chain):
         return False
     return any(isinstance(part, _LOST) for part in chain)
@@ -129,22 +129,22 @@ def is_refusal(error: redfish_errors.HTTPError) -> bool:
     return ours and error.status_code not in other and not is_busy(error)
 
 
-def _words(error: BaseException, node: info.Info) -> str:
+def _error_text(error: BaseException, node: info.Info) -> str:
     return scrub(f"{type(error).__name__}: {error}", node)
 
 
-def _bad(node: info.Info, reason: str) -> errors.BmcBadAnswer:
+def _bad_answer(node: info.Info, reason: str) -> errors.BmcBadAnswer:
     return errors.BmcBadAnswer(address=node.address, reason=reason)
 
 
-def _unreachable(node: info.Info, reason: str) -> errors.BmcUnreachable:
+def _bmc_unreachable(node: info.Info, reason: str) -> errors.BmcUnreachable:
     return errors.BmcUnreachable(address=node.address, reason=reason)
 
 
 # -- the BMC answered with an error ------------------------------------------------------------
 
 
-def _status(error: redfish_errors.HTTPError, node: info.Info) -> Fault:
+def _status_fault(error: redfish_errors.HTTPError, node: info.Info) -> Fault:
     said = detail(error, node)
     busy = quirks.said(error.body, *quirks.BUSY)
     if busy is not None:
@@ -152,9 +152,9 @@ def _status(error: redfish_errors.HTTPError, node: info.Info) -> Fault:
         return Fault(_not_ready(node, said), Again.BUSY, stale=False)
     if isinstance(error, redfish_errors.MissingXAuthToken):
         reason = "its session service gives no token; set redfish_auth_type to basic"
-        return Fault(_bad(node, reason), Again.NEVER)
+        return Fault(_bad_answer(node, reason), Again.NEVER)
     server = error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
-    other = (_broken, Again.READ) if server else (_refusal, Again.NEVER)
+    other = (_broken_bmc, Again.READ) if server else (_request_refused, Again.NEVER)
     word, again = _STATUS.get(error.status_code, other)
     denied = error.status_code == HTTPStatus.UNAUTHORIZED and node.username is not None
     return Fault(word(node, said), again, denied=denied)
@@ -182,7 +182,7 @@ def check_time(node: info.Info) -> None:
         )
 
 
-def _denied(node: info.Info, said: str) -> errors.BmcAccessDenied:
+def _access_denied(node: info.Info, said: str) -> errors.BmcAccessDenied:
     if node.username is None:
         return errors.BmcAccessDenied(
             f"The BMC at {node.address} requires a login: {said}. Set redfish_username and "
@@ -198,7 +198,7 @@ def _denied(node: info.Info, said: str) -> errors.BmcAccessDenied:
     )
 
 
-def _forbidden(node: info.Info, said: str) -> errors.BmcAccessDenied:
+def _access_forbidden(node: info.Info, said: str) -> errors.BmcAccessDenied:
     who = f"user {node.username}" if node.username else "users without login"
     return errors.BmcAccessDenied(
         f"The BMC at {node.address} does not allow this to {who}: {said}. "
@@ -208,7 +208,7 @@ def _forbidden(node: info.Info, said: str) -> errors.BmcAccessDenied:
     )
 
 
-def _broken(node: info.Info, said: str) -> errors.BmcBadAnswer:
+def _broken_bmc(node: info.Info, said: str) -> errors.BmcBadAnswer:
     return errors.BmcBadAnswer(
         f"The BMC at {node.address} has an internal error: {said}. If it persists, reset the BMC.",
         address=node.address,
@@ -216,7 +216,7 @@ def _broken(node: info.Info, said: str) -> errors.BmcBadAnswer:
     )
 
 
-def _refusal(node: info.Info, said: str) -> errors.BmcBadAnswer:
+def _request_refused(node: info.Info, said: str) -> errors.BmcBadAnswer:
     return errors.BmcBadAnswer(
         f"The BMC at {node.address} refused the request: {said}.",
         address=node.address,
@@ -225,8 +225,8 @@ def _refusal(node: info.Info, said: str) -> errors.BmcBadAnswer:
 
 
 _STATUS: Mapping[int, tuple[_Build, Again]] = {
-    HTTPStatus.UNAUTHORIZED: (_denied, Again.LOGIN),
-    HTTPStatus.FORBIDDEN: (_forbidden, Again.LOGIN),
+    HTTPStatus.UNAUTHORIZED: (_access_denied, Again.LOGIN),
+    HTTPStatus.FORBIDDEN: (_access_forbidden, Again.LOGIN),
     HTTPStatus.BAD_GATEWAY: (_not_ready, Again.READ),
     HTTPStatus.SERVICE_UNAVAILABLE: (_not_ready, Again.READ),
     HTTPStatus.GATEWAY_TIMEOUT: (_not_ready, Again.READ),
@@ -236,46 +236,51 @@ _STATUS: Mapping[int, tuple[_Build, Again]] = {
 # -- no answer, or a broken one ----------------------------------------------------------------
 
 
-def _network(error: Exception, node: info.Info, connect: float, read: float) -> Fault:
-    chain = list(_chain(error))
-    tls = _first(chain, ssl.SSLError)
+def _network_fault(error: Exception, node: info.Info, connect: float, read: float) -> Fault:
+    chain = list(_error_chain(error))
+    tls = _first_of_kind(chain, ssl.SSLError)
     if tls is not None:
-        return Fault(_tls(tls, node), Again.NEVER)
-    refused = _first(chain, bounded_http.AddressRefused)
+        return Fault(_tls_failed(tls, node), Again.NEVER)
+    refused = _first_of_kind(chain, bounded_http.AddressRefused)
     if refused is not None:
         wrong = errors.InvalidParameter(path="driver_info/redfish_address", reason=str(refused))
         return Fault(wrong, Again.NEVER)
-    missing = _first(chain, transport.WrongTurn)
+    missing = _first_of_kind(chain, transport.WrongTurn)
     if missing is not None:
-        return Fault(_bad(node, str(missing)), Again.NEVER)
+        return Fault(_bad_answer(node, str(missing)), Again.NEVER)
     for kind, again, build, sentence in _CAUSES:
-        cause = _first(chain, kind)
+        cause = _first_of_kind(chain, kind)
         if cause is not None:
-            said = _system_words(cause) or _words(cause, node)
+            said = _system_words(cause) or _error_text(cause, node)
             reason = sentence.format(connect=f"{connect:g}", read=f"{read:g}", said=said)
             return Fault(build(node, reason), again)
-    return Fault(_bad(node, _words(chain[0], node)), Again.READ)
+    return Fault(_bad_answer(node, _error_text(chain[0], node)), Again.READ)
 
 
 _CAUSES: tuple[tuple[type[BaseException], Again, _Build, str], ...] = (
-    (socket.gaierror, Again.ANY, _unreachable, "its name cannot be resolved ({said})"),
-    (bounded_http.ConnectTimeout, Again.ANY, _unreachable, "no connection within {connect} s"),
-    (TimeoutError, Again.NEVER, _unreachable, "no complete answer within {read} s"),
-    (ConnectionRefusedError, Again.ANY, _unreachable, "connection refused, nothing listens there"),
-    (bounded_http.NoConnection, Again.ANY, _unreachable, "no connection ({said})"),
-    (http.client.RemoteDisconnected, Again.READ, _unreachable, "it hung up without an answer"),
-    (ConnectionError, Again.READ, _unreachable, "it broke the connection"),
-    (http.client.BadStatusLine, Again.NEVER, _bad, "it does not speak HTTP ({said})"),
-    (http.client.IncompleteRead, Again.READ, _bad, "its answer is truncated"),
-    (bounded_http.AnswerCutOff, Again.READ, _bad, "its answer is truncated"),
-    (http.client.HTTPException, Again.NEVER, _bad, "{said}"),
-    (redfish_errors.ConnectionError, Again.READ, _unreachable, "{said}"),
+    (socket.gaierror, Again.ANY, _bmc_unreachable, "its name cannot be resolved ({said})"),
+    (bounded_http.ConnectTimeout, Again.ANY, _bmc_unreachable, "no connection within {connect} s"),
+    (TimeoutError, Again.NEVER, _bmc_unreachable, "no complete answer within {read} s"),
+    (
+        ConnectionRefusedError,
+        Again.ANY,
+        _bmc_unreachable,
+        "connection refused, nothing listens there",
+    ),
+    (bounded_http.NoConnection, Again.ANY, _bmc_unreachable, "no connection ({said})"),
+    (http.client.RemoteDisconnected, Again.READ, _bmc_unreachable, "it hung up without an answer"),
+    (ConnectionError, Again.READ, _bmc_unreachable, "it broke the connection"),
+    (http.client.BadStatusLine, Again.NEVER, _bad_answer, "it does not speak HTTP ({said})"),
+    (http.client.IncompleteRead, Again.READ, _bad_answer, "its answer is truncated"),
+    (bounded_http.AnswerCutOff, Again.READ, _bad_answer, "its answer is truncated"),
+    (http.client.HTTPException, Again.NEVER, _bad_answer, "{said}"),
+    (redfish_errors.ConnectionError, Again.READ, _bmc_unreachable, "{said}"),
 )
 """Causes in an exception's chain, the most specific first, with the retry and the error to
 raise."""
 
 
-def _tls(error: ssl.SSLError, node: info.Info) -> errors.BmcBadAnswer:
+def _tls_failed(error: ssl.SSLError, node: info.Info) -> errors.BmcBadAnswer:
     reason = getattr(error, "verify_message", "") or error.reason or str(error)
     words = str(reason).replace("_", " ").lower().rstrip(".")
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -293,7 +298,7 @@ def _tls(error: ssl.SSLError, node: info.Info) -> errors.BmcBadAnswer:
     )
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def _error_chain(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and everything that led to it: causes, contexts, and urllib3's reasons."""
     seen: set[int] = set()
     waiting: list[Any] = [error]
@@ -306,10 +311,10 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         waiting += [getattr(here, "reason", None), *here.args, here.__cause__, here.__context__]
 
 
-def _first(chain: list[BaseException], kind: type[BaseException]) -> Any:
+def _first_of_kind(chain: list[BaseException], kind: type[BaseException]) -> Any:
     return next((error for error in chain if isinstance(error, kind)), None)
 
 
 def _system_words(error: BaseException) -> str | None:
-    words = (part.strerror for part in _chain(error) if isinstance(part, OSError))
+    words = (part.strerror for part in _error_chain(error) if isinstance(part, OSError))
     return next((word.lower() for word in words if word), None)

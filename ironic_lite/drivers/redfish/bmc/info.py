@@ -81,7 +81,7 @@ def parse(driver_info: JsonView, *, auth_type: str = "auto", ca_folder: str = "/
         system_id=values.get("redfish_system_id"),
         username=values.get("redfish_username"),
         password=values.get("redfish_password"),
-        verify=_trusted(values.get("redfish_verify_ca", True), ca_folder),
+        verify=_verify_setting(values.get("redfish_verify_ca", True), ca_folder),
         auth_type=values.get("redfish_auth_type", auth_type),
         tls_minimum_version=values.get("redfish_tls_minimum_version"),
         tls_ciphers=values.get("redfish_tls_ciphers"),
@@ -95,7 +95,7 @@ def check(driver_info: JsonView, *, ca_folder: str = "/nowhere") -> None:
     :raises errors.InvalidParameter: naming ``driver_info/<key>``.
     """
     values = settings.values(FIELDS, driver_info)
-    _trusted(values.get("redfish_verify_ca", True), ca_folder)
+    _verify_setting(values.get("redfish_verify_ca", True), ca_folder)
 
 
 def properties() -> dict[str, str]:
@@ -106,7 +106,7 @@ def properties() -> dict[str, str]:
 # -- one reader for each kind of value; its ValueError names the fault, never a secret ----------
 
 
-def _text(value: object) -> str:
+def _read_text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"must be a string, not {type(value).__name__}")
     if "\0" in value:
@@ -118,9 +118,9 @@ def _text(value: object) -> str:
     return value
 
 
-def _address(value: object) -> tuple[str, str]:
+def _read_address(value: object) -> tuple[str, str]:
     """Return (scheme://host:port, root prefix)."""
-    text = _text(value).strip()
+    text = _read_text(value).strip()
     if _CONTROL.search(text):
         raise ValueError("must not contain spaces or control characters")
     if "://" not in text:
@@ -134,10 +134,10 @@ def _address(value: object) -> tuple[str, str]:
         raise ValueError("must not contain credentials; use redfish_username and redfish_password")
     if "?" in rest or "#" in rest:
         raise ValueError("must end with the path, without ? or #")
-    return f"{scheme}://{_netloc(scheme, netloc)}", _prefix(slash + path)
+    return f"{scheme}://{_host_and_port(scheme, netloc)}", _root_prefix_of(slash + path)
 
 
-def _netloc(scheme: str, netloc: str) -> str:
+def _host_and_port(scheme: str, netloc: str) -> str:
     """Return host and port; bracket an IPv6 address and leave out the default port."""
     if _is_ipv6(netloc):
         netloc = f"[{netloc}]"
@@ -165,13 +165,13 @@ def _is_ipv6(host: str) -> bool:
         return False
 
 
-def _prefix(path: str) -> str:
+def _root_prefix_of(path: str) -> str:
     bare = path.strip("/")
     return f"/{bare}/" if bare else ROOT_PREFIX
 
 
 def _system_id(value: object) -> str:
-    text = _text(value).strip()
+    text = _read_text(value).strip()
     if not text.startswith("/") or text.startswith("//") or _CONTROL.search(text):
         raise ValueError("must be the path of a system, such as /redfish/v1/Systems/1")
     # A path with a final slash is the same resource; BMCs list theirs without it (DSP0266).
@@ -179,16 +179,16 @@ def _system_id(value: object) -> str:
     return urllib.parse.quote(text, safe="/%:@!$&'()*+,;=~-._")
 
 
-def _verify(value: object) -> bool | str:
+def _read_verify(value: object) -> bool | str:
     if isinstance(value, bool):
         return value
     if not isinstance(value, str):
         raise ValueError(ca_files.REFUSAL)
-    word = _text(value).strip()
+    word = _read_text(value).strip()
     return word.lower() in _TRUE if word.lower() in _TRUE | _FALSE else word
 
 
-def _trusted(verify: bool | str, folder: str) -> bool | str:
+def _verify_setting(verify: bool | str, folder: str) -> bool | str:
     if isinstance(verify, bool):
         return verify
     try:
@@ -209,8 +209,8 @@ def _one_of(*words: str) -> Callable[[object], str]:
     return read
 
 
-def _ciphers(value: object) -> str:
-    text = _text(value)
+def _read_ciphers(value: object) -> str:
+    text = _read_text(value)
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).set_ciphers(text)
     except ssl.SSLError:
@@ -218,7 +218,7 @@ def _ciphers(value: object) -> str:
     return text
 
 
-def _seconds(value: object) -> int:
+def _read_seconds(value: object) -> int:
     number = value
     if isinstance(value, str) and value.strip().isdecimal():
         number = int(value)
@@ -229,7 +229,7 @@ def _seconds(value: object) -> int:
 
 FIELDS: Mapping[str, Field] = {
     "redfish_address": Field(
-        _address,
+        _read_address,
         "URL of the BMC, such as https://bmc.example.org; the default scheme is https. A path in "
         "it replaces /redfish/v1/ as the service root. Required.",
         required=True,
@@ -238,10 +238,10 @@ FIELDS: Mapping[str, Field] = {
         _system_id,
         "Path of the system, such as /redfish/v1/Systems/1. Default: the only system of the BMC.",
     ),
-    "redfish_username": Field(_text, "User of the BMC, with administrator rights."),
-    "redfish_password": Field(_text, "Password of that user."),
+    "redfish_username": Field(_read_text, "User of the BMC, with administrator rights."),
+    "redfish_password": Field(_read_text, "Password of that user."),
     "redfish_verify_ca": Field(
-        _verify,
+        _read_verify,
         "true: trust public authorities; the name of a file or folder in [redfish]ca_folder: trust "
         "the authorities in it; false: do not verify the certificate. Default true.",
     ),
@@ -254,9 +254,9 @@ FIELDS: Mapping[str, Field] = {
         _one_of(*TLS_VERSIONS), "Lowest TLS version to use: 1.1, 1.2 or 1.3."
     ),
     "redfish_tls_ciphers": Field(
-        _ciphers, "Ciphers to offer up to TLS 1.2, separated by colons, in OpenSSL's names."
+        _read_ciphers, "Ciphers to offer up to TLS 1.2, separated by colons, in OpenSSL's names."
     ),
     "firmware_update_unresponsive_bmc_wait": Field(
-        _seconds, "Seconds a BMC may stay silent after an update of its firmware."
+        _read_seconds, "Seconds a BMC may stay silent after an update of its firmware."
     ),
 }

@@ -64,7 +64,7 @@ def places(response: transport.Response) -> list[str]:
     """
     if response.status_code != HTTPStatus.ACCEPTED:
         return []
-    document = _document(response)
+    document = _job_document(response)
     task = document.get("@odata.id") if "TaskState" in document else None
     found = (task, response.headers.get("Location"))
     return [place for place in found if isinstance(place, str) and place]
@@ -96,7 +96,7 @@ def look(link: connection.Link, uris: Sequence[str]) -> tuple[str, str]:
             if not faults.is_refusal(error):
                 raise
             return "Exception", faults.detail(error, link.node)
-        word, said = _judged(response.status_code, _document(response))
+        word, said = _job_result(response.status_code, _job_document(response))
         return word, faults.scrub(said, link.node)
     return FORGOTTEN, ""
 
@@ -122,25 +122,25 @@ def running(link: connection.Link, target: str, known: Collection[str] = ()) -> 
     return []
 
 
-def _judged(status: int, document: Json) -> tuple[str, str]:
+def _job_result(status: int, document: Json) -> tuple[str, str]:
     word = document.get("TaskState")
     if not isinstance(word, str):
         return ("Running" if status == HTTPStatus.ACCEPTED else DONE), ""
-    said = " ".join(dict.fromkeys(_words(document)))
+    said = " ".join(dict.fromkeys(_message_texts(document)))
     if word == "Completed":
         good = (document.get("TaskStatus") or "OK") in _GOOD
         return (DONE if good else "Exception"), said
     return word, said
 
 
-def _words(document: Json) -> Iterable[str]:
+def _message_texts(document: Json) -> Iterable[str]:
     for message in resources.entries(document, "Messages"):
         word = resources.text(message, "Message") or resources.text(message, "MessageId")
         if word:
             yield word
 
 
-def _document(response: transport.Response) -> Json:
+def _job_document(response: transport.Response) -> Json:
     try:
         found = response.json()
     except ValueError:

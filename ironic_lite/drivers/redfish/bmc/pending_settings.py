@@ -37,7 +37,7 @@ def see_through(task: base.Task, what: str, is_so: Look) -> None:
     :raises errors.HardwareError: the setting has no effect after [redfish]boot_mode_config_timeout
         seconds, or the machine has an instance.
     """
-    if _soon(task, is_so):
+    if _takes_effect_soon(task, is_so):
         return
     if task.node.provision_state in OCCUPIED:
         raise errors.HardwareError(
@@ -48,19 +48,19 @@ def see_through(task: base.Task, what: str, is_so: Look) -> None:
     before = task.driver.power.get_power_state(task)
     task.driver.power.reboot(task)
     task.node.power_state = base.POWER_ON
-    done = _watch(task, is_so)
+    done = _took_effect(task, is_so)
     if before == base.POWER_OFF:
         task.driver.power.set_power_state(task, base.POWER_OFF)
         task.node.power_state = base.POWER_OFF
     if not done:
         raise errors.HardwareError(
             reason=f"The machine was restarted for {what}, but its BMC does not show it after "
-            f"{_seconds()} s. Check the job queue and the firmware settings on the BMC, or "
+            f"{_effect_limit()} s. Check the job queue and the firmware settings on the BMC, or "
             "raise [redfish]boot_mode_config_timeout."
         )
 
 
-def _soon(task: base.Task, is_so: Look) -> bool:
+def _takes_effect_soon(task: base.Task, is_so: Look) -> bool:
     for _ in range(LOOKS - 1):
         if is_so(task):
             return True
@@ -68,18 +68,18 @@ def _soon(task: base.Task, is_so: Look) -> bool:
     return is_so(task)
 
 
-def _watch(task: base.Task, is_so: Look) -> bool:
+def _took_effect(task: base.Task, is_so: Look) -> bool:
     """Return whether the setting took effect in time; a limit of 0 seconds skips the check."""
-    seconds = _seconds()
+    seconds = _effect_limit()
     end = time.monotonic() + seconds
-    while seconds and not _holds(task, is_so):
+    while seconds and not _check_setting(task, is_so):
         if time.monotonic() >= end:
             return False
         task.pause(PAUSE)
     return True
 
 
-def _holds(task: base.Task, is_so: Look) -> bool:
+def _check_setting(task: base.Task, is_so: Look) -> bool:
     """Check a BMC that may be busy with the change; an unusable answer counts as not yet
     applied."""
     try:
@@ -89,6 +89,6 @@ def _holds(task: base.Task, is_so: Look) -> bool:
         return False
 
 
-def _seconds() -> int:
+def _effect_limit() -> int:
     seconds: int = config.CONF.redfish.boot_mode_config_timeout
     return seconds

@@ -58,11 +58,11 @@ class Quirk:
 
         :param machine: ``Node <uuid>`` or ``BMC <address>``.
         """
-        _log(machine, self)
+        _log_quirk(machine, self)
 
 
 @functools.lru_cache(maxsize=_REMEMBERED)
-def _log(machine: str, quirk: Quirk) -> None:
+def _log_quirk(machine: str, quirk: Quirk) -> None:
     LOG.info("%s: quirk %s (%s): %s", machine, quirk.name, quirk.symptom, quirk.cure)
 
 

@@ -62,14 +62,14 @@ def members(task: base.Task, path: str | None, *, spare: Spare | None = None) ->
     :param spare: as in `listed`; an unreadable collection is always an error.
     """
     for _ in range(_PAGES):
-        page = _page(task, path) if path else None
+        page = _read_page(task, path) if path else None
         if page is None:
             return
         yield from listed(task, page, "Members", spare=spare)
         path = link(page, "Members@odata.nextLink")
 
 
-def _page(task: base.Task, path: str) -> Json | None:
+def _read_page(task: base.Task, path: str) -> Json | None:
     """Return a page of a collection, with its members included if the BMC supports that."""
     features = value(root(task), "ProtocolFeaturesSupported", "ExpandQuery")
     if "?" not in path and value(features, "NoLinks") is True:
@@ -95,7 +95,7 @@ def listed(
         path = entry.get("@odata.id")
         if "Id" in entry:
             yield entry
-        elif isinstance(path, str) and (found := _spared(task, path, spare)) is not None:
+        elif isinstance(path, str) and (found := _read_or_note(task, path, spare)) is not None:
             yield found
 
 
@@ -107,7 +107,7 @@ def managers(task: base.Task, system: Json) -> Iterator[Json]:
             return
 
 
-def _spared(task: base.Task, path: str, spare: Spare | None) -> Json | None:
+def _read_or_note(task: base.Task, path: str, spare: Spare | None) -> Json | None:
     try:
         return read(task, path)
     except errors.HardwareError as why:

@@ -84,13 +84,15 @@ class Response:
         said = error.get("@Message.ExtendedInfo")
         entries = said if isinstance(said, list) else [said]
         error["@Message.ExtendedInfo"] = [entry for entry in entries if isinstance(entry, dict)]
-        body = orjson.dumps({"error": _without(secret, error) if secret else error})
+        body = orjson.dumps({"error": _without_secret(secret, error) if secret else error})
         return Response(self.url, self.status_code, self.headers, body)
 
 
-def _without(secret: str, said: Any) -> Any:
+def _without_secret(secret: str, said: Any) -> Any:
     if isinstance(said, str):
         return unicode_text.blanked(said, secret)
     if isinstance(said, dict):
-        return {key: one if key in _NAMES else _without(secret, one) for key, one in said.items()}
-    return [_without(secret, one) for one in said] if isinstance(said, list) else said
+        return {
+            key: one if key in _NAMES else _without_secret(secret, one) for key, one in said.items()
+        }
+    return [_without_secret(secret, one) for one in said] if isinstance(said, list) else said

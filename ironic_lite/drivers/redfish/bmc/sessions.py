@@ -85,7 +85,7 @@ class Login(sushy.auth.AuthBase):  # type: ignore[misc]  # sushy ships no types
     def _open_session(self, username: str, password: str) -> None:
         """Open a session at the place that the service root names (DSP0266, 13.3.4)."""
         self.tried_session = True
-        place = self._sessions()
+        place = self._sessions_path()
         response = self._wire.post(place, data={"UserName": username, "Password": password})
         token = response.headers.get("X-Auth-Token")
         if token is None:
@@ -103,7 +103,7 @@ class Login(sushy.auth.AuthBase):  # type: ignore[misc]  # sushy ships no types
         named = self._named_sessions() is not None or "SessionService" in self._root
         return named and getattr(why, "status_code", None) == HTTPStatus.UNAUTHORIZED
 
-    def _sessions(self) -> str:
+    def _sessions_path(self) -> str:
         return self._named_sessions() or f"{self._node.root_prefix}SessionService/Sessions"
 
     def _named_sessions(self) -> str | None:

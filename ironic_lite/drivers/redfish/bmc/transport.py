@@ -167,12 +167,12 @@ class Wire:
         :raises sushy.exceptions.SushyError: no answer, or an error.
         """
         try:
-            return self._asked("GET", path, data, headers)
+            return self._send_checked("GET", path, data, headers)
         except sushy.exceptions.NotAcceptableError:
             # Some HPE machines send message registries only compressed.
             quirks.PACKED_REGISTRIES.log(f"BMC {self._base}")
             packed = {**(headers or {}), "Accept-Encoding": "gzip"}
-            return self._asked("GET", path, data, packed)
+            return self._send_checked("GET", path, data, packed)
 
     # -- changing -------------------------------------------------------------------------
 
@@ -181,21 +181,21 @@ class Wire:
 
         :raises sushy.exceptions.SushyError: no answer, or an error.
         """
-        return self._asked("POST", path, data, headers)
+        return self._send_checked("POST", path, data, headers)
 
     def put(self, path: str = "", data: Any = None, headers: Headers | None = None) -> Response:
         """Return the answer to a PUT.
 
         :raises sushy.exceptions.SushyError: no answer, or an error.
         """
-        return self._asked("PUT", path, data, headers)
+        return self._send_checked("PUT", path, data, headers)
 
     def delete(self, path: str = "", data: Any = None, headers: Headers | None = None) -> Response:
         """Return the answer to a DELETE.
 
         :raises sushy.exceptions.SushyError: no answer, or an error.
         """
-        return self._asked("DELETE", path, data, headers)
+        return self._send_checked("DELETE", path, data, headers)
 
     def patch(
         self,
@@ -216,16 +216,16 @@ class Wire:
         for tag in (etag, weak and weak[1]) if etag else ():
             if tag:
                 try:
-                    return self._asked("PATCH", path, data, {**given, "If-Match": tag})
+                    return self._send_checked("PATCH", path, data, {**given, "If-Match": tag})
                 except sushy.exceptions.HTTPError as error:
                     if error.status_code != HTTPStatus.PRECONDITION_FAILED:
                         raise
                     quirks.UNUSABLE_ETAG.log(f"BMC {self._base}")
-        return self._asked("PATCH", path, data, given)
+        return self._send_checked("PATCH", path, data, given)
 
     # -- the wire -------------------------------------------------------------------------
 
-    def _asked(self, method: str, path: str, data: Any, headers: Headers | None) -> Response:
+    def _send_checked(self, method: str, path: str, data: Any, headers: Headers | None) -> Response:
         """Return an answer without an error status.
 
         :raises sushy.exceptions.ConnectionError: no complete answer came in time.
@@ -236,7 +236,9 @@ class Wire:
         url = urllib.parse.urljoin(self._base, bare)
         with bmc_metrics.BMCS.call("redfish", method) as counted:
             try:
-                response = self._followed(method, url, data, headers or {}).tidied(self._secret)
+                response = self._send_following(method, url, data, headers or {}).tidied(
+                    self._secret
+                )
             except (OSError, http.client.HTTPException) as why:
                 raise sushy.exceptions.ConnectionError(url=url, error=type(why).__name__) from why
             LOG.debug("%s %s: %d", method, url, response.status_code)
@@ -245,21 +247,21 @@ class Wire:
             counted.result = bmc_metrics.OK
         return response
 
-    def _followed(self, method: str, url: str, data: Any, headers: Headers) -> Response:
+    def _send_following(self, method: str, url: str, data: Any, headers: Headers) -> Response:
         """Return the answer after following redirections within the BMC."""
         body = None if data is None else json.dumps(data, allow_nan=False).encode()
         sent = {**_HEADERS, **self._login, **headers}
         if body is not None:
             sent.setdefault("Content-Type", "application/json")
         for _ in range(_REDIRECTS + 1):
-            response = self._sent(method, url, body, sent)
+            response = self._send_once(method, url, body, sent)
             target = response.headers.get("Location")
             if response.status_code not in _TURNS or not target:
                 return response
-            url = _turn(method, url, target, response.status_code)
+            url = _redirection_target(method, url, target, response.status_code)
         raise WrongTurn(f"Exceeded {_REDIRECTS} redirects")
 
-    def _sent(self, method: str, url: str, body: bytes | None, headers: Headers) -> Response:
+    def _send_once(self, method: str, url: str, body: bytes | None, headers: Headers) -> Response:
         # The same login serves a sweep with a short deadline and a step with a long one.
         connect, read = map(deadline.within, self._timeouts)
         limits = bounded_http.Limits(connect=connect, whole=read, size=LIMIT)
@@ -276,7 +278,7 @@ class Wire:
                 return Response(url, answer.status, cast(Headers, answer.headers), content)
 
 
-def _turn(method: str, url: str, target: str, status: int) -> str:
+def _redirection_target(method: str, url: str, target: str, status: int) -> str:
     """Return the target URL of a redirection.
 
     :raises WrongTurn: the redirection leads to another host or changes the method.

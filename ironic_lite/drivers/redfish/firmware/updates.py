@@ -100,12 +100,12 @@ def go_on(task: base.Task, images: list[Image], work: Work) -> float | None:
     """
     while work.index < len(images):
         image = images[work.index]
-        _bound(work, image)
+        _check_limit(work, image)
         try:
             pause = _PHASES[work.phase](task, image, work)
             work.silent = None
         except (errors.BmcUnreachable, errors.BmcBadAnswer, errors.BmcAccessDenied) as why:
-            pause = _silence(task, image, work, why)
+            pause = _tolerate_silence(task, image, work, why)
         if pause is not None:
             return min(pause, LONGEST_PAUSE)
     return None
@@ -114,7 +114,7 @@ def go_on(task: base.Task, images: list[Image], work: Work) -> float | None:
 # -- the phases: each returns the seconds to its next poll, None to continue at once --------------
 
 
-def _look(task: base.Task, image: Image, work: Work) -> float | None:
+def _note_version(task: base.Task, image: Image, work: Work) -> float | None:
     """Note the current version and the intent to send a request, which is saved first."""
     work.before = versions.version(task, image.component)
     work.by = jobs.CLAIMS.make()
@@ -122,31 +122,31 @@ def _look(task: base.Task, image: Image, work: Work) -> float | None:
     return 0.0
 
 
-def _send(task: base.Task, image: Image, work: Work) -> float | None:
+def _send_update(task: base.Task, image: Image, work: Work) -> float | None:
     unsure, work.by = not jobs.CLAIMS.use(work.by), "sent"
     if unsure and _is_new(work, versions.version(task, image.component)):
         work.enter("settle")  # an earlier conductor's request has been carried out
         return None
-    target, body = _order(task, image)
+    target, body = _update_request(task, image)
 
     def order(link: connection.Link) -> list[str]:
         known = jobs.running(link, target) if unsure else []
         return known or jobs.begun(link, link.wire.post(target, data=body), target)
 
     try:
-        work.uris = connection.call(task, _refusable(order), read=False)
+        work.uris = connection.call(task, _mark_refusal(order), read=False)
     except errors.StepFailed as why:
         if why.facts.get("busy") and work.age < BUSY_SECONDS:
             LOG.info("Node %s: %s", task.node.uuid, image.hide(str(why)))
             work.by = jobs.CLAIMS.make()
-            return _interval()
+            return _poll_interval()
         raise failed(image, f"the BMC refused it: {why.facts['reason']}") from None
     work.enter("follow" if work.uris else "prove")
     work.sure = not work.uris
-    return min(FIRST_PAUSE, _interval())
+    return min(FIRST_PAUSE, _poll_interval())
 
 
-def _follow(task: base.Task, image: Image, work: Work) -> float | None:
+def _follow_update(task: base.Task, image: Image, work: Work) -> float | None:
     word, said = connection.call(task, lambda link: jobs.look(link, work.uris))
     if word in jobs.FAILED:
         said = said or "it gives no reason"
@@ -157,17 +157,17 @@ def _follow(task: base.Task, image: Image, work: Work) -> float | None:
         work.enter("prove")
         return None
     if work.lost:
-        return min(FIRST_PAUSE, _interval())
+        return min(FIRST_PAUSE, _poll_interval())
     if word in jobs.WAITING and not work.rebooted and image.component != arguments.BMC:
         bios = image.component == arguments.BIOS
-        grace = 0 if bios else _options().firmware_update_nic_starting_wait
+        grace = 0 if bios else _redfish_options().firmware_update_nic_starting_wait
         if work.age < grace:
             return float(grace) - work.age
-        _reboot(task, work)
-    return _interval()
+        _reboot_machine(task, work)
+    return _poll_interval()
 
 
-def _prove(task: base.Task, image: Image, work: Work) -> float | None:
+def _prove_version(task: base.Task, image: Image, work: Work) -> float | None:
     """Check that another version runs; if none is reported, trust the BMC's result."""
     now = versions.version(task, image.component)
     on_boot = image.component != arguments.BMC and not work.rebooted
@@ -176,11 +176,11 @@ def _prove(task: base.Task, image: Image, work: Work) -> float | None:
         work.enter("settle")
         return None
     if on_boot:
-        _reboot(task, work)
+        _reboot_machine(task, work)
         work.since = clock.stamp()
-        return min(FIRST_PAUSE, _interval())
-    options = _options()
-    limit, pause = options.firmware_update_reboot_delay, min(FIRST_PAUSE, _interval())
+        return min(FIRST_PAUSE, _poll_interval())
+    options = _redfish_options()
+    limit, pause = options.firmware_update_reboot_delay, min(FIRST_PAUSE, _poll_interval())
     if image.component == arguments.BMC:
         limit = options.firmware_update_bmc_timeout
         pause = options.firmware_update_bmc_version_check_interval
@@ -195,11 +195,11 @@ def _prove(task: base.Task, image: Image, work: Work) -> float | None:
     return None
 
 
-def _settle(task: base.Task, image: Image, work: Work) -> float | None:
+def _await_stable_bmc(task: base.Task, image: Image, work: Work) -> float | None:
     """Continue once the BMC has answered several times in a row."""
     wanted, limit = (
-        _options().firmware_update_required_successes,
-        _options().firmware_update_resource_validation_timeout,
+        _redfish_options().firmware_update_required_successes,
+        _redfish_options().firmware_update_resource_validation_timeout,
     )
     if wanted and limit:
         try:
@@ -210,15 +210,15 @@ def _settle(task: base.Task, image: Image, work: Work) -> float | None:
                 reason = f"{image.component} was updated, but the BMC does not settle within "
                 reason += f"{limit:g} s: {why.message}"
                 raise errors.StepFailed(step=_TITLE, reason=reason) from None
-            return float(_options().firmware_update_validation_interval)
+            return float(_redfish_options().firmware_update_validation_interval)
         work.good += 1
         if work.good < wanted:
-            return float(_options().firmware_update_validation_interval)
+            return float(_redfish_options().firmware_update_validation_interval)
     work.enter("rest")
     return float(image.wait) or None
 
 
-def _rest(task: base.Task, image: Image, work: Work) -> float | None:
+def _rest_before_next(task: base.Task, image: Image, work: Work) -> float | None:
     left = image.wait - work.age
     if left > 0:
         return left
@@ -227,12 +227,12 @@ def _rest(task: base.Task, image: Image, work: Work) -> float | None:
 
 
 _PHASES: Mapping[str, Callable[[base.Task, Image, Work], float | None]] = {
-    "look": _look,
-    "send": _send,
-    "follow": _follow,
-    "prove": _prove,
-    "settle": _settle,
-    "rest": _rest,
+    "look": _note_version,
+    "send": _send_update,
+    "follow": _follow_update,
+    "prove": _prove_version,
+    "settle": _await_stable_bmc,
+    "rest": _rest_before_next,
 }
 
 
@@ -249,28 +249,32 @@ def failed(image: Image, why: str) -> errors.StepFailed:
     return errors.StepFailed(step=_TITLE, reason=reason)
 
 
-def _bound(work: Work, image: Image) -> None:
-    limit = _options().firmware_update_overall_timeout
+def _check_limit(work: Work, image: Image) -> None:
+    limit = _redfish_options().firmware_update_overall_timeout
     if limit and clock.lived_since(work.began) > limit:
         reason = f"all updates together take more than {limit:g} s (now in phase {work.phase})"
         raise failed(image, f"{reason}; see [redfish]firmware_update_overall_timeout")
 
 
-def _silence(task: base.Task, image: Image, work: Work, why: errors.HardwareError) -> float:
+def _tolerate_silence(
+    task: base.Task, image: Image, work: Work, why: errors.HardwareError
+) -> float:
     """Tolerate the silence of a restarting BMC up to a time limit.
 
     :raises errors.StepFailed: the silence has lasted longer.
     """
     work.silent = work.silent or clock.stamp()
     own = connection.settings(task).unresponsive_wait
-    wait = _options().firmware_update_wait_unresponsive_bmc if own is None else own
-    limit = max(_options().firmware_update_bmc_timeout, float(wait))
+    wait = _redfish_options().firmware_update_wait_unresponsive_bmc if own is None else own
+    limit = max(_redfish_options().firmware_update_bmc_timeout, float(wait))
     if clock.lived_since(work.silent) >= limit:
         raise failed(image, f"no usable answer for {limit:g} s: {why.message}")
-    return min(_interval(), float(_options().firmware_update_bmc_version_check_interval))
+    return min(
+        _poll_interval(), float(_redfish_options().firmware_update_bmc_version_check_interval)
+    )
 
 
-def _refusable(work: Callable[[connection.Link], list[str]]) -> Callable[..., list[str]]:
+def _mark_refusal(work: Callable[[connection.Link], list[str]]) -> Callable[..., list[str]]:
     """Turn a refusal into an error of its own, distinct from all other faults."""
 
     def tried(link: connection.Link) -> list[str]:
@@ -289,7 +293,7 @@ def _refusable(work: Callable[[connection.Link], list[str]]) -> Callable[..., li
 # -- requests ---------------------------------------------------------------------------------
 
 
-def _order(task: base.Task, image: Image) -> tuple[str, Json]:
+def _update_request(task: base.Task, image: Image) -> tuple[str, Json]:
     """Return the address and body of an update request.
 
     :raises errors.UnsupportedDriverExtension: the BMC does not accept updates.
@@ -313,7 +317,7 @@ def _order(task: base.Task, image: Image) -> tuple[str, Json]:
     return target, body
 
 
-def _reboot(task: base.Task, work: Work) -> None:
+def _reboot_machine(task: base.Task, work: Work) -> None:
     """Restart the machine, so that tasks waiting for a boot begin."""
     power = task.driver.power
     task.driver.deploy.prepare_restart(task)
@@ -326,9 +330,9 @@ def _reboot(task: base.Task, work: Work) -> None:
     work.rebooted = True
 
 
-def _interval() -> float:
-    return float(_options().firmware_update_status_interval)
+def _poll_interval() -> float:
+    return float(_redfish_options().firmware_update_status_interval)
 
 
-def _options() -> Any:
+def _redfish_options() -> Any:
     return config.CONF.redfish

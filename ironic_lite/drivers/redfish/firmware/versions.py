@@ -21,14 +21,14 @@ def components(task: base.Task) -> list[base.FirmwareComponent]:
     bios = resources.text(system, "BiosVersion")
     if bios is not None:
         found.append(base.FirmwareComponent(arguments.BIOS, bios))
-    manager = _manager(task, system)
+    manager = _read_manager(task, system)
     bmc = resources.text(manager, "FirmwareVersion")
     if bmc is not None:
         model = resources.text(manager, "Model")
         found.append(base.FirmwareComponent(arguments.BMC, bmc, model=model))
     # Some BMCs refuse to list cards until the system has booted.
     with contextlib.suppress(errors.BmcBadAnswer):
-        found += _cards(task, system)
+        found += _network_cards(task, system)
     return found
 
 
@@ -40,7 +40,7 @@ def version(task: base.Task, component: str) -> str | None:
     if component == arguments.BIOS:
         return resources.text(resources.system(task), "BiosVersion")
     if component == arguments.BMC:
-        return resources.text(_manager(task, resources.system(task)), "FirmwareVersion")
+        return resources.text(_read_manager(task, resources.system(task)), "FirmwareVersion")
     return next((one.version for one in components(task) if one.component == component), None)
 
 
@@ -50,28 +50,28 @@ def probe(task: base.Task) -> None:
     :raises errors.HardwareError: one of them is missing.
     """
     system = resources.system(task)
-    if resources.entries(system, "Links", "ManagedBy") and not _manager(task, system):
+    if resources.entries(system, "Links", "ManagedBy") and not _read_manager(task, system):
         address = task.node.driver_info.get("redfish_address")
         raise errors.BmcBadAnswer(address=address, reason="it shows no manager")
 
 
-def _manager(task: base.Task, system: Json) -> Json:
+def _read_manager(task: base.Task, system: Json) -> Json:
     managers = resources.listed(task, system, "Links", "ManagedBy")
     return next(managers, None) or {}
 
 
-def _cards(task: base.Task, system: Json) -> Iterator[base.FirmwareComponent]:
+def _network_cards(task: base.Task, system: Json) -> Iterator[base.FirmwareComponent]:
     for chassis in resources.listed(task, system, "Links", "Chassis"):
         for card in resources.members(task, resources.link(chassis, "NetworkAdapters")):
             which = resources.text(card, "SerialNumber") or resources.text(card, "Id")
             for controller in resources.entries(card, "Controllers"):
                 found = resources.text(controller, "FirmwarePackageVersion")
                 if which and found:
-                    yield _card(card, f"{arguments.NIC}{which}", found)
+                    yield _card_version(card, f"{arguments.NIC}{which}", found)
                     break
 
 
-def _card(card: Json, name: str, found: str) -> base.FirmwareComponent:
+def _card_version(card: Json, name: str, found: str) -> base.FirmwareComponent:
     return base.FirmwareComponent(
         name,
         found,

@@ -56,7 +56,7 @@ _LARGEST = 2**63 - 1
 def maker(system: Json) -> Json:
     """Return ``system_vendor``: names, serial number and firmware."""
     version = resources.text(system, "BiosVersion")
-    return _told(
+    return _known_facts(
         product_name=resources.text(system, "Model"),
         serial_number=resources.text(system, "SerialNumber"),
         manufacturer=resources.text(system, "Manufacturer"),
@@ -74,20 +74,24 @@ def boot(system: Json) -> Json:
 def memory(system: Json, modules: Iterable[Json]) -> Json:
     """Return ``memory``, {} if the size is unknown; modules are read only without a summary."""
     size = resources.number(system, "MemorySummary", "TotalSystemMemoryGiB")
-    megabytes = _whole(None if size is None else size * 1024)
+    megabytes = _read_integer(None if size is None else size * 1024)
     if not megabytes:
-        sizes = (_whole(resources.number(each, "CapacityMiB")) for each in modules if _is(each))
+        sizes = (
+            _read_integer(resources.number(each, "CapacityMiB"))
+            for each in modules
+            if _is_present(each)
+        )
         megabytes = sum(size for size in sizes if size)
     return {"physical_mb": megabytes, "total": megabytes * 1024**2} if megabytes else {}
 
 
 def cpu(system: Json, processors: Iterable[Json]) -> Json:
     """Return ``cpu``: model and architecture of the first processor, and threads of all."""
-    found = [each for each in processors if _is(each) and _computes(each)]
+    found = [each for each in processors if _is_present(each) and _is_cpu(each)]
     first: Json = found[0] if found else {}
     model = resources.text(first, "Model") or resources.text(system, "ProcessorSummary", "Model")
-    return _told(
-        count=_threads(found) or _summed(system),
+    return _known_facts(
+        count=_total_threads(found) or _summary_memory(system),
         architecture=_architecture(first, model),
         model_name=model,
         frequency=resources.number(first, "MaxSpeedMHz"),
@@ -101,23 +105,23 @@ def _architecture(processor: Json, model: str | None) -> str | None:
     return ARCHITECTURES.get(word) or FAMILIES.get(family) or next(named, None)
 
 
-def _computes(processor: Json) -> bool:
+def _is_cpu(processor: Json) -> bool:
     """Return whether this processor is a CPU, not a GPU or an FPGA."""
     return (resources.text(processor, "ProcessorType") or "CPU") == "CPU"
 
 
-def _threads(processors: Sequence[Json]) -> int | None:
+def _total_threads(processors: Sequence[Json]) -> int | None:
     """Return the total of threads or else of cores; None unless all processors report it."""
     for name in ("TotalThreads", "TotalCores"):
-        counts = [_whole(resources.number(each, name)) for each in processors]
+        counts = [_read_integer(resources.number(each, name)) for each in processors]
         if counts and all(counts):
             return sum(count for count in counts if count)
     return None
 
 
-def _summed(system: Json) -> int | None:
+def _summary_memory(system: Json) -> int | None:
     for name in ("LogicalProcessorCount", "CoreCount", "Count"):
-        count = _whole(resources.number(system, "ProcessorSummary", name))
+        count = _read_integer(resources.number(system, "ProcessorSummary", name))
         if count:
             return count
     return None
@@ -135,13 +139,13 @@ def interfaces(cards: Iterable[Json], *, disabled: bool = False) -> list[Json]:
     for card in cards:
         address = inspection.address(_mac_address(card, disabled=disabled))
         if address is not None and address not in found:
-            found[address] = _told(
+            found[address] = _known_facts(
                 name=resources.text(card, "Id") or address,
                 mac_address=address,
-                speed_mbps=_whole(resources.number(card, "SpeedMbps")),
-                has_carrier=_carrier(resources.text(card, "LinkStatus")),
-                ipv4_address=_ip(card, "IPv4Addresses"),
-                ipv6_address=_ip(card, "IPv6Addresses"),
+                speed_mbps=_read_integer(resources.number(card, "SpeedMbps")),
+                has_carrier=_has_carrier(resources.text(card, "LinkStatus")),
+                ipv4_address=_ip_address(card, "IPv4Addresses"),
+                ipv6_address=_ip_address(card, "IPv6Addresses"),
             )
     return list(found.values())
 
@@ -168,26 +172,26 @@ def neighbour(port: Json) -> Json:
     """Return the switch that a Port sees by LLDP (Ethernet.LLDPReceive), {} if there is none."""
     heard = resources.value(port, "Ethernet", "LLDPReceive")
     vlan = resources.number(heard, "ManagementVlanId")
-    return _told(
+    return _known_facts(
         switch_chassis_id=resources.text(heard, "ChassisId"),
         switch_port_id=resources.text(heard, "PortId"),
         switch_system_name=resources.text(heard, "SystemName"),
         switch_system_description=resources.text(heard, "SystemDescription"),
-        switch_vlan_id=_whole(vlan),
+        switch_vlan_id=_read_integer(vlan),
     )
 
 
 def ip_address(card: Json) -> tuple[str | None, str | None]:
     """Return the first IPv4 and the first IPv6 address of an EthernetInterface."""
-    return _ip(card, "IPv4Addresses"), _ip(card, "IPv6Addresses")
+    return _ip_address(card, "IPv4Addresses"), _ip_address(card, "IPv6Addresses")
 
 
-def _ip(card: Json, name: str) -> str | None:
+def _ip_address(card: Json, name: str) -> str | None:
     found = (resources.text(entry, "Address") for entry in resources.entries(card, name))
     return next((each for each in found if each and each not in {"0.0.0.0", "::"}), None)
 
 
-def _carrier(word: str | None) -> bool | None:
+def _has_carrier(word: str | None) -> bool | None:
     return None if word is None else word == "LinkUp"
 
 
@@ -196,34 +200,34 @@ def _carrier(word: str | None) -> bool | None:
 
 def disk(drive: Json) -> Json | None:
     """Return an entry of ``disks`` from a Drive or SimpleStorage device; None for an empty bay."""
-    size = _whole(resources.number(drive, "CapacityBytes"))
-    if not size or not _is(drive):
+    size = _read_integer(resources.number(drive, "CapacityBytes"))
+    if not size or not _is_present(drive):
         return None
     kind = resources.text(drive, "MediaType")
-    return _told(
+    return _known_facts(
         name=resources.text(drive, "Name") or resources.text(drive, "Id") or "disk",
         size=size,
         model=resources.text(drive, "Model"),
         vendor=resources.text(drive, "Manufacturer"),
         serial=resources.text(drive, "SerialNumber"),
         rotational={"HDD": True, "SSD": False}.get(kind or ""),
-        wwn=_wwn(drive),
+        wwn=_drive_wwn(drive),
     )
 
 
 def volume(document: Json) -> Json | None:
     """Return a volume as ``{"name", "size", "raid_level"}``; None without a size."""
-    size = _whole(resources.number(document, "CapacityBytes"))
-    if not size or not _is(document):
+    size = _read_integer(resources.number(document, "CapacityBytes"))
+    if not size or not _is_present(document):
         return None
     name = resources.text(document, "Name") or resources.text(document, "Id")
-    return _told(name=name, size=size, raid_type=resources.text(document, "RAIDType"))
+    return _known_facts(name=name, size=size, raid_type=resources.text(document, "RAIDType"))
 
 
 def controller(storage: Json, disks: Sequence[Json], volumes: Sequence[Json]) -> Json:
     """Return an entry of ``storage_controllers``."""
     return {
-        **_told(id=resources.text(storage, "Id"), name=resources.text(storage, "Name")),
+        **_known_facts(id=resources.text(storage, "Id"), name=resources.text(storage, "Name")),
         "drives": list(disks),
         "volumes": list(volumes),
     }
@@ -237,16 +241,16 @@ def local_gb(devices: Iterable[int], drives: Iterable[int], volumes: Iterable[in
 
     :param devices, drives, volumes: sizes in bytes, of SimpleStorage and of Storage.
     """
-    best = _smallest(volumes) or _smallest(drives)
-    sizes = [size for size in (_smallest(devices), best) if size]
+    best = _smallest_size(volumes) or _smallest_size(drives)
+    sizes = [size for size in (_smallest_size(devices), best) if size]
     return min(sizes) // GIB - 1 if sizes else None
 
 
-def _smallest(sizes: Iterable[int]) -> int | None:
+def _smallest_size(sizes: Iterable[int]) -> int | None:
     return min((size for size in sizes if size >= SMALLEST), default=None)
 
 
-def _wwn(drive: Json) -> str | None:
+def _drive_wwn(drive: Json) -> str | None:
     for one in resources.entries(drive, "Identifiers"):
         name = (resources.text(one, "DurableName") or "").lower()
         if name and resources.text(one, "DurableNameFormat") in {"NAA", "EUI"}:
@@ -259,17 +263,17 @@ def _wwn(drive: Json) -> str | None:
 
 def pci(function: Json) -> Json:
     """Return an entry of ``pci_devices`` from a PCIeFunction, with hex numbers without 0x."""
-    return _told(
-        vendor_id=_hex(function, "VendorId"),
-        product_id=_hex(function, "DeviceId"),
-        subsystem_vendor_id=_hex(function, "SubsystemVendorId"),
-        subsystem_id=_hex(function, "SubsystemId"),
-        revision=_hex(function, "RevisionId"),
+    return _known_facts(
+        vendor_id=_read_hex(function, "VendorId"),
+        product_id=_read_hex(function, "DeviceId"),
+        subsystem_vendor_id=_read_hex(function, "SubsystemVendorId"),
+        subsystem_id=_read_hex(function, "SubsystemId"),
+        revision=_read_hex(function, "RevisionId"),
         **{"class": resources.text(function, "DeviceClass")},
     )
 
 
-def _hex(document: Json, name: str) -> str | None:
+def _read_hex(document: Json, name: str) -> str | None:
     found = resources.text(document, name)
     return found.lower().removeprefix("0x") if found else None
 
@@ -277,16 +281,16 @@ def _hex(document: Json, name: str) -> str | None:
 # -- helpers -------------------------------------------------------------------------------------
 
 
-def _is(document: Json) -> bool:
+def _is_present(document: Json) -> bool:
     """Return whether the part is present, because BMCs also list empty slots."""
     return resources.text(document, "Status", "State") != "Absent"
 
 
-def _told(**facts: Any) -> Json:
+def _known_facts(**facts: Any) -> Json:
     """Return the facts without unknown ones."""
     return {name: fact for name, fact in facts.items() if fact is not None}
 
 
-def _whole(found: int | float | None) -> int | None:
+def _read_integer(found: int | float | None) -> int | None:
     """Return an integer, None if the value is not a number or is implausibly large."""
     return int(found) if found is not None and 0 <= found <= _LARGEST else None

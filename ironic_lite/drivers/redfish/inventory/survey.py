@@ -51,51 +51,56 @@ class Survey:
 
         :raises errors.HardwareError: the BMC stopped answering, or its lists have no end.
         """
-        processors = self._members("Processors", self.system)
+        processors = self._collection_members("Processors", self.system)
         inventory: Json = {
             "cpu": parts.cpu(self.system, processors),
-            "memory": self._memory(),
+            "memory": self._read_memory(),
             "system_vendor": parts.maker(self.system),
             "boot": parts.boot(self.system),
-            "interfaces": self._interfaces(),
+            "interfaces": self._read_interfaces(),
         }
         told = any(resources.text(one, "InstructionSet") for one in processors)
         if "architecture" in inventory["cpu"] and not told:
             quirks.NO_INSTRUCTION_SET.log(f"Node {self.task.node.uuid}")
-        local_gb = self._disks(inventory)
-        inventory["pci_devices"] = [found for found in map(parts.pci, self._pci()) if found]
-        inventory |= self._addresses()
+        local_gb = self._read_disks(inventory)
+        inventory["pci_devices"] = [found for found in map(parts.pci, self._pci_devices()) if found]
+        inventory |= self._bmc_addresses()
         hostname = resources.text(self.system, "HostName")
         if hostname:
             inventory["hostname"] = hostname
-        heard = self._neighbours()
+        heard = self._lldp_neighbours()
         return inventory, ({"parsed_lldp": heard} if heard else {}), local_gb
 
     # -- parts ------------------------------------------------------------------------------
 
-    def _memory(self) -> Json:
+    def _read_memory(self) -> Json:
         told = parts.memory(self.system, ())
-        return told or parts.memory(self.system, self._members("Memory", self.system))
+        return told or parts.memory(self.system, self._collection_members("Memory", self.system))
 
-    def _interfaces(self) -> list[Json]:
-        cards = self._members("EthernetInterfaces", self.system)
+    def _read_interfaces(self) -> list[Json]:
+        cards = self._collection_members("EthernetInterfaces", self.system)
         found = parts.interfaces(cards)
         if found:
             return found
-        each = (self._members("NetworkDeviceFunctions", one) for one in self._adapters)
+        each = (
+            self._collection_members("NetworkDeviceFunctions", one)
+            for one in self._network_adapters
+        )
         found = parts.functions(function for some in each for function in some)
         # Some BMCs report all cards as disabled while the machine is off.
         if not found and (found := parts.interfaces(cards, disabled=True)):
             quirks.CARDS_OFF.log(f"Node {self.task.node.uuid}")
         return found
 
-    def _disks(self, inventory: Json) -> int | None:
+    def _read_disks(self, inventory: Json) -> int | None:
         """Read disks into the inventory; return the size of the one for an image."""
         before = len(self.faults)
-        controllers = [self._controller(one) for one in self._members("Storage", self.system)]
-        simple = self._members("SimpleStorage", self.system)
+        controllers = [
+            self._read_controller(one) for one in self._collection_members("Storage", self.system)
+        ]
+        simple = self._collection_members("SimpleStorage", self.system)
         listed = (resources.entries(one, "Devices") for one in simple)
-        devices = _kept(map(parts.disk, (device for some in listed for device in some)))
+        devices = _known_only(map(parts.disk, (device for some in listed for device in some)))
         drives = [disk for one in controllers for disk in one["drives"]]
         volumes = [volume for one in controllers for volume in one["volumes"]]
         inventory["disks"] = drives or devices
@@ -105,29 +110,33 @@ class Survey:
             *([one["size"] for one in some] for some in (devices, drives, volumes))
         )
 
-    def _controller(self, storage: Json) -> Json:
-        drives = self._listed("Drives", storage, "Drives")
-        volumes = self._members("Volumes", storage)
-        disks = _kept(map(parts.disk, drives))
-        return parts.controller(storage, disks, _kept(map(parts.volume, volumes)))
+    def _read_controller(self, storage: Json) -> Json:
+        drives = self._linked_documents("Drives", storage, "Drives")
+        volumes = self._collection_members("Volumes", storage)
+        disks = _known_only(map(parts.disk, drives))
+        return parts.controller(storage, disks, _known_only(map(parts.volume, volumes)))
 
-    def _pci(self) -> Iterator[Json]:
-        for device in self._listed("PCIeDevices", self.system, "PCIeDevices"):
-            yield from self._members("PCIeFunctions", device)
+    def _pci_devices(self) -> Iterator[Json]:
+        for device in self._linked_documents("PCIeDevices", self.system, "PCIeDevices"):
+            yield from self._collection_members("PCIeFunctions", device)
 
-    def _neighbours(self) -> Json:
+    def _lldp_neighbours(self) -> Json:
         """Return the switches that network cards see by LLDP, by port name."""
-        ports = (port for card in self._adapters for port in self._members("Ports", card))
+        ports = (
+            port
+            for card in self._network_adapters
+            for port in self._collection_members("Ports", card)
+        )
         found = ((resources.text(port, "Id"), parts.neighbour(port)) for port in ports)
         return {name: heard for name, heard in found if name and heard}
 
     @functools.cached_property
-    def _adapters(self) -> list[Json]:
-        chassis = self._listed("Chassis", self.system, "Links", "Chassis")
-        found = (self._members("NetworkAdapters", one) for one in chassis)
+    def _network_adapters(self) -> list[Json]:
+        chassis = self._linked_documents("Chassis", self.system, "Links", "Chassis")
+        found = (self._collection_members("NetworkAdapters", one) for one in chassis)
         return [card for some in found for card in some]
 
-    def _addresses(self) -> Json:
+    def _bmc_addresses(self) -> Json:
         """Return the BMC's addresses from driver_info, or else from its manager."""
         host = urllib.parse.urlsplit(self._address).hostname or ""
         try:
@@ -138,8 +147,8 @@ class Survey:
         return {"bmc_v6address" if six else "bmc_address": str(known)}
 
     def _told_addresses(self) -> Json:
-        for manager in self._listed("ManagedBy", self.system, "Links", "ManagedBy"):
-            for card in self._members("EthernetInterfaces", manager):
+        for manager in self._linked_documents("ManagedBy", self.system, "Links", "ManagedBy"):
+            for card in self._collection_members("EthernetInterfaces", manager):
                 v4, v6 = parts.ip_address(card)
                 if v4 or v6:
                     found = {"bmc_address": v4, "bmc_v6address": v6}
@@ -148,17 +157,17 @@ class Survey:
 
     # -- reading ----------------------------------------------------------------------------
 
-    def _members(self, name: str, document: Json) -> list[Json]:
+    def _collection_members(self, name: str, document: Json) -> list[Json]:
         """Return the documents of the collection that ``name`` leads to."""
         path = resources.link(document, name)
-        return self._gather(name, functools.partial(resources.members, self.task, path))
+        return self._read_documents(name, functools.partial(resources.members, self.task, path))
 
-    def _listed(self, name: str, document: Json, *names: str) -> list[Json]:
+    def _linked_documents(self, name: str, document: Json, *names: str) -> list[Json]:
         """Return the documents that the list of links at this place leads to."""
         find = functools.partial(resources.listed, self.task, document, *names)
-        return self._gather(name, find)
+        return self._read_documents(name, find)
 
-    def _gather(self, name: str, find: Callable[..., Iterable[Json]]) -> list[Json]:
+    def _read_documents(self, name: str, find: Callable[..., Iterable[Json]]) -> list[Json]:
         """Return the readable documents of a list.
 
         :param find: yields the documents; takes ``spare``.
@@ -171,20 +180,20 @@ class Survey:
             bad.append(why)
             if len(bad) == BAD:
                 raise why
-            self._blame(name, why)
-            self._count()
+            self._note_unreadable(name, why)
+            self._count_document()
 
         try:
             for one in find(spare=spare):
-                self._count()
+                self._count_document()
                 kept.append(one)
         except errors.HardwareError as why:
             if self._left < 0:
                 raise
-            self._blame(name, why)
+            self._note_unreadable(name, why)
         return kept
 
-    def _blame(self, name: str, why: errors.HardwareError) -> None:
+    def _note_unreadable(self, name: str, why: errors.HardwareError) -> None:
         """Note an unreadable part; raise if the fault is not limited to that part."""
         if not isinstance(why, errors.BmcBadAnswer | errors.BmcAccessDenied):
             raise why
@@ -196,7 +205,7 @@ class Survey:
         if sentence not in self.faults:
             self.faults.append(sentence)
 
-    def _count(self) -> None:
+    def _count_document(self) -> None:
         """Count one more document against the limits.
 
         :raises errors.Stopping: the service stops.
@@ -211,5 +220,5 @@ class Survey:
             raise errors.BmcUnreachable(address=self._address, reason=reason)
 
 
-def _kept(found: Iterable[Json | None]) -> list[Json]:
+def _known_only(found: Iterable[Json | None]) -> list[Json]:
     return [one for one in found if one is not None]

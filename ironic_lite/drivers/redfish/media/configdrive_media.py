@@ -25,11 +25,11 @@ def check(drives: Sequence[virtual_drives.Drive]) -> None:
 
     :raises errors.InvalidParameter: naming ``instance_info/configdrive``.
     """
-    discs = {_name(drive) for drive in drives if "cdrom" in drive.devices}
-    sticks = {_name(drive) for drive in drives if DEVICE in drive.devices}
+    discs = {_drive_name(drive) for drive in drives if "cdrom" in drive.devices}
+    sticks = {_drive_name(drive) for drive in drives if DEVICE in drive.devices}
     if any(sticks - {disc} for disc in discs):
         return
-    has = ", ".join(f"{_name(drive)} ({'/'.join(drive.types)})" for drive in drives)
+    has = ", ".join(f"{_drive_name(drive)} ({'/'.join(drive.types)})" for drive in drives)
     reason = (
         "needs a virtual USB stick beside the virtual CD that the machine boots from; its BMC has "
         f"{has}: leave the drive out, and give the instance its parameters in "
@@ -65,13 +65,13 @@ def insert(task: base.Task, url: str, disc: virtual_drives.Drive) -> None:
         is empty.
     """
     sticks = [drive for drive in virtual_drives.drives(task) if DEVICE in drive.devices]
-    left = [drive for drive in sticks if not drive.full and _name(drive) != _name(disc)]
+    left = [drive for drive in sticks if not drive.full and _drive_name(drive) != _drive_name(disc)]
     if not left:
         reason = "The BMC shows no empty virtual USB stick for the configuration drive. Check it."
         raise errors.HardwareError(reason=reason)
     virtual_drives.fill(task, left, url)
 
 
-def _name(drive: virtual_drives.Drive) -> str:
+def _drive_name(drive: virtual_drives.Drive) -> str:
     """Return a drive's name, which is equal in the system's list and in the manager's list."""
     return drive.path.rstrip("/").rpartition("/")[2]

@@ -126,13 +126,13 @@ def get(task: base.Task) -> list[Json]:
             "device_types": drive.devices,
             "inserted": bool(drive.full),
             "image": masking.address(drive.image or "") or None,
-            **{name: _shown(drive.document.get(key)) for name, key in SHOWN.items()},
+            **{name: _masked_address(drive.document.get(key)) for name, key in SHOWN.items()},
         }
         for drive in drives(task)
     ]
 
 
-def _shown(value: Any) -> Any:
+def _masked_address(value: Any) -> Any:
     # BMCs name an image by the end of its URL.
     return masking.address(value) if isinstance(value, str) else value
 
@@ -142,7 +142,7 @@ def drives(task: base.Task) -> list[Drive]:
 
     :raises errors.UnsupportedDriverExtension: the machine has no virtual drives.
     """
-    return _drives(task, "get_virtual_media")
+    return _all_drives(task, "get_virtual_media")
 
 
 def attach(
@@ -157,18 +157,18 @@ def attach(
     :raises errors.HardwareError: the BMC refused, or does not show the image in time.
     """
     image = _Image.parse(image_url)
-    _known(device)
-    found = _drives(task, "attach_virtual_media") if seen is None else seen
+    _check_device(device)
+    found = _all_drives(task, "attach_virtual_media") if seen is None else seen
     fit = [drive for drive in found if device in drive.devices]
     if not fit:
         has = ", ".join(sorted({word for drive in found for word in drive.devices}))
         reason = f"this machine has no virtual {device}, only {has or 'none'}"
         raise errors.InvalidParameter(path="device_type", reason=reason)
-    _readers(fit, image)
-    _warn(task, device)
+    _drives_for_image(fit, image)
+    _warn_about_attachment(task, device)
     try:
         for drive in fit:
-            _empty(task, drive)
+            _empty_drive(task, drive)
     except errors.HardwareError as why:
         raise image.hide(why) from None
     return fill(task, fit, image_url)
@@ -181,7 +181,7 @@ def fill(task: base.Task, empty: Sequence[Drive], image_url: str) -> Drive:
     """
     image = _Image.parse(image_url)
     try:
-        return _fill(task, _readers(empty, image), image)
+        return _fill_first_drive(task, _drives_for_image(empty, image), image)
     except errors.HardwareError as why:
         raise image.hide(why) from None
 
@@ -193,15 +193,15 @@ def detach(task: base.Task, devices: Sequence[str] | None = None) -> None:
     :raises errors.HardwareError: the BMC refused, or still shows the image.
     """
     for device in devices or ():
-        _known(device)
-    for drive in _drives(task, "detach_virtual_media"):
+        _check_device(device)
+    for drive in _all_drives(task, "detach_virtual_media"):
         wanted = devices is None or not set(devices).isdisjoint(drive.devices)
-        if wanted and not _empty(task, drive):
+        if wanted and not _empty_drive(task, drive):
             reason = f"The BMC ejected {drive.path} but still shows an image in it. Check it."
             raise errors.HardwareError(reason=reason)
 
 
-def _known(device: str) -> None:
+def _check_device(device: str) -> None:
     if device not in TYPES:
         reason = f"{device!r} is not one of {', '.join(TYPES)}"
         raise errors.InvalidParameter(path="device_type", reason=reason)
@@ -263,7 +263,7 @@ class _Image:
         return error
 
 
-def _readers(drives: Sequence[Drive], image: _Image) -> list[Drive]:
+def _drives_for_image(drives: Sequence[Drive], image: _Image) -> list[Drive]:
     """Return the drives that can read the image, as far as the BMC reports it.
 
     :raises errors.InvalidParameter: no drive can.
@@ -280,7 +280,7 @@ def _readers(drives: Sequence[Drive], image: _Image) -> list[Drive]:
 # -- finding drives -------------------------------------------------------------------------------
 
 
-def _drives(task: base.Task, method: str) -> list[Drive]:
+def _all_drives(task: base.Task, method: str) -> list[Drive]:
     """Return all drives, the system's first.
 
     :raises errors.UnsupportedDriverExtension: the machine has no virtual drives.
@@ -306,7 +306,7 @@ def _drives(task: base.Task, method: str) -> list[Drive]:
     return list(found.values())
 
 
-def _warn(task: base.Task, device: str) -> None:
+def _warn_about_attachment(task: base.Task, device: str) -> None:
     """Warn that a machine will not boot from its virtual CD, because attaching succeeds anyway."""
     system = resources.system(task)
     quirk, maker = quirks.CD_IS_NO_MEDIUM, resources.text(system, "Manufacturer")
@@ -326,16 +326,18 @@ def _warn(task: base.Task, device: str) -> None:
 # -- filling and emptying -------------------------------------------------------------------------
 
 
-def _fill(task: base.Task, drives: list[Drive], image: _Image) -> Drive:
+def _fill_first_drive(task: base.Task, drives: list[Drive], image: _Image) -> Drive:
     """Insert the image into the first drive that accepts it.
 
     :raises errors.HardwareError: no drive accepts it.
     """
     refusals = []
     for drive in drives:
-        refusal = _insist(task, functools.partial(_insert, drive=drive, image=image))
+        refusal = _retry_server_errors(
+            task, functools.partial(_insert_image, drive=drive, image=image)
+        )
         if refusal is None:
-            if not _becomes(task, drive, full=True):
+            if not _await_fill_state(task, drive, full=True):
                 shown = masking.address(image.url)
                 reason = (
                     f"The BMC accepted {shown} but does not show it in {drive.path}. "
@@ -348,7 +350,7 @@ def _fill(task: base.Task, drives: list[Drive], image: _Image) -> Drive:
     raise errors.HardwareError(reason=reason)
 
 
-def _insert(link: connection.Link, drive: Drive, image: _Image) -> str | None:
+def _insert_image(link: connection.Link, drive: Drive, image: _Image) -> str | None:
     """Insert an image with the properties that sushy knows the BMC needs; return a refusal."""
     try:
         medium = virtual_media.VirtualMedia(link.wire, drive.path)
@@ -367,7 +369,7 @@ def _insert(link: connection.Link, drive: Drive, image: _Image) -> str | None:
     return None
 
 
-def _empty(task: base.Task, drive: Drive) -> bool:
+def _empty_drive(task: base.Task, drive: Drive) -> bool:
     """Eject a drive's medium; return whether the BMC shows the drive empty.
 
     A drive that was full is read again, because the same drive may have another path.
@@ -377,11 +379,11 @@ def _empty(task: base.Task, drive: Drive) -> bool:
     now = resources.read(task, drive.path)
     if now is None or not Drive(drive.path, now).full:
         return True
-    _insist(task, lambda link: _eject(link, drive))
-    return _becomes(task, drive, full=False)
+    _retry_server_errors(task, lambda link: _eject_medium(link, drive))
+    return _await_fill_state(task, drive, full=False)
 
 
-def _eject(link: connection.Link, drive: Drive) -> None:
+def _eject_medium(link: connection.Link, drive: Drive) -> None:
     action = resources.value(drive.document, "Actions", "#VirtualMedia.EjectMedia")
     target = resources.text(action, "target")
     if target is None:
@@ -396,17 +398,17 @@ def _eject(link: connection.Link, drive: Drive) -> None:
         link.wire.post(target)
 
 
-def _insist(task: base.Task, work: Callable[[connection.Link], T]) -> T | None:
+def _retry_server_errors(task: base.Task, work: Callable[[connection.Link], T]) -> T | None:
     """Call a function, and retry it after a 5xx answer."""
     for _ in range(TRIES - 1):
-        done, result = connection.call(task, functools.partial(_try, work=work), read=False)
+        done, result = connection.call(task, functools.partial(_try_once, work=work), read=False)
         if done:
             return result
         task.pause(RETRY_PAUSE)
     return connection.call(task, work, read=False)
 
 
-def _try(link: connection.Link, work: Callable[[connection.Link], T]) -> tuple[bool, T | None]:
+def _try_once(link: connection.Link, work: Callable[[connection.Link], T]) -> tuple[bool, T | None]:
     try:
         return True, work(link)
     except sushy.exceptions.ServerSideError as error:
@@ -415,7 +417,7 @@ def _try(link: connection.Link, work: Callable[[connection.Link], T]) -> tuple[b
         return False, None
 
 
-def _becomes(task: base.Task, drive: Drive, *, full: bool) -> bool:
+def _await_fill_state(task: base.Task, drive: Drive, *, full: bool) -> bool:
     """Poll until the drive is full or empty; a drive without a state counts as changed."""
     for _ in range(LOOKS):
         now = resources.read(task, drive.path)

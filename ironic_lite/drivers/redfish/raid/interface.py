@@ -34,14 +34,14 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
         """
         super().validate(task)
         if task.node.target_raid_config:
-            _checked(task.node.target_raid_config, "target_raid_config")
+            _checked_configuration(task.node.target_raid_config, "target_raid_config")
 
     def validate_raid_config(self, task: base.Task, config: JsonView) -> None:
         """Reject a configuration that no Redfish controller can build.
 
         :raises errors.InvalidParameter: naming the path.
         """
-        _checked(config, "")
+        _checked_configuration(config, "")
 
     # -- steps ----------------------------------------------------------------------------
 
@@ -62,13 +62,13 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
         root = "target_raid_config"
         if not task.node.target_raid_config:
             raise errors.MissingParameter(path=root)
-        asked = _checked(task.node.target_raid_config, root)
+        asked = _checked_configuration(task.node.target_raid_config, root)
         wanted = raid.wanted(
             asked,
             create_root_volume=create_root_volume,
             create_nonroot_volumes=create_nonroot_volumes,
         )
-        return self._build(task, _placed(root, asked, wanted), delete_existing)
+        return self._build_volumes(task, _disks_with_paths(root, asked, wanted), delete_existing)
 
     @base.deploy_step(priority=0, abortable=False, argsinfo=raid.APPLY_ARGS, rerunnable=True)
     @base.service_step(argsinfo=raid.APPLY_ARGS, requires_ramdisk=False, rerunnable=True)
@@ -86,13 +86,13 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
         :raises errors.InvalidParameter: this machine cannot build it; naming the path.
         """
         root = "raid_config"
-        asked = _checked(raid_config, root)
+        asked = _checked_configuration(raid_config, root)
         wanted = raid.wanted(
             asked,
             create_root_volume=create_root_volume,
             create_nonroot_volumes=create_nonroot_volumes,
         )
-        return self._build(task, _placed(root, asked, wanted), delete_existing)
+        return self._build_volumes(task, _disks_with_paths(root, asked, wanted), delete_existing)
 
     @base.clean_step(priority=0, requires_ramdisk=False)
     @base.deploy_step(priority=0, abortable=False, rerunnable=True)
@@ -100,7 +100,7 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
     def delete_configuration(self, task: base.Task) -> base.Outcome:
         """Delete all volumes of all RAID controllers, whatever created them."""
         there = connection.call(task, storage.read)
-        return self._start(task, there, _deletions(there), [])
+        return self._start_changes(task, there, _deletion_orders(there), [])
 
     def poll_step(
         self, task: base.Task, kind: base.StepKind, step: base.StoredStep
@@ -116,9 +116,9 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
         work = volume_changes.Work.of(kept)
         try:
             pause = volume_changes.go_on(task, work)
-            built = self._result(task, work) if pause is None else []
+            built = self._logical_disks(task, work) if pause is None else []
         except (errors.BmcUnreachable, errors.BmcBadAnswer, errors.BmcAccessDenied) as why:
-            return self._silence(task, work, why)
+            return self._await_bmc(task, work, why)
         if pause is None:
             self.show_raid(task, built)
             task.keep(NOTE, None)
@@ -130,19 +130,19 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
 
     # -- the plan -------------------------------------------------------------------------
 
-    def _build(
+    def _build_volumes(
         self, task: base.Task, wanted: Sequence[tuple[str, Json]], delete_existing: object
     ) -> base.Outcome:
         emptied = raid.flag("delete_existing", delete_existing)
         there = connection.call(task, storage.read)
         offered = [one.offered(emptied=emptied) for one in there]
         choices = sorted(selection.choose(wanted, offered), key=lambda one: one.last)
-        creations = [_creation(choice, there) for choice in choices]
+        creations = [_creation_order(choice, there) for choice in choices]
         disks = [dict(choice.wanted) for choice in choices]
-        deletions = _deletions(there) if emptied else []
-        return self._start(task, there, [*deletions, *creations], disks)
+        deletions = _deletion_orders(there) if emptied else []
+        return self._start_changes(task, there, [*deletions, *creations], disks)
 
-    def _start(
+    def _start_changes(
         self,
         task: base.Task,
         there: Sequence[storage.Controller],
@@ -162,13 +162,13 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
             until=clock.stamp() + volume_changes.timeout(),
             before=[path for path in volumes if path not in going],
             disks=disks,
-            make=connection.call(task, _maker),
+            make=connection.call(task, _machine_maker),
         )
         task.keep(NOTE, plan.saved())
         task.wake_after(0)
         return base.WAIT
 
-    def _silence(
+    def _await_bmc(
         self, task: base.Task, work: volume_changes.Work, why: errors.HardwareError
     ) -> base.Outcome:
         """Wait for a BMC without a usable answer, because it may be restarting.
@@ -190,7 +190,7 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
 
     # -- the result -----------------------------------------------------------------------
 
-    def _result(self, task: base.Task, work: volume_changes.Work) -> list[Json]:
+    def _logical_disks(self, task: base.Task, work: volume_changes.Work) -> list[Json]:
         """Return the node's logical disks: the new ones and those built before.
 
         :raises errors.StepFailed: a volume is missing or too small, even if its task succeeded.
@@ -198,7 +198,7 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
         there = connection.call(task, storage.read)
         created = [one for one in work.orders if one.do == volume_changes.CREATE]
         found = [
-            _logical(work, order, disk, there)
+            _logical_disk(work, order, disk, there)
             for order, disk in zip(created, work.disks, strict=True)
         ]
         new = {(one["controller"], one["id"]) for one in found}
@@ -221,17 +221,17 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
 # -- from configurations to requests and back -------------------------------------------------
 
 
-def _checked(config: Any, root: str) -> list[Json]:
+def _checked_configuration(config: Any, root: str) -> list[Json]:
     """Return the logical disks of a configuration after checking them for Redfish."""
     disks = raid.check(config, root)
     for place, disk in enumerate(disks):
         path = "/".join(filter(None, (root, "logical_disks", str(place))))
-        for key, reason in _refusals(disk):
+        for key, reason in _disk_refusals(disk):
             raise errors.InvalidParameter(path=f"{path}/{key}", reason=reason)
     return disks
 
 
-def _refusals(disk: Json) -> Sequence[tuple[str, str]]:
+def _disk_refusals(disk: Json) -> Sequence[tuple[str, str]]:
     level = disk["raid_level"]
     hints = [one for one in disk.get("physical_disks", ()) if not isinstance(one, str)]
     checks = (
@@ -251,7 +251,7 @@ def _refusals(disk: Json) -> Sequence[tuple[str, str]]:
     return [(key, reason) for key, wrong, reason in checks if wrong]
 
 
-def _placed(root: str, asked: list[Json], wanted: list[Json]) -> list[tuple[str, Json]]:
+def _disks_with_paths(root: str, asked: list[Json], wanted: list[Json]) -> list[tuple[str, Json]]:
     """Return the wanted logical disks, each with its path."""
     return [
         (f"{root}/logical_disks/{place}", disk)
@@ -260,13 +260,13 @@ def _placed(root: str, asked: list[Json], wanted: list[Json]) -> list[tuple[str,
     ]
 
 
-def _deletions(there: Sequence[storage.Controller]) -> list[volume_changes.Order]:
+def _deletion_orders(there: Sequence[storage.Controller]) -> list[volume_changes.Order]:
     return [
         volume_changes.Order(
             volume_changes.DELETE,
             volume.path,
             f"delete volume {volume.name} of controller {each.name}",
-            when=_when(each.times if volume.times is None else volume.times),
+            when=_apply_time(each.times if volume.times is None else volume.times),
         )
         for each in there
         for volume in each.volumes
@@ -274,7 +274,7 @@ def _deletions(there: Sequence[storage.Controller]) -> list[volume_changes.Order
     ]
 
 
-def _creation(
+def _creation_order(
     choice: selection.Choice, there: Sequence[storage.Controller]
 ) -> volume_changes.Order:
     home = next(one for one in there if one.name == choice.controller.name)
@@ -290,11 +290,11 @@ def _creation(
     names = ", ".join(disk.name for disk in choice.disks)
     name = f"create RAID {wanted['raid_level']} on disks {names} of controller {home.name}"
     return volume_changes.Order(
-        volume_changes.CREATE, home.volumes_path, name, body, when=_when(home.times)
+        volume_changes.CREATE, home.volumes_path, name, body, when=_apply_time(home.times)
     )
 
 
-def _when(times: Sequence[str] | None) -> str | None:
+def _apply_time(times: Sequence[str] | None) -> str | None:
     """Return the apply time to request; None lets the BMC decide."""
     known = times or ()
     return next(
@@ -302,11 +302,11 @@ def _when(times: Sequence[str] | None) -> str | None:
     )
 
 
-def _maker(link: connection.Link) -> str:
+def _machine_maker(link: connection.Link) -> str:
     return str(link.system().json.get("Manufacturer") or "")
 
 
-def _logical(
+def _logical_disk(
     work: volume_changes.Work,
     order: volume_changes.Order,
     wanted: Json,

@@ -109,7 +109,7 @@ def choose(
     :raises errors.InvalidParameter: with the path and reason of the first impossible volume.
     """
     plan = _Plan(controllers)
-    order = sorted(range(len(wanted)), key=lambda at: (_turn(wanted[at][1]), at))
+    order = sorted(range(len(wanted)), key=lambda at: (_placement_order(wanted[at][1]), at))
     found = {at: plan.place(*wanted[at]) for at in order}
     return [found[at] for at in range(len(wanted))]
 
@@ -119,7 +119,7 @@ def capacity(level: str, count: int, least: int) -> int:
     return LEVELS[level].data(count) * least
 
 
-def _turn(disk: JsonView) -> tuple[bool, bool]:
+def _placement_order(disk: JsonView) -> tuple[bool, bool]:
     return ("physical_disks" not in disk, disk["size_gb"] == raid.MAX)
 
 
@@ -127,7 +127,7 @@ class _Plan:
     """Assignment of disks to one volume after another."""
 
     def __init__(self, controllers: Sequence[Controller]) -> None:
-        self._controllers = sorted(controllers, key=lambda one: _natural(one.name))
+        self._controllers = sorted(controllers, key=lambda one: _natural_key(one.name))
         self._taken: set[str] = set()
         self._groups: list[_Group] = []
 
@@ -137,23 +137,25 @@ class _Plan:
         :raises errors.InvalidParameter: there is no place.
         """
         if disk["raid_level"] not in LEVELS:
-            raise _no(f"{path}/raid_level", _unknown_level(disk["raid_level"], LEVELS))
-        controllers = self._able(path, disk)
+            raise _no_place(f"{path}/raid_level", _unknown_level(disk["raid_level"], LEVELS))
+        controllers = self._able_controllers(path, disk)
         if disk.get("share_physical_disks"):
-            group = next((each for each in self._groups if _joins(disk, each, controllers)), None)
+            group = next(
+                (each for each in self._groups if _can_join(disk, each, controllers)), None
+            )
             if group is not None:
-                return self._take(disk, group)
+                return self._take_group(disk, group)
         if "physical_disks" in disk:
-            disks = self._named(path, disk, controllers[0])
-            return self._take(disk, self._group(disk, controllers[0], disks))
-        pools = [pool for one in controllers for pool in self._pools(one, disk)]
-        offers = [offer for pool in pools for offer in _offers(disk, *pool)]
+            disks = self._named_disks(path, disk, controllers[0])
+            return self._take_group(disk, self._disk_group(disk, controllers[0], disks))
+        pools = [pool for one in controllers for pool in self._disk_pools(one, disk)]
+        offers = [offer for pool in pools for offer in _group_offers(disk, *pool)]
         if not offers:
-            raise _no(path, _why(disk, controllers, pools))
-        best = min(enumerate(offers), key=lambda each: (_rank(disk, each[1]), each[0]))[1]
-        return self._take(disk, best)
+            raise _no_place(path, _reason_without_place(disk, controllers, pools))
+        best = min(enumerate(offers), key=lambda each: (_offer_rank(disk, each[1]), each[0]))[1]
+        return self._take_group(disk, best)
 
-    def _able(self, path: str, disk: JsonView) -> list[Controller]:
+    def _able_controllers(self, path: str, disk: JsonView) -> list[Controller]:
         """Return the requested controllers that support the level, preferably those reporting
         it."""
         level, name = disk["raid_level"], disk.get("controller")
@@ -161,12 +163,14 @@ class _Plan:
         meant = meant or [one for one in self._controllers if name == one.label]
         if "physical_disks" in disk and len(meant) > 1:
             names = ", ".join(one.name for one in meant)
-            raise _no(f"{path}/controller", f"{name!r} may be any of {names}; use one of them")
+            raise _no_place(
+                f"{path}/controller", f"{name!r} may be any of {names}; use one of them"
+            )
         if not meant:
             known = ", ".join(one.name for one in self._controllers) or "none"
             where = path if name is None else f"{path}/controller"
             said = "" if name is None else f"there is no {name!r}; "
-            raise _no(where, f"{said}the RAID controllers of the machine are: {known}")
+            raise _no_place(where, f"{said}the RAID controllers of the machine are: {known}")
         sure = [one for one in meant if one.levels is not None and level in one.levels]
         able = sure or [one for one in meant if one.levels is None]
         if not able:
@@ -174,10 +178,10 @@ class _Plan:
                 f"controller {one.name} makes {', '.join(sorted(one.levels or ())) or 'none'}"
                 for one in meant
             )
-            raise _no(f"{path}/raid_level", f"{level} is not possible: {told}")
+            raise _no_place(f"{path}/raid_level", f"{level} is not possible: {told}")
         return able
 
-    def _named(self, path: str, disk: JsonView, controller: Controller) -> tuple[Disk, ...]:
+    def _named_disks(self, path: str, disk: JsonView, controller: Controller) -> tuple[Disk, ...]:
         """Return the disks that an operator named.
 
         :raises errors.InvalidParameter: a disk is missing or not free, or there are too few.
@@ -190,79 +194,84 @@ class _Plan:
             if len(known) != 1:
                 names = ", ".join(one.name for one in controller.disks) or "none"
                 there = "exists more than once" if known else "does not exist"
-                raise _no(here, f"{name!r} {there}; controller {controller.name} has: {names}")
+                raise _no_place(
+                    here, f"{name!r} {there}; controller {controller.name} has: {names}"
+                )
             reason = known[0].trouble
             if reason is None and (known[0].path in self._taken or known[0] in found):
                 reason = "another volume of this configuration uses it"
             if reason is not None:
-                raise _no(here, f"disk {name} cannot be used: {reason}")
+                raise _no_place(here, f"disk {name} cannot be used: {reason}")
             found.append(known[0])
         _check_count(path, disk, len(found))
-        group = self._group(disk, controller, tuple(found))
-        if _need(disk, len(found)) > group.left:
+        group = self._disk_group(disk, controller, tuple(found))
+        if _needed_bytes(disk, len(found)) > group.left:
             room = capacity(disk["raid_level"], len(found), group.left) // GIB
-            raise _no(f"{path}/size_gb", f"these disks have room for {room} GiB only")
+            raise _no_place(f"{path}/size_gb", f"these disks have room for {room} GiB only")
         return group.disks
 
-    def _pools(
+    def _disk_pools(
         self, controller: Controller, disk: JsonView
     ) -> Iterator[tuple[Controller, list[Disk]]]:
         """Yield the usable free disks of a controller, each kind separately."""
         pools: dict[tuple[str, str], list[Disk]] = {}
         for one in controller.disks:
-            if one.trouble is None and one.path not in self._taken and _fits(disk, one):
+            if one.trouble is None and one.path not in self._taken and _disk_fits(disk, one):
                 pools.setdefault((one.kind or "", one.interface or ""), []).append(one)
         for _, pool in sorted(pools.items()):
-            yield controller, sorted(pool, key=lambda one: (one.size, _natural(one.name), one.path))
+            yield (
+                controller,
+                sorted(pool, key=lambda one: (one.size, _natural_key(one.name), one.path)),
+            )
 
     @staticmethod
-    def _group(disk: JsonView, controller: Controller, disks: tuple[Disk, ...]) -> _Group:
+    def _disk_group(disk: JsonView, controller: Controller, disks: tuple[Disk, ...]) -> _Group:
         return _Group(disk["raid_level"], controller, disks, min(one.size for one in disks))
 
-    def _take(self, disk: JsonView, group: _Group) -> Choice:
+    def _take_group(self, disk: JsonView, group: _Group) -> Choice:
         room = capacity(group.level, len(group.disks), group.left)
         size = None if disk["size_gb"] == raid.MAX else disk["size_gb"] * GIB
-        group.left -= group.left if size is None else _need(disk, len(group.disks))
+        group.left -= group.left if size is None else _needed_bytes(disk, len(group.disks))
         self._taken.update(one.path for one in group.disks)
         if disk.get("share_physical_disks") and group not in self._groups:
             self._groups.append(group)
         return Choice(disk, group.controller, group.disks, size, room)
 
 
-def _offers(disk: JsonView, controller: Controller, pool: Sequence[Disk]) -> Iterator[_Group]:
+def _group_offers(disk: JsonView, controller: Controller, pool: Sequence[Disk]) -> Iterator[_Group]:
     """Yield the best place for each sufficient number of disks, from a pool sorted by size."""
     level = disk["raid_level"]
-    for count in _counts(disk, len(pool)):
+    for count in _disk_counts(disk, len(pool)):
         windows = [tuple(pool[at : at + count]) for at in range(len(pool) - count + 1)]
         if disk["size_gb"] == raid.MAX:
             windows.reverse()
         for window in windows:
-            if window[0].size >= max(1, _need(disk, count)):
+            if window[0].size >= max(1, _needed_bytes(disk, count)):
                 yield _Group(level, controller, window, window[0].size)
                 break
 
 
-def _counts(disk: JsonView, available: int) -> Iterable[int]:
+def _disk_counts(disk: JsonView, available: int) -> Iterable[int]:
     """Return the numbers of disks to try, fewest first."""
     level, asked = LEVELS[disk["raid_level"]], disk.get("number_of_physical_disks")
     if asked is not None:
-        return [asked] if _allowed(level, asked) and asked <= available else []
+        return [asked] if _count_allowed(level, asked) and asked <= available else []
     most = available if level.grows and disk["size_gb"] != raid.MAX else level.least
-    return (n for n in range(level.least, min(most, available) + 1) if _allowed(level, n))
+    return (n for n in range(level.least, min(most, available) + 1) if _count_allowed(level, n))
 
 
-def _allowed(level: Level, count: int) -> bool:
+def _count_allowed(level: Level, count: int) -> bool:
     return count >= level.least and not (level.even and count % 2)
 
 
-def _rank(disk: JsonView, group: _Group) -> tuple[int, int]:
+def _offer_rank(disk: JsonView, group: _Group) -> tuple[int, int]:
     """Return the sort key of offers: fewest disks, least space used; for MAX, most space first."""
     if disk["size_gb"] == raid.MAX:
         return (-capacity(group.level, len(group.disks), group.left), len(group.disks))
     return (len(group.disks), sum(one.size for one in group.disks))
 
 
-def _need(disk: JsonView, count: int) -> int:
+def _needed_bytes(disk: JsonView, count: int) -> int:
     """Return the bytes that a volume takes on each of its disks; 1 for MAX."""
     if disk["size_gb"] == raid.MAX:
         return 1
@@ -270,29 +279,29 @@ def _need(disk: JsonView, count: int) -> int:
     return -(-size // LEVELS[disk["raid_level"]].data(count))
 
 
-def _fits(wanted: JsonView, disk: Disk) -> bool:
+def _disk_fits(wanted: JsonView, disk: Disk) -> bool:
     kind, interface = wanted.get("disk_type"), wanted.get("interface_type")
     return kind in {None, disk.kind} and interface in {None, disk.interface}
 
 
-def _joins(wanted: JsonView, group: _Group, controllers: Sequence[Controller]) -> bool:
+def _can_join(wanted: JsonView, group: _Group, controllers: Sequence[Controller]) -> bool:
     """Return whether a volume that shares disks fits beside the volumes already placed."""
     count = len(group.disks)
     names = wanted.get("physical_disks")
     return (
         group.level == wanted["raid_level"]
         and group.controller in controllers
-        and all(_fits(wanted, one) for one in group.disks)
+        and all(_disk_fits(wanted, one) for one in group.disks)
         and wanted.get("number_of_physical_disks", count) == count
         and (names is None or sorted(names) == sorted(one.name for one in group.disks))
-        and 0 < _need(wanted, count) <= group.left
+        and 0 < _needed_bytes(wanted, count) <= group.left
     )
 
 
 # -- reasons for refusals --------------------------------------------------------------------
 
 
-def _no(path: str, reason: str) -> errors.InvalidParameter:
+def _no_place(path: str, reason: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(path=path, reason=reason)
 
 
@@ -303,32 +312,34 @@ def _unknown_level(level: str, known: Iterable[str]) -> str:
 def _check_count(path: str, disk: JsonView, count: int) -> None:
     level, asked = LEVELS[disk["raid_level"]], disk.get("number_of_physical_disks", count)
     if asked != count:
-        raise _no(f"{path}/number_of_physical_disks", f"{asked}, but {count} disks are named")
-    if not _allowed(level, count):
-        raise _no(f"{path}/physical_disks", f"{_least(disk['raid_level'])}, not {count}")
+        raise _no_place(f"{path}/number_of_physical_disks", f"{asked}, but {count} disks are named")
+    if not _count_allowed(level, count):
+        raise _no_place(
+            f"{path}/physical_disks", f"{_least_disks_text(disk['raid_level'])}, not {count}"
+        )
 
 
-def _least(name: str) -> str:
+def _least_disks_text(name: str) -> str:
     level = LEVELS[name]
     return f"RAID {name} needs {level.least} disks or more{', an even number' * level.even}"
 
 
-def _why(
+def _reason_without_place(
     disk: JsonView,
     controllers: Sequence[Controller],
     pools: Sequence[tuple[Controller, list[Disk]]],
 ) -> str:
     """Return why no place was found (number or size of disks), and the disks that are not free."""
     name, asked = disk["raid_level"], disk.get("number_of_physical_disks")
-    if asked is not None and not _allowed(LEVELS[name], asked):
-        return f"{_least(name)}, not {asked}"
+    if asked is not None and not _count_allowed(LEVELS[name], asked):
+        return f"{_least_disks_text(name)}, not {asked}"
     number = asked or LEVELS[name].least
     like = [disk[key] for key in ("disk_type", "interface_type") if key in disk]
     kinds = f" ({', '.join(like)})" if like else ""
     most = max((len(pool) for _, pool in pools), default=0)
     if most >= number:
         room = max(
-            capacity(name, number if asked else _most(name, len(pool)), pool[0].size)
+            capacity(name, number if asked else _most_disks(name, len(pool)), pool[0].size)
             for _, pool in pools
             if len(pool) >= number
         )
@@ -338,11 +349,11 @@ def _why(
     return said + _not_free(controllers)
 
 
-def _most(name: str, available: int) -> int:
+def _most_disks(name: str, available: int) -> int:
     level = LEVELS[name]
     if not level.grows:
         return level.least
-    return max(n for n in range(level.least, available + 1) if _allowed(level, n))
+    return max(n for n in range(level.least, available + 1) if _count_allowed(level, n))
 
 
 def _not_free(controllers: Sequence[Controller]) -> str:
@@ -352,7 +363,7 @@ def _not_free(controllers: Sequence[Controller]) -> str:
     return f". Not free: {'; '.join([*told[:_SHOWN], *more])}" if told else ""
 
 
-def _natural(name: str) -> tuple[tuple[int, int | str], ...]:
+def _natural_key(name: str) -> tuple[tuple[int, int | str], ...]:
     """Return a key that puts disk 2 before disk 10."""
     parts = enumerate(re.split(r"([0-9]+)", name))
     return tuple((0, int(part)) if at % 2 else (1, part) for at, part in parts if part)

@@ -82,36 +82,40 @@ class Controller:
 
     def offered(self, *, emptied: bool) -> selection.Controller:
         """Return it for `selection.choose`; ``emptied``: its volumes will be deleted first."""
-        uses = self._uses(set() if not emptied else {one.ident for one in self.volumes})
-        disks = tuple(_disk(one, uses.get(_link(one)), emptied=emptied) for one in self.drives)
+        uses = self._disk_uses(set() if not emptied else {one.ident for one in self.volumes})
+        disks = tuple(
+            _read_disk(one, uses.get(_linked_path(one)), emptied=emptied) for one in self.drives
+        )
         return selection.Controller(self.name, disks, self.levels, self.label)
 
-    def _uses(self, going: Collection[str]) -> dict[str, str]:
+    def _disk_uses(self, going: Collection[str]) -> dict[str, str]:
         """Return disk path -> its use, ignoring the volumes that will be deleted.
 
         Some BMCs report the use at the volume, some at the disk. A volume without any such report
         may be on any disk.
         """
         there = {one.ident: one for one in self.volumes}
-        on = {_link(drive): self._on(drive) for drive in self.drives}
+        on = {_linked_path(drive): self._volumes_on(drive) for drive in self.drives}
         placed = set().union(*on.values(), going)
         lost = [one.name for ident, one in there.items() if ident not in placed]
         found = {path: f"it may be in volume {lost[0]}, which lists no disk" for path in on if lost}
         for path, idents in on.items():
             for ident in sorted(idents - set(going)):
                 one = there.get(ident)
-                found[path] = _used(one) if one else f"it is in volume {ident}, which is not listed"
+                found[path] = (
+                    _volume_use(one) if one else f"it is in volume {ident}, which is not listed"
+                )
         return found
 
-    def _on(self, drive: Json) -> set[str]:
+    def _volumes_on(self, drive: Json) -> set[str]:
         """Return the last path segments of the volumes that a disk is in."""
-        path = _plain(_link(drive))
-        here = {one.ident for one in self.volumes if path in map(_plain, one.drives)}
-        told = _paths(resources.value(drive, "Links", "Volumes"))
-        return here | {_plain(volume).rpartition("/")[2] for volume in told}
+        path = _plain_path(_linked_path(drive))
+        here = {one.ident for one in self.volumes if path in map(_plain_path, one.drives)}
+        told = _linked_paths(resources.value(drive, "Links", "Volumes"))
+        return here | {_plain_path(volume).rpartition("/")[2] for volume in told}
 
 
-def _used(volume: Volume) -> str:
+def _volume_use(volume: Volume) -> str:
     if volume.raw:
         return f"it is passed through as {volume.name} (delete_existing takes it)"
     return f"it is in volume {volume.name} (delete_existing deletes that)"
@@ -125,33 +129,33 @@ def read(link: connection.Link) -> list[Controller]:
     place = link.system().json.get("Storage")
     if not isinstance(place, dict):
         return []
-    found = (_controller(link, path) for path in members(link, _link(place)))
+    found = (_read_controller(link, path) for path in members(link, _linked_path(place)))
     return [one for one in found if one is not None]
 
 
 def volumes(link: connection.Link, path: str) -> list[Volume]:
     """Return the volumes of a collection."""
-    return [_volume(link, member) for member in members(link, path)]
+    return [_read_volume(link, member) for member in members(link, path)]
 
 
 # -- reading ---------------------------------------------------------------------------------
 
 
-def _link(value: Any) -> str:
+def _linked_path(value: Any) -> str:
     path = value["@odata.id"]
     if not isinstance(path, str):
         raise transport.NotJson(f"an @odata.id is {type(path).__name__}")
     return path
 
 
-def _paths(values: Any) -> list[str]:
-    found = [_link(value) for value in values or ()]
+def _linked_paths(values: Any) -> list[str]:
+    found = [_linked_path(value) for value in values or ()]
     if len(found) > _MOST:
         raise transport.NotJson(f"it lists {len(found)} members where {_MOST} are possible")
     return found
 
 
-def _plain(path: str) -> str:
+def _plain_path(path: str) -> str:
     """Return the canonical form of a path."""
     return path.rstrip("/")
 
@@ -163,27 +167,27 @@ def members(link: connection.Link, path: str) -> list[str]:
 
 def listed(link: connection.Link, page: Json) -> list[str]:
     """Return the members of a collection, including those of its further pages (DSP0266)."""
-    found = _paths(page.get("Members"))
+    found = _linked_paths(page.get("Members"))
     while (more := page.get("Members@odata.nextLink")) is not None:
         if not isinstance(more, str) or len(found) > _MOST:
             raise transport.NotJson(f"a list of {len(found)} members or more has no end")
         page = link.wire.document(more)
-        found += _paths(page.get("Members"))
+        found += _linked_paths(page.get("Members"))
         if not page.get("Members"):
             break
     return found
 
 
-def _controller(link: connection.Link, path: str) -> Controller | None:
+def _read_controller(link: connection.Link, path: str) -> Controller | None:
     """Read a storage subsystem; None if it cannot make volumes."""
     storage = link.wire.document(path)
     if not isinstance(storage.get("Volumes"), dict):
         return None
-    cards = list(_cards(link, storage))
-    levels = _levels(cards)
+    cards = list(_controller_documents(link, storage))
+    levels = _raid_levels(cards)
     if levels is not None and not levels:
         return None
-    place = _link(storage["Volumes"])
+    place = _linked_path(storage["Volumes"])
     collection = link.wire.document(place)
     first = cards[0] if cards else {}
     return Controller(
@@ -192,23 +196,23 @@ def _controller(link: connection.Link, path: str) -> Controller | None:
         maker=str(first.get("Manufacturer") or ""),
         levels=levels,
         volumes_path=place,
-        times=_times(collection),
-        drives=tuple(_drives(link, storage)),
-        volumes=tuple(_volume(link, member) for member in listed(link, collection)),
+        times=_apply_times(collection),
+        drives=tuple(_drive_documents(link, storage)),
+        volumes=tuple(_read_volume(link, member) for member in listed(link, collection)),
     )
 
 
-def _cards(link: connection.Link, storage: Json) -> Iterator[Json]:
+def _controller_documents(link: connection.Link, storage: Json) -> Iterator[Json]:
     """Yield the controllers of a subsystem: separate members, or an inline list (until 1.12)."""
     inline = storage.get("StorageControllers") or []
     if inline and "Name" in inline[0]:
         yield from inline
     elif isinstance(storage.get("Controllers"), dict):
-        for path in members(link, _link(storage["Controllers"])):
+        for path in members(link, _linked_path(storage["Controllers"])):
             yield link.wire.document(path)
 
 
-def _levels(cards: Iterable[Json]) -> frozenset[str] | None:
+def _raid_levels(cards: Iterable[Json]) -> frozenset[str] | None:
     told = [card["SupportedRAIDTypes"] for card in cards if "SupportedRAIDTypes" in card]
     if not told:
         return None
@@ -216,8 +220,8 @@ def _levels(cards: Iterable[Json]) -> frozenset[str] | None:
     return frozenset(_LEVELS[word] for word in words if word in _LEVELS)
 
 
-def _drives(link: connection.Link, storage: Json) -> Iterator[Json]:
-    for path in _paths(storage.get("Drives")):
+def _drive_documents(link: connection.Link, storage: Json) -> Iterator[Json]:
+    for path in _linked_paths(storage.get("Drives")):
         try:
             yield {**link.wire.document(path), "@odata.id": path}
         except sushy.exceptions.ResourceNotFoundError:
@@ -225,12 +229,12 @@ def _drives(link: connection.Link, storage: Json) -> Iterator[Json]:
             continue
 
 
-def _times(document: Json) -> tuple[str, ...] | None:
+def _apply_times(document: Json) -> tuple[str, ...] | None:
     told = document.get(f"{APPLY}Support")
     return tuple(told.get("SupportedValues") or ()) if isinstance(told, dict) else None
 
 
-def _volume(link: connection.Link, path: str) -> Volume:
+def _read_volume(link: connection.Link, path: str) -> Volume:
     document = link.wire.document(path)
     kind = document.get("RAIDType")
     old = document.get("VolumeType")
@@ -238,19 +242,19 @@ def _volume(link: connection.Link, path: str) -> Volume:
         path=path,
         name=str(document.get("Name") or document["Id"]),
         level=_LEVELS.get(kind or "") or (None if kind else _OLD_TYPES.get(old or "")),
-        size=_bytes(document.get("CapacityBytes")),
-        drives=tuple(_paths((document.get("Links") or {}).get("Drives"))),
+        size=_capacity_bytes(document.get("CapacityBytes")),
+        drives=tuple(_linked_paths((document.get("Links") or {}).get("Drives"))),
         raw=old == "RawDevice" or kind == "None" or not (kind or old),
-        hint=_hint(document.get("Identifiers") or ()),
-        times=_times(document),
+        hint=_root_device_hint(document.get("Identifiers") or ()),
+        times=_apply_times(document),
     )
 
 
-def _bytes(value: Any) -> int:
+def _capacity_bytes(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def _hint(identifiers: Iterable[Json]) -> dict[str, str] | None:
+def _root_device_hint(identifiers: Iterable[Json]) -> dict[str, str] | None:
     """Return the hint that finds the volume among the disks of the booted machine."""
     for one in identifiers:
         name = str(one.get("DurableName") or "").lower().removeprefix("0x").removeprefix("naa.")
@@ -260,26 +264,26 @@ def _hint(identifiers: Iterable[Json]) -> dict[str, str] | None:
     return None
 
 
-def _disk(drive: Json, use: str | None, *, emptied: bool) -> selection.Disk:
+def _read_disk(drive: Json, use: str | None, *, emptied: bool) -> selection.Disk:
     return selection.Disk(
-        path=_link(drive),
+        path=_linked_path(drive),
         name=str(drive["Id"]),
-        size=_bytes(drive.get("CapacityBytes")),
+        size=_capacity_bytes(drive.get("CapacityBytes")),
         kind=_KINDS.get(drive.get("MediaType") or ""),
         interface=_INTERFACES.get(drive.get("Protocol") or ""),
         label=str(drive.get("Name") or ""),
-        trouble=_trouble(drive, emptied=emptied) or use,
+        trouble=_disk_trouble(drive, emptied=emptied) or use,
     )
 
 
-def _trouble(drive: Json, *, emptied: bool) -> str | None:
+def _disk_trouble(drive: Json, *, emptied: bool) -> str | None:
     """Return why a disk cannot be used, whatever volume it is in.
 
     A hot spare of certain volumes (Dedicated) is free once those volumes are deleted.
     """
     status = drive.get("Status") or {}
     state, health = status.get("State") or "Enabled", status.get("Health") or "OK"
-    spare = _spare(drive)
+    spare = _spare_kind(drive)
     free = {"None", "Dedicated"} if emptied else {"None"}
     lock = drive.get("EncryptionStatus")
     for wrong, reason in (
@@ -289,14 +293,14 @@ def _trouble(drive: Json, *, emptied: bool) -> str | None:
         (health == "Critical", "its health is Critical"),
         (drive.get("FailurePredicted") is True, "it is about to fail"),
         (spare not in free, f"it is a hot spare ({spare})"),
-        (_bytes(drive.get("CapacityBytes")) <= 0, "the BMC does not report its size"),
+        (_capacity_bytes(drive.get("CapacityBytes")) <= 0, "the BMC does not report its size"),
     ):
         if wrong:
             return reason
     return None
 
 
-def _spare(drive: Json) -> str:
+def _spare_kind(drive: Json) -> str:
     """Return the kind of hot spare; before schema 1.5 only the drive's indicator reports it."""
     lamp = "Hotspare" if drive.get("StatusIndicator") == "Hotspare" else "None"
     return str(drive.get("HotspareType") or lamp)

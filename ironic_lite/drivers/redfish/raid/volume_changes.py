@@ -103,30 +103,30 @@ def go_on(task: base.Task, work: Work) -> float | None:
     if not stage:
         return None
     if clock.over(work.until, timeout()):
-        raise _over(stage)
+        raise _order_timed_out(stage)
     coming = [one for one in stage if one.state == NEW]
     under_way = [one for one in stage if one.state == SENT]
     if coming and (not under_way or coming[0].when == ON_RESET):
-        return _next(task, work, coming)
-    seen = [_look(task, work, one) for one in under_way]
+        return _send_next(task, work, coming)
+    seen = [_poll_order(task, work, one) for one in under_way]
     if any(one.state == NEW for one in under_way):
         return 0.0
     if not all(word == DONE for word in seen):
-        return _wait(task, work, under_way, seen)
+        return _wait_for_tasks(task, work, under_way, seen)
     work.rebooted = False
     _hand_to_us(work)
     return 0.0
 
 
-def _next(task: base.Task, work: Work, coming: list[Order]) -> float:
+def _send_next(task: base.Task, work: Work, coming: list[Order]) -> float:
     """Send a request; others that wait for the same restart follow at once."""
     order = coming[0]
     unsure, order.by = not jobs.CLAIMS.use(order.by), None
-    connection.call(task, lambda link: _send(link, work, order, unsure=unsure), read=False)
+    connection.call(task, lambda link: _send_order(link, work, order, unsure=unsure), read=False)
     work.looks = 0
     _hand_to_us(work)
     more = len(coming) > 1 and coming[1].when == ON_RESET
-    return 0.0 if more or order.state == DONE else _pause(work)
+    return 0.0 if more or order.state == DONE else _poll_pause(work)
 
 
 def _hand_to_us(work: Work) -> None:
@@ -136,21 +136,21 @@ def _hand_to_us(work: Work) -> None:
             order.by = jobs.CLAIMS.make()
 
 
-def _wait(task: base.Task, work: Work, under_way: list[Order], seen: list[str]) -> float:
+def _wait_for_tasks(task: base.Task, work: Work, under_way: list[Order], seen: list[str]) -> float:
     """Wait for tasks; restart the machine if they wait for a boot."""
     # A BMC that does not report apply times may still need a restart.
     late = work.looks >= PATIENT_LOOKS and not set(seen) - jobs.WAITING
     asked = any(one.when == ON_RESET or (late and one.when is None) for one in under_way)
     begun = any(word in {DONE, "Running"} for word in seen)
     if asked and not begun and not work.rebooted:
-        _restart(task)
+        _restart_machine(task)
         work.looks = 0
     work.rebooted = work.rebooted or asked
     work.looks += 1
-    return _pause(work)
+    return _poll_pause(work)
 
 
-def _pause(work: Work) -> float:
+def _poll_pause(work: Work) -> float:
     longest = float(config.CONF.redfish.raid_config_status_interval)
     return min(longest, FIRST_PAUSE * 2.0 ** min(work.looks, 10))
 
@@ -164,7 +164,7 @@ def retry_pause(why: errors.HardwareError) -> float:
     return longest if isinstance(why, errors.BmcAccessDenied) else min(longest, 2 * FIRST_PAUSE)
 
 
-def _restart(task: base.Task) -> None:
+def _restart_machine(task: base.Task) -> None:
     """Restart the machine, so that tasks waiting for a boot begin."""
     power = task.driver.power
     task.driver.deploy.prepare_restart(task)
@@ -179,7 +179,7 @@ def _restart(task: base.Task) -> None:
 # -- sending ---------------------------------------------------------------------------------
 
 
-def _send(link: connection.Link, work: Work, order: Order, *, unsure: bool) -> None:
+def _send_order(link: connection.Link, work: Work, order: Order, *, unsure: bool) -> None:
     """Send a request, unless the BMC has received it already.
 
     :raises errors.StepFailed: the BMC refuses.
@@ -187,7 +187,7 @@ def _send(link: connection.Link, work: Work, order: Order, *, unsure: bool) -> N
     if unsure and _was_sent(link, work, order):
         return
     try:
-        response = _ask(link, order, work.make)
+        response = _post_order(link, order, work.make)
     except sushy.exceptions.ResourceNotFoundError:
         if order.do == CREATE or not _is_there(link, work, order):
             raise
@@ -197,7 +197,9 @@ def _send(link: connection.Link, work: Work, order: Order, *, unsure: bool) -> N
         if not faults.is_refusal(error):
             raise
         said = faults.detail(error, link.node)
-        raise _failed(f"the BMC at {link.node.address} refused to {order.name}: {said}") from None
+        raise _raid_failed(
+            f"the BMC at {link.node.address} refused to {order.name}: {said}"
+        ) from None
     accepted = response.status_code == HTTPStatus.ACCEPTED
     place = response.headers.get("Location")
     if response.status_code == HTTPStatus.CREATED and place:
@@ -206,7 +208,7 @@ def _send(link: connection.Link, work: Work, order: Order, *, unsure: bool) -> N
     order.state = SENT if accepted or order.when == ON_RESET else DONE
 
 
-def _ask(link: connection.Link, order: Order, make: str) -> transport.Response:
+def _post_order(link: connection.Link, order: Order, make: str) -> transport.Response:
     body = dict(order.body)
     if order.when is not None:
         body[storage.APPLY] = order.when
@@ -241,31 +243,31 @@ def _was_sent(link: connection.Link, work: Work, order: Order) -> bool:
 # -- following -------------------------------------------------------------------------------
 
 
-def _look(task: base.Task, work: Work, order: Order) -> str:
+def _poll_order(task: base.Task, work: Work, order: Order) -> str:
     """Return DONE, or the state of a change's task, empty if there is no task.
 
     :raises errors.StepFailed: the task has failed, or has vanished without a result.
     """
-    word, said = connection.call(task, lambda link: _state(link, work, order))
+    word, said = connection.call(task, lambda link: _order_state(link, work, order))
     if order.found and (not word or word in jobs.FAILED):
         # The task was of other work: this change was not begun.
         order.state, order.uris, order.found = NEW, [], False
     elif word in jobs.FAILED:
         what = said or "the BMC gives no reason"
-        raise _failed(
+        raise _raid_failed(
             f"the BMC could not {order.name}: its task {order.uris[0]} ended as {word}: {what}"
         )
     elif word == DONE:
         order.state = DONE
     elif not word and order.uris and work.looks > FORGOTTEN_LOOKS:
-        raise _failed(
+        raise _raid_failed(
             f"the BMC no longer knows its task {order.uris[0]} to {order.name}, or reports it as "
             "done, but did not do it. Check its log, and run the step again"
         )
     return word
 
 
-def _state(link: connection.Link, work: Work, order: Order) -> tuple[str, str]:
+def _order_state(link: connection.Link, work: Work, order: Order) -> tuple[str, str]:
     """Return DONE, a TaskState, or an empty word if the task has ended; and the BMC's message."""
     word, said = jobs.look(link, order.uris)
     if word == jobs.DONE and order.do == CREATE and not order.found:
@@ -305,14 +307,14 @@ def find(work: Work, order: Order, there: Iterable[storage.Volume]) -> storage.V
 # -- errors ----------------------------------------------------------------------------------
 
 
-def _failed(reason: str) -> errors.StepFailed:
+def _raid_failed(reason: str) -> errors.StepFailed:
     return errors.StepFailed(step="raid", reason=reason)
 
 
-def _over(stage: list[Order]) -> errors.StepFailed:
+def _order_timed_out(stage: list[Order]) -> errors.StepFailed:
     order = stage[0]
     where = f"task {order.uris[0]}" if order.uris else "it was not begun"
-    return _failed(
+    return _raid_failed(
         f"the BMC did not {order.name} within {timeout():g} s ({where}). Check its task queue; "
         "if it is only slow, raise [redfish]raid_config_timeout"
     )

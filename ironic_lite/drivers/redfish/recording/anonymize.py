@@ -99,32 +99,35 @@ class Mask:
     def hide(self, value: Any, name: str = "") -> Any:
         """Return a value without private texts."""
         if isinstance(value, dict):
-            return {self._key(str(key)): self.hide(inner, str(key)) for key, inner in value.items()}
+            return {
+                self._masked_key(str(key)): self.hide(inner, str(key))
+                for key, inner in value.items()
+            }
         if isinstance(value, list):
             return [self.hide(inner, name) for inner in value]
         if not isinstance(value, str):
             return value
         if _is_private(name) and telling(value):
-            return self._shaped(value)
-        return self._learnt(value) if _FACT.search(name) else self.text(value)
+            return self._masked_text(value)
+        return self._masked_pattern(value) if _FACT.search(name) else self.text(value)
 
     def text(self, text: str) -> str:
         """Return a text, such as a path, without the private texts in it."""
         for pattern, other in (
-            (_MAIL, self._mail),
+            (_MAIL, self._masked_mail),
             (_IQN, self._same_shape),
-            (_URL, self._host),
+            (_URL, self._masked_host),
             (_UUID, self._same_shape),
             (_OCTETS, self._same_shape),
-            (_V4, self._v4),
-            (_V6, self._v6),
+            (_V4, self._masked_v4),
+            (_V6, self._masked_v6),
         ):
             text = pattern.sub(other, text)
-        return self._learnt(text)
+        return self._masked_pattern(text)
 
-    def _key(self, name: str) -> str:
+    def _masked_key(self, name: str) -> str:
         """Return the name of a property, which stays unless an address is in it."""
-        return self._learnt(_OCTETS.sub(self._same_shape, name))
+        return self._masked_pattern(_OCTETS.sub(self._same_shape, name))
 
     # -- learning -------------------------------------------------------------------------------
 
@@ -143,25 +146,25 @@ class Mask:
 
     # -- replacing ------------------------------------------------------------------------------
 
-    def _shaped(self, text: str) -> str:
+    def _masked_text(self, text: str) -> str:
         """Return another text for the whole value of a private property."""
         patterns = (_MAIL, _IQN, _URL, _UUID, _OCTETS, _V4, _V6)
         if any(pattern.search(text) for pattern in patterns):
             found = self.text(text)
             if found != text:
                 return found
-        return self._spelt(text)
+        return self._masked_spelling(text)
 
-    def _learnt(self, text: str) -> str:
+    def _masked_pattern(self, text: str) -> str:
         if self._pattern is None:
             words = sorted(self._known, key=len, reverse=True)
             sure = [one for one in words if len(one) >= _SURE and re.search(r"\d", one)]
             rest = [one for one in words if one not in set(sure)]
-            bounded = rf"(?<![0-9A-Za-z])(?:{_any(rest)})(?![0-9A-Za-z])"
-            self._pattern = re.compile(rf"{_any(sure)}|{bounded}", re.IGNORECASE)
+            bounded = rf"(?<![0-9A-Za-z])(?:{_alternatives(rest)})(?![0-9A-Za-z])"
+            self._pattern = re.compile(rf"{_alternatives(sure)}|{bounded}", re.IGNORECASE)
         return self._pattern.sub(self._same_shape, text)
 
-    def _digits(self, text: str) -> str:
+    def _masked_digits(self, text: str) -> str:
         """Return hexadecimal digits for a text, the same in upper case or with separators."""
         key = text.strip().lower()
         key = re.sub("[:-]", "", key) if _HEX.fullmatch(key) else key
@@ -169,9 +172,9 @@ class Mask:
         # A MAC address must be of one card, and not one that a maker has given.
         return f"{digits[0]}2{digits[2:]}" if len(key) == _CARD_DIGITS else digits
 
-    def _spelt(self, text: str) -> str:
+    def _masked_spelling(self, text: str) -> str:
         """Return another text with letters, digits and signs in the same places."""
-        digits = iter(self._digits(text) * (len(text) // 128 + 1))
+        digits = iter(self._masked_digits(text) * (len(text) // 128 + 1))
         base = _HEX.fullmatch(text.strip()) and re.search("[A-Fa-f]", text)
         upper, shown = text.isupper(), []
         for letter in text:
@@ -191,40 +194,40 @@ class Mask:
     def _same_shape(self, found: re.Match[str]) -> str:
         text = found[0]
         if text.lower().startswith(("iqn.", "nqn.", "eui.", "naa.")):
-            return text[:4] + self._spelt(text[4:])
+            return text[:4] + self._masked_spelling(text[4:])
         constant = len(set(text.lower()) - set(":-")) == 1
-        return text if constant else self._spelt(text)
+        return text if constant else self._masked_spelling(text)
 
-    def _v4(self, found: re.Match[str]) -> str:
+    def _masked_v4(self, found: re.Match[str]) -> str:
         try:
             address = ipaddress.IPv4Address(found[0])
         except ValueError:
             return found[0]
         if address.is_unspecified or address.is_loopback or str(address).startswith("255."):
             return found[0]
-        number = int(self._digits(found[0])[:6], 16)
+        number = int(self._masked_digits(found[0])[:6], 16)
         return f"198.{18 + number % 2}.{number // 2 % 256}.{number // 512 % 254 + 1}"
 
-    def _v6(self, found: re.Match[str]) -> str:
+    def _masked_v6(self, found: re.Match[str]) -> str:
         try:
             address = ipaddress.IPv6Address(found[0])
         except ValueError:
             return found[0]
         if address.is_unspecified or address.is_loopback:
             return found[0]
-        digits = self._digits(str(address))
+        digits = self._masked_digits(str(address))
         lead = "fe80:" if address.is_link_local else "2001:db8"
         return ":".join([lead, *(digits[place : place + 4] for place in (0, 4, 8, 12))])
 
-    def _mail(self, found: re.Match[str]) -> str:
-        return f"user-{self._digits(found[0])[:8]}@example.org"
+    def _masked_mail(self, found: re.Match[str]) -> str:
+        return f"user-{self._masked_digits(found[0])[:8]}@example.org"
 
-    def _host(self, found: re.Match[str]) -> str:
+    def _masked_host(self, found: re.Match[str]) -> str:
         whole = found[0].rpartition("@")[2]
         host, colon, port = whole.partition(":")
         if whole.startswith("[") or _V4.fullmatch(host) or _PUBLIC_HOST.fullmatch(host):
             return whole
-        return f"host-{self._digits(host)[:8]}.example.org{colon}{port}"
+        return f"host-{self._masked_digits(host)[:8]}.example.org{colon}{port}"
 
 
 def _is_private(name: str) -> bool:
@@ -235,7 +238,7 @@ def telling(text: str) -> bool:
     return _PUBLIC.fullmatch(text.strip()) is None
 
 
-def _any(words: Iterable[str]) -> str:
+def _alternatives(words: Iterable[str]) -> str:
     return "|".join(map(re.escape, words)) or r"(?!)"
 
 

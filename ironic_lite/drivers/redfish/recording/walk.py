@@ -84,18 +84,18 @@ class Walk:
             try:
                 wire = link.opened().wire
             except faults.EXPECTED as why:
-                raise self._fault(why).error from None
-            self._follow(wire)
+                raise self._explain_fault(why).error from None
+            self._follow_links(wire)
         finally:
             with contextlib.suppress(*faults.EXPECTED):
                 link.close()
 
-    def _follow(self, wire: transport.Wire) -> None:
+    def _follow_links(self, wire: transport.Wire) -> None:
         root = self._node.root_prefix.rstrip("/")
         waiting, seen, bad = collections.deque([root]), {root}, 0
         while waiting and self.ended is None:
             path = waiting.popleft()
-            document = self._read(wire, path)
+            document = self._read_document(wire, path)
             bad = 0 if document is not None else bad + 1
             self.ended = self._limits.reached(self._requests, self._size)
             if bad >= _FAULTS:
@@ -104,19 +104,19 @@ class Walk:
                 continue
             self.documents[path] = lean(document)
             self._show(len(self.documents))
-            for target in _targets(document) if _leads_on(document) else ():
+            for target in _link_targets(document) if _leads_on(document) else ():
                 if target not in seen:
                     seen.add(target)
-                    self._choose(target, waiting)
+                    self._choose_path(target, waiting)
 
-    def _choose(self, path: str, waiting: collections.deque[str]) -> None:
+    def _choose_path(self, path: str, waiting: collections.deque[str]) -> None:
         why = left_out(path)
         if why is None:
             waiting.append(path)
         else:
             self.left_out[why] += 1
 
-    def _read(self, wire: transport.Wire, path: str) -> Json | None:
+    def _read_document(self, wire: transport.Wire, path: str) -> Json | None:
         """Return a document; None if it cannot be read.
 
         :raises errors.BmcAccessDenied: the BMC refuses the login.
@@ -127,14 +127,14 @@ class Walk:
             self._size += len(answer.content)
             return answer.mapping()
         except faults.EXPECTED as why:
-            fault = self._fault(why)
+            fault = self._explain_fault(why)
             if fault.denied and len(self.documents) <= 1:  # the service root needs no login
                 raise fault.error from None
             status = getattr(why, "status_code", None)
             self.left_out[f"answered {status}" if status else "no usable answer"] += 1
             return None
 
-    def _fault(self, why: Exception) -> faults.Fault:
+    def _explain_fault(self, why: Exception) -> faults.Fault:
         options = config.CONF.redfish
         return faults.explain(
             why, self._node, connect=options.connect_timeout, read=options.read_timeout
@@ -154,16 +154,16 @@ def _leads_on(document: Json) -> bool:
     return any("attribute" in name.lower() for name in names)
 
 
-def _targets(value: Any) -> Iterator[str]:
+def _link_targets(value: Any) -> Iterator[str]:
     """Yield the paths that a document leads to, without fragments and final slashes."""
     if isinstance(value, list):
         for inner in value:
-            yield from _targets(inner)
+            yield from _link_targets(inner)
     elif isinstance(value, dict):
         for name, inner in value.items():
             if name not in _LINKS or not isinstance(inner, str):
                 # A fragment may be a document of its own, or a part of one already read.
-                yield from _targets(inner)
+                yield from _link_targets(inner)
             elif inner.startswith("/") and not inner.startswith("//"):
                 yield inner.partition("#")[0].rstrip("/")
 
@@ -187,8 +187,8 @@ def packed(walk: Walk, texts: list[str]) -> bytes:
     """
     documents = anonymize.anonymized(walk.documents, texts)
     whole = {
-        "machine": _called(walk.documents),
-        "firmware": _firmware(walk.documents),
+        "machine": _system_model(walk.documents),
+        "firmware": _manager_firmware(walk.documents),
         "source": "recorded by ironic-lite-record-bmc",
         "licence": "given by its operator",
         "ended": walk.ended,
@@ -199,14 +199,14 @@ def packed(walk: Walk, texts: list[str]) -> bytes:
     return lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
 
 
-def _called(documents: Mapping[str, Json]) -> str:
+def _system_model(documents: Mapping[str, Json]) -> str:
     """Return maker and model of the first system."""
     systems = [one for path, one in documents.items() if re.search(r"/Systems/[^/]+$", path)]
     words = [resources.text(one, name) for one in systems[:1] for name in ("Manufacturer", "Model")]
     return " ".join(word for word in words if word) or "unknown"
 
 
-def _firmware(documents: Mapping[str, Json]) -> str:
+def _manager_firmware(documents: Mapping[str, Json]) -> str:
     """Return the firmware version of the first manager."""
     managers = [one for path, one in documents.items() if re.search(r"/Managers/[^/]+$", path)]
     return next(

@@ -33,9 +33,9 @@ def get(task: base.Task) -> _Found:
         raise resources.lacking(task, "get_sensors_data", "it shows no chassis and no storage")
     gathered = _Gathered(task)
     for chassis in resources.listed(task, system, "Links", "Chassis"):
-        gathered.take(_cooling, chassis)
-        gathered.take(_supplies, chassis)
-    gathered.take(_drives, system)
+        gathered.take(_read_cooling, chassis)
+        gathered.take(_read_supplies, chassis)
+    gathered.take(_read_drives, system)
     return gathered.result()
 
 
@@ -66,16 +66,16 @@ class _Gathered:
 # -- parts ----------------------------------------------------------------------------------------
 
 
-def _cooling(task: base.Task, chassis: Json) -> _Found:
+def _read_cooling(task: base.Task, chassis: Json) -> _Found:
     """Read fans and temperatures from the source that takes the fewest requests."""
-    name = _id(chassis)
-    old = _read(task, chassis, "Thermal")
+    name = _document_id(chassis)
+    old = _read_linked(task, chassis, "Thermal")
     if old is not None:
         return values.thermal(old, name)
-    new = _read(task, chassis, "ThermalSubsystem")
+    new = _read_linked(task, chassis, "ThermalSubsystem")
     if new is not None:
         fans = resources.members(task, resources.link(new, "Fans"))
-        metrics = _read(task, new, "ThermalMetrics") or {}
+        metrics = _read_linked(task, new, "ThermalMetrics") or {}
         return {
             "Fan": values.fans(fans, name),
             "Temperature": values.metrics(metrics, name),
@@ -83,42 +83,44 @@ def _cooling(task: base.Task, chassis: Json) -> _Found:
     return values.sensors(resources.members(task, resources.link(chassis, "Sensors")), name)
 
 
-def _supplies(task: base.Task, chassis: Json) -> _Found:
-    name = _id(chassis)
-    old = _read(task, chassis, "Power")
+def _read_supplies(task: base.Task, chassis: Json) -> _Found:
+    name = _document_id(chassis)
+    old = _read_linked(task, chassis, "Power")
     if old is not None:
         return values.power(old, name)
-    new = _read(task, chassis, "PowerSubsystem")
+    new = _read_linked(task, chassis, "PowerSubsystem")
     if new is None:
         return {}
-    return {"Power": values.supplies(_measured(task, new), f"{_id(new)}@{name}")}
+    return {
+        "Power": values.supplies(_supplies_with_metrics(task, new), f"{_document_id(new)}@{name}")
+    }
 
 
-def _measured(task: base.Task, subsystem: Json) -> Iterator[Json]:
+def _supplies_with_metrics(task: base.Task, subsystem: Json) -> Iterator[Json]:
     """Yield the power supplies with their metrics."""
     for supply in resources.members(task, resources.link(subsystem, "PowerSupplies")):
-        yield {**(_read(task, supply, "Metrics") or {}), **supply}
+        yield {**(_read_linked(task, supply, "Metrics") or {}), **supply}
 
 
-def _drives(task: base.Task, system: Json) -> _Found:
+def _read_drives(task: base.Task, system: Json) -> _Found:
     """Read the drives; SimpleStorage lists them in one document, but also lists backplanes."""
-    name = _id(system)
+    name = _document_id(system)
     found: values.Sensors = {}
     for storage in resources.members(task, resources.link(system, "SimpleStorage")):
         devices = resources.entries(storage, "Devices")
         real = [device for device in devices if device.get("CapacityBytes")]
-        found.update(values.drives(real, _id(storage), name))
+        found.update(values.drives(real, _document_id(storage), name))
     if not found:
         for storage in resources.members(task, resources.link(system, "Storage")):
             drives = resources.listed(task, storage, "Drives")
-            found.update(values.drives(drives, _id(storage), name))
+            found.update(values.drives(drives, _document_id(storage), name))
     return {"Drive": found}
 
 
-def _read(task: base.Task, document: Json, name: str) -> Json | None:
+def _read_linked(task: base.Task, document: Json, name: str) -> Json | None:
     path = resources.link(document, name)
     return resources.read(task, path) if path else None
 
 
-def _id(document: Json) -> str:
+def _document_id(document: Json) -> str:
     return str(document.get("Id"))

@@ -29,54 +29,54 @@ class Fact:
     word: bool = False
 
 
-def _word(name: str, *places: str) -> Fact:
+def _word_fact(name: str, *places: str) -> Fact:
     return Fact(name, places, word=True)
 
 
-def _number(name: str, *places: str) -> Fact:
+def _number_fact(name: str, *places: str) -> Fact:
     return Fact(name, places)
 
 
-STATUS = (_word("state", "Status/State"), _word("health", "Status/Health"))
+STATUS = (_word_fact("state", "Status/State"), _word_fact("health", "Status/Health"))
 FAN = (
-    _word("identity", "MemberId", "Id"),
-    _word("name", "Name", "FanName"),
-    _number("max_reading_range", "MaxReadingRange", "ReadingRangeMax"),
-    _number("min_reading_range", "MinReadingRange", "ReadingRangeMin"),
-    _number("reading", "SpeedPercent/SpeedRPM", "Reading", "SpeedPercent/Reading"),
-    _word("reading_units", "ReadingUnits"),
-    _word("serial_number", "SerialNumber"),
-    _word("physical_context", "PhysicalContext"),
+    _word_fact("identity", "MemberId", "Id"),
+    _word_fact("name", "Name", "FanName"),
+    _number_fact("max_reading_range", "MaxReadingRange", "ReadingRangeMax"),
+    _number_fact("min_reading_range", "MinReadingRange", "ReadingRangeMin"),
+    _number_fact("reading", "SpeedPercent/SpeedRPM", "Reading", "SpeedPercent/Reading"),
+    _word_fact("reading_units", "ReadingUnits"),
+    _word_fact("serial_number", "SerialNumber"),
+    _word_fact("physical_context", "PhysicalContext"),
     *STATUS,
 )
 TEMPERATURE = (
-    _word("identity", "MemberId", "Id"),
-    _word("name", "Name", "DeviceName"),
-    _number("max_reading_range_temp", "MaxReadingRangeTemp", "ReadingRangeMax"),
-    _number("min_reading_range_temp", "MinReadingRangeTemp", "ReadingRangeMin"),
-    _number("reading_celsius", "ReadingCelsius", "Reading"),
-    _word("physical_context", "PhysicalContext"),
-    _number("sensor_number", "SensorNumber"),
+    _word_fact("identity", "MemberId", "Id"),
+    _word_fact("name", "Name", "DeviceName"),
+    _number_fact("max_reading_range_temp", "MaxReadingRangeTemp", "ReadingRangeMax"),
+    _number_fact("min_reading_range_temp", "MinReadingRangeTemp", "ReadingRangeMin"),
+    _number_fact("reading_celsius", "ReadingCelsius", "Reading"),
+    _word_fact("physical_context", "PhysicalContext"),
+    _number_fact("sensor_number", "SensorNumber"),
     *STATUS,
 )
 POWER = (
-    _word("name", "Name"),
-    _number("power_capacity_watts", "PowerCapacityWatts"),
-    _number("line_input_voltage", "LineInputVoltage", "InputVoltage/Reading"),
-    _number(
+    _word_fact("name", "Name"),
+    _number_fact("power_capacity_watts", "PowerCapacityWatts"),
+    _number_fact("line_input_voltage", "LineInputVoltage", "InputVoltage/Reading"),
+    _number_fact(
         "last_power_output_watts",
         "LastPowerOutputWatts",
         "PowerOutputWatts",
         "OutputPowerWatts/Reading",
         "Reading",
     ),
-    _word("serial_number", "SerialNumber"),
+    _word_fact("serial_number", "SerialNumber"),
     *STATUS,
 )
 DRIVE = (
-    _word("name", "Name"),
-    _word("model", "Model"),
-    _number("capacity_bytes", "CapacityBytes"),
+    _word_fact("name", "Name"),
+    _word_fact("model", "Model"),
+    _number_fact("capacity_bytes", "CapacityBytes"),
     *STATUS,
 )
 
@@ -88,17 +88,19 @@ _UNITS = {"%": "Percent"}
 
 def thermal(document: Json, chassis: str) -> dict[str, Sensors]:
     """Read a Thermal document: fans and temperatures of a chassis, named ``<id>@<chassis>``."""
-    temperatures = _numbered(resources.entries(document, "Temperatures"))
+    temperatures = _numbered_entries(resources.entries(document, "Temperatures"))
     return {
-        "Fan": fans(_numbered(resources.entries(document, "Fans")), chassis),
-        "Temperature": _named(TEMPERATURE, temperatures, chassis),
+        "Fan": fans(_numbered_entries(resources.entries(document, "Fans")), chassis),
+        "Temperature": _sensors_by_name(TEMPERATURE, temperatures, chassis),
     }
 
 
 def power(document: Json, chassis: str) -> dict[str, Sensors]:
     """Read a Power document: the supplies of a chassis, named ``<id>:<document>@<chassis>``."""
     place = f"{document.get('Id') or 'Power'}@{chassis}"
-    return {"Power": supplies(_numbered(resources.entries(document, "PowerSupplies")), place)}
+    return {
+        "Power": supplies(_numbered_entries(resources.entries(document, "PowerSupplies")), place)
+    }
 
 
 # -- successors of Thermal and Power: a document each --------------------------------------------
@@ -106,7 +108,7 @@ def power(document: Json, chassis: str) -> dict[str, Sensors]:
 
 def fans(found: Iterable[Json], chassis: str) -> Sensors:
     """Read fans; the reading is in revolutions where the BMC reports them, else in percent."""
-    return _named(FAN, (_with_units(fan) for fan in found), chassis)
+    return _sensors_by_name(FAN, (_with_units(fan) for fan in found), chassis)
 
 
 def _with_units(fan: Json) -> Json:
@@ -123,14 +125,14 @@ def metrics(document: Json, chassis: str) -> Sensors:
     for entry in resources.entries(document, "TemperatureReadingsCelsius"):
         source = resources.text(entry, "DataSourceUri")
         found.append({"Id": (source or "").rpartition("/")[2] or None, **entry})
-    return _named(TEMPERATURE, _numbered(found), chassis)
+    return _sensors_by_name(TEMPERATURE, _numbered_entries(found), chassis)
 
 
 def supplies(found: Iterable[Json], place: str) -> Sensors:
     """Read power supplies and their metrics, which win; named ``<id>:<place>``."""
     read: Sensors = {}
     for supply in found:
-        _put(read, f"{_identity(supply)}:{place}", _facts(POWER, supply))
+        _add_sensor(read, f"{_entry_identity(supply)}:{place}", _entry_facts(POWER, supply))
     return read
 
 
@@ -143,7 +145,7 @@ def sensors(found: Iterable[Json], chassis: str) -> dict[str, Sensors]:
         of[_SENSORS.get((reading, None)) or _SENSORS.get((reading, context))].append(sensor)
     return {
         "Fan": fans(of["Fan"], chassis),
-        "Temperature": _named(TEMPERATURE, of["Temperature"], chassis),
+        "Temperature": _sensors_by_name(TEMPERATURE, of["Temperature"], chassis),
         "Power": supplies(of["Power"], f"Sensors@{chassis}"),
     }
 
@@ -164,27 +166,27 @@ def drives(found: Iterable[Json], storage: str, system: str) -> Sensors:
     """Read drives, named ``<name>:<storage>@<system>``; empty bays are left out."""
     read: Sensors = {}
     for drive in found:
-        facts = _facts(DRIVE, drive)
+        facts = _entry_facts(DRIVE, drive)
         if facts["state"] == "Absent":
             continue
         if facts["state"] is None and facts["health"] is not None:
             # iLO reports only the health of a drive; a drive with a health is present.
             facts["state"] = "Enabled"
-        _put(read, f"{facts['name'] or _identity(drive)}:{storage}@{system}", facts)
+        _add_sensor(read, f"{facts['name'] or _entry_identity(drive)}:{storage}@{system}", facts)
     return read
 
 
 # -- one document --------------------------------------------------------------------------------
 
 
-def _named(table: tuple[Fact, ...], found: Iterable[Json], place: str) -> Sensors:
+def _sensors_by_name(table: tuple[Fact, ...], found: Iterable[Json], place: str) -> Sensors:
     read: Sensors = {}
     for entry in found:
-        _put(read, f"{_identity(entry)}@{place}", _facts(table, entry))
+        _add_sensor(read, f"{_entry_identity(entry)}@{place}", _entry_facts(table, entry))
     return read
 
 
-def _put(read: Sensors, name: str, facts: Json) -> None:
+def _add_sensor(read: Sensors, name: str, facts: Json) -> None:
     """Add a sensor; a second sensor of the same name gets another name, not its place."""
     number = 2
     unique = name
@@ -193,15 +195,15 @@ def _put(read: Sensors, name: str, facts: Json) -> None:
     read[unique] = facts
 
 
-def _numbered(found: Iterable[Json]) -> list[Json]:
+def _numbered_entries(found: Iterable[Json]) -> list[Json]:
     """Return entries of a list; entries without a name are named by their position."""
     return [
-        entry if _identity(entry) is not None else {**entry, "MemberId": str(place)}
+        entry if _entry_identity(entry) is not None else {**entry, "MemberId": str(place)}
         for place, entry in enumerate(found)
     ]
 
 
-def _identity(entry: Json) -> str | None:
+def _entry_identity(entry: Json) -> str | None:
     for key in ("MemberId", "Id"):
         found = entry.get(key)
         if isinstance(found, str | int) and found != "":
@@ -209,11 +211,11 @@ def _identity(entry: Json) -> str | None:
     return None
 
 
-def _facts(table: tuple[Fact, ...], entry: Json) -> Json:
-    return {fact.name: _fact(fact, entry) for fact in table}
+def _entry_facts(table: tuple[Fact, ...], entry: Json) -> Json:
+    return {fact.name: _read_fact(fact, entry) for fact in table}
 
 
-def _fact(fact: Fact, entry: Json) -> Any:
+def _read_fact(fact: Fact, entry: Json) -> Any:
     """Return the first usable value; BMCs write N/A, empty strings or lists for a missing one."""
     for place in fact.places:
         found = resources.value(entry, *place.split("/"))
