@@ -241,6 +241,22 @@ EMPTY_BUT_INSERTED = Quirk(
     "issue threads of Ironic",
     by_answer=True,
 )
+SLOW_EJECTION = Quirk(
+    "slow-ejection",
+    ("Dell",),
+    "has an internal error while it is busy with the last ejection of an image",
+    "the request is repeated, up to three times",
+    "OpenStack story 2008504",
+    by_answer=True,
+)
+BODILESS_EJECTION = Quirk(
+    "bodiless-ejection",
+    ("any",),
+    "cannot parse the empty object with which an image is ejected",
+    "the request is sent again without a body",
+    "sushy: virtual_media",
+    by_answer=True,
+)
 PACKED_REGISTRIES = Quirk(
     "packed-registries",
     ("HPE",),
@@ -277,6 +293,8 @@ TABLE: tuple[Quirk, ...] = (
     CARDS_OFF,
     UNTYPED_DRIVE,
     EMPTY_BUT_INSERTED,
+    SLOW_EJECTION,
+    BODILESS_EJECTION,
     PACKED_REGISTRIES,
     UNUSABLE_ETAG,
 )

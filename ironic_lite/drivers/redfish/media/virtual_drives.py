@@ -56,7 +56,7 @@ SHOWN: Mapping[str, str] = {
 }
 
 TRIES, RETRY_PAUSE = 3, 3.0
-"""Attempts and pause after a 5xx answer: an iDRAC may still be busy with the last ejection."""
+"""Attempts and pause in seconds after a 5xx answer; see `quirks.SLOW_EJECTION`."""
 
 LOOKS, LOOK_PAUSE = 15, 2.0
 """Number and interval of the checks whether a drive has reached its requested state."""
@@ -394,7 +394,8 @@ def _eject_medium(link: connection.Link, drive: Drive) -> None:
     except sushy.exceptions.HTTPError as error:
         if error.status_code not in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNSUPPORTED_MEDIA_TYPE}:
             raise
-        # Most BMCs need an empty object, but a few cannot parse it.
+        # Most BMCs need an empty object.
+        quirks.BODILESS_EJECTION.log(f"BMC {link.node.address}")
         link.wire.post(target)
 
 
@@ -414,6 +415,7 @@ def _try_once(link: connection.Link, work: Callable[[connection.Link], T]) -> tu
     except sushy.exceptions.ServerSideError as error:
         if faults.is_busy(error):
             raise
+        quirks.SLOW_EJECTION.log(f"BMC {link.node.address}")
         return False, None
 
 
