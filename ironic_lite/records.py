@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypedDict
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, TypedDict
 
 from ironic_lite.core.json_types import Json, JsonView, Row
 
@@ -53,7 +53,7 @@ class Record:
         """Return column -> value of every assignment since the last ``settle``."""
         return dict(self._changes)
 
-    def settle(self, **written: Any) -> None:
+    def settle(self, **written: object) -> None:
         """Mark the changes as saved; ``written`` holds values that the save itself made."""
         self._changes.clear()
         self._row.update(written)
@@ -66,7 +66,7 @@ class Record:
         return f"<{type(self).__name__} {self._row.get('uuid')}>"
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     """Return whether two values are the same JSON.
 
     Python takes ``1`` for ``True``, also inside lists and dictionaries.

@@ -16,7 +16,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 from granian import rsgi
 
@@ -140,7 +140,7 @@ class _Answer:
         self._status = 500
         self._headers: list[tuple[str, str]] = []
 
-    def __call__(self, status: str, headers: list[tuple[str, str]], _info: Any = None) -> None:
+    def __call__(self, status: str, headers: list[tuple[str, str]], _info: object = None) -> None:
         self._status = int(status[:3])
         self._headers = headers
 

@@ -81,7 +81,7 @@ class Service:
         conf: Configuration,
         database: Database,
         registry: Registry,
-        transport: Any | None,
+        transport: object | None,
         displaced: Callable[[], None] = lambda: None,
     ) -> None:
         self._conf = conf

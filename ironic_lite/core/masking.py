@@ -51,7 +51,7 @@ def _is_secret_key(key: str) -> bool:
     return _SECRET.search(key) is not None
 
 
-def mask(value: Any) -> Any:
+def mask(value: object) -> Any:
     """Return a JSON value with every secret in it replaced by ``******``.
 
     The value of a secret key is hidden whole, except null; the password of a URL is hidden in any
@@ -88,7 +88,7 @@ def unguessable(text: str) -> str | None:
     return found and found[0]
 
 
-def for_strangers(value: Any) -> Any:
+def for_strangers(value: object) -> Any:
     """Return a masked JSON value for a client without a login.
 
     More names are hidden than Ironic hides from clients with a login; `address` is applied to
@@ -154,13 +154,13 @@ def _before_secret(key: str, value: list[Any]) -> int:
     return next((place for place in places if _leads_to_secret(value[place - 1], own)), 0)
 
 
-def _leads_to_secret(path: Any, word: bool) -> bool:
+def _leads_to_secret(path: object, word: bool) -> bool:
     if not isinstance(path, str) or not secret(path):
         return False
     return bool(_PATH.fullmatch(path) or (word and _WORD.fullmatch(path)))
 
 
-def field(name: str, value: Any) -> Any:
+def field(name: str, value: object) -> Any:
     """Return node field ``name`` for display; ``fields`` marks secret ones."""
     shown = mask(value)
     hidden = _SECRET_IN.get(name)
@@ -176,7 +176,7 @@ def shape(name: str) -> Callable[[Any], Any]:
     return partial(field, name) if name in _SECRET_IN else mask
 
 
-def restore(name: str, given: Any, stored: Any) -> Any:
+def restore(name: str, given: object, stored: object) -> Any:
     """Return the value a client means after it changed a masked value.
 
     A masked text in ``given`` keeps the stored secret; everything else is taken as it is. A secret
@@ -264,15 +264,15 @@ def _restored_items(key: str, given: list[Any], stored: list[Any]) -> list[Any]:
     ]
 
 
-def _restored_item(given: Any, stored: Any, *, hidden: bool) -> Any:
+def _restored_item(given: object, stored: object, *, hidden: bool) -> Any:
     return stored if hidden and given == MASK else restore("", given, stored)
 
 
-def _comparable_text(item: Any) -> str:
+def _comparable_text(item: object) -> str:
     """Return an equal text for equal JSON; True is not 1."""
     return json.dumps(item, sort_keys=True)
 
 
-def _comparable_value(item: Any) -> Any:
+def _comparable_value(item: object) -> Any:
     """Return an equal value for equal JSON, faster than `_comparable_text` for most."""
     return (type(item), item) if isinstance(item, str | int | float) else _comparable_text(item)

@@ -35,7 +35,7 @@ class Client:
         """Return the body of an answer."""
         return self.ask("GET", path)
 
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
+    def ask(self, method: str, path: str, body: object = None) -> Any:
         """Send a request and return the body of its answer, None if empty.
 
         :raises ApiError: the request was refused, or had no answer in time.
@@ -54,7 +54,7 @@ class Client:
                 raise refusal
             time.sleep(_PAUSE)
 
-    def _send_once(self, method: str, path: str, body: Any) -> Any:
+    def _send_once(self, method: str, path: str, body: object) -> Any:
         request = urllib.request.Request(
             self.url + path,
             method=method,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
@@ -36,5 +35,5 @@ def check(driver_info: JsonView) -> None:
         raise errors.InvalidParameter(path=f"driver_info/{KEY}", reason=reason)
 
 
-def _read_flag(value: Any) -> bool | None:
+def _read_flag(value: object) -> bool | None:
     return value if isinstance(value, bool) else _WORDS.get(str(value).strip().lower())

@@ -12,7 +12,6 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
@@ -65,7 +64,7 @@ def run(names: Iterable[str], case: Case) -> Case:
     return case
 
 
-def check(report: Any) -> tuple[Json, Json]:
+def check(report: object) -> tuple[Json, Json]:
     """Return the inventory in a ramdisk's report, and all else in it.
 
     An inventory has at least one network card, and each card has an address. The numbers of cards
@@ -93,7 +92,7 @@ def check(report: Any) -> tuple[Json, Json]:
     return inventory, rest
 
 
-def _check_cards(cards: Any) -> None:
+def _check_cards(cards: object) -> None:
     if not isinstance(cards, list) or not cards:
         reason = "must be a list of at least one network card"
         raise errors.InvalidParameter(path="inventory/interfaces", reason=reason)
@@ -121,7 +120,7 @@ def lacking(properties: JsonView, wanted: Sequence[str]) -> list[str]:
     return [name for name in wanted if properties.get(name) in (None, "")]
 
 
-def address(value: Any) -> str | None:
+def address(value: object) -> str | None:
     """Return a MAC address in the form of ports, None for an invalid one."""
     if not isinstance(value, str):
         return None
@@ -200,7 +199,7 @@ def _is_wanted_port(case: Case, name: str, one: Json) -> bool:
 _IP_KEYS = ("ipv4_address", "ipv6_address")
 
 
-def _read_ip(value: Any) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _read_ip(value: object) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(value.partition("%")[0]) if isinstance(value, str) else None
     except ValueError:
@@ -225,7 +224,7 @@ def _find_cpus(case: Case) -> None:
     _put_property(case, "cpus", _inventory_part(case.inventory, "cpu").get("count"))
 
 
-def _put_property(case: Case, name: str, value: Any) -> None:
+def _put_property(case: Case, name: str, value: object) -> None:
     """Write a property; an operator may have written one that the inventory lacks."""
     word = isinstance(value, str) and 0 < len(value) <= _WORD
     number = isinstance(value, int) and value is not True and value > 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 import binascii
 import ipaddress
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from ironic_lite.core.json_types import Json
 
@@ -27,7 +26,7 @@ _CAPABILITIES = (
 """IEEE 802.1AB 8.5.8.1, the first bit first."""
 
 
-def parse(tlvs: Any) -> Json:
+def parse(tlvs: object) -> Json:
     """Return the content of a frame by name, without unreadable or excess parts.
 
     :param tlvs: ``[[type, hexadecimal digits], ...]``, as ironic-python-agent gives them.
@@ -46,7 +45,7 @@ def parse(tlvs: Any) -> Json:
     return found
 
 
-def _read_tlv(one: Any) -> tuple[int, bytes]:
+def _read_tlv(one: object) -> tuple[int, bytes]:
     if not isinstance(one, Sequence) or isinstance(one, str) or len(one) != 2:  # noqa: PLR2004
         return -1, b""
     kind, digits = one

@@ -328,7 +328,7 @@ def _additional_values(shape: Shape, event: RowView, previous_target: str | None
     return {name: values[name] for name in shape.more}
 
 
-def _shown_value(field: Field, value: Any) -> Any:
+def _shown_value(field: Field, value: object) -> Any:
     """Return a column's value in the form for consumers, masked as in API responses."""
     if field.type is Type.TIME:
         return f"{value:%Y-%m-%dT%H:%M:%SZ}" if value else None

@@ -7,7 +7,6 @@ oslo.utils, such as ``">= 100"`` or ``"s!= nvme0"``; without an operator, a hint
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from ironic_lite.core.json_types import Json, JsonView
 
@@ -24,7 +23,7 @@ _OPERATORS = (
 _TRUE = frozenset({"true", "1", "yes", "on"})
 
 
-def matching(disks: Any, hints: JsonView) -> Json | None:
+def matching(disks: object, hints: JsonView) -> Json | None:
     """Return the first disk that matches all hints, None without one.
 
     :param disks: of an inventory, sizes in bytes; ``size`` in hints is in GiB.
@@ -39,16 +38,16 @@ def matching(disks: Any, hints: JsonView) -> Json | None:
     return None
 
 
-def serials(disks: Any) -> list[str]:
+def serials(disks: object) -> list[str]:
     """Return the serial numbers of disks, in their order, without missing ones."""
     return [disk["serial"] for disk in _disk_objects(disks) if isinstance(disk.get("serial"), str)]
 
 
-def _disk_objects(disks: Any) -> Iterable[Json]:
+def _disk_objects(disks: object) -> Iterable[Json]:
     return (one for one in disks if isinstance(one, dict)) if isinstance(disks, list) else ()
 
 
-def _disk_fits(disk: Json, name: str, wanted: Any) -> bool:
+def _disk_fits(disk: Json, name: str, wanted: object) -> bool:
     told = disk.get(name)
     if told is None:
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json
@@ -32,7 +32,7 @@ class Missing:
         if name.startswith("__"):
             raise AttributeError(name)
 
-        def refuse(*given: Any, **named: Any) -> NoReturn:
+        def refuse(*given: object, **named: object) -> NoReturn:
             if self._why is not None:
                 raise errors.HardwareError(reason=f"Interface {self.kind}: {self._why}.")
             raise errors.InterfaceNotFound(f"This conductor lacks its {self.kind} interface.")

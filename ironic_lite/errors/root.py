@@ -19,7 +19,7 @@ class Error(Exception):
     text: ClassVar[str] = "Something went wrong in this service."
     retryable: ClassVar[bool] = False
 
-    def __init__(self, message: str | None = None, **facts: Any) -> None:
+    def __init__(self, message: str | None = None, **facts: object) -> None:
         self.facts = unicode_text.cleaned(facts)
         said = message if message is not None else self.text.format_map(_Facts(self.facts))
         self.message = unicode_text.clean(said)

@@ -22,7 +22,7 @@ def clean(text: str) -> str:
     return NO_TEXT.sub("\ufffd", text)
 
 
-def cleaned(value: Any) -> Any:
+def cleaned(value: object) -> Any:
     """Return a JSON value with clean texts and keys.
 
     Numbers beyond 64 bits become text.
@@ -50,7 +50,7 @@ def blanked(text: str, secret: str | None) -> str:
     return re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", text)
 
 
-def shown(value: Any, most: int = 80) -> str:
+def shown(value: object, most: int = 80) -> str:
     """Return a client's value as an error may repeat it.
 
     Objects and lists may be large or hold secrets, so only their kind is shown.

@@ -8,7 +8,6 @@ import hmac
 import pathlib
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
@@ -115,7 +114,7 @@ def digest(file: pathlib.Path, algorithm: str) -> str:
         return hashlib.file_digest(stream, algorithm).hexdigest()
 
 
-def _read_text(value: Any, path: str) -> str:
+def _read_text(value: object, path: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise _wrong_checksum(path, "must be text")
     return value.strip()

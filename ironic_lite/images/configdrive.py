@@ -34,7 +34,7 @@ _OBJECTS = ("meta_data", "network_data", "vendor_data")
 _GZIP = 16 + zlib.MAX_WBITS
 
 
-def check(given: Any) -> sources.Source | None:
+def check(given: object) -> sources.Source | None:
     """Refuse an unusable configuration drive, before a machine is touched.
 
     :param given: an object as `build` takes it, gzip in base64, or a URL.

@@ -111,7 +111,7 @@ class Client:
         *,
         host: str | None,
         timeout: float | None = None,
-        **args: Any,
+        **args: object,
     ) -> Any:
         """Call a method and return its result as plain JSON, see `encoding`.
 
@@ -130,11 +130,11 @@ class Client:
         """
         return self._ask(method, host, timeout, context, **args)
 
-    def cast(self, context: Context, method: str, /, *, host: str | None, **args: Any) -> None:
+    def cast(self, context: Context, method: str, /, *, host: str | None, **args: object) -> None:
         """Send a call without waiting. Raises as `call`, not the method's errors."""
         self._tell(self._rpc.prepare(server=host), host, method, context, args)
 
-    def fanout(self, context: Context, method: str, /, **args: Any) -> None:
+    def fanout(self, context: Context, method: str, /, **args: object) -> None:
         """Send a call to every living conductor without waiting; there may be none."""
         self._tell(self._rpc.prepare(fanout=True), "all", method, context, args)
 
@@ -145,7 +145,7 @@ class Client:
         timeout: float | None,
         context: Context,
         /,
-        **args: Any,
+        **args: object,
     ) -> Any:
         args = pins.fitted(method, args, self._pin)
         watch, outcome = metrics.Watch(), "ok"

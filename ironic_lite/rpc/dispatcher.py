@@ -36,7 +36,7 @@ class Dispatcher(dispatcher.DispatcherBase):  # type: ignore[misc]
     """
 
     def __init__(
-        self, host: str, endpoint: object, version: str, encode: Callable[[Any], Any] | None
+        self, host: str, endpoint: object, version: str, encode: Callable[[Any], object] | None
     ) -> None:
         """Call the public methods of ``endpoint``.
 
@@ -87,7 +87,7 @@ class Dispatcher(dispatcher.DispatcherBase):  # type: ignore[misc]
         return name, method
 
     def _carry_out(
-        self, name: str, method: Callable[..., Any], context: Context, arguments: Json
+        self, name: str, method: Callable[..., object], context: Context, arguments: Json
     ) -> Any:
         ticket, watch, outcome = next(self._tickets), metrics.Watch(), "fault"
         self._running[ticket] = name
@@ -136,7 +136,7 @@ class Dispatcher(dispatcher.DispatcherBase):  # type: ignore[misc]
 _NOTHING: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
 
 
-def _fits(method: Callable[..., Any], context: Context, arguments: Json) -> bool:
+def _fits(method: Callable[..., object], context: Context, arguments: Json) -> bool:
     try:
         inspect.signature(method).bind(context, **arguments)
     except TypeError:

@@ -16,7 +16,7 @@ import orjson
 OPTIONS = orjson.OPT_NAIVE_UTC
 
 
-def dumps(value: Any) -> bytes:
+def dumps(value: object) -> bytes:
     """Return ``value`` as JSON. Raises TypeError for a value that has no JSON form."""
     return orjson.dumps(value, option=OPTIONS)
 
@@ -26,12 +26,12 @@ def loads(data: bytes | bytearray | memoryview) -> Any:
     return orjson.loads(data)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return ``value`` as the other side receives it. Raises TypeError as `dumps`."""
     return orjson.loads(orjson.dumps(value, option=OPTIONS))
 
 
-def enveloped(value: Any) -> int:
+def enveloped(value: object) -> int:
     """Return the size in bytes of ``value`` in a broker's message.
 
     oslo.messaging sends JSON as a string within JSON, in ASCII. Quotes, backslashes and non-ASCII

@@ -18,7 +18,7 @@ from ironic_lite.rpc import encoding
 class Failure(Exception):
     """Carries the data of one error; oslo.messaging reads ``kwargs``."""
 
-    def __init__(self, **data: Any) -> None:
+    def __init__(self, **data: object) -> None:
         super().__init__()
         self.kwargs = data
 
@@ -52,7 +52,7 @@ def unpack(failure: Failure) -> errors.Error:
     return errors.from_data(failure.kwargs)
 
 
-def _plain(fact: Any) -> Any:
+def _plain(fact: object) -> Any:
     try:
         return encoding.plain(fact)
     except TypeError:

@@ -8,7 +8,7 @@ the minor version and add a line to ``HISTORY`` and the names to ``SINCE``. Neve
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json
@@ -136,7 +136,7 @@ class Conductor(Protocol):
         *,
         node_uuid: str,
         rebuild: bool = False,
-        configdrive: Any = None,
+        configdrive: object = None,
         deploy_steps: list[StoredStep] | None = None,
     ) -> None:
         """Start a deployment or a rebuild."""

@@ -27,6 +27,6 @@ class Serializer(oslo_messaging.NoOpSerializer):  # type: ignore[misc]
         """Return the Context of the dict ``ctxt``."""
         return Context.from_dict(ctxt)
 
-    def serialize_entity(self, ctxt: Any, entity: Any) -> Any:
+    def serialize_entity(self, ctxt: object, entity: object) -> Any:
         """Return a value as plain JSON types. Raises TypeError if it has no JSON form."""
         return encoding.plain(entity) if self._encode else entity

@@ -80,9 +80,9 @@ class _Stub:
         self._timeout = timeout
 
 
-def _method(name: str, declared: Callable[..., Any]) -> Callable[..., Any]:
+def _method(name: str, declared: Callable[..., object]) -> Callable[..., Any]:
     @functools.wraps(declared)
-    def call(stub: _Stub, context: Context, /, **args: Any) -> Any:
+    def call(stub: _Stub, context: Context, /, **args: object) -> Any:
         return stub._send(Call(name, context, args, stub._host, stub._timeout))
 
     return call

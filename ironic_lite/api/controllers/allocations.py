@@ -135,7 +135,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
         self.tell(request, [self._allocation_event(request, "created")], row)
         return row
 
-    def judge(self, conn: Connection, request: Request, before: Json, patch: Any) -> Json:
+    def judge(self, conn: Connection, request: Request, before: Json, patch: object) -> Json:
         """Return the changes of an allocation, or refuse them."""
         self.look(conn, request, before)
         return super().judge(conn, request, before, patch)
@@ -156,7 +156,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
             request, {key: body[key] for key in body if key != "node"} if named else body
         )
 
-    def read(self, request: Request, body: Any) -> Json:
+    def read(self, request: Request, body: object) -> Json:
         """Return the column values of a POST, and under ``node`` the named node or None."""
         rest, node = self._split_backfill(request, body)
         given = self.outline(request, rest)
@@ -183,7 +183,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
         except errors.NodeNotFound as why:
             raise errors.InvalidParameter(path="node", reason=why.message) from None
 
-    def _split_backfill(self, request: Request, body: Any) -> tuple[Any, Json | None]:
+    def _split_backfill(self, request: Request, body: object) -> tuple[Any, Json | None]:
         """Return the body without its key ``node``, and the node of that key or None."""
         ident = body.get("node") if isinstance(body, dict) else None
         if not isinstance(body, dict) or "node" not in body:

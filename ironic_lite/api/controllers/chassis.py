@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite.api.controllers import nodes
 from ironic_lite.api.resources import crud, queries, views
 from ironic_lite.api.validation import rules, types
@@ -27,7 +25,7 @@ class Chassis(crud.ResourceController, since=1, detail=True):
     roots_first = True
     found_first = ("uuid",)
 
-    def outline(self, request: Request, body: Any) -> Json:
+    def outline(self, request: Request, body: object) -> Json:
         """Return the column values of a POST; all are optional, so the body is, too."""
         return super().outline(request, body if request.size else {})
 

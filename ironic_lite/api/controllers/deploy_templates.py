@@ -8,7 +8,6 @@ Source: C13.
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any
 
 from ironic_lite.api.resources import crud, patches, queries, views
 from ironic_lite.api.validation import step_lists
@@ -32,13 +31,13 @@ class DeployTemplates(crud.NamedResourceController, since=55, below=HTTPStatus.M
     roots_first = True
     found_first = ("description",)
 
-    def read(self, request: Request, body: Any) -> Json:
+    def read(self, request: Request, body: object) -> Json:
         """Return the column values of a POST; refuse steps that the configuration forbids."""
         given = super().read(request, body)
         self._refuse_disallowed(given)
         return given
 
-    def judge(self, _conn: Connection, request: Request, before: Json, patch: Any) -> Json:
+    def judge(self, _conn: Connection, request: Request, before: Json, patch: object) -> Json:
         """Return the changes of a template, or refuse them."""
         changes = patches.deploy_template(before, patch, version=request.version)
         self._refuse_disallowed(changes)

@@ -6,7 +6,6 @@ A change applies to all inspections that end after it.
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.resources import crud, queries, views
@@ -52,7 +51,7 @@ class InspectionRules(crud.ResourceController, since=_SINCE, below=HTTPStatus.ME
         """Return the document of a row; hide conditions and actions of a sensitive rule."""
         return super().document(request, _hide_sensitive(row), chosen)
 
-    def judge(self, conn: Connection, request: Request, before: Json, patch: Any) -> Json:
+    def judge(self, conn: Connection, request: Request, before: Json, patch: object) -> Json:
         """Return the changes of a rule, or refuse them; a sensitive rule stays sensitive."""
         changes = super().judge(conn, request, before, patch)
         if before["sensitive"] and changes.get("sensitive") is False:

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable
 from functools import cache
 from http import HTTPStatus
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.resources import enrolment, node_lookup, node_pages, pages, queries, views
@@ -96,7 +95,7 @@ class Nodes(expose.Controller):
 
     # -- lists -------------------------------------------------------------------------------
 
-    def _page(self, request: Request, *, detail: bool, **among: Any) -> Json:
+    def _page(self, request: Request, *, detail: bool, **among: object) -> Json:
         """Return a page of the nodes that also match the filters ``among``."""
         query = pages.query(self.service, request, queries.NODES, detail=detail)
         for name, value in among.items():

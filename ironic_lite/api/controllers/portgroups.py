@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite import errors, records
 from ironic_lite.api.resources import crud, guards, node_lookup, node_owned, queries, views
 from ironic_lite.api.service import Service
@@ -52,7 +50,7 @@ class Portgroups(
         del conn
         self._fill_mode(given)
 
-    def changes(self, request: Request, before: Json, patch: Any, owner: Json) -> Json:
+    def changes(self, request: Request, before: Json, patch: object, owner: Json) -> Json:
         """Return what a patch changes, if the state of the node allows it."""
         found = super().changes(request, before, patch, owner)
         if found:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite.api.controllers import portgroups
 from ironic_lite.api.resources import crud, node_owned, patches, queries, views
 from ironic_lite.api.validation import rules, schemas, types
@@ -70,7 +68,7 @@ class Ports(node_owned.NodeOwnedController, crud.NamedResourceController, since=
             return rules.uuid(ident, "port_uuid")
         return super().ident(request, ident)
 
-    def outline(self, request: Request, body: Any) -> Json:
+    def outline(self, request: Request, body: object) -> Json:
         """Return the column values of a POST."""
         return schemas.port(body, version=request.version)
 
@@ -78,7 +76,7 @@ class Ports(node_owned.NodeOwnedController, crud.NamedResourceController, since=
         """Check that a new port fits its portgroup: the same node and network."""
         portgroups.join(conn, given, frozenset(given))
 
-    def changes(self, request: Request, before: Json, patch: Any, owner: Json) -> Json:
+    def changes(self, request: Request, before: Json, patch: object, owner: Json) -> Json:
         """Return what a patch changes, if the state of the node allows it."""
         return patches.port(before, patch, version=request.version, owner=owner)
 

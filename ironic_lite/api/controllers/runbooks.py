@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api import policy
@@ -57,7 +56,7 @@ class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
     def check_post(self, request: Request) -> None:
         """Refuse nothing: rights are checked before the body."""
 
-    def read(self, request: Request, body: Any) -> Json:
+    def read(self, request: Request, body: object) -> Json:
         """Return the column values of a POST; the traits decide which nodes may run it."""
         given = super().read(request, body)
         self._refuse_steps(request, given)
@@ -66,7 +65,7 @@ class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
             raise errors.InvalidParameter(path="owner", reason="a public runbook has no owner")
         return given
 
-    def judge(self, _conn: Connection, request: Request, before: Json, patch: Any) -> Json:
+    def judge(self, _conn: Connection, request: Request, before: Json, patch: object) -> Json:
         """Return the changes of a runbook, or refuse them."""
         runbook_access.judge(request, before, *_patch_rules(patch))
         changes = patches.runbook(before, patch, version=request.version)
@@ -168,7 +167,7 @@ class Traits(_Base):
         self.alter(request, self.ident(request, ident), judge)
 
 
-def _patch_rules(patch: Any) -> tuple[str, ...]:
+def _patch_rules(patch: object) -> tuple[str, ...]:
     """Return the names of the rules that a caller must pass for a PATCH, even a malformed one."""
     listed = patch if isinstance(patch, list) else []
     paths = [each.get("path") for each in listed if isinstance(each, dict)]

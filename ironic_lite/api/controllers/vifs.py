@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.resources import node_lookup
@@ -63,7 +62,7 @@ class Vifs(expose.Controller):
         conductor.vif_detach(request.who, node_uuid=uuid, vif_id=known)
 
 
-def _read_vif(body: Any, *, version: int) -> Json:
+def _read_vif(body: object, *, version: int) -> Json:
     """Return the checked VIF of a body; unknown keys are passed on to the network interface.
 
     :raises errors.InvalidParameter: no ID, or both a port and a portgroup.
@@ -83,7 +82,7 @@ def _read_vif(body: Any, *, version: int) -> Json:
     return {**rest, **places, "id": _read_vif_id(body["id"], "id", version=version)}
 
 
-def _read_vif_id(value: Any, path: str, *, version: int) -> str:
+def _read_vif_id(value: object, path: str, *, version: int) -> str:
     """Return the name or UUID of a VIF."""
     given = rules.text(value, path)
     return given if rules.uuid_like(given) else rules.name(given, path, version=version)

@@ -104,7 +104,7 @@ class _Round:
         finally:
             self.done.set()
 
-    def _check_part(self, name: str, act: Callable[[], Any]) -> Any:
+    def _check_part(self, name: str, act: Callable[[], object]) -> Any:
         try:
             return act()
         except Exception as why:

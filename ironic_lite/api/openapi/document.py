@@ -69,7 +69,7 @@ def document(rows: Iterable[Operation]) -> Json:
     }
 
 
-def _describe_operation(route: Route, handler: Callable[..., Any]) -> Json:
+def _describe_operation(route: Route, handler: Callable[..., object]) -> Json:
     function = inspect.unwrap(handler)
     schemas = _route_schemas(route, function)
     lines = (inspect.getdoc(function) or "").splitlines()
@@ -104,7 +104,7 @@ def _operation_id(route: Route) -> str:
 # -- schemas of a route ----------------------------------------------------------------------
 
 
-def _route_schemas(route: Route, function: Callable[..., Any]) -> Schemas:
+def _route_schemas(route: Route, function: Callable[..., object]) -> Schemas:
     known = ROUTES.get(f"{route.method} {route.path}")
     if known is not None:
         return known

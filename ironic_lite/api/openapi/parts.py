@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from typing import Any
 
 import wsme.types
 
@@ -52,7 +51,7 @@ _ARGUMENTS: Mapping[int, Json] = {
 }
 
 
-def argument(kind: Any) -> Json:
+def argument(kind: object) -> Json:
     """Return the schema of an argument that WSME parses.
 
     :param kind: a type of ``types``.

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ironic_lite.api.policy import below_nodes, of_nodes, of_others
 from ironic_lite.api.policy.personas import ALLOCATION, ANYONE, BOTH, NODE, RUNBOOK, SYSTEM, Rule
@@ -47,7 +46,7 @@ def guard(method: str, path: str) -> Rule | None:
     return _GUARDS.get(_without_names(f"{method} {path}"))
 
 
-def of_steps(steps: Any) -> tuple[str, ...]:
+def of_steps(steps: object) -> tuple[str, ...]:
     """Return the names, each once, of the rules that a policy file may define for these steps.
 
     :param steps: the list as received; a malformed list is refused elsewhere.

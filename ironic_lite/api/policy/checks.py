@@ -88,7 +88,7 @@ class Verdicts:
     :raises config.ConfigError: raised by ``build`` for invalid files.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, build: Callable[[cfg.ConfigOpts], Any]) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, build: Callable[[cfg.ConfigOpts], object]) -> None:
         self._conf = conf
         self._build = build
         for group, options in opts.list_opts():
@@ -163,6 +163,6 @@ def _file_stamp(path: str | None) -> _File | None:
     return None if seen is None else (str(path), seen.st_mtime_ns, seen.st_size, seen.st_ino)
 
 
-def _hashable_value(value: Any) -> Any:
+def _hashable_value(value: object) -> Any:
     """Return a value of a caller, such as the list of roles, in hashable form."""
     return tuple(value) if isinstance(value, list) else value

@@ -192,7 +192,7 @@ class ResourceController(expose.Controller):
 
     # -- methods that a family may override --------------------------------------------------
 
-    def read(self, request: Request, body: Any) -> Json:
+    def read(self, request: Request, body: object) -> Json:
         """Return the column values that a POST contains."""
         return self.outline(request, body)
 
@@ -200,7 +200,7 @@ class ResourceController(expose.Controller):
         """Refuse the body of a POST for faults that are reported before a missing right."""
         self.outline(request, request.json)
 
-    def outline(self, request: Request, body: Any) -> Json:
+    def outline(self, request: Request, body: object) -> Json:
         """Return the column values that a POST contains, by the schema alone."""
         table, version = self.shown.table, request.version
         return schemas.resource(table, body, version=version, what=self.what, needs=_needed(table))
@@ -211,7 +211,7 @@ class ResourceController(expose.Controller):
         self.family.insert(conn, row)
         return row, self.record(conn, request, "created", row)
 
-    def judge(self, conn: Connection, request: Request, before: Json, patch: Any) -> Json:
+    def judge(self, conn: Connection, request: Request, before: Json, patch: object) -> Json:
         """Return the changes of the locked row, or refuse them."""
         del conn  # for families whose rules depend on other rows
         table, version = self.shown.table, request.version
@@ -225,7 +225,7 @@ class ResourceController(expose.Controller):
         return gone, self.record(conn, request, "deleted", gone) if listened else []
 
     def record(
-        self, conn: Connection, request: Request, what: str, row: Json, **more: Any
+        self, conn: Connection, request: Request, what: str, row: Json, **more: object
     ) -> list[Json]:
         """Return the events of a change; the history of nodes does not store them."""
         del conn, row, more

@@ -10,7 +10,6 @@ import datetime
 import functools
 import uuid
 from collections.abc import Callable
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.policy.access import OWNERS
@@ -44,7 +43,7 @@ BLANK: Row = {
 # -- POST ------------------------------------------------------------------------------------
 
 
-def create(service: Service, request: Request, body: Any) -> Row:
+def create(service: Service, request: Request, body: object) -> Row:
     """Enroll a node and return its columns.
 
     :raises errors.Forbidden: the caller may not enroll nodes.

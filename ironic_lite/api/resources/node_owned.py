@@ -6,8 +6,6 @@ The API writes these members itself and asks neither machine nor driver.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite import errors
 from ironic_lite.api.policy.access import OWNERS
 from ironic_lite.api.resources import (
@@ -97,7 +95,7 @@ class NodeOwnedController(crud.ResourceController):
         self.admit(conn, given)
         return super().insert(conn, request, given)
 
-    def judge(self, conn: Connection, request: Request, before: Json, patch: Any) -> Json:
+    def judge(self, conn: Connection, request: Request, before: Json, patch: object) -> Json:
         """Return the changes of a member, checked against the state of its node."""
         owner = self._lock_owner(conn, request, before)
         changes = self.changes(request, before, patch, owner)
@@ -109,7 +107,7 @@ class NodeOwnedController(crud.ResourceController):
             self.permit(conn, owner, before, changes)
         return changes
 
-    def changes(self, request: Request, before: Json, patch: Any, owner: Json) -> Json:
+    def changes(self, request: Request, before: Json, patch: object, owner: Json) -> Json:
         """Return what a patch changes, if the state of ``owner`` allows it."""
         del owner  # for families whose rules depend on the node
         table, version = self.shown.table, request.version
@@ -140,7 +138,7 @@ class NodeOwnedController(crud.ResourceController):
         """Refuse the removal of a member that is still in use."""
 
     def record(
-        self, conn: Connection, request: Request, what: str, row: Json, **more: Any
+        self, conn: Connection, request: Request, what: str, row: Json, **more: object
     ) -> list[Json]:
         """Add the event of a change to the history of the node, and return it."""
         about = {self.word: row["uuid"], **{name: row[name] for name in self.facts}, **more}

@@ -54,7 +54,7 @@ PATCHED: Mapping[str, str] = {
 """Field -> rule; the rule of all other fields is ``baremetal:node:update``."""
 
 
-def rules(patch: Any) -> tuple[str, ...]:
+def rules(patch: object) -> tuple[str, ...]:
     """Return the names of the rules that a caller must pass for a PATCH of a node.
 
     :param patch: the body as received; a malformed patch is refused elsewhere.

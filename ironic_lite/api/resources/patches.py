@@ -69,7 +69,7 @@ class Operation:
 # -- the resources ---------------------------------------------------------------------------
 
 
-def node(before: JsonView, patch: Any, *, version: int) -> Json:
+def node(before: JsonView, patch: object, *, version: int) -> Json:
     """Return column -> new value for a PATCH of a node.
 
     :param before: all columns of the node, secrets unmasked.
@@ -99,7 +99,7 @@ def node(before: JsonView, patch: Any, *, version: int) -> Json:
     return changed
 
 
-def port(before: JsonView, patch: Any, *, version: int, owner: JsonView) -> Json:
+def port(before: JsonView, patch: object, *, version: int, owner: JsonView) -> Json:
     """Return column -> new value for a PATCH of a port.
 
     :param before: the port's columns.
@@ -116,7 +116,7 @@ def port(before: JsonView, patch: Any, *, version: int, owner: JsonView) -> Json
     return changed
 
 
-def resource(table: Table, before: JsonView, patch: Any, *, version: int, what: str) -> Json:
+def resource(table: Table, before: JsonView, patch: object, *, version: int, what: str) -> Json:
     """Return column -> new value for a PATCH of a resource without rules of its own.
 
     :param what: ``chassis``, ``allocation`` and so on, for messages.
@@ -131,7 +131,7 @@ def resource(table: Table, before: JsonView, patch: Any, *, version: int, what: 
     return _changed_fields(before, after)
 
 
-def deploy_template(before: JsonView, patch: Any, *, version: int) -> Json:
+def deploy_template(before: JsonView, patch: object, *, version: int) -> Json:
     """Return column -> new value for a PATCH of a deploy template.
 
     Step arguments that come back masked, as clients see them, keep their stored values.
@@ -141,7 +141,7 @@ def deploy_template(before: JsonView, patch: Any, *, version: int) -> Json:
     return _of_steps(fields.DEPLOY_TEMPLATE, before, patch, version, "deploy template")
 
 
-def runbook(before: JsonView, patch: Any, *, version: int) -> Json:
+def runbook(before: JsonView, patch: object, *, version: int) -> Json:
     """Return column -> new value for a PATCH of a runbook, as `deploy_template`.
 
     A runbook that becomes public loses its owner.
@@ -157,7 +157,7 @@ def runbook(before: JsonView, patch: Any, *, version: int) -> Json:
     return after
 
 
-def _of_steps(table: Table, before: JsonView, patch: Any, version: int, what: str) -> Json:
+def _of_steps(table: Table, before: JsonView, patch: object, version: int, what: str) -> Json:
     operations = read(table, patch, version=version)
     after = _apply_operations(table, before, operations, version=version, what=what)
     if "steps" in after:
@@ -170,7 +170,7 @@ def _of_steps(table: Table, before: JsonView, patch: Any, version: int, what: st
 # -- reading a patch -------------------------------------------------------------------------
 
 
-def read(table: Table, patch: Any, *, version: int) -> tuple[Operation, ...]:
+def read(table: Table, patch: object, *, version: int) -> tuple[Operation, ...]:
     """Check the form of a patch and whether its fields may be written.
 
     :raises errors.InvalidParameter: malformed, an unknown operation, or a field without PATCH.
@@ -182,7 +182,7 @@ def read(table: Table, patch: Any, *, version: int) -> tuple[Operation, ...]:
     return operations
 
 
-def check_roots(table: Table, patch: Any, *, version: int, late: tuple[str, ...] = ()) -> None:
+def check_roots(table: Table, patch: object, *, version: int, late: tuple[str, ...] = ()) -> None:
     """Check the form of a patch, and that PATCH may change its fields in some version.
 
     :param late: names of fields to leave to `read`.
@@ -193,7 +193,7 @@ def check_roots(table: Table, patch: Any, *, version: int, late: tuple[str, ...]
             _check_patchable(table, each, str(place), version)
 
 
-def check_form(patch: Any, *, version: int) -> tuple[Operation, ...]:
+def check_form(patch: object, *, version: int) -> tuple[Operation, ...]:
     """Check the form of a patch, independently of the resource.
 
     :raises errors.InvalidParameter: malformed, or an unknown operation.
@@ -203,7 +203,7 @@ def check_form(patch: Any, *, version: int) -> tuple[Operation, ...]:
     return tuple(_read_operation(each, str(place), version) for place, each in enumerate(patch))
 
 
-def _read_operation(given: Any, place: str, version: int) -> Operation:
+def _read_operation(given: object, place: str, version: int) -> Operation:
     if not isinstance(given, dict):
         raise _patch_refused(place, "an operation is an object with op, path and value")
     op, path = given.get("op"), given.get("path")
@@ -300,7 +300,7 @@ def _check_extent(before: JsonView, document: Json) -> None:
             )
 
 
-def _json_size(value: Any) -> int:
+def _json_size(value: object) -> int:
     """Return the bytes of a field as JSON, without a configdrive, which has its own limit."""
     if isinstance(value, dict) and _DRIVE in value:
         value = {name: held for name, held in value.items() if name != _DRIVE}
@@ -341,7 +341,7 @@ def _apply_operation(document: Json, operation: Operation, most: int) -> int:
     )
 
 
-def _may_name_secret(around: Any, last: Any) -> bool:
+def _may_name_secret(around: object, last: object) -> bool:
     """Return whether a key or index may name the value beside it (`masking.forget_renamed`).
 
     :param last: the last part of a path: a key of an object, or an index of a list.
@@ -372,7 +372,7 @@ def _changed_fields(before: JsonView, after: Json) -> Json:
     }
 
 
-def _same_json(one: Any, other: Any) -> bool:
+def _same_json(one: object, other: object) -> bool:
     """Return whether two values are equal as JSON, where True differs from 1 at any depth."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_same_json(one[key], other[key]) for key in one)

@@ -27,7 +27,7 @@ _DATAPATH = re.compile(r"[0-9a-f]{16}")
 _GROUP = re.compile(r"[a-z0-9_.-]{0,255}")
 
 
-def boolean(value: Any, path: str) -> bool:
+def boolean(value: object, path: str) -> bool:
     """Return a boolean given as JSON or as a word (true, t, yes, y, on, 1 and their opposites).
 
     Words are accepted in bodies too, because the command line client sends them there.
@@ -75,7 +75,7 @@ def uuid_like(text: str) -> bool:
     return names.UUID.fullmatch(text) is not None
 
 
-def uuid(value: Any, path: str) -> str:
+def uuid(value: object, path: str) -> str:
     """Return a UUID in lower case with hyphens.
 
     :raises errors.InvalidParameter: not a UUID.
@@ -113,7 +113,7 @@ def host_port(value: str, path: str) -> str:
     return value
 
 
-def text(value: Any, path: str, *, least: int = 0, length: int | None = None) -> str:
+def text(value: object, path: str, *, least: int = 0, length: int | None = None) -> str:
     """Return a string of ``least`` to ``length`` characters that every database can store.
 
     :raises errors.InvalidParameter: not a string, too short, too long, or containing NUL.
@@ -131,7 +131,9 @@ def text(value: Any, path: str, *, least: int = 0, length: int | None = None) ->
     return value
 
 
-def name(value: Any, path: str, *, version: int, reserved: frozenset[str] = names.RESERVED) -> str:
+def name(
+    value: object, path: str, *, version: int, reserved: frozenset[str] = names.RESERVED
+) -> str:
     """Return a name for use in a URL: 1 to 255 of ``A-Z a-z 0-9 - . _ ~``, but not a UUID.
 
     Up to version 1.9 it must be a host name.
@@ -158,7 +160,7 @@ def name(value: Any, path: str, *, version: int, reserved: frozenset[str] = name
     return given
 
 
-def mac(value: Any, path: str) -> str:
+def mac(value: object, path: str) -> str:
     """Return a MAC address in lower case.
 
     :raises errors.InvalidParameter: not six pairs of hexadecimal digits with colons.
@@ -178,7 +180,7 @@ def is_mac(value: str) -> bool:
     return _MAC.fullmatch(value.lower()) is not None
 
 
-def switch_id(value: Any, path: str) -> str:
+def switch_id(value: object, path: str) -> str:
     """Return a switch ID in lower case: a MAC address or a datapath ID of 16 digits.
 
     :raises errors.InvalidParameter: anything else.
@@ -190,7 +192,7 @@ def switch_id(value: Any, path: str) -> str:
     return lowered
 
 
-def conductor_group(value: Any, path: str) -> str:
+def conductor_group(value: object, path: str) -> str:
     """Return the name of a conductor group in lower case; "" is the default group.
 
     :raises errors.InvalidParameter: other characters than ``a-z 0-9 _ - .``, or more than 255.
@@ -202,7 +204,7 @@ def conductor_group(value: Any, path: str) -> str:
     return lowered
 
 
-def trait(value: Any, path: str = "trait") -> str:
+def trait(value: object, path: str = "trait") -> str:
     """Return a trait: CUSTOM_ or a standard namespace, then ``A-Z 0-9 _``; at most 255 characters.
 
     :raises errors.InvalidParameter: anything else.
@@ -218,7 +220,7 @@ def trait(value: Any, path: str = "trait") -> str:
     return given
 
 
-def traits(values: Any, path: str = "traits") -> list[str]:
+def traits(values: object, path: str = "traits") -> list[str]:
     """Return the traits of a node, sorted, without duplicates; ``db.queries.traits`` limits them.
 
     :raises errors.InvalidParameter: not a list, or an item that is not a trait.

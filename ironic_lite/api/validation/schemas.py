@@ -44,7 +44,7 @@ def values(table: tuple[Field, ...], given: JsonView, *, version: int, what: str
         raise errors.InvalidParameter(f"{lead}: {fault.message}", **fault.facts) from None
 
 
-def _stored_value(field: Field, value: Any, version: int) -> Any:
+def _stored_value(field: Field, value: object, version: int) -> Any:
     if value is None:
         if field.required and field.default is None:
             raise errors.InvalidParameter(path=field.name, reason="must not be null")
@@ -62,7 +62,7 @@ def _stored_value(field: Field, value: Any, version: int) -> Any:
 # -- bodies of POST --------------------------------------------------------------------------
 
 
-def node(body: Any, *, version: int) -> Json:
+def node(body: object, *, version: int) -> Json:
     """Return the column values that a POST /v1/nodes contains.
 
     :raises errors.InvalidParameter: an unknown or unwritable key, or an invalid value.
@@ -81,7 +81,7 @@ def node(body: Any, *, version: int) -> Json:
     return given
 
 
-def port(body: Any, *, version: int) -> Json:
+def port(body: object, *, version: int) -> Json:
     """Return the column values that a POST /v1/ports contains.
 
     ``node_ident`` (1.94) stays in the result under its own name; the caller finds the node.
@@ -111,7 +111,7 @@ def port(body: Any, *, version: int) -> Json:
 
 def resource(
     table: tuple[Field, ...],
-    body: Any,
+    body: object,
     *,
     version: int,
     what: str,
@@ -132,7 +132,7 @@ def resource(
     return given
 
 
-def display_name(instance_info: Any) -> str | None:
+def display_name(instance_info: object) -> str | None:
     """Return the display_name, which instance_name follows, or None if it is not a valid name."""
     found = instance_info.get("display_name") if isinstance(instance_info, dict) else None
     fits = isinstance(found, str) and 0 < len(found) <= _NAME_LENGTH
@@ -162,7 +162,7 @@ _INSTEAD: Mapping[str, str] = {
 }
 
 
-def _writable_values(table: tuple[Field, ...], body: Any, *, version: int, what: str) -> Json:
+def _writable_values(table: tuple[Field, ...], body: object, *, version: int, what: str) -> Json:
     if not isinstance(body, dict):
         raise errors.InvalidParameter(
             f"Schema error for {what}: the body must be a JSON object", path="", reason="no object"
@@ -188,7 +188,7 @@ def _writable_values(table: tuple[Field, ...], body: Any, *, version: int, what:
 # -- bodies of actions -----------------------------------------------------------------------
 
 
-def provision(body: Any) -> Json:
+def provision(body: object) -> Json:
     """Check the outline of PUT .../states/provision: a target, and only known keys.
 
     :raises errors.MissingParameter: no target, or a body that is not an object.
@@ -208,7 +208,7 @@ def provision(body: Any) -> Json:
     return found
 
 
-def _rescue_password(value: Any) -> None:
+def _rescue_password(value: object) -> None:
     """Refuse a blank password, without repeating the value in the message."""
     if not isinstance(value, str) or not value.strip():
         reason = "must be a string that is not blank"
@@ -219,7 +219,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/\s]++={0,2}\s*")  # possessive: both parts ma
 _GZIP = b"\x1f\x8b"
 
 
-def configdrive(given: Any, *, version: int) -> Any:
+def configdrive(given: object, *, version: int) -> Any:
     """Return a configdrive: an object to build one from, a URL, or a gzipped ISO in base64.
 
     :raises errors.InvalidParameter: anything else.
@@ -254,7 +254,7 @@ def _gzip_in_base64(text: str) -> bool:
 _TRAIT_KEYS = frozenset({"traits"})
 
 
-def trait_list(body: Any) -> list[str]:
+def trait_list(body: object) -> list[str]:
     """Return, sorted, the traits of a PUT that sets all traits of a node or runbook.
 
     :raises errors.MissingParameter: no traits.
@@ -266,7 +266,7 @@ def trait_list(body: Any) -> list[str]:
     return rules.traits(body["traits"])
 
 
-def single_trait(body: Any, trait: str, place: str) -> str:
+def single_trait(body: object, trait: str, place: str) -> str:
     """Return the trait in the path of a PUT.
 
     :param place: the path of all traits, such as ``/v1/nodes/{node}/traits``.

@@ -210,7 +210,7 @@ def schema(name: str) -> Json:
     return dict(_SCHEMAS[name])
 
 
-def check(name: str, value: Any, root: str, lead: str) -> None:
+def check(name: str, value: object, root: str, lead: str) -> None:
     """Check ``value`` at path ``root`` against the schema called ``name``.
 
     :param lead: the start of error messages.
@@ -227,7 +227,7 @@ def check_fields(table: tuple[Field, ...], given: JsonView, lead: str) -> None:
     _run_check(_compiled_fields(table), given, "", lead)
 
 
-def _run_check(check: Callable[[Any], Any], value: Any, root: str, lead: str) -> None:
+def _run_check(check: Callable[[Any], object], value: object, root: str, lead: str) -> None:
     try:
         check(value)
     except fastjsonschema.JsonSchemaValueException as fault:

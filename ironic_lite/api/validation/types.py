@@ -28,7 +28,7 @@ class Boolean(wsme.types.UserType):  # type: ignore[misc]  # WSME ships no types
     name = "boolean"
 
     @staticmethod
-    def frombasetype(value: Any) -> bool:
+    def frombasetype(value: object) -> bool:
         """Raise InvalidParameter for anything else."""
         return rules.boolean(value, "value")
 
@@ -62,7 +62,7 @@ class Integer(wsme.types.UserType):  # type: ignore[misc]
     name = "integer"
 
     @staticmethod
-    def frombasetype(value: Any) -> int:
+    def frombasetype(value: object) -> int:
         """Raise ValueError for anything else."""
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise ValueError(f"{unicode_text.shown(value)} is not a whole number")
@@ -80,7 +80,7 @@ class Word(wsme.types.UserType):  # type: ignore[misc]
     name = "string"
 
     @staticmethod
-    def frombasetype(value: Any) -> str:
+    def frombasetype(value: object) -> str:
         """Raise InvalidParameter for anything else."""
         return rules.text(value, "value")
 

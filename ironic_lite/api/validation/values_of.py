@@ -26,19 +26,19 @@ def rule(field: Field) -> Check | None:
     return _OWN.get(field) or _SPECIAL.get(field.name)
 
 
-def _read_uuid(value: Any, path: str, _version: int) -> str:
+def _read_uuid(value: object, path: str, _version: int) -> str:
     return rules.uuid(value, path)
 
 
-def _not_empty(value: Any, path: str, _version: int) -> str:
+def _not_empty(value: object, path: str, _version: int) -> str:
     return rules.text(value, path, least=1)
 
 
-def _read_name(value: Any, path: str, version: int) -> str:
+def _read_name(value: object, path: str, version: int) -> str:
     return rules.name(value, path, version=version)
 
 
-def _network_data(value: Any, path: str, _version: int) -> Any:
+def _network_data(value: object, path: str, _version: int) -> Any:
     if value:  # an empty object removes the data
         shapes.check("network_data", value, path, "Invalid network_data")
     return value
@@ -70,11 +70,11 @@ def _read_properties(value: Any, path: str, _version: int) -> Any:
 _SIZES = frozenset({"local_gb", "memory_mb"})
 
 
-def _read_group(value: Any, path: str, _version: int) -> str:
+def _read_group(value: object, path: str, _version: int) -> str:
     return rules.conductor_group(value, path)
 
 
-def _read_mac(value: Any, path: str, _version: int) -> str:
+def _read_mac(value: object, path: str, _version: int) -> str:
     return rules.mac(value, path)
 
 
@@ -98,25 +98,25 @@ _SPECIAL: Mapping[str, Check] = {
 }
 
 
-def _read_trait(value: Any, path: str, _version: int) -> str:
+def _read_trait(value: object, path: str, _version: int) -> str:
     return rules.trait(value, path)
 
 
-def _template_steps(value: Any, path: str, _version: int) -> list[StoredStep]:
+def _template_steps(value: object, path: str, _version: int) -> list[StoredStep]:
     return step_lists.of_template(value, path, "Schema error for deploy template")
 
 
-def _plain_name(value: Any, path: str, version: int) -> str:
+def _plain_name(value: object, path: str, version: int) -> str:
     """Return a name without reserved names, because the resource has no sub-resources."""
     return rules.name(value, path, version=version, reserved=frozenset())
 
 
-def _runbook_name(value: Any, path: str, version: int) -> str:
+def _runbook_name(value: object, path: str, version: int) -> str:
     plain = version >= runbooks.TRAITS_SINCE
     return _plain_name(value, path, version) if plain else rules.trait(value, path)
 
 
-def _runbook_steps(value: Any, path: str, _version: int) -> list[StoredStep]:
+def _runbook_steps(value: object, path: str, _version: int) -> list[StoredStep]:
     return step_lists.of_runbook(value, path, "Schema error for runbook")
 
 
@@ -146,7 +146,7 @@ _HIGHEST = 9999
 _SHOWN = 80
 
 
-def _read_traits(value: Any, path: str, _version: int) -> list[str]:
+def _read_traits(value: object, path: str, _version: int) -> list[str]:
     return rules.traits(value, path)
 
 

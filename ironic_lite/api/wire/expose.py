@@ -89,7 +89,7 @@ class Controller:
 def expose(
     method: str,
     path: str,
-    *types: Any,
+    *types: object,
     status: HTTPStatus | int = HTTPStatus.OK,
     since: int = 1,
     below: HTTPStatus = HTTPStatus.NOT_FOUND,
@@ -203,7 +203,7 @@ class _Argument:
     type: wsme.types.UserType
     mandatory: bool
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> Any:
         """Return a value of the query or the body, converted to the type.
 
         :raises errors.InvalidParameter: or ValueError, if the value is not of the type.
@@ -214,7 +214,7 @@ class _Argument:
 
 
 def _declared_arguments(
-    function: Callable[..., Any], types: Sequence[wsme.types.UserType]
+    function: Callable[..., object], types: Sequence[wsme.types.UserType]
 ) -> dict[str, _Argument]:
     """Return the arguments of a method after ``self`` and ``request``, by name.
 
@@ -229,7 +229,7 @@ def _declared_arguments(
     }
 
 
-def _retry_concurrent_updates(act: Callable[[], Any]) -> Any:
+def _retry_concurrent_updates(act: Callable[[], object]) -> Any:
     """Call ``act``; retry if another request changes its node meanwhile.
 
     A failed ``act`` has changed nothing; a retry reads the node again.

@@ -145,7 +145,7 @@ def _marks_too_deep(body: bytes) -> bool:
     return False
 
 
-def deeper(value: Any, most: int) -> bool:
+def deeper(value: object, most: int) -> bool:
     """Return whether lists and objects nest more than ``most`` levels."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(most):
@@ -158,7 +158,7 @@ def deeper(value: Any, most: int) -> bool:
     return bool(level)
 
 
-def nul_place(value: Any, place: str = "") -> str | None:
+def nul_place(value: object, place: str = "") -> str | None:
     """Return the JSON pointer of the first string or key with a NUL.
 
     ``parse`` checks the depth first, so recursion is limited.
@@ -166,7 +166,7 @@ def nul_place(value: Any, place: str = "") -> str | None:
     return _place_of_bad_value(value, lambda one: isinstance(one, str) and "\0" in one, place)
 
 
-def _place_of_bad_value(value: Any, bad: Callable[[Any], bool], place: str = "") -> str | None:
+def _place_of_bad_value(value: object, bad: Callable[[Any], bool], place: str = "") -> str | None:
     """Return the JSON pointer of the first bad value, or value with a bad key."""
     if isinstance(value, dict):
         if any(map(bad, value)):

@@ -25,10 +25,10 @@ def joined(parts: Iterable[bytes]) -> orjson.Fragment:
 class Renderer:
     """Pecan's renderer interface; there are no templates."""
 
-    def __init__(self, _path: str, _extra: Any) -> None:
+    def __init__(self, _path: str, _extra: object) -> None:
         pass
 
     @staticmethod
-    def render(_template: str, value: Any) -> bytes:
+    def render(_template: str, value: object) -> bytes:
         """Return ``value`` as JSON, nothing for None; naive datetimes become UTC."""
         return b"" if value is None else orjson.dumps(value, option=_OPTIONS)

@@ -107,7 +107,7 @@ class Table:
         for route, handler in rows:
             self._add_route(route, handler)
 
-    def _add_route(self, route: Route, handler: Callable[..., Any]) -> None:
+    def _add_route(self, route: Route, handler: Callable[..., object]) -> None:
         place = self._top
         for word in route.path.split("/")[1:]:
             if word.startswith("{"):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import (
@@ -67,7 +66,7 @@ class Provision:
         *,
         node_uuid: str,
         rebuild: bool = False,
-        configdrive: Any = None,
+        configdrive: object = None,
         deploy_steps: list[StoredStep] | None = None,
     ) -> None:
         """Start a deployment or a rebuild."""

@@ -101,7 +101,7 @@ def _alone(driver: str, name: str, method: Any, call: Call) -> None:
         LOG.error("The vendor method %s of %s failed", name, driver, exc_info=why)
 
 
-def _answer(route: Route, result: Any) -> Json:
+def _answer(route: Route, result: object) -> Json:
     shown = None if route.async_call else result
     return {"return": shown, "async": route.async_call, "attach": route.attach}
 

@@ -57,7 +57,7 @@ def carry_out(task: Task, order: Operation, act: Callable[[Task], object]) -> No
     task.save()
 
 
-def at_once(task: Task, order: Operation, act: Callable[[Task], Any]) -> Any:
+def at_once(task: Task, order: Operation, act: Callable[[Task], object]) -> Any:
     """Carry out a quick operation while the client waits; record it if it succeeded.
 
     The client gets the error.
@@ -108,7 +108,7 @@ def console(task: Task, enabled: bool) -> None:
     task.node.console_enabled = enabled
 
 
-def _known(task: Task, ask: Callable[[Task], Any]) -> Any:
+def _known(task: Task, ask: Callable[[Task], object]) -> Any:
     """Return the BMC's current value, None if it cannot report one.
 
     None means that the value is set in any case.

@@ -93,7 +93,7 @@ def is_old(task: Task) -> bool:
 
 
 def request(
-    task: Task, user_steps: list[StoredStep], taken: list[StoredTemplate], configdrive: Any
+    task: Task, user_steps: list[StoredStep], taken: list[StoredTemplate], configdrive: object
 ) -> None:
     """Store the request: old notes are removed, the configuration drive is kept."""
     task.notes.request_deploy(user_steps, taken)

@@ -75,7 +75,7 @@ def _subject(conn: Connection, task: Task) -> Subject:
     )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     return value.isoformat() if isinstance(value, datetime.datetime) else value
 
 

@@ -9,7 +9,6 @@ begun, not even after a crash.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor.steps import requested
@@ -41,7 +40,7 @@ def matching(task: Task) -> list[StoredTemplate]:
     return found
 
 
-def _wanted(given: Any) -> list[str]:
+def _wanted(given: object) -> list[str]:
     if given is None:
         return []
     if not isinstance(given, list):

@@ -109,7 +109,7 @@ def _setting(told: base.BiosSetting) -> Row | None:
     return row
 
 
-def _is_state(value: Any) -> bool:
+def _is_state(value: object) -> bool:
     """Return whether the value of a setting named like a secret only states something."""
     if isinstance(value, str):
         return not value or value.replace(" ", "").lower() in _STATES
@@ -125,7 +125,7 @@ def _component(told: base.FirmwareComponent) -> Row | None:
     return {**row, **{name: _word(getattr(told, name)) for name in firmware_components.IDENTITY}}
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     if value is None or isinstance(value, str):
         text = value
     else:
@@ -134,13 +134,13 @@ def _text(value: Any) -> str | None:
     return None if text is None else text.replace("\0", "").encode(errors="replace").decode()
 
 
-def _word(value: Any) -> str | None:
+def _word(value: object) -> str | None:
     """Return text that fits a column; databases do not distinguish trailing blanks."""
     text = _text(value)
     return None if text is None else text.strip()[:_LONGEST]
 
 
-def _flag(value: Any) -> bool | None:
+def _flag(value: object) -> bool | None:
     return value if isinstance(value, bool) else None
 
 

@@ -7,7 +7,6 @@ most this step (S2.13, S2.24). Only the engine moves the node; a step returns DO
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor.steps import (
@@ -317,7 +316,7 @@ def _rerunnable(task: Task, kind: StepKind, step: StoredStep) -> bool:
     return ask(task, kind, step)
 
 
-def _note(task: Task, phase: Phase, index: int, **changes: Any) -> None:
+def _note(task: Task, phase: Phase, index: int, **changes: object) -> None:
     if task.node.run_uuid is not None:
         task.journal.step(task.node.run_uuid, phase.kind, _ordinal(task, index), **changes)
 

@@ -6,8 +6,6 @@ fields that clients write; this module limits all other sources.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite import errors
 from ironic_lite.db.engine import encoding
 
@@ -15,7 +13,7 @@ MOST_KIB = 2048
 """Limit of one value as JSON, in KiB: the same as for an inspection report."""
 
 
-def check(**values: Any) -> None:
+def check(**values: object) -> None:
     """Refuse a value that is too large; call it before changing the node.
 
     :raises errors.HardwareError: naming the value.

@@ -66,11 +66,11 @@ class DriverView:
             lambda conn: inventories.put(conn, node, inventory, plugin_data, at=at)
         )
 
-    def recall(self, key: str, default: Any = None) -> Any:
+    def recall(self, key: str, default: object = None) -> Any:
         """Return a driver's stored value of this node."""
         return self.notes.recall(key, default)
 
-    def keep(self, key: str, value: Any) -> None:
+    def keep(self, key: str, value: object) -> None:
         """Store a driver's JSON value with the next save."""
         self.notes.keep(key, value)
 

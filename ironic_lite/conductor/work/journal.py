@@ -8,7 +8,6 @@ happen (invariants 1 and 3).
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 from ironic_lite.conductor.work.run_metrics import METER
 from ironic_lite.core import clock
@@ -73,7 +72,7 @@ class Journal:
         gathered = (self._events, self._runs, self._dropped, self._new_steps, self._steps)
         return self._new_run is not None or any(gathered)
 
-    def event(self, kind: str, *, run: str | None = None, **facts: Any) -> None:
+    def event(self, kind: str, *, run: str | None = None, **facts: object) -> None:
         """Add an event; ``facts`` are columns of the table (event, before, after, data).
 
         An event that becomes an entry of the node's history also stores the node's state in its
@@ -116,7 +115,7 @@ class Journal:
         }
         return run_uuid
 
-    def run(self, run_uuid: str, **changes: Any) -> None:
+    def run(self, run_uuid: str, **changes: object) -> None:
         """Change a run: state, ended_at, error, conductor."""
         if self._new_run is not None and self._new_run["uuid"] == run_uuid:
             self._new_run.update(changes)
@@ -150,7 +149,7 @@ class Journal:
         """Remove the pending steps from ordinal ``first`` on; other steps replace them."""
         self._dropped.append({"run_uuid": run_uuid, "kind": kind, "first": first})
 
-    def step(self, run_uuid: str, kind: str, ordinal: int, **changes: Any) -> None:
+    def step(self, run_uuid: str, kind: str, ordinal: int, **changes: object) -> None:
         """Change one step: state, attempt, started_at, ended_at, error."""
         for row in self._new_steps:
             if (row["run_uuid"], row["kind"], row["ordinal"]) == (run_uuid, kind, ordinal):

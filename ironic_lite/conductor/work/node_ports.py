@@ -9,7 +9,7 @@ import datetime
 import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.core import clock
@@ -62,7 +62,7 @@ class NodePorts:
             self._groups = self._database.read(lambda c: portgroups.of_node(c, self._node))
         return self._groups
 
-    def note(self, card: Port | Portgroup, key: str, value: Any) -> None:
+    def note(self, card: Port | Portgroup, key: str, value: object) -> None:
         """Store a value in a port's ``internal_info`` at once; None removes it.
 
         :raises errors.LockLost: another conductor now has the node.

@@ -54,10 +54,10 @@ class Notes:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def _get(self, key: str, default: Any = None) -> Any:
+    def _get(self, key: str, default: object = None) -> Any:
         return self._node.driver_internal_info.get(key, default)
 
-    def _put(self, **values: Any) -> None:
+    def _put(self, **values: object) -> None:
         self._node.driver_internal_info = {**self._node.driver_internal_info, **values}
 
     def _drop(self, *keys: str) -> None:
@@ -276,7 +276,7 @@ class Notes:
         return self._get("hardware_manager_version")
 
     @manager_version.setter
-    def manager_version(self, value: Any) -> None:
+    def manager_version(self, value: object) -> None:
         self._put(hardware_manager_version=value)
 
     @property
@@ -362,11 +362,11 @@ class Notes:
 
     # -- drivers' own ------------------------------------------------------------------------
 
-    def recall(self, key: str, default: Any) -> Any:
+    def recall(self, key: str, default: object) -> Any:
         """Return a driver's stored value."""
         return (self._get(_KEPT) or {}).get(key, default)
 
-    def keep(self, key: str, value: Any) -> None:
+    def keep(self, key: str, value: object) -> None:
         """Store a driver's value; None removes it. Raises as `bounds.check`."""
         kept = {**(self._get(_KEPT) or {}), key: value}
         if value is None:

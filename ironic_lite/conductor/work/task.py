@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Protocol
 
 from ironic_lite import errors
 from ironic_lite.conductor.work import fence, locks
@@ -161,6 +161,6 @@ class Task(DriverView):
         """Renew the lock before using the machine again after a failure; raises LockLost."""
         self._lock.confirm()
 
-    def hand_over(self, flow: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+    def hand_over(self, flow: Callable[..., None], *args: object, **kwargs: object) -> None:
         """Have a worker run ``flow(task, ...)`` after the endpoint, with the lock kept."""
         self.work = lambda task: flow(task, *args, **kwargs)

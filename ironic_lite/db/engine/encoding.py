@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 
 from ironic_lite.errors import unicode_text
@@ -11,7 +9,7 @@ from ironic_lite.errors import unicode_text
 from_json = orjson.loads
 
 
-def to_json(value: Any) -> str:
+def to_json(value: object) -> str:
     """Return the JSON text of a value; times are ISO 8601.
 
     :raises TypeError: it holds something other than JSON.
@@ -22,5 +20,5 @@ def to_json(value: Any) -> str:
         return _dump_json(unicode_text.cleaned(value))
 
 
-def _dump_json(value: Any) -> str:
+def _dump_json(value: object) -> str:
     return orjson.dumps(value, option=orjson.OPT_NAIVE_UTC).decode()

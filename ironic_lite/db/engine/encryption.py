@@ -48,7 +48,7 @@ class Keys:
         """Return the names in the argument that belong to no key here."""
         return sorted(set(idents) - self._known.keys() - {PLAIN})
 
-    def seal(self, value: Any) -> Any:
+    def seal(self, value: object) -> Any:
         """Return the JSON value stored for ``value``; empty values hold no secret."""
         if self._first == PLAIN:
             # A client's value in the form of a token must not be taken for one.
@@ -59,7 +59,7 @@ class Keys:
         token = self._known[self._first].encrypt(encoding.to_json(value).encode())
         return {MARK: f"{self._first}:{token.decode()}"}
 
-    def open(self, stored: Any) -> Any:
+    def open(self, stored: object) -> Any:
         """Return the value from which `seal` made ``stored``.
 
         :raises errors.KeyMissing: it was encrypted with a key that is not here.
@@ -126,7 +126,7 @@ class _Secret:
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = value
 
 
@@ -146,7 +146,7 @@ class _Serializer:
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
 
-    def __call__(self, value: Any) -> str:
+    def __call__(self, value: object) -> str:
         return encoding.to_json(self._keys.seal(value.value) if type(value) is _Secret else value)
 
 
@@ -185,11 +185,11 @@ class EncryptedJSON(sa.types.TypeDecorator[Any]):
     impl = sa.JSON
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> Any:
+    def process_bind_param(self, value: object, dialect: sa.Dialect) -> Any:
         """Mark the value for encryption."""
         return None if value is None else _Secret(value)
 
-    def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
+    def process_result_value(self, value: object, dialect: sa.Dialect) -> Any:
         """Decrypt the value."""
         return value.secrets.open(value) if type(value) is _Stored else value
 

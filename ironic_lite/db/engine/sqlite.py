@@ -88,7 +88,7 @@ class OpenFile:
         self._seen = not path.startswith("file:")
         self._file_identity: tuple[int, int] | None = None
 
-    def remember(self, _connection: Any, _record: Any) -> None:
+    def remember(self, _connection: object, _record: object) -> None:
         """Record the file that the first connection has opened."""
         if self._seen and self._file_identity is None:
             with contextlib.suppress(OSError):

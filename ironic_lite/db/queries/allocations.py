@@ -8,7 +8,6 @@ unchanged since it was read. So no node has two allocations, whatever the number
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -190,7 +189,7 @@ def take_over(conn: Connection, uuid: str, *, before: str, after: str) -> bool:
     return bool(_change_row(conn, _TAKE_OVER, uuid, {"conductor": after, "k_before": before}))
 
 
-def settle(conn: Connection, uuid: str, state: State, **values: Any) -> bool:
+def settle(conn: Connection, uuid: str, state: State, **values: object) -> bool:
     """End the search of an allocation; return whether it was still searching.
 
     :param values: ``node_uuid``, or ``last_error``.

@@ -74,7 +74,7 @@ def _select_nodes(columns: Sequence[str], *where: sa.ColumnElement[bool]) -> sa.
 
 
 def _read_rows(
-    conn: Connection, statement: sa.Select[Any], columns: Sequence[str], **values: Any
+    conn: Connection, statement: sa.Select[Any], columns: Sequence[str], **values: object
 ) -> Any:
     found = conn.execute(statement, values).all()
     return [dict(zip(columns, row, strict=True)) for row in found]

@@ -73,7 +73,12 @@ def marked(conn: Connection, found: str | None) -> Iterator[None]:
 
 
 def repeatable(
-    _conn: Connection, _cursor: Any, statement: str, parameters: Any, _context: Any, _many: bool
+    _conn: Connection,
+    _cursor: object,
+    statement: str,
+    parameters: object,
+    _context: object,
+    _many: bool,
 ) -> tuple[str, Any]:
     """Return a statement in a form without effect if it was executed before."""
     for pattern, said in _REPEATABLE:

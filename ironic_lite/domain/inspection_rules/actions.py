@@ -25,11 +25,11 @@ LEVELS = ("debug", "info", "warning", "error", "critical")
 _PLUGIN_DATA = "plugin_data"
 
 
-def _fail_inspection(_subject: Subject, *, msg: Any) -> None:
+def _fail_inspection(_subject: Subject, *, msg: object) -> None:
     raise errors.HardwareError(str(msg))
 
 
-def _log_message(subject: Subject, *, msg: Any, level: str = "info") -> None:
+def _log_message(subject: Subject, *, msg: object, level: str = "info") -> None:
     word = str(level).lower()
     subject.said.append((word if word in LEVELS else "info", str(msg)))
 
@@ -37,11 +37,11 @@ def _log_message(subject: Subject, *, msg: Any, level: str = "info") -> None:
 def _call_url(
     subject: Subject,
     *,
-    url: Any,
-    headers: Any = None,
-    timeout: Any = 5,
-    retries: Any = 3,
-    backoff_factor: Any = 0.3,
+    url: object,
+    headers: object = None,
+    timeout: object = 5,
+    retries: object = 3,
+    backoff_factor: object = 0.3,
 ) -> None:
     call = calls.made(
         url=url, headers=headers, timeout=timeout, retries=retries, backoff_factor=backoff_factor
@@ -53,13 +53,15 @@ def _call_url(
 # -- attributes ------------------------------------------------------------------------------
 
 
-def _set_value(target: Json, words: list[str], value: Any, table: Mapping[str, str | int]) -> None:
+def _set_value(
+    target: Json, words: list[str], value: object, table: Mapping[str, str | int]
+) -> None:
     root = words[0]
     whole = _with_value(target.get(root), words[1:], value)
     target[root] = fitting(root, whole, table[root])
 
 
-def _with_value(whole: Any, words: list[str], value: Any) -> Any:
+def _with_value(whole: object, words: list[str], value: object) -> Any:
     """Return an object with a value at a path; changed parts are copies."""
     if not words:
         return value
@@ -68,7 +70,7 @@ def _with_value(whole: Any, words: list[str], value: Any) -> Any:
     return held
 
 
-def _without_value(whole: Any, words: list[str]) -> Any:
+def _without_value(whole: object, words: list[str]) -> Any:
     """Return an object without the value at a path, if any."""
     if not isinstance(whole, Mapping) or words[0] not in whole:
         return whole
@@ -80,13 +82,13 @@ def _without_value(whole: Any, words: list[str]) -> Any:
     return held
 
 
-def _value_at(whole: Any, words: list[str]) -> Any:
+def _value_at(whole: object, words: list[str]) -> Any:
     for word in words:
         whole = whole.get(word) if isinstance(whole, Mapping) else None
     return whole
 
 
-def _longer_list(held: Any, value: Any, unique: Any) -> list[Any]:
+def _longer_list(held: object, value: object, unique: object) -> list[Any]:
     """Return a list with one more value.
 
     :raises errors.InvalidParameter: the existing value is not a list.
@@ -109,19 +111,21 @@ def _joined_path(words: list[str]) -> str:
     return "/" + "/".join(words)
 
 
-def _set_attribute(subject: Subject, *, path: Any, value: Any) -> None:
+def _set_attribute(subject: Subject, *, path: object, value: object) -> None:
     words = writable(path, NODE)
     _set_value(subject.node, words, value, NODE)
     subject.changed.add(words[0])
 
 
-def _extend_attribute(subject: Subject, *, path: Any, value: Any, unique: Any = False) -> None:
+def _extend_attribute(
+    subject: Subject, *, path: object, value: object, unique: object = False
+) -> None:
     words = writable(path, NODE)
     listed = _longer_list(_value_at(subject.node, words), value, unique)
     _set_attribute(subject, path=_joined_path(words), value=listed)
 
 
-def _del_attribute(subject: Subject, *, path: Any) -> None:
+def _del_attribute(subject: Subject, *, path: object) -> None:
     words = writable(path, NODE)
     _drop_value(subject.node, words, NODE)
     subject.changed.add(words[0])
@@ -130,7 +134,7 @@ def _del_attribute(subject: Subject, *, path: Any) -> None:
 # -- traits and capabilities -----------------------------------------------------------------
 
 
-def _add_trait(subject: Subject, *, name: Any) -> None:
+def _add_trait(subject: Subject, *, name: object) -> None:
     if not names.TRAIT.fullmatch(str(name)):
         reason = f"{str(name)[:80]!r} is not a trait: use CUSTOM_A, or a standard one"
         raise errors.InvalidParameter(path="name", reason=reason)
@@ -138,18 +142,18 @@ def _add_trait(subject: Subject, *, name: Any) -> None:
     subject.changed.add("traits")
 
 
-def _remove_trait(subject: Subject, *, name: Any) -> None:
+def _remove_trait(subject: Subject, *, name: object) -> None:
     subject.traits.discard(str(name))
     subject.changed.add("traits")
 
 
-def _set_capability(subject: Subject, *, name: Any, value: Any) -> None:
+def _set_capability(subject: Subject, *, name: object, value: object) -> None:
     held = subject.node.get("properties") or {}
     put = capabilities.put(held.get("capabilities"), str(name), str(value))
     _set_attribute(subject, path="properties/capabilities", value=put)
 
 
-def _unset_capability(subject: Subject, *, name: Any) -> None:
+def _unset_capability(subject: Subject, *, name: object) -> None:
     held = (subject.node.get("properties") or {}).get("capabilities")
     if isinstance(held, Mapping):
         kept: Any = {key: value for key, value in held.items() if key != name}
@@ -162,19 +166,21 @@ def _unset_capability(subject: Subject, *, name: Any) -> None:
 # -- plugin data -----------------------------------------------------------------------------
 
 
-def _set_plugin_data(subject: Subject, *, path: Any, value: Any) -> None:
+def _set_plugin_data(subject: Subject, *, path: object, value: object) -> None:
     words = _words(path)
     subject.plugin_data[words[0]] = _with_value(subject.plugin_data.get(words[0]), words[1:], value)
     subject.changed.add(_PLUGIN_DATA)
 
 
-def _extend_plugin_data(subject: Subject, *, path: Any, value: Any, unique: Any = False) -> None:
+def _extend_plugin_data(
+    subject: Subject, *, path: object, value: object, unique: object = False
+) -> None:
     words = _words(path)
     listed = _longer_list(_value_at(subject.plugin_data, words), value, unique)
     _set_plugin_data(subject, path=_joined_path(words), value=listed)
 
 
-def _unset_plugin_data(subject: Subject, *, path: Any) -> None:
+def _unset_plugin_data(subject: Subject, *, path: object) -> None:
     words = _words(path)
     if len(words) > 1:
         held = subject.plugin_data
@@ -189,7 +195,7 @@ _words = path
 # -- ports -----------------------------------------------------------------------------------
 
 
-def _port_of(subject: Subject, ident: Any) -> tuple[str, Json]:
+def _port_of(subject: Subject, ident: object) -> tuple[str, Json]:
     """Return a port of the node by its UUID or its address.
 
     :raises errors.PortNotFound: the node does not have it.
@@ -201,14 +207,14 @@ def _port_of(subject: Subject, ident: Any) -> tuple[str, Json]:
     raise errors.PortNotFound(port=wanted[:64])
 
 
-def _set_port_attribute(subject: Subject, *, port_id: Any, path: Any, value: Any) -> None:
+def _set_port_attribute(subject: Subject, *, port_id: object, path: object, value: object) -> None:
     uuid, port = _port_of(subject, port_id)
     _set_value(port, writable(path, PORT), value, PORT)
     subject.changed.add(uuid)
 
 
 def _extend_port_attribute(
-    subject: Subject, *, port_id: Any, path: Any, value: Any, unique: Any = False
+    subject: Subject, *, port_id: object, path: object, value: object, unique: object = False
 ) -> None:
     _uuid, port = _port_of(subject, port_id)
     words = writable(path, PORT)
@@ -216,7 +222,7 @@ def _extend_port_attribute(
     _set_port_attribute(subject, port_id=port_id, path=_joined_path(words), value=listed)
 
 
-def _del_port_attribute(subject: Subject, *, port_id: Any, path: Any) -> None:
+def _del_port_attribute(subject: Subject, *, port_id: object, path: object) -> None:
     uuid, port = _port_of(subject, port_id)
     _drop_value(port, writable(path, PORT), PORT)
     subject.changed.add(uuid)

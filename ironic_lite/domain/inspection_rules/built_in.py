@@ -44,7 +44,7 @@ _CONDITION: Mapping[str, _Key] = {
 }
 
 
-def parse(found: Any) -> list[Json]:
+def parse(found: object) -> list[Json]:
     """Return the rules of a file with all their keys; UUIDs derive from the place.
 
     A priority may be below 0 and above those of other rules.
@@ -73,7 +73,7 @@ def _read_rule(given: Any, place: int) -> Json:
 
 
 def _check_form(
-    given: Any, known: Mapping[str, _Key], where: str, *, needs: tuple[str, ...]
+    given: object, known: Mapping[str, _Key], where: str, *, needs: tuple[str, ...]
 ) -> None:
     if not isinstance(given, dict):
         raise errors.InvalidParameter(path=where, reason="must be an object")

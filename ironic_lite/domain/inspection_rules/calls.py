@@ -29,7 +29,7 @@ class Call(NamedTuple):
     backoff: float
 
 
-def _read_url(value: Any) -> str:
+def _read_url(value: object) -> str:
     text = str(value)
     try:
         place = urllib.parse.urlsplit(text)
@@ -41,7 +41,7 @@ def _read_url(value: Any) -> str:
     return text
 
 
-def _read_headers(value: Any) -> dict[str, str]:
+def _read_headers(value: object) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -85,7 +85,7 @@ JUDGES: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
 """Checks of the arguments; they return the value or raise InvalidParameter."""
 
 
-def made(**told: Any) -> Call:
+def made(**told: object) -> Call:
     """Return the call of an action's arguments.
 
     :raises errors.InvalidParameter: one of them is invalid.

@@ -53,7 +53,7 @@ def _check_operation(table: Mapping[str, Operation], name: str, one: Json, where
         _check_value(name, key, value, f"{where}/args/{key}")
 
 
-def _check_value(name: str, key: str, value: Any, where: str) -> None:
+def _check_value(name: str, key: str, value: object, where: str) -> None:
     """Refuse a value that is wrong before it is filled in."""
     judge = _JUDGES.get(key)
     if judge is None or (isinstance(value, str) and "{" in value and key != REGEX):
@@ -64,23 +64,23 @@ def _check_value(name: str, key: str, value: Any, where: str) -> None:
         raise errors.InvalidParameter(path=where, reason=why.facts["reason"]) from None
 
 
-def _check_regex(_name: str, value: Any) -> None:
+def _check_regex(_name: str, value: object) -> None:
     expressions.check(value)
 
 
-def _check_level(_name: str, value: Any) -> None:
+def _check_level(_name: str, value: object) -> None:
     if str(value).lower() not in LEVELS:
         raise errors.InvalidParameter(path="level", reason=f"is none of {', '.join(LEVELS)}")
 
 
-def _check_path(name: str, value: Any) -> None:
+def _check_path(name: str, value: object) -> None:
     if name.endswith("plugin-data"):
         path(value)
     else:
         writable(value, PORT if "port" in name else NODE)
 
 
-def _of_call(judge: Callable[[Any], Any], _name: str, value: Any) -> None:
+def _of_call(judge: Callable[[Any], object], _name: str, value: object) -> None:
     judge(value)
 
 

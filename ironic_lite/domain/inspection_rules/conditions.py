@@ -30,7 +30,7 @@ class Operation(NamedTuple):
 
 
 def _pairwise_operation(compare: Callable[[Any, Any], bool]) -> Operation:
-    def holds(*, values: Any, force_strings: bool = False) -> bool:
+    def holds(*, values: object, force_strings: bool = False) -> bool:
         listed = values if isinstance(values, list) else [values]
         if force_strings:
             listed = [str(each) for each in listed]
@@ -55,7 +55,7 @@ def _comparable_values(one: Any, two: Any) -> tuple[Any, Any]:
 
 
 def _ordered_comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def holds(one: Any, two: Any) -> bool:
+    def holds(one: object, two: object) -> bool:
         try:
             return compare(one, two)
         except TypeError:  # such as two lists of different types
@@ -64,37 +64,37 @@ def _ordered_comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, A
     return holds
 
 
-def _in_net(*, address: Any, subnet: Any) -> bool:
+def _in_net(*, address: object, subnet: object) -> bool:
     try:
         return ipaddress.ip_address(str(address)) in ipaddress.ip_network(str(subnet), strict=False)
     except ValueError:
         return False
 
 
-def _is_true(*, value: Any) -> bool:
+def _is_true(*, value: object) -> bool:
     return value.lower() in _TRUE if isinstance(value, str) else _is_nonzero_number(value)
 
 
-def _is_false(*, value: Any) -> bool:
+def _is_false(*, value: object) -> bool:
     if isinstance(value, str):
         return value.lower() in _FALSE
     return value is None or (isinstance(value, int | float) and not value)
 
 
-def _is_nonzero_number(value: Any) -> bool:
+def _is_nonzero_number(value: object) -> bool:
     return isinstance(value, int | float) and bool(value)
 
 
-def _one_of(*, value: Any, values: Any) -> bool:
+def _one_of(*, value: object, values: object) -> bool:
     listed = values if isinstance(values, list) else [values]
     return any(operator.eq(*_comparable_values(value, each)) for each in listed)
 
 
-def _matches_regex(*, value: Any, regex: str) -> bool:
+def _matches_regex(*, value: object, regex: str) -> bool:
     return expressions.matches(regex, value)
 
 
-def _contains_regex(*, value: Any, regex: str) -> bool:
+def _contains_regex(*, value: object, regex: str) -> bool:
     return expressions.contains(regex, value)
 
 

@@ -33,11 +33,11 @@ def run(rules: Iterable[JsonView], subject: Subject, *, mask_secrets: str = "sen
 
 
 def _carry_out(
-    act: Callable[..., Any],
+    act: Callable[..., object],
     rule: JsonView,
     one: JsonView,
-    *args: Any,
-    **more: Any,
+    *args: object,
+    **more: object,
 ) -> Any:
     try:
         return act(one, *args, **more)

@@ -40,7 +40,7 @@ _BRACE = re.compile(r"\\N\{[^{}]*\}|\\.|\{(?!\d*,?\d*\})", re.DOTALL)
 """
 
 
-def matches(expression: Any, value: Any) -> bool:
+def matches(expression: object, value: object) -> bool:
     """Return whether an expression matches the whole text of a value.
 
     :raises errors.InvalidParameter: it is not a regular expression, or takes too long.
@@ -48,7 +48,7 @@ def matches(expression: Any, value: Any) -> bool:
     return _search_text("fullmatch", expression, value)
 
 
-def contains(expression: Any, value: Any) -> bool:
+def contains(expression: object, value: object) -> bool:
     """Return whether an expression matches a part of the text of a value.
 
     :raises errors.InvalidParameter: as `matches`.
@@ -56,7 +56,7 @@ def contains(expression: Any, value: Any) -> bool:
     return _search_text("search", expression, value)
 
 
-def check(expression: Any) -> None:
+def check(expression: object) -> None:
     """Refuse an expression that Python's syntax does not allow.
 
     :raises errors.InvalidParameter: for the path ``regex``.

@@ -91,7 +91,7 @@ class Subject:
         return whole if secrets else {name: masking.mask(part) for name, part in whole.items()}
 
 
-def path(text: Any) -> list[str]:
+def path(text: object) -> list[str]:
     """Return the words of a path such as ``/properties/cpus``, or ``properties.cpus``.
 
     Dots separate words only in a path without slashes.
@@ -106,7 +106,7 @@ def path(text: Any) -> list[str]:
     return words
 
 
-def writable(text: Any, table: Mapping[str, str | int]) -> list[str]:
+def writable(text: object, table: Mapping[str, str | int]) -> list[str]:
     """Return the words of a path that rules may write.
 
     :raises errors.InvalidParameter: it is not a path, or leads elsewhere.
@@ -120,7 +120,7 @@ def writable(text: Any, table: Mapping[str, str | int]) -> list[str]:
     return words
 
 
-def fitting(root: str, value: Any, kind: str | int) -> Any:
+def fitting(root: str, value: object, kind: str | int) -> Any:
     """Return a value in the form of an attribute.
 
     :param kind: of `NODE` or `PORT`.
@@ -141,7 +141,7 @@ def fitting(root: str, value: Any, kind: str | int) -> Any:
     return _checked_value(root, text, len(text) <= room, f"is longer than {room} characters")
 
 
-def _checked_value(root: str, value: Any, good: bool, reason: str) -> Any:
+def _checked_value(root: str, value: object, good: bool, reason: str) -> Any:
     if not good:
         raise errors.InvalidParameter(path=root, reason=reason)
     return value

@@ -25,7 +25,7 @@ _AS: Mapping[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
 _WIDE = re.compile(r"\d{4}")  # a format that makes a text of megabytes
 
 
-def fill(value: Any, view: JsonView) -> Any:
+def fill(value: object, view: JsonView) -> Any:
     """Return a JSON value with all texts in it filled in.
 
     A text of exactly one field becomes the field's value, a number or a list too. A missing field
@@ -43,7 +43,7 @@ def fill(value: Any, view: JsonView) -> Any:
     return value
 
 
-def pattern(value: Any, view: JsonView) -> str:
+def pattern(value: object, view: JsonView) -> str:
     """Return a regular expression with its fields filled in; other braces stay.
 
     :raises errors.InvalidParameter: as `fill`.

@@ -10,7 +10,6 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
@@ -204,7 +203,14 @@ def check_hints(holder: JsonView, where: str) -> None:
 
 
 def for_agent(
-    image: Image, *, url: str, node_uuid: str, boot_mode: str, run: str, stream: bool, **more: Any
+    image: Image,
+    *,
+    url: str,
+    node_uuid: str,
+    boot_mode: str,
+    run: str,
+    stream: bool,
+    **more: object,
 ) -> Json:
     """Return ``image_info`` for the step write_image.
 

@@ -7,7 +7,7 @@ already runs on fast track is asked instead.
 from __future__ import annotations
 
 import logging
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ironic_lite import errors
 from ironic_lite.core import config
@@ -122,7 +122,7 @@ def _run_hooks(task: base.Task, inventory: JsonView, plugin_data: Json) -> inspe
     return inspection.run(conf.inspector.hooks, case)
 
 
-def _checked_inventory(inventory: Any) -> tuple[Json, Json]:
+def _checked_inventory(inventory: object) -> tuple[Json, Json]:
     try:
         return inspection.check({"inventory": inventory})
     except errors.InvalidRequest as why:

@@ -7,7 +7,6 @@ machine has lost its volumes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
@@ -24,7 +23,7 @@ _UNREAD = ("number_of_physical_disks", "disk_type", "interface_type")
 """Keys that the agent ignores: without ``physical_disks`` it takes every disk it finds."""
 
 
-def check(config: Any, root: str = "") -> list[Json]:
+def check(config: object, root: str = "") -> list[Json]:
     """Return the logical disks of a configuration that an agent may build.
 
     :param root: the path of the configuration itself, such as ``target_raid_config``.

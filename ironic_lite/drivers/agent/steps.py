@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import clock
@@ -283,7 +282,7 @@ def _after_boot(task: base.Task, boots: str) -> base.Outcome:
     return base.DONE
 
 
-def _keep_command(task: base.Task, **about_it: Any) -> None:
+def _keep_command(task: base.Task, **about_it: object) -> None:
     task.keep(COMMAND, {"step": task.step_id, **about_it})
 
 

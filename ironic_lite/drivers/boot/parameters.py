@@ -27,7 +27,7 @@ _PRINTABLE = re.compile(r"[\x20-\x7e]*")
 _SEPARATORS = frozenset({"||", "&&", ";"})
 
 
-def appended(node: Any, default: str) -> str:
+def appended(node: object, default: str) -> str:
     """Return the parameters to append to those of this service.
 
     :param node: a record with ``instance_info`` and ``driver_info``.

@@ -41,7 +41,7 @@ class Cards(Protocol):
     def groups(self) -> Sequence[Portgroup]:
         """Return the portgroups in the order they were added; read once."""
 
-    def note(self, card: Port | Portgroup, key: str, value: Any) -> None:
+    def note(self, card: Port | Portgroup, key: str, value: object) -> None:
         """Store a JSON value in the ``internal_info`` of a port or portgroup; None removes it.
 
         Written at once.
@@ -87,10 +87,10 @@ class Task(Protocol):
         :param plugin_data: all other data by name.
         """
 
-    def recall(self, key: str, default: Any = None) -> Any:
+    def recall(self, key: str, default: object = None) -> Any:
         """Return the value that a driver stored on this node under ``key``."""
 
-    def keep(self, key: str, value: Any) -> None:
+    def keep(self, key: str, value: object) -> None:
         """Store a JSON value on this node across steps, restarts and conductors; None removes it.
 
         The engine writes it with its next save; driver_internal_info shows it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ironic_lite.core.json_types import Json, JsonView
@@ -83,10 +83,11 @@ def _convert_value(name: str, value: Any, values: JsonView, known: Mapping[str, 
         return _as_type_of_current(value, type(values[name]))
     if entry.get("ReadOnly") is True:
         raise ValueError("is read-only")
-    return _BY_TYPE.get(str(entry.get("Type")), _read_any)(value, entry)
+    convert: Callable[[Any, Json], Any] = _BY_TYPE.get(str(entry.get("Type")), _read_any)
+    return convert(value, entry)
 
 
-def _as_type_of_current(value: Any, kind: type) -> Any:
+def _as_type_of_current(value: object, kind: type) -> Any:
     """Convert a value to the type of the machine's value, where no registry says more."""
     if kind is bool:
         return _read_boolean(value, {})
@@ -95,7 +96,7 @@ def _as_type_of_current(value: Any, kind: type) -> Any:
     return value
 
 
-def _read_choice(value: Any, entry: Json) -> Any:
+def _read_choice(value: object, entry: Json) -> Any:
     choices = _allowed_choices(entry)
     if choices and value not in choices:
         more = f" and {len(choices) - _SHOWN} more" if len(choices) > _SHOWN else ""
@@ -129,7 +130,7 @@ def _read_integer(value: Any, entry: Json) -> int:
     return number
 
 
-def _read_boolean(value: Any, entry: Json) -> bool:
+def _read_boolean(value: object, entry: Json) -> bool:
     if isinstance(value, bool):
         return value
     word = str(value).lower()
@@ -139,7 +140,7 @@ def _read_boolean(value: Any, entry: Json) -> bool:
     raise ValueError("must be true or false")
 
 
-def _read_string(value: Any, entry: Json) -> str:
+def _read_string(value: object, entry: Json) -> str:
     if not isinstance(value, str):
         raise ValueError("must be text")
     bounds = (_numeric_bound(entry, "MinLength"), _numeric_bound(entry, "MaxLength"))
@@ -147,7 +148,7 @@ def _read_string(value: Any, entry: Json) -> str:
     return value
 
 
-def _read_any(value: Any, entry: Json) -> Any:
+def _read_any(value: object, entry: Json) -> Any:
     return value
 
 
@@ -185,7 +186,7 @@ def differing(wanted: JsonView, values: JsonView) -> list[str]:
     ]
 
 
-def _same_value(one: Any, other: Any) -> bool:
+def _same_value(one: object, other: object) -> bool:
     """Compare loosely, because operators write ``"8"`` and ``"true"`` for 8 and true."""
     if isinstance(other, bool | int | float):
         return str(one).lower() == str(other).lower() or one == other

@@ -145,12 +145,12 @@ def _subscription_body(info: JsonView) -> Json:
     return {**payload, "HttpHeaders": info["HttpHeaders"]} if info.get("HttpHeaders") else payload
 
 
-def _check_value(key: str, value: Any, good: Callable[[Any], bool], reason: str) -> None:
+def _check_value(key: str, value: object, good: Callable[[Any], bool], reason: str) -> None:
     if not good(value):
         raise errors.InvalidParameter(path=key, reason=reason)
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: object) -> bool:
     return value is None or isinstance(value, list)
 
 
@@ -158,7 +158,7 @@ def _is_words(value: Any) -> bool:
     return all(isinstance(word, str) for word in value or ())
 
 
-def _is_address(value: Any) -> bool:
+def _is_address(value: object) -> bool:
     try:
         place = urllib.parse.urlsplit(value if isinstance(value, str) else "")
         return bool(place.scheme and place.hostname)

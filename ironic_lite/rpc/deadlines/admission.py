@@ -56,7 +56,7 @@ class Admission:
         raise failures.Again(host=self._host, at=clock.steady())
 
 
-def _given_up(call: Any) -> bool:
+def _given_up(call: object) -> bool:
     """Return whether the caller is known to be gone; only ``local://`` reports it."""
     known = getattr(call, "given_up", None)
     return known is not None and bool(known())

@@ -80,7 +80,7 @@ class LocalDriver:
         timeout: float | None = None,
         call_monitor_timeout: int | None = None,
         retry: int | None = None,
-        transport_options: Any = None,
+        transport_options: object = None,
     ) -> Any:
         """Send ``message`` to the server(s) of ``target``.
 

@@ -11,7 +11,6 @@ import functools
 import logging
 import re
 from collections.abc import Mapping
-from typing import Any
 
 LOG = logging.getLogger(__name__)
 
@@ -302,7 +301,7 @@ TABLE: tuple[Quirk, ...] = (
 BUSY = (BUSY_DELL, BUSY_HPE)
 
 
-def said(body: Any, *rows: Quirk) -> Quirk | None:
+def said(body: object, *rows: Quirk) -> Quirk | None:
     """Return the quirk one of whose words is in an error of a BMC."""
     text = str(body)
     return next((row for row in rows if any(word in text for word in row.words)), None)

@@ -170,7 +170,7 @@ def number(document: Json, *names: str) -> int | float | None:
     return as_number(value(document, *names))
 
 
-def as_number(found: Any) -> int | float | None:
+def as_number(found: object) -> int | float | None:
     """Return a value of a document as a finite number, None if it is not a number."""
     if isinstance(found, str):
         try:
@@ -182,7 +182,7 @@ def as_number(found: Any) -> int | float | None:
     return found if math.isfinite(found) else None
 
 
-def value(document: Any, *names: str) -> Any:
+def value(document: object, *names: str) -> Any:
     """Return the value at this place, None if the place does not exist."""
     for name in names:
         document = document.get(name) if isinstance(document, dict) else None

@@ -88,7 +88,7 @@ class Response:
         return Response(self.url, self.status_code, self.headers, body)
 
 
-def _without_secret(secret: str, said: Any) -> Any:
+def _without_secret(secret: str, said: object) -> Any:
     if isinstance(said, str):
         return unicode_text.blanked(said, secret)
     if isinstance(said, dict):

@@ -18,7 +18,7 @@ import ssl
 import urllib.parse
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any, cast
+from typing import cast
 
 import sushy.exceptions
 
@@ -151,7 +151,7 @@ class Wire:
         """
         return self.answer(path).mapping()
 
-    def get(self, path: str = "", data: Any = None, headers: Headers | None = None) -> Response:
+    def get(self, path: str = "", data: object = None, headers: Headers | None = None) -> Response:
         """Return the answer to a GET, checked to be a JSON object.
 
         :raises sushy.exceptions.SushyError: no answer, or an invalid one (NotJson).
@@ -161,7 +161,7 @@ class Wire:
         response.mapping()
         return response
 
-    def answer(self, path: str, data: Any = None, headers: Headers | None = None) -> Response:
+    def answer(self, path: str, data: object = None, headers: Headers | None = None) -> Response:
         """Return the unchecked answer to a GET; that of a task's monitor may have no body.
 
         :raises sushy.exceptions.SushyError: no answer, or an error.
@@ -176,21 +176,23 @@ class Wire:
 
     # -- changing -------------------------------------------------------------------------
 
-    def post(self, path: str = "", data: Any = None, headers: Headers | None = None) -> Response:
+    def post(self, path: str = "", data: object = None, headers: Headers | None = None) -> Response:
         """Return the answer to a POST.
 
         :raises sushy.exceptions.SushyError: no answer, or an error.
         """
         return self._send_checked("POST", path, data, headers)
 
-    def put(self, path: str = "", data: Any = None, headers: Headers | None = None) -> Response:
+    def put(self, path: str = "", data: object = None, headers: Headers | None = None) -> Response:
         """Return the answer to a PUT.
 
         :raises sushy.exceptions.SushyError: no answer, or an error.
         """
         return self._send_checked("PUT", path, data, headers)
 
-    def delete(self, path: str = "", data: Any = None, headers: Headers | None = None) -> Response:
+    def delete(
+        self, path: str = "", data: object = None, headers: Headers | None = None
+    ) -> Response:
         """Return the answer to a DELETE.
 
         :raises sushy.exceptions.SushyError: no answer, or an error.
@@ -200,7 +202,7 @@ class Wire:
     def patch(
         self,
         path: str = "",
-        data: Any = None,
+        data: object = None,
         headers: Headers | None = None,
         etag: str | None = None,
     ) -> Response:
@@ -225,7 +227,9 @@ class Wire:
 
     # -- the wire -------------------------------------------------------------------------
 
-    def _send_checked(self, method: str, path: str, data: Any, headers: Headers | None) -> Response:
+    def _send_checked(
+        self, method: str, path: str, data: object, headers: Headers | None
+    ) -> Response:
         """Return an answer without an error status.
 
         :raises sushy.exceptions.ConnectionError: no complete answer came in time.
@@ -247,7 +251,7 @@ class Wire:
             counted.result = bmc_metrics.OK
         return response
 
-    def _send_following(self, method: str, url: str, data: Any, headers: Headers) -> Response:
+    def _send_following(self, method: str, url: str, data: object, headers: Headers) -> Response:
         """Return the answer after following redirections within the BMC."""
         body = None if data is None else json.dumps(data, allow_nan=False).encode()
         sent = {**_HEADERS, **self._login, **headers}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 from ironic_lite.core.json_types import Json
 from ironic_lite.domain import inspection
@@ -286,7 +285,7 @@ def _is_present(document: Json) -> bool:
     return resources.text(document, "Status", "State") != "Absent"
 
 
-def _known_facts(**facts: Any) -> Json:
+def _known_facts(**facts: object) -> Json:
     """Return the facts without unknown ones."""
     return {name: fact for name, fact in facts.items() if fact is not None}
 

@@ -132,7 +132,7 @@ def get(task: base.Task) -> list[Json]:
     ]
 
 
-def _masked_address(value: Any) -> Any:
+def _masked_address(value: object) -> Any:
     # BMCs name an image by the end of its URL.
     return masking.address(value) if isinstance(value, str) else value
 

@@ -7,7 +7,6 @@ changing anything. Each later poll does the next part of the plan: see `volume_c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
@@ -221,7 +220,7 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
 # -- from configurations to requests and back -------------------------------------------------
 
 
-def _checked_configuration(config: Any, root: str) -> list[Json]:
+def _checked_configuration(config: object, root: str) -> list[Json]:
     """Return the logical disks of a configuration after checking them for Redfish."""
     disks = raid.check(config, root)
     for place, disk in enumerate(disks):

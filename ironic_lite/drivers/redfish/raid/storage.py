@@ -250,7 +250,7 @@ def _read_volume(link: connection.Link, path: str) -> Volume:
     )
 
 
-def _capacity_bytes(value: Any) -> int:
+def _capacity_bytes(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 

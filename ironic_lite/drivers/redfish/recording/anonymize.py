@@ -82,7 +82,7 @@ class Mask:
         for text in texts:
             self._learn_text(text)
 
-    def learn(self, value: Any, name: str = "") -> None:
+    def learn(self, value: object, name: str = "") -> None:
         """Collect the private texts of a document; documents are hidden after all are learnt."""
         if isinstance(value, dict):
             for key, inner in value.items():
@@ -96,7 +96,7 @@ class Mask:
             if not _FACT.search(name):
                 self._learn_bare(value)
 
-    def hide(self, value: Any, name: str = "") -> Any:
+    def hide(self, value: object, name: str = "") -> Any:
         """Return a value without private texts."""
         if isinstance(value, dict):
             return {

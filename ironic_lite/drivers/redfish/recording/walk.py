@@ -9,7 +9,6 @@ import lzma
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from ironic_lite.core import config
 from ironic_lite.core.json_types import Json
@@ -154,7 +153,7 @@ def _leads_on(document: Json) -> bool:
     return any("attribute" in name.lower() for name in names)
 
 
-def _link_targets(value: Any) -> Iterator[str]:
+def _link_targets(value: object) -> Iterator[str]:
     """Yield the paths that a document leads to, without fragments and final slashes."""
     if isinstance(value, list):
         for inner in value:

@@ -225,7 +225,7 @@ def _read_fact(fact: Fact, entry: Json) -> Any:
     return None
 
 
-def _as_word(found: Any) -> str | None:
+def _as_word(found: object) -> str | None:
     if isinstance(found, int) and not isinstance(found, bool):
         return str(found)
     return (found.strip() or None) if isinstance(found, str) else None
