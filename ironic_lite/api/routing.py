@@ -81,7 +81,7 @@ class ConductorRouter:
         some = list(hosts)
         return next((host for host in some if host not in self._doubted), some[0])
 
-    def _preferred(self, able: list[ring.Member]) -> list[ring.Member]:
+    def _preferred_members(self, able: list[ring.Member]) -> list[ring.Member]:
         """Return the able conductors without doubt, or all of them if all are doubted."""
         doubted = self._doubted
         return [one for one in able if one.host not in doubted] or able
@@ -130,11 +130,11 @@ class ConductorRouter:
         :raises errors.NotFound: the living conductors do not have its driver.
         """
         driver, group, uuid = node["driver"], node["conductor_group"], node["uuid"]
-        able = self._able(driver, group)
-        host = ring.owner(self._preferred(able), group, driver, uuid)
+        able = self._able_members(driver, group)
+        host = ring.owner(self._preferred_members(able), group, driver, uuid)
         if host is not None:
             return host
-        why = self._missing(driver, group)
+        why = self._no_conductor(driver, group)
         if isinstance(why, errors.NoValidHost):
             raise errors.NotFound(why.message, **why.facts)
         raise why
@@ -145,10 +145,10 @@ class ConductorRouter:
         :raises errors.NoConductor: the able conductors are away, or none is alive.
         :raises errors.NoValidHost: the living conductors do not have this driver.
         """
-        able = self._able(driver, group)
+        able = self._able_members(driver, group)
         if not able:
-            raise self._missing(driver, group)
-        return self._preferred(able)[0].host
+            raise self._no_conductor(driver, group)
+        return self._preferred_members(able)[0].host
 
     def some_host(self) -> str:
         """Return one of the living hosts, for work that any conductor can do.
@@ -161,9 +161,11 @@ class ConductorRouter:
             living = self.members()
         if not living:
             raise errors.NoConductor(_NONE_ALIVE, host="any", reason="none is alive")
-        return random.choice(self._preferred(list(living))).host  # spreads the work; no secret
+        return random.choice(
+            self._preferred_members(list(living))
+        ).host  # spreads the work; no secret
 
-    def _able(self, driver: str, group: str) -> list[ring.Member]:
+    def _able_members(self, driver: str, group: str) -> list[ring.Member]:
         """Return the living conductors for such nodes; without any, read them again."""
         able = ring.candidates(self.members(), group, driver)
         if not able:
@@ -171,7 +173,7 @@ class ConductorRouter:
             able = ring.candidates(self.members(), group, driver)
         return able
 
-    def _missing(self, driver: str, group: str) -> errors.Error:
+    def _no_conductor(self, driver: str, group: str) -> errors.Error:
         registered = members(self._database.read(conductors.members))
         away = ring.candidates(registered, group, driver)
         if away:

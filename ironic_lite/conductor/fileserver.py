@@ -82,7 +82,7 @@ class _Client:
         except asyncio.LimitOverrunError:
             raise _BadRequest from None
         self.waiting = False
-        return _parsed(head.decode("latin-1"))
+        return _parsed_head(head.decode("latin-1"))
 
     async def send_head(self, status: HTTPStatus, headers: Mapping[str, str]) -> None:
         """Send status line and headers."""
@@ -109,7 +109,7 @@ class _Client:
         self.abort()
 
 
-def _parsed(head: str) -> tuple[str, str, str, dict[str, str]]:
+def _parsed_head(head: str) -> tuple[str, str, str, dict[str, str]]:
     """Return the parts of a request's head (RFC 9112, 2 to 5).
 
     :raises _BadRequest: the head is malformed, or announces a body.
@@ -144,12 +144,12 @@ class FileServer:
     ) -> None:
         self._where = host.strip("[]"), port
         self._most = connections
-        self._tls = None if tls is None else _context(*tls)
+        self._tls = None if tls is None else _tls_context(*tls)
         self._clients: dict[_Client, None] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over: asyncio.Event | None = None
         self._started: futures.Future[int] = futures.Future()
-        self._thread = threading.Thread(target=self._run, name="files", daemon=True)
+        self._thread = threading.Thread(target=self._run_server, name="files", daemon=True)
         self._root = pathlib.Path()
         self._readers: futures.ThreadPoolExecutor | None = None
 
@@ -183,21 +183,21 @@ class FileServer:
 
     # -- in the thread -----------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _run_server(self) -> None:
         try:
-            asyncio.run(self._serve())
+            asyncio.run(self._serve_forever())
         except OSError as why:
             if not self._started.done():
                 self._started.set_exception(why)
                 return
             LOG.exception("The file server has ended")
 
-    async def _serve(self) -> None:
+    async def _serve_forever(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         host, port = self._where
         shake = {} if self._tls is None else {"ssl_handshake_timeout": HEAD_SECONDS}
         server = await asyncio.start_server(
-            self._served,
+            self._serve_client,
             host,
             port,
             limit=_HEADER_BYTES,
@@ -216,14 +216,16 @@ class FileServer:
             if answering:
                 await asyncio.wait(answering, timeout=_ENDING_SECONDS)
 
-    async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_client(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         client = _Client(reader, writer)
         if not self._has_room():
             client.abort()
             return
         self._clients[client] = None
         try:
-            await self._answered(client)
+            await self._answer_requests(client)
         except _FAILED:
             client.abort()  # faults of clients are not logged
         finally:
@@ -243,7 +245,7 @@ class FileServer:
             idle.abort()
         return idle is not None
 
-    async def _answered(self, client: _Client) -> None:
+    async def _answer_requests(self, client: _Client) -> None:
         """Answer the client's requests in order."""
         going = True
         while going:
@@ -258,34 +260,36 @@ class FileServer:
             method, target, version, headers = asked
             wish = headers.get("connection", "").lower()
             going = "close" not in wish and (version == "HTTP/1.1" or "keep-alive" in wish)
-            reply = await self._read(served_files.answer, self._root, method, target, headers)
+            reply = await self._read_in_thread(
+                served_files.answer, self._root, method, target, headers
+            )
             more = {"Connection": "keep-alive" if going else "close"}
-            await self._sent(client, reply, more)
+            await self._send_reply(client, reply, more)
 
-    async def _sent(
+    async def _send_reply(
         self, client: _Client, reply: served_files.Reply, more: Mapping[str, str]
     ) -> None:
         if reply.file is None:
             await client.send_head(reply.status, {**reply.headers, **more})
             return
-        file = await self._read(_opened, reply.file, reply.start)
+        file = await self._read_in_thread(_open_at, reply.file, reply.start)
         try:
             await client.send_head(reply.status, {**reply.headers, **more})
             left = reply.size
             while left > 0:
-                piece = await self._read(file.read, min(left, _PIECE))
+                piece = await self._read_in_thread(file.read, min(left, _PIECE))
                 if not piece:
                     raise OSError("the file has become shorter")
                 left -= len(piece)
                 await client.send(piece)
         finally:
-            await self._read(file.close)
+            await self._read_in_thread(file.close)
 
-    async def _read(self, act: Any, *args: Any) -> Any:
+    async def _read_in_thread(self, act: Any, *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._readers, act, *args)
 
 
-def _opened(file: pathlib.Path, start: int) -> BinaryIO:
+def _open_at(file: pathlib.Path, start: int) -> BinaryIO:
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     opened = open(os.open(file, flags), "rb", buffering=0)  # noqa: SIM115  # the caller closes it
     opened.seek(start)
@@ -309,7 +313,7 @@ def configured(conf: Configuration) -> FileServer:
     return FileServer(deploy.http_host, port, deploy.http_connections, tls=tls)
 
 
-def _context(certificate: str, key: str) -> ssl.SSLContext:
+def _tls_context(certificate: str, key: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         # Without this password function, OpenSSL would ask on the terminal.

@@ -38,10 +38,10 @@ def answer(root: pathlib.Path, method: str, target: str, headers: Mapping[str, s
     :param headers: of the request, with names in lower case.
     """
     if method not in _METHODS:
-        return _empty(HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, HEAD"})
-    found = _file(root, target)
+        return _empty_reply(HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, HEAD"})
+    found = _public_file(root, target)
     if found is None:
-        return _empty(HTTPStatus.NOT_FOUND, {})
+        return _empty_reply(HTTPStatus.NOT_FOUND, {})
     file, about = found
     tag = f'"{about.st_ino:x}-{about.st_size:x}-{about.st_mtime_ns:x}"'
     known = {
@@ -51,20 +51,20 @@ def answer(root: pathlib.Path, method: str, target: str, headers: Mapping[str, s
     }
     if _is_known(headers, tag, about.st_mtime):
         return Reply(HTTPStatus.NOT_MODIFIED, known)
-    known["Content-Type"] = _type(file)
-    asked = headers.get("range") if _applies(headers.get("if-range"), known) else None
-    part = _part(asked, about.st_size)
+    known["Content-Type"] = _content_type(file)
+    asked = headers.get("range") if _range_applies(headers.get("if-range"), known) else None
+    part = _requested_part(asked, about.st_size)
     if part is None:
-        return _sent(HTTPStatus.OK, known, method, file, (0, about.st_size))
+        return _file_reply(HTTPStatus.OK, known, method, file, (0, about.st_size))
     start, end = part
     if start >= end:
         beyond = {"Content-Range": f"bytes */{about.st_size}"}
-        return _empty(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, beyond)
+        return _empty_reply(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, beyond)
     known["Content-Range"] = f"bytes {start}-{end - 1}/{about.st_size}"
-    return _sent(HTTPStatus.PARTIAL_CONTENT, known, method, file, (start, end))
+    return _file_reply(HTTPStatus.PARTIAL_CONTENT, known, method, file, (start, end))
 
 
-def _sent(
+def _file_reply(
     status: HTTPStatus,
     headers: Mapping[str, str],
     method: str,
@@ -76,11 +76,11 @@ def _sent(
     return Reply(status, given, file if method == "GET" else None, start, end - start)
 
 
-def _empty(status: HTTPStatus, headers: Mapping[str, str]) -> Reply:
+def _empty_reply(status: HTTPStatus, headers: Mapping[str, str]) -> Reply:
     return Reply(status, {**headers, "Content-Length": "0"})
 
 
-def _file(root: pathlib.Path, target: str) -> tuple[pathlib.Path, os.stat_result] | None:
+def _public_file(root: pathlib.Path, target: str) -> tuple[pathlib.Path, os.stat_result] | None:
     """Return the file of a target, None if the target is not public.
 
     The target of a link must be below ``root``. Names that begin with a dot are not public.
@@ -98,7 +98,7 @@ def _file(root: pathlib.Path, target: str) -> tuple[pathlib.Path, os.stat_result
         return None
 
 
-def _type(file: pathlib.Path) -> str:
+def _content_type(file: pathlib.Path) -> str:
     return "text/plain" if file.suffix in {".ipxe", ""} else "application/octet-stream"
 
 
@@ -108,23 +108,23 @@ def _is_known(headers: Mapping[str, str], tag: str, changed: float) -> bool:
     if tags is not None:
         given = {one.strip().removeprefix("W/") for one in tags.split(",")}
         return tag in given or "*" in given
-    since = _date(headers.get("if-modified-since"))
+    since = _read_date(headers.get("if-modified-since"))
     return since is not None and int(changed) <= since
 
 
-def _applies(condition: str | None, known: Mapping[str, str]) -> bool:
+def _range_applies(condition: str | None, known: Mapping[str, str]) -> bool:
     """Return whether the range is for the current file version (RFC 9110, 13.1.5)."""
     return condition is None or condition in {known["ETag"], known["Last-Modified"]}
 
 
-def _date(text: str | None) -> float | None:
+def _read_date(text: str | None) -> float | None:
     try:
         return None if text is None else email.utils.parsedate_to_datetime(text).timestamp()
     except (TypeError, ValueError, OverflowError):
         return None
 
 
-def _part(asked: str | None, size: int) -> tuple[int, int] | None:
+def _requested_part(asked: str | None, size: int) -> tuple[int, int] | None:
     """Return start and end of the requested part; None for the whole file.
 
     A header that cannot be parsed, or names several ranges, is ignored (RFC 9110, 14.2).

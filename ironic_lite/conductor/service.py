@@ -100,8 +100,8 @@ class Service:
             Fence(settings.heartbeat_timeout),
             clean_priorities=Settings.read(conf).clean_priorities,
             verify_priorities=config.priorities(settings.verify_step_priority_override),
-            notifier=_notifier(conf, database),
-            rulebook=_rulebook(conf),
+            notifier=_new_notifier(conf, database),
+            rulebook=_load_rules(conf),
             stopping=stopping,
         )
         self.tasks = Tasks(self.runtime)
@@ -113,19 +113,19 @@ class Service:
         self.hung = HungWork(self.tasks)
         self.metrics = notifier.metrics(conf, "ironic-conductor")
         self.sensors = Sensors(self.tasks, self.ownership, self.metrics)
-        self.sweeps = Sweeps(self.runtime.draining, self._plan())
+        self.sweeps = Sweeps(self.runtime.draining, self._planned_sweeps())
         self.files = file_server(conf)
-        self._server = self._serve(transport) if transport else None
+        self._server = self._new_server(transport) if transport else None
 
     def _in_hand(self) -> int:
         return self._server.in_hand if self._server else 0
 
-    def _serve(self, transport: Any) -> Server:
+    def _new_server(self, transport: Any) -> Server:
         limit = WithDeadline(answer_seconds(transport) * _WAITED)
         served = stub.connect(stub.to(self.endpoints), limit)
         return Server(transport, self.runtime.host, served)
 
-    def _plan(self) -> list[Sweep]:
+    def _planned_sweeps(self) -> list[Sweep]:
         """Return the periodic sweeps: name, interval in seconds, function."""
         settings = self._conf.conductor
         seldom, often = settings.check_provision_state_interval, pace(settings.heartbeat_timeout)
@@ -199,19 +199,19 @@ class Service:
         end = time.monotonic() + limit if limit else float("inf")
         host = self.runtime.host
         self.runtime.draining.set()
-        _briefly(self._sign_off)
+        _run_briefly(self._sign_off)
         if self._server is not None:
-            self._stay()
+            self._stay_reachable()
             self._server.stop()
             self._server.wait(min(_CALLS_END, max(_BRIEF, end - time.monotonic())))
         self.timers.stop()
-        finished = self._finish(end)
+        finished = self._finish_work(end)
         self.runtime.stopping.set()  # sleeping steps leave their nodes to the next owner
         finished = self.runtime.workers.wait_idle(_GRACE) and finished
         self.runtime.registry.close()
         self.keepalive.stop()
         self.runtime.fence.close()
-        if not _briefly(self._let_go):
+        if not _run_briefly(self._let_go):
             LOG.warning("The locks are not released yet; nodes are taken over when leases end")
         if self.files is not None:
             self.files.stop()
@@ -225,7 +225,7 @@ class Service:
         """End the waiting of a stop in progress; leave running work to other conductors."""
         self.runtime.stopping.set()
 
-    def _stay(self) -> None:
+    def _stay_reachable(self) -> None:
         """Keep answering until every API process has read the new owners of the nodes.
 
         Returns at once if there is no other conductor.
@@ -237,7 +237,7 @@ class Service:
                 host = self.runtime.host
                 others.extend(one for one in self.ownership.members() if one.host != host)
 
-        _briefly(look)
+        _run_briefly(look)
         if others:
             LOG.info(
                 "Answering until API processes know the new owners: %d other conductors",
@@ -245,7 +245,7 @@ class Service:
             )
             self.runtime.stopping.wait(self._conf.conductor.hash_ring_reset_interval + _ON_THE_WAY)
 
-    def _finish(self, end: float) -> bool:
+    def _finish_work(self, end: float) -> bool:
         """Wait for running work until ``end`` or `hurry`; return True if all is done."""
         while not self.runtime.stopping.is_set():
             if self.runtime.workers.wait_idle(max(0.0, min(_LOOK, end - time.monotonic()))):
@@ -281,7 +281,7 @@ class Service:
             )
 
 
-def _briefly(act: Callable[[], None]) -> bool:
+def _run_briefly(act: Callable[[], None]) -> bool:
     """Run ``act`` in a thread; return False if it has not ended within `_BRIEF` seconds.
 
     A locked or hung database delays the stop no longer than that. ``act`` continues in the
@@ -293,14 +293,14 @@ def _briefly(act: Callable[[], None]) -> bool:
     return not thread.is_alive()
 
 
-def _notifier(conf: Configuration, database: Database) -> notifier.Notifier:
+def _new_notifier(conf: Configuration, database: Database) -> notifier.Notifier:
     def ask(node: str) -> list[str]:
         return database.read(lambda conn: traits.get(conn, node))
 
     return notifier.build(conf, "ironic-conductor", ask)
 
 
-def _rulebook(conf: Configuration) -> BuiltinRules:
+def _load_rules(conf: Configuration) -> BuiltinRules:
     made = BuiltinRules(conf.inspection_rules.built_in_rules)
     made.check()
     return made

@@ -85,13 +85,13 @@ class Tasks:
         held = task = None
         doubt = False
         try:
-            held = self._acquire(node_uuid, patient=patient, stale=stale)
+            held = self._acquire_lock(node_uuid, patient=patient, stale=stale)
             node = self.runtime.database.read(lambda conn: nodes.load(conn, node_uuid))
-            driver = self._driver(node, whole=whole)
+            driver = self._driver_of(node, whole=whole)
             task = Task(self.runtime, context, node, driver, held, other_nodes=self)
             yield task
             if task.save_on_release and task.work is None:
-                _rest(task)
+                _rest_node(task)
             if worker and task.work is not None:
                 handed_over = True
                 self._hand_over(task, held)
@@ -112,7 +112,7 @@ class Tasks:
         :raises errors.NodeLocked: the node has a lock.
         :raises errors.Conflict: the node has changed since it was read.
         """
-        self._edit(seen, {})
+        self._edit_lock(seen, {})
 
     def go_on(self, seen: Task, work: Work) -> None:
         """Save the changes of a node read without its lock, and take the lock at once.
@@ -131,7 +131,7 @@ class Tasks:
                 "lock_token": held.token,
                 "lock_expires": expires,
             }
-            self._edit(seen, lock)
+            self._edit_lock(seen, lock)
         except BaseException:
             self.locks.drop(held.token)
             self.runtime.workers.leave()
@@ -140,7 +140,7 @@ class Tasks:
         task.hand_over(work)
         self._hand_over(task, held)
 
-    def _edit(self, seen: Task, lock: Json) -> None:
+    def _edit_lock(self, seen: Task, lock: Json) -> None:
         node, stamp, tries = seen.node, clock.now(), itertools.count()
         values = {**node.changes, **lock, "updated_at": stamp}
 
@@ -197,7 +197,9 @@ class Tasks:
 
         :raises errors.InterfaceNotFound: the node names an interface that is not loaded here.
         """
-        return self.runtime.registry.driver_for(node.driver, _names(node), node.instance_info)
+        return self.runtime.registry.driver_for(
+            node.driver, _interface_names(node), node.instance_info
+        )
 
     def lack(self, node: Node) -> errors.Error | None:
         """Return the error of a node's missing interfaces, None if all are loaded here.
@@ -210,14 +212,16 @@ class Tasks:
             return why
         return None
 
-    def _driver(self, node: Node, *, whole: bool) -> Driver:
+    def _driver_of(self, node: Node, *, whole: bool) -> Driver:
         if whole or self.lack(node) is None:
             return self.driver(node)
-        return self.runtime.registry.remains(node.driver, _names(node), node.instance_info)
+        return self.runtime.registry.remains(
+            node.driver, _interface_names(node), node.instance_info
+        )
 
     # -- the lock itself ---------------------------------------------------------------------
 
-    def _acquire(
+    def _acquire_lock(
         self, node_uuid: str, *, patient: bool, stale: nodes.Lease | None = None
     ) -> locks.Held:
         held, holder = self.locks.add(node_uuid), None
@@ -225,9 +229,9 @@ class Tasks:
         try:
             with contextlib.closing(self._retries.each(patient=patient)) as tries:
                 for _ in tries:
-                    if self._take(node_uuid, token, stale):
+                    if self._take_lock(node_uuid, token, stale):
                         return held
-                    holder, owner = self._holder(node_uuid)
+                    holder, owner = self._lock_holder(node_uuid)
                     if owner == token:  # the lock was taken, only the reply was lost
                         return held
         except BaseException as why:
@@ -238,7 +242,7 @@ class Tasks:
         self.locks.drop(token)
         raise errors.NodeLocked(node=node_uuid, host=holder or "unknown")
 
-    def _take(self, node_uuid: str, token: str, stale: nodes.Lease | None) -> bool:
+    def _take_lock(self, node_uuid: str, token: str, stale: nodes.Lease | None) -> bool:
         take = functools.partial(
             nodes.lock,
             uuid=node_uuid,
@@ -249,9 +253,9 @@ class Tasks:
         )
         return db_retry.write_idempotent(
             self.runtime.database, take
-        )  # `_holder` shows a lock that is ours
+        )  # `_lock_holder` shows a lock that is ours
 
-    def _holder(self, node_uuid: str) -> tuple[str | None, str | None]:
+    def _lock_holder(self, node_uuid: str) -> tuple[str | None, str | None]:
         columns = ("reservation", "lock_token")
         row = self.runtime.database.read(lambda conn: nodes.get(conn, node_uuid, columns))
         return row["reservation"], row["lock_token"]
@@ -274,13 +278,13 @@ class Tasks:
                 give_up = functools.partial(nodes.give_up, host=self.runtime.host, tokens=[token])
                 db_retry.write_idempotent(self.runtime.database, give_up)
             else:
-                self._release(node_uuid, token, task)
+                self._release_lock(node_uuid, token, task)
         except errors.Unavailable as why:
             LOG.warning(
                 "Node %s: the lock was not released and ends with its lease: %s", node_uuid, why
             )
 
-    def _release(self, node_uuid: str, token: str, task: Task | None) -> None:
+    def _release_lock(self, node_uuid: str, token: str, task: Task | None) -> None:
         self.locks.drop(token)  # first: if the next line fails, the lease must end
         if task is None or task.node.lock_token is not None:
             unlock = functools.partial(nodes.unlock, uuid=node_uuid, token=token)
@@ -291,7 +295,9 @@ class Tasks:
     def _hand_over(self, task: Task, held: locks.Held) -> None:
         token = held.token
         try:
-            held.vacate = self.runtime.workers.run(lambda: self._outlasting(task, token)).vacate
+            held.vacate = self.runtime.workers.run(
+                lambda: self._run_through_outage(task, token)
+            ).vacate
         except errors.NoFreeWorker as refusal:  # the service has begun to stop
             if task.notes.untidied:  # an accepted abort: recovery continues when the lease ends
                 self.locks.drop(token)
@@ -299,19 +305,19 @@ class Tasks:
             try:
                 failure.turn_away(task, refusal)
             finally:
-                self._release(task.node.uuid, token, task)
+                self._release_lock(task.node.uuid, token, task)
             if states.kind(task.state) is not Kind.BUSY:
                 raise
 
-    def _outlasting(self, task: Task, token: str) -> None:
+    def _run_through_outage(self, task: Task, token: str) -> None:
         """Run handed-over work; wait for a database that is not available meanwhile."""
         try:
             with db_retry.waiting_for_database():
-                self._work(task, token)
+                self._run_to_end(task, token)
         except errors.Stopping as why:
             LOG.info("Node %s: the lock is kept until its lease ends: %s", task.node.uuid, why)
 
-    def _work(self, task: Task, token: str) -> None:
+    def _run_to_end(self, task: Task, token: str) -> None:
         """Run handed-over work to its end, then release the lock in every case."""
         context.enter(task.context)  # work from a sweep has its own request id
         try:
@@ -319,13 +325,13 @@ class Tasks:
                 work, task.work = task.work, None
                 work(task)
             if task.save_on_release:
-                _rest(task)
+                _rest_node(task)
         except Exception as why:
-            self._end(task, why)
+            self._handle_error(task, why)
         finally:
-            self._release(task.node.uuid, token, task)
+            self._release_lock(task.node.uuid, token, task)
 
-    def _end(self, task: Task, why: Exception) -> None:
+    def _handle_error(self, task: Task, why: Exception) -> None:
         """Handle the error that stopped a flow: a node still ours goes to its fail state."""
         node = task.node.uuid
         if isinstance(why, errors.LockLost):
@@ -336,28 +342,28 @@ class Tasks:
             return
         ours = isinstance(why, errors.Error)
         LOG.warning("Node %s: %s", node, why, exc_info=None if ours else why)
-        self._fail(task, error_text.as_error(why))
+        self._fail_node(task, error_text.as_error(why))
 
-    def _fail(self, task: Task, why: errors.Error) -> None:
+    def _fail_node(self, task: Task, why: errors.Error) -> None:
         """Put the node into its fail state, without changes that could not be saved.
 
         If this also fails, the recovery sweep finds the node busy and without a lock.
         """
         lost = task.transaction.unsaved
         try:
-            failure.give_up(self._afresh(task) if lost else task, why)
+            failure.give_up(self._fresh_task(task) if lost else task, why)
         except Exception:
             LOG.exception("Node %s: setting its fail state failed", task.node.uuid)
             if task.transaction.unsaved and not lost:
-                self._fail(task, why)
+                self._fail_node(task, why)
 
-    def _afresh(self, task: Task) -> Task:
+    def _fresh_task(self, task: Task) -> Task:
         """Return a task on the node as stored, without changes that could not be saved."""
         node = self.runtime.database.read(lambda conn: nodes.load(conn, task.node.uuid))
         return Task(self.runtime, task.context, node, task.driver, task.held, other_nodes=self)
 
 
-def _rest(task: Task) -> None:
+def _rest_node(task: Task) -> None:
     """Save the result of polling a waiting node and release its lock.
 
     Both happen in one statement. A database too busy for that fails no run: as after a crash before
@@ -369,6 +375,6 @@ def _rest(task: Task) -> None:
         LOG.warning("Node %s: the result of a poll was not saved: %s", task.node.uuid, why)
 
 
-def _names(node: Node) -> dict[str, str | None]:
+def _interface_names(node: Node) -> dict[str, str | None]:
     """Return the interface names of a node by kind."""
     return dict(zip(fields.INTERFACE_KINDS, _INTERFACES(node.as_dict()), strict=True))

@@ -99,7 +99,7 @@ class Client:
         """Carry out a call; those in ``interface.CASTS`` return None once the message is sent."""
         method, context, args, host, timeout = call
         if method in interface.CASTS:
-            self._tell(self._rpc.prepare(server=host), host, method, context, args)
+            self._cast_to_conductor(self._rpc.prepare(server=host), host, method, context, args)
             return None
         return self._ask(method, host, timeout, context, **args)
 
@@ -132,11 +132,11 @@ class Client:
 
     def cast(self, context: Context, method: str, /, *, host: str | None, **args: object) -> None:
         """Send a call without waiting. Raises as `call`, not the method's errors."""
-        self._tell(self._rpc.prepare(server=host), host, method, context, args)
+        self._cast_to_conductor(self._rpc.prepare(server=host), host, method, context, args)
 
     def fanout(self, context: Context, method: str, /, **args: object) -> None:
         """Send a call to every living conductor without waiting; there may be none."""
-        self._tell(self._rpc.prepare(fanout=True), "all", method, context, args)
+        self._cast_to_conductor(self._rpc.prepare(fanout=True), "all", method, context, args)
 
     def _ask(
         self,
@@ -151,13 +151,13 @@ class Client:
         watch, outcome = metrics.Watch(), "ok"
         try:
             if self._limit is None:
-                return self._prepared(host, timeout).call(context, method, **args)
+                return self._prepared_client(host, timeout).call(context, method, **args)
             silence = MONITOR_SECONDS + self._checked_size(args, self._limit) // _BYTES_PER_SECOND
-            self._connect()
+            self._check_broker()
             monitored = self._rpc.prepare(server=host, call_monitor_timeout=silence)
             return self._until_begun(monitored, timeout or self._patience, context, method, args)
         except Exception as why:
-            error = _translated(why, host, method)
+            error = _translate_error(why, host, method)
             left = (timeout or self._patience) - watch.seconds > _PUNCTUAL
             if left and isinstance(why, oslo_messaging.MessagingTimeout):
                 # The limit that passed was that of keepalives, not the caller's.
@@ -169,7 +169,7 @@ class Client:
             metrics.BOARD.count("rpc_calls_total", method, outcome)
             metrics.BOARD.observe("rpc_call_seconds", watch.seconds, method)
 
-    def _prepared(self, host: str | None, timeout: float | None) -> Any:
+    def _prepared_client(self, host: str | None, timeout: float | None) -> Any:
         """Return an RPC client for a conductor; the default client is built once."""
         if timeout is not None:
             return self._rpc.prepare(server=host, timeout=timeout)
@@ -197,19 +197,19 @@ class Client:
         text = f"The conductor {who} receives calls too late and has not begun this one; retry."
         raise errors.NoConductor(text, host=who, reason=f"{method} was not begun")
 
-    def _tell(
+    def _cast_to_conductor(
         self, prepared: Any, host: str | None, method: str, context: Context, args: Json
     ) -> None:
         args = pins.fitted(method, args, self._pin)
         try:
             if self._limit is not None:
                 self._checked_size(args, self._limit)
-            self._connect()
+            self._check_broker()
             prepared.cast(context, method, **args)
         except Exception as why:
-            raise _translated(why, host, method) from None
+            raise _translate_error(why, host, method) from None
 
-    def _connect(self) -> None:
+    def _check_broker(self) -> None:
         """Check once that a broker answers; without one, the first call would never end."""
         if (first := self._opening) is not None:
             first.wait()
@@ -229,7 +229,7 @@ class Client:
         return size
 
 
-def _translated(why: Exception, host: str | None, method: str) -> Exception:
+def _translate_error(why: Exception, host: str | None, method: str) -> Exception:
     """Return the service's error for ``why``, or ``why`` itself for a caller's bug."""
     who = host or "any"
     error = why

@@ -67,7 +67,7 @@ class Dispatcher(dispatcher.DispatcherBase):  # type: ignore[misc]
         """
         try:
             self.admission.admit(incoming)
-            name, method = self._found(incoming.message)
+            name, method = self._find_method(incoming.message)
             with self._signs.during(incoming) if incoming.client_timeout else _NOTHING:
                 context = Context.from_dict(incoming.ctxt)
                 return self._carry_out(name, method, context, incoming.message.get("args", {}))
@@ -78,7 +78,7 @@ class Dispatcher(dispatcher.DispatcherBase):  # type: ignore[misc]
         """Stop sending keepalives to callers."""
         self._signs.end()
 
-    def _found(self, message: Json) -> tuple[str, Callable[..., Any]]:
+    def _find_method(self, message: Json) -> tuple[str, Callable[..., Any]]:
         name = str(message.get("method"))
         method = None if name.startswith("_") else getattr(self._endpoint, name, None)
         if not callable(method):
@@ -101,19 +101,19 @@ class Dispatcher(dispatcher.DispatcherBase):  # type: ignore[misc]
             outcome = "error"
             raise failures.pack(why) from None
         except (Exception, SystemExit) as why:
-            if isinstance(why, TypeError) and not _fits(method, context, arguments):
-                raise failures.pack(self._misfit(name, why)) from None
+            if isinstance(why, TypeError) and not _fits_signature(method, context, arguments):
+                raise failures.pack(self._unknown_method(name, why)) from None
             LOG.exception(
                 "RPC method %s failed unexpectedly in request %s", name, context.request_id
             )
-            raise failures.pack(self._fault(name, context)) from None
+            raise failures.pack(self._call_fault(name, context)) from None
         finally:
             del self._running[ticket]
             contexts.enter(None)
             metrics.BOARD.count("rpc_served_total", name, outcome)
             metrics.BOARD.observe("rpc_served_seconds", watch.seconds, name)
 
-    def _misfit(self, name: str, why: TypeError) -> errors.UnknownMethod:
+    def _unknown_method(self, name: str, why: TypeError) -> errors.UnknownMethod:
         """Return the error for a caller of another version with different arguments."""
         return errors.UnknownMethod(
             f"Conductor {self._host} does not accept these arguments of the method {name}: {why} "
@@ -123,7 +123,7 @@ class Dispatcher(dispatcher.DispatcherBase):  # type: ignore[misc]
             version=self._version,
         )
 
-    def _fault(self, name: str, context: Context) -> errors.Error:
+    def _call_fault(self, name: str, context: Context) -> errors.Error:
         """Return an error that names the log; the fault itself may contain secrets."""
         return errors.Error(
             f"Conductor {self._host} failed unexpectedly in {name}; its log has the details "
@@ -136,7 +136,7 @@ class Dispatcher(dispatcher.DispatcherBase):  # type: ignore[misc]
 _NOTHING: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
 
 
-def _fits(method: Callable[..., object], context: Context, arguments: Json) -> bool:
+def _fits_signature(method: Callable[..., object], context: Context, arguments: Json) -> bool:
     try:
         inspect.signature(method).bind(context, **arguments)
     except TypeError:

@@ -43,7 +43,7 @@ class Again(Exception):
 def pack(error: errors.Error) -> Failure:
     """Return the carrier of ``error``; a fact without JSON form becomes text."""
     data = error.as_data()
-    data["facts"] = {name: _plain(fact) for name, fact in data["facts"].items()}
+    data["facts"] = {name: _plain_fact(fact) for name, fact in data["facts"].items()}
     return Failure(**data)
 
 
@@ -52,7 +52,7 @@ def unpack(failure: Failure) -> errors.Error:
     return errors.from_data(failure.kwargs)
 
 
-def _plain(fact: object) -> Any:
+def _plain_fact(fact: object) -> Any:
     try:
         return encoding.plain(fact)
     except TypeError:

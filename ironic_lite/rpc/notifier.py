@@ -119,7 +119,7 @@ def build(conf: Configuration, service: str, traits: Traits) -> Notifier:
     """
     if conf.notification_level is None:
         return OFF
-    if not _drivers(conf, "their level is set"):
+    if not _driver_names(conf, "their level is set"):
         return OFF
     return Sender(conf, f"{service}.{conf.host}", traits)
 
@@ -129,12 +129,12 @@ def metrics(conf: Configuration, service: str) -> Metrics:
 
     Parameters and errors are those of `build`.
     """
-    if not conf.sensor_data.send_sensor_data or not _drivers(conf, "sensors shall be read"):
+    if not conf.sensor_data.send_sensor_data or not _driver_names(conf, "sensors shall be read"):
         return OFF
     return Sender(conf, f"{service}.{conf.host}", lambda _: (), topics=conf[GROUP].topics)
 
 
-def _drivers(conf: Configuration, although: str) -> list[str]:
+def _driver_names(conf: Configuration, although: str) -> list[str]:
     """Return the names of the notification drivers.
 
     :raises config.ConfigError: a name is unknown.
@@ -207,9 +207,9 @@ class Sender:
             # whatever this value, and later retries without logging.
             retry=0,
         )
-        self._ways = [
+        self._drivers_with_topics = [
             make(driver=driver, topics=some)
-            for driver, some in _ways(
+            for driver, some in _drivers_with_topics(
                 conf[GROUP].driver, list(topics or conf.versioned_notifications_topics)
             )
         ]
@@ -229,49 +229,51 @@ class Sender:
         try:
             for notice in notifications.of(events, about, previous_target=previous_target):
                 if notice.level in self._levels:
-                    self._put(_Waiting(who, notice))
+                    self._put_notification(_Waiting(who, notice))
         except Exception:  # the change is committed, so the request must not fail
             LOG.exception("A notification was lost")
 
     def measure(self, who: Context, event_type: str, payload: RowView) -> None:
         """Queue readings, whatever the level of other notifications."""
-        self._put(_Waiting(who, _Reading(event_type, payload)))
+        self._put_notification(_Waiting(who, _Reading(event_type, payload)))
 
-    def _put(self, one: _Waiting) -> None:
+    def _put_notification(self, one: _Waiting) -> None:
         if self._thread is None:
-            self._start()
+            self._start_thread()
         try:
             self._waiting.put_nowait(one)
         except queue.Full:
-            self._trouble("they arrive faster than they can be sent", lost=1)
+            self._note_trouble("they arrive faster than they can be sent", lost=1)
 
-    def _start(self) -> None:
+    def _start_thread(self) -> None:
         # Started late, because a process may fork before.
         with self._guard:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="notifier", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run_thread, name="notifier", daemon=True
+                )
                 self._thread.start()
 
     # -- on our own --------------------------------------------------------------------------
 
-    def _work(self) -> None:
-        self._send()
+    def _run_thread(self) -> None:
+        self._send_waiting()
         self._ended.set()
         with contextlib.suppress(Exception):  # the process ends; a connection may fail to close
             self._messaging.cleanup()
 
-    def _send(self) -> None:
+    def _send_waiting(self) -> None:
         while (one := self._waiting.get()) is not None:
             if self._failing and self._closing.is_set():
-                self._trouble("stopping", lost=1)
+                self._note_trouble("stopping", lost=1)
                 continue
             try:
-                self._deliver(one)
+                self._deliver_by_drivers(one)
             except Exception:
                 LOG.exception("The notification %s was lost", one.notice.event_type)
             # Logged once there is room again, so that a high load does not repeat it.
             if self._troubled and not self._failing and self._waiting.qsize() <= WAITING // 2:
-                self._recovered()
+                self._note_recovery()
 
     def _known_traits(self, notice: Notification | _Reading) -> Sequence[str] | None:
         if not notice.lacks_traits or notice.event_type == _NODE_GONE:
@@ -281,14 +283,14 @@ class Sender:
         except errors.Error:
             return None
 
-    def _deliver(self, one: _Waiting) -> None:
+    def _deliver_by_drivers(self, one: _Waiting) -> None:
         """Send a notification by all drivers, with retries."""
         payload = one.notice.payload(self._known_traits(one.notice))
-        for way in self._ways:
+        for way in self._drivers_with_topics:
             send = getattr(way, one.notice.level)
-            self._try(functools.partial(send, _Asker(one.who), one.notice.event_type, payload))
+            self._try_send(functools.partial(send, _Asker(one.who), one.notice.event_type, payload))
 
-    def _try(self, send: Callable[[], object]) -> None:
+    def _try_send(self, send: Callable[[], object]) -> None:
         """Send; retry while the broker is away."""
         for attempt in itertools.count():
             why = send_failures.of(send)
@@ -297,16 +299,16 @@ class Sender:
                 return
             ended = not transport.of_broker(why) or 0 <= self._tries <= attempt
             text = f"{type(why).__name__}: {why}"
-            self._trouble(text, lost=int(ended))
+            self._note_trouble(text, lost=int(ended))
             if ended:
                 return
             if self._closing.wait(min(2 ** min(attempt, 5), _LONGEST_PAUSE)):
-                self._trouble(text, lost=1)
+                self._note_trouble(text, lost=1)
                 return
 
     # -- outages -----------------------------------------------------------------------------
 
-    def _trouble(self, why: str, *, lost: int) -> None:
+    def _note_trouble(self, why: str, *, lost: int) -> None:
         with self._guard:
             self.lost += lost
             first, self._troubled = not self._troubled, True
@@ -317,7 +319,7 @@ class Sender:
                 WAITING,
             )
 
-    def _recovered(self) -> None:
+    def _note_recovery(self) -> None:
         with self._guard:
             lost, self.lost, self._troubled = self.lost, 0, False
         LOG.warning("Notifications are sent again; %d were lost", lost)
@@ -337,7 +339,7 @@ class Sender:
             LOG.warning("Stopping; %d notifications were lost", lost)
 
 
-def _ways(drivers: Sequence[str], topics: list[str]) -> list[tuple[str, list[str]]]:
+def _drivers_with_topics(drivers: Sequence[str], topics: list[str]) -> list[tuple[str, list[str]]]:
     """Return each driver with the topics of one attempt, each topic once."""
     return [
         (driver, some)

@@ -49,7 +49,7 @@ class Opening:
         if not self._broker_answers():
             raise oslo_messaging.MessageDeliveryFailure("the message broker does not answer")
         try:
-            self._begun().result(_PATIENCE)
+            self._begin_attempt().result(_PATIENCE)
         except TimeoutError:
             raise oslo_messaging.MessageDeliveryFailure(
                 "the message broker takes no connection"
@@ -64,18 +64,18 @@ class Opening:
                 return True
         return False
 
-    def _begun(self) -> futures.Future[None]:
+    def _begin_attempt(self) -> futures.Future[None]:
         """Return the running or successful attempt."""
         with self._guard:
             last = self._attempt
             if last is None or (last.done() and last.exception()):
                 last = self._attempt = futures.Future()
                 threading.Thread(
-                    target=self._open, args=(last,), name="rpc-opening", daemon=True
+                    target=self._open_connection, args=(last,), name="rpc-opening", daemon=True
                 ).start()
             return last
 
-    def _open(self, attempt: futures.Future[None]) -> None:
+    def _open_connection(self, attempt: futures.Future[None]) -> None:
         try:
             self._rpc.prepare(server=f"nobody-{uuid.uuid4().hex}").call({}, "open")
         except (oslo_messaging.MessageUndeliverable, oslo_messaging.MessagingTimeout):

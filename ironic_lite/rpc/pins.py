@@ -68,12 +68,12 @@ def fitted(method: str, args: JsonView, pin: str | None) -> Json:
     """
     if pin is None:
         return dict(args)
-    cap = _number(RELEASES[pin])
+    cap = _version_number(RELEASES[pin])
     _refuse_newer(method, cap, pin)
     kept = {}
     for name, value in args.items():
         full = f"{method}.{name}"
-        if full in _OPTIONAL and _number(interface.SINCE[full]) > cap:
+        if full in _OPTIONAL and _version_number(interface.SINCE[full]) > cap:
             continue
         _refuse_newer(full, cap, pin)
         kept[name] = value
@@ -81,9 +81,9 @@ def fitted(method: str, args: JsonView, pin: str | None) -> Json:
 
 
 def _refuse_newer(name: str, cap: tuple[int, ...], pin: str) -> None:
-    if _number(interface.SINCE.get(name, "1.0")) > cap:
+    if _version_number(interface.SINCE.get(name, "1.0")) > cap:
         raise errors.Pinned(release=pin, what=name)
 
 
-def _number(version: str) -> tuple[int, ...]:
+def _version_number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))

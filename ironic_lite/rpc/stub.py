@@ -52,7 +52,7 @@ def connect(
 ) -> interface.Conductor:
     """Return a conductor whose methods pass the interceptors in order, then ``send``."""
     for one in reversed(interceptors):
-        send = _around(one, send)
+        send = _wrap_send(one, send)
     return typing.cast(interface.Conductor, _Stub(send, host, timeout))
 
 
@@ -65,7 +65,7 @@ def to(conductor: interface.Conductor) -> Send:
     return send
 
 
-def _around(interceptor: Interceptor, send: Send) -> Send:
+def _wrap_send(interceptor: Interceptor, send: Send) -> Send:
     return lambda call: interceptor(call, send)
 
 
@@ -80,7 +80,7 @@ class _Stub:
         self._timeout = timeout
 
 
-def _method(name: str, declared: Callable[..., object]) -> Callable[..., Any]:
+def _stub_method(name: str, declared: Callable[..., object]) -> Callable[..., Any]:
     @functools.wraps(declared)
     def call(stub: _Stub, context: Context, /, **args: object) -> Any:
         return stub._send(Call(name, context, args, stub._host, stub._timeout))
@@ -96,4 +96,4 @@ METHODS = {
 """The methods of the contract, as declared."""
 
 for _name, _declared in METHODS.items():
-    setattr(_Stub, _name, _method(_name, _declared))
+    setattr(_Stub, _name, _stub_method(_name, _declared))

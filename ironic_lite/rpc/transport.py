@@ -69,8 +69,8 @@ def build(url: str | None = None) -> Messaging:
     :raises config.ConfigError: the URL cannot be used.
     """
     oslo_messaging.set_transport_defaults(interface.EXCHANGE)
-    with _worded("[DEFAULT]transport_url"):
-        parsed = _parsed(config.CONF, url or configured())
+    with _name_option_in_errors("[DEFAULT]transport_url"):
+        parsed = _parsed_url(config.CONF, url or configured())
         _set_broker_defaults(config.CONF, parsed)
         bus = oslo_messaging.get_rpc_transport(
             config.CONF, url=parsed, allowed_remote_exmods=list(REMOTE_MODULES)
@@ -97,8 +97,8 @@ def notifications(conf: Configuration) -> Any:
     register_notifications(conf)
     own = conf.oslo_messaging_notifications.transport_url
     option = "[oslo_messaging_notifications]transport_url" if own else "[DEFAULT]transport_url"
-    with _worded(option):
-        parsed = _parsed(conf, own or configured(conf))
+    with _name_option_in_errors(option):
+        parsed = _parsed_url(conf, own or configured(conf))
         _set_broker_defaults(conf, parsed)
         return oslo_messaging.get_notification_transport(conf, url=parsed)
 
@@ -118,7 +118,7 @@ def _set_broker_defaults(conf: Configuration, url: oslo_messaging.TransportURL) 
 
 
 @contextlib.contextmanager
-def _worded(option: str) -> Iterator[None]:
+def _name_option_in_errors(option: str) -> Iterator[None]:
     """Raise the fault in a URL as a ConfigError that names its option."""
     try:
         yield
@@ -136,7 +136,7 @@ def _worded(option: str) -> Iterator[None]:
         ) from None
 
 
-def _parsed(conf: Configuration, url: str) -> oslo_messaging.TransportURL:
+def _parsed_url(conf: Configuration, url: str) -> oslo_messaging.TransportURL:
     parsed = oslo_messaging.TransportURL.parse(conf, url)
     if parsed.transport == LOCAL and not (parsed.virtual_host or parsed.hosts):
         parsed.virtual_host = str(config.state_path(conf).resolve() / "rpc").lstrip("/")

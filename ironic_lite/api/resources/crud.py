@@ -70,7 +70,7 @@ class ResourceController(expose.Controller):
                 own = patched if patched and method == "PATCH" else since
                 older = HTTPStatus.NOT_FOUND if method == "GET" else below
                 decorate = expose.expose(method, path, *kinds, since=own, below=older, **options)
-                handler = decorate(_copied(act, cls))
+                handler = decorate(_copy_handler(act, cls))
                 setattr(cls, f"act{act.__name__}", handler)
 
     @property
@@ -203,7 +203,9 @@ class ResourceController(expose.Controller):
     def outline(self, request: Request, body: object) -> Json:
         """Return the column values that a POST contains, by the schema alone."""
         table, version = self.shown.table, request.version
-        return schemas.resource(table, body, version=version, what=self.what, needs=_needed(table))
+        return schemas.resource(
+            table, body, version=version, what=self.what, needs=_needed_fields(table)
+        )
 
     def insert(self, conn: Connection, request: Request, given: Json) -> Written:
         """Add a member with the values ``given``, which may be changed in place."""
@@ -280,7 +282,7 @@ def known(family: ResourceTable, what: str, ident: str) -> str:
 
 
 @functools.cache
-def _needed(table: tuple[fields.Field, ...]) -> tuple[str, ...]:
+def _needed_fields(table: tuple[fields.Field, ...]) -> tuple[str, ...]:
     """Return the fields that a POST must contain; a missing UUID is generated."""
     needed = (field for field in table if field.required and field.default is None)
     return tuple(field.name for field in needed if field.creatable and field.name != "uuid")
@@ -350,7 +352,7 @@ _ACTS: tuple[tuple[str, str, Any, tuple[Any, ...], Json], ...] = (
 )
 
 
-def _copied(act: Any, family: type[ResourceController]) -> Any:
+def _copy_handler(act: Any, family: type[ResourceController]) -> Any:
     """Return a copy of a handler for one family: WSME stores the argument types in the handler."""
     copy = FunctionType(act.__code__, act.__globals__, act.__name__)
     copy.__annotations__ = dict(act.__annotations__)

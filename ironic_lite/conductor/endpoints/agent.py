@@ -86,7 +86,7 @@ class Agent:
         ):
             if task.runtime.conf.api.restrict_lookup and not _may_run(task.state):
                 raise errors.NodeNotFound(node=node_uuid)
-            found = _token(task)
+            found = _token_for_agent(task)
             task.save()
             return found
 
@@ -112,7 +112,7 @@ class Agent:
         ):
             if task.state is not State.INSPECTWAIT or not task.driver.inspect.takes_reports:
                 raise errors.NodeNotFound(node=node_uuid)
-            token = _token(task) if with_token else None
+            token = _token_for_agent(task) if with_token else None
             task.journal.once()  # a late copy must not count for another inspection
             task.move("resume")
             task.hand_over(inspect.report, inventory, plugin_data)
@@ -139,9 +139,11 @@ class Agent:
             repeats its heartbeat.
         """
         node = self.tasks.runtime.database.read(lambda conn: nodes.load(conn, node_uuid))
-        _believe(Notes(node), agent_token)  # first: only the agent may learn what its driver lacks
+        _check_token(
+            Notes(node), agent_token
+        )  # first: only the agent may learn what its driver lacks
         seen = self.tasks.view(context, node)
-        _check(seen, callback_url, agent_verify_ca)
+        _check_pinned_agent(seen, callback_url, agent_verify_ca)
         if seen.node.reservation is not None:  # at once: no slot is taken, nothing is written
             raise errors.NodeLocked(node=node_uuid, host=seen.node.reservation)
         seen.notes.heard(
@@ -155,8 +157,8 @@ class Agent:
         # but sends heartbeats as long as its machine is on.
         if waits and seen.state is not State.INSPECTWAIT:
             seen.node.provision_updated_at = clock.now()
-        if waits and not asleep(seen) and _matters(seen):
-            self.tasks.go_on(seen, _beat)
+        if waits and not asleep(seen) and _may_end_wait(seen):
+            self.tasks.go_on(seen, _pass_heartbeat)
         else:
             self.tasks.note(seen)
 
@@ -165,7 +167,7 @@ def _may_run(state: State) -> bool:
     return state in states.FAST_TRACK_LOOKUP or states.kind(state) is states.Kind.HELD
 
 
-def _token(task: Task) -> Json:
+def _token_for_agent(task: Task) -> Json:
     """Return the token and whether it is new; the caller saves the node."""
     known = task.notes.token
     if known is not None:
@@ -173,7 +175,7 @@ def _token(task: Task) -> Json:
     return {"agent_token": task.notes.new_token(), "fresh": True}
 
 
-def _matters(task: Task) -> bool:
+def _may_end_wait(task: Task) -> bool:
     """Return whether a heartbeat may end or change the wait.
 
     In maintenance the wait may have to end.
@@ -181,7 +183,7 @@ def _matters(task: Task) -> bool:
     return task.node.maintenance or task.driver.deploy.minds_heartbeat(task)
 
 
-def _beat(task: Task) -> None:
+def _pass_heartbeat(task: Task) -> None:
     """Let the deploy interface decide whether and how the node continues.
 
     A timer that the interface set to now is not waited for. In maintenance the work may have to
@@ -200,14 +202,14 @@ def _beat(task: Task) -> None:
         resume_changed(task, why)
 
 
-def _believe(notes: Notes, token: str) -> None:
+def _check_token(notes: Notes, token: str) -> None:
     """Refuse an agent without the node's token."""
     known = notes.token
     if known is None or not hmac.compare_digest(known.encode(), token.encode()):
         raise errors.InvalidParameter(path="agent_token", reason=interface.WRONG_TOKEN)
 
 
-def _check(task: Task, url: str, verify_ca: str | None) -> None:
+def _check_pinned_agent(task: Task, url: str, verify_ca: str | None) -> None:
     """Refuse an agent whose address or certificate differs from its first heartbeat.
 
     Both stay the same until the machine boots again.

@@ -45,7 +45,7 @@ class Machine:
     def validate_driver_interfaces(self, context: Context, *, node_uuid: str) -> Json:
         """Return the result of each interface's check of the node's settings."""
         task = self.tasks.look(context, node_uuid)
-        return {kind: _opinion(task, kind) for kind in _VALIDATED}
+        return {kind: _validation_result(task, kind) for kind in _VALIDATED}
 
     def get_clean_steps(self, context: Context, *, node_uuid: str) -> list[Json]:
         """Return all clean steps, highest priority first.
@@ -71,7 +71,9 @@ class Machine:
             if target_raid_config:
                 task.driver.raid.validate_raid_config(task, target_raid_config)
             order = Operation("set the volumes wanted", {"order": "target_raid_config"})
-            bmc_operations.at_once(task, order, lambda task: _want(task, target_raid_config))
+            bmc_operations.at_once(
+                task, order, lambda task: _store_target_raid(task, target_raid_config)
+            )
 
     # -- power -------------------------------------------------------------------------------
 
@@ -133,11 +135,11 @@ class Machine:
             task.driver.console.let_go(node_uuid)
 
 
-def _want(task: Task, volumes: Json) -> None:
+def _store_target_raid(task: Task, volumes: Json) -> None:
     task.node.target_raid_config = volumes
 
 
-def _opinion(task: Task, kind: str) -> Json:
+def _validation_result(task: Task, kind: str) -> Json:
     try:
         task.driver.interface(kind).validate(task)
         if kind == "deploy":

@@ -28,7 +28,9 @@ class Management:
         order = Operation(f"set the boot mode to {mode}", {"order": "boot_mode", "target": mode})
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             states.check_at_rest(task.state, "its boot mode", node=node_uuid)
-            _start(task, order, "set_boot_mode", lambda task: bmc_operations.boot_mode(task, mode))
+            _start_operation(
+                task, order, "set_boot_mode", lambda task: bmc_operations.boot_mode(task, mode)
+            )
 
     def change_node_secure_boot(self, context: Context, *, node_uuid: str, state: bool) -> None:
         """Start switching secure boot."""
@@ -36,7 +38,7 @@ class Management:
         order = Operation(goal, {"order": "secure_boot", "target": state})
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             states.check_at_rest(task.state, "its secure boot", node=node_uuid)
-            _start(
+            _start_operation(
                 task,
                 order,
                 "set_secure_boot_state",
@@ -48,7 +50,7 @@ class Management:
     def inject_nmi(self, context: Context, *, node_uuid: str) -> None:
         """Give the machine a non-maskable interrupt."""
         with self.tasks.lock(context, node_uuid) as task:
-            management = _management(task)
+            management = _management_of(task)
             bmc_operations.at_once(
                 task, Operation("inject an NMI", {"order": "nmi"}), management.inject_nmi
             )
@@ -60,14 +62,14 @@ class Management:
     ) -> dict[str, dict[str, Json]]:
         """Return the indicators."""
         task = self.tasks.look(context, node_uuid)
-        return _management(task).get_supported_indicators(task, component)
+        return _management_of(task).get_supported_indicators(task, component)
 
     def get_indicator_state(
         self, context: Context, *, node_uuid: str, component: str, indicator: str
     ) -> str:
         """Return an indicator's state."""
         task = self.tasks.look(context, node_uuid)
-        return _management(task).get_indicator_state(task, component, indicator)
+        return _management_of(task).get_indicator_state(task, component, indicator)
 
     def set_indicator_state(
         self, context: Context, *, node_uuid: str, component: str, indicator: str, state: str
@@ -76,7 +78,7 @@ class Management:
         facts = {"order": "indicator", "component": component, "indicator": indicator}
         order = Operation(f"switch the lamp {indicator} {state}", {**facts, "target": state})
         with self.tasks.lock(context, node_uuid) as task:
-            management = _management(task)
+            management = _management_of(task)
             bmc_operations.at_once(
                 task,
                 order,
@@ -88,7 +90,7 @@ class Management:
     def get_virtual_media(self, context: Context, *, node_uuid: str) -> list[Json]:
         """Return the virtual drives; secrets are removed from image addresses."""
         task = self.tasks.look(context, node_uuid)
-        found: list[Json] = masking.mask(_management(task).get_virtual_media(task))
+        found: list[Json] = masking.mask(_management_of(task).get_virtual_media(task))
         return [
             {**drive, "image": masking.address(image)}
             if isinstance(image := drive.get("image"), str)
@@ -104,7 +106,7 @@ class Management:
         facts = {"order": "attach_virtual_media", "device": device_type, "image": image}
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             states.check_at_rest(task.state, "its virtual media", node=node_uuid)
-            _start(
+            _start_operation(
                 task,
                 Operation(f"put an image into the virtual {device_type}", facts),
                 "attach_virtual_media",
@@ -121,7 +123,7 @@ class Management:
         facts = {"order": "detach_virtual_media", "devices": device_types}
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             states.check_at_rest(task.state, "its virtual media", node=node_uuid)
-            _start(
+            _start_operation(
                 task,
                 Operation(f"empty the virtual {which}", facts),
                 "detach_virtual_media",
@@ -152,18 +154,20 @@ class Management:
         return task.driver.console.get_console(task)
 
 
-def _management(task: Task) -> base.Management:
+def _management_of(task: Task) -> base.Management:
     """Return the node's management interface, its settings checked."""
     task.driver.management.validate(task)
     return task.driver.management
 
 
-def _start(task: Task, order: Operation, call: str, act: Callable[[Task], object]) -> None:
+def _start_operation(
+    task: Task, order: Operation, call: str, act: Callable[[Task], object]
+) -> None:
     """Refuse an impossible operation at once; otherwise a worker carries it out.
 
     :param call: the driver's method that carries out the operation.
     """
-    management = _management(task)
+    management = _management_of(task)
     if getattr(type(management), call) is getattr(base.Management, call):
         raise management.unsupported(task, call)
     bmc_operations.begin(task, order)

@@ -72,9 +72,9 @@ class Provision:
         """Start a deployment or a rebuild."""
         verb = "rebuild" if rebuild else "active"
         with self.tasks.lock(context, node_uuid, worker=True) as task:
-            _check(task, verb)
+            _check_verb(task, verb)
             templates = deploy.check(task, deploy_steps or [])
-            _limit(task, deploy.PHASE)
+            _check_activity_limit(task, deploy.PHASE)
             deploy.request(task, deploy_steps or [], templates, configdrive)
             if not rebuild:
                 deploy.lease(task)
@@ -87,8 +87,8 @@ class Provision:
         Requirement S2.30.
         """
         with self.tasks.lock(context, node_uuid, worker=True) as task:
-            _check(task, "deleted")
-            _limit(task, clean.PHASE)
+            _check_verb(task, "deleted")
+            _check_activity_limit(task, clean.PHASE)
             delete.request(task)
             task.move("delete", verb="deleted")
             task.hand_over(delete.start)
@@ -108,7 +108,7 @@ class Provision:
     def do_node_rescue(self, context: Context, *, node_uuid: str, rescue_password: str) -> None:
         """Start a rescue."""
         with self.tasks.lock(context, node_uuid, worker=True) as task:
-            _check(task, "rescue")
+            _check_verb(task, "rescue")
             task.driver.power.validate(task)
             task.driver.rescue.validate(task)
             rescue.keep_password(task, rescue_password)
@@ -131,12 +131,12 @@ class Provision:
         :raises errors.InvalidParameter: any other action.
         """
         if action not in verbs.BY_TARGET:
-            raise _unknown(action)
+            raise _unknown_action(action)
         with self.tasks.lock(context, node_uuid, worker=True) as task:
-            _check(task, action)
-            _ACTIONS.get(action, Provision._start)(self, task, action)
+            _check_verb(task, action)
+            _ACTIONS.get(action, Provision._start_action)(self, task, action)
 
-    def _start(self, task: Task, action: str) -> None:
+    def _start_action(self, task: Task, action: str) -> None:
         """Move the node, and have a worker begin the activity of its new state, if there is one."""
         event = verbs.BY_TARGET[action].event
         flow = activities.of(states.follow(task.state, event))
@@ -144,29 +144,29 @@ class Provision:
             task.move(event, verb=action)
             return
         if flow.check is None:
-            raise _unknown(action)
+            raise _unknown_action(action)
         flow.check(task)
         task.move(event, verb=action)
         task.hand_over(flow.prepare)
 
-    def _provide(self, task: Task, _action: str) -> None:
+    def _start_provide(self, task: Task, _action: str) -> None:
         book = None
         if clean.enabled(task):
             book = automated.book(task)
-            _validate(task, clean.PHASE, ramdisk=book is None or book.ramdisk)
-        _limit(task, clean.PHASE)
+            _validate_drivers(task, clean.PHASE, ramdisk=book is None or book.ramdisk)
+        _check_activity_limit(task, clean.PHASE)
         clean.request(task, book)
         task.move("provide", verb="provide", goal=State.AVAILABLE)
         task.hand_over(clean.prepare)
 
-    def _unhold(self, task: Task, _action: str) -> None:
+    def _start_unhold(self, task: Task, _action: str) -> None:
         heard = task.driver.deploy.in_band and task.notes.agent_url is not None
         if not heard:  # no agent would send the heartbeat that wakes the node
             task.node.wake_at = clock.now()
         task.journal.once()  # a late copy must not end another hold
         task.move("unhold")
 
-    def _abort(self, task: Task, _action: str) -> None:
+    def _start_abort(self, task: Task, _action: str) -> None:
         state = task.state
         task.journal.once()  # a late copy must not end another run
         if state is State.SERVICEFAIL:
@@ -231,18 +231,18 @@ def _run_steps(
     :param ramdisk: False forbids to boot the ramdisk.
     """
     verb = phase.activity.name
-    _check(task, verb)
+    _check_verb(task, verb)
     boots = ramdisk and requested.needs_ramdisk(task, phase.kind, wanted)
-    _validate(task, phase, ramdisk=boots)
+    _validate_drivers(task, phase, ramdisk=boots)
     requested.admit(task, phase.kind, wanted)
-    _limit(task, phase)
+    _check_activity_limit(task, phase)
     task.notes.request_steps(phase.kind, wanted, ramdisk=boots)
     phase.show(task, {})
     task.move(verbs.BY_TARGET[verb].event, verb=verb, goal=goal)
     task.hand_over(phase.prepare)
 
 
-def _limit(task: Task, flow: Flow) -> None:
+def _check_activity_limit(task: Task, flow: Flow) -> None:
     """Refuse the next move (503) if it would exceed the activity's limit of the whole cluster.
 
     The count is part of the move's transaction, so concurrent callers and conductors cannot exceed
@@ -261,11 +261,11 @@ def _limit(task: Task, flow: Flow) -> None:
     task.add_write(count, first=True)
 
 
-def _unknown(action: str) -> errors.InvalidParameter:
+def _unknown_action(action: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(path="action", reason=f"{action!r} is not a known action")
 
 
-def _check(task: Task, target: str) -> None:
+def _check_verb(task: Task, target: str) -> None:
     """Refuse a verb under the lock: bad state, protected, retired, maintenance."""
     verb = verbs.BY_TARGET[target]
     node = task.node
@@ -281,7 +281,7 @@ def _check(task: Task, target: str) -> None:
         raise errors.NodeInMaintenance(verb=target, node=node.uuid)
 
 
-def _validate(task: Task, flow: Flow, *, ramdisk: bool = True) -> None:
+def _validate_drivers(task: Task, flow: Flow, *, ramdisk: bool = True) -> None:
     """Refuse what the drivers cannot do, before the machine is switched off."""
     driver = task.driver
     checks: dict[str, Callable[[Task], None]] = {"power": driver.power.validate}
@@ -308,9 +308,9 @@ def _abort_later(task: Task, phase: Phase) -> None:
 
 
 _ACTIONS: Mapping[str, Callable[[Provision, Task, str], None]] = {
-    "provide": Provision._provide,
-    "cleaned": Provision._provide,
-    "unhold": Provision._unhold,
-    "abort": Provision._abort,
+    "provide": Provision._start_provide,
+    "cleaned": Provision._start_provide,
+    "unhold": Provision._start_unhold,
+    "abort": Provision._start_abort,
 }
 """Verbs without arguments that do not simply start an activity."""

@@ -14,17 +14,17 @@ from ironic_lite.conductor.work.task import Task
 
 def start(task: Task) -> None:
     """Move the node now, and let a worker clean up."""
-    _flow(task).call_off(task)
+    _flow_of(task).call_off(task)
     task.hand_over(tidy)
 
 
 def tidy(task: Task) -> None:
     """Clean up after work that was aborted."""
     task.notes.untidied = False
-    _flow(task).tidy(task)
+    _flow_of(task).tidy(task)
 
 
-def _flow(task: Task) -> Flow:
+def _flow_of(task: Task) -> Flow:
     flow = activities.of(task.state)
     assert flow is not None  # the state table has aborts of activities only
     return flow

@@ -37,7 +37,7 @@ def begin(task: Task, order: Operation) -> None:
     task.journal.once()
     error_text.forget(task)
     task.notes.order = order.goal
-    task.journal.event("management", event="start", data=_shown(order))
+    task.journal.event("management", event="start", data=_shown_facts(order))
     task.save()
 
 
@@ -53,7 +53,7 @@ def carry_out(task: Task, order: Operation, act: Callable[[Task], object]) -> No
         task.save()
         return
     task.notes.order = None
-    task.journal.event("management", event="end", data=_shown(order))
+    task.journal.event("management", event="end", data=_shown_facts(order))
     task.save()
 
 
@@ -67,7 +67,7 @@ def at_once(task: Task, order: Operation, act: Callable[[Task], object]) -> Any:
     """
     task.runtime.database.read(task.journal.refuse_again)
     result = act(task)
-    task.journal.event("management", event="end", data=_shown(order))
+    task.journal.event("management", event="end", data=_shown_facts(order))
     task.save()
     return result
 
@@ -86,7 +86,7 @@ def failed(task: Task, reason: str) -> None:
 def boot_mode(task: Task, mode: str) -> None:
     """Set the boot mode, unless the machine already has it."""
     management = task.driver.management
-    if _known(task, management.get_boot_mode) != mode:
+    if _current_value(task, management.get_boot_mode) != mode:
         management.set_boot_mode(task, mode)
     task.node.boot_mode = mode
 
@@ -94,7 +94,7 @@ def boot_mode(task: Task, mode: str) -> None:
 def secure_boot(task: Task, state: bool) -> None:
     """Switch secure boot, unless the machine already has the wanted setting."""
     management = task.driver.management
-    if _known(task, management.get_secure_boot_state) is not state:
+    if _current_value(task, management.get_secure_boot_state) is not state:
         management.set_secure_boot_state(task, state)
     task.node.secure_boot = state
 
@@ -108,7 +108,7 @@ def console(task: Task, enabled: bool) -> None:
     task.node.console_enabled = enabled
 
 
-def _known(task: Task, ask: Callable[[Task], object]) -> Any:
+def _current_value(task: Task, ask: Callable[[Task], object]) -> Any:
     """Return the BMC's current value, None if it cannot report one.
 
     None means that the value is set in any case.
@@ -124,5 +124,5 @@ def _known(task: Task, ask: Callable[[Task], object]) -> Any:
         return None
 
 
-def _shown(order: Operation) -> Any:
+def _shown_facts(order: Operation) -> Any:
     return masking.mask(dict(order.facts))

@@ -55,8 +55,8 @@ def prepare(task: Task) -> None:
     """
     if not task.notes.manual(StepKind.CLEAN):
         if not enabled(task):
-            _forget(task)
-            _leave(task)
+            _forget_steps(task)
+            _leave_cleaning(task)
             return
         if maintenance.forbids(task):
             raise errors.NodeInMaintenance(verb="clean", node=task.node.uuid)
@@ -79,10 +79,10 @@ def begin(task: Task) -> None:
     """
     if task.notes.boots_ramdisk(StepKind.CLEAN):
         agent_steps.record_agent_steps(task, StepKind.CLEAN)
-    stepper.start(task, PHASE, _listed(task))
+    stepper.start(task, PHASE, _planned_steps(task))
 
 
-def _listed(task: Task) -> list[StoredStep]:
+def _planned_steps(task: Task) -> list[StoredStep]:
     overrides = task.runtime.clean_priorities
     given = task.notes.requested_steps(StepKind.CLEAN)
     if given is not None:
@@ -105,18 +105,18 @@ def finish(task: Task) -> None:
     firmware_cache.refresh(task)
     if task.notes.boots_ramdisk(StepKind.CLEAN):
         task.driver.deploy.tear_down_cleaning(task)
-    _forget(task)
+    _forget_steps(task)
     if not task.driver.deploy.minds_agent:
         task.notes.forget_agent()
-    _leave(task)
+    _leave_cleaning(task)
 
 
-def _forget(task: Task) -> None:
+def _forget_steps(task: Task) -> None:
     task.node.clean_step = None
     task.notes.settle_steps(StepKind.CLEAN, forget_list=True)
 
 
-def _leave(task: Task) -> None:
+def _leave_cleaning(task: Task) -> None:
     manual = task.goal is State.MANAGEABLE
     task.move("manage" if manual or task.node.retired else "done")
 

@@ -32,7 +32,7 @@ def start(task: Task) -> None:
     task.driver.rescue.clean_up(task)
     task.driver.deploy.tear_down(task)
     task.driver.deploy.clean_up(task)
-    _detach(task)
+    _detach_vifs(task)
     _forget_instance(task)
     clean.request(task)
     # A retired machine never becomes available again (S4.5, C22).
@@ -40,7 +40,7 @@ def start(task: Task) -> None:
     clean.prepare(task)
 
 
-def _detach(task: Task) -> None:
+def _detach_vifs(task: Task) -> None:
     for vif in task.driver.network.vif_list(task):
         task.driver.network.vif_detach(task, vif["id"])
 
@@ -79,7 +79,7 @@ def give_up(task: Task, why: errors.Error) -> None:
     ``instance_uuid``. Only the machine still needs clean-up.
     """
     error = error_text.led_by(f"Failed to tear down node {task.node.uuid}", why)
-    error = error_text.besides(task, error, "detaching its VIFs", _detach)
+    error = error_text.besides(task, error, "detaching its VIFs", _detach_vifs)
     _forget_instance(task)
     task.move("fail", error=error)
 

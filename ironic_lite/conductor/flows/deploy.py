@@ -137,7 +137,7 @@ def begin(task: Task) -> None:
 
     Requirement S3.19.
     """
-    _listen(task)
+    _store_agent_steps(task)
     listed = compose(task, task.notes.user_deploy_steps)
     old = is_old(task)
     if old:
@@ -160,7 +160,7 @@ def _old_way(task: Task, interface: Any) -> None:
         finish(task)
 
 
-def _listen(task: Task) -> None:
+def _store_agent_steps(task: Task) -> None:
     """Store the agent's steps once it reports them; then the list is complete."""
     if task.notes.deploy_validated or not task.driver.deploy.uses_agent(task):
         return
@@ -173,7 +173,7 @@ def hear(task: Task, done: int) -> None:
     """Compose the list again when the agent has started; steps done stay done."""
     if task.notes.deploy_validated:
         return
-    _listen(task)
+    _store_agent_steps(task)
     if task.notes.deploy_validated:
         ran = {steps.title(step) for step in task.notes.listed(StepKind.DEPLOY)[: done + 1]}
         whole = compose(task, task.notes.user_deploy_steps)

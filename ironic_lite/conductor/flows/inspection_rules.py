@@ -50,23 +50,25 @@ def apply(task: Task) -> None:
     if not rules:
         return
     task.save()
-    subject = database.read(lambda conn: _subject(conn, task))
+    subject = database.read(lambda conn: _subject_of(conn, task))
     held = set(subject.traits)
     mask_secrets = task.runtime.conf.inspection_rules.mask_secrets
     inspection_rules.run(rules, subject, mask_secrets=mask_secrets)
     for level, sentence in subject.said:
         LOG.log(logging.getLevelName(level.upper()), "Node %s: %s", task.node.uuid, sentence)
-    _write(task, subject, held)
+    _write_changes(task, subject, held)
 
 
-def _subject(conn: Connection, task: Task) -> Subject:
+def _subject_of(conn: Connection, task: Task) -> Subject:
     node = task.node.as_dict()
     try:
         found = inventories.get(conn, task.node.uuid)
     except errors.NotFound:
         found = {"inventory": {}, "plugin_data": {}}
     return Subject(
-        node={field.name: _plain(node[field.stored]) for field in fields.NODE if field.stored},
+        node={
+            field.name: _plain_value(node[field.stored]) for field in fields.NODE if field.stored
+        },
         inventory=found["inventory"],
         plugin_data=found["plugin_data"],
         ports={port.uuid: dict(port.as_dict()) for port in ports.of_node(conn, task.node.uuid)},
@@ -75,11 +77,11 @@ def _subject(conn: Connection, task: Task) -> Subject:
     )
 
 
-def _plain(value: object) -> Any:
+def _plain_value(value: object) -> Any:
     return value.isoformat() if isinstance(value, datetime.datetime) else value
 
 
-def _write(task: Task, subject: Subject, held: set[str]) -> None:
+def _write_changes(task: Task, subject: Subject, held: set[str]) -> None:
     uuid, at = task.node.uuid, clock.now()
     if subject.changed & _DRIVING:
         _check_driver(task, subject.node)

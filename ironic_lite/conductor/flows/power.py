@@ -36,7 +36,7 @@ def change(task: Task, target: str, timeout: float | None) -> None:
     """Switch the power; a failure ends in last_error."""
     before = task.node.power_state
     try:
-        _switch(task, target, timeout)
+        _switch_power(task, target, timeout)
     except errors.LockLost:
         raise  # the node's new owner has recorded the result
     except Exception as why:  # drivers may raise anything; the request must not stay pending
@@ -61,7 +61,7 @@ def failed(task: Task, text: str) -> None:
     task.journal.event("power", event="fail", before=state, after=state, data=data)
 
 
-def _switch(task: Task, target: str, timeout: float | None) -> None:
+def _switch_power(task: Task, target: str, timeout: float | None) -> None:
     power = task.driver.power
     if target in (base.REBOOT, base.SOFT_REBOOT):
         power.reboot(task, timeout, soft=target == base.SOFT_REBOOT)

@@ -36,7 +36,7 @@ def make(task: Task, call: Call) -> None:
     said = ""
     for left in range(call.retries, -1, -1):
         task.renew_lock()
-        again, said = _tried(task, call)
+        again, said = _try_call(task, call)
         if not said:
             return
         if not again or not left:
@@ -48,7 +48,7 @@ def make(task: Task, call: Call) -> None:
     raise errors.HardwareError(f"{where} cannot be called: {said}")
 
 
-def _tried(task: Task, call: Call) -> tuple[bool, str]:
+def _try_call(task: Task, call: Call) -> tuple[bool, str]:
     """Return whether a retry may help, and the error, "" if there is no error."""
     conf = task.runtime.conf
     terms = reach.Terms(

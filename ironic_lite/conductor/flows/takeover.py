@@ -30,12 +30,12 @@ from ironic_lite.domain.steps import StepKind
 
 def found(task: Task) -> RecoveryAction:
     """Return the recovery action for a node that its conductor has left."""
-    act = recovery.TABLE[task.state].at(_moment(task))
+    act = recovery.TABLE[task.state].at(_crash_point(task))
     # A state that aborts lead to may also belong to other work.
     return RecoveryAction.TELL if act is RecoveryAction.TIDY and not task.notes.untidied else act
 
 
-def _moment(task: Task) -> CrashPoint:
+def _crash_point(task: Task) -> CrashPoint:
     phase, notes = activities.running_steps(task.state), task.notes
     if phase is not None:
         return stepper.moment(task, phase)
@@ -81,14 +81,14 @@ def go_on(task: Task, act: RecoveryAction, dead: str) -> None:
     _ACTS[act](task, dead)
 
 
-def _tidy(task: Task, _dead: str) -> None:
+def _clean_up_abort(task: Task, _dead: str) -> None:
     aborts.tidy(task)
 
 
-def _begin(task: Task, dead: str) -> None:
+def _begin_again(task: Task, dead: str) -> None:
     """Begin the work of this state again; count attempts, as it may crash conductors."""
     if _in_one_piece(task):
-        failure.give_up(task, _interrupted(task, dead))
+        failure.give_up(task, _interruption(task, dead))
         return
     times = task.notes.begin_again(f"{task.node.run_uuid}/{task.state}")
     if times > recovery.MOST_ATTEMPTS:
@@ -97,7 +97,7 @@ def _begin(task: Task, dead: str) -> None:
             " this node. If no operator stopped them, look into their logs for the cause "
             "before you repeat the request."
         )
-        failure.give_up(task, _interrupted(task, dead, text))
+        failure.give_up(task, _interruption(task, dead, text))
         return
     task.save()
     flow = activities.of(task.state)
@@ -105,19 +105,19 @@ def _begin(task: Task, dead: str) -> None:
     flow.prepare(task)
 
 
-def _repeat(task: Task, _dead: str) -> None:
-    stepper.rerun_step(task, _phase(task), harmless=True)
+def _repeat_step(task: Task, _dead: str) -> None:
+    stepper.rerun_step(task, _phase_of(task), harmless=True)
 
 
 def _repeat_if_harmless(task: Task, _dead: str) -> None:
-    stepper.rerun_step(task, _phase(task), harmless=False)
+    stepper.rerun_step(task, _phase_of(task), harmless=False)
 
 
-def _next(task: Task, _dead: str) -> None:
-    stepper.run_next(task, _phase(task))
+def _run_next_step(task: Task, _dead: str) -> None:
+    stepper.run_next(task, _phase_of(task))
 
 
-def _phase(task: Task) -> Phase:
+def _phase_of(task: Task) -> Phase:
     phase = activities.running_steps(task.state)
     assert phase is not None  # the crash point was found in a list of steps
     return phase
@@ -132,17 +132,17 @@ def _in_one_piece(task: Task) -> bool:
     return task.state is State.DEPLOYING and without_list and deploy.is_old(task)
 
 
-def _interrupted(task: Task, dead: str, text: str | None = None) -> errors.Interrupted:
+def _interruption(task: Task, dead: str, text: str | None = None) -> errors.Interrupted:
     facts = {"host": dead, "action": str(task.state), "by": task.runtime.host}
     return errors.Interrupted(text, **facts)
 
 
 _ACTS: Mapping[RecoveryAction, Callable[[Task, str], None]] = MappingProxyType(
     {
-        RecoveryAction.TIDY: _tidy,
-        RecoveryAction.BEGIN: _begin,
-        RecoveryAction.REPEAT: _repeat,
+        RecoveryAction.TIDY: _clean_up_abort,
+        RecoveryAction.BEGIN: _begin_again,
+        RecoveryAction.REPEAT: _repeat_step,
         RecoveryAction.REPEAT_IF_HARMLESS: _repeat_if_harmless,
-        RecoveryAction.GO_ON: _next,
+        RecoveryAction.GO_ON: _run_next_step,
     }
 )

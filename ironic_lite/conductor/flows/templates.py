@@ -32,35 +32,37 @@ def matching(task: Task) -> list[StoredTemplate]:
     :raises errors.InvalidParameter: the traits are no list of strings, the node lacks one of them,
         or a step is forbidden: by the configuration, or because the machine must stay on.
     """
-    wanted = _wanted(task.node.instance_info.get("traits"))
+    wanted = _wanted_traits(task.node.instance_info.get("traits"))
     if not wanted:
         return []
-    found = task.runtime.database.read(lambda conn: _read(conn, task.node.uuid, wanted))
-    _refuse(task, found)
+    found = task.runtime.database.read(lambda conn: _read_templates(conn, task.node.uuid, wanted))
+    _refuse_steps(task, found)
     return found
 
 
-def _wanted(given: object) -> list[str]:
+def _wanted_traits(given: object) -> list[str]:
     if given is None:
         return []
     if not isinstance(given, list):
-        raise _wrong(_PATH, "must be a list of strings")
+        raise _wrong_steps(_PATH, "must be a list of strings")
     for place, name in enumerate(given):
         if not isinstance(name, str):
-            raise _wrong(f"{_PATH}/{place}", "must be a string")
+            raise _wrong_steps(f"{_PATH}/{place}", "must be a string")
     return given
 
 
-def _read(conn: Connection, node_uuid: str, wanted: Sequence[str]) -> list[StoredTemplate]:
+def _read_templates(
+    conn: Connection, node_uuid: str, wanted: Sequence[str]
+) -> list[StoredTemplate]:
     known = frozenset(traits.get(conn, node_uuid))
     for place, name in enumerate(wanted):
         if name not in known:
             reason = f"node {node_uuid} does not have the trait {name[:_SHOWN]!r}"
-            raise _wrong(f"{_PATH}/{place}", reason)
+            raise _wrong_steps(f"{_PATH}/{place}", reason)
     return deploy_templates.named(conn, wanted)
 
 
-def _refuse(task: Task, found: Sequence[StoredTemplate]) -> None:
+def _refuse_steps(task: Task, found: Sequence[StoredTemplate]) -> None:
     """Refuse steps that the configuration or the node forbids."""
     disallowed = task.runtime.conf.api.disallow_deploy_steps
     faults: list[str] = []
@@ -77,5 +79,5 @@ def _refuse(task: Task, found: Sequence[StoredTemplate]) -> None:
         raise errors.InvalidParameter("; ".join(faults), path=_PATH, reason=faults)
 
 
-def _wrong(path: str, reason: str) -> errors.InvalidParameter:
+def _wrong_steps(path: str, reason: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(path=path, reason=reason)

@@ -59,7 +59,7 @@ def begin(task: Task) -> None:
 
 def finish(task: Task) -> None:
     """Move to manageable, record machine facts, and switch off if configured."""
-    _note(task)
+    _note_machine(task)
     may = not (task.node.disable_power_off or task.driver.power.in_band)
     if may and task.runtime.conf.conductor.power_off_after_verify:
         task.driver.power.set_power_state(task, base.POWER_OFF)
@@ -69,7 +69,7 @@ def finish(task: Task) -> None:
     task.move("done")
 
 
-def _note(task: Task) -> None:
+def _note_machine(task: Task) -> None:
     """Record the boot mode, and the vendor if it is not yet known.
 
     :raises errors.LockLost, errors.Stopping: the work ends here.

@@ -32,17 +32,18 @@ def record_agent_steps(task: Task, kind: StepKind) -> None:
     if report is None:
         return
     found = {
-        each: _runnable(task, steps.from_agent(listed)) for each, listed in report.steps.items()
+        each: _runnable_steps(task, steps.from_agent(listed))
+        for each, listed in report.steps.items()
     }
     bounds.check(agent_steps=found, hardware_manager_version=report.version)
     now = clock.now()
     task.notes.take_agent_steps(kind, found.get(kind, {}), at=now.isoformat())
     task.notes.manager_version = dict(report.version)
     if StepKind.CLEAN in found:
-        _copy(task, found[StepKind.CLEAN], at=now)
+        _copy_steps(task, found[StepKind.CLEAN], at=now)
 
 
-def _copy(task: Task, listed: StepsByInterface, *, at: datetime.datetime) -> None:
+def _copy_steps(task: Task, listed: StepsByInterface, *, at: datetime.datetime) -> None:
     """Replace the permanent copy of the agent's clean steps with the next save.
 
     Requirement S1.25.
@@ -55,7 +56,7 @@ def copied(task: Task) -> StepsByInterface | None:
     return task.runtime.database.read(lambda conn: stored.get(conn, task.node.uuid))
 
 
-def _runnable(task: Task, listed: StepsByInterface) -> StepsByInterface:
+def _runnable_steps(task: Task, listed: StepsByInterface) -> StepsByInterface:
     """Leave out steps with the name of one of the service's own steps."""
     for one in (
         one for some in listed.values() for one in some if one["step"] in step_planning.RESERVED

@@ -39,7 +39,7 @@ def book(task: Task) -> Book | None:
     source = task.runtime.conf.conductor.automated_cleaning_step_source
     if source == _DRIVERS:
         return None
-    named = _named(task)
+    named = _runbook_name(task)
     if named is None:
         if source == _BOOK:
             reason = (
@@ -47,10 +47,10 @@ def book(task: Task) -> Book | None:
             )
             raise errors.InvalidParameter(path="runbook", reason=f"{reason} for this node")
         return None
-    return _read(task, *named)
+    return _read_runbook(task, *named)
 
 
-def _named(task: Task) -> tuple[str, str] | None:
+def _runbook_name(task: Task) -> tuple[str, str] | None:
     """Return the runbook's name and its place; the most specific setting counts."""
     conf, node = task.runtime.conf.conductor, task.node
     if conf.automated_cleaning_runbook_from_node and node.driver_info.get(_OF_NODE):
@@ -64,7 +64,7 @@ def _named(task: Task) -> tuple[str, str] | None:
     return None
 
 
-def _read(task: Task, ident: str, where: str) -> Book:
+def _read_runbook(task: Task, ident: str, where: str) -> Book:
     def read(conn: Connection) -> tuple[Json, list[str]]:
         return db.get(conn, ident), traits.get(conn, task.node.uuid)
 

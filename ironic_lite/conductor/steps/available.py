@@ -26,11 +26,11 @@ def offered(task: Task, kind: StepKind, *, ramdisk: bool = True) -> list[Step]:
     told = task.notes.agent_steps(kind) or {}
     found: list[Step] = []
     for name in step_planning.RANKS[kind]:
-        own, missing = _own(task, kind, name)
+        own, missing = _own_steps(task, kind, name)
         if missing is not None and name not in told and ramdisk:
             raise missing
         agents = told.get(name, ()) if missing or _uses_agent(task, name) else ()
-        found += _joined(own, agents)
+        found += _join_steps(own, agents)
     return found
 
 
@@ -42,17 +42,17 @@ def known(task: Task) -> list[Step]:
     copy: StepsByInterface | None = None
     found: list[Step] = []
     for name in step_planning.RANKS[StepKind.CLEAN]:
-        own, missing = _own(task, StepKind.CLEAN, name)
+        own, missing = _own_steps(task, StepKind.CLEAN, name)
         if missing is not None or _uses_agent(task, name):
             copy = agent_steps.copied(task) if copy is None else copy
             if copy is None or (missing is not None and name not in copy):
                 raise missing or _not_yet(task)
-            own = _joined(own, copy.get(name, ()))
+            own = _join_steps(own, copy.get(name, ()))
         found += own
     return found
 
 
-def _own(
+def _own_steps(
     task: Task, kind: StepKind, name: str
 ) -> tuple[list[Step], errors.StepsUnavailable | None]:
     """Return the steps an interface lists itself, and its error if it cannot."""
@@ -68,7 +68,7 @@ def _uses_agent(task: Task, name: str) -> bool:
     return task.driver.interface(name).uses_agent(task)
 
 
-def _joined(own: list[Step], agents: Sequence[StoredStep]) -> list[Step]:
+def _join_steps(own: list[Step], agents: Sequence[StoredStep]) -> list[Step]:
     """Add an agent's steps; the interface's own wins, else the first."""
     found = {step.name: step for step in own}
     for step in map(steps.from_dict, agents):

@@ -40,13 +40,13 @@ def of(task: Task) -> list[Node]:
     page = None
     while page is None or len(page) == _PAGE:
         marker = found[-1]["uuid"] if found else None
-        question = functools.partial(_page, parent=task.node.uuid, marker=marker)
+        question = functools.partial(_child_page, parent=task.node.uuid, marker=marker)
         page = task.runtime.database.read(question)
         found += page
     return [Node.of(row) for row in found]
 
 
-def _page(conn: Connection, *, parent: str, marker: str | None) -> list[Json]:
+def _child_page(conn: Connection, *, parent: str, marker: str | None) -> list[Json]:
     where = {"parent_node": parent}
     return nodes.page(conn, columns=None, where=where, marker_id=marker, limit=_PAGE)
 
@@ -90,17 +90,17 @@ def execute(task: Task, phase: Phase, step: StoredStep) -> None:
     for child in found:
         task.confirm_lock()  # a new owner of the parent runs the step on all children again
         try:
-            with _held(task, child.uuid) as child_task:
-                _run(child_task, phase, step, parent=task.node.uuid)
+            with _hold_child(task, child.uuid) as child_task:
+                _run_on_child(child_task, phase, step, parent=task.node.uuid)
         except errors.Stopping:
             raise
         except Exception as why:  # also a lost lock of the child, which is not the parent's
-            text = _text(why)
+            text = _error_text(why)
             LOG.info("Child node %s: %s failed", child.uuid, steps.title(step), exc_info=why)
             raise errors.HardwareError(reason=f"on child node {child.uuid}: {text}") from why
 
 
-def _run(task: Task, phase: Phase, step: StoredStep, *, parent: str) -> None:
+def _run_on_child(task: Task, phase: Phase, step: StoredStep, *, parent: str) -> None:
     """Run the step on one child under its lock and record it in the child's history."""
     reason = _no_child_of(task.node, parent) or unfit(task.node)
     if reason is not None:
@@ -114,12 +114,12 @@ def _run(task: Task, phase: Phase, step: StoredStep, *, parent: str) -> None:
     except (errors.LockLost, errors.Stopping):
         raise
     except Exception as why:
-        _ended(task, {**about, "error": _text(why)})
+        _end_on_child(task, {**about, "error": _error_text(why)})
         raise
-    _ended(task, about)
+    _end_on_child(task, about)
 
 
-def _ended(task: Task, about: Json) -> None:
+def _end_on_child(task: Task, about: Json) -> None:
     task.node.wake_at = None  # a child does not wait, because nothing would poll it
     task.journal.event("step_ended", event=history.FOR_PARENT, data=about)
     task.save()
@@ -133,7 +133,7 @@ def _async_permitted(task: Task) -> bool:
     return bool(task.runtime.conf.conductor.permit_child_node_step_async_result)
 
 
-def _text(why: Exception) -> str:
+def _error_text(why: Exception) -> str:
     if isinstance(why, errors.StepFailed):
         return str(why.facts.get("reason") or why.message)
     if isinstance(why, errors.Error):
@@ -145,7 +145,7 @@ def _text(why: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _held(task: Task, child_uuid: str) -> Iterator[Task]:
+def _hold_child(task: Task, child_uuid: str) -> Iterator[Task]:
     """Hold a child's lock, which a conductor that died in this step may still have.
 
     :raises errors.NodeLocked: another task works on the child, after all retries.
@@ -155,7 +155,7 @@ def _held(task: Task, child_uuid: str) -> Iterator[Task]:
     left = settings.node_locked_retry_attempts
     with contextlib.ExitStack() as stack:
         while True:
-            child = _look(task, child_uuid)
+            child = _read_child(task, child_uuid)
             stale = task.other_nodes.left(child)
             lock = task.other_nodes.lock(task.context, child_uuid, patient=False, stale=stale)
             try:
@@ -171,6 +171,6 @@ def _held(task: Task, child_uuid: str) -> Iterator[Task]:
         yield held
 
 
-def _look(task: Task, child_uuid: str) -> Node:
+def _read_child(task: Task, child_uuid: str) -> Node:
     found: Node = task.runtime.database.read(lambda conn: nodes.load(conn, child_uuid))
     return found

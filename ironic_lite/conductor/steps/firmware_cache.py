@@ -50,7 +50,7 @@ class _Kind:
 def after(task: Task, step: StoredStep) -> None:
     """Ask again for facts that a step may have changed; an empty reply counts, too."""
     if step["interface"] in _KINDS:
-        _ask(task, step["interface"], empty=True)
+        _read_kind(task, step["interface"], empty=True)
 
 
 def refresh(task: Task) -> None:
@@ -59,11 +59,11 @@ def refresh(task: Task) -> None:
     A missing reply ends the queries.
     """
     for kind in _KINDS:
-        if not _ask(task, kind, empty=False):
+        if not _read_kind(task, kind, empty=False):
             return
 
 
-def _ask(task: Task, name: str, *, empty: bool) -> bool:
+def _read_kind(task: Task, name: str, *, empty: bool) -> bool:
     """Ask one kind and add its facts to the next save; return False without a reply."""
     kind = _KINDS[name]
     try:
@@ -92,20 +92,20 @@ def _ask(task: Task, name: str, *, empty: bool) -> bool:
 # -- rows that every database takes -----------------------------------------------------------
 
 
-def _setting(told: base.BiosSetting) -> Row | None:
+def _stored_setting(told: base.BiosSetting) -> Row | None:
     """Return a setting as stored; None if its name cannot be a key."""
-    name = _word(told.name)
+    name = _column_text(told.name)
     if not name or name != told.name:
         LOG.debug("A firmware setting named %.80r cannot be stored.", told.name)
         return None
-    row: Row = {"name": name, "attribute_type": _word(told.attribute_type)}
+    row: Row = {"name": name, "attribute_type": _column_text(told.attribute_type)}
     by_name = told.attribute_type in _TEXTS and masking.secret(name)
     secret = told.attribute_type == _PASSWORD or (by_name and not _is_state(told.value))
-    row["value"] = None if secret else _text(told.value)
-    row |= {flag: _flag(getattr(told, flag)) for flag in _FLAGS}
-    row |= {number: _number(getattr(told, number)) for number in _NUMBERS}
+    row["value"] = None if secret else _clean_text(told.value)
+    row |= {flag: _read_flag(getattr(told, flag)) for flag in _FLAGS}
+    row |= {number: _read_number(getattr(told, number)) for number in _NUMBERS}
     words = told.allowable_values
-    row["allowable_values"] = None if words is None else [str(_text(word)) for word in words]
+    row["allowable_values"] = None if words is None else [str(_clean_text(word)) for word in words]
     return row
 
 
@@ -117,15 +117,18 @@ def _is_state(value: object) -> bool:
     return value is None or value in (False, True)
 
 
-def _component(told: base.FirmwareComponent) -> Row | None:
+def _stored_component(told: base.FirmwareComponent) -> Row | None:
     """Return a component as stored; None without a name or a version."""
-    row = {"component": _word(told.component), "current_version": _word(told.version)}
+    row = {"component": _column_text(told.component), "current_version": _column_text(told.version)}
     if not all(row.values()):
         return None
-    return {**row, **{name: _word(getattr(told, name)) for name in firmware_components.IDENTITY}}
+    return {
+        **row,
+        **{name: _column_text(getattr(told, name)) for name in firmware_components.IDENTITY},
+    }
 
 
-def _text(value: object) -> str | None:
+def _clean_text(value: object) -> str | None:
     if value is None or isinstance(value, str):
         text = value
     else:
@@ -134,17 +137,17 @@ def _text(value: object) -> str | None:
     return None if text is None else text.replace("\0", "").encode(errors="replace").decode()
 
 
-def _word(value: object) -> str | None:
+def _column_text(value: object) -> str | None:
     """Return text that fits a column; databases do not distinguish trailing blanks."""
-    text = _text(value)
+    text = _clean_text(value)
     return None if text is None else text.strip()[:_LONGEST]
 
 
-def _flag(value: object) -> bool | None:
+def _read_flag(value: object) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _number(value: Any) -> int | None:
+def _read_number(value: Any) -> int | None:
     fits = isinstance(value, int | float) and not isinstance(value, bool)
     # Compared before int(), which fails on NaN and infinity.
     return int(value) if fits and -_LARGEST <= value <= _LARGEST else None
@@ -153,13 +156,13 @@ def _number(value: Any) -> int | None:
 _KINDS: Mapping[str, _Kind] = {
     "bios": _Kind(
         lambda task: task.driver.bios.cache_bios_settings(task),
-        _setting,
+        _stored_setting,
         "name",
         bios_settings.put,
     ),
     "firmware": _Kind(
         lambda task: task.driver.firmware.cache_firmware_components(task),
-        _component,
+        _stored_component,
         "component",
         firmware_components.put,
     ),

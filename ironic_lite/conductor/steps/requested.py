@@ -31,21 +31,23 @@ def admit(task: Task, kind: StepKind, wanted: Sequence[StoredStep]) -> None:
         return
     known = children.of(task)
     for place, step in enumerate(wanted):
-        _admit(step, known, f"{kind}_steps/{place}")
+        _admit_on_children(step, known, f"{kind}_steps/{place}")
 
 
-def _admit(step: StoredStep, known: list[Node], path: str) -> None:
+def _admit_on_children(step: StoredStep, known: list[Node], path: str) -> None:
     limit = f"{path}/{step_planning.LIMIT}"
     if not step_planning.for_children(step):
         if step.get(step_planning.LIMIT):
-            raise _wrong(limit, "needs execute_on_child_nodes to be true")
+            raise _wrong_step(limit, "needs execute_on_child_nodes to be true")
         return
     if step["step"] in _STAYS:
-        raise _wrong(f"{path}/step", f"{step['step']} is for the node itself, not for its children")
+        raise _wrong_step(
+            f"{path}/step", f"{step['step']} is for the node itself, not for its children"
+        )
     uuids = {child.uuid for child in known}
     for place, one in enumerate(step.get(step_planning.LIMIT) or ()):
         if str(one).lower() not in uuids:
-            raise _wrong(
+            raise _wrong_step(
                 f"{limit}/{place}", f"{str(one)!r} is not the UUID of a child of this node"
             )
     for child in children.chosen(step, known):
@@ -53,10 +55,10 @@ def _admit(step: StoredStep, known: list[Node], path: str) -> None:
             reason = (
                 f"child node {child.uuid} is in maintenance; end it, or name the other children"
             )
-            raise _wrong(limit if step.get(step_planning.LIMIT) else path, reason)
+            raise _wrong_step(limit if step.get(step_planning.LIMIT) else path, reason)
 
 
-def _wrong(path: str, reason: str) -> errors.InvalidParameter:
+def _wrong_step(path: str, reason: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(path=path, reason=reason)
 
 

@@ -23,14 +23,14 @@ def perform(task: Task, phase: Phase, step: StoredStep) -> str | None:
     :raises errors.Error: or any other exception of a driver: the step failed.
     """
     if step["step"] in step_planning.RESERVED:
-        return _reserved(task, step)
+        return _run_reserved(task, step)
     interface = task.driver.interface(step["interface"])
     execute = getattr(interface, f"execute_{phase.kind}_step")
-    outcome = _outcome(execute(task, step), phase)
+    outcome = _checked_outcome(execute(task, step), phase)
     return "wait" if outcome is WAIT else None
 
 
-def _outcome(result: object, phase: Phase) -> Outcome:
+def _checked_outcome(result: object, phase: Phase) -> Outcome:
     # For third-party drivers: None and the wait state's name have the meaning of the specs (S3.17).
     if result is None:
         return DONE
@@ -41,13 +41,13 @@ def _outcome(result: object, phase: Phase) -> Outcome:
     return result
 
 
-def _reserved(task: Task, step: StoredStep) -> str | None:
+def _run_reserved(task: Task, step: StoredStep) -> str | None:
     """Carry out a step that belongs to no driver."""
     name = step["step"]
     if name == "hold":
         return _HOLD
     if name == "wait":
-        return _wait(task, steps.arguments(step))
+        return _wait_for_time(task, steps.arguments(step))
     if name == "reboot":
         task.driver.deploy.prepare_restart(task)
         task.driver.power.reboot(task)
@@ -65,7 +65,7 @@ def _reserved(task: Task, step: StoredStep) -> str | None:
     return None
 
 
-def _wait(task: Task, args: JsonView) -> str | None:
+def _wait_for_time(task: Task, args: JsonView) -> str | None:
     """Sleep for a short time, set a timer for a long one; without a time, wait.
 
     The wait without a time ends with a heartbeat.

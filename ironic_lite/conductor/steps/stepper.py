@@ -36,7 +36,7 @@ MOST_CHANGES = 3  # of the agent in one run; more changes are a fault
 def start(task: Task, phase: Phase, listed: list[StoredStep]) -> None:
     """Record a list of steps in the run, and run it from its first step."""
     task.notes.enlist(phase.kind, listed)
-    _plan(task, phase, listed)
+    _plan_steps(task, phase, listed)
     task.run_record.begin_flow(phase.activity, listed)
     run(task, phase)
 
@@ -50,9 +50,9 @@ def replace(task: Task, phase: Phase, done: int, listed: list[StoredStep]) -> No
     known = task.notes.listed(phase.kind)
     if known[done + 1 :] == listed:
         return
-    _unplan(task, phase, done + 1)
+    _unplan_steps(task, phase, done + 1)
     task.notes.relist(phase.kind, [*known[: done + 1], *listed])
-    _plan(task, phase, listed, done + 1)
+    _plan_steps(task, phase, listed, done + 1)
 
 
 def run(task: Task, phase: Phase, *, first: int = 0, attempt: int = 1) -> None:
@@ -62,22 +62,22 @@ def run(task: Task, phase: Phase, *, first: int = 0, attempt: int = 1) -> None:
     """
     listed = task.notes.listed(phase.kind)
     for index in range(first, len(listed)):
-        _begin(task, phase, index, attempt=attempt if index == first else 1)
+        _begin_step(task, phase, index, attempt=attempt if index == first else 1)
         try:
-            event = _perform(task, phase, listed[index])
+            event = _perform_step(task, phase, listed[index])
         except _ENGINE_ERRORS:
             raise
         except errors.AgentChanged as why:
             _agent_changed(task, phase, index, why)
             return
         except Exception as why:  # a driver may raise anything; the step fails
-            _fail(task, phase, index, why)
+            _fail_phase(task, phase, index, why)
             return
         if event is not None:
-            _note(task, phase, index, state="waiting")
+            _note_step(task, phase, index, state="waiting")
             task.move(event)
             return
-        _ended(task, phase, index)
+        _record_end(task, phase, index)
     phase.finish(task)
 
 
@@ -98,13 +98,13 @@ def resume(
     step = task.notes.listed(phase.kind)[index]
     if poll and step["step"] not in step_planning.RESERVED:
         try:
-            if not _polled(task, phase, index, step):
+            if not _poll_step(task, phase, index, step):
                 return
         except errors.AgentChanged as why:
             changed = why
     if changed is None:
         # The step's end is saved with the next move, so no crash can separate the two.
-        _ended(task, phase, index)
+        _record_end(task, phase, index)
     if phase.current(task).get("abort_after"):
         phase.call_off(task)
         task.notes.untidied = False  # saved with the last of the next line
@@ -132,7 +132,7 @@ def moment(task: Task, phase: Phase) -> CrashPoint:
     index = task.notes.index(phase.kind)
     if index is None:
         return CrashPoint.BEFORE
-    known = _recorded(task, phase, index)
+    known = _recorded_step(task, phase, index)
     done = known is not None and known["state"] == "done"
     return CrashPoint.AFTER if done else CrashPoint.DURING
 
@@ -155,18 +155,18 @@ def rerun_step(task: Task, phase: Phase, *, harmless: bool) -> None:
     index = task.notes.index(phase.kind)
     assert index is not None
     step = task.notes.listed(phase.kind)[index]
-    attempt = _attempt(task, phase, index)
+    attempt = _last_attempt(task, phase, index)
     if not (harmless or _rerunnable(task, phase.kind, step)):
         why = (
             f"the conductor was lost during the step, and {steps.title(step)} must not be run twice"
         )
-        _fail(task, phase, index, errors.HardwareError(reason=why))
+        _fail_phase(task, phase, index, errors.HardwareError(reason=why))
     elif attempt >= MOST_ATTEMPTS:
         why = (
             f"{attempt} times a conductor was lost during this step. If no operator stopped them, "
             "look into their logs for the effect of this step."
         )
-        _fail(task, phase, index, errors.HardwareError(reason=why))
+        _fail_phase(task, phase, index, errors.HardwareError(reason=why))
     else:
         LOG.info("Node %s: %s runs again", task.node.uuid, steps.title(step))
         run(task, phase, first=index, attempt=attempt + 1)
@@ -182,17 +182,17 @@ def _agent_changed(task: Task, phase: Phase, index: int, why: errors.AgentChange
     """
     if task.notes.agent_changes >= MOST_CHANGES:
         reason = f"{why.message}, for the {MOST_CHANGES + 1}th time in this run"
-        _fail(task, phase, index, errors.HardwareError(reason=reason))
+        _fail_phase(task, phase, index, errors.HardwareError(reason=reason))
         return
     restarts = phase.restarts(task)
     step = task.notes.listed(phase.kind)[index]
-    data = {**_about(task, index, step), "error": why.message}
+    data = {**_step_facts(task, index, step), "error": why.message}
     LOG.info("Node %s: another agent refused %s", task.node.uuid, steps.title(step))
     task.journal.event("agent_changed", run=task.node.run_uuid, event=phase.kind, data=data)
     if restarts:
         _start_over(task, phase, index, why)
         return
-    attempt = _attempt(task, phase, index) + 1
+    attempt = _last_attempt(task, phase, index) + 1
     task.notes.count_change()
     agent_steps.record_agent_steps(task, phase.kind)
     run(task, phase, first=index, attempt=attempt)
@@ -201,53 +201,56 @@ def _agent_changed(task: Task, phase: Phase, index: int, why: errors.AgentChange
 def _start_over(task: Task, phase: Phase, index: int, why: errors.AgentChanged) -> None:
     """Make a new list; steps done of the old one stay before it in the run's record."""
     about = {"code": why.code, "text": why.message, "retryable": why.retryable}
-    _note(task, phase, index, state="aborted", ended_at=clock.now(), error=about)
-    _unplan(task, phase, index + 1)
-    task.notes.place(_ordinal(task, index + 1))
+    _note_step(task, phase, index, state="aborted", ended_at=clock.now(), error=about)
+    _unplan_steps(task, phase, index + 1)
+    task.notes.place(_step_ordinal(task, index + 1))
     task.notes.count_change()
     phase.begin(task)
 
 
-def _unplan(task: Task, phase: Phase, index: int) -> None:
+def _unplan_steps(task: Task, phase: Phase, index: int) -> None:
     """Record, for the next save, that the steps from ``index`` on will not run."""
     if task.node.run_uuid is not None:
-        first = _ordinal(task, index)
+        first = _step_ordinal(task, index)
         task.journal.unplan(task.node.run_uuid, phase.kind, first=first)
 
 
 # -- one step --------------------------------------------------------------------------------
 
 
-def _begin(task: Task, phase: Phase, index: int, *, attempt: int) -> None:
+def _begin_step(task: Task, phase: Phase, index: int, *, attempt: int) -> None:
     step = task.notes.listed(phase.kind)[index]
     task.notes.advance(phase.kind, index)
     task.node.wake_at = None  # a timer of an earlier step must not end this one
     phase.show(task, step)
     started = {"state": "running", "attempt": attempt, "started_at": clock.now()}
-    _note(task, phase, index, **started)
+    _note_step(task, phase, index, **started)
     task.journal.event(
-        "step_started", run=task.node.run_uuid, event=phase.kind, data=_about(task, index, step)
+        "step_started",
+        run=task.node.run_uuid,
+        event=phase.kind,
+        data=_step_facts(task, index, step),
     )
     task.save()
 
 
-def _recorded(task: Task, phase: Phase, index: int) -> RunStep | None:
+def _recorded_step(task: Task, phase: Phase, index: int) -> RunStep | None:
     """Return the run's record of a step; None if there is no record."""
     run_uuid = task.node.run_uuid
     if run_uuid is None:
         return None
-    place = (phase.kind, _ordinal(task, index))
+    place = (phase.kind, _step_ordinal(task, index))
     rows = task.runtime.database.read(lambda conn: runs.steps(conn, run_uuid))
     return next((one for one in rows if (one["kind"], one["ordinal"]) == place), None)
 
 
-def _attempt(task: Task, phase: Phase, index: int) -> int:
+def _last_attempt(task: Task, phase: Phase, index: int) -> int:
     """Return the number of the last attempt at a step."""
-    known = _recorded(task, phase, index)
+    known = _recorded_step(task, phase, index)
     return 1 if known is None else known["attempt"]
 
 
-def _perform(task: Task, phase: Phase, step: StoredStep) -> str | None:
+def _perform_step(task: Task, phase: Phase, step: StoredStep) -> str | None:
     """Run one step; return the event it leads to (wait, hold), None when it is done."""
     if step_planning.for_children(step):
         children.execute(task, phase, step)
@@ -255,7 +258,7 @@ def _perform(task: Task, phase: Phase, step: StoredStep) -> str | None:
     return step_execution.perform(task, phase, step)
 
 
-def _polled(task: Task, phase: Phase, index: int, step: StoredStep) -> bool:
+def _poll_step(task: Task, phase: Phase, index: int, step: StoredStep) -> bool:
     """Ask the driver whether a waiting step has ended; handle failures and new waits."""
     task.node.wake_at = None
     interface = task.driver.interface(step["interface"])
@@ -266,7 +269,7 @@ def _polled(task: Task, phase: Phase, index: int, step: StoredStep) -> bool:
     except (*_ENGINE_ERRORS, errors.AgentChanged):
         raise
     except Exception as why:  # as in run: the step fails
-        _fail(task, phase, index, why)
+        _fail_phase(task, phase, index, why)
         return False
     if outcome is WAIT:
         task.save_on_release = True
@@ -274,23 +277,23 @@ def _polled(task: Task, phase: Phase, index: int, step: StoredStep) -> bool:
     return True
 
 
-def _ended(task: Task, phase: Phase, index: int) -> None:
+def _record_end(task: Task, phase: Phase, index: int) -> None:
     """Record, for the next save, a step's end and its changes of firmware."""
-    _note(task, phase, index, state="done", ended_at=clock.now())
+    _note_step(task, phase, index, state="done", ended_at=clock.now())
     step = task.notes.listed(phase.kind)[index]
     if not step_planning.for_children(step):
         firmware_cache.after(task, step)
     task.journal.event(
-        "step_ended", run=task.node.run_uuid, event=phase.kind, data=_about(task, index, step)
+        "step_ended", run=task.node.run_uuid, event=phase.kind, data=_step_facts(task, index, step)
     )
 
 
-def _fail(task: Task, phase: Phase, index: int, why: Exception) -> None:
+def _fail_phase(task: Task, phase: Phase, index: int, why: Exception) -> None:
     step = task.notes.listed(phase.kind)[index]
-    failure = _failure(phase, step, why)
+    failure = _step_failure(phase, step, why)
     about = {"code": failure.code, "text": failure.message, "retryable": failure.retryable}
-    _note(task, phase, index, state="failed", ended_at=clock.now(), error=about)
-    data = {**_about(task, index, step), "error": failure.message}
+    _note_step(task, phase, index, state="failed", ended_at=clock.now(), error=about)
+    data = {**_step_facts(task, index, step), "error": failure.message}
     task.journal.event("step_ended", run=task.node.run_uuid, event=phase.kind, data=data)
     LOG.warning(
         "Node %s: %s",
@@ -301,7 +304,7 @@ def _fail(task: Task, phase: Phase, index: int, why: Exception) -> None:
     phase.give_up(task, failure)
 
 
-def _failure(phase: Phase, step: StoredStep, why: Exception) -> errors.StepFailed:
+def _step_failure(phase: Phase, step: StoredStep, why: Exception) -> errors.StepFailed:
     if isinstance(why, errors.Error):
         text = why.facts.get("reason") if isinstance(why, errors.StepFailed) else None
         text = text or why.message
@@ -316,22 +319,22 @@ def _rerunnable(task: Task, kind: StepKind, step: StoredStep) -> bool:
     return ask(task, kind, step)
 
 
-def _note(task: Task, phase: Phase, index: int, **changes: object) -> None:
+def _note_step(task: Task, phase: Phase, index: int, **changes: object) -> None:
     if task.node.run_uuid is not None:
-        task.journal.step(task.node.run_uuid, phase.kind, _ordinal(task, index), **changes)
+        task.journal.step(task.node.run_uuid, phase.kind, _step_ordinal(task, index), **changes)
 
 
-def _plan(task: Task, phase: Phase, listed: list[StoredStep], index: int = 0) -> None:
+def _plan_steps(task: Task, phase: Phase, listed: list[StoredStep], index: int = 0) -> None:
     """Record, for the next save, the steps from ``index`` on."""
     if task.node.run_uuid is not None:
-        first = _ordinal(task, index)
+        first = _step_ordinal(task, index)
         task.journal.plan(task.node.run_uuid, phase.kind, listed, first=first)
 
 
-def _ordinal(task: Task, index: int) -> int:
+def _step_ordinal(task: Task, index: int) -> int:
     """Return the ordinal, in the run's record, of a step of the current list."""
     return task.notes.first_ordinal + index
 
 
-def _about(task: Task, index: int, step: StoredStep) -> Json:
-    return {"step": steps.title(step), "ordinal": _ordinal(task, index)}
+def _step_facts(task: Task, index: int, step: StoredStep) -> Json:
+    return {"step": steps.title(step), "ordinal": _step_ordinal(task, index)}

@@ -51,7 +51,7 @@ class Consoles:
     def sweep(self) -> None:
         """Check all nodes if a program ended, a conductor came or went, or time is up."""
         hosts = frozenset(member.host for member in self._fleet.members())
-        proxies = self._proxies()
+        proxies = self._console_programs()
         dead = {proxy for _, _, proxy in proxies if not proxy.running}
         if hosts == self._hosts and dead <= set(self._dead) and time.monotonic() < self._next:
             return
@@ -61,21 +61,21 @@ class Consoles:
         standing: set[tuple[base.Console, str]] = set()
         node_queue.go_through(
             self._lost(standing),
-            self._restore,
+            self._restore_console,
             most=settings.periodic_max_workers,
             halted=self._tasks.runtime.draining,
         )
         self._hosts, self._dead = hosts, weakref.WeakSet(dead)
         for console, uuid, proxy in proxies:
-            if (console, uuid) not in standing and not self._wanted(console, uuid):
+            if (console, uuid) not in standing and not self._is_wanted(console, uuid):
                 LOG.info("Node %s: its console is ended here", uuid)
                 console.let_go(uuid, proxy)
 
-    def _proxies(self) -> list[tuple[base.Console, str, base.Proxy]]:
+    def _console_programs(self) -> list[tuple[base.Console, str, base.Proxy]]:
         """Return all programs; call this before reading nodes, so that newer ones stay."""
         return [(kind, uuid, one) for kind in self._kinds for uuid, one in kind.proxies().items()]
 
-    def _soon(self) -> None:
+    def _check_soon(self) -> None:
         self._next = min(self._next, time.monotonic() + _SOON)
 
     # -- consoles without a program ------------------------------------------------------------
@@ -90,7 +90,7 @@ class Consoles:
             question = functools.partial(sweeps.with_console, after_id=after, limit=_PAGE)
             page = self._tasks.runtime.database.read(question)
             for node in (Node.of(row) for row in page if self._fleet.mine(row)):
-                console = self._console(node)
+                console = self._console_of(node)
                 if console is None or not console.by_program:
                     continue
                 standing.add((console, node.uuid))
@@ -101,26 +101,26 @@ class Consoles:
                 return
             after = page[-1]["id"]
 
-    def _console(self, node: Node) -> base.Console | None:
+    def _console_of(self, node: Node) -> base.Console | None:
         try:
             return self._tasks.driver(node).console
         except errors.Error as why:
             LOG.warning("Node %s: its console cannot be checked: %s", node.uuid, why)
             return None
 
-    def _restore(self, node: Node) -> None:
+    def _restore_console(self, node: Node) -> None:
         try:
             with self._tasks.lock(self._who, node.uuid, patient=False) as task:
                 consoles.restore(task)
         except (errors.Conflict, errors.Unavailable) as why:
             LOG.info("Node %s: its console will be started soon: %s", node.uuid, why)
-            self._soon()
+            self._check_soon()
         except errors.Error as why:
             LOG.warning("Node %s: its console will be started later: %s", node.uuid, why)
 
     # -- programs without a node ---------------------------------------------------------------
 
-    def _wanted(self, console: base.Console, uuid: str) -> bool:
+    def _is_wanted(self, console: base.Console, uuid: str) -> bool:
         """Return whether a program is still needed here; it is while the node has a lock."""
         if self._tasks.runtime.draining.is_set():
             return True
@@ -130,7 +130,7 @@ class Consoles:
         except errors.NodeNotFound:
             return False
         if node.reservation is not None:
-            self._soon()
+            self._check_soon()
             return True
         here = node.console_enabled and self._fleet.mine(node.as_dict())
-        return bool(here) and self._console(node) in {None, console}
+        return bool(here) and self._console_of(node) in {None, console}

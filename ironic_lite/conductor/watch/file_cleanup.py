@@ -49,33 +49,33 @@ class FileCleanup:
         for file in node_files.unfinished(before):
             published.remove(file)
             gone += 1
-        for page in self._pages(node_files.of_nodes(before)):
-            gone += self._page(page)
-        for told in self._pages(list(dnsmasq.told(before))):
-            gone += self._told(told)
+        for page in self._page_by_page(node_files.of_nodes(before)):
+            gone += self._clean_page(page)
+        for told in self._page_by_page(list(dnsmasq.told(before))):
+            gone += self._report_removed(told)
         if gone:
             LOG.info("Removed %d files for machines that are no longer needed", gone)
 
-    def _pages(self, found: Sequence[T]) -> Iterator[Sequence[T]]:
+    def _page_by_page(self, found: Sequence[T]) -> Iterator[Sequence[T]]:
         for first in range(0, len(found), _PAGE):
             if self._desk.draining.is_set():
                 return
             yield found[first : first + _PAGE]
 
-    def _page(self, found: Sequence[node_files.Left]) -> int:
+    def _clean_page(self, found: Sequence[node_files.Left]) -> int:
         question = functools.partial(sweeps.notes, uuids={left.node for left in found})
         rows = {row["uuid"]: row for row in self._desk.database.read(question)}
         gone = 0
         for left in found:
-            if not _meant(left, rows.get(left.node)):
+            if not _may_use_file(left, rows.get(left.node)):
                 try:
                     gone += node_files.remove(left)
                 except errors.LocalFileError as why:
                     LOG.warning("%s", why)
         return gone
 
-    def _told(self, found: Sequence[dnsmasq.Told]) -> int:
-        question = functools.partial(_nodes, found=found)
+    def _report_removed(self, found: Sequence[dnsmasq.Told]) -> int:
+        question = functools.partial(_nodes_of_files, found=found)
         rows, owners = self._desk.database.read(question)
         gone = 0
         for told in found:
@@ -101,7 +101,7 @@ class FileCleanup:
         )
 
 
-def _nodes(
+def _nodes_of_files(
     conn: Connection, *, found: Sequence[dnsmasq.Told]
 ) -> tuple[dict[str, sweeps.Notes], dict[str, str]]:
     """Return the nodes of these files by UUID, and the owners of the cards."""
@@ -110,7 +110,7 @@ def _nodes(
     return {row["uuid"]: row for row in sweeps.notes(conn, uuids=uuids)}, owners
 
 
-def _meant(left: node_files.Left, row: sweeps.Notes | None) -> bool:
+def _may_use_file(left: node_files.Left, row: sweeps.Notes | None) -> bool:
     """Return whether a node may still use a file; common names are overwritten."""
     if row is None:
         return False

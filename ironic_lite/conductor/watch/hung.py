@@ -62,16 +62,16 @@ class HungWork:
         if self._tasks.runtime.fence.in_touch:
             held = self._tasks.locks.all
             for one in held:
-                self._look(one)
+                self._check_lock(one)
             keys = {one.token for one in held}
             self._pulses.keep(keys | {("whole", token) for token in keys})
         else:
             self._pulses.blind()
         for token, hung in list(self._left.items()):
-            if self._ended(token, hung):
+            if self._end_hung_work(token, hung):
                 del self._left[token]
 
-    def _look(self, held: Held) -> None:
+    def _check_lock(self, held: Held) -> None:
         idle = self._pulses.silence(held.token, held.progress)
         whole = self._pulses.silence(("whole", held.token), None)
         if self._idle and idle >= self._idle:
@@ -89,7 +89,7 @@ class HungWork:
             held.vacate()
         self._left[held.token] = Hung(held.node, since, why)
 
-    def _ended(self, token: str, hung: Hung) -> bool:
+    def _end_hung_work(self, token: str, hung: Hung) -> bool:
         """Take the node from its hung work; return False if this must be tried again."""
         who = context.internal("hung work")
         ask = functools.partial(nodes.get, ident=hung.node, columns=_LOCK)
@@ -101,7 +101,7 @@ class HungWork:
             with self._tasks.lock(
                 who, hung.node, worker=True, patient=False, stale=stale, whole=False
             ) as task:
-                _fail(task, hung)
+                _fail_work(task, hung)
         except errors.NodeNotFound:
             return True
         except errors.Error as why:
@@ -113,9 +113,9 @@ class HungWork:
 _LOCK = ("uuid", "lock_token", "lock_expires")
 
 
-def _fail(task: Task, hung: Hung) -> None:
+def _fail_work(task: Task, hung: Hung) -> None:
     """End the current work; a worker brings a busy node into its fail state."""
-    error = _error(task, hung)
+    error = _hang_error(task, hung)
     LOG.error("Node %s: %s", task.node.uuid, error.message)
     if task.node.target_power_state is not None:
         power.failed(task, error.message)
@@ -141,7 +141,7 @@ def _give_up(task: Task, error: errors.Error) -> None:
     )
 
 
-def _error(task: Task, hung: Hung) -> errors.TimedOut:
+def _hang_error(task: Task, hung: Hung) -> errors.TimedOut:
     """Return the error for the node: what hangs, since when, and what to do."""
     node = task.node
     activity = activities.stepping(node.provision_state)

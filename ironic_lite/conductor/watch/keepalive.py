@@ -61,7 +61,7 @@ class Keepalive:
         self._displaced = displaced
         self._in_hand = in_hand
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="keepalive", daemon=True)
+        self._thread = threading.Thread(target=self._send_heartbeats, name="keepalive", daemon=True)
 
     def start(self) -> None:
         """Begin."""
@@ -73,7 +73,7 @@ class Keepalive:
         if self._thread.is_alive():
             self._thread.join(_LAST_BEAT)
 
-    def _run(self) -> None:
+    def _send_heartbeats(self) -> None:
         settings = self._tasks.runtime.conf.conductor
         pause: float = settings.heartbeat_interval
         told = db_retry.OutageLog(LOG)
@@ -97,7 +97,7 @@ class Keepalive:
 
         def write(conn: Connection) -> tuple[bool, bool]:
             online = not runtime.draining.is_set()
-            now, told = clock.now(), self._counts(len(held))
+            now, told = clock.now(), self._current_counts(len(held))
             listed = conductors.touch(
                 conn, host=runtime.host, now=now, online=online, counters=told, boot=runtime.boot.id
             )
@@ -140,7 +140,7 @@ class Keepalive:
         )
         self._displaced()
 
-    def _counts(self, held: int) -> Json:
+    def _current_counts(self, held: int) -> Json:
         """Return this conductor's counters and its current work."""
         workers = self._tasks.runtime.workers
         gauges = {

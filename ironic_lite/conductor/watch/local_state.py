@@ -80,9 +80,9 @@ class LocalState:
 
     def sweep(self) -> None:
         """Have new nodes of this conductor checked, without waiting for the result."""
-        mine = [row for row in self._standing() if self._fleet.mine(row)]
-        mine.sort(key=_urgency)
-        seen = {row["uuid"]: _stamp(row) for row in mine}
+        mine = [row for row in self._standing_nodes() if self._fleet.mine(row)]
+        mine.sort(key=_row_urgency)
+        seen = {row["uuid"]: _row_stamp(row) for row in mine}
         with self._guard:
             self._settled = {one: self._settled[one] for one in seen.keys() & self._settled.keys()}
             self._left = collections.deque(
@@ -93,10 +93,10 @@ class LocalState:
             most: int = self._tasks.runtime.conf.conductor.periodic_max_workers
             wanted = min(len(self._left), most - self._hands)
         for _ in range(wanted):
-            if not self._hire():
+            if not self._hire_worker():
                 return  # all are busy: the next sweep finds the rest
 
-    def _hire(self) -> bool:
+    def _hire_worker(self) -> bool:
         workers = self._tasks.runtime.workers
         try:
             workers.claim(reserved=False)
@@ -109,17 +109,17 @@ class LocalState:
         return True
 
     def _work_off(self) -> None:
-        while (found := self._next()) is not None:
+        while (found := self._next_node()) is not None:
             uuid, stamp = found
             before = self._settled.get(uuid)
             anew = before is None or not before.console
-            settled = self._settle(uuid, console=anew)
+            settled = self._settle_node(uuid, console=anew)
             with self._guard:
                 self._under_way.discard(uuid)
                 if settled:
                     self._settled[uuid] = stamp
 
-    def _next(self) -> tuple[str, Stamp] | None:
+    def _next_node(self) -> tuple[str, Stamp] | None:
         """Return the next node to check; None: this worker has ended."""
         with self._guard:
             if not self._left or self._tasks.runtime.draining.is_set():
@@ -129,7 +129,7 @@ class LocalState:
             self._under_way.add(found[0])
             return found
 
-    def _standing(self) -> Iterator[sweeps.Standing]:
+    def _standing_nodes(self) -> Iterator[sweeps.Standing]:
         after = 0
         while not self._tasks.runtime.draining.is_set():
             question = functools.partial(
@@ -141,7 +141,7 @@ class LocalState:
                 return
             after = page[-1]["id"]
 
-    def _settle(self, uuid: str, *, console: bool) -> bool:
+    def _settle_node(self, uuid: str, *, console: bool) -> bool:
         """Take a node over if its files are missing; return True if nothing is left.
 
         :param console: the node has not been seen with a started console before.
@@ -151,12 +151,12 @@ class LocalState:
         try:
             seen = self._tasks.view(who, database.read(lambda conn: db_nodes.load(conn, uuid)))
             lacks = str(seen.state) in STATES and seen.driver.deploy.lacks_files(seen)
-            if not (lacks or (console and _reached(seen))):
+            if not (lacks or (console and _needs_console(seen))):
                 return True
             with self._tasks.lock(who, uuid, patient=False, reserved=False) as task:
                 if lacks and str(task.state) in STATES:
                     task.driver.deploy.take_over(task)
-                if console and _reached(task):
+                if console and _needs_console(task):
                     task.driver.console.start_console(task)
                 task.save()
         except errors.Error as why:
@@ -170,16 +170,16 @@ class LocalState:
         return True
 
 
-def _reached(task: Task) -> bool:
+def _needs_console(task: Task) -> bool:
     """Return whether this sweep must keep the node's console reachable."""
     console = task.driver.console
     can = type(console).start_console is not base.Console.start_console and not console.by_program
     return bool(task.node.console_enabled) and can
 
 
-def _stamp(row: JsonView) -> Stamp:
+def _row_stamp(row: JsonView) -> Stamp:
     return Stamp(row["provision_updated_at"], bool(row["console_enabled"]))
 
 
-def _urgency(row: JsonView) -> int:
+def _row_urgency(row: JsonView) -> int:
     return _LATER.index(states.kind(State(row["provision_state"])))

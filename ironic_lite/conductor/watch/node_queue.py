@@ -110,12 +110,12 @@ class _Workers:
     def look(self) -> None:
         """Forget ended threads, and abandon hung ones."""
         with self.guard:
-            stuck = [one for one in self.threads if self._hangs(one)]
+            stuck = [one for one in self.threads if self._note_hanging(one)]
             self.threads = [one for one in self.threads if one.is_alive() and one not in stuck]
             if stuck and not self.halted.is_set():
                 self._start_another()
 
-    def _hangs(self, thread: threading.Thread) -> bool:
+    def _note_hanging(self, thread: threading.Thread) -> bool:
         node, begun = self.begun.get(thread, ("", time.monotonic()))
         if time.monotonic() - begun < BORNE:
             return False
@@ -131,7 +131,7 @@ class _Workers:
     def _drain(self) -> None:
         while not self.halted.is_set():
             with self.guard:
-                node = self._taken()
+                node = self._take_node()
                 if node is None:
                     return
                 pause = self.pace.wait() if self.pace is not None else 0.0
@@ -139,9 +139,9 @@ class _Workers:
                     self._start_another()
             if pause and self.halted.wait(pause):
                 return
-            self._do(node)
+            self._run_node(node)
 
-    def _do(self, node: Node) -> None:
+    def _run_node(self, node: Node) -> None:
         if node.uuid in self.hanging:
             return
         thread = threading.current_thread()
@@ -154,7 +154,7 @@ class _Workers:
             del self.begun[thread]
             self.hanging.discard(node.uuid)
 
-    def _taken(self) -> Node | None:
+    def _take_node(self) -> Node | None:
         try:
             return next(self.queue, None)
         except BaseException as why:  # otherwise the thread's end would go unnoticed
@@ -262,7 +262,7 @@ class Records:
     def failed(self, node: str) -> int:
         """Count a missing answer; return the number in a row."""
         with self._guard:
-            record = self._of(node)
+            record = self._record_of(node)
             record.failures += 1
             record.doubt = self._calm
             return record.failures
@@ -270,14 +270,14 @@ class Records:
     def slow(self, node: str) -> None:
         """Record a slow answer."""
         with self._guard:
-            self._of(node).doubt = self._calm
+            self._record_of(node).doubt = self._calm
 
     def answered(self, node: str, *, quick: bool) -> None:
         """Record an answer: failures in a row end, and a quick answer increases trust."""
         with self._guard:
             if quick and node not in self._records:
                 return
-            record = self._of(node)
+            record = self._record_of(node)
             record.failures = 0
             record.doubt = max(record.doubt - 1, 0) if quick else self._calm
             self._drop_clean(node, record)
@@ -285,7 +285,7 @@ class Records:
     def reset(self, node: str) -> int:
         """Count a correction of a machine; return the number in a row."""
         with self._guard:
-            record = self._of(node)
+            record = self._record_of(node)
             record.resets += 1
             return record.resets
 
@@ -300,7 +300,7 @@ class Records:
     def given_up(self, node: str) -> None:
         """Record that the failures are handled elsewhere; the machine stays doubtful."""
         with self._guard:
-            self._of(node).failures = 0
+            self._record_of(node).failures = 0
 
     def forget(self, seconds: float) -> None:
         """Forget machines not asked for a while: they are deleted or have another owner."""
@@ -309,7 +309,7 @@ class Records:
             for node in [one for one, it in self._records.items() if it.touched < before]:
                 del self._records[node]
 
-    def _of(self, node: str) -> _Record:
+    def _record_of(self, node: str) -> _Record:
         record = self._records.setdefault(node, _Record())
         record.touched = time.monotonic()
         return record

@@ -50,7 +50,7 @@ class Orphans:
 
         Without a free worker the sweep ends; the next one finds the rest.
         """
-        for row in self._left(None):
+        for row in self._orphaned_locks(None):
             try:
                 self._adopt(row)
             except errors.NoFreeWorker as why:
@@ -59,13 +59,15 @@ class Orphans:
 
     def _take_back(self) -> None:
         try:
-            for row in self._left(self._tasks.runtime.host if self._tasks.alone else None):
-                while not self._tried(row):
+            for row in self._orphaned_locks(
+                self._tasks.runtime.host if self._tasks.alone else None
+            ):
+                while not self._try_adopt(row):
                     self._tasks.runtime.workers.wait_place(_LOOK)
         except Exception:
             LOG.exception("Taking back nodes failed; the sweep for orphans continues it")
 
-    def _tried(self, row: sweeps.Lock) -> bool:
+    def _try_adopt(self, row: sweeps.Lock) -> bool:
         if self._tasks.runtime.draining.is_set():
             return True
         try:
@@ -74,21 +76,21 @@ class Orphans:
             return False
         return True
 
-    def _left(self, host: str | None) -> Iterator[sweeps.Lock]:
+    def _orphaned_locks(self, host: str | None) -> Iterator[sweeps.Lock]:
         """Yield orphans: nodes with a dead holder's lock, and busy nodes without a lock."""
-        leases, locked = self._tasks.leases, list(self._pages(sweeps.held))
+        leases, locked = self._tasks.leases, list(self._lock_pages(sweeps.held))
         if host is None:
             leases.keep({row["lock_token"] for row in locked})
             self._fleet.members()  # looked at as often as their leases, they are missed as soon
         # All are looked at before the first is taken over, which may take long.
         ended = [row for row in locked if leases.over(row["lock_token"], row["lock_expires"])]
         own = [row for row in locked if row["reservation"] == host]
-        others = (*ended, *self._pages(functools.partial(sweeps.unheld, states=BUSY)))
+        others = (*ended, *self._lock_pages(functools.partial(sweeps.unheld, states=BUSY)))
         for row in (*own, *(one for one in others if self._fleet.mine(one))):
             if row["lock_token"] not in self._tasks.held:
                 yield row
 
-    def _pages(self, ask: Callable[..., list[sweeps.Lock]]) -> Iterator[sweeps.Lock]:
+    def _lock_pages(self, ask: Callable[..., list[sweeps.Lock]]) -> Iterator[sweeps.Lock]:
         after = 0
         while not self._tasks.runtime.draining.is_set():
             question = functools.partial(ask, after_id=after, limit=_PAGE)
@@ -115,13 +117,13 @@ class Orphans:
                 stale=nodes.Lease.seen(row),
                 whole=False,
             ) as task:
-                self._take(task, dead)
+                self._apply_rule(task, dead)
         except errors.NoFreeWorker:
             raise
         except errors.Error as why:  # one node's driver must not block the others
             LOG.warning("Node %s: taking over will be retried later: %s", row["uuid"], why)
 
-    def _take(self, task: Task, dead: str) -> None:
+    def _apply_rule(self, task: Task, dead: str) -> None:
         """Carry out the action of the recovery table."""
         act = takeover.found(task)
         LOG.warning("Node %s was left in %s by %s: %s", task.node.uuid, task.state, dead, act.name)

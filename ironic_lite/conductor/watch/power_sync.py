@@ -56,8 +56,8 @@ class PowerSync:
         self._most = settings.sync_power_state_workers
         self._few = max(1, self._most // 2)
         self._doubtful, self._differing, self._lost = (
-            node_queue.BackgroundQueue(self._guarded(act), most=self._few, halted=halted)
-            for act in (self._compare_patiently, self._settle, self._recover_patiently)
+            node_queue.BackgroundQueue(self._guard_act(act), most=self._few, halted=halted)
+            for act in (self._compare_patiently, self._correct_node, self._recover_patiently)
         )
 
     def sweep(self) -> None:
@@ -68,10 +68,10 @@ class PowerSync:
         """
         question = functools.partial(sweeps.for_power_sync, skip_states=SKIPPED)
         seconds = self._tasks.runtime.conf.conductor.sync_power_state_interval * SPREAD
-        queue = self._counted(self._nodes(question))
+        queue = self._count_nodes(self._own_nodes(question))
         pace = node_queue.Pacer(self._count, seconds) if seconds else None
         halted = self._tasks.runtime.draining
-        act = self._guarded(self._compare_quickly)
+        act = self._guard_act(self._compare_quickly)
         node_queue.go_through(
             queue, act, most=self._most, halted=halted, pace=pace, hanging=self._hanging
         )
@@ -88,14 +88,14 @@ class PowerSync:
         Silent nodes go to a background queue, so that answering nodes do not wait for them.
         """
         question = functools.partial(sweeps.in_fault, fault=FAULT)
-        act, halted = self._guarded(self._recover_quickly), self._tasks.runtime.draining
+        act, halted = self._guard_act(self._recover_quickly), self._tasks.runtime.draining
         node_queue.go_through(
-            self._nodes(question), act, most=self._few, halted=halted, hanging=self._hanging
+            self._own_nodes(question), act, most=self._few, halted=halted, hanging=self._hanging
         )
 
     # -- many nodes --------------------------------------------------------------------------
 
-    def _nodes(self, question: Callable[..., list[Json]]) -> Iterator[Node]:
+    def _own_nodes(self, question: Callable[..., list[Json]]) -> Iterator[Node]:
         """Yield this conductor's nodes, page by page: one statement for many nodes."""
         after = 0
         while True:
@@ -106,13 +106,13 @@ class PowerSync:
                 return
             after = page[-1]["id"]
 
-    def _counted(self, found: Iterator[Node]) -> Iterator[Node]:
+    def _count_nodes(self, found: Iterator[Node]) -> Iterator[Node]:
         count = 0
         for count, node in enumerate(found, 1):  # noqa: B007  # the last one counts
             yield node
         self._count = count
 
-    def _guarded(self, act: node_queue.Act) -> node_queue.Act:
+    def _guard_act(self, act: node_queue.Act) -> node_queue.Act:
         """Return ``act`` without its exceptions: one node must not stop the others."""
 
         def guarded(node: Node) -> None:
@@ -133,7 +133,7 @@ class PowerSync:
             self._doubtful.put(node)
             return
         begun = time.monotonic()
-        why = self._compare(node, QUICK)
+        why = self._compare_power(node, QUICK)
         if why is None:
             return
         if time.monotonic() - begun < QUICK:
@@ -149,11 +149,11 @@ class PowerSync:
         node = self._tasks.runtime.database.read(lambda conn: nodes.load(conn, old.uuid))
         if node.reservation is not None or not watched(node):
             return
-        why = self._compare(node, deadline.UNHURRIED)
+        why = self._compare_power(node, deadline.UNHURRIED)
         if why is not None:
             self._count_failure(node.uuid, why)
 
-    def _compare(self, node: Node, seconds: float) -> errors.Error | None:
+    def _compare_power(self, node: Node, seconds: float) -> errors.Error | None:
         """Read the power within this time and act on it; return the error if unreadable."""
         task = self._tasks.view(self._who, node)
         if not task.driver.power.supports_power_sync(task):
@@ -174,7 +174,7 @@ class PowerSync:
             self._differing.put(node)
         return None
 
-    def _settle(self, node: Node) -> None:
+    def _correct_node(self, node: Node) -> None:
         """Read again under the lock, then correct the difference, which may take minutes."""
         node_uuid = node.uuid
         with self._tasks.lock(self._who, node_uuid, patient=False, reserved=False) as task:
@@ -186,14 +186,14 @@ class PowerSync:
             wanted = task.node.power_state
             if actual is None or actual == wanted:
                 return
-            if wanted is not None and self._forced(task, wanted, actual):
+            if wanted is not None and self._force_power(task, wanted, actual):
                 return
             LOG.warning("Node %s: its power is %s, not %s", node_uuid, actual, wanted)
             task.node.power_state = actual
             task.save()
             self.records.settled(node_uuid)
 
-    def _forced(self, task: Task, wanted: str, actual: str) -> bool:
+    def _force_power(self, task: Task, wanted: str, actual: str) -> bool:
         """Switch the machine to the stored state; return False if forbidden or failed."""
         settings, node = self._tasks.runtime.conf.conductor, task.node
         spared = wanted == base.POWER_OFF and node.disable_power_off
@@ -245,7 +245,7 @@ class PowerSync:
         """Try a node; move one that may need more time to the background queue."""
         begun = time.monotonic()
         try:
-            self._recover(node, QUICK)
+            self._end_maintenance(node, QUICK)
         except errors.HardwareError:
             if time.monotonic() - begun < QUICK:
                 raise
@@ -255,9 +255,9 @@ class PowerSync:
         """Try a silent node after reading it again, as it may have waited for minutes."""
         node = self._tasks.runtime.database.read(lambda conn: nodes.load(conn, old.uuid))
         if node.reservation is None and node.fault == FAULT and not node.retired:
-            self._recover(node, deadline.UNHURRIED)
+            self._end_maintenance(node, deadline.UNHURRIED)
 
-    def _recover(self, node: Node, seconds: float) -> None:
+    def _end_maintenance(self, node: Node, seconds: float) -> None:
         """End the maintenance of a node if its power can be read within this time."""
         task = self._tasks.view(self._who, node)
         with deadline.limit(seconds):

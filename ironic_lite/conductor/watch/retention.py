@@ -40,15 +40,17 @@ class Retention:
         settings = self._desk.conf.conductor
         keep, portion = settings.node_history_max_entries, settings.node_history_cleanup_batch_count
         gone = 0
-        for node in self._nodes() if portion else ():
+        for node in self._nodes_with_events() if portion else ():
             if node["exists"]:
-                gone += self._trim(node["uuid"], keep) if keep and self._fleet.mine(node) else 0
-            elif settings.removed_node_history_days and self._first():
-                gone += self._forget(node["uuid"], settings.removed_node_history_days)
+                gone += (
+                    self._trim_node(node["uuid"], keep) if keep and self._fleet.mine(node) else 0
+                )
+            elif settings.removed_node_history_days and self._is_first_conductor():
+                gone += self._forget_deleted(node["uuid"], settings.removed_node_history_days)
         if gone:
             LOG.info("Removed %d old events and runs", gone)
 
-    def _nodes(self) -> Iterator[Row]:
+    def _nodes_with_events(self) -> Iterator[Row]:
         """Yield all nodes with events, deleted ones included, until the service stops."""
         after = ""
         while not self._desk.draining.is_set():
@@ -59,12 +61,12 @@ class Retention:
             yield node
             after = node["uuid"]
 
-    def _first(self) -> bool:
+    def _is_first_conductor(self) -> bool:
         """Return whether this conductor handles rows that belong to no conductor."""
         hosts = [member.host for member in self._fleet.members()]
         return bool(hosts) and min(hosts) == self._desk.host
 
-    def _trim(self, uuid: str, keep: int) -> int:
+    def _trim_node(self, uuid: str, keep: int) -> int:
         settings = self._desk.conf.conductor
         counts = {"entries": keep, "others": keep * EVENTS_PER_ENTRY, "runs": keep}
         what = self._desk.database.read(lambda conn: retention.excess(conn, uuid, **counts))
@@ -83,7 +85,7 @@ class Retention:
         )
         return self._all_of(some, portion) + self._all_of(few, _runs_of(portion))
 
-    def _forget(self, uuid: str, days: int) -> int:
+    def _forget_deleted(self, uuid: str, days: int) -> int:
         """Remove the events of a node deleted more than so many days ago."""
         last = self._desk.database.read(lambda conn: retention.newest(conn, uuid))
         if last is None or last >= clock.ago(days * _DAY):

@@ -73,7 +73,7 @@ class Sensors:
     def _in_time(self) -> Iterator[Node]:
         limit = self._settings.wait_timeout
         end = time.monotonic() + limit if limit else float("inf")
-        for node in self._nodes():
+        for node in self._own_nodes():
             if time.monotonic() > end:
                 LOG.warning(
                     "Reading sensors took longer than [sensor_data]wait_timeout (%d s); the next "
@@ -85,7 +85,7 @@ class Sensors:
             yield node
         self._after = 0
 
-    def _nodes(self) -> Iterator[Node]:
+    def _own_nodes(self) -> Iterator[Node]:
         """Yield this conductor's nodes with an instance, or all managed nodes."""
         while True:
             question = functools.partial(
@@ -111,7 +111,7 @@ class Sensors:
         if self.records.doubtful(node.uuid):
             self._silent.put(node)
         else:
-            self._read(node)
+            self._read_node(node)
 
     def _read_silent(self, old: Node) -> None:
         """Read a silent machine after reading its node again, as hours may have passed."""
@@ -125,14 +125,14 @@ class Sensors:
             and power_sync.watched(node)
             and self._in_use(node.instance_uuid)
         ):
-            self._read(node)
+            self._read_node(node)
 
-    def _read(self, node: Node) -> None:
+    def _read_node(self, node: Node) -> None:
         """Read one machine and send its notification; raises nothing."""
         begun = time.monotonic()
         try:
             with deadline.limit(PATIENCE):
-                self._tell(node)
+                self._send_readings(node)
         except errors.UnsupportedDriverExtension:
             LOG.debug("Node %s has no sensors", node.uuid)
         except errors.Error as why:
@@ -144,7 +144,7 @@ class Sensors:
             quick = time.monotonic() - begun < PATIENCE
             self.records.answered(node.uuid, quick=quick)
 
-    def _tell(self, node: Node) -> None:
+    def _send_readings(self, node: Node) -> None:
         task = self._tasks.view(self._who, node)
         task.driver.management.validate(task)
         found = wanted(task.driver.management.get_sensors_data(task), self._settings.data_types)

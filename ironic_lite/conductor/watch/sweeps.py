@@ -43,10 +43,10 @@ class Sweeps:
         """
         for sweep in (one for one in self.plan.values() if one.interval > 0):
             threading.Thread(
-                target=self._run, args=(sweep,), name=f"sweep {sweep.name}", daemon=True
+                target=self._run_sweep, args=(sweep,), name=f"sweep {sweep.name}", daemon=True
             ).start()
 
-    def _run(self, sweep: Sweep) -> None:
+    def _run_sweep(self, sweep: Sweep) -> None:
         # Jitter needs no cryptographic random generator.
         pause = min(sweep.interval, _LONGEST_START) * random.uniform(0.3, 1.0)
         told = db_retry.OutageLog(LOG)

@@ -42,11 +42,13 @@ class Timeouts:
             if state is None or option is None or (seconds := settings[option]) <= 0:
                 continue
             before = clock.ago(seconds)  # a clock that was set forward must not end a wait
-            mine = itertools.islice(self._overdue(state, before), settings.periodic_max_workers)
+            mine = itertools.islice(
+                self._overdue_nodes(state, before), settings.periodic_max_workers
+            )
             for node_uuid in list(mine):
-                self._end(node_uuid, activity, before)
+                self._end_overdue(node_uuid, activity, before)
 
-    def _overdue(self, state: State, before: datetime.datetime) -> Iterator[str]:
+    def _overdue_nodes(self, state: State, before: datetime.datetime) -> Iterator[str]:
         """Yield this conductor's overdue nodes by age, whatever other conductors have."""
         seen = 0
         while True:
@@ -59,7 +61,7 @@ class Timeouts:
             if len(page) < _PAGE:
                 return
 
-    def _end(self, node_uuid: str, activity: Activity, before: datetime.datetime) -> None:
+    def _end_overdue(self, node_uuid: str, activity: Activity, before: datetime.datetime) -> None:
         who = context.internal("time-outs")
         try:
             with self._tasks.lock(

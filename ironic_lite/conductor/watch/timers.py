@@ -59,7 +59,7 @@ class Timers:
     def start(self, tasks: Tasks, fleet: Ownership) -> None:
         """Start."""
         args = (tasks, fleet)
-        threading.Thread(target=self._run, args=args, name="timers", daemon=True).start()
+        threading.Thread(target=self._run_timers, args=args, name="timers", daemon=True).start()
 
     def stop(self) -> None:
         """Stop; no more timers fire."""
@@ -67,41 +67,41 @@ class Timers:
             self._stopped = True
             self._changed.notify()
 
-    def _run(self, tasks: Tasks, fleet: Ownership) -> None:
+    def _run_timers(self, tasks: Tasks, fleet: Ownership) -> None:
         while True:
             with self._changed:
                 if self._stopped:
                     return
-                wait = self._left()
+                wait = self._seconds_left()
                 if wait > 0:
                     self._changed.wait(wait)
                     continue
             try:
-                self._ring(tasks, fleet)
+                self._wake_due_nodes(tasks, fleet)
             except errors.Unavailable as why:
                 self._told.away("Waking waiting nodes failed and will be retried: %s", why)
             except Exception:
                 LOG.exception("Waking waiting nodes failed and will be retried")
 
-    def _left(self) -> float:
+    def _seconds_left(self) -> float:
         """Return the seconds until the next timer or query."""
         first = min(self._look_at, self._heap[0][0]) if self._heap else self._look_at
         return first - time.monotonic()
 
-    def _ring(self, tasks: Tasks, fleet: Ownership) -> None:
+    def _wake_due_nodes(self, tasks: Tasks, fleet: Ownership) -> None:
         listed: dict[str, datetime.datetime] = {}
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + _LOOK_EVERY
             listed = _listed(tasks, fleet, clock.now())
             self._told.back("Waiting nodes are woken again")
-        due = self._rung()  # last: timers that are due must not be lost if the query fails
+        due = self._due_here()  # last: timers that are due must not be lost if the query fails
         for node_uuid, when in listed.items():
             if not self._to_come(node_uuid, when):
                 due.setdefault(node_uuid, when)
         for node_uuid, when in due.items():
             self.wake(tasks, node_uuid, when)
 
-    def _rung(self) -> dict[str, datetime.datetime]:
+    def _due_here(self) -> dict[str, datetime.datetime]:
         """Return the nodes whose timers of this process are due, each with its wake_at."""
         now, due = time.monotonic(), {}
         with self._changed:

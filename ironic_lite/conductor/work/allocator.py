@@ -55,7 +55,7 @@ class Allocator:
             allocations.insert(conn, own)
             return True
 
-        self._start(context, row["uuid"], insert, reserved=True)
+        self._start_search(context, row["uuid"], insert, reserved=True)
 
     def resume(self, context: Context, uuid: str, before: str | None) -> None:
         """Continue the search of a dead conductor, unless another conductor already does.
@@ -65,9 +65,9 @@ class Allocator:
         take_over = functools.partial(
             allocations.take_over, uuid=uuid, before=before or "", after=self._desk.host
         )
-        self._start(context, uuid, take_over, reserved=False)
+        self._start_search(context, uuid, take_over, reserved=False)
 
-    def _start(
+    def _start_search(
         self, context: Context, uuid: str, claim: Callable[[Connection], bool], *, reserved: bool
     ) -> None:
         self._desk.workers.claim(reserved=reserved)
@@ -77,28 +77,28 @@ class Allocator:
         try:
             mine = self._desk.database.write(claim)
         except BaseException:
-            self._end(uuid)
+            self._end_search(uuid)
             self._desk.workers.leave()
             raise
         if not mine:
-            self._end(uuid)
+            self._end_search(uuid)
             self._desk.workers.leave()
             return
         try:
-            self._desk.workers.run(lambda: self._work(context, uuid))
+            self._desk.workers.run(lambda: self._run_search(context, uuid))
         except errors.NoFreeWorker:  # the service has begun to stop: another conductor continues
-            self._end(uuid)
+            self._end_search(uuid)
 
-    def _end(self, uuid: str) -> None:
+    def _end_search(self, uuid: str) -> None:
         with self._guard:
             self._under_way.discard(uuid)
 
     # -- on a worker -------------------------------------------------------------------------
 
-    def _work(self, context: Context, uuid: str) -> None:
+    def _run_search(self, context: Context, uuid: str) -> None:
         try:
             with db_retry.waiting_for_database():
-                self._search(context, uuid)
+                self._find_node(context, uuid)
         except errors.AllocationNotFound:
             LOG.info("Allocation %s was settled or removed during its search for a node", uuid)
         except errors.Stopping as why:
@@ -107,11 +107,11 @@ class Allocator:
             ours = isinstance(why, errors.Error)
             LOG.warning("Allocation %s: %s", uuid, why, exc_info=None if ours else why)
             said = str(why) if ours else "an unexpected error; see the conductor's log"
-            self._fail(uuid, core.failed({"uuid": uuid}, said.rstrip(".")))
+            self._fail_allocation(uuid, core.failed({"uuid": uuid}, said.rstrip(".")))
         finally:
-            self._end(uuid)
+            self._end_search(uuid)
 
-    def _search(self, context: Context, uuid: str) -> None:
+    def _find_node(self, context: Context, uuid: str) -> None:
         conf = self._desk.conf.conductor
         wanted = self._desk.database.read(lambda conn: allocations.get(conn, uuid))
         offers: list[Offer] = []
@@ -123,18 +123,18 @@ class Allocator:
             if not offers:
                 break
             for offer in offers:
-                if not offer.locked and self._took(context, wanted, offer):
+                if not offer.locked and self._take_node(context, wanted, offer):
                     return
-        self._fail(uuid, self._why(wanted, offers))
+        self._fail_allocation(uuid, self._reason_for_failure(wanted, offers))
 
-    def _why(self, wanted: Row, offers: list[Offer]) -> str:
+    def _reason_for_failure(self, wanted: Row, offers: list[Offer]) -> str:
         if offers:
             return core.why_locked(wanted, len(offers))
         return core.why_none(
             wanted, self._desk.database.read(lambda conn: allocations.tally(conn, wanted))
         )
 
-    def _took(self, context: Context, wanted: Row, offer: Offer) -> bool:
+    def _take_node(self, context: Context, wanted: Row, offer: Offer) -> bool:
         """Give the allocation a node; return True if the allocation is settled."""
         listened = self._desk.notifier.on
         at = clock.now()
@@ -173,7 +173,7 @@ class Allocator:
         LOG.info("Allocation %s has got node %s", wanted["uuid"], offer.uuid)
         return True
 
-    def _fail(self, uuid: str, text: str) -> None:
+    def _fail_allocation(self, uuid: str, text: str) -> None:
         with db_retry.waiting_for_database():
             self._desk.database.write(
                 lambda conn: allocations.settle(conn, uuid, State.ERROR, last_error=text)

@@ -51,7 +51,7 @@ class Boot:
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
             file = place.open("a+", encoding="ascii")
-            _lock(file, host)
+            _lock_name(file, host)
             file.seek(0)
             known = file.read().split()[-_KEPT:]
             file.truncate(0)
@@ -92,7 +92,7 @@ class Boot:
         return False
 
 
-def _lock(file: IO[str], host: str) -> None:
+def _lock_name(file: IO[str], host: str) -> None:
     end = time.monotonic() + _DYING
     while True:
         try:

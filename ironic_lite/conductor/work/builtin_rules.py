@@ -50,7 +50,7 @@ class BuiltinRules:
             about = os.stat(self._path)
             stamp = (about.st_mtime_ns, about.st_size, about.st_ino)
             if self._read is None or self._read.stamp != stamp:
-                self._read = _Read(stamp, _parsed(pathlib.Path(self._path).read_bytes()))
+                self._read = _Read(stamp, _parse_rules(pathlib.Path(self._path).read_bytes()))
         except OSError as why:
             reason = why.strerror or str(why)
             raise errors.LocalFileError(path=self._path, reason=reason) from None
@@ -59,7 +59,7 @@ class BuiltinRules:
         return [rule for rule in self._read.rules if phase in (None, rule["phase"])]
 
 
-def _parsed(text: bytes) -> list[Json]:
+def _parse_rules(text: bytes) -> list[Json]:
     import yaml  # noqa: PLC0415  # few have such a file, and all would keep it in memory
 
     try:

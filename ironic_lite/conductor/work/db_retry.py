@@ -110,7 +110,7 @@ class _Outlasting:
 
         :raises errors.Stopping: the database is unavailable, and the service stops.
         """
-        return self._outlast(lambda: self._inner.read(work))
+        return self._retry_until_available(lambda: self._inner.read(work))
 
     def write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
         """Write as ``Database.write``; a worker waits for an unavailable database.
@@ -122,9 +122,9 @@ class _Outlasting:
         """
         if once:
             return self._inner.write(work, once=True)
-        return self._outlast(lambda: self._inner.write(work))
+        return self._retry_until_available(lambda: self._inner.write(work))
 
-    def _outlast(self, act: Callable[[], T]) -> T:
+    def _retry_until_available(self, act: Callable[[], T]) -> T:
         if not getattr(_local, "patient", False):
             return act()
         pause = _FIRST_PAUSE

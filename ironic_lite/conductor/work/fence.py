@@ -43,7 +43,7 @@ class Fence:
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
         self._usable = timeout * (1 - MARGIN)
-        self._renewed = self._answered = steady()
+        self._renew_lock = self._answered = steady()
         self._closed = False
 
     @property
@@ -57,14 +57,14 @@ class Fence:
 
     def renewed(self, began: float) -> None:
         """Record that all locks were ours and are renewed; ``began`` is by `steady`."""
-        self._renewed = self._answered = began
+        self._renew_lock = self._answered = began
 
     def doubt(self, began: float) -> None:
         """Record that some lock was not renewed.
 
         Each task then renews its own lock before its next request.
         """
-        self._renewed, self._answered = -math.inf, began
+        self._renew_lock, self._answered = -math.inf, began
 
     @property
     def in_touch(self) -> bool:
@@ -73,7 +73,7 @@ class Fence:
 
     def holds(self, since: float) -> bool:
         """Return whether a lock that was ours at ``since`` (`steady`) certainly still is."""
-        return steady() - max(since, self._renewed) < self._usable
+        return steady() - max(since, self._renew_lock) < self._usable
 
 
 class HeldLock:
@@ -135,11 +135,11 @@ class HeldLock:
         :raises errors.Unavailable: the database is unavailable; a worker waits for it instead.
         """
         for _ in range(_TRIES):
-            if self._renewed():
+            if self._renew_lock():
                 return
         raise errors.Unavailable(_LATE.format(node=self._node))
 
-    def _renewed(self) -> bool:
+    def _renew_lock(self) -> bool:
         """Renew the lock; return False if the reply was so late that it may have ended."""
         if self._held is None or self._held.ended:
             raise errors.LockLost(node=self._node)

@@ -32,7 +32,7 @@ class Journal:
             "request_id": context.request_id,
         }
         self._project = context.project
-        self._forget()
+        self._forget_steps()
 
     def look(self) -> None:
         """Take the node's current state for events added before the next save."""
@@ -49,9 +49,9 @@ class Journal:
             METER.run(self._new_run["uuid"], self._new_run)
         for run_uuid, changes in self._runs.items():
             METER.run(run_uuid, changes)
-        self._forget()
+        self._forget_steps()
 
-    def _forget(self) -> None:
+    def _forget_steps(self) -> None:
         self._stood = None
         self._once = False
         self._events: list[Row] = []

@@ -46,7 +46,7 @@ class Leases:
         """Look at a lock; return whether its lease has ended or was given up."""
         silent = self.silence(token, expires)
         return expires == nodes.ENDED or (
-            silent >= self._timeout and not self._kept(self._steady())
+            silent >= self._timeout and not self._are_renewals_late(self._steady())
         )
 
     def renewed(self) -> None:
@@ -55,11 +55,11 @@ class Leases:
         After a time without renewals the others get the whole time-out again.
         """
         now = self._steady()
-        if self._kept(now):
+        if self._are_renewals_late(now):
             self._pulses.keep(())
         self._renewed = now
 
-    def _kept(self, now: float) -> bool:
+    def _are_renewals_late(self, now: float) -> bool:
         """Return whether renewals of our own are overdue; False if they never began."""
         return self._renewed is not None and now - self._renewed >= self._lately
 

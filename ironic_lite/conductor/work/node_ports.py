@@ -67,14 +67,14 @@ class NodePorts:
 
         :raises errors.LockLost: another conductor now has the node.
         """
-        token, at = self._held(), clock.now()
+        token, at = self._held_token(), clock.now()
         info = {name: held for name, held in card.internal_info.items() if name != key}
         if value is not None:
             info[key] = value
         is_port = isinstance(card, Port)
         word, family = ("port", ports.FAMILY) if is_port else ("portgroup", portgroups.FAMILY)
         about = {word: card.uuid, "address": card.address, "changed": ["internal_info"]}
-        event = {**self._event(at, about), "kind": f"{word}_updated"}
+        event = {**self._port_event(at, about), "kind": f"{word}_updated"}
 
         def write(conn: Connection) -> None:
             nodes.save(conn, self._node, {}, token=token)
@@ -86,7 +86,7 @@ class NodePorts:
         card.settle(updated_at=at)
         self._notifier.tell(self._who, [event], card.as_dict())
 
-    def _held(self) -> str:
+    def _held_token(self) -> str:
         if self._token is None:
             raise errors.LockLost(node=self._node)
         return self._token
@@ -98,12 +98,15 @@ class NodePorts:
             from the card (default: they may).
         :raises errors.LockLost: another conductor now has the node.
         """
-        token = self._held()
-        wanted = _usable(self._node, addresses)
+        token = self._held_token()
+        wanted = _usable_addresses(self._node, addresses)
 
         def write(conn: Connection) -> list[_Added]:
             nodes.save(conn, self._node, {}, token=token)
-            made = [self._insert(conn, *one) for one in _free(conn, self._node, wanted).items()]
+            made = [
+                self._insert_port(conn, *one)
+                for one in _free_addresses(conn, self._node, wanted).items()
+            ]
             if made:
                 events.add(conn, [one.event for one in made])
             return made
@@ -112,7 +115,7 @@ class NodePorts:
             self._notifier.tell(self._who, [added.event], added.port)
         self._known = None
 
-    def _insert(self, conn: Connection, address: str, boots: bool) -> _Added:
+    def _insert_port(self, conn: Connection, address: str, boots: bool) -> _Added:
         """Add a port; return it with its event."""
         made = {"uuid": str(uuid.uuid4()), "created_at": clock.now(), "pxe_enabled": boots}
         port: Row = {
@@ -123,10 +126,10 @@ class NodePorts:
         }
         ports.insert(conn, port)
         about = {"port": port["uuid"], "address": address}
-        event = {**self._event(port["created_at"], about), "kind": "port_created"}
+        event = {**self._port_event(port["created_at"], about), "kind": "port_created"}
         return _Added(port, event)
 
-    def _event(self, at: datetime.datetime, about: Row) -> Row:
+    def _port_event(self, at: datetime.datetime, about: Row) -> Row:
         return {
             "at": at,
             "node_uuid": self._node,
@@ -142,7 +145,7 @@ class _Added(NamedTuple):
     event: Row
 
 
-def _usable(node_uuid: str, addresses: Iterable[str]) -> dict[str, bool]:
+def _usable_addresses(node_uuid: str, addresses: Iterable[str]) -> dict[str, bool]:
     """Return the valid MAC addresses among a machine's card addresses, each once."""
     may = addresses if isinstance(addresses, Mapping) else dict.fromkeys(addresses, True)
     found = {}
@@ -159,7 +162,9 @@ def _usable(node_uuid: str, addresses: Iterable[str]) -> dict[str, bool]:
     return found
 
 
-def _free(conn: Connection, node_uuid: str, wanted: Mapping[str, bool]) -> dict[str, bool]:
+def _free_addresses(
+    conn: Connection, node_uuid: str, wanted: Mapping[str, bool]
+) -> dict[str, bool]:
     """Return the requested addresses without a port; log the owners of the others."""
     owners = ports.owners(conn, wanted)
     for address, owner in owners.items():

@@ -54,13 +54,13 @@ class Notes:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def _get(self, key: str, default: object = None) -> Any:
+    def _get_note(self, key: str, default: object = None) -> Any:
         return self._node.driver_internal_info.get(key, default)
 
-    def _put(self, **values: object) -> None:
+    def _put_notes(self, **values: object) -> None:
         self._node.driver_internal_info = {**self._node.driver_internal_info, **values}
 
-    def _drop(self, *keys: str) -> None:
+    def _drop_notes(self, *keys: str) -> None:
         held = self._node.driver_internal_info
         if any(key in held for key in keys):
             self._node.driver_internal_info = {
@@ -71,45 +71,45 @@ class Notes:
 
     def listed(self, kind: StepKind) -> list[StoredStep]:
         """Return the steps of the run under way, as stored."""
-        return list(self._get(f"{kind}_steps") or [])
+        return list(self._get_note(f"{kind}_steps") or [])
 
     def index(self, kind: StepKind) -> int | None:
         """Return the index of the running step; None before the first."""
-        index: int | None = self._get(f"{kind}_step_index")
+        index: int | None = self._get_note(f"{kind}_step_index")
         return index
 
     def enlist(self, kind: StepKind, listed: list[StoredStep]) -> None:
         """Store a new list with no step begun."""
-        self._put(**{f"{kind}_steps": listed, f"{kind}_step_index": None})
+        self._put_notes(**{f"{kind}_steps": listed, f"{kind}_step_index": None})
 
     def relist(self, kind: StepKind, listed: list[StoredStep]) -> None:
         """Replace the list; steps already done stay at its start."""
-        self._put(**{f"{kind}_steps": listed})
+        self._put_notes(**{f"{kind}_steps": listed})
 
     def advance(self, kind: StepKind, index: int) -> None:
         """Record that step ``index`` runs."""
-        self._put(**{f"{kind}_step_index": index})
+        self._put_notes(**{f"{kind}_step_index": index})
 
     def settle_steps(self, kind: StepKind, *, forget_list: bool, tidied: bool = True) -> None:
         """Remove a run's index and flags; the list becomes null or stays readable.
 
         :param tidied: False if clean-up happens later: `settle_ramdisk` follows then.
         """
-        self._drop(f"{kind}_step_index", _CHANGES, *_FLAGS[kind])
+        self._drop_notes(f"{kind}_step_index", _CHANGES, *_FLAGS[kind])
         if tidied:
             self.settle_ramdisk(kind)
         if forget_list:
-            self._put(**{f"{kind}_steps": None})
+            self._put_notes(**{f"{kind}_steps": None})
 
     def settle_ramdisk(self, kind: StepKind) -> None:
         """Forget whether a ramdisk was booted, because clean-up is done."""
         if kind in _NO_RAMDISK:
-            self._drop(_NO_RAMDISK[kind])
+            self._drop_notes(_NO_RAMDISK[kind])
 
     def forget_steps(self, kind: StepKind) -> None:
         """Remove list, index and flags."""
         self.settle_steps(kind, forget_list=False)
-        self._drop(f"{kind}_steps")
+        self._drop_notes(f"{kind}_steps")
 
     # -- what was asked for ------------------------------------------------------------------
 
@@ -127,83 +127,83 @@ class Notes:
         :param runbook: the source of an automated clean's steps.
         """
         self.settle_steps(kind, forget_list=True)
-        self._put(**{f"{kind}_step_index": None})
+        self._put_notes(**{f"{kind}_step_index": None})
         if steps is not None:
-            self._put(**{f"{kind}_steps": steps, _NO_RAMDISK[kind]: not ramdisk})
+            self._put_notes(**{f"{kind}_steps": steps, _NO_RAMDISK[kind]: not ramdisk})
             if kind in _DECLARED:
-                self._put(**{_DECLARED[kind]: True})
+                self._put_notes(**{_DECLARED[kind]: True})
         if runbook is not None:
-            self._put(**{_RUNBOOK: runbook})
+            self._put_notes(**{_RUNBOOK: runbook})
 
     def requested_steps(self, kind: StepKind) -> list[StoredStep] | None:
         """Return the steps that an operator or a runbook listed; None if drivers list them."""
-        declared = kind not in _DECLARED or self._get(_DECLARED[kind])
+        declared = kind not in _DECLARED or self._get_note(_DECLARED[kind])
         return self.listed(kind) if declared else None
 
     def manual(self, kind: StepKind) -> bool:
         """Return whether an operator asked for these steps."""
-        return self.requested_steps(kind) is not None and self._get(_RUNBOOK) is None
+        return self.requested_steps(kind) is not None and self._get_note(_RUNBOOK) is None
 
     def boots_ramdisk(self, kind: StepKind) -> bool:
         """Return whether this run of steps boots the ramdisk."""
-        return not self._get(_NO_RAMDISK[kind], False)
+        return not self._get_note(_NO_RAMDISK[kind], False)
 
     def request_deploy(self, user_steps: list[StoredStep], templates: list[StoredTemplate]) -> None:
         """Start a deployment with fresh notes."""
         self.forget_deploy()
-        self._put(user_deploy_steps=user_steps)
+        self._put_notes(user_deploy_steps=user_steps)
         if templates:
-            self._put(**{_TEMPLATES: templates})
+            self._put_notes(**{_TEMPLATES: templates})
 
     @property
     def deploy_templates(self) -> list[StoredTemplate]:
         """The templates of this deployment, each with ``name`` and ``steps``."""
-        return list(self._get(_TEMPLATES) or [])
+        return list(self._get_note(_TEMPLATES) or [])
 
     @property
     def user_deploy_steps(self) -> list[StoredStep]:
         """The deploy steps of the request."""
-        return list(self._get("user_deploy_steps") or [])
+        return list(self._get_note("user_deploy_steps") or [])
 
     def forget_deploy(self) -> None:
         """Remove the notes of a deployment.
 
         Requirement C34.
         """
-        self._drop("user_deploy_steps", _TEMPLATES, "deploy_steps", "deploy_step_index")
-        self._drop("steps_validated", _CHANGES)
+        self._drop_notes("user_deploy_steps", _TEMPLATES, "deploy_steps", "deploy_step_index")
+        self._drop_notes("steps_validated", _CHANGES)
 
     @property
     def deploy_validated(self) -> bool:
         """True if the deploy steps have been checked with those of the agent."""
-        return bool(self._get("steps_validated"))
+        return bool(self._get_note("steps_validated"))
 
     def validate_deploy(self) -> None:
         """Record this check."""
-        self._put(steps_validated=True)
+        self._put_notes(steps_validated=True)
 
     def switched(self) -> None:
         """Record the time of an operator's power change."""
-        self._put(last_power_state_change=clock.now().isoformat())
+        self._put_notes(last_power_state_change=clock.now().isoformat())
 
     @property
     def automatic_lessee(self) -> bool:
         """True if the deployment set the node's lessee; it is removed with the instance."""
-        return bool(self._get("automatic_lessee"))
+        return bool(self._get_note("automatic_lessee"))
 
     @automatic_lessee.setter
     def automatic_lessee(self, value: bool) -> None:
         if value:
-            self._put(automatic_lessee=True)
+            self._put_notes(automatic_lessee=True)
         else:
-            self._drop("automatic_lessee")
+            self._drop_notes("automatic_lessee")
 
     # -- the agent ---------------------------------------------------------------------------
 
     @property
     def token(self) -> str | None:
         """The secret shared with the running ramdisk."""
-        token: str | None = self._get("agent_secret_token")
+        token: str | None = self._get_note("agent_secret_token")
         return token
 
     def new_token(self, *, before_boot: bool = False) -> str:
@@ -213,29 +213,29 @@ class Notes:
             agent.
         """
         token = secrets.token_urlsafe(_TOKEN_BYTES)
-        self._drop(*_TOKEN_KEYS)
-        self._put(**{"agent_secret_token": token, _MACHINE: self._machine(token)})
+        self._drop_notes(*_TOKEN_KEYS)
+        self._put_notes(**{"agent_secret_token": token, _MACHINE: self._machine_id(token)})
         if before_boot:
-            self._put(agent_secret_token_pregenerated=True)
+            self._put_notes(agent_secret_token_pregenerated=True)
         return token
 
     @property
     def agent_url(self) -> str | None:
         """The agent's URL."""
-        url: str | None = self._get("agent_url")
+        url: str | None = self._get_note("agent_url")
         return url
 
     @property
     def agent(self) -> Agent | None:
         """The agent that has sent a heartbeat since its ramdisk booted."""
-        url, token, at = self.agent_url, self.token, self._get("agent_last_heartbeat")
+        url, token, at = self.agent_url, self.token, self._get_note("agent_last_heartbeat")
         if not (url and token and at):
             return None
         heard_at = datetime.datetime.fromisoformat(at)
-        about = (self._get("agent_verify_ca"), self._get("agent_version"), heard_at)
-        return Agent(url, token, *about, moved=self._get(_MACHINE) != self._machine(token))
+        about = (self._get_note("agent_verify_ca"), self._get_note("agent_version"), heard_at)
+        return Agent(url, token, *about, moved=self._get_note(_MACHINE) != self._machine_id(token))
 
-    def _machine(self, token: str) -> str:
+    def _machine_id(self, token: str) -> str:
         """Return an identifier of the agent's machine that does not reveal its settings."""
         about = orjson.dumps([self._node.driver, self._node.driver_info], option=_SORTED)
         return hmac.new(token.encode(), about, hashlib.sha256).hexdigest()
@@ -244,15 +244,15 @@ class Notes:
         """Store a heartbeat."""
         given = {"agent_version": version, "agent_verify_ca": verify_ca}
         known = {key: value for key, value in given.items() if value}
-        self._put(agent_url=url, agent_last_heartbeat=at, **known)
+        self._put_notes(agent_url=url, agent_last_heartbeat=at, **known)
 
     def forget_agent(self, *, keep_token: bool = False) -> None:
         """Forget address, token and steps of the agent, because its ramdisk is gone.
 
         :param keep_token: keep a token that is part of the ramdisk's boot media.
         """
-        kept = keep_token and self._get("agent_secret_token_pregenerated")
-        self._drop(*_AGENT_KEYS, *_LISTS, *(() if kept else _TOKEN_KEYS))
+        kept = keep_token and self._get_note("agent_secret_token_pregenerated")
+        self._drop_notes(*_AGENT_KEYS, *_LISTS, *(() if kept else _TOKEN_KEYS))
 
     def take_agent_steps(self, kind: StepKind, steps: StepsByInterface, *, at: str) -> None:
         """Store the agent's steps by interface, as long as its ramdisk runs.
@@ -260,11 +260,11 @@ class Notes:
         Requirement S1.35.
         """
         key = f"agent_cached_{kind}_steps"
-        self._put(**{key: steps, f"{key}_refreshed": at})
+        self._put_notes(**{key: steps, f"{key}_refreshed": at})
 
     def agent_steps(self, kind: StepKind) -> StepsByInterface | None:
         """Return the running agent's steps by interface; None before it has listed them."""
-        steps: StepsByInterface | None = self._get(f"agent_cached_{kind}_steps")
+        steps: StepsByInterface | None = self._get_note(f"agent_cached_{kind}_steps")
         return steps
 
     @property
@@ -273,109 +273,111 @@ class Notes:
 
         Requirement S2.29.
         """
-        return self._get("hardware_manager_version")
+        return self._get_note("hardware_manager_version")
 
     @manager_version.setter
     def manager_version(self, value: object) -> None:
-        self._put(hardware_manager_version=value)
+        self._put_notes(hardware_manager_version=value)
 
     @property
     def agent_changes(self) -> int:
         """Number of changes to another agent in this run."""
-        count: int = (self._get(_CHANGES) or {}).get("count", 0)
+        count: int = (self._get_note(_CHANGES) or {}).get("count", 0)
         return count
 
     @property
     def first_ordinal(self) -> int:
         """The ordinal, in the run's record, of the current list's first step."""
-        first: int = (self._get(_CHANGES) or {}).get("first", 0)
+        first: int = (self._get_note(_CHANGES) or {}).get("first", 0)
         return first
 
     def forget_changes(self) -> None:
         """Forget the agent changes, because the run is over."""
-        self._drop(_CHANGES)
+        self._drop_notes(_CHANGES)
 
     def count_change(self) -> None:
         """Count a change of the agent."""
-        self._put(**{_CHANGES: {"count": self.agent_changes + 1, "first": self.first_ordinal}})
+        self._put_notes(
+            **{_CHANGES: {"count": self.agent_changes + 1, "first": self.first_ordinal}}
+        )
 
     def place(self, first: int) -> None:
         """Store the ordinal at which the current list begins, after earlier lists."""
-        self._put(**{_CHANGES: {"count": self.agent_changes, "first": first}})
+        self._put_notes(**{_CHANGES: {"count": self.agent_changes, "first": first}})
 
     # -- an order outside of any verb --------------------------------------------------------
 
     @property
     def order(self) -> str | None:
         """An operator's request that a worker carries out, such as "attach a cdrom"."""
-        order: str | None = self._get(_ORDER)
+        order: str | None = self._get_note(_ORDER)
         return order
 
     @order.setter
     def order(self, value: str | None) -> None:
         if value is None:
-            self._drop(_ORDER)
+            self._drop_notes(_ORDER)
         else:
-            self._put(**{_ORDER: value})
+            self._put_notes(**{_ORDER: value})
 
     # -- what a conductor that goes away leaves ---------------------------------------------
 
     @property
     def untidied(self) -> bool:
         """True if an abort has moved the node and clean-up is still to be done."""
-        return bool(self._get(_UNTIDIED))
+        return bool(self._get_note(_UNTIDIED))
 
     @untidied.setter
     def untidied(self, value: bool) -> None:
         if value:
-            self._put(**{_UNTIDIED: True})
+            self._put_notes(**{_UNTIDIED: True})
         else:
-            self._drop(_UNTIDIED)
+            self._drop_notes(_UNTIDIED)
 
     def begin_again(self, work: str) -> int:
         """Count an attempt to begin the same work; return the number including the first.
 
         :param work: names it; the count of other work is forgotten.
         """
-        known = self._get(_BEGUN) or {}
+        known = self._get_note(_BEGUN) or {}
         times = known["times"] + 1 if known.get("work") == work else 2
-        self._put(**{_BEGUN: {"work": work, "times": times}})
+        self._put_notes(**{_BEGUN: {"work": work, "times": times}})
         return times
 
     def forget_beginnings(self) -> None:
         """Forget the attempts, because the work has ended."""
-        self._drop(_BEGUN)
+        self._drop_notes(_BEGUN)
 
     # -- a wait that is asked about ---------------------------------------------------------
 
     def polled_since(self, now: datetime.datetime) -> datetime.datetime:
         """Return the time of this wait's first poll; store ``now`` if this is the first."""
-        known = self._get(_POLLED)
+        known = self._get_note(_POLLED)
         if known is None:
-            self._put(**{_POLLED: now.isoformat()})
+            self._put_notes(**{_POLLED: now.isoformat()})
             return now
         return datetime.datetime.fromisoformat(known)
 
     def forget_polls(self) -> None:
         """Forget the polls, because the wait is over."""
-        self._drop(_POLLED)
+        self._drop_notes(_POLLED)
 
     # -- drivers' own ------------------------------------------------------------------------
 
     def recall(self, key: str, default: object) -> Any:
         """Return a driver's stored value."""
-        return (self._get(_KEPT) or {}).get(key, default)
+        return (self._get_note(_KEPT) or {}).get(key, default)
 
     def keep(self, key: str, value: object) -> None:
         """Store a driver's value; None removes it. Raises as `bounds.check`."""
-        kept = {**(self._get(_KEPT) or {}), key: value}
+        kept = {**(self._get_note(_KEPT) or {}), key: value}
         if value is None:
             del kept[key]
         bounds.check(driver_internal_info=kept)
         if kept:
-            self._put(**{_KEPT: kept})
+            self._put_notes(**{_KEPT: kept})
         else:
-            self._drop(_KEPT)
+            self._drop_notes(_KEPT)
 
 
 _DECLARED: dict[StepKind, str] = {StepKind.CLEAN: "declarative_cleaning"}

@@ -43,36 +43,36 @@ class RunMetrics:
         """
         with self._guard:
             if "verb" in row:
-                known = self._known(run_uuid)
+                known = self._known_run(run_uuid)
                 known.verb, known.begun = row["verb"], row["started_at"]
             if row.get("ended_at") is None:
                 return
             ended = self._runs.pop(run_uuid, None) or _Run()
         self._board.count("runs_total", ended.verb, row["state"])
-        self._time("run_seconds", ended.begun, row["ended_at"], ended.verb)
+        self._observe_time("run_seconds", ended.begun, row["ended_at"], ended.verb)
         for (kind, _), begun in ended.steps.items():
             self._board.count("steps_total", kind, row["state"])
-            self._time("step_seconds", begun, row["ended_at"], kind)
+            self._observe_time("step_seconds", begun, row["ended_at"], kind)
 
     def step(self, run_uuid: str, kind: str, ordinal: int, row: RowView) -> None:
         """Take a written change of a step: started_at, or state and ended_at."""
         with self._guard:
             if row.get("started_at") is not None:
-                self._known(run_uuid).steps[kind, ordinal] = row["started_at"]
+                self._known_run(run_uuid).steps[kind, ordinal] = row["started_at"]
             if row.get("ended_at") is None:
                 return
             known = self._runs.get(run_uuid)
             begun = known.steps.pop((kind, ordinal), None) if known is not None else None
         self._board.count("steps_total", kind, row["state"])
-        self._time("step_seconds", begun, row["ended_at"], kind)
+        self._observe_time("step_seconds", begun, row["ended_at"], kind)
 
-    def _known(self, run_uuid: str) -> _Run:
+    def _known_run(self, run_uuid: str) -> _Run:
         known = self._runs.setdefault(run_uuid, _Run())
         if len(self._runs) > _MOST:
             self._runs.popitem(last=False)
         return known
 
-    def _time(
+    def _observe_time(
         self, name: str, begun: datetime.datetime | None, ended: datetime.datetime, label: str
     ) -> None:
         if begun is not None:

@@ -29,7 +29,7 @@ class RunRecord:
         if self._node.run_uuid is not None:
             text = f"The verb {verb} took the place of this run while the node was in {before}."
             error = errors.Aborted(text, action=str(before), where="", step=self._found_step)
-            self._end(self._node.run_uuid, error, aborted=True)
+            self._end_run(self._node.run_uuid, error, aborted=True)
         if states.kind(after) is Kind.BUSY:
             self._node.last_error = None
         self._node.run_uuid = self._journal.start_run(verb)
@@ -53,7 +53,7 @@ class RunRecord:
         elif kind in (Kind.WAIT, Kind.HELD):
             self._journal.run(run, state="waiting")
         else:
-            self._end(run, error, aborted=aborted)
+            self._end_run(run, error, aborted=aborted)
         data = {"error": error.message} if error else None
         self._journal.event(
             "provision", run=run, event=event, before=str(before), after=str(after), data=data
@@ -66,7 +66,7 @@ class RunRecord:
         run = self._node.run_uuid
         self._journal.event("flow_started", run=run, event=self._flow, data=data)
 
-    def _end(self, run: str, error: errors.Error | None, *, aborted: bool) -> None:
+    def _end_run(self, run: str, error: errors.Error | None, *, aborted: bool) -> None:
         state = "aborted" if aborted else "failed" if error else "done"
         about = None
         if error is not None:

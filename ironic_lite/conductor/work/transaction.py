@@ -95,7 +95,7 @@ class Transaction:
         self._lock.go_on()
         db_retry.write_idempotent(self._runtime.database, write)
         self.unsaved = False
-        self._notify()
+        self._send_notifications()
         self._journal.settle()
         node.settle(**freed)
         self._before, self._after = [], []
@@ -114,7 +114,7 @@ class Transaction:
             self._journal.write(conn)
 
         self._runtime.database.write(write)
-        self._notify()
+        self._send_notifications()
         self._journal.settle()
 
     def _held_token(self) -> str:
@@ -122,7 +122,7 @@ class Transaction:
             raise errors.LockLost(node=self._node.uuid)
         return self._token
 
-    def _notify(self) -> None:
+    def _send_notifications(self) -> None:
         """Send notifications of committed events; requirement S5.29."""
         notifier = self._runtime.notifier
         if notifier.on:

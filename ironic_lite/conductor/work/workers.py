@@ -100,10 +100,10 @@ class Workers:
             self.leave()
             raise errors.NoFreeWorker from None
         place = Place(self)
-        future.add_done_callback(functools.partial(self._done, place))
+        future.add_done_callback(functools.partial(self._note_end, place))
         return place
 
-    def _done(self, place: Place, future: Future[None]) -> None:
+    def _note_end(self, place: Place, future: Future[None]) -> None:
         with self._idle:
             self._hanging -= place.vacated
             self._busy -= not place.vacated

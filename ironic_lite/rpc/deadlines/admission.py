@@ -35,7 +35,7 @@ class Admission:
         :raises failures.Again: its caller has given up, or may have.
         """
         if _given_up(call):
-            self._refuse(call, logging.INFO)
+            self._refuse_call(call, logging.INFO)
         note = deadlines.CallDeadline.of(call.ctxt)
         if note is None:
             return  # a cast, or local://
@@ -43,11 +43,11 @@ class Admission:
             age = self._senders.age(note, clock.steady())
         silence = call.client_timeout or math.inf
         if not deadlines.waits(age, silence=silence, limit=note.limit):
-            self._refuse(call, logging.DEBUG if age is None else logging.INFO)
+            self._refuse_call(call, logging.DEBUG if age is None else logging.INFO)
         if deadlines.sign_is_due(age, silence=silence):
             call_keepalives.send_keepalive(call)
 
-    def _refuse(self, call: Any, level: int) -> None:
+    def _refuse_call(self, call: Any, level: int) -> None:
         LOG.log(
             level,
             "RPC method %s is not begun unless its caller repeats it: it may have given up",

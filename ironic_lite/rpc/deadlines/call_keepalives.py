@@ -40,7 +40,9 @@ class CallKeepalives:
         with self._changed:
             self._calls[call] = clock.steady() + call.client_timeout * _DUE
             if self._thread is None:  # started late, because a process may fork before
-                self._thread = threading.Thread(target=self._run, name="rpc-signs", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._send_keepalives, name="rpc-signs", daemon=True
+                )
                 self._thread.start()
             self._changed.notify()
         try:
@@ -55,7 +57,7 @@ class CallKeepalives:
             self._ended = True
             self._changed.notify()
 
-    def _run(self) -> None:
+    def _send_keepalives(self) -> None:
         while True:
             with self._changed:
                 now, first = clock.steady(), min(self._calls.values(), default=None)

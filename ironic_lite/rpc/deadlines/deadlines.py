@@ -95,16 +95,16 @@ class ClockOffsets:
         if note.asked is not None and note.asked <= now:
             age = now - note.asked
             if age <= _SURE:
-                self._learn(note.sender, ahead, now)
+                self._learn_offset(note.sender, ahead, now)
             return age
         least, since = self._ahead.get(note.sender, (0.0, -math.inf))
         if now - since > GOOD_FOR:
             return None
         if ahead < least:
-            self._learn(note.sender, ahead, now)
+            self._learn_offset(note.sender, ahead, now)
         return max(0.0, ahead - least)
 
-    def _learn(self, sender: str, ahead: float, now: float) -> None:
+    def _learn_offset(self, sender: str, ahead: float, now: float) -> None:
         self._ahead.pop(sender, None)
         if len(self._ahead) >= SENDERS:
             del self._ahead[next(iter(self._ahead))]  # the oldest offset

@@ -61,7 +61,7 @@ class Directory:
                 reason=f"transport_url: cannot make the directory {self.path}: there is a file"
             ) from None
         except OSError as why:
-            raise _unusable("cannot make the directory", self.path, why) from None
+            raise _unusable_folder("cannot make the directory", self.path, why) from None
         self.check()
 
     def check(self) -> None:
@@ -78,7 +78,7 @@ class Directory:
                 f"no conductor listens: the directory {self.path} does not exist"
             ) from None
         except OSError as why:
-            raise _unusable("cannot use the directory", self.path, why) from None
+            raise _unusable_folder("cannot use the directory", self.path, why) from None
         fault = distrust(found, os.geteuid())
         if fault:
             raise config.ConfigError(reason=f"transport_url: the directory {self.path} {fault}")
@@ -112,14 +112,14 @@ class Directory:
         path = self.address(channel, member)
         self.prepare()
         try:
-            with self._locked():
-                self._sweep()
-                return _listening(path)
+            with self._lock_directory():
+                self._remove_dead_sockets()
+                return _listening_socket(path)
         except OSError as why:
-            raise _unusable("cannot listen at", path, why) from None
+            raise _unusable_folder("cannot listen at", path, why) from None
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock_directory(self) -> Iterator[None]:
         """Hold the directory's lock, because a socket looks dead between bind and listen."""
         handle = os.open(f"{self.path}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -128,7 +128,7 @@ class Directory:
         finally:
             os.close(handle)
 
-    def _sweep(self) -> None:
+    def _remove_dead_sockets(self) -> None:
         for name in os.listdir(self.path):
             path = f"{self.path}/{name}"
             if "@" in name and is_stale(path):
@@ -167,7 +167,7 @@ def distrust(found: os.stat_result, user: int) -> str | None:
     return None
 
 
-def _listening(path: str) -> socket.socket:
+def _listening_socket(path: str) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.bind(path)
@@ -178,7 +178,7 @@ def _listening(path: str) -> socket.socket:
     return sock
 
 
-def _unusable(what: str, path: str, why: OSError) -> errors.Unavailable:
+def _unusable_folder(what: str, path: str, why: OSError) -> errors.Unavailable:
     """Return the error for a refusal of the system; the configuration may be right."""
     if why.errno == errno.EADDRINUSE:
         return errors.Unavailable(

@@ -58,7 +58,7 @@ class LocalDriver:
         self._default_exchange = default_exchange
         self._rebuilt = frozenset(allowed_remote_exmods or ())
         self._limit = options.frame_limit(conf)
-        self._directory = addresses.Directory(_path(url))
+        self._directory = addresses.Directory(_url_path(url))
         self._pool = sender.Pool(self._limit, self._directory.check)
         self._idents = itertools.count(1)
         self._turn = itertools.count()
@@ -92,8 +92,8 @@ class LocalDriver:
         deadline = None if timeout is None else time.monotonic() + timeout
         monitor = call_monitor_timeout if wait_for_reply else None
         request = {"ctxt": ctxt, "msg": message, "reply": bool(wait_for_reply), "monitor": monitor}
-        ident, frame = self._frame(request)
-        channel = self._channel(RPC, target)
+        ident, frame = self._request_frame(request)
+        channel = self._channel_of(RPC, target)
         if target.fanout:
             self._post_all(channel, self._directory.members(channel), frame)
             return None
@@ -105,35 +105,35 @@ class LocalDriver:
 
         if target.server:
             member = addresses.member(target.server)
-            answer = self._pool.use(self._address(channel, member), frame, wait)
+            answer = self._pool.use(self._address_of(channel, member), frame, wait)
         else:
-            answer = self._any(channel, frame, wait)
-        return self._result(answer)
+            answer = self._send_to_any(channel, frame, wait)
+        return self._answer_result(answer)
 
-    def _frame(self, request: frames.Body) -> tuple[int, bytes]:
+    def _request_frame(self, request: frames.Body) -> tuple[int, bytes]:
         ident = next(self._idents)
         return ident, frames.encode({"id": ident, **request}, self._limit)
 
-    def _address(self, channel: str, member: str) -> str:
+    def _address_of(self, channel: str, member: str) -> str:
         return self._directory.address(channel, member)
 
-    def _any(self, channel: str, frame: bytes, wait: Waiter) -> frames.Body | None:
+    def _send_to_any(self, channel: str, frame: bytes, wait: Waiter) -> frames.Body | None:
         """Send the frame to one living server, in turn."""
         members = self._directory.members(channel)
         first = next(self._turn) % len(members) if members else 0
         for member in members[first:] + members[:first]:
             with contextlib.suppress(transport_errors.PeerAbsent):
-                return self._pool.use(self._address(channel, member), frame, wait)
+                return self._pool.use(self._address_of(channel, member), frame, wait)
         raise transport_errors.PeerAbsent(f"no conductor listens in {self._directory.path}")
 
     def _post_all(self, channel: str, members: Sequence[str], frame: bytes) -> None:
         for member in members:
             try:
-                self._pool.post(self._address(channel, member), frame)
+                self._pool.post(self._address_of(channel, member), frame)
             except (transport_errors.PeerAbsent, oslo_messaging.MessagingTimeout) as why:
                 LOG.debug("Skipped in a fanout: %s", why)
 
-    def _result(self, answer: frames.Body | None) -> Any:
+    def _answer_result(self, answer: frames.Body | None) -> Any:
         if answer is None:
             return None
         if "failure" in answer:
@@ -152,8 +152,8 @@ class LocalDriver:
 
         :raises transport_errors.FrameTooLarge: the message exceeds frame_limit_mib.
         """
-        _, frame = self._frame({"ctxt": ctxt, "msg": message, "reply": False})
-        channel = self._channel(NOTE, target)
+        _, frame = self._request_frame({"ctxt": ctxt, "msg": message, "reply": False})
+        channel = self._channel_of(NOTE, target)
         try:
             members = self._directory.members(channel)
         except transport_errors.PeerAbsent:
@@ -167,7 +167,7 @@ class LocalDriver:
     def _post_one(self, channel: str, members: Sequence[str], frame: bytes) -> None:
         for member in members:
             with contextlib.suppress(transport_errors.PeerAbsent, oslo_messaging.MessagingTimeout):
-                self._pool.post(self._address(channel, member), frame)
+                self._pool.post(self._address_of(channel, member), frame)
                 return
 
     # -- listening ---------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class LocalDriver:
         :raises config.ConfigError: the directory or the address cannot be used.
         :raises errors.Unavailable: another process uses the address, or the system refuses it.
         """
-        channel = self._channel(RPC, target)
+        channel = self._channel_of(RPC, target)
         server = self._directory.claim(channel, addresses.member(target.server))
         return listener.Listener([server], self._limit, (batch_size, batch_timeout))
 
@@ -195,13 +195,13 @@ class LocalDriver:
         group = addresses.channel("pool", "", pool or "")
         member = f"{group}.{os.getpid()}.{next(_LISTENERS)}"
         channels = {
-            self._channel(NOTE, target, f".{priority}")
+            self._channel_of(NOTE, target, f".{priority}")
             for target, priority in targets_and_priorities
         }
         servers = [self._directory.claim(channel, member) for channel in sorted(channels)]
         return listener.Listener(servers, self._limit, (batch_size, batch_timeout))
 
-    def _channel(self, kind: str, target: oslo_messaging.Target, suffix: str = "") -> str:
+    def _channel_of(self, kind: str, target: oslo_messaging.Target, suffix: str = "") -> str:
         exchange = target.exchange or self._default_exchange or ""
         return addresses.channel(kind, exchange, target.topic + suffix)
 
@@ -210,7 +210,7 @@ class LocalDriver:
         self._pool.close()
 
 
-def _path(url: oslo_messaging.TransportURL) -> str:
+def _url_path(url: oslo_messaging.TransportURL) -> str:
     if url.hosts or not url.virtual_host:
         raise config.ConfigError(
             reason="[DEFAULT]transport_url: local:// takes a directory and no host; write it with "

@@ -93,10 +93,10 @@ class Reader:
             self.wanted = _CHUNK
             payload = bytes(memoryview(self._buffer)[HEADER.size : end])
             del self._buffer[:end]
-            yield _decode(payload)
+            yield _decode_body(payload)
 
 
-def _decode(payload: bytes) -> Body:
+def _decode_body(payload: bytes) -> Body:
     try:
         body = encoding.loads(payload)
     except ValueError as why:

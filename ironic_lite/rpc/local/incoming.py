@@ -62,7 +62,7 @@ class Line:
         if not chunk:
             raise ConnectionResetError
         for body in self._reader.feed(chunk):
-            message = _message(self, body)
+            message = _new_incoming(self, body)
             with self._state:
                 self._owed += message.is_call
             yield message
@@ -72,7 +72,7 @@ class Line:
         self._enter()
         try:
             with self._sending:
-                self._send(frame)
+                self._send_answer(frame)
         finally:
             with self._state:
                 self._owed -= final
@@ -80,7 +80,7 @@ class Line:
                     self._hang_up()
             self._leave()
 
-    def _send(self, frame: bytes) -> None:
+    def _send_answer(self, frame: bytes) -> None:
         try:
             self.sock.sendall(frame)
         except OSError:
@@ -164,18 +164,18 @@ class Incoming:
             body["failure"] = remote.dump(failure)
         else:
             body["result"] = reply
-        self._send(self._frame(body), final=True)
+        self._send_answer(self._answer_frame(body), final=True)
 
-    def _frame(self, body: frames.Body) -> bytes:
+    def _answer_frame(self, body: frames.Body) -> bytes:
         """Encode an answer; if that fails, a refusal, which spares the caller a time-out."""
         try:
             return frames.encode(body, self._line.limit, "answer")
         except (transport_errors.FrameTooLarge, TypeError) as why:
-            LOG.error("The answer of RPC method %s cannot be sent: %s", self._method, why)
+            LOG.error("The answer of RPC method %s cannot be sent: %s", self._method_name, why)
             return frames.refusal(why, self._ident)
 
     @property
-    def _method(self) -> str:
+    def _method_name(self) -> str:
         return str(self.message.get("method"))
 
     def heartbeat(self) -> None:
@@ -188,18 +188,18 @@ class Incoming:
         """Return whether the caller has closed its connection, which has one call."""
         return self.is_call and self._line.hung_up()
 
-    def _send(self, frame: bytes, *, final: bool) -> None:
+    def _send_answer(self, frame: bytes, *, final: bool) -> None:
         try:
             self._line.answer(frame, final=final)
         except OSError as why:
-            LOG.debug("No caller waits for the answer of RPC method %s: %s", self._method, why)
+            LOG.debug("No caller waits for the answer of RPC method %s: %s", self._method_name, why)
 
     def requeue(self) -> None:
         """Refuse, like `LocalDriver.require_features`: there is no queue for the message."""
         raise NotImplementedError("local:// has no queue to put a message back into")
 
 
-def _message(line: Line, body: frames.Body) -> Incoming:
+def _new_incoming(line: Line, body: frames.Body) -> Incoming:
     if not (
         isinstance(body.get("id"), int)
         and isinstance(body.get("ctxt"), dict)

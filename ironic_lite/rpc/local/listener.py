@@ -53,9 +53,9 @@ class Listener:
         for server in servers:
             server.setblocking(False)
             self._selector.register(
-                server, selectors.EVENT_READ, lambda _, s=server: self._accept(s)
+                server, selectors.EVENT_READ, lambda _, s=server: self._accept_lines(s)
             )
-        self._thread = threading.Thread(target=self._run, name="rpc-listener", daemon=True)
+        self._thread = threading.Thread(target=self._read_sockets, name="rpc-listener", daemon=True)
         sockets.close_in_children(self)
 
     # -- what oslo.messaging calls -----------------------------------------------------------
@@ -77,7 +77,7 @@ class Listener:
             self._wake.send(b"!")
             self._thread.join()
         for server, inode in self._servers.items():
-            _unlink(server, inode)
+            _unlink_socket(server, inode)
             server.close()
         for line in list(self._lines):
             line.drain()
@@ -105,16 +105,16 @@ class Listener:
 
     # -- the thread --------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _read_sockets(self) -> None:
         while not self._stopping:
-            for key, _ in self._selector.select(self._patience()):
+            for key, _ in self._selector.select(self._select_timeout()):
                 key.data(1)
-            self._flush()
+            self._flush_batch()
 
-    def _patience(self) -> float | None:
+    def _select_timeout(self) -> float | None:
         return None if self._flush_at is None else max(self._flush_at - time.monotonic(), 0)
 
-    def _accept(self, server: socket.socket) -> None:
+    def _accept_lines(self, server: socket.socket) -> None:
         for _ in range(_ACCEPTS):
             try:
                 sock, _address = server.accept()
@@ -126,7 +126,7 @@ class Listener:
             line = incoming.Line(sock, self._limit)
             self._lines.add(line)
             self._selector.register(
-                sock, selectors.EVENT_READ, lambda _, line=line: self._read(line)
+                sock, selectors.EVENT_READ, lambda _, line=line: self._read_line(line)
             )
 
     def _turn_away(self, server: socket.socket, why: OSError) -> None:
@@ -139,35 +139,35 @@ class Listener:
             server.accept()[0].close()
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
-    def _read(self, line: incoming.Line) -> None:
+    def _read_line(self, line: incoming.Line) -> None:
         try:
             for message in line.read():
-                self._take(message)
+                self._take_message(message)
         except (transport_errors.FrameTooLarge, transport_errors.BadFrame) as why:
             LOG.warning("Closed the connection of an RPC client: %s", why)
             line.refuse(why)
-            self._forget(line)
+            self._forget_line(line)
         except OSError:
-            self._forget(line)
+            self._forget_line(line)
         except Exception:
             # One connection must not end the thread that serves all of them.
             LOG.exception("Passing on an RPC message failed unexpectedly")
-            self._forget(line)
+            self._forget_line(line)
 
-    def _forget(self, line: incoming.Line) -> None:
+    def _forget_line(self, line: incoming.Line) -> None:
         self._lines.discard(line)
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(line.sock)
         line.close()
 
-    def _take(self, message: incoming.Incoming) -> None:
+    def _take_message(self, message: incoming.Incoming) -> None:
         self._pending.append(message)
         if len(self._pending) >= self.batch_size:
-            self._flush(full=True)
+            self._flush_batch(full=True)
         elif self._flush_at is None and self.batch_timeout is not None:
             self._flush_at = time.monotonic() + self.batch_timeout
 
-    def _flush(self, *, full: bool = False) -> None:
+    def _flush_batch(self, *, full: bool = False) -> None:
         """Pass on a batch that is full or has waited long enough."""
         due = full or (self._flush_at is not None and time.monotonic() >= self._flush_at)
         if not (self._pending and (due or self._stopping)):
@@ -176,7 +176,7 @@ class Listener:
         self._hand_on(batch)
 
 
-def _unlink(server: socket.socket, inode: int) -> None:
+def _unlink_socket(server: socket.socket, inode: int) -> None:
     """Remove the socket's file, unless another process has replaced it."""
     path = server.getsockname()
     with contextlib.suppress(OSError):

@@ -38,7 +38,7 @@ class Connection:
         except OSError as why:
             self._socket.close()
             raise transport_errors.PeerAbsent(
-                f"no conductor listens at {path}: {_words(why)}"
+                f"no conductor listens at {path}: {_error_words(why)}"
             ) from None
         sockets.close_in_children(self)
 
@@ -68,18 +68,18 @@ class Connection:
         except OSError as why:
             refused = self._last_words()
             raise refused or transport_errors.PeerAbsent(
-                f"the conductor at {self._path} does not take the message: {_words(why)}"
+                f"the conductor at {self._path} does not take the message: {_error_words(why)}"
             ) from None
 
     def _last_words(self) -> Exception | None:
         try:
-            reader = self._reader()
+            reader = self._new_reader()
             chunk = self._socket.recv(reader.wanted, socket.MSG_DONTWAIT)
             return next(filter(None, map(frames.refused, reader.feed(chunk))), None)
         except (OSError, transport_errors.BadFrame, transport_errors.FrameTooLarge):
             return None
 
-    def _reader(self) -> frames.Reader:
+    def _new_reader(self) -> frames.Reader:
         return frames.Reader(self._limit, "answer")
 
     def answer(self, ident: int, deadline: float | None, monitor: float | None) -> frames.Body:
@@ -92,11 +92,11 @@ class Connection:
         :raises transport_errors.PeerLost: end of file.
         :raises transport_errors.FrameTooLarge, transport_errors.BadFrame: the server refused.
         """
-        reader = self._reader()
+        reader = self._new_reader()
         silent_since = time.monotonic()
         while True:
-            self._bound(deadline, silent_since + monitor if monitor else None)
-            for body in reader.feed(self._receive(reader.wanted)):
+            self._set_timeout(deadline, silent_since + monitor if monitor else None)
+            for body in reader.feed(self._receive_bytes(reader.wanted)):
                 why = frames.refused(body)
                 if why:
                     raise why
@@ -104,7 +104,7 @@ class Connection:
                     return body
                 silent_since = time.monotonic()
 
-    def _bound(self, *deadlines: float | None) -> None:
+    def _set_timeout(self, *deadlines: float | None) -> None:
         known = [deadline for deadline in deadlines if deadline is not None]
         wait = max(min(known) - time.monotonic(), _LEAST_WAIT) if known else 0.0
         # Most calls have the same time-out, so the kernel rarely needs a new one.
@@ -112,14 +112,14 @@ class Connection:
             sockets.bound_receiving(self._socket, wait)
             self._wait = wait
 
-    def _receive(self, size: int) -> bytes:
+    def _receive_bytes(self, size: int) -> bytes:
         try:
             chunk = self._socket.recv(size)
         except BlockingIOError:
             raise oslo_messaging.MessagingTimeout(f"no answer in time from {self._path}") from None
         except OSError as why:
             raise transport_errors.PeerLost(
-                f"the conductor at {self._path} is gone: {_words(why)}"
+                f"the conductor at {self._path} is gone: {_error_words(why)}"
             ) from None
         if not chunk:
             raise transport_errors.PeerLost(
@@ -145,28 +145,28 @@ class Pool:
 
     def use(self, path: str, frame: bytes, then: Callable[[Connection], T]) -> T:
         """Send ``frame`` to ``path`` and return the result of ``then`` on the connection."""
-        connection = self._deliver(path, frame)
+        connection = self._deliver_frame(path, frame)
         try:
             result = then(connection)
         except BaseException:
             # A late answer must not reach another call.
             connection.close()
             raise
-        self._stack(path).append(connection)
+        self._idle_connections(path).append(connection)
         return result
 
     def post(self, path: str, frame: bytes) -> None:
         """Send ``frame`` to ``path`` without waiting. Raises as `Connection.send` does."""
         self.use(path, frame, lambda connection: None)
 
-    def _deliver(self, path: str, frame: bytes) -> Connection:
-        stack = self._stack(path)
+    def _deliver_frame(self, path: str, frame: bytes) -> Connection:
+        stack = self._idle_connections(path)
         while stack:
             try:
                 connection = stack.pop()
             except IndexError:
                 break
-            if connection.is_fresh() and self._sent(connection, frame):
+            if connection.is_fresh() and self._try_kept_connection(connection, frame):
                 return connection
             connection.close()
         self._check()
@@ -179,7 +179,7 @@ class Pool:
         return connection
 
     @staticmethod
-    def _sent(connection: Connection, frame: bytes) -> bool:
+    def _try_kept_connection(connection: Connection, frame: bytes) -> bool:
         """Return whether a kept connection took the frame; if not, a new one may try."""
         try:
             connection.send(frame)
@@ -190,7 +190,7 @@ class Pool:
             raise
         return True
 
-    def _stack(self, path: str) -> collections.deque[Connection]:
+    def _idle_connections(self, path: str) -> collections.deque[Connection]:
         here = os.getpid()
         if self._owner != here:
             # Forked: the connections belong to the parent and are already closed here.
@@ -205,5 +205,5 @@ class Pool:
                 stack.pop().close()
 
 
-def _words(why: OSError) -> str:
+def _error_words(why: OSError) -> str:
     return why.strerror or str(why)

@@ -59,14 +59,14 @@ def bound_sending(sock: socket.socket) -> None:
     connect to a full backlog waits instead of failing at once.
     """
     sock.setblocking(True)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(SEND_SECONDS))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _pack_timeval(SEND_SECONDS))
 
 
 def bound_receiving(sock: socket.socket, seconds: float) -> None:
     """Limit recv to ``seconds``, then BlockingIOError; 0 waits without limit."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(seconds))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _pack_timeval(seconds))
 
 
-def _timeval(seconds: float) -> bytes:
+def _pack_timeval(seconds: float) -> bytes:
     whole = int(seconds)
     return _TIMEVAL.pack(whole, int((seconds - whole) * 1_000_000))
