@@ -376,12 +376,10 @@ def test_a_portgroup_of_a_used_node_stays_there_unless_in_maintenance(
     assert change(api, group, node_uuid=other["uuid"]).status == 200
 
 
-def test_a_portgroup_with_a_vif_is_removed_in_maintenance_only(
+def test_a_portgroup_with_a_vif_is_removed(
     api: Client, node: Json, database: session.Database
 ) -> None:
     group = add(api, node)
     used = models.portgroups.update().values(internal_info={"tenant_vif_port_id": "x"})
     database.write(lambda conn: conn.execute(used))
-    assert api.delete(f"{PLACE}/{group['uuid']}").status == 409
-    set_node(database, node, maintenance=True)
     assert api.delete(f"{PLACE}/{group['uuid']}").status == 204

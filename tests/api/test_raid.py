@@ -119,7 +119,7 @@ def test_body_that_is_no_json_object_is_refused(operator: Operator, body: bytes)
 def test_a_node_without_raid_refuses_one_but_lets_it_be_taken_away(operator: Operator) -> None:
     node = operator.enroll(raid_interface="no-raid")
     answer = asks(operator, node, WANTED)
-    assert answer.status == 400
+    assert answer.status == 404
     assert "does not support raid" in answer.text
     assert asks(operator, node, {}).status == 204
 

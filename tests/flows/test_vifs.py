@@ -111,7 +111,7 @@ def test_a_port_or_portgroup_can_be_named(machine: Machine) -> None:
     assert api.at(67).post(machine.place, {"id": "c", "port_uuid": first}).status == 204
 
 
-def test_a_port_or_portgroup_with_a_vif_stays(machine: Machine) -> None:
+def test_a_port_with_a_vif_stays(machine: Machine) -> None:
     api, port = machine.whole.api, machine.port(1)
     assert machine.attach("one").status == 204
     assert api.delete(f"/v1/ports/{port}").status == 409

@@ -35,8 +35,6 @@ EXPECTED = {
     "admin.test_nodes.TestNodesVif.": "needs Neutron",
     "TestInspectionRules.test_create_rule_complex_logging_conditions_actions": "reads a password "
     "back that is shown as ******",
-    "TestNodeSystemReader.test_reader_cannot_set_boot_mode": "no version: 404 here, 403 in Ironic",
-    "TestNodeSystemReader.test_reader_cannot_set_secure_boot": "the same",
 }
 """Failures that are known, and why they are no fault, by a part of their names."""
 

@@ -91,9 +91,11 @@ class Drivers(expose.Controller):
     )
     def logical_disk_properties(self, request: Request, name: str) -> dict[str, str]:
         """Return the keys of a logical disk in target_raid_config: key -> description."""
-        return conductor(self.service, name).get_raid_logical_disk_properties(
-            request.who, driver=name
-        )
+        asked = conductor(self.service, name)
+        try:
+            return asked.get_raid_logical_disk_properties(request.who, driver=name)
+        except errors.UnsupportedDriverExtension as why:
+            raise errors.NotFound(why.message) from None
 
 
 def conductor(service: Service, name: str) -> interface.Conductor:

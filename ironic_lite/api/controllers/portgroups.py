@@ -69,10 +69,10 @@ class Portgroups(
             portgroups.spread(conn, before["uuid"], network)
 
     def release(self, conn: Connection, owner: Json, row: Json) -> None:
-        """Refuse to remove a portgroup with ports or a VIF."""
+        """Refuse to remove a portgroup with ports."""
+        del owner
         if portgroups.members(conn, row["uuid"]):
             raise _not_empty(row["uuid"])
-        check_unplugged(owner, row, "portgroup")
 
     def _fill_mode(self, values: Json) -> None:
         values["mode"] = values.get("mode") or self.service.conf.default_portgroup_mode
@@ -124,13 +124,13 @@ def join(conn: Connection, port: Json, changed: frozenset[str]) -> None:
         raise errors.Conflict(node=port["node_uuid"], reason=reason)
 
 
-def check_unplugged(owner: Json, row: Json, what: str) -> None:
-    """Refuse to remove a port or portgroup with a VIF, unless its node is in maintenance.
+def check_unplugged(owner: Json, row: Json) -> None:
+    """Refuse to remove a port with a VIF, unless its node is in maintenance.
 
     :raises errors.Conflict: a VIF is attached.
     """
     if (row["internal_info"] or {}).get(records.VIF) and not owner["maintenance"]:
-        reason = f"a VIF is attached to {what} {row['uuid']}; detach it first"
+        reason = f"a VIF is attached to port {row['uuid']}; detach it first"
         raise errors.Conflict(node=owner["uuid"], reason=reason)
 
 

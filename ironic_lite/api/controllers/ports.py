@@ -88,4 +88,4 @@ class Ports(node_owned.NodeOwnedController, crud.NamedResourceController, since=
     def release(self, conn: Connection, owner: Json, row: Json) -> None:
         """Refuse to remove a port with a VIF."""
         del conn
-        portgroups.check_unplugged(owner, row, "port")
+        portgroups.check_unplugged(owner, row)

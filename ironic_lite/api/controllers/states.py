@@ -142,9 +142,12 @@ class States(expose.Controller):
             guards.check_unlocked(node)
             raise
         conductor = self.service.conductor_of(node)
-        conductor.set_target_raid_config(
-            request.who, node_uuid=node["uuid"], target_raid_config=config
-        )
+        try:
+            conductor.set_target_raid_config(
+                request.who, node_uuid=node["uuid"], target_raid_config=config
+            )
+        except errors.UnsupportedDriverExtension as why:
+            raise errors.NotFound(why.message) from None
 
     @expose.expose(
         "PUT",
