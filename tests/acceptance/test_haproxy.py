@@ -12,16 +12,21 @@ import subprocess
 import time
 from collections.abc import Iterator
 
+import psutil
 import pytest
 import requests
 
 from tests.support.ports import free_port
-from tests.support.service import CONDUCTOR_UP, HOST, ROOT, Service, service, until
+from tests.support.service import CONDUCTOR_UP, HOST, ROOT, Service, family, service, until
 
 CONFIGURATION = ROOT / "etc" / "ironic-lite" / "examples" / "haproxy.cfg"
 HAPROXY = shutil.which("haproxy", path="/usr/sbin:/usr/bin:/usr/local/sbin")
 HEAD_SECONDS = 2
 """Instead of the ten seconds of the shipped file."""
+IDLE_SECONDS = 5
+"""Instead of the 75 seconds of the shipped file."""
+LARGE = 5
+"""Nodes whose list is larger than what sockets and haproxy hold for a client that does not read."""
 
 pytestmark = [
     pytest.mark.skipif(
@@ -39,6 +44,7 @@ def _configured(port: int, apis: list[int], certificate: pathlib.Path) -> str:
         ("bind :6385 ssl crt /etc/haproxy/metal.pem", f"bind {HOST}:{port} ssl crt {certificate}"),
         ("one.example.org:6385", f"{HOST}:{apis[0]}"),
         ("two.example.org:6385", f"{HOST}:{apis[1]}"),
+        ("timeout client 75s", f"timeout client {IDLE_SECONDS}s"),
         ("timeout http-request 10s", f"timeout http-request {HEAD_SECONDS}s"),
     ):
         assert text.count(old) == 1, old
@@ -121,6 +127,52 @@ def test_a_slow_head_is_ended_while_others_are_served(
         assert _get(port).ok
         assert [one.recv(1000)[:12] for one in slow] == [b"HTTP/1.1 408"] * len(slow)
         assert time.monotonic() - begun >= HEAD_SECONDS - 1
+
+
+def test_a_client_that_does_not_read_is_ended_and_the_api_is_free_of_it(
+    balanced: tuple[Service, int, list[int]],
+) -> None:
+    found, port, pids = balanced
+    for number in range(LARGE):
+        found.create(f"large-{number}", extra={"text": "x" * 900_000})
+    before = _connections(pids)
+    with contextlib.ExitStack() as opened:
+        unread = [opened.enter_context(_tls(port)) for _ in range(10)]
+        for one in unread:
+            one.sendall(_ASKED)
+        until(lambda: _connections(pids) >= before + len(unread), "their requests at the APIs")
+        assert _get(port).ok
+        until(lambda: _connections(pids) <= before + 1, "the end of their connections")
+        for one in unread:
+            with contextlib.suppress(OSError):  # reset, or ended within a record of TLS
+                assert _read(one) < LARGE * 900_000
+    for number in range(LARGE):
+        assert found.ask("DELETE", f"/v1/nodes/large-{number}").status_code == 204
+
+
+_ASKED = b"GET /v1/nodes/detail HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+def _connections(pids: list[int]) -> int:
+    """Return the number of connections that the APIs have."""
+    workers = [process for pid in pids for process in family(pid)]
+    found = [one for process in workers for one in process.net_connections("tcp")]
+    return sum(one.status == psutil.CONN_ESTABLISHED for one in found)
+
+
+def _read(one: socket.socket) -> int:
+    """Return the number of bytes until the end."""
+    return sum(len(part) for part in iter(lambda: one.recv(65536), b""))
+
+
+def test_a_client_that_closes_its_side_is_answered(
+    balanced: tuple[Service, int, list[int]],
+) -> None:
+    _, port, _ = balanced
+    with _tls(port) as half:
+        half.sendall(_ASKED)
+        socket.socket.shutdown(half, socket.SHUT_WR)  # TLS stays, for the answer
+        assert half.recv(12) == b"HTTP/1.1 200"
 
 
 def test_one_source_takes_no_connections_from_others(
