@@ -100,7 +100,7 @@ def test_a_driver_of_no_use_stops_the_start_with_one_line() -> None:
     with service.service(ON.format(driver="pigeon")) as started:
         program = started.start()
         assert program.process.wait(service.PATIENCE) == 2
-        (line,) = program.said().splitlines()
+        (line,) = program.lines()
         assert line.startswith(
             "ironic-lite: [oslo_messaging_notifications]driver: pigeon is not one of"
         )

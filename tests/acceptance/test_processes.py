@@ -289,7 +289,7 @@ def test_nothing_starts_without_the_keys_of_the_database() -> None:
         for script in ("ironic-lite", "ironic-lite-api", "ironic-lite-conductor"):
             program = found.start(script)
             assert program.process.wait(service.PATIENCE) == 1
-            (said,) = program.said().splitlines()
+            (said,) = program.lines()
             assert said.startswith(f"{script}: The database has values that were encrypted with")
 
 

@@ -30,7 +30,7 @@ def fresh() -> Iterator[Service]:
 def line(program: Program, status: int) -> str:
     """Return the only line of a program that ended with a status."""
     assert program.process.wait(service.PATIENCE) == status
-    (found,) = program.said().splitlines()
+    (found,) = program.lines()
     return found
 
 

@@ -126,6 +126,11 @@ class Program:
     def said(self) -> str:
         return self.log.read_text(encoding="utf-8")
 
+    def lines(self) -> list[str]:
+        """Return its lines, without the warning that a machine without ipmitool gets."""
+        lines = self.said().splitlines()
+        return [line for line in lines if "program ipmitool is not installed" not in line]
+
     def pids(self, line: str) -> list[int]:
         """Return the processes that have logged such a line, in order."""
         found = re.finditer(line, self.said(), re.MULTILINE)

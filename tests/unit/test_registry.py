@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import pathlib
 import subprocess
 import sys
@@ -55,7 +56,12 @@ def test_enabled_drivers_load_without_a_log_line(caplog: pytest.LogCaptureFixtur
     assert caplog.records == []
 
 
-def test_all_that_an_empty_configuration_enables_loads(caplog: pytest.LogCaptureFixture) -> None:
+def test_all_that_an_empty_configuration_enables_loads(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    program = tmp_path / "ipmitool"  # without it, a warning is logged
+    program.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     conf = cfg.ConfigOpts()
     config.register(conf)
     conf([], default_config_files=[], default_config_dirs=[])
