@@ -20,12 +20,14 @@ LEFT_OUT: Mapping[str, str] = {
     "log entries": r"/LogServices/[^/]+/|/Dumps?(/|$)|/LogEntries(/|$)",
     "metrics and sensors": r"/TelemetryService(/|$)|Metrics(/|$)|/Sensors/|/Controls/",
     "users, sessions and keys": (
-        r"/Accounts/|/Sessions/|/Certificates?(/|$)|/CertificateService(/|$)|/Keys?(/|$)"
+        r"/Accounts(/|$)|/Sessions/|/Certificates?(/|$)|/CertificateService(/|$)|/Keys?(/|$)"
         r"|/SecureBootDatabases/|/Subscriptions/|/LDAP|Kerberos|/KeyService"
     ),
     "tasks and jobs": r"/Tasks/|/Jobs/|/TaskMonitors/",
     "other languages": r"/(ja|zh|ko)/",
-    "documents of vendors": r"/Oem(/|$)|/Dell[A-Z]|/Hpe[A-Z]|ComponentIntegrity(/|$)|/Assembly$",
+    "documents of vendors": r"/Oem(/|$)|/Dell[A-Z]|/Hpe[A-Z]|ComponentIntegrity(/|$)|/Assembly$"
+    # Dell lists the users and the place of a BMC there, under names such as Users.3.UserName.
+    r"|/Attributes$",
 }
 """Patterns of paths that no operation of this service reads, or that may hold secrets."""
 
