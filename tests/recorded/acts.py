@@ -47,6 +47,7 @@ _VALUES: dict[str, tuple[Any, ...]] = {
     "BootSourceOverrideEnabled": ("Disabled", "Once", "Continuous"),
     "BootSourceOverrideMode": ("Legacy", "UEFI"),
 }
+_WHOLE_BOOT = frozenset(f"BootSourceOverride{word}" for word in ("Enabled", "Target", "Mode"))
 _INSERT = frozenset(
     [
         "Image",
@@ -289,6 +290,9 @@ class Acts:
         pending = facts.settings(self.bmc.tree, self.bmc.system)
         elsewhere = (self.bmc.tree.get(pending or "") or {}).get("Boot") or {}
         main = self.bmc.tree[self.bmc.system].get("Boot") or {}
+        missing = _WHOLE_BOOT - {name for name, value in wanted.items() if value is not None}
+        if self.bmc.wants_whole_boot and missing:
+            raise Refused(400, "PropertyMissing", f"Boot must also have {sorted(missing)}.")
         for name, value in wanted.items():
             if name not in boot:
                 raise Refused(400, "PropertyUnknown", f"The property Boot/{name} is unknown.")
@@ -352,7 +356,7 @@ class Acts:
             if key not in body:
                 text = f"The action requires the parameter {key} to be present."
                 raise Refused(400, "ActionParameterMissing", text)
-        if drive.get("Inserted"):
+        if drive.get("Image"):
             raise Refused(409, "ResourceInUse", f"There is a medium in {owner} already.")
         drive.update(Image=image, ImageName=image.rpartition("/")[2], Inserted=True)
         drive.update(ConnectedVia="URI", WriteProtected=body.get("WriteProtected", True))
@@ -371,7 +375,7 @@ class Acts:
     def _eject(self, request: Request, owner: str, body: Json) -> Reply:
         self._refuse_others(body, ())
         drive = self.bmc.tree[owner]
-        if not drive.get("Inserted"):
+        if not drive.get("Image"):
             raise Refused(409, "ResourceNotInUse", f"There is no medium in {owner}.")
         drive.update(Image=None, ImageName=None, Inserted=False, ConnectedVia="NotConnected")
         if (owner, "#VirtualMedia.InsertMedia") in self._hidden:

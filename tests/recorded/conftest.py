@@ -1,14 +1,23 @@
-"""Results of the operator's days as a file, from which docs/generate.py makes a table."""
+"""The operator of recorded machines, and the file from which docs/generate.py makes a table."""
 
 from __future__ import annotations
 
+import functools
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
 import pytest
 
-from tests.recorded import recordings
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.core import config as settings
+from ironic_lite.db.engine.session import Database
+from ironic_lite.drivers.redfish.bmc import connection
+from ironic_lite.drivers.registry import Registry, Settings
+from tests.recorded import day, recordings
+from tests.support import conductor_fixture
+from tests.support.operator import Operator
 
 OPTION = "--write-results"
 
@@ -30,7 +39,7 @@ class Verdicts:
         """Note a verdict; a failure without one is noted as such."""
         told: dict[str, Any] = dict(report.user_properties)
         if report.when == "call" and "machine" in told:
-            verdict = str(told.get("verdict", "fails"))
+            verdict = str(told.get("verdict", day.FAILS))
             self.found.setdefault(str(told["machine"]), {})[str(told["operation"])] = verdict
 
     def pytest_sessionfinish(self) -> None:
@@ -51,3 +60,37 @@ def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption(OPTION, default=None)
     if path and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Verdicts(pathlib.Path(path)))
+
+
+OPTIONS: dict[str, Any] = {"DEFAULT__enabled_hardware_types": ["redfish", "fake-hardware"]}
+SHARE, LONGEST = 10.0, 0.6
+"""Pauses take a tenth of their time, and at most a bit more than a reset."""
+
+
+@functools.cache
+def drivers() -> Registry:
+    """Return the drivers of the hardware type."""
+    return Registry.load(Settings.read(conductor_fixture.configure(**OPTIONS)))
+
+
+@pytest.fixture
+def operator(sqlite_database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operator]:
+    """An operator of Redfish machines, whose service waits a shorter time."""
+    monkeypatch.setattr(connection, "LINKS", connection.Links())
+    wake_after, pause = Task.wake_after, Task.pause
+    monkeypatch.setattr(
+        Task, "wake_after", lambda task, seconds: wake_after(task, min(seconds, 0.1))
+    )
+    monkeypatch.setattr(
+        Task, "pause", lambda task, seconds: pause(task, min(seconds / SHARE, LONGEST))
+    )
+    for name, value in _QUICK.items():
+        settings.CONF.set_override(name, value, group="redfish")
+    found = Operator(sqlite_database, registry=drivers(), **OPTIONS)
+    yield found
+    found.close()
+    for name in _QUICK:
+        settings.CONF.clear_override(name, group="redfish")
+
+
+_QUICK = {"connection_retry_interval": 0, "boot_mode_config_timeout": 20}

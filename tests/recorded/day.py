@@ -20,6 +20,8 @@ Json = dict[str, Any]
 
 PASS, REFUSED, NOT_OFFERED = "pass", "refused", "not offered"
 """Verdicts: done; refused in an error that names what is missing; the machine lists none of it."""
+FAILS = "fails"
+"""The verdict that is noted for an operation that fails."""
 
 PATIENCE = 60.0
 IMAGE = "http://192.0.2.80/images/tools.iso"
@@ -290,7 +292,7 @@ def _attach(day: Day, image: str) -> str | None:
 def _images(day: Day) -> list[str]:
     drives = facts.drives(day.bmc.tree, day.system).items()
     found = (day.bmc.tree[path] for path, devices in drives if "cdrom" in devices)
-    return [one["Image"] for one in found if one.get("Inserted")]
+    return [one["Image"] for one in found if one.get("Image")]
 
 
 def inspection(day: Day) -> str:

@@ -320,12 +320,15 @@ def _address(card: Json) -> str | None:
 
 def architecture(tree: Tree, system: str) -> str | None:
     """Return the architecture of the first CPU as the service names it."""
+    sets = {"x86-64": "x86_64", "x86": "i686", "ARM-A64": "aarch64"}
+    families = {"x86": "x86_64", "ARM": "aarch64"}
     summary = str(value(tree[system], "ProcessorSummary", "Model") or "")
     for _, one in members(tree, tree[system], "Processors"):
         if (one.get("ProcessorType") or "CPU") == "CPU" and not _is_absent(one):
-            told = str(one.get("InstructionSet") or one.get("ProcessorArchitecture"))
-            known = {"x86-64": "x86_64", "x86": "x86_64", "ARM": "aarch64", "ARM-A64": "aarch64"}
-            return known.get(told) or _by_model(str(one.get("Model") or summary))
+            told = one.get("InstructionSet")
+            family = families.get(str(one.get("ProcessorArchitecture")))
+            known = sets.get(str(told)) if told else family
+            return known or _by_model(str(one.get("Model") or summary))
     return _by_model(summary)
 
 

@@ -18,7 +18,7 @@ FOLDERS = "RECORDINGS"
 ALL = "RECORDED_ALL"
 """Environment variable: take all recordings, not only those of ``QUICK``."""
 
-QUICK = ("sushy-tools", "emulated-dell")
+QUICK = ("emulated-dell", "sushy-tools")
 """Recordings of each run of the suite."""
 _RESULTS = pathlib.Path(__file__).parent / "results.json"
 _SUFFIX = ".json.xz"
@@ -60,6 +60,12 @@ def results() -> dict[str, Json]:
     if not _RESULTS.exists():
         return {}
     return {one["name"]: one for one in json.loads(_RESULTS.read_bytes())["machines"]}
+
+
+def verdict(name: str, operation: str) -> str | None:
+    """Return the known verdict of an operation, None for a machine that is new."""
+    found = results().get(name, {}).get("verdicts", {}).get(operation)
+    return None if found is None else str(found)
 
 
 @functools.cache

@@ -44,6 +44,7 @@ class StrictBmc:
 
     ``refused_logins`` counts wrong passwords, ``resets`` has the reset types, ``booted`` the boot
     source of each boot, ``changes`` the titles of accepted and refused changes with their status.
+    With ``wants_whole_boot`` a change of Boot must have target, duration and mode.
 
     :param documents: the recorded tree, which is copied.
     :param system: the path of the system that is driven.
@@ -54,6 +55,7 @@ class StrictBmc:
         self.tree: dict[str, Json] = copy.deepcopy(dict(documents))
         self.system = system
         self.refused_logins = 0
+        self.wants_whole_boot = False
         self.resets: list[str] = []
         self.booted: list[str] = []
         self.changes: list[tuple[str, int]] = []
