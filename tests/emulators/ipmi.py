@@ -113,7 +113,7 @@ class Bmc:
 
     @property
     def power(self) -> bool:
-        """Tell whether the machine is on."""
+        """Return whether the machine is on."""
         return (self.folder / "power").read_text().strip() == "1"
 
     @power.setter
@@ -127,7 +127,7 @@ class Bmc:
 
     @property
     def actions(self) -> list[str]:
-        """What the machine was told, such as ``"power 1"``, ``"reset 1"`` or ``"boot pxe"``."""
+        """The commands that the machine got, such as ``"power 1"`` or ``"boot pxe"``."""
         path = self.folder / "actions"
         return path.read_text().splitlines() if path.exists() else []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import pathlib
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -13,6 +14,7 @@ NAMELESS = {"utils", "common", "helpers", "helper", "manager", "misc", "base2"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+@functools.cache
 def modules() -> dict[str, str]:
     """Return the source of our modules by path; migrations, behind a link, are tables."""
     folders = (ROOT / "ironic_lite", ROOT / "benchmarks")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 import pathlib
 import re
-from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).parents[2]
-FOLDERS = ("ironic_lite", "benchmarks")
+FOLDERS = ("ironic_lite", "benchmarks", "tests/support", "tests/emulators")
 LONGEST_LINE = 120
 QUESTION = re.compile(r"(What|Which|Who|Whoever|Whose|Whether|Where|How|Tell whether)\b(?! to\b)")
 PRIVATE = re.compile(r"\b([Ww]hoever|[Ll]est|(?<!there )is none\b|[Mm]end(s|ed|ing)?)\b")
@@ -17,20 +17,18 @@ TABLE_OR_CODE = re.compile(r"[ |+=]|\.\. |.*\S  ")
 NUMBER = re.compile(r"\((?:[SC]\d[\w., ]*|invariant \d+[^)]*)\)")
 
 
-def docstrings() -> Iterator[tuple[str, str]]:
-    """Give each docstring with its place, ``path:line``."""
-    for folder in FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            if "migrations" in path.parts:
-                continue
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(
-                    node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-                ):
-                    text = ast.get_docstring(node)
-                    if text:
-                        line = getattr(node, "lineno", 1)
-                        yield f"{path.relative_to(ROOT)}:{line}", text
+@functools.cache
+def docstrings() -> list[tuple[str, str]]:
+    """Return each docstring with its place, ``path:line``."""
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    return [
+        (f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", text)
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if "migrations" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, documented) and (text := ast.get_docstring(node))
+    ]
 
 
 def test_docstrings_open_with_an_imperative_or_a_noun() -> None:

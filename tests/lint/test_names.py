@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import pathlib
 import re
 
@@ -16,9 +15,9 @@ NO_SUBJECT = re.compile(
 
 def test_names_of_tests_have_a_subject() -> None:
     found = [
-        f"{path.relative_to(TESTS)}:{node.lineno} {node.name}"
+        f"{path.relative_to(TESTS)} {name}"
         for path in sorted(TESTS.rglob("test_*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef) and NO_SUBJECT.match(node.name + "_")
+        for name in re.findall(r"^ *def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)
+        if NO_SUBJECT.match(f"{name}_")
     ]
     assert found == []

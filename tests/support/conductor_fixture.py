@@ -47,7 +47,7 @@ class ConductorFixture:
 
     @property
     def endpoints(self) -> Any:
-        """What the API would call."""
+        """The methods that the API calls."""
         return self.service.endpoints
 
     @property

@@ -54,5 +54,5 @@ class Ear:
 
     @property
     def kinds(self) -> list[str]:
-        """What has happened, in its order."""
+        """The kinds of the recorded events, in order."""
         return [str(event["kind"]) for event, _ in self.heard]

@@ -19,11 +19,11 @@ from ironic_lite.drivers.registry import Registry
 
 
 class Died(BaseException):
-    """What no ``except Exception`` of a conductor catches."""
+    """The death of a conductor; no ``except Exception`` catches it."""
 
 
 class Life:
-    """How many more commits or driver calls a conductor lives; for ever until armed."""
+    """The number of commits or driver calls until a conductor dies; unlimited until armed."""
 
     def __init__(self) -> None:
         self.dead = False

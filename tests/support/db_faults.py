@@ -11,7 +11,7 @@ from ironic_lite.db.engine.session import Connection, Database
 
 
 class DatabaseFault:
-    """Which statement of the workers finds the database away, and for how long.
+    """The statement of the workers that finds the database away, and the length of the outage.
 
     :param what: ``write``, ``answer`` (it is made, and only the answer lost) or ``read``.
     :param n: the n-th of them, from 1; it and everything after it fails.

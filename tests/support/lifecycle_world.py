@@ -131,7 +131,7 @@ class LifecycleWorld:
         self.database.write(lambda conn: conn.execute(gone))
 
     def abandoned(self, node: str) -> bool:
-        """Tell whether a node in a busy state will be found by somebody."""
+        """Return whether a conductor will find this node in its busy state."""
         row = self.row(node)
         found = self.database.read(
             lambda conn: [

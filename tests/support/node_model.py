@@ -40,7 +40,7 @@ KIND_OF = {state: kind for kind, places in PLACES.items() for state in places[:3
 
 @dataclasses.dataclass(frozen=True)
 class Told:
-    """How the fake machine behaves."""
+    """The behaviour that is set on the fake machine."""
 
     waits: bool = False
     fail_steps: frozenset[str] = frozenset()
@@ -79,7 +79,7 @@ class Model:
     # -- requests ----------------------------------------------------------------------------
 
     def accepts(self, target: str) -> bool:
-        """Tell whether a provision verb is let in."""
+        """Return whether a provision verb is accepted."""
         verb = verbs.BY_TARGET[target]
         if not verbs.possible(verb, self.state):
             return False

@@ -13,7 +13,7 @@ import orjson
 
 
 class Rack:
-    """What stands behind the address: ``outlets`` by number, and who has logged in."""
+    """The outlets of a rack by number, and the passwords of its logins."""
 
     def __init__(self) -> None:
         self.url = ""

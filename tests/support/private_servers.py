@@ -63,7 +63,7 @@ class Server:
         return self._process.pid
 
     def answers(self) -> bool:
-        """Tell whether it takes requests."""
+        """Return whether the server accepts requests."""
         with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), 2):
             return True
         return False
@@ -168,7 +168,7 @@ class PostgreSQL(Server):
         return [self._postgres, "-D", str(self.folder / "data"), *words]
 
     def answers(self) -> bool:
-        """Tell whether it takes requests."""
+        """Return whether the server accepts requests."""
         ready = program("pg_isready", *self._places)
         asked = [ready, "-q", "-h", HOST, "-p", str(self.port), "-U", ACCOUNT]
         return subprocess.run(asked, check=False, timeout=PATIENCE).returncode == 0

@@ -20,7 +20,7 @@ def nothing_held(shown: dict[str, Any]) -> bool:
 
 
 def says(shown: dict[str, Any], *words: str) -> bool:
-    """Tell whether last_error has all the words; and never a password."""
+    """Return whether last_error has all the words; fail if it has a password."""
     error = shown["last_error"] or ""
     assert USERS["root"] not in error
     missing = [word for word in words if not re.search(word, error)]

@@ -100,7 +100,7 @@ class Machine:
 
     @property
     def agent(self) -> bool:
-        """Whether its agent runs."""
+        """Return whether the agent of the machine runs."""
         return self.power == base.POWER_ON and self.runs == "ramdisk" and not self.lost
 
     # -- its agent's side of the network -----------------------------------------------------

@@ -28,7 +28,7 @@ ENABLED = {
 
 
 class Old(base.Deploy):
-    """One without steps, of before the framework: it deploys in one piece (S3.19)."""
+    """A deploy interface without steps, which deploys in one piece, as before the framework."""
 
     def deploy(self, task: base.Task) -> str | None:
         """Wait for the agent if ``driver_info.old_waits`` says so."""
@@ -40,7 +40,7 @@ class Old(base.Deploy):
 
 
 class Signs(base.Deploy):
-    """One whose steps end with the words of the specification (S3.17)."""
+    """A deploy interface whose steps return the words of the specification."""
 
     @base.deploy_step(priority=30)
     def nothing(self, task: base.Task) -> None:
@@ -68,7 +68,7 @@ class Silent(FakeDeploy):
 
 
 class Scripted(FakeDeploy):
-    """One that marks nothing, but tells its steps and runs them itself (S3.16)."""
+    """A deploy interface that lists and runs its steps itself, without decorators."""
 
     def get_deploy_steps(self, task: base.Task) -> list[base.StoredStep]:
         return [
@@ -82,7 +82,7 @@ class Scripted(FakeDeploy):
 
 
 class Metered(FakePower):
-    """A power interface with a deploy step of its own (S3.6), which is a clean step too (S3.4)."""
+    """A power interface with a step for both deploying and cleaning."""
 
     @base.clean_step(priority=0, argsinfo=WATTS)
     @base.deploy_step(priority=90, argsinfo=WATTS)

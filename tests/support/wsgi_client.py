@@ -35,7 +35,7 @@ class Response:
 
     @property
     def fault(self) -> dict[str, Any]:
-        """What an error body says, out of whichever of the three forms it has."""
+        """The message of an error body, in any of its three forms."""
         value = self.json
         if "error_message" in value:
             return dict(orjson.loads(value["error_message"]))

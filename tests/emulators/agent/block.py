@@ -1,10 +1,10 @@
 """The disk of a test's machine as a block device: a loop device on a file.
 
-Partitions, file systems and qemu-img want a block device. Whoever is root on Linux has loop
-devices; the agent gets just its own: it runs in a mount namespace whose /dev has nothing of the
-host's but ``null`` and its like, so it cannot even name another disk. That the kernel looks at the
-partitions again needs rights that the agent has not. A thread here does it for whoever connects to
-a socket; it takes no word from there, and knows no device but this one.
+Partitions, file systems and qemu-img need a block device. Root on Linux has loop devices. The agent
+gets only its own: it runs in a mount namespace whose /dev has nothing of the host besides ``null``
+and the like, so it cannot name another disk. Reading the partition table again needs rights that
+the agent does not have. A thread here does that for each connection to a socket; it reads nothing
+from the socket, and knows no other device.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class Agent:
 
     @property
     def running(self) -> bool:
-        """Tell whether the process lives."""
+        """Return whether the process lives."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -178,7 +178,7 @@ class Agent:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The URL at which the agent listens."""
         return f"https://{HOST}:{self.port}"
 
     def log(self) -> str:

@@ -31,7 +31,7 @@ class Service:
 
     @property
     def url(self) -> str:
-        """What the agent is told as its API."""
+        """The URL that the agent gets as its API."""
         return f"http://127.0.0.1:{self.server.server_address[1]}"
 
     def beat(self) -> Json:

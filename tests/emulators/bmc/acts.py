@@ -1,4 +1,4 @@
-"""What a BMC does on a request: one table of methods and paths, one function each."""
+"""Actions of a BMC: a table of methods and paths, with a function for each."""
 
 from __future__ import annotations
 

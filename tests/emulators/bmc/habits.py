@@ -1,4 +1,4 @@
-"""How machines of the world differ from each other, and from what the standard says."""
+"""Differences of real machines from each other and from the standard."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 
 @dataclasses.dataclass
 class Habits:
-    """How a machine differs from an ideal one. Tests change these while it runs."""
+    """Differences of a machine from an ideal one. Tests change them while it runs."""
 
     power_polls: int = 0
     """Looks at the system that a power change takes; it reads PoweringOn or -Off meanwhile."""

@@ -1,4 +1,4 @@
-"""What a machine is made of: processors, memory, network cards, PCIe devices."""
+"""Parts of a machine: processors, memory, network cards, PCIe devices."""
 
 from __future__ import annotations
 

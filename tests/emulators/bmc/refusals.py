@@ -1,4 +1,4 @@
-"""How a BMC says no: an error in the form of DSP0266."""
+"""Refusals of a BMC: errors in the form of DSP0266."""
 
 from __future__ import annotations
 

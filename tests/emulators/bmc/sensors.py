@@ -1,4 +1,4 @@
-"""What a chassis measures: temperatures, fans, power supplies; in the old form and the new one."""
+"""Sensors of a chassis: temperatures, fans and power supplies, in the old and the new form."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer: ``document`` becomes JSON unless it is bytes already; status 0 is none at all."""
+    """A response: ``document`` becomes JSON unless it is bytes; status 0 sends no response."""
 
     status: int
     document: Any = None
@@ -45,7 +45,7 @@ class Reply:
 
 
 class Host(Protocol):
-    """What answers honestly."""
+    """An object that gives the true response."""
 
     def answer(self, request: Request) -> Reply:
         """Return what a BMC says."""

@@ -17,7 +17,7 @@ GB = 1000**3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Make:
-    """How a maker names things: identifiers end up in paths."""
+    """Names that a manufacturer gives to its resources; they end up in paths."""
 
     manufacturer: str
     model: str
@@ -45,7 +45,7 @@ MAKES = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Places:
-    """Where the parts of one machine are."""
+    """The paths of the parts of one machine."""
 
     make: Make
 

@@ -18,7 +18,7 @@ _APPLY = "@Redfish.OperationApplyTime"
 
 
 def _apply_time(machine: Machine, request: Request) -> bool:
-    """Tell whether it waits for the next boot.
+    """Return whether the change waits for the next boot.
 
     :raises Refused: the controller does not know that time.
     """

@@ -166,7 +166,7 @@ class Rack:
 
     @property
     def address(self) -> str:
-        """What goes into driver_info/redfish_address."""
+        """The value for driver_info/redfish_address."""
         return self._emulator.address
 
 
