@@ -45,7 +45,7 @@ from ironic_lite.conductor.work.runtime import Runtime
 from ironic_lite.conductor.work.workers import Workers
 from ironic_lite.core import clock, config
 from ironic_lite.core.configuration import Configuration
-from ironic_lite.db.engine.session import Database
+from ironic_lite.db.engine.session import Transactions
 from ironic_lite.db.queries import conductors, nodes, traits
 from ironic_lite.drivers.registry import Registry, Settings
 from ironic_lite.rpc import interface, notifier, stub
@@ -79,7 +79,7 @@ class Service:
     def __init__(
         self,
         conf: Configuration,
-        database: Database,
+        database: Transactions,
         registry: Registry,
         transport: object | None,
         displaced: Callable[[], None] = lambda: None,
@@ -293,7 +293,7 @@ def _run_briefly(act: Callable[[], None]) -> bool:
     return not thread.is_alive()
 
 
-def _new_notifier(conf: Configuration, database: Database) -> notifier.Notifier:
+def _new_notifier(conf: Configuration, database: Transactions) -> notifier.Notifier:
     def ask(node: str) -> list[str]:
         return database.read(lambda conn: traits.get(conn, node))
 

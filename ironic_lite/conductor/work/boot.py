@@ -20,7 +20,7 @@ from typing import IO
 from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.core.configuration import ConductorOptions
-from ironic_lite.db.engine.session import Database
+from ironic_lite.db.engine.session import Transactions
 from ironic_lite.db.queries import conductors
 
 LOG = logging.getLogger(__name__)
@@ -62,7 +62,11 @@ class Boot:
         self.before, self._file = frozenset(known), file
 
     def alone(
-        self, database: Database, host: str, settings: ConductorOptions, stopping: threading.Event
+        self,
+        database: Transactions,
+        host: str,
+        settings: ConductorOptions,
+        stopping: threading.Event,
     ) -> bool:
         """Return whether no other living process can have this name.
 

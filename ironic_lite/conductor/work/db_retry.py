@@ -16,10 +16,10 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 from ironic_lite import errors
-from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.engine.session import Connection, Transactions
 
 LOG = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ def waiting_for_database() -> Iterator[None]:
         _local.patient = False
 
 
-def write_idempotent(database: Database, work: Callable[[Connection], T]) -> T:
+def write_idempotent(database: Transactions, work: Callable[[Connection], T]) -> T:
     """Write; if the reply was lost, run ``work`` again to get the result.
 
     :param work: must detect by itself whether it has already been done.
@@ -96,14 +96,11 @@ class _Outlasting:
     :param stopping: set when no thread may wait any longer.
     """
 
-    def __init__(self, inner: Database, host: str, stopping: threading.Event) -> None:
+    def __init__(self, inner: Transactions, host: str, stopping: threading.Event) -> None:
         self._inner = inner
         self._host = host
         self._stopping = stopping
         self._told = OutageLog(LOG)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """Read as ``Database.read``; a worker waits for an unavailable database.
@@ -142,9 +139,9 @@ class _Outlasting:
             return found
 
 
-def retrying(inner: Database, host: str, stopping: threading.Event) -> Database:
+def retrying(inner: Transactions, host: str, stopping: threading.Event) -> Transactions:
     """Return ``inner`` for a conductor, whose workers wait while it is unavailable.
 
     :param stopping: set when workers must leave their nodes to the next owner.
     """
-    return cast(Database, _Outlasting(inner, host, stopping))
+    return _Outlasting(inner, host, stopping)

@@ -18,7 +18,7 @@ import threading
 from ironic_lite import errors
 from ironic_lite.conductor.work.locks import Held
 from ironic_lite.core import clock
-from ironic_lite.db.engine.session import Database
+from ironic_lite.db.engine.session import Transactions
 from ironic_lite.db.queries import nodes
 
 MARGIN = 0.25
@@ -83,7 +83,7 @@ class HeldLock:
     """
 
     def __init__(
-        self, database: Database, fence: Fence, *, host: str, node: str, held: Held | None
+        self, database: Transactions, fence: Fence, *, host: str, node: str, held: Held | None
     ) -> None:
         self._database = database
         self._fence = fence

@@ -15,7 +15,7 @@ from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Row
-from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.engine.session import Connection, Transactions
 from ironic_lite.db.queries import events, nodes, portgroups, ports
 from ironic_lite.domain import fields, inspection
 from ironic_lite.records import Port, Portgroup
@@ -33,7 +33,7 @@ class NodePorts:
 
     def __init__(
         self,
-        database: Database,
+        database: Transactions,
         notifier: Notifier,
         who: Context,
         *,

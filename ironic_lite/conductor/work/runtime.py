@@ -13,7 +13,7 @@ from ironic_lite.conductor.work.builtin_rules import BuiltinRules
 from ironic_lite.conductor.work.fence import Fence
 from ironic_lite.conductor.work.workers import Workers
 from ironic_lite.core.configuration import Configuration
-from ironic_lite.db.engine.session import Database
+from ironic_lite.db.engine.session import Transactions
 from ironic_lite.domain.steps import Priority
 from ironic_lite.drivers.registry import Registry
 from ironic_lite.rpc import notifier
@@ -42,7 +42,7 @@ class Runtime:
 
     host: str
     conf: Configuration
-    database: Database
+    database: Transactions
     registry: Registry
     workers: Workers
     timers: Timers

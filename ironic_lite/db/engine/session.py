@@ -12,7 +12,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
 
@@ -43,6 +43,16 @@ _DRIVERS = {
 }
 _EXTRAS = {"psycopg": "postgresql", "pymysql": "mysql"}
 _READERS = 4  # one of so many connections is never a writer's
+
+
+class Transactions(Protocol):
+    """Reads and writes of a database, which is all that a conductor's work needs."""
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Return the result of ``work``, which reads over one connection."""
+
+    def write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
+        """Return the result of ``work`` after the commit of its one transaction."""
 
 
 class Database:
