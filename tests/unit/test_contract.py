@@ -14,8 +14,8 @@ PROMISED = """
     POWER_OFF POWER_ON RAID RAMDISKS REBOOT SOFT_POWER_OFF SOFT_REBOOT VIRTUAL_MEDIA WAIT
     Agent AgentReport Arg BiosSetting Boot Call Console Deploy Driver Firmware FirmwareComponent
     HardwareType Inspect Interface Management Network Node Outcome Port Power Proxy Rescue Step
-    StepKind StoredStep Storage Task Vendor clean_step deploy_step driver_passthru passthru service_step
-    verify_step
+    StepKind Storage StoredStep Task Vendor clean_step deploy_step driver_passthru passthru
+    service_step verify_step
 """
 """What drivers of others may import: names may be added, and none may go."""
 
