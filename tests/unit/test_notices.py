@@ -34,8 +34,8 @@ def calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def name(call: ast.Call) -> str:
-    """Return the last two words of what is called, such as ``journal.event``."""
-    return ".".join(ast.unparse(call.func).split(".")[-2:])
+    """Return the last two words of what is called, such as ``journal.event``; none is private."""
+    return ".".join(word.lstrip("_") for word in ast.unparse(call.func).split(".")[-2:])
 
 
 def constant(node: ast.expr | None) -> str | None:
@@ -70,7 +70,7 @@ def of_api(tree: ast.Module) -> Iterator[Written]:
 
 def passed_on(tree: ast.Module, function: str, place: int) -> Iterator[Written]:
     for call in calls(tree):
-        if name(call).split(".")[-1] == function:
+        if name(call).split(".")[-1] == function.lstrip("_"):
             kind = constant(call.args[place])
             assert kind is not None, f"{ast.unparse(call)}: write its kind as a string"
             yield kind, None
