@@ -291,7 +291,7 @@ def recovery_map() -> str:
         for first, (act, moments) in enumerate(by_act.items()):
             name, ends = ("", "") if first else (str(state), _ends(state))
             lines.append(
-                f"   {name:<10}  {', '.join(moments):<21}  --{_called(act)}-->".ljust(60) + ends
+                f"   {name:<10}  {', '.join(moments):<21}  --{_called(act)}-->".ljust(64) + ends
             )
     return "::\n\n" + "\n".join(line.rstrip() for line in lines)
 

@@ -32,36 +32,36 @@ class CrashPoint(enum.Enum):
 class RecoveryAction(enum.Enum):
     """The action of the conductor that takes the node over; the value is for docs."""
 
-    LET_GO = "Remove the lock. No work was in progress."
-    TELL = (
+    RELEASE = "Remove the lock. No work was in progress."
+    REPORT = (
         "Remove the lock. A power change or another BMC operation was in progress, and its result "
         "is unknown: ``last_error`` contains the operation."
     )
-    TIDY = (
+    FINISH_ABORT = (
         "Finish the abort: remove the ramdisk and its files. If a power change or another BMC "
         "operation was in progress, ``last_error`` contains the operation."
     )
-    AWAIT = (
+    KEEP_WAITING = (
         "Remove the lock, if there is one. The new owner handles the agent's next heartbeat, the "
         "timer in ``wake_at`` or the time-out."
     )
-    HOLD = "Remove the lock, if there is one. The node is held until ``unhold`` or ``abort``."
+    KEEP_HELD = "Remove the lock, if there is one. The node is held until ``unhold`` or ``abort``."
     BEGIN = "Begin the work of this state again from its start, in the same run."
     REPEAT = "Run the same step again, as its next attempt."
-    REPEAT_IF_HARMLESS = (
+    REPEAT_IF_RERUNNABLE = (
         "Run the same step again if it is declared ``rerunnable``. Otherwise fail the run; "
         "``last_error`` names the step."
     )
-    GO_ON = "Run the next step. Recorded steps are not repeated."
+    RUN_NEXT = "Run the next step. Recorded steps are not repeated."
 
 
 WORK = frozenset(
     {
-        RecoveryAction.TIDY,
+        RecoveryAction.FINISH_ABORT,
         RecoveryAction.BEGIN,
         RecoveryAction.REPEAT,
-        RecoveryAction.REPEAT_IF_HARMLESS,
-        RecoveryAction.GO_ON,
+        RecoveryAction.REPEAT_IF_RERUNNABLE,
+        RecoveryAction.RUN_NEXT,
     }
 )
 """Actions that need a worker, because they communicate with the machine."""
@@ -80,15 +80,15 @@ class Rule(NamedTuple):
         return found
 
 
-_REST = Rule(RecoveryAction.LET_GO, RecoveryAction.TELL, RecoveryAction.LET_GO)
-_CALLED_OFF = Rule(RecoveryAction.LET_GO, RecoveryAction.TIDY, RecoveryAction.LET_GO)
-_WAIT = Rule(RecoveryAction.AWAIT, RecoveryAction.AWAIT, RecoveryAction.AWAIT)
-_HELD = Rule(RecoveryAction.HOLD, RecoveryAction.HOLD, RecoveryAction.HOLD)
+_REST = Rule(RecoveryAction.RELEASE, RecoveryAction.REPORT, RecoveryAction.RELEASE)
+_CALLED_OFF = Rule(RecoveryAction.RELEASE, RecoveryAction.FINISH_ABORT, RecoveryAction.RELEASE)
+_WAIT = Rule(RecoveryAction.KEEP_WAITING, RecoveryAction.KEEP_WAITING, RecoveryAction.KEEP_WAITING)
+_HELD = Rule(RecoveryAction.KEEP_HELD, RecoveryAction.KEEP_HELD, RecoveryAction.KEEP_HELD)
 _WHOLE = Rule(
     RecoveryAction.BEGIN, RecoveryAction.BEGIN, RecoveryAction.BEGIN
 )  # leaving the state records its end
-_STEPS = Rule(RecoveryAction.BEGIN, RecoveryAction.REPEAT_IF_HARMLESS, RecoveryAction.GO_ON)
-_ANY_STEPS = Rule(RecoveryAction.BEGIN, RecoveryAction.REPEAT, RecoveryAction.GO_ON)
+_STEPS = Rule(RecoveryAction.BEGIN, RecoveryAction.REPEAT_IF_RERUNNABLE, RecoveryAction.RUN_NEXT)
+_ANY_STEPS = Rule(RecoveryAction.BEGIN, RecoveryAction.REPEAT, RecoveryAction.RUN_NEXT)
 
 
 def _rule(state: State) -> Rule:

@@ -186,7 +186,7 @@ def rests(rig: ConductorFixture, node: str) -> dict[str, Any]:
 def cells() -> Iterator[tuple[State, CrashPoint]]:
     """Give each moment of each state in which somebody works."""
     for state, moment in itertools.product(sorted(recovery.WORKED_IN), CrashPoint):
-        steps = recovery.TABLE[state].after is RecoveryAction.GO_ON
+        steps = recovery.TABLE[state].after is RecoveryAction.RUN_NEXT
         # Without steps, the end of the work is recorded by leaving the state.
         if steps or moment is not CrashPoint.AFTER:
             yield state, moment
@@ -222,7 +222,7 @@ def test_work_is_gone_on_with_as_the_table_says(
             index = before["driver_internal_info"].get(f"{activity.kind}_step_index")
         repeated = recovery.TABLE[state].at(moment) in (
             RecoveryAction.REPEAT,
-            RecoveryAction.REPEAT_IF_HARMLESS,
+            RecoveryAction.REPEAT_IF_RERUNNABLE,
         )
         wanted = [2 if repeated and at == index else 1 for at in range(len(run["steps"]))]
         assert [step["attempt"] for step in run["steps"]] == wanted
@@ -232,7 +232,7 @@ def test_work_is_gone_on_with_as_the_table_says(
 def possible(state: State, moment: CrashPoint, what: str) -> bool:
     """Tell whether a conductor can die there: the end of a step is recorded by a commit, and verbs
     without steps are begun by a call."""
-    steps = recovery.TABLE[state].after is RecoveryAction.GO_ON
+    steps = recovery.TABLE[state].after is RecoveryAction.RUN_NEXT
     if moment is CrashPoint.AFTER:
         return what == "commit"
     if not steps:
@@ -267,7 +267,7 @@ def killed(
     [
         state
         for state, rule in recovery.TABLE.items()
-        if rule.during is RecoveryAction.REPEAT_IF_HARMLESS
+        if rule.during is RecoveryAction.REPEAT_IF_RERUNNABLE
     ],
 )
 def test_a_step_that_must_not_be_run_twice_fails_its_run(
@@ -330,7 +330,7 @@ def test_resting_states_lose_their_lock_and_the_interrupted_operation_is_recorde
         told = moment is CrashPoint.DURING
         assert (row["last_error"] is not None) is told, state
         assert not told or "interrupted: the conductor gone was lost" in row["last_error"]
-        assert (row["wake_at"] == timer) is (act is RecoveryAction.AWAIT)
+        assert (row["wake_at"] == timer) is (act is RecoveryAction.KEEP_WAITING)
 
 
 @pytest.mark.parametrize("host", ["here", "there"])
@@ -345,7 +345,7 @@ def test_interrupted_abort_is_cleaned_up(stage: Stage, state: State, host: str) 
     with contextlib.suppress(crashes.Died):
         rig.ask(ACT, node, action="abort")
     assert stage.ended(rig, life, node)
-    assert recovery.TABLE[failed].during is RecoveryAction.TIDY
+    assert recovery.TABLE[failed].during is RecoveryAction.FINISH_ABORT
     again = stage.heir(host)
     row = rests(again, node)
     assert row["provision_state"] == ("active" if state is S.SERVICEWAIT else failed)

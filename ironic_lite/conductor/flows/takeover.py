@@ -32,7 +32,11 @@ def found(task: Task) -> RecoveryAction:
     """Return the recovery action for a node that its conductor has left."""
     act = recovery.TABLE[task.state].at(_crash_point(task))
     # A state that aborts lead to may also belong to other work.
-    return RecoveryAction.TELL if act is RecoveryAction.TIDY and not task.notes.untidied else act
+    return (
+        RecoveryAction.REPORT
+        if act is RecoveryAction.FINISH_ABORT and not task.notes.untidied
+        else act
+    )
 
 
 def _crash_point(task: Task) -> CrashPoint:
@@ -109,7 +113,7 @@ def _repeat_step(task: Task, _dead: str) -> None:
     stepper.rerun_step(task, _phase_of(task), harmless=True)
 
 
-def _repeat_if_harmless(task: Task, _dead: str) -> None:
+def _repeat_if_rerunnable(task: Task, _dead: str) -> None:
     stepper.rerun_step(task, _phase_of(task), harmless=False)
 
 
@@ -139,10 +143,10 @@ def _interruption(task: Task, dead: str, text: str | None = None) -> errors.Inte
 
 _ACTS: Mapping[RecoveryAction, Callable[[Task, str], None]] = MappingProxyType(
     {
-        RecoveryAction.TIDY: _clean_up_abort,
+        RecoveryAction.FINISH_ABORT: _clean_up_abort,
         RecoveryAction.BEGIN: _begin_again,
         RecoveryAction.REPEAT: _repeat_step,
-        RecoveryAction.REPEAT_IF_HARMLESS: _repeat_if_harmless,
-        RecoveryAction.GO_ON: _run_next_step,
+        RecoveryAction.REPEAT_IF_RERUNNABLE: _repeat_if_rerunnable,
+        RecoveryAction.RUN_NEXT: _run_next_step,
     }
 )

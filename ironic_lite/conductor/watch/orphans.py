@@ -132,7 +132,7 @@ class Orphans:
         if act not in recovery.WORK:
             return
         lack = self._tasks.lack(task.node)
-        if lack is None or act is RecoveryAction.TIDY:
+        if lack is None or act is RecoveryAction.FINISH_ABORT:
             task.hand_over(takeover.go_on, act, dead)
         else:  # no driver here can continue it
             task.hand_over(failure.give_up, lack)
