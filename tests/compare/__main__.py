@@ -19,7 +19,7 @@ _SHOWN = 3
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make compare", description=__doc__)
     parser.add_argument("--ironic", help="a virtual environment with ironic in it")
-    parser.add_argument("--most", type=int, default=25_000, help="requests to send at most")
+    parser.add_argument("--most", type=int, default=sys.maxsize, help="requests to send at most")
     parser.add_argument("--seed", type=int, default=0, help="chooses them, if there are more")
     parser.add_argument("--only", default="", help="routes that contain this text")
     parser.add_argument("--methods", default="", help="methods, such as GET,PUT")
