@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,16 +14,11 @@ from ironic_lite.api.policy import enforcer
 from ironic_lite.api.resources import enrolment
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine import session
-from ironic_lite.db.queries import conductors, nodes
-from ironic_lite.db.tables import models
+from ironic_lite.db.queries import nodes
+from tests.support.api_rows import HOST, AddNode, add_conductor
 from tests.support.callers import Callers, Known
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client
-
-HOST = "conductor-1"
-DRIVERS = ("fake-hardware", "redfish")
-
-AddNode = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
@@ -100,29 +95,3 @@ def add_node(database: session.Database) -> AddNode:
         return database.read(lambda conn: nodes.get(conn, row["uuid"]))
 
     return add
-
-
-def add_conductor(database: session.Database, host: str, group: str = "") -> None:
-    """Put a living conductor on the list, with every fake interface."""
-
-    def write(conn: session.Connection) -> None:
-        known = conductors.register(conn, host=host, group=group, version="1", now=clock.now())
-        rows = [
-            {
-                "hardware_type": driver,
-                "interface_type": kind,
-                "interface_name": "fake",
-                "is_default": True,
-            }
-            for driver in DRIVERS
-            for kind in ("power", "management", "deploy")
-        ]
-        conductors.set_interfaces(conn, known, rows)
-
-    database.write(write)
-
-
-def set_node(database: session.Database, node: Mapping[str, Any], **values: Any) -> None:
-    """Give columns of a node other values, whatever its state says of that."""
-    mine = models.nodes.c.uuid == node["uuid"]
-    database.write(lambda conn: conn.execute(models.nodes.update().where(mine).values(**values)))

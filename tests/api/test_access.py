@@ -16,8 +16,8 @@ from ironic_lite.api.wire import routes
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import nodes, ports
-from tests.api.conftest import AddNode
 from tests.api.test_policy import _routes
+from tests.support.api_rows import AddNode
 from tests.support.callers import LESSEE, OWNER, STRANGER, As, Callers, Known
 from tests.support.conductor_recorder import Recorder
 from tests.support.statements import count_statements

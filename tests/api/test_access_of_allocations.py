@@ -10,7 +10,7 @@ import pytest
 from ironic_lite.core import clock
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import allocations
-from tests.api.conftest import AddNode, set_node
+from tests.support.api_rows import AddNode, set_node
 from tests.support.callers import LESSEE, OWNER, STRANGER, Callers
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import op

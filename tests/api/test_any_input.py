@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ironic_lite.domain import fields
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.wsgi_client import Client, call, environment
 
 MAC = "52:54:00:12:34:56"

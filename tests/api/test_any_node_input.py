@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ironic_lite.domain import fields, verbs
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.wsgi_client import Client, Response, call, environment
 
 NAMES = [*fields.by_name(fields.NODE), *verbs.BODY_KEYS]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.wsgi_client import Client
 
 ABSENT = "00000000-0000-4000-8000-000000000000"

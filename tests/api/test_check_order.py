@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import AddNode, set_node
+from tests.support.api_rows import AddNode, set_node
 from tests.support.callers import OWNER, As, Callers
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client

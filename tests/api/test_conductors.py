@@ -10,7 +10,7 @@ import pytest
 from ironic_lite.core import bmc_metrics, clock
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import conductors
-from tests.api.conftest import DRIVERS, HOST, add_conductor
+from tests.support.api_rows import DRIVERS, HOST, add_conductor
 from tests.support.wsgi_client import Client
 
 

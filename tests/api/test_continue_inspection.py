@@ -13,8 +13,8 @@ from ironic_lite import errors
 from ironic_lite.api.controllers import inspection
 from ironic_lite.db.engine import session
 from ironic_lite.domain.states import State
-from tests.api.conftest import HOST, AddNode
 from tests.api.test_lookup import add_port
+from tests.support.api_rows import HOST, AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client

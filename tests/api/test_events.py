@@ -10,7 +10,7 @@ import pytest
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import events, ports
 from ironic_lite.records import Event
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client
 

@@ -15,7 +15,7 @@ from ironic_lite.api.wire import request, routes
 from ironic_lite.core import context, metrics
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import nodes
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client, environment
 from tests.support.wsgi_client import call as call_wsgi

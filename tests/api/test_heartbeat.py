@@ -12,7 +12,7 @@ from ironic_lite import errors
 from ironic_lite.api.controllers import heartbeat
 from ironic_lite.db.engine import session
 from ironic_lite.rpc import interface
-from tests.api.conftest import HOST, AddNode
+from tests.support.api_rows import HOST, AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client

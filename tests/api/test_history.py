@@ -12,7 +12,7 @@ import pytest
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import events
 from ironic_lite.domain import history
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client
 

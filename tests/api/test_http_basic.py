@@ -20,7 +20,7 @@ from ironic_lite.api import app
 from ironic_lite.api.auth import check_queue, passwords
 from ironic_lite.core import config
 from ironic_lite.db.engine import session
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client, Response
 

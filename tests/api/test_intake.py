@@ -8,7 +8,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.api.validation import schemas
 from ironic_lite.api.wire import parsing, refusals
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.wsgi_client import Client
 
 JSON = "application/json"

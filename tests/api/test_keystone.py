@@ -16,7 +16,7 @@ from ironic_lite.api import app
 from ironic_lite.api.auth import token_cache
 from ironic_lite.core import config
 from ironic_lite.db.engine import session
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.identity_server import Answer, IdentityServer
 from tests.support.wsgi_client import Client, Response

@@ -16,7 +16,7 @@ from ironic_lite.api.lock_waiters import LockWaiters
 from ironic_lite.core import clock
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import portgroups, ports, volumes
-from tests.api.conftest import AddNode, set_node
+from tests.support.api_rows import AddNode, set_node
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client, Response, op
 

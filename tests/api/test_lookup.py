@@ -14,7 +14,7 @@ from ironic_lite.db.engine import session
 from ironic_lite.db.queries import ports
 from ironic_lite.domain import states
 from ironic_lite.domain.states import State
-from tests.api.conftest import HOST, AddNode
+from tests.support.api_rows import HOST, AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client
 

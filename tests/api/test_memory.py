@@ -16,8 +16,8 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite.api import middleware
-from tests.api.conftest import AddNode
 from tests.support import every_route
+from tests.support.api_rows import AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client, environment
 

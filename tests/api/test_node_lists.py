@@ -8,7 +8,7 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite.db.engine import session
-from tests.api.conftest import HOST, AddNode, add_conductor
+from tests.support.api_rows import HOST, AddNode, add_conductor
 from tests.support.wsgi_client import Client
 
 NOBODY = "00000000-0000-4000-8000-00000000dead"

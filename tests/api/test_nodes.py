@@ -13,7 +13,7 @@ from ironic_lite import errors
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import chassis, conductors, events, nodes, traits
 from ironic_lite.domain import fields
-from tests.api.conftest import HOST, AddNode, add_conductor
+from tests.support.api_rows import HOST, AddNode, add_conductor
 from tests.support.conductor_recorder import Recorder
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client

@@ -8,7 +8,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.domain.states import State
-from tests.api.conftest import HOST, AddNode
+from tests.support.api_rows import HOST, AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client
 

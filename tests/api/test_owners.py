@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.callers import OWNER, STRANGER, Callers
 from tests.support.wsgi_client import Client, op
 

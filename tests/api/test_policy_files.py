@@ -12,7 +12,7 @@ from oslo_config import cfg
 from ironic_lite.api import app, middleware
 from ironic_lite.api.policy import enforcer
 from ironic_lite.db.engine import session
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.callers import LESSEE, OWNER, Callers, Known
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client, op

@@ -9,7 +9,7 @@ import pytest
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import events
 from ironic_lite.db.tables import models
-from tests.api.conftest import AddNode, set_node
+from tests.support.api_rows import AddNode, set_node
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client, Response
 

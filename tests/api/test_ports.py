@@ -9,7 +9,7 @@ import pytest
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import events
 from ironic_lite.db.tables import models
-from tests.api.conftest import AddNode, set_node
+from tests.support.api_rows import AddNode, set_node
 from tests.support.wsgi_client import Client
 
 MAC = "52:54:00:12:34:56"

@@ -18,7 +18,7 @@ from ironic_lite.api.wire import request
 from ironic_lite.core import clock, metrics
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import conductors
-from tests.api.conftest import HOST, AddNode
+from tests.support.api_rows import HOST, AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client

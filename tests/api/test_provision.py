@@ -16,7 +16,7 @@ from ironic_lite import errors
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import nodes
 from ironic_lite.domain.states import State
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client
 

@@ -6,7 +6,7 @@ import pytest
 
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import nodes
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client
 

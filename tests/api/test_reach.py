@@ -15,7 +15,7 @@ from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import conductors
 from ironic_lite.membership import ring
-from tests.api.conftest import DRIVERS, HOST, AddNode, add_conductor
+from tests.support.api_rows import DRIVERS, HOST, AddNode, add_conductor
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client, Response
 

@@ -15,7 +15,7 @@ from ironic_lite.api import app
 from ironic_lite.api.traffic import limits
 from ironic_lite.api.wire import refusals
 from ironic_lite.db.engine.session import Database
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client, Response
 

@@ -11,7 +11,7 @@ from oslo_config import cfg
 from ironic_lite.api import app
 from ironic_lite.db.engine import session
 from ironic_lite.db.tables import models
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.conductor_recorder import Ear, Recorder
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client, Response, op

@@ -10,7 +10,7 @@ import pytest
 
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import runs
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client
 

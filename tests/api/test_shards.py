@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ironic_lite.db.engine import session
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client
 

@@ -8,7 +8,7 @@ import pytest
 
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import events
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.wsgi_client import Client
 
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from tests.api.conftest import HOST, AddNode
+from tests.support.api_rows import HOST, AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client
 

@@ -20,6 +20,7 @@ from ironic_lite.core import config, context  # noqa: E402
 from ironic_lite.rpc import client, server, transport  # noqa: E402
 from ironic_lite.rpc.local import options  # noqa: E402
 from tests.support import rabbit, rpc_conductor  # noqa: E402
+from tests.support.rpc_conductor import Serve  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -70,9 +71,6 @@ def connect() -> Iterator[Callable[[str], client.Client]]:
     yield make
     for one in made:
         one.cleanup()
-
-
-Serve = Callable[..., server.Server]
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from ironic_lite.core import config
 from ironic_lite.core.context import Context
 from ironic_lite.rpc import client, server, transport
 from ironic_lite.rpc.local import addresses
-from tests.rpc.conftest import Serve
 from tests.support import rpc_conductor
+from tests.support.rpc_conductor import Serve
 
 Connect = Callable[[str], client.Client]
 

@@ -20,8 +20,8 @@ from ironic_lite.core import config
 from ironic_lite.core.context import Context
 from ironic_lite.rpc import client, interface, server, transport
 from ironic_lite.rpc.serializer import Serializer
-from tests.rpc.conftest import Serve
 from tests.support import rpc_conductor
+from tests.support.rpc_conductor import Serve
 
 Connect = Callable[[str], client.Client]
 Spawn = Callable[[str, str], "subprocess.Popen[str]"]

@@ -21,8 +21,8 @@ from ironic_lite.rpc import client, failures, server
 from ironic_lite.rpc.deadlines import deadlines, send_limit
 from ironic_lite.rpc.deadlines.admission import Admission
 from ironic_lite.rpc.deadlines.deadlines import CallDeadline, ClockOffsets
-from tests.rpc.conftest import Serve
 from tests.support import rpc_conductor
+from tests.support.rpc_conductor import Serve
 
 Connect = Callable[[str], client.Client]
 Spawn = Callable[[str, str], "subprocess.Popen[str]"]

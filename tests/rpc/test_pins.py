@@ -20,7 +20,7 @@ from ironic_lite import errors
 from ironic_lite.conductor.service import Endpoints
 from ironic_lite.core import config, context
 from ironic_lite.rpc import client, interface, pins
-from tests.rpc.conftest import Serve
+from tests.support.rpc_conductor import Serve
 
 Contract = dict[str, dict[str, list[str]]]
 RECORDED: dict[str, Contract] = json.loads(

@@ -7,9 +7,8 @@ from typing import Any
 from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.firmware import interface
-from tests.drivers.redfish import conftest
 from tests.emulators import bmc
-from tests.support import fake_task
+from tests.support import bmc_tasks, fake_task
 
 FIRMWARE = interface.RedfishFirmware()
 CLEAN = base.StepKind.CLEAN
@@ -71,7 +70,7 @@ def failure(task: fake_task.FakeTask, *images: dict[str, Any]) -> str:
 
 
 def versions(machine: bmc.Machine) -> dict[str, str]:
-    task = conftest.task_of(machine)
+    task = bmc_tasks.task_of(machine)
     return {one.component: one.version for one in FIRMWARE.cache_firmware_components(task)}
 
 

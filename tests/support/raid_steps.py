@@ -10,9 +10,9 @@ from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import management, power
 from ironic_lite.drivers.redfish.raid import interface
-from tests.drivers.redfish.conftest import BmcTask
 from tests.emulators import bmc
 from tests.support import fake_task
+from tests.support.bmc_tasks import BmcTask
 
 Json = dict[str, Any]
 GB = 1000**3

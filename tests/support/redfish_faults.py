@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.drivers.redfish import conftest
 from tests.emulators import bmc
+from tests.support import bmc_tasks
 
 Spoil = Callable[[bmc.Machine], None]
 
@@ -50,7 +50,7 @@ def _breaks(machine: bmc.Machine) -> None:
 
 def falls_silent(machine: bmc.Machine, title: str = "*", trick: bmc.Trick = bmc.silent) -> None:
     """Let requests have no whole answer, for which nobody waits for long any more."""
-    conftest.wait_for_answers(1)
+    bmc_tasks.wait_for_answers(1)
     machine.tricks[title] = trick
 
 
@@ -77,7 +77,7 @@ BAD_POWER: dict[str, tuple[Spoil, tuple[str, ...]]] = {
 def mend(machine: bmc.Machine) -> None:
     """Let a spoiled machine be good again."""
     machine.tricks.clear()
-    conftest.wait_for_answers(60)
+    bmc_tasks.wait_for_answers(60)
     machine.habits.power_stuck = False
     machine.users.update(USERS)
 

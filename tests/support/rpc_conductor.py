@@ -25,6 +25,9 @@ from ironic_lite.rpc import server, transport  # noqa: E402
 SECONDS = 20.0
 """Longest wait for a condition."""
 
+Serve = Callable[..., server.Server]
+"""A function that starts a server in this process."""
+
 
 class Endpoint:
     """``seen`` lists (method, facts) in order; a call of `held` waits for ``gate``."""

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import datetime
 import pathlib
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from oslo_config import cfg
 
 from ironic_lite.core import config
 from ironic_lite.core.configuration import Configuration
-from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.client import Client
 from ironic_lite.drivers.agent.results import Status
-from tests.emulators.agent import process, service
+from tests.emulators.agent import process
 from tests.support.fake_task import FakeTask, node
+from tests.support.real_agent import Known, running, until
 
-MAC = "52:54:00:00:00:01"
-AT = datetime.datetime(2026, 1, 1)
 CHANGED = (
     *("command_timeout", "max_command_attempts", "deploy_logs_collect"),
     "enable_bios_bootloader_install",
 )
-
-Known = tuple[process.Agent, base.Agent]
 
 
 @pytest.fixture
@@ -47,34 +39,6 @@ def started() -> Iterator[Known]:
     """A machine with a real agent that has sent a heartbeat, for all tests that leave it alive."""
     with running() as found:
         yield found
-
-
-@contextlib.contextmanager
-def running(*, loop: bool = False, authority: pathlib.Path | None = None) -> Iterator[Known]:
-    """Give a machine whose agent has sent a heartbeat.
-
-    :param loop: whether its disk is a loop device, and there is a second one.
-    :param authority: whose certificates the agent trusts.
-    """
-    with process.agent([MAC], loop=loop) as machine, service.serve(node().uuid) as heard:
-        machine.api = heard.url
-        if loop:
-            machine.add_disk("F2")
-        if authority is not None:
-            machine.trust(authority)
-        machine.start()
-        beat = heard.beat()
-        yield (
-            machine,
-            base.Agent(
-                url=beat["callback_url"],
-                token=beat["agent_token"],
-                verify_ca=beat["agent_verify_ca"],
-                version=beat["agent_version"],
-                heard_at=AT,
-            ),
-        )
-        machine.kill()
 
 
 @pytest.fixture
@@ -105,13 +69,3 @@ def mortal(conf: cfg.ConfigOpts) -> Iterator[tuple[process.Agent, FakeTask]]:
         about = FakeTask(node(provision_state="clean wait"))
         about.agent = agent
         yield found, about
-
-
-def until(ask: Callable[[], Any]) -> Any:
-    """Return the first true value of ``ask()``."""
-    end = time.monotonic() + process.PATIENCE
-    while time.monotonic() < end:
-        if found := ask():
-            return found
-        time.sleep(0.02)
-    raise AssertionError("never became true")

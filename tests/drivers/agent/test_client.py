@@ -15,9 +15,9 @@ from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import about, logs, results
 from ironic_lite.drivers.agent.client import LIMIT, Client
 from ironic_lite.drivers.agent.results import Status
-from tests.drivers.agent.conftest import until
 from tests.emulators.agent import process
 from tests.support.fake_task import FakeTask
+from tests.support.real_agent import until
 
 CLEAN = base.StepKind.CLEAN
 LINGER = {"step": "linger", "interface": "deploy", "args": {}}

@@ -12,9 +12,9 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.direct import DirectDeploy
-from tests.drivers.agent.conftest import until
 from tests.emulators.agent import process
 from tests.support.fake_task import FakeTask
+from tests.support.real_agent import until
 
 MIB = 1024 * 1024
 DEPLOY = base.StepKind.DEPLOY

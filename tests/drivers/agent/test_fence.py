@@ -16,8 +16,8 @@ from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import power
 from ironic_lite.drivers.agent.client import Client
-from tests.drivers.agent.conftest import AT
 from tests.support import expiring_locks, fake_task
+from tests.support.real_agent import AT
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -21,12 +21,12 @@ from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.direct import DirectDeploy
 from ironic_lite.images import configdrive
-from tests.drivers.agent.conftest import Known, running, until
 from tests.emulators import images
 from tests.emulators.agent import block as block_device
 from tests.emulators.agent import process
 from tests.emulators.redfish import certificate
 from tests.support.fake_task import FakeTask, node
+from tests.support.real_agent import Known, running, until
 
 DEPLOY = base.StepKind.DEPLOY
 MIB = images.MIB

@@ -10,10 +10,10 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.raid import AgentRAID
-from tests.drivers.agent.conftest import until
 from tests.emulators.agent import process
 from tests.support import fake_task
 from tests.support.fake_task import FakeTask, step
+from tests.support.real_agent import until
 
 Json = dict[str, Any]
 RAID = AgentRAID()

@@ -3,9 +3,9 @@
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.client import Client
 from ironic_lite.drivers.agent.direct import DirectDeploy
-from tests.drivers.agent.conftest import until
 from tests.emulators.agent import process
 from tests.support.fake_task import FakeTask
+from tests.support.real_agent import until
 
 DEPLOY = base.StepKind.DEPLOY
 LINGER: base.StoredStep = {"step": "linger", "interface": "deploy", "priority": 0, "args": {}}

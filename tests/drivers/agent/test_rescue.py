@@ -14,10 +14,10 @@ from ironic_lite.drivers.agent.client import Client
 from ironic_lite.drivers.agent.power import AgentPower
 from ironic_lite.drivers.agent.rescue import AgentRescue
 from ironic_lite.drivers.fake.boot import FakeBoot
-from tests.drivers.agent.conftest import until
 from tests.emulators.agent import process
 from tests.support import fake_task
 from tests.support.fake_task import FakeTask, node
+from tests.support.real_agent import until
 
 HASHED = "$5$salt$Gcm6FsVtF/Qa77ZKD.iwsJlCVPY0XSMgLJL0Hnww/c1"
 RESCUE = AgentRescue()

@@ -11,9 +11,9 @@ from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import ramdisk, steps
 from ironic_lite.drivers.agent.deploy import CustomAgentDeploy
-from tests.drivers.agent.conftest import until
 from tests.emulators.agent import process
 from tests.support.fake_task import FakeTask
+from tests.support.real_agent import until
 
 CLEAN = base.StepKind.CLEAN
 DEPLOY = CustomAgentDeploy()

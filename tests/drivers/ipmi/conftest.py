@@ -5,31 +5,14 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
-import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
 from ironic_lite.core import config
 from ironic_lite.drivers.ipmi import command, tool
 from tests.emulators import ipmi
-from tests.support import fake_task
-
-Program = Callable[[str], pathlib.Path]
-
-
-class BmcTask(fake_task.FakeTask):
-    """A task whose pauses are real, but short."""
-
-    def pause(self, seconds: float) -> None:
-        super().pause(seconds)
-        time.sleep(min(seconds, 0.02))
-
-
-def task_with(driver_info: dict[str, Any], **values: Any) -> BmcTask:
-    """Return a task on a node with this driver_info."""
-    return BmcTask(fake_task.node(driver="ipmi", driver_info=driver_info, **values))
+from tests.support.bmc_tasks import BmcTask, Program, emulated, task_with
 
 
 @pytest.fixture
@@ -37,16 +20,6 @@ def bmc(tmp_path: pathlib.Path) -> Iterator[ipmi.Bmc]:
     """A BMC whose machine is off."""
     with emulated(tmp_path / "bmc") as running:
         yield running
-
-
-def emulated(folder: pathlib.Path, **values: Any) -> ipmi.Bmc:
-    """Return a BMC to be started; where there is none, the test is skipped and says so."""
-    missing = ipmi.missing()
-    if missing:
-        names = " and ".join(missing)
-        pytest.skip(f"NOT TESTED: {names} not installed; make test installs them as root on Debian")
-    folder.mkdir()
-    return ipmi.Bmc(folder, **values)
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.ipmi import power, tool, vendor
-from tests.drivers.ipmi.conftest import BmcTask, Program, task_with
 from tests.emulators import lossy
 from tests.emulators.ipmi import PASSWORD, Bmc
+from tests.support.bmc_tasks import BmcTask, Program, task_with
 
 POWER = power.IpmiPower()
 VENDOR = vendor.IpmiVendor()

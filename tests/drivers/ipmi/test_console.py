@@ -22,7 +22,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.core import config, options
 from ironic_lite.drivers.ipmi import command, console, info, socat, tool
-from tests.drivers.ipmi.conftest import BmcTask, emulated, task_with
+from tests.support.bmc_tasks import BmcTask, emulated, task_with
 from tests.support.ports import free_port
 
 Program = Callable[[str], pathlib.Path]
@@ -483,7 +483,7 @@ CONDUCTOR = """
 import json, sys, time
 from ironic_lite.core import config
 from ironic_lite.drivers.ipmi import console
-from tests.drivers.ipmi.conftest import task_with
+from tests.support.bmc_tasks import task_with
 config.register(config.CONF)
 config.CONF([], project="ironic-lite", default_config_files=[], default_config_dirs=[])
 consoles, task = console.IpmiSocatConsole(), task_with(json.loads(sys.argv[1]))

@@ -10,7 +10,7 @@ from ironic_lite import errors
 from ironic_lite.core import bmc_metrics, config
 from ironic_lite.drivers import deadline
 from ironic_lite.drivers.ipmi import tool
-from tests.drivers.ipmi.conftest import Program, task_with
+from tests.support.bmc_tasks import Program, task_with
 
 STATUS = ("power", "status")
 BUSY = "echo run >> calls\necho 'Error: Node busy' >&2\nexit 1"

@@ -11,9 +11,9 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers import base, bmc_reset
 from ironic_lite.drivers.ipmi import bootdevice, management, power, tool, vendor, vendors
-from tests.drivers.ipmi.conftest import BmcTask, Program, emulated, task_with
 from tests.emulators.ipmi import Bmc
 from tests.support import fake_task
+from tests.support.bmc_tasks import BmcTask, Program, emulated, task_with
 
 POWER = power.IpmiPower()
 MANAGEMENT = management.IpmiManagement()

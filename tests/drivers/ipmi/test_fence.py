@@ -10,8 +10,8 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.ipmi import management, power, tool
-from tests.drivers.ipmi.conftest import Program
 from tests.support import expiring_locks, fake_task
+from tests.support.bmc_tasks import Program
 
 POWER, MANAGEMENT = power.IpmiPower(), management.IpmiManagement()
 INFO = {"ipmi_address": "192.0.2.9", "ipmi_username": "u", "ipmi_password": "p"}

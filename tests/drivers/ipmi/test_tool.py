@@ -16,7 +16,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers.ipmi import management, power, process, tool
-from tests.drivers.ipmi.conftest import BmcTask, Program, task_with
+from tests.support.bmc_tasks import BmcTask, Program, task_with
 from tests.support.conductor_fixture import wait_for
 
 SECRET = "s3cret-of-the-bmc"

@@ -2,58 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
-import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from ironic_lite.core import config
-from ironic_lite.drivers.redfish import management, power
 from ironic_lite.drivers.redfish.bmc import connection, sessions
-from tests.emulators import bmc, redfish
 from tests.emulators import liar as liars
-from tests.support import fake_task
-
-
-class BmcTask(fake_task.FakeTask):
-    """A task whose pauses are real, but short: nothing here needs a second."""
-
-    def pause(self, seconds: float) -> None:
-        super().pause(seconds)
-        time.sleep(min(seconds, 0.02))
-
-
-def task_at(address: str, **driver_info: Any) -> BmcTask:
-    """Return a task on a node behind the BMC at ``address``."""
-    return BmcTask(
-        fake_task.node(driver="redfish", driver_info={"redfish_address": address} | driver_info)
-    )
-
-
-REDFISH = dataclasses.replace(
-    fake_task.FAKE,
-    hardware_type="redfish",
-    management=management.RedfishManagement(),
-    power=power.RedfishPower(),
-)
-
-
-def task_of(machine: bmc.Machine, **driver_info: Any) -> BmcTask:
-    """Return a task on the node of a machine, with real power and management."""
-    info = {**machine.driver_info, **driver_info}
-    return BmcTask(fake_task.node(driver="redfish", driver_info=info), driver=REDFISH)
-
-
-def wait_for_answers(seconds: float) -> None:
-    """Give BMCs so many seconds for an answer, from now to the end of the test.
-
-    Logins are ended: each keeps the time-out that it was made with.
-    """
-    REDFISH.power.close()
-    config.CONF.set_override("read_timeout", seconds, group="redfish")
+from tests.emulators import redfish
+from tests.support.bmc_tasks import BmcTask, task_at
 
 
 @pytest.fixture(scope="session")

@@ -14,9 +14,8 @@ from ironic_lite.core import clock, config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import attributes, bios
 from ironic_lite.drivers.redfish.bmc import connection
-from tests.drivers.redfish import conftest
 from tests.emulators import bmc
-from tests.support import fake_task
+from tests.support import bmc_tasks, fake_task
 
 BIOS = bios.RedfishBIOS()
 CLEAN = base.StepKind.CLEAN
@@ -54,7 +53,7 @@ def shown(machine: bmc.Machine) -> dict[str, Any]:
 
 
 def test_settings_are_sent_for_the_next_boot_and_seen_after_it(served: bmc.Machine) -> None:
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     wanted = {"ProcTurboMode": "Disabled", "NumberOfCores": "8", "SriovEnabled": "true"}
     assert apply(task, **wanted) is base.WAIT
     [patch] = [request for request in served.requests if request.method == "PATCH"]
@@ -72,14 +71,14 @@ def test_settings_are_sent_for_the_next_boot_and_seen_after_it(served: bmc.Machi
 
 def test_a_machine_that_is_on_is_restarted(served: bmc.Machine) -> None:
     served[served.system]["PowerState"] = "On"
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     assert apply(task, BootMode="Bios") is base.WAIT
     assert served.sent == ["ForceOff", "On"]
     assert poll(task, step(BootMode="Bios")) is base.DONE
 
 
 def test_current_bios_settings_need_no_boot(served: bmc.Machine) -> None:
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     assert apply(task, BootMode="Uefi", NumberOfCores="0", SriovEnabled="False") is base.DONE
     assert served.changes() == []
     # Unless something else waits for the next boot.
@@ -89,11 +88,11 @@ def test_current_bios_settings_need_no_boot(served: bmc.Machine) -> None:
 
 def test_pending_bios_settings_are_not_sent_twice(served: bmc.Machine) -> None:
     """As when the conductor died after it had sent them: iDRACs refuse a second job."""
-    powerless = conftest.task_of(served, fake_fail_power="no power")
-    powerless.driver = dataclasses.replace(conftest.REDFISH, power=fake_task.FAKE.power)
+    powerless = bmc_tasks.task_of(served, fake_fail_power="no power")
+    powerless.driver = dataclasses.replace(bmc_tasks.REDFISH, power=fake_task.FAKE.power)
     with pytest.raises(errors.HardwareError, match="no power"):
         apply(powerless, BootMode="Bios")
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     assert apply(task, BootMode="Bios") is base.WAIT
     assert len([title for title in served.changes() if title.startswith("PATCH")]) == 1
     assert poll(task, step(BootMode="Bios")) is base.DONE
@@ -120,7 +119,7 @@ def test_impossible_bios_setting_is_refused_by_name_before_any_request(
     served: bmc.Machine, values: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(errors.InvalidParameter) as found:
-        apply(conftest.task_of(served), **values)
+        apply(bmc_tasks.task_of(served), **values)
     assert said in str(found.value)
     assert SECRET not in str(found.value)
     assert served.changes() == []
@@ -128,7 +127,7 @@ def test_impossible_bios_setting_is_refused_by_name_before_any_request(
 
 def test_without_a_registry_the_machine_s_own_values_are_the_measure(served: bmc.Machine) -> None:
     del served.tree["/redfish/v1"]["Registries"]
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     with pytest.raises(errors.InvalidParameter, match="Turbo is no setting"):
         apply(task, Turbo=1)
     with pytest.raises(errors.InvalidParameter, match="NumberOfCores must be a whole"):
@@ -143,14 +142,14 @@ def test_a_machine_without_settings_says_so(served: bmc.Machine, method: str) ->
     del served[served.system]["Bios"]
     args = {"settings": settings(BootMode="Bios")} if method == "apply_configuration" else {}
     with pytest.raises(errors.UnsupportedDriverExtension, match="shows no BIOS settings"):
-        getattr(BIOS, method)(conftest.task_of(served), **args)
+        getattr(BIOS, method)(bmc_tasks.task_of(served), **args)
 
 
 def test_refusal_of_the_bmc_is_reported_in_its_words(served: bmc.Machine) -> None:
     words = {"error": {"@Message.ExtendedInfo": [{"Message": "A job is pending for BootMode."}]}}
     served.tricks["PATCH */Bios/Settings"] = bmc.says(400, words)
     with pytest.raises(errors.BmcBadAnswer, match="A job is pending for BootMode"):
-        apply(conftest.task_of(served), BootMode="Bios")
+        apply(bmc_tasks.task_of(served), BootMode="Bios")
     assert served.sent == []
 
 
@@ -159,7 +158,7 @@ def test_refusal_of_the_bmc_is_reported_in_its_words(served: bmc.Machine) -> Non
 
 def test_a_machine_that_ignores_a_setting_fails_the_step_by_name(served: bmc.Machine) -> None:
     served.habits.ignored_settings = frozenset({"BootMode"})
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     wanted = {"BootMode": "Bios", "ProcTurboMode": "Disabled"}
     apply(task, **wanted)
     # It may still show the boot before the restart; and a setting a little later than the boot.
@@ -173,7 +172,7 @@ def test_a_machine_that_ignores_a_setting_fails_the_step_by_name(served: bmc.Mac
 
 
 def test_a_machine_that_boots_for_long_is_waited_for_on_any_conductor(served: bmc.Machine) -> None:
-    task: fake_task.FakeTask = conftest.task_of(served)
+    task: fake_task.FakeTask = bmc_tasks.task_of(served)
     before = dict(shown(served))
     apply(task, BootMode="Bios")
     booted = dict(shown(served))
@@ -187,7 +186,7 @@ def test_a_machine_that_boots_for_long_is_waited_for_on_any_conductor(served: bm
 
 
 def test_a_boot_that_never_ends_fails(served: bmc.Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     served.habits.ignored_settings = frozenset({"BootMode"})
     apply(task, BootMode="Bios")
     served[served.system]["BootProgress"] = {"LastState": "MemoryInitializationStarted"}
@@ -201,7 +200,7 @@ def test_a_boot_that_never_ends_fails(served: bmc.Machine, monkeypatch: pytest.M
 def test_a_bmc_that_is_silent_or_knows_no_users_for_a_while_is_no_failure(
     served: bmc.Machine, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     apply(task, BootMode="Bios")
     served.tricks["GET *"] = bmc.says(status)
     assert poll(task, step(BootMode="Bios")) is base.WAIT
@@ -227,7 +226,7 @@ def test_a_boot_from_before_the_restart_is_not_taken_for_the_one_after_it(
     served: bmc.Machine,
 ) -> None:
     """A BMC that restarts a machine in one go shows for a while that its system runs."""
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     served.habits.ignored_settings = frozenset({"BootMode"})
     apply(task, BootMode="Bios")
     progress = served[served.system]["BootProgress"]
@@ -242,7 +241,7 @@ def test_hidden_bios_setting_counts_as_applied_after_a_boot(served: bmc.Machine)
     """Passwords are null: there is nothing to compare, and the machine must not be let go early."""
     served[served.places.bios]["Attributes"]["AdminPhone"] = None
     served.habits.ignored_settings = frozenset({"AdminPhone"})
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     assert apply(task, AdminPhone="1") is base.WAIT
     progress = served[served.system]["BootProgress"]
     progress["LastState"] = "MemoryInitializationStarted"
@@ -258,7 +257,7 @@ def test_a_job_that_still_runs_is_waited_for_though_all_settings_are_right(
     """What comes next, a RAID job for one, would be refused."""
     served.habits.tasks = frozenset({"bios"})
     served.habits.task_polls = 10**9
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     apply(task, BootMode="Bios")
     served[served.places.bios]["Attributes"]["BootMode"] = "Bios"
     assert poll(task, step(BootMode="Bios")) is base.WAIT
@@ -268,7 +267,7 @@ def test_a_job_that_still_runs_is_waited_for_though_all_settings_are_right(
 
 def test_the_bmc_s_messages_tell_why_by_name_alone(served: bmc.Machine) -> None:
     served.habits.ignored_settings = frozenset({"BootMode"})
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     apply(task, BootMode="Bios")
     entry = {"MessageId": "Bios.1.0.Locked", "Message": f"It is not {SECRET}."}
     served[served.places.bios]["@Redfish.Settings"]["Messages"] = [
@@ -284,7 +283,7 @@ def test_the_bmc_s_messages_tell_why_by_name_alone(served: bmc.Machine) -> None:
 def test_a_job_of_the_bmc_is_followed(served: bmc.Machine) -> None:
     served.habits.tasks = frozenset({"bios"})
     served.habits.task_polls = 2
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     assert apply(task, BootMode="Bios") is base.WAIT
     # The machine is up, and the job still runs: that is no mismatch.
     for _ in range(2):
@@ -296,7 +295,7 @@ def test_a_job_that_fails_is_told_in_the_bmc_s_words(served: bmc.Machine) -> Non
     served.habits.tasks = frozenset({"bios"})
     served.habits.task_polls = 0
     served.habits.task_fails = "Lockdown is on."
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     apply(task, BootMode="Bios")
     with pytest.raises(errors.StepFailed, match=r"Exception.*Lockdown is on"):
         poll(task, step(BootMode="Bios"))
@@ -306,7 +305,7 @@ def test_a_job_that_fails_is_told_in_the_bmc_s_words(served: bmc.Machine) -> Non
 
 
 def test_a_factory_reset_brings_the_defaults_back(served: bmc.Machine) -> None:
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     before = shown(served)
     apply(task, BootMode="Bios", NumberOfCores=4)
     poll(task, step(BootMode="Bios", NumberOfCores=4))
@@ -319,7 +318,7 @@ def test_a_factory_reset_brings_the_defaults_back(served: bmc.Machine) -> None:
 
 
 def test_a_factory_reset_waits_for_the_boot(served: bmc.Machine) -> None:
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     BIOS.execute_clean_step(task, RESET)
     assert poll(task, RESET) is base.WAIT  # it may be the boot before the restart
     served[served.system]["BootProgress"] = {"LastState": "None"}
@@ -333,11 +332,11 @@ def test_a_factory_reset_waits_for_the_boot(served: bmc.Machine) -> None:
 def test_a_bmc_without_factory_reset_says_so(served: bmc.Machine) -> None:
     del served[served.places.bios]["Actions"]["#Bios.ResetBios"]
     with pytest.raises(errors.UnsupportedDriverExtension, match=r"offers no Bios\.ResetBios"):
-        BIOS.execute_clean_step(conftest.task_of(served), RESET)
+        BIOS.execute_clean_step(bmc_tasks.task_of(served), RESET)
 
 
 def test_settings_are_told_with_what_the_registry_knows(served: bmc.Machine) -> None:
-    found = {one.name: one for one in BIOS.cache_bios_settings(conftest.task_of(served))}
+    found = {one.name: one for one in BIOS.cache_bios_settings(bmc_tasks.task_of(served))}
     assert set(found) == set(shown(served))
     assert found["BootMode"].allowable_values == ["Bios", "Uefi"]
     assert (found["NumberOfCores"].lower_bound, found["NumberOfCores"].upper_bound) == (0, 24)
@@ -369,11 +368,11 @@ def test_a_registry_is_found_whatever_its_version(
     served[path].update(Registry=file, Id=id)
     other = "/redfish/v1/Registries/NetworkAttributesRegistry"
     served.add(other, {**served[path], "Id": "NetworkAttributesRegistry", "Registry": "Other.1.0"})
-    found = {one.name: one for one in BIOS.cache_bios_settings(conftest.task_of(served))}
+    found = {one.name: one for one in BIOS.cache_bios_settings(bmc_tasks.task_of(served))}
     assert found["BootMode"].allowable_values == ["Bios", "Uefi"]
     assert f"GET {other}" not in served.log
     with pytest.raises(errors.InvalidParameter, match="BootMode must be one of Bios, Uefi"):
-        apply(conftest.task_of(served), BootMode="Uefy")
+        apply(bmc_tasks.task_of(served), BootMode="Uefy")
 
 
 def test_the_registry_of_the_exact_version_is_preferred(served: bmc.Machine) -> None:
@@ -382,7 +381,7 @@ def test_the_registry_of_the_exact_version_is_preferred(served: bmc.Machine) -> 
     served.add(older, {**served[path], "@odata.id": older, "Location": []})
     served[older].update(Id="BiosAttributeRegistry.v0_9_0", Registry="BiosAttributeRegistry.v0_9_0")
     served["/redfish/v1/Registries"]["Members"].reverse()
-    found = {one.name: one for one in BIOS.cache_bios_settings(conftest.task_of(served))}
+    found = {one.name: one for one in BIOS.cache_bios_settings(bmc_tasks.task_of(served))}
     assert found["BootMode"].allowable_values == ["Bios", "Uefi"]
 
 
@@ -392,6 +391,6 @@ def test_registries_of_two_systems_are_told_apart() -> None:
     assert family("BiosAttributeRegistry113.1.1.3") == "biosattributeregistry113"
 
 
-def test_the_emulator_of_others_has_none_and_that_is_said(machine: conftest.BmcTask) -> None:
+def test_the_emulator_of_others_has_none_and_that_is_said(machine: bmc_tasks.BmcTask) -> None:
     with pytest.raises(errors.UnsupportedDriverExtension, match="shows no BIOS settings"):
         BIOS.cache_bios_settings(machine)

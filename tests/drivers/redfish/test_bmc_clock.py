@@ -10,9 +10,8 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.drivers.redfish import bmc_clock, management
-from tests.drivers.redfish import conftest
 from tests.emulators import bmc
-from tests.support import fake_task
+from tests.support import bmc_tasks, fake_task
 
 MANAGEMENT = management.RedfishManagement()
 
@@ -23,8 +22,8 @@ def machine() -> Iterator[bmc.Machine]:
         yield running
 
 
-def run(machine: bmc.Machine, **args: Any) -> conftest.BmcTask:
-    task = conftest.task_of(machine)
+def run(machine: bmc.Machine, **args: Any) -> bmc_tasks.BmcTask:
+    task = bmc_tasks.task_of(machine)
     MANAGEMENT.execute_clean_step(task, fake_task.step("management.set_bmc_clock", **args))
     return task
 

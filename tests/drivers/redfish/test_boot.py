@@ -24,9 +24,8 @@ from ironic_lite.drivers.boot import live
 from ironic_lite.drivers.fake import deploy
 from ironic_lite.drivers.redfish import boot
 from ironic_lite.images import cache, configdrive
-from tests.drivers.redfish import conftest
 from tests.emulators import bmc
-from tests.support import fake_task
+from tests.support import bmc_tasks, fake_task
 
 BOOT = boot.RedfishVirtualMediaBoot()
 API = "http://192.0.2.1:6385"
@@ -70,16 +69,16 @@ def machine() -> Iterator[bmc.Machine]:
 
 
 @pytest.fixture
-def task(machine: bmc.Machine, parts: dict[str, str]) -> conftest.BmcTask:
+def task(machine: bmc.Machine, parts: dict[str, str]) -> bmc_tasks.BmcTask:
     return node_of(machine, **parts)
 
 
-def node_of(machine: bmc.Machine, **info: Any) -> conftest.BmcTask:
+def node_of(machine: bmc.Machine, **info: Any) -> bmc_tasks.BmcTask:
     """Return a task on the machine's node, with one port."""
-    driver = dataclasses.replace(conftest.REDFISH, boot=BOOT)
+    driver = dataclasses.replace(bmc_tasks.REDFISH, boot=BOOT)
     node = fake_task.node(driver="redfish", driver_info={**machine.driver_info, **info})
     port = base.Port({"address": MAC.lower(), "pxe_enabled": True})
-    return conftest.BmcTask(node, driver=driver, ports=[port])
+    return bmc_tasks.BmcTask(node, driver=driver, ports=[port])
 
 
 def inserted(machine: bmc.Machine) -> str | None:
@@ -111,7 +110,7 @@ def words(path: pathlib.Path, name: str = "/boot/grub/grub.cfg", first: str = "l
 
 
 def test_the_machine_boots_once_from_a_medium_of_its_own(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     BOOT.prepare_ramdisk(task, TOKEN)
     (made,) = media()
@@ -132,7 +131,9 @@ def test_the_machine_boots_once_from_a_medium_of_its_own(
     assert len(publisher) == 36
 
 
-def test_drive_is_emptied_before_it_is_filled(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+def test_drive_is_emptied_before_it_is_filled(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
+) -> None:
     machine["VirtualMedia/Cd"].update(Image="http://192.0.2.9/old.iso", Inserted=True)
     BOOT.prepare_ramdisk(task, TOKEN)
     orders = [request.path.rpartition(".")[2] for request in machine.requests]
@@ -143,7 +144,7 @@ def test_drive_is_emptied_before_it_is_filled(machine: bmc.Machine, task: confte
 
 
 def test_the_next_boot_has_a_medium_of_another_name_and_the_last_is_gone(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     BOOT.prepare_ramdisk(task, TOKEN)
     (first,) = media()
@@ -156,7 +157,7 @@ def test_the_next_boot_has_a_medium_of_another_name_and_the_last_is_gone(
 
 
 def test_cleaning_up_ejects_and_removes_and_can_be_repeated(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     BOOT.prepare_ramdisk(task, TOKEN)
     for _ in range(2):
@@ -166,7 +167,7 @@ def test_cleaning_up_ejects_and_removes_and_can_be_repeated(
 
 
 def test_the_instance_boots_from_disk_for_good(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     BOOT.prepare_ramdisk(task, TOKEN)
     BOOT.prepare_instance(task)
@@ -189,7 +190,7 @@ def test_a_maker_whose_firmware_boots_what_was_installed_is_left_to_it(
 
 
 def test_in_bios_mode_isolinux_starts_it(
-    machine: bmc.Machine, task: conftest.BmcTask, conf: Any, tmp_path: pathlib.Path
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, conf: Any, tmp_path: pathlib.Path
 ) -> None:
     for name in ("isolinux_bin", "ldlinux_c32"):
         (tmp_path / name).write_bytes(name.encode() * 1000)
@@ -203,7 +204,7 @@ def test_in_bios_mode_isolinux_starts_it(
 
 
 def test_a_bmc_with_sticks_only_boots_from_usb(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     machine["VirtualMedia/Cd"]["MediaTypes"] = ["USBStick"]
     machine[machine.system]["Boot"]["BootSourceOverrideTarget@Redfish.AllowableValues"] = [
@@ -255,18 +256,18 @@ def test_only_a_medium_made_for_the_node_carries_secrets(
 # -- another conductor ----------------------------------------------------------------------------
 
 
-def elsewhere(task: conftest.BmcTask, tmp_path: pathlib.Path, url: str) -> conftest.BmcTask:
+def elsewhere(task: bmc_tasks.BmcTask, tmp_path: pathlib.Path, url: str) -> bmc_tasks.BmcTask:
     """Return the node's task on another conductor, which has no files yet."""
     config.CONF.set_override("state_path", str(tmp_path / "other"))
     config.CONF.set_override("http_url", url, group="deploy")
     saved = task.elsewhere()
-    other = conftest.BmcTask(saved.node, driver=task.driver, ports=task.ports)
+    other = bmc_tasks.BmcTask(saved.node, driver=task.driver, ports=task.ports)
     other.notes = saved.notes
     return other
 
 
 def test_another_conductor_makes_the_same_medium_where_the_bmc_looks_for_it(
-    machine: bmc.Machine, task: conftest.BmcTask, tmp_path: pathlib.Path
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, tmp_path: pathlib.Path
 ) -> None:
     BOOT.take_over(task)
     assert (media(), machine.requests) == ([], [])  # it boots nothing yet
@@ -284,7 +285,7 @@ def test_another_conductor_makes_the_same_medium_where_the_bmc_looks_for_it(
 
 
 def test_a_bmc_is_told_where_its_medium_is_now(
-    machine: bmc.Machine, task: conftest.BmcTask, tmp_path: pathlib.Path
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, tmp_path: pathlib.Path
 ) -> None:
     BOOT.prepare_ramdisk(task, TOKEN)
     other = elsewhere(task, tmp_path, "http://192.0.2.2:8080")
@@ -314,7 +315,7 @@ def test_all_that_is_missing_is_named(machine: bmc.Machine, parts: dict[str, str
     ("group", "name"), [("service_catalog", "endpoint_override"), ("deploy", "http_url")]
 )
 def test_an_option_that_is_missing_is_named(
-    task: conftest.BmcTask, conf: Any, group: str, name: str
+    task: bmc_tasks.BmcTask, conf: Any, group: str, name: str
 ) -> None:
     conf.clear_override(name, group=group)
     with pytest.raises(errors.MissingParameter, match=rf"\[{group}\]{name}"):
@@ -330,7 +331,7 @@ def test_a_node_cannot_name_any_file_of_the_conductor(
     assert media() == []
 
 
-def test_notes_of_the_medium_are_shown_to_nobody(task: conftest.BmcTask) -> None:
+def test_notes_of_the_medium_are_shown_to_nobody(task: bmc_tasks.BmcTask) -> None:
     BOOT.prepare_ramdisk(task, TOKEN)
     shown = masking.mask({"driver_notes": {boot.NOTE: task.recall(boot.NOTE)}})
     assert shown == {"driver_notes": {boot.NOTE: masking.MASK}}
@@ -340,7 +341,7 @@ def test_notes_of_the_medium_are_shown_to_nobody(task: conftest.BmcTask) -> None
 
 
 def test_the_emulators_bmc_fetches_the_medium_from_our_own_server(
-    emulated: conftest.BmcTask, parts: dict[str, str], conf: Any
+    emulated: bmc_tasks.BmcTask, parts: dict[str, str], conf: Any
 ) -> None:
     (pathlib.Path(conf.state_path) / "http").mkdir(parents=True)
     server = fileserver.FileServer("127.0.0.1", 0, 8)
@@ -348,7 +349,7 @@ def test_the_emulators_bmc_fetches_the_medium_from_our_own_server(
     try:
         conf.set_override("http_url", f"http://127.0.0.1:{server.port}", group="deploy")
         emulated.node.driver_info = {**emulated.node.driver_info, **parts}
-        emulated.driver = dataclasses.replace(conftest.REDFISH, boot=BOOT)
+        emulated.driver = dataclasses.replace(bmc_tasks.REDFISH, boot=BOOT)
         BOOT.prepare_ramdisk(emulated, TOKEN)
         (made,) = media()
         drives = emulated.driver.management.get_virtual_media(emulated)
@@ -371,13 +372,13 @@ class Netbooting(deploy.FakeDeploy):
     boots_ramdisk = True
 
 
-def ramdisk_instance(task: conftest.BmcTask, **told: Any) -> None:
+def ramdisk_instance(task: bmc_tasks.BmcTask, **told: Any) -> None:
     task.driver = dataclasses.replace(task.driver, deploy=Netbooting())
     task.node.instance_info = told
 
 
 def test_an_instance_that_is_a_ramdisk_boots_its_medium_each_time(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     parts = {"kernel": "deploy_kernel", "ramdisk": "deploy_ramdisk"}
     urls = {name: task.node.driver_info[source] for name, source in parts.items()}
@@ -394,7 +395,7 @@ def test_an_instance_that_is_a_ramdisk_boots_its_medium_each_time(
 
 
 def test_ramdisk_instance_needs_an_image_or_a_kernel(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     ramdisk_instance(task, boot_iso="http://files.example.org/live.iso")
     BOOT.check_ramdisk(task, "instance")
@@ -443,7 +444,7 @@ def fetches(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> list[str
 @pytest.mark.parametrize("form", ["object", "packed", "url"])
 def test_configuration_drive_is_a_usb_stick_beside_the_boot_medium(
     machine: bmc.Machine,
-    task: conftest.BmcTask,
+    task: bmc_tasks.BmcTask,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     form: str,
@@ -471,7 +472,7 @@ def test_configuration_drive_is_a_usb_stick_beside_the_boot_medium(
 
 
 def test_a_ramdisk_that_takes_its_place_does_not_see_the_drive(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     """And the instance has a drive again afterwards, under another name."""
     ramdisk_instance(task, boot_iso=LIVE, configdrive=DRIVE)
@@ -495,7 +496,7 @@ def test_a_ramdisk_that_takes_its_place_does_not_see_the_drive(
     ids=["no stick", "one drive for either", "no disc"],
 )
 def test_a_bmc_without_a_place_for_both_is_refused_before_the_machine_is_touched(
-    machine: bmc.Machine, task: conftest.BmcTask, drives: dict[str, list[str]]
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, drives: dict[str, list[str]]
 ) -> None:
     for name, types in drives.items():
         machine[f"VirtualMedia/{name}"]["MediaTypes"] = types
@@ -519,7 +520,7 @@ def test_a_bmc_without_a_place_for_both_is_refused_before_the_machine_is_touched
     ids=["both either", "the first either", "the second either"],
 )
 def test_drives_that_may_be_either_hold_one_medium_each(
-    machine: bmc.Machine, task: conftest.BmcTask, one: list[str], other: list[str]
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, one: list[str], other: list[str]
 ) -> None:
     machine["VirtualMedia/Cd"]["MediaTypes"] = one
     machine["VirtualMedia/Floppy"].update(MediaTypes=other, Image="http://b/old", Inserted=True)
@@ -536,7 +537,7 @@ def test_drives_that_may_be_either_hold_one_medium_each(
 
 
 def test_another_conductor_makes_the_drive_where_the_bmc_looks_for_it(
-    machine: bmc.Machine, task: conftest.BmcTask, conf: Any
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, conf: Any
 ) -> None:
     ramdisk_instance(task, boot_iso=LIVE, configdrive=PACKED)
     BOOT.prepare_instance(task)
@@ -556,7 +557,7 @@ def test_another_conductor_makes_the_drive_where_the_bmc_looks_for_it(
 
 def test_invalid_drive_is_refused_before_the_machine_is_touched(
     machine: bmc.Machine,
-    task: conftest.BmcTask,
+    task: bmc_tasks.BmcTask,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     conf: Any,
@@ -575,7 +576,7 @@ def test_invalid_drive_is_refused_before_the_machine_is_touched(
 
 
 def test_a_whole_image_with_a_checksum_is_looked_at_and_served_here(
-    machine: bmc.Machine, task: conftest.BmcTask, tmp_path: pathlib.Path
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, tmp_path: pathlib.Path
 ) -> None:
     (tmp_path / "live.iso").write_bytes(b"an ISO")
     digest = hashlib.sha256(b"an ISO").hexdigest()

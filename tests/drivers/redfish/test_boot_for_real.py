@@ -13,10 +13,9 @@ from ironic_lite.conductor import fileserver
 from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import boot
-from tests.drivers.redfish import conftest
 from tests.emulators import machines
 from tests.emulators.agent import service
-from tests.support import fake_task
+from tests.support import bmc_tasks, fake_task
 from tests.support.conductor_fixture import wait_for
 
 BOOT = boot.RedfishVirtualMediaBoot()
@@ -53,15 +52,15 @@ def conductor(tmp_path: pathlib.Path, api: service.Service) -> Iterator[None]:
     conf.clear_override("http_url", group="deploy")
 
 
-def task_of(machine: machines.Machine, address: str, folder: pathlib.Path) -> conftest.BmcTask:
+def task_of(machine: machines.Machine, address: str, folder: pathlib.Path) -> bmc_tasks.BmcTask:
     info: dict[str, Any] = {"redfish_address": address, "redfish_system_id": machine.system_id}
     for name in ("deploy_kernel", "deploy_ramdisk", "bootloader"):
         (folder / name).write_bytes(name.encode() * 100)
         info[name] = f"file://{folder}/{name}"
-    driver = dataclasses.replace(conftest.REDFISH, boot=BOOT)
+    driver = dataclasses.replace(bmc_tasks.REDFISH, boot=BOOT)
     port = base.Port({"address": machine.mac, "pxe_enabled": True})
     node = fake_task.node(driver="redfish", driver_info=info)
-    return conftest.BmcTask(node, driver=driver, ports=[port])
+    return bmc_tasks.BmcTask(node, driver=driver, ports=[port])
 
 
 @pytest.mark.usefixtures("conductor")

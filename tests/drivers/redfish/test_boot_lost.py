@@ -11,9 +11,8 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers.redfish import boot
-from tests.drivers.redfish import conftest
 from tests.emulators import bmc
-from tests.support import fake_task
+from tests.support import bmc_tasks, fake_task
 
 BOOT = boot.RedfishVirtualMediaBoot()
 
@@ -43,7 +42,7 @@ def test_the_medium_goes_also_if_it_cannot_be_ejected(
         info[name] = f"file://{tmp_path}/{name}"
     with bmc.serve() as machine:
         node = fake_task.node(driver="redfish", driver_info={**machine.driver_info, **info})
-        task = conftest.BmcTask(node, driver=dataclasses.replace(conftest.REDFISH, boot=BOOT))
+        task = bmc_tasks.BmcTask(node, driver=dataclasses.replace(bmc_tasks.REDFISH, boot=BOOT))
         BOOT.prepare_ramdisk(task, {"ipa-agent-token": "t0ken"})
         assert len(list(folder.iterdir())) == 1
         machine.tricks["POST *VirtualMedia.EjectMedia"] = bmc.says(400, {"error": {}})

@@ -16,8 +16,8 @@ from ironic_lite.core import bounded_http, config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import power
 from ironic_lite.drivers.redfish.bmc import ca_files, info
-from tests.drivers.redfish import conftest
 from tests.emulators import liar as liars
+from tests.support import bmc_tasks
 
 POWER = power.RedfishPower()
 
@@ -35,7 +35,7 @@ def folder(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 def refusal(name: str) -> str:
     with pytest.raises(errors.InvalidParameter) as caught:
-        POWER.get_power_state(conftest.task_at("https://127.0.0.1:1", redfish_verify_ca=name))
+        POWER.get_power_state(bmc_tasks.task_at("https://127.0.0.1:1", redfish_verify_ca=name))
     return caught.value.message
 
 
@@ -102,7 +102,7 @@ def test_certificates_of_a_file_and_of_a_folder_are_trusted(
     os.mkfifo(folder / "rack" / "pipe")
     (folder / "rack" / "zero").symlink_to("/dev/zero")
     with liars.Liar(tls=(str(path), str(key))) as bmc:
-        task = conftest.task_at(bmc.address, redfish_verify_ca=name.format(folder=folder))
+        task = bmc_tasks.task_at(bmc.address, redfish_verify_ca=name.format(folder=folder))
         assert POWER.get_power_state(task) == base.POWER_OFF
 
 
@@ -112,7 +112,7 @@ def test_an_exchanged_file_is_read_anew_at_the_next_login(
     path, key = certificate
     (folder / "ca.pem").write_text("nothing yet")
     with liars.Liar(tls=(str(path), str(key))) as bmc:
-        task = conftest.task_at(bmc.address, redfish_verify_ca="ca.pem")
+        task = bmc_tasks.task_at(bmc.address, redfish_verify_ca="ca.pem")
         with pytest.raises(errors.InvalidParameter):
             POWER.get_power_state(task)
         shutil.copyfile(path, folder / "ca.pem")

@@ -11,8 +11,8 @@ from ironic_lite import errors
 from ironic_lite.core import bmc_metrics, config
 from ironic_lite.drivers import base, deadline
 from ironic_lite.drivers.redfish import power
-from tests.drivers.redfish import conftest
 from tests.emulators import liar as liars
+from tests.support import bmc_tasks
 
 POWER = power.RedfishPower()
 READ = f"GET {liars.SYSTEM}"
@@ -36,7 +36,7 @@ def calls(made: bmc_metrics.Counters) -> dict[tuple[str, str], int]:
 def test_each_request_is_counted_with_its_result_and_each_repetition(
     liar: liars.Liar, counted: bmc_metrics.Counters
 ) -> None:
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     POWER.get_power_state(task)
     logins = calls(counted)["GET", "ok"] - 1
     liar.tricks[READ] = liars.says_first(1, liars.hangs_up)
@@ -50,7 +50,7 @@ def test_each_request_is_counted_with_its_result_and_each_repetition(
 def test_an_error_that_the_bmc_tells_of_is_no_silence(
     liar: liars.Liar, counted: bmc_metrics.Counters
 ) -> None:
-    task = conftest.task_at(liar.address, redfish_system_id="/redfish/v1/Systems/none")
+    task = bmc_tasks.task_at(liar.address, redfish_system_id="/redfish/v1/Systems/none")
     with pytest.raises(errors.InvalidParameter):
         POWER.get_power_state(task)
     assert calls(counted)["GET", "error"] == 1
@@ -60,7 +60,7 @@ def test_call_with_a_short_deadline_fails_at_once_for_a_silent_bmc(
     liar: liars.Liar, counted: bmc_metrics.Counters
 ) -> None:
     config.CONF.set_override("connection_retry_interval", 1, group="redfish")
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     liar.tricks[READ] = liars.hangs_up
     with deadline.limit(deadline.UNHURRIED), pytest.raises(errors.BmcUnreachable):
         POWER.get_power_state(task)
@@ -71,7 +71,7 @@ def test_call_with_a_short_deadline_fails_at_once_for_a_silent_bmc(
 def test_patience_bounds_a_request_also_on_a_login_from_before(
     liar: liars.Liar,
 ) -> None:
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     assert POWER.get_power_state(task) == base.POWER_OFF
     liar.tricks[READ] = liars.says_first(1, liars.silent)
     with deadline.limit(0.2), pytest.raises(errors.BmcUnreachable, match=r"within 0\.2 s"):

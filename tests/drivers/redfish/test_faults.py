@@ -19,16 +19,16 @@ from ironic_lite.core import bounded_http, config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import power
 from ironic_lite.drivers.redfish.bmc import transport
-from tests.drivers.redfish import conftest
 from tests.emulators import liar as liars
 from tests.emulators import redfish
+from tests.support import bmc_tasks
 
 POWER = power.RedfishPower()
 SYSTEM = f"GET {liars.SYSTEM}"
 ROOT = f"GET {liars.ROOT}"
 
 
-def error_of(task: conftest.BmcTask) -> errors.Error:
+def error_of(task: bmc_tasks.BmcTask) -> errors.Error:
     with pytest.raises(errors.Error) as caught:
         POWER.get_power_state(task)
     return caught.value
@@ -41,7 +41,7 @@ def test_a_closed_port_is_connection_refused_after_all_attempts() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}"
-        task = conftest.task_at(address)
+        task = bmc_tasks.task_at(address)
         config.CONF.set_override("connection_retry_interval", 2, group="redfish")
         error = error_of(task)
     assert isinstance(error, errors.BmcUnreachable)
@@ -57,7 +57,7 @@ def test_a_name_nobody_knows_is_named() -> None:
     # A machine without name service takes seconds to find out: once is enough.
     config.CONF.set_override("connection_attempts", 1, group="redfish")
     try:
-        error = error_of(conftest.task_at("http://bmc.invalid"))
+        error = error_of(bmc_tasks.task_at("http://bmc.invalid"))
     finally:
         config.CONF.clear_override("connection_attempts", group="redfish")
     assert isinstance(error, errors.BmcUnreachable)
@@ -77,7 +77,7 @@ def test_an_address_without_route_is_told_in_the_words_of_the_system(
         raise OSError(number, words)
 
     monkeypatch.setattr(socket.socket, "connect", connect)
-    error = error_of(conftest.task_at("http://192.0.2.1"))
+    error = error_of(bmc_tasks.task_at("http://192.0.2.1"))
     assert isinstance(error, errors.BmcUnreachable)
     assert f"no connection ({words.lower()})" in error.message
     assert error.retryable
@@ -95,7 +95,7 @@ def test_a_connection_that_is_not_accepted_times_out() -> None:
             for client in held:  # they fill the queue; nobody accepts
                 client.setblocking(False)
                 client.connect_ex(address)
-            error = error_of(conftest.task_at(f"http://127.0.0.1:{address[1]}"))
+            error = error_of(bmc_tasks.task_at(f"http://127.0.0.1:{address[1]}"))
             for client in held:
                 client.close()
     finally:
@@ -111,10 +111,10 @@ def test_a_connection_that_is_not_accepted_times_out() -> None:
 def test_a_bmc_that_takes_too_long_is_given_up_whatever_it_sends_meanwhile(
     liar: liars.Liar, trick: liars.Trick
 ) -> None:
-    conftest.wait_for_answers(1)
+    bmc_tasks.wait_for_answers(1)
     liar.tricks[SYSTEM] = trick
     start = time.monotonic()
-    error = error_of(conftest.task_at(liar.address))
+    error = error_of(bmc_tasks.task_at(liar.address))
     assert isinstance(error, errors.BmcUnreachable)
     assert "no complete answer within 1 s" in error.message
     assert liar.log.count(SYSTEM) == 1
@@ -153,7 +153,7 @@ LIES: dict[str, tuple[liars.Trick, str]] = {
 def test_an_answer_that_cannot_be_used_is_described(liar: liars.Liar, name: str) -> None:
     trick, said = LIES[name]
     liar.tricks[SYSTEM] = trick
-    error = error_of(conftest.task_at(liar.address))
+    error = error_of(bmc_tasks.task_at(liar.address))
     assert isinstance(error, errors.BmcBadAnswer)
     assert liar.address in error.message
     assert re.search(said, error.message)
@@ -171,7 +171,7 @@ def test_a_connection_that_breaks_is_described(
     liar: liars.Liar, trick: liars.Trick, kind: type[errors.Error], said: str
 ) -> None:
     liar.tricks[SYSTEM] = trick
-    error = error_of(conftest.task_at(liar.address))
+    error = error_of(bmc_tasks.task_at(liar.address))
     assert isinstance(error, kind)
     assert said in error.message
 
@@ -179,7 +179,7 @@ def test_a_connection_that_breaks_is_described(
 @pytest.mark.parametrize("document", [{}, {"Systems": 3}, {"Systems": {"@odata.id": 3}}])
 def test_a_service_root_that_is_none_is_described(liar: liars.Liar, document: Any) -> None:
     liar.tricks[ROOT] = liars.says(200, document)
-    error = error_of(conftest.task_at(liar.address))
+    error = error_of(bmc_tasks.task_at(liar.address))
     assert isinstance(error, errors.BmcBadAnswer)
     assert "it is not Redfish" in error.message
 
@@ -187,7 +187,7 @@ def test_a_service_root_that_is_none_is_described(liar: liars.Liar, document: An
 def test_something_that_is_no_redfish_at_all_is_told_from_a_missing_system(
     liar: liars.Liar,
 ) -> None:
-    error = error_of(conftest.task_at(f"{liar.address}/other"))
+    error = error_of(bmc_tasks.task_at(f"{liar.address}/other"))
     assert isinstance(error, errors.BmcBadAnswer)
     assert "no Redfish service at /other/; check redfish_address" in error.message
 
@@ -200,7 +200,7 @@ def test_an_answer_without_end_is_cut_off(
     body = b" " * 1_000_000
     headers = {"Content_Encoding": "gzip"} if packed else {}
     liar.tricks[SYSTEM] = liars.says(200, gzip.compress(body) if packed else body, **headers)
-    error = error_of(conftest.task_at(liar.address))
+    error = error_of(bmc_tasks.task_at(liar.address))
     assert isinstance(error, errors.BmcBadAnswer)
     assert "the answer is larger than" in error.message
 
@@ -210,7 +210,7 @@ def test_an_answer_of_too_many_values_is_not_parsed(
 ) -> None:
     monkeypatch.setattr(bounded_http, "MOST_MARKS", 1000)
     liar.tricks[SYSTEM] = liars.says(200, b'{"PowerState": "On", "a": [' + b"0," * 2000 + b"0]}")
-    error = error_of(conftest.task_at(liar.address))
+    error = error_of(bmc_tasks.task_at(liar.address))
     assert isinstance(error, errors.BmcBadAnswer)
     assert "JSON with more than 1000 of the characters" in error.message
 
@@ -222,14 +222,14 @@ def test_a_redirection_with_a_body_without_end_is_cut_off(
     body = gzip.compress(b" " * 1_000_000)
     turn = {"Location": liars.ROOT, "Content_Encoding": "gzip"}
     liar.tricks[SYSTEM] = liars.says(307, body, **turn)
-    assert "the answer is larger than" in error_of(conftest.task_at(liar.address)).message
+    assert "the answer is larger than" in error_of(bmc_tasks.task_at(liar.address)).message
 
 
 def test_redirections_in_a_circle_end_soon(liar: liars.Liar) -> None:
     liar.tricks[SYSTEM] = liars.says(307, Location=liars.SYSTEM)
     config.CONF.set_override("connection_attempts", 1, group="redfish")
     try:
-        error = error_of(conftest.task_at(liar.address))
+        error = error_of(bmc_tasks.task_at(liar.address))
     finally:
         config.CONF.clear_override("connection_attempts", group="redfish")
     assert "Exceeded 3 redirects" in error.message
@@ -242,13 +242,13 @@ def test_a_redirection_that_turns_an_order_into_a_question_is_no_success(
 ) -> None:
     liar.tricks[f"POST {liars.RESET}"] = liars.says(status, Location=liars.SYSTEM)
     with pytest.raises(errors.BmcBadAnswer, match=f"redirects a POST by {status}"):
-        POWER.set_power_state(conftest.task_at(liar.address), base.POWER_ON)
+        POWER.set_power_state(bmc_tasks.task_at(liar.address), base.POWER_ON)
 
 
 def test_a_redirection_that_keeps_an_order_is_followed(liar: liars.Liar) -> None:
     liar.tricks["POST /old"] = liars.says(307, Location=liars.RESET)
     liar.tree[liars.SYSTEM]["Actions"]["#ComputerSystem.Reset"]["target"] = "/old"
-    POWER.set_power_state(conftest.task_at(liar.address), base.POWER_ON)
+    POWER.set_power_state(bmc_tasks.task_at(liar.address), base.POWER_ON)
     assert liar.sent == ["On"]
 
 
@@ -256,7 +256,7 @@ def test_a_redirection_to_another_host_is_not_followed(liar: liars.Liar) -> None
     liar.users = {"root": "secret"}
     with liars.Liar() as other:
         liar.tricks[SYSTEM] = liars.says(307, Location=f"{other.address}{liars.SYSTEM}")
-        task = conftest.task_at(liar.address, redfish_username="root", redfish_password="secret")
+        task = bmc_tasks.task_at(liar.address, redfish_username="root", redfish_password="secret")
         error = error_of(task)
         assert other.log == []
     assert isinstance(error, errors.BmcBadAnswer)
@@ -266,20 +266,20 @@ def test_a_redirection_to_another_host_is_not_followed(liar: liars.Liar) -> None
 def test_a_redirection_on_the_same_host_is_followed(liar: liars.Liar) -> None:
     old = "/redfish/v1/Systems/old"
     liar.tricks[f"GET {old}"] = liars.says(307, Location=liars.SYSTEM)
-    task = conftest.task_at(liar.address, redfish_system_id=old)
+    task = bmc_tasks.task_at(liar.address, redfish_system_id=old)
     assert POWER.get_power_state(task) == base.POWER_OFF
 
 
 def test_a_link_to_another_host_is_looked_up_on_the_bmc_itself(liar: liars.Liar) -> None:
     liar.members = [f"http://10.255.255.1{liars.SYSTEM}"]
-    assert POWER.get_power_state(conftest.task_at(liar.address)) == base.POWER_OFF
+    assert POWER.get_power_state(bmc_tasks.task_at(liar.address)) == base.POWER_OFF
 
 
 # -- which system -----------------------------------------------------------------------------
 
 
 def test_a_system_that_is_not_there_is_named_with_those_that_are(liar: liars.Liar) -> None:
-    task = conftest.task_at(liar.address, redfish_system_id="/redfish/v1/Systems/9")
+    task = bmc_tasks.task_at(liar.address, redfish_system_id="/redfish/v1/Systems/9")
     error = error_of(task)
     assert isinstance(error, errors.InvalidParameter)
     assert error.message == (
@@ -289,7 +289,7 @@ def test_a_system_that_is_not_there_is_named_with_those_that_are(liar: liars.Lia
 
 
 def test_several_systems_need_a_choice(emulator: redfish.Emulator) -> None:
-    error = error_of(conftest.task_at(emulator.address))
+    error = error_of(bmc_tasks.task_at(emulator.address))
     assert isinstance(error, errors.InvalidParameter)
     assert emulator.machines[0].system_id in error.message
     assert "and 30 more; name one of them" in error.message
@@ -299,7 +299,7 @@ def test_several_systems_need_a_choice(emulator: redfish.Emulator) -> None:
 def test_a_bmc_that_lists_no_system_may_be_starting(liar: liars.Liar, named: str | None) -> None:
     """Steps that wait for it must not end with what looks like a wrong driver_info."""
     liar.members = []
-    error = error_of(conftest.task_at(liar.address, redfish_system_id=named))
+    error = error_of(bmc_tasks.task_at(liar.address, redfish_system_id=named))
     assert isinstance(error, errors.BmcUnreachable)
     said = f"does not have the system {named} and lists no system" if named else "lists no system"
     assert f"{said}. It may be starting; retry later" in error.message
@@ -313,7 +313,7 @@ def test_wrong_credentials_are_told_with_the_user_and_without_the_password(
     liar: liars.Liar, kind: str
 ) -> None:
     liar.users = {"root": "right"}
-    task = conftest.task_at(
+    task = bmc_tasks.task_at(
         liar.address,
         redfish_username="root",
         redfish_password="hunter2",
@@ -329,7 +329,7 @@ def test_wrong_credentials_are_told_with_the_user_and_without_the_password(
 def test_wrong_credentials_do_not_hammer_the_bmc(liar: liars.Liar) -> None:
     liar.users = {"root": "right"}
     error_of(
-        conftest.task_at(
+        bmc_tasks.task_at(
             liar.address,
             redfish_username="root",
             redfish_password="wrong",
@@ -341,14 +341,14 @@ def test_wrong_credentials_do_not_hammer_the_bmc(liar: liars.Liar) -> None:
 
 def test_no_credentials_where_some_are_wanted(liar: liars.Liar) -> None:
     liar.users = {"root": "right"}
-    error = error_of(conftest.task_at(liar.address))
+    error = error_of(bmc_tasks.task_at(liar.address))
     assert isinstance(error, errors.BmcAccessDenied)
     assert "requires a login" in error.message
 
 
 def test_a_user_without_rights_is_told_from_a_wrong_password(liar: liars.Liar) -> None:
     liar.tricks[f"POST {liars.RESET}"] = liars.says(403, {"error": {"message": "Read only."}})
-    task = conftest.task_at(liar.address, redfish_username="guest", redfish_password="x")
+    task = bmc_tasks.task_at(liar.address, redfish_username="guest", redfish_password="x")
     with pytest.raises(
         errors.BmcAccessDenied, match=r"does not allow this to user guest.*Read only"
     ):
@@ -357,7 +357,7 @@ def test_a_user_without_rights_is_told_from_a_wrong_password(liar: liars.Liar) -
 
 def test_a_bmc_that_echoes_the_password_does_not_get_it_into_an_error(liar: liars.Liar) -> None:
     liar.tricks[SYSTEM] = liars.says(500, {"error": {"message": "bad login root/hunter2"}})
-    task = conftest.task_at(liar.address, redfish_username="root", redfish_password="hunter2")
+    task = bmc_tasks.task_at(liar.address, redfish_username="root", redfish_password="hunter2")
     error = error_of(task)
     assert "hunter2" not in str(error.as_data())
     assert "root/***" in error.message
@@ -366,7 +366,7 @@ def test_a_bmc_that_echoes_the_password_does_not_get_it_into_an_error(liar: liar
 @pytest.mark.parametrize("status", [502, 503, 504])
 def test_a_bmc_that_is_starting_is_retryable(liar: liars.Liar, status: int) -> None:
     liar.tricks[SYSTEM] = liars.says(status)
-    error = error_of(conftest.task_at(liar.address))
+    error = error_of(bmc_tasks.task_at(liar.address))
     assert isinstance(error, errors.BmcUnreachable)
     assert f"is not ready: HTTP {status}" in error.message
     assert liar.log.count(SYSTEM) == config.CONF.redfish.connection_attempts
@@ -380,19 +380,19 @@ def test_the_emulator_with_tls_is_trusted_only_with_its_authority(
 ) -> None:
     path, key = certificate
     with redfish.Emulator(certificate=path, key=key) as bmc:
-        error = error_of(conftest.task_at(bmc.address))
+        error = error_of(bmc_tasks.task_at(bmc.address))
         assert isinstance(error, errors.BmcBadAnswer)
         assert "is not trusted: self-signed certificate" in error.message
         assert "redfish_verify_ca" in error.message
 
-        trusted = conftest.task_at(bmc.address, redfish_verify_ca=str(path))
+        trusted = bmc_tasks.task_at(bmc.address, redfish_verify_ca=str(path))
         assert POWER.get_power_state(trusted) == base.POWER_OFF
-        wrong_name = conftest.task_at(
+        wrong_name = bmc_tasks.task_at(
             bmc.address.replace("127.0.0.1", "localhost"), redfish_verify_ca=str(path)
         )
         assert "localhost" in error_of(wrong_name).message
 
-        blind = conftest.task_at(bmc.address, redfish_verify_ca=False)
+        blind = bmc_tasks.task_at(bmc.address, redfish_verify_ca=False)
         for _ in range(3):
             assert POWER.get_power_state(blind) == base.POWER_OFF
         warnings = [text for text in caplog.messages if "is not verified" in text]
@@ -405,18 +405,18 @@ def test_the_tls_settings_of_a_node_reach_the_wire(
     path, key = (str(part) for part in certificate)
     with liars.Liar(tls=(path, key)) as bmc:
         common = {"redfish_verify_ca": path, "redfish_tls_minimum_version": "1.3"}
-        assert POWER.get_power_state(conftest.task_at(bmc.address, **common)) == base.POWER_OFF
+        assert POWER.get_power_state(bmc_tasks.task_at(bmc.address, **common)) == base.POWER_OFF
         old = bmc.server.http.socket
         assert isinstance(old, ssl.SSLSocket)
         old.context.maximum_version = ssl.TLSVersion.TLSv1_2
-        error = error_of(conftest.task_at(bmc.address, **common, redfish_username="other"))
+        error = error_of(bmc_tasks.task_at(bmc.address, **common, redfish_username="other"))
         assert isinstance(error, errors.BmcBadAnswer)
         assert "TLS with the BMC" in error.message
         assert "version" in error.message
 
 
 def test_https_to_a_port_that_speaks_http_is_told(liar: liars.Liar) -> None:
-    error = error_of(conftest.task_at(liar.address.replace("http:", "https:")))
+    error = error_of(bmc_tasks.task_at(liar.address.replace("http:", "https:")))
     assert isinstance(error, errors.BmcBadAnswer)
     assert "TLS with the BMC" in error.message
 
@@ -424,5 +424,5 @@ def test_https_to_a_port_that_speaks_http_is_told(liar: liars.Liar) -> None:
 def test_a_ca_file_without_certificate_is_told(liar: liars.Liar, tmp_path: pathlib.Path) -> None:
     empty = tmp_path / "ca.pem"
     empty.write_text("nothing")
-    task = conftest.task_at("https://127.0.0.1:1", redfish_verify_ca=str(empty))
+    task = bmc_tasks.task_at("https://127.0.0.1:1", redfish_verify_ca=str(empty))
     assert "redfish_verify_ca" in error_of(task).message

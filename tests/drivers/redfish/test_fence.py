@@ -10,9 +10,8 @@ import pytest
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import bios, inspect, management, power
 from ironic_lite.drivers.redfish.raid import interface as raid_interface
-from tests.drivers.redfish import conftest
 from tests.emulators import bmc
-from tests.support import expiring_locks, fake_task
+from tests.support import bmc_tasks, expiring_locks, fake_task
 
 POWER, MANAGEMENT = power.RedfishPower(), management.RedfishManagement()
 IMAGE = "http://192.0.2.1/image.iso"
@@ -71,7 +70,7 @@ def machine() -> Iterator[bmc.Machine]:
 
 @pytest.mark.parametrize("name", ACTS)
 def test_no_order_arrives_after_the_lock_is_lost(machine: bmc.Machine, name: str) -> None:
-    driver = conftest.REDFISH
+    driver = bmc_tasks.REDFISH
 
     def make(answers: int) -> expiring_locks.LeasedTask:
         node = fake_task.node(

@@ -9,9 +9,9 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.drivers.redfish import management
-from tests.drivers.redfish import conftest
 from tests.emulators import bmc, redfish
 from tests.emulators.bmc import shapes
+from tests.support import bmc_tasks
 
 MANAGEMENT = management.RedfishManagement()
 UUID = "38947555-7742-3448-3784-823347823834"
@@ -25,14 +25,14 @@ def machine() -> Iterator[bmc.Machine]:
 
 
 @pytest.fixture
-def task(machine: bmc.Machine) -> conftest.BmcTask:
-    return conftest.task_of(machine)
+def task(machine: bmc.Machine) -> bmc_tasks.BmcTask:
+    return bmc_tasks.task_of(machine)
 
 
 # -- lamps ----------------------------------------------------------------------------------------
 
 
-def test_the_lamps_of_the_emulator_are_switched(emulated: conftest.BmcTask) -> None:
+def test_the_lamps_of_the_emulator_are_switched(emulated: bmc_tasks.BmcTask) -> None:
     found = MANAGEMENT.get_supported_indicators(emulated)
     for component in ("system", "chassis"):
         (lamp,) = found[component]
@@ -42,7 +42,7 @@ def test_the_lamps_of_the_emulator_are_switched(emulated: conftest.BmcTask) -> N
             assert MANAGEMENT.get_indicator_state(emulated, component, lamp) == state
 
 
-def test_system_chassis_and_disks_have_lamps(task: conftest.BmcTask) -> None:
+def test_system_chassis_and_disks_have_lamps(task: bmc_tasks.BmcTask) -> None:
     found = MANAGEMENT.get_supported_indicators(task)
     assert found["system"] == {UUID: LED}
     assert found["chassis"] == {"1": LED}
@@ -52,7 +52,7 @@ def test_system_chassis_and_disks_have_lamps(task: conftest.BmcTask) -> None:
 
 @pytest.mark.parametrize("component", ["system", "chassis", "disk"])
 def test_one_component_is_asked_for_alone_and_its_lamp_is_switched(
-    machine: bmc.Machine, task: conftest.BmcTask, component: str
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, component: str
 ) -> None:
     found = MANAGEMENT.get_supported_indicators(task, component)
     assert list(found) == [component]
@@ -63,7 +63,7 @@ def test_one_component_is_asked_for_alone_and_its_lamp_is_switched(
 
 
 def test_a_lamp_that_only_finds_the_place_cannot_blink(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     system = machine.tree[machine.system]
     del system["IndicatorLED"]
@@ -78,7 +78,7 @@ def test_a_lamp_that_only_finds_the_place_cannot_blink(
 
 
 def test_the_states_that_a_lamp_lists_are_the_only_ones(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     machine.tree[machine.system]["IndicatorLED@Redfish.AllowableValues"] = ["Off", "Blinking"]
     found = MANAGEMENT.get_supported_indicators(task, "system")
@@ -88,13 +88,13 @@ def test_the_states_that_a_lamp_lists_are_the_only_ones(
 
 
 def test_a_state_that_is_no_word_of_redfish_is_unknown(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     machine.tree[machine.system]["IndicatorLED"] = "Unknown"
     assert MANAGEMENT.get_indicator_state(task, "system", UUID) == "unknown"
 
 
-def test_a_machine_without_lamps_has_none(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+def test_a_machine_without_lamps_has_none(machine: bmc.Machine, task: bmc_tasks.BmcTask) -> None:
     del machine.tree[machine.system]["IndicatorLED"]
     assert MANAGEMENT.get_supported_indicators(task, "system") == {}
 
@@ -108,7 +108,7 @@ def test_a_machine_without_lamps_has_none(machine: bmc.Machine, task: conftest.B
     ],
 )
 def test_component_without_a_lamp_is_refused_with_the_possible_ones(
-    machine: bmc.Machine, task: conftest.BmcTask, component: str, lamp: str, words: str
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, component: str, lamp: str, words: str
 ) -> None:
     with pytest.raises(errors.InvalidParameter, match=words):
         MANAGEMENT.get_indicator_state(task, component, lamp)
@@ -121,7 +121,7 @@ def test_component_without_a_lamp_is_refused_with_the_possible_ones(
     ("status", "words"), [(400, "refused the request: HTTP 400"), (500, "has an internal error")]
 )
 def test_a_bmc_that_does_not_switch_a_lamp_says_why(
-    machine: bmc.Machine, task: conftest.BmcTask, status: int, words: str
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, status: int, words: str
 ) -> None:
     machine.tricks[f"PATCH {machine.system}"] = bmc.says(status)
     with pytest.raises(errors.BmcBadAnswer, match=words):
@@ -131,13 +131,13 @@ def test_a_bmc_that_does_not_switch_a_lamp_says_why(
 # -- the interrupt --------------------------------------------------------------------------------
 
 
-def test_an_interrupt_is_given(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+def test_an_interrupt_is_given(machine: bmc.Machine, task: bmc_tasks.BmcTask) -> None:
     MANAGEMENT.inject_nmi(task)
     assert (machine.nmis, machine.sent) == (1, ["Nmi"])
 
 
 def test_an_interrupt_that_the_machine_does_not_know_is_not_sent(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     action = machine.tree[machine.system]["Actions"]["#ComputerSystem.Reset"]
     action["ResetType@Redfish.AllowableValues"].remove("Nmi")
@@ -147,7 +147,7 @@ def test_an_interrupt_that_the_machine_does_not_know_is_not_sent(
 
 
 def test_an_interrupt_is_not_given_twice_when_the_answer_is_lost(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     machine.tricks["POST *ComputerSystem.Reset"] = bmc.hangs_up
     with pytest.raises(errors.BmcUnreachable):
@@ -169,7 +169,7 @@ def test_an_interrupt_is_not_given_twice_when_the_answer_is_lost(
 )
 def test_the_maker_of_the_service_counts_before_that_of_the_machine(
     machine: bmc.Machine,
-    task: conftest.BmcTask,
+    task: bmc_tasks.BmcTask,
     vendor: str | None,
     manufacturer: str | None,
     told: str | None,
@@ -180,7 +180,7 @@ def test_the_maker_of_the_service_counts_before_that_of_the_machine(
 
 
 def test_the_emulator_tells_its_maker_and_its_card(
-    emulator: redfish.Emulator, emulated: conftest.BmcTask
+    emulator: redfish.Emulator, emulated: bmc_tasks.BmcTask
 ) -> None:
     assert MANAGEMENT.detect_vendor(emulated) == "Sushy Emulator"
     system = emulated.node.driver_info["redfish_system_id"]
@@ -189,7 +189,7 @@ def test_the_emulator_tells_its_maker_and_its_card(
 
 
 def test_cards_that_are_off_or_without_an_address_are_left_out(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     cards: dict[str, dict[str, Any]] = {
         "1": {"MACAddress": "52:54:00:AA:00:01", "Status": {"State": "Enabled"}},
@@ -209,7 +209,7 @@ def test_cards_that_are_off_or_without_an_address_are_left_out(
     assert found == [f"52:54:00:aa:00:0{number}" for number in (1, 2, 3)]
 
 
-def test_a_bmc_that_lists_no_cards_says_so(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+def test_a_bmc_that_lists_no_cards_says_so(machine: bmc.Machine, task: bmc_tasks.BmcTask) -> None:
     machine.tree[machine.system].pop("EthernetInterfaces", None)
     with pytest.raises(errors.UnsupportedDriverExtension, match="lists no EthernetInterfaces"):
         MANAGEMENT.get_mac_addresses(task)

@@ -11,10 +11,10 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers.redfish import inspect
 from ironic_lite.drivers.redfish.inventory import survey
-from tests.drivers.redfish import conftest
-from tests.drivers.redfish.conftest import BmcTask, task_of
 from tests.emulators import bmc
 from tests.emulators.bmc import volumes
+from tests.support import bmc_tasks
+from tests.support.bmc_tasks import BmcTask, task_of
 
 Json = dict[str, Any]
 A, B = "12:44:6a:3b:04:01", "12:44:6a:3b:04:02"
@@ -261,7 +261,7 @@ def test_a_list_of_bad_documents_is_left_after_some(machine: bmc.Machine) -> Non
 
 def silences(machine: bmc.Machine, title: str) -> None:
     """Let a request have no answer."""
-    conftest.wait_for_answers(1)
+    bmc_tasks.wait_for_answers(1)
     machine.tricks[title] = bmc.silent
 
 

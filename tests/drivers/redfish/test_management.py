@@ -9,9 +9,8 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.drivers import base, bmc_reset
 from ironic_lite.drivers.redfish import management, override, power
-from tests.drivers.redfish import conftest
 from tests.emulators import liar as liars
-from tests.support import fake_task
+from tests.support import bmc_tasks, fake_task
 
 MANAGEMENT = management.RedfishManagement()
 POWER = power.RedfishPower()
@@ -21,25 +20,25 @@ RESET = fake_task.step("management.reset_bmc")
 # -- the emulator -----------------------------------------------------------------------------
 
 
-def test_the_emulator_offers_network_disk_cd_and_http(machine: conftest.BmcTask) -> None:
+def test_the_emulator_offers_network_disk_cd_and_http(machine: bmc_tasks.BmcTask) -> None:
     found = MANAGEMENT.get_supported_boot_devices(machine)
     assert found == ["pxe", "disk", "cdrom", "uefihttp"]
 
 
 @pytest.mark.parametrize("device", ["pxe", "disk", "cdrom"])
-def test_a_device_that_was_set_is_read_back(machine: conftest.BmcTask, device: str) -> None:
+def test_a_device_that_was_set_is_read_back(machine: bmc_tasks.BmcTask, device: str) -> None:
     MANAGEMENT.set_boot_device(machine, device, persistent=True)
     assert MANAGEMENT.get_boot_device(machine) == {"boot_device": device, "persistent": True}
 
 
-def test_a_boot_mode_that_was_set_is_read_back(machine: conftest.BmcTask) -> None:
+def test_a_boot_mode_that_was_set_is_read_back(machine: bmc_tasks.BmcTask) -> None:
     assert MANAGEMENT.get_supported_boot_modes(machine) == ["bios", "uefi"]
     assert MANAGEMENT.get_boot_mode(machine) == "uefi"
     MANAGEMENT.set_boot_mode(machine, "bios")
     assert MANAGEMENT.get_boot_mode(machine) == "bios"
 
 
-def test_the_emulators_bmc_cannot_be_reset_and_that_is_said(machine: conftest.BmcTask) -> None:
+def test_the_emulators_bmc_cannot_be_reset_and_that_is_said(machine: bmc_tasks.BmcTask) -> None:
     with pytest.raises(errors.UnsupportedDriverExtension, match=r"offers no Manager\.Reset"):
         MANAGEMENT.execute_clean_step(machine, RESET)
 
@@ -49,7 +48,7 @@ def test_the_emulators_bmc_cannot_be_reset_and_that_is_said(machine: conftest.Bm
 
 @pytest.mark.parametrize(("persistent", "word"), [(False, "Once"), (True, "Continuous")])
 def test_persistence_reaches_the_bmc(liar: liars.Liar, persistent: bool, word: str) -> None:
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     MANAGEMENT.set_boot_device(task, "pxe", persistent=persistent)
     assert liar.boot["BootSourceOverrideTarget"] == "Pxe"
     assert liar.boot["BootSourceOverrideEnabled"] == word
@@ -57,7 +56,7 @@ def test_persistence_reaches_the_bmc(liar: liars.Liar, persistent: bool, word: s
 
 
 def test_a_machine_without_override_has_no_boot_device(liar: liars.Liar) -> None:
-    found = MANAGEMENT.get_boot_device(conftest.task_at(liar.address))
+    found = MANAGEMENT.get_boot_device(bmc_tasks.task_at(liar.address))
     assert found == {"boot_device": None, "persistent": None}
 
 
@@ -65,11 +64,11 @@ def test_a_device_the_machine_does_not_offer_is_refused_with_those_it_does(
     liar: liars.Liar,
 ) -> None:
     with pytest.raises(errors.InvalidParameter, match=r"cdrom is not offered .* only pxe, disk"):
-        MANAGEMENT.set_boot_device(conftest.task_at(liar.address), "cdrom")
+        MANAGEMENT.set_boot_device(bmc_tasks.task_at(liar.address), "cdrom")
 
 
 def test_unknown_devices_and_modes_are_refused_before_the_bmc_is_asked(liar: liars.Liar) -> None:
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     with pytest.raises(errors.InvalidParameter, match="boot_device: 'tape' is not one of pxe"):
         MANAGEMENT.set_boot_device(task, "tape")
     with pytest.raises(errors.InvalidParameter, match="boot_mode: 'dos' is not one of bios, uefi"):
@@ -90,7 +89,7 @@ def test_a_bmc_that_refuses_to_keep_a_device_is_told_anew_before_each_boot(
     liar: liars.Liar,
 ) -> None:
     liar.tricks[f"PATCH {liars.SYSTEM}"] = only_once
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     MANAGEMENT.set_boot_device(task, "disk", persistent=True)
     assert task.recall(override.NOTE) == "disk"
     assert MANAGEMENT.get_boot_device(task) == {"boot_device": "disk", "persistent": True}
@@ -103,7 +102,7 @@ def test_a_bmc_that_refuses_to_keep_a_device_is_told_anew_before_each_boot(
 
 def test_a_device_for_one_boot_is_not_overwritten_by_the_remembered_one(liar: liars.Liar) -> None:
     liar.tricks[f"PATCH {liars.SYSTEM}"] = only_once
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     MANAGEMENT.set_boot_device(task, "disk", persistent=True)
     MANAGEMENT.set_boot_device(task, "pxe")
     assert MANAGEMENT.get_boot_device(task) == {"boot_device": "pxe", "persistent": False}
@@ -114,7 +113,7 @@ def test_a_device_for_one_boot_is_not_overwritten_by_the_remembered_one(liar: li
 
 
 def test_a_bmc_that_keeps_the_device_itself_needs_no_note(liar: liars.Liar) -> None:
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     task.keep(override.NOTE, "pxe")
     MANAGEMENT.set_boot_device(task, "disk", persistent=True)
     assert task.recall(override.NOTE) is None
@@ -129,7 +128,7 @@ def test_some_manufacturers_get_mode_duration_and_target_in_one_request(liar: li
         handler.truth()
 
     liar.tricks[f"PATCH {liars.SYSTEM}"] = listen
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     MANAGEMENT.set_boot_device(task, "pxe")
     MANAGEMENT.set_boot_mode(task, "bios")
     whole = {
@@ -141,7 +140,7 @@ def test_some_manufacturers_get_mode_duration_and_target_in_one_request(liar: li
 
 
 def test_only_the_modes_the_machine_offers_are_told(liar: liars.Liar) -> None:
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     liar.boot["BootSourceOverrideMode@Redfish.AllowableValues"] = ["UEFI"]
     assert MANAGEMENT.get_supported_boot_modes(task) == ["uefi"]
     liar.boot.clear()
@@ -150,7 +149,7 @@ def test_only_the_modes_the_machine_offers_are_told(liar: liars.Liar) -> None:
 
 
 def test_a_mode_that_is_set_already_is_not_sent(liar: liars.Liar) -> None:
-    MANAGEMENT.set_boot_mode(conftest.task_at(liar.address), "uefi")
+    MANAGEMENT.set_boot_mode(bmc_tasks.task_at(liar.address), "uefi")
     assert f"PATCH {liars.SYSTEM}" not in liar.log
 
 
@@ -161,7 +160,7 @@ STEPS = {"reset_bmc", "reset_secure_boot_keys_to_default", "clear_secure_boot_ke
 
 
 def test_the_steps_are_clean_and_service_steps_that_need_no_ramdisk() -> None:
-    task = conftest.task_at("https://bmc")
+    task = bmc_tasks.task_at("https://bmc")
     clean, service = MANAGEMENT.get_clean_steps(task), MANAGEMENT.get_service_steps(task)
     for found, more in ((clean, {"set_bmc_clock"}), (service, set())):
         assert {step["step"] for step in found} == STEPS | more
@@ -169,7 +168,7 @@ def test_the_steps_are_clean_and_service_steps_that_need_no_ramdisk() -> None:
 
 
 def test_a_bmc_reset_waits_until_the_bmc_is_back(liar: liars.Liar) -> None:
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     assert MANAGEMENT.execute_clean_step(task, RESET) is base.WAIT
     assert liar.restarts == ["GracefulRestart"]
     assert task.timers == [bmc_reset.PAUSE]
@@ -186,10 +185,10 @@ def test_a_bmc_reset_waits_until_the_bmc_is_back(liar: liars.Liar) -> None:
 
 @pytest.mark.parametrize("gone", [liars.hangs_up, liars.silent, liars.ends_early])
 def test_a_bmc_that_is_gone_before_it_answers_obeys(liar: liars.Liar, gone: liars.Trick) -> None:
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     place = f"POST {liars.MANAGER}/Actions/Manager.Reset"
     if gone is liars.silent:
-        conftest.wait_for_answers(1)
+        bmc_tasks.wait_for_answers(1)
     liar.tricks[place] = gone
     assert MANAGEMENT.execute_clean_step(task, RESET) is base.WAIT
     assert liar.log.count(place) == 1
@@ -201,11 +200,11 @@ def test_a_bmc_that_refuses_to_restart_fails_the_step(liar: liars.Liar) -> None:
     refusal = liars.says(400, {"error": {"message": "Not now."}})
     liar.tricks[f"POST {liars.MANAGER}/Actions/Manager.Reset"] = refusal
     with pytest.raises(errors.BmcBadAnswer, match=r"refused the request: HTTP 400 \(Not now\)"):
-        MANAGEMENT.execute_clean_step(conftest.task_at(liar.address), RESET)
+        MANAGEMENT.execute_clean_step(bmc_tasks.task_at(liar.address), RESET)
 
 
 def test_a_bmc_that_does_not_come_back_fails_the_step(liar: liars.Liar) -> None:
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     MANAGEMENT.execute_service_step(task, RESET)
     task.keep(bmc_reset.NOTE, {"until": 1.0, "looks": 0})  # long ago
     liar.tricks[f"GET {liars.ROOT}"] = liars.says(503)

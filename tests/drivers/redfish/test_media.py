@@ -13,9 +13,9 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.drivers.redfish import management
 from ironic_lite.drivers.redfish.media import virtual_drives
-from tests.drivers.redfish import conftest
 from tests.emulators import bmc
 from tests.emulators.bmc import shapes
+from tests.support import bmc_tasks
 
 MANAGEMENT = management.RedfishManagement()
 ISO = "http://images.example.org/boot.iso"
@@ -30,8 +30,8 @@ def machine() -> Iterator[bmc.Machine]:
 
 
 @pytest.fixture
-def task(machine: bmc.Machine) -> conftest.BmcTask:
-    return conftest.task_of(machine)
+def task(machine: bmc.Machine) -> bmc_tasks.BmcTask:
+    return bmc_tasks.task_of(machine)
 
 
 def full(machine: bmc.Machine) -> dict[str, str | None]:
@@ -63,7 +63,7 @@ def image(tmp_path: pathlib.Path) -> Iterator[str]:
 
 
 def test_the_emulators_cd_is_filled_anew_and_emptied(
-    emulated: conftest.BmcTask, image: str
+    emulated: bmc_tasks.BmcTask, image: str
 ) -> None:
     def inserted() -> dict[str, bool]:
         found = MANAGEMENT.get_virtual_media(emulated)
@@ -81,7 +81,7 @@ def test_the_emulators_cd_is_filled_anew_and_emptied(
 
 
 def test_drives_are_told_in_the_bmcs_words_and_in_ours(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     machine["VirtualMedia/Cd"].update(Image="cifs://ann:secret@nas/boot.iso", Inserted=True)
     cd, floppy = MANAGEMENT.get_virtual_media(task)
@@ -105,7 +105,7 @@ def test_drives_are_told_in_the_bmcs_words_and_in_ours(
     ],
 )
 def test_a_drive_without_media_types_is_known_by_its_name(
-    machine: bmc.Machine, task: conftest.BmcTask, id: str, name: str, types: list[str]
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, id: str, name: str, types: list[str]
 ) -> None:
     drive = machine["VirtualMedia/Cd"]
     drive.update(Id=id, Name=name, Image="None", ImageName="None")
@@ -120,7 +120,7 @@ def test_a_drive_without_media_types_is_known_by_its_name(
 
 @pytest.mark.parametrize("image", [None, "", "None"])
 def test_an_empty_drive_that_says_inserted_is_not_ejected(
-    machine: bmc.Machine, task: conftest.BmcTask, image: str | None
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, image: str | None
 ) -> None:
     """So do some BMCs of Supermicro, which refuse to eject what is not connected."""
     drive = machine["VirtualMedia/Cd"]
@@ -153,7 +153,7 @@ def give_system(machine: bmc.Machine, *types: str) -> str:
 
 
 def test_a_system_with_drives_of_its_own_is_filled_first_and_all_are_emptied(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     place = give_system(machine, "DVD")
     assert len(MANAGEMENT.get_virtual_media(task)) == 3
@@ -166,7 +166,7 @@ def test_a_system_with_drives_of_its_own_is_filled_first_and_all_are_emptied(
 
 
 def test_a_machine_without_virtual_drives_says_so(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     del machine.tree[machine.places.manager]["VirtualMedia"]
     lacking = pytest.raises(errors.UnsupportedDriverExtension, match="has no VirtualMedia")
@@ -183,7 +183,7 @@ def test_a_machine_without_virtual_drives_says_so(
 
 @pytest.mark.parametrize(("device", "drive"), [("cdrom", "Cd"), ("disk", "Floppy")])
 def test_an_image_is_put_into_the_drive_of_its_type_in_place_of_another(
-    machine: bmc.Machine, task: conftest.BmcTask, device: str, drive: str
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, device: str, drive: str
 ) -> None:
     machine[f"VirtualMedia/{drive}"].update(Image="http://old/old.iso", Inserted=True)
     MANAGEMENT.attach_virtual_media(task, device, ISO)
@@ -195,7 +195,7 @@ def test_an_image_is_put_into_the_drive_of_its_type_in_place_of_another(
 
 
 def test_user_and_password_of_an_address_go_apart(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     MANAGEMENT.attach_virtual_media(task, "cdrom", "cifs://ann:p%40ss@nas/share/boot.iso")
     (sent,) = bodies(machine, "InsertMedia")
@@ -219,7 +219,7 @@ def test_user_and_password_of_an_address_go_apart(
     ],
 )
 def test_an_address_that_no_bmc_can_read_is_refused_before_one_is_asked(
-    machine: bmc.Machine, task: conftest.BmcTask, url: str, words: str
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, url: str, words: str
 ) -> None:
     with pytest.raises(errors.InvalidParameter, match=f"image_url: {words}"):
         MANAGEMENT.attach_virtual_media(task, "cdrom", url)
@@ -227,7 +227,7 @@ def test_an_address_that_no_bmc_can_read_is_refused_before_one_is_asked(
 
 
 def test_a_protocol_that_the_bmc_does_not_list_is_refused_before_anything_is_ejected(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     drive = machine["VirtualMedia/Cd"]
     drive.update(Image="http://old/old.iso", Inserted=True)
@@ -240,7 +240,7 @@ def test_a_protocol_that_the_bmc_does_not_list_is_refused_before_anything_is_eje
 
 
 def test_a_drive_the_machine_has_not_and_one_there_is_not_are_refused(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     machine["VirtualMedia/Floppy"]["MediaTypes"] = ["Floppy"]
     with pytest.raises(errors.InvalidParameter, match="no virtual disk, only cdrom, floppy"):
@@ -254,7 +254,7 @@ def test_a_drive_the_machine_has_not_and_one_there_is_not_are_refused(
 
 
 def test_a_drive_without_actions_is_filled_and_emptied_by_patch(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     drive = machine["VirtualMedia/Cd"]
     drive["Actions"] = {}
@@ -271,7 +271,7 @@ def test_a_drive_without_actions_is_filled_and_emptied_by_patch(
 
 @pytest.mark.parametrize("status", [400, 405])
 def test_a_drive_that_refuses_is_passed_over_for_the_next(
-    machine: bmc.Machine, task: conftest.BmcTask, status: int
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, status: int
 ) -> None:
     place = give_system(machine, "CD")
     machine.tricks[f"POST {place}/*"] = bmc.says(status)
@@ -280,7 +280,7 @@ def test_a_drive_that_refuses_is_passed_over_for_the_next(
 
 
 def test_error_has_the_reason_of_each_drive_if_all_refuse(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     place = give_system(machine, "CD")
     machine.tree[place]["Actions"] = {}
@@ -294,7 +294,7 @@ def test_error_has_the_reason_of_each_drive_if_all_refuse(
 
 
 def test_a_bmc_still_busy_with_an_ejection_is_told_again(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     machine.tricks[INSERT] = bmc.says_first(2, bmc.says(500))
     MANAGEMENT.attach_virtual_media(task, "cdrom", ISO)
@@ -302,7 +302,7 @@ def test_a_bmc_still_busy_with_an_ejection_is_told_again(
     assert task.pauses == [virtual_drives.RETRY_PAUSE] * 2
 
 
-def test_a_bmc_that_stays_broken_is_told_of(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+def test_a_bmc_that_stays_broken_is_told_of(machine: bmc.Machine, task: bmc_tasks.BmcTask) -> None:
     machine.tricks[INSERT] = bmc.says(500, {"error": {"message": "No space."}})
     with pytest.raises(errors.BmcBadAnswer, match=r"internal error: HTTP 500 \(No space\)"):
         MANAGEMENT.attach_virtual_media(task, "cdrom", ISO)
@@ -310,7 +310,7 @@ def test_a_bmc_that_stays_broken_is_told_of(machine: bmc.Machine, task: conftest
 
 
 def test_an_image_that_the_bmc_took_and_never_shows_is_told_of(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     machine.tricks[INSERT] = bmc.says(202)
     with pytest.raises(errors.HardwareError, match=r"does not show it in .* reaches that address"):
@@ -318,7 +318,7 @@ def test_an_image_that_the_bmc_took_and_never_shows_is_told_of(
     assert task.pauses == [virtual_drives.LOOK_PAUSE] * virtual_drives.LOOKS
 
 
-def test_a_bmc_that_never_tells_is_believed(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+def test_a_bmc_that_never_tells_is_believed(machine: bmc.Machine, task: bmc_tasks.BmcTask) -> None:
     drive = machine["VirtualMedia/Cd"]
     del drive["Inserted"]
     machine.tricks[INSERT] = bmc.says(204)
@@ -327,7 +327,7 @@ def test_a_bmc_that_never_tells_is_believed(machine: bmc.Machine, task: conftest
 
 
 def test_a_password_that_a_bmc_repeats_is_hidden(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     said = {"error": {"message": "Cannot mount with user ann and password hush-hush."}}
     for status in (400, 500):
@@ -343,14 +343,14 @@ def test_a_dell_that_will_not_start_from_its_virtual_cd_is_warned_of(
 ) -> None:
     with bmc.serve(make="dell") as machine:
         machine.tree[machine.places.manager]["FirmwareVersion"] = firmware
-        MANAGEMENT.attach_virtual_media(conftest.task_of(machine), "cdrom", ISO)
+        MANAGEMENT.attach_virtual_media(bmc_tasks.task_of(machine), "cdrom", ISO)
     assert ("the boot device cdrom is not the virtual drive" in caplog.text) is warned
 
 
 # -- emptying -------------------------------------------------------------------------------------
 
 
-def test_requested_full_drives_are_emptied(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+def test_requested_full_drives_are_emptied(machine: bmc.Machine, task: bmc_tasks.BmcTask) -> None:
     for drive in ("Cd", "Floppy"):
         machine[f"VirtualMedia/{drive}"].update(Image=ISO, Inserted=True)
     MANAGEMENT.detach_virtual_media(task, ["cdrom"])
@@ -362,7 +362,7 @@ def test_requested_full_drives_are_emptied(machine: bmc.Machine, task: conftest.
 
 
 def test_a_bmc_that_cannot_read_an_empty_object_gets_none(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     machine["VirtualMedia/Cd"].update(Image=ISO, Inserted=True)
 
@@ -382,7 +382,7 @@ def test_a_bmc_that_cannot_read_an_empty_object_gets_none(
     [(204, "still shows an image in it"), (500, "internal error"), (403, "does not allow this")],
 )
 def test_an_image_that_stays_in_is_told_of(
-    machine: bmc.Machine, task: conftest.BmcTask, status: int, words: str
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, status: int, words: str
 ) -> None:
     machine["VirtualMedia/Cd"].update(Image=ISO, Inserted=True)
     machine.tricks[EJECT] = bmc.says(status)
@@ -391,7 +391,7 @@ def test_an_image_that_stays_in_is_told_of(
 
 
 def test_an_ejection_that_shows_late_does_not_keep_the_next_image_out(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     drive = machine["VirtualMedia/Cd"]
     drive.update(Image="http://old/old.iso", Inserted=True)

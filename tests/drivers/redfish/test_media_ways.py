@@ -9,8 +9,8 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.drivers.redfish import management
 from ironic_lite.images import published
-from tests.drivers.redfish import conftest
 from tests.emulators import bmc
+from tests.support import bmc_tasks
 
 MANAGEMENT = management.RedfishManagement()
 ISO = "http://images.example.org/boot.iso"
@@ -24,8 +24,8 @@ def machine() -> Iterator[bmc.Machine]:
 
 
 @pytest.fixture
-def task(machine: bmc.Machine) -> conftest.BmcTask:
-    return conftest.task_of(machine)
+def task(machine: bmc.Machine) -> bmc_tasks.BmcTask:
+    return bmc_tasks.task_of(machine)
 
 
 def needs(name: str) -> bmc.Trick:
@@ -48,7 +48,7 @@ def needs(name: str) -> bmc.Trick:
 
 
 def test_a_bmc_that_wants_the_protocol_named_gets_it(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     machine.tricks[INSERT] = needs("TransferProtocolType")
     MANAGEMENT.attach_virtual_media(task, "cdrom", ISO)
@@ -58,7 +58,7 @@ def test_a_bmc_that_wants_the_protocol_named_gets_it(
 
 @pytest.mark.parametrize("url", ["nfs://nas/boot.iso", "smb://nas/boot.iso"])
 def test_a_protocol_that_is_not_http_is_named_at_once(
-    machine: bmc.Machine, task: conftest.BmcTask, url: str
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, url: str
 ) -> None:
     machine.tricks[INSERT] = needs("TransferProtocolType")
     MANAGEMENT.attach_virtual_media(task, "cdrom", url)
@@ -66,7 +66,7 @@ def test_a_protocol_that_is_not_http_is_named_at_once(
 
 
 def test_a_drive_that_wants_to_know_which_version_is_changed_is_emptied(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     drive = machine["VirtualMedia/Cd"]
     drive.update(Actions={}, Image=ISO, Inserted=True)
@@ -83,7 +83,7 @@ def test_a_drive_that_wants_to_know_which_version_is_changed_is_emptied(
 
 
 def test_the_key_of_a_signed_address_reaches_the_bmc_and_nobody_else(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     signed = f"{ISO}?expires=9&signature=hush-hush"
     MANAGEMENT.attach_virtual_media(task, "cdrom", signed)
@@ -96,7 +96,7 @@ def test_the_key_of_a_signed_address_reaches_the_bmc_and_nobody_else(
 
 
 def test_secret_part_of_a_mediums_name_is_not_shown(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     name = published.secret_name(task.node.uuid, ".iso")
     secret = name.removeprefix(f"{task.node.uuid}-").removesuffix(".iso")

@@ -8,9 +8,9 @@ from ironic_lite import errors
 from ironic_lite.drivers import base, deadline
 from ironic_lite.drivers.redfish import management, power
 from ironic_lite.drivers.redfish.bmc import retries
-from tests.drivers.redfish import conftest
 from tests.emulators import bmc
 from tests.emulators import liar as liars
+from tests.support import bmc_tasks
 
 POWER = power.RedfishPower()
 MANAGEMENT = management.RedfishManagement()
@@ -22,7 +22,7 @@ READ = f"GET {liars.SYSTEM}"
 def test_a_bmc_that_hangs_is_told_of_before_the_caller_goes_away(
     liar: liars.Liar, trick: liars.Trick, warm: bool
 ) -> None:
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     if warm:
         POWER.get_power_state(task)
     liar.tricks[READ] = trick
@@ -35,7 +35,7 @@ def test_a_bmc_that_hangs_is_told_of_before_the_caller_goes_away(
 
 def test_many_answers_that_are_each_quick_enough_have_one_limit_together() -> None:
     with bmc.serve() as machine:
-        task = conftest.task_of(machine)
+        task = bmc_tasks.task_of(machine)
         lamps = MANAGEMENT.get_supported_indicators(task, "disk")
         assert len(lamps["disk"]) > 2
         machine.log.clear()
@@ -58,7 +58,7 @@ def test_a_bmc_that_is_busy_for_longer_than_a_caller_waits_is_not_asked_again(
 ) -> None:
     busy = {"error": {"@Message.ExtendedInfo": [{"MessageId": "IDRAC.2.1.SYS518"}]}}
     liar.tricks[f"PATCH {liars.SYSTEM}"] = liars.says(503, busy)
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     with (
         deadline.until(retries.BUSY_SECONDS - 0.1),
         pytest.raises(errors.BmcUnreachable, match="is not ready"),
@@ -68,7 +68,7 @@ def test_a_bmc_that_is_busy_for_longer_than_a_caller_waits_is_not_asked_again(
 
 
 def test_a_login_made_in_a_hurry_serves_those_who_have_time(liar: liars.Liar) -> None:
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     with deadline.until(0.4):
         POWER.get_power_state(task)
     liar.tricks[READ] = lambda handler: late_by(handler, 0.5)
@@ -84,5 +84,5 @@ def late_by(handler: bmc.Handler, seconds: float) -> None:
 
 def test_nothing_is_asked_when_the_time_is_over(liar: liars.Liar) -> None:
     with deadline.until(0), pytest.raises(errors.BmcUnreachable, match="is slow"):
-        POWER.get_power_state(conftest.task_at(liar.address))
+        POWER.get_power_state(bmc_tasks.task_at(liar.address))
     assert liar.log == []

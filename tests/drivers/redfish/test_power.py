@@ -10,19 +10,19 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers import base, power_switching
 from ironic_lite.drivers.redfish import power
-from tests.drivers.redfish import conftest
 from tests.emulators import liar as liars
 from tests.emulators import redfish
+from tests.support import bmc_tasks
 
 POWER = power.RedfishPower()
 
 
-def test_a_new_machine_of_the_emulator_is_off(machine: conftest.BmcTask) -> None:
+def test_a_new_machine_of_the_emulator_is_off(machine: bmc_tasks.BmcTask) -> None:
     assert POWER.get_power_state(machine) == base.POWER_OFF
 
 
 @pytest.mark.parametrize("off", [base.POWER_OFF, base.SOFT_POWER_OFF])
-def test_a_machine_goes_on_and_off(machine: conftest.BmcTask, off: str) -> None:
+def test_a_machine_goes_on_and_off(machine: bmc_tasks.BmcTask, off: str) -> None:
     POWER.set_power_state(machine, base.POWER_ON)
     assert POWER.get_power_state(machine) == base.POWER_ON
     POWER.set_power_state(machine, off)
@@ -30,20 +30,20 @@ def test_a_machine_goes_on_and_off(machine: conftest.BmcTask, off: str) -> None:
 
 
 @pytest.mark.parametrize("soft", [False, True])
-def test_a_reboot_ends_with_the_power_on(machine: conftest.BmcTask, soft: bool) -> None:
+def test_a_reboot_ends_with_the_power_on(machine: bmc_tasks.BmcTask, soft: bool) -> None:
     POWER.set_power_state(machine, base.POWER_ON)
     POWER.reboot(machine, soft=soft)
     assert POWER.get_power_state(machine) == base.POWER_ON
 
 
-def test_a_reboot_of_a_machine_that_is_off_switches_it_on(machine: conftest.BmcTask) -> None:
+def test_a_reboot_of_a_machine_that_is_off_switches_it_on(machine: bmc_tasks.BmcTask) -> None:
     POWER.reboot(machine)
     assert POWER.get_power_state(machine) == base.POWER_ON
 
 
 def test_a_change_that_takes_seconds_is_waited_for_with_growing_pauses() -> None:
     with redfish.Emulator(power_delay=2) as slow:
-        task = conftest.task_at(slow.address)
+        task = bmc_tasks.task_at(slow.address)
         POWER.set_power_state(task, base.POWER_ON)
         assert POWER.get_power_state(task) == base.POWER_ON
         assert task.pauses[0] == power_switching.FIRST_PAUSE
@@ -52,7 +52,7 @@ def test_a_change_that_takes_seconds_is_waited_for_with_growing_pauses() -> None
 
 
 def test_nothing_is_sent_to_a_machine_that_is_there_already(liar: liars.Liar) -> None:
-    POWER.set_power_state(conftest.task_at(liar.address), base.POWER_OFF)
+    POWER.set_power_state(bmc_tasks.task_at(liar.address), base.POWER_OFF)
     assert liar.sent == []
 
 
@@ -61,7 +61,7 @@ def test_a_machine_that_never_changes_fails_with_target_state_and_seconds(
 ) -> None:
     liar.stuck = True
     with pytest.raises(errors.PowerFailure) as caught:
-        POWER.set_power_state(conftest.task_at(liar.address), base.POWER_ON, timeout=0.3)
+        POWER.set_power_state(bmc_tasks.task_at(liar.address), base.POWER_ON, timeout=0.3)
     assert caught.value.message == (
         "Failed to set node power state to power on: not reached within 0.3 s; "
         "the BMC last showed the state Off"
@@ -73,7 +73,7 @@ def test_the_configured_time_out_holds_for_callers_that_name_none(liar: liars.Li
     config.CONF.set_override("power_state_change_timeout", 2, group="conductor")
     try:
         with pytest.raises(errors.PowerFailure, match="within 2 s"):
-            POWER.set_power_state(conftest.task_at(liar.address), base.POWER_ON)
+            POWER.set_power_state(bmc_tasks.task_at(liar.address), base.POWER_ON)
     finally:
         config.CONF.clear_override("power_state_change_timeout", group="conductor")
 
@@ -87,20 +87,20 @@ def test_a_refusal_counts_as_success_when_the_machine_got_there_by_itself(
         handler.say(status, {"error": {"message": "Already on."}})
 
     liar.tricks[f"POST {liars.RESET}"] = refuse
-    POWER.set_power_state(conftest.task_at(liar.address), base.POWER_ON)
+    POWER.set_power_state(bmc_tasks.task_at(liar.address), base.POWER_ON)
 
 
 def test_a_refusal_shows_what_the_bmc_said(liar: liars.Liar) -> None:
     said = {"error": {"@Message.ExtendedInfo": [{"Message": "The door is open."}]}}
     liar.tricks[f"POST {liars.RESET}"] = liars.says(400, said)
     with pytest.raises(errors.PowerFailure, match=r"refused On: HTTP 400 \(The door is open\)"):
-        POWER.set_power_state(conftest.task_at(liar.address), base.POWER_ON)
+        POWER.set_power_state(bmc_tasks.task_at(liar.address), base.POWER_ON)
 
 
 def test_a_conflict_is_tried_again(liar: liars.Liar) -> None:
     conflict = liars.says(409, {"error": {"message": "ActionParameterValueConflict"}})
     liar.tricks[f"POST {liars.RESET}"] = liars.says_first(2, conflict)
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     POWER.set_power_state(task, base.POWER_ON)
     assert liar.power == "On"
     assert task.pauses.count(power.CONFLICT_SECONDS) == 2
@@ -109,7 +109,7 @@ def test_a_conflict_is_tried_again(liar: liars.Liar) -> None:
 def test_a_bmc_that_is_not_ready_is_asked_again_even_for_a_change(liar: liars.Liar) -> None:
     not_ready = liars.says(503, {"error": {"message": "SYS518: not ready"}})
     liar.tricks[f"POST {liars.RESET}"] = liars.says_first(2, not_ready)
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     POWER.set_power_state(task, base.POWER_ON)
     assert liar.power == "On"
     assert task.pauses[:2] == [5.0, 10.0]
@@ -123,31 +123,31 @@ def test_a_bmc_that_breaks_off_while_the_power_changes_is_looked_at_again(
         liar.tricks[f"GET {liars.SYSTEM}"] = liars.says_first(7, liars.hangs_up)
 
     liar.tricks[f"POST {liars.RESET}"] = reset_then_break
-    POWER.set_power_state(conftest.task_at(liar.address), base.POWER_ON)
+    POWER.set_power_state(bmc_tasks.task_at(liar.address), base.POWER_ON)
     assert liar.power == "On"
 
 
 def test_a_machine_between_states_has_none_that_could_be_told(liar: liars.Liar) -> None:
     for word in ("PoweringOff", "PoweringOn", "Paused", None):
         liar.power = word
-        assert POWER.get_power_state(conftest.task_at(liar.address)) is None
+        assert POWER.get_power_state(bmc_tasks.task_at(liar.address)) is None
 
 
 def test_a_word_that_redfish_does_not_have_is_a_bad_answer(liar: liars.Liar) -> None:
     liar.power = "Bogus"
     with pytest.raises(errors.BmcBadAnswer, match="'Bogus' is not one of Redfish"):
-        POWER.get_power_state(conftest.task_at(liar.address))
+        POWER.get_power_state(bmc_tasks.task_at(liar.address))
 
 
 def test_a_machine_without_soft_power_off_says_which_resets_it_knows(liar: liars.Liar) -> None:
     liar.power, liar.resets = "On", ["On", "ForceOff"]
     with pytest.raises(errors.PowerFailure, match="has ForceOff, On, not GracefulShutdown"):
-        POWER.set_power_state(conftest.task_at(liar.address), base.SOFT_POWER_OFF)
+        POWER.set_power_state(bmc_tasks.task_at(liar.address), base.SOFT_POWER_OFF)
 
 
 def test_an_unknown_target_is_refused_before_the_bmc_is_asked(liar: liars.Liar) -> None:
     with pytest.raises(errors.InvalidParameter, match="'up' is not one of power on"):
-        POWER.set_power_state(conftest.task_at(liar.address), "up")
+        POWER.set_power_state(bmc_tasks.task_at(liar.address), "up")
     assert liar.log == []
 
 
@@ -164,14 +164,14 @@ def test_a_reboot_takes_the_way_the_machine_offers(
     liar: liars.Liar, soft: bool, resets: list[str], sent: list[str]
 ) -> None:
     liar.power, liar.resets = "On", resets
-    POWER.reboot(conftest.task_at(liar.address), soft=soft)
+    POWER.reboot(bmc_tasks.task_at(liar.address), soft=soft)
     assert liar.sent == sent
     assert liar.power == "On"
 
 
 def test_a_node_that_must_not_lose_power_is_restarted_in_one_go(liar: liars.Liar) -> None:
     liar.power = "On"
-    task = conftest.task_at(liar.address)
+    task = bmc_tasks.task_at(liar.address)
     task.node.disable_power_off = True
     POWER.reboot(task)
     assert liar.sent == ["ForceRestart"]
@@ -179,7 +179,7 @@ def test_a_node_that_must_not_lose_power_is_restarted_in_one_go(liar: liars.Liar
 
 
 def test_validate_names_all_that_is_missing_at_once() -> None:
-    task = conftest.task_at("", redfish_password="secret")
+    task = bmc_tasks.task_at("", redfish_password="secret")
     with pytest.raises(errors.MissingParameter) as caught:
         POWER.validate(task)
     assert caught.value.message == (

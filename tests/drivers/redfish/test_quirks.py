@@ -9,8 +9,8 @@ import pytest
 
 from ironic_lite.drivers.redfish import management
 from ironic_lite.drivers.redfish.bmc import quirks
-from tests.drivers.redfish import conftest
 from tests.emulators import bmc
+from tests.support import bmc_tasks
 
 MANAGEMENT = management.RedfishManagement()
 
@@ -78,7 +78,7 @@ def test_a_row_may_ask_for_a_model() -> None:
 def test_a_quirk_is_logged_once_for_each_machine(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO), bmc.serve() as machine:
         machine.tree[machine.system]["Manufacturer"] = "AMI"
-        task = conftest.task_of(machine)
+        task = bmc_tasks.task_of(machine)
         for device in ("pxe", "disk", "pxe"):
             MANAGEMENT.set_boot_device(task, device)
     assert [line for line in caplog.messages if "quirk" in line] == [
@@ -104,7 +104,7 @@ def test_boot_device_request_depends_on_the_manufacturer(
 ) -> None:
     with bmc.serve() as machine:
         machine.tree[machine.system]["Manufacturer"] = maker
-        task = conftest.task_of(machine)
+        task = bmc_tasks.task_of(machine)
         MANAGEMENT.set_boot_device(task, "pxe", persistent=True)
         MANAGEMENT.set_boot_device(task, "disk", persistent=True)
         sent = [request.body["Boot"] for request in machine.requests if request.method == "PATCH"]
@@ -115,7 +115,7 @@ def test_the_maker_of_the_bmcs_service_counts_where_the_machine_names_none() -> 
     with bmc.serve() as machine:
         del machine.tree[machine.system]["Manufacturer"]
         machine.tree["/redfish/v1"]["Vendor"] = "AMI"
-        MANAGEMENT.set_boot_mode(conftest.task_of(machine), "bios")
+        MANAGEMENT.set_boot_mode(bmc_tasks.task_of(machine), "bios")
         (sent,) = [request.body["Boot"] for request in machine.requests if request.body]
     assert sent == {
         "BootSourceOverrideTarget": "None",
@@ -128,7 +128,7 @@ def test_a_cd_of_supermicro_is_on_usb() -> None:
     with bmc.serve(make="supermicro") as machine:
         allowed = "BootSourceOverrideTarget@Redfish.AllowableValues"
         machine.tree[machine.system]["Boot"][allowed].append("UsbCd")
-        task = conftest.task_of(machine)
+        task = bmc_tasks.task_of(machine)
         MANAGEMENT.set_boot_device(task, "cdrom")
         assert machine.tree[machine.system]["Boot"]["BootSourceOverrideTarget"] == "UsbCd"
         assert MANAGEMENT.get_boot_device(task)["boot_device"] == "cdrom"
@@ -141,7 +141,7 @@ def test_an_x10_boots_from_the_cd_it_offers() -> None:
     with bmc.serve(make="supermicro") as machine:
         offered = ["None", "Pxe", "Hdd", "CD/DVD", "BiosSetup", "USBKey", "UsbCd"]
         machine.tree[machine.system]["Boot"][ALLOWED] = offered
-        task = conftest.task_of(machine)
+        task = bmc_tasks.task_of(machine)
         assert MANAGEMENT.get_supported_boot_devices(task) == ["pxe", "disk", "cdrom", "bios"]
         MANAGEMENT.set_boot_device(task, "cdrom")
         assert machine.tree[machine.system]["Boot"]["BootSourceOverrideTarget"] == "UsbCd"
@@ -156,7 +156,7 @@ def test_a_supermicro_that_lists_no_devices_boots_from_cd(listed: str) -> None:
         del boot[ALLOWED]
         if listed == "null":
             boot[ALLOWED] = None
-        task = conftest.task_of(machine)
+        task = bmc_tasks.task_of(machine)
         MANAGEMENT.set_boot_device(task, "cdrom")
         assert boot["BootSourceOverrideTarget"] == "Cd"
         assert MANAGEMENT.get_boot_device(task)["boot_device"] == "cdrom"
@@ -166,7 +166,7 @@ def test_a_supermicro_that_lists_no_devices_boots_from_cd(listed: str) -> None:
 def test_a_boot_device_that_waits_for_the_boot_is_shown(persistent: bool) -> None:
     with bmc.serve() as machine:
         machine.defer_boot()
-        task = conftest.task_of(machine)
+        task = bmc_tasks.task_of(machine)
         MANAGEMENT.set_boot_device(task, "pxe", persistent=persistent)
         assert machine.tree[machine.system]["Boot"]["BootSourceOverrideTarget"] == "None"
         wanted = {"boot_device": "pxe", "persistent": persistent}
@@ -181,7 +181,7 @@ def test_a_device_for_all_boots_replaces_one_that_waits_for_the_next() -> None:
     with bmc.serve() as machine:
         waiting = machine.defer_boot()
         machine.tree[machine.system]["Boot"]["BootSourceOverrideEnabled"] = "Continuous"
-        task = conftest.task_of(machine)
+        task = bmc_tasks.task_of(machine)
         MANAGEMENT.set_boot_device(task, "pxe")
         MANAGEMENT.set_boot_device(task, "disk", persistent=True)
         shown = waiting["BootSourceOverrideTarget"], waiting["BootSourceOverrideEnabled"]
@@ -192,7 +192,7 @@ def test_settings_that_are_not_there_are_no_error() -> None:
     with bmc.serve() as machine:
         machine.defer_boot()
         del machine.tree[f"{machine.system}/SD"]
-        boot = MANAGEMENT.get_boot_device(conftest.task_of(machine))
+        boot = MANAGEMENT.get_boot_device(bmc_tasks.task_of(machine))
     assert boot == {"boot_device": None, "persistent": None}
 
 
@@ -211,7 +211,7 @@ def test_an_ami_that_shows_no_mode_gets_the_one_it_boots_with(
         del boot["BootSourceOverrideMode@Redfish.AllowableValues"]
         listed = {"BootSourceOverrideMode@Redfish.AllowableValues": offered} if offered else {}
         waiting = machine.defer_boot(**listed)
-        task = conftest.task_of(machine)
+        task = bmc_tasks.task_of(machine)
         MANAGEMENT.set_boot_device(task, "pxe")
         assert waiting["BootSourceOverrideMode"] == mode
         assert MANAGEMENT.get_boot_device(task)["boot_device"] == "pxe"
@@ -225,7 +225,7 @@ def test_a_bmc_that_is_busy_in_its_makers_words_is_asked_again(word: str) -> Non
     with bmc.serve() as machine:
         refusal = {"error": {"@Message.ExtendedInfo": [{"MessageId": f"Oem.1.0.{word}"}]}}
         machine.tricks[f"PATCH {machine.system}"] = bmc.says_first(2, bmc.says(400, refusal))
-        task = conftest.task_of(machine)
+        task = bmc_tasks.task_of(machine)
         MANAGEMENT.set_boot_device(task, "pxe")
         assert machine.tree[machine.system]["Boot"]["BootSourceOverrideTarget"] == "Pxe"
         assert task.pauses == [5, 10]

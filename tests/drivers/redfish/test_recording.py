@@ -21,8 +21,8 @@ from ironic_lite import errors
 from ironic_lite.drivers.redfish import inspect, management, power
 from ironic_lite.drivers.redfish.bmc import info
 from ironic_lite.drivers.redfish.recording import anonymize, walk
-from tests.drivers.redfish import conftest
 from tests.emulators import bmc
+from tests.support import bmc_tasks
 
 USER, PASSWORD = "ironic-7", "geheim-4711"
 SERIALS = ("2M220100SL", "437XR1138R2", "SN000003")
@@ -287,7 +287,7 @@ def test_the_command_writes_a_recording_that_drives_a_node(
     documents = unpacked(file.read_bytes())["documents"]
     with bmc.serve(make="dell") as replayed:
         replayed.tree = {**documents, replayed.places.sessions: {"Members": []}}
-        task = conftest.task_of(replayed)
+        task = bmc_tasks.task_of(replayed)
         inspect.RedfishInspect().inspect_hardware(task)
         assert (task.node.properties["cpus"], task.node.properties["memory_mb"]) == (32, 98304)
         assert len(task.added) == 2

@@ -12,8 +12,8 @@ from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import power
 from ironic_lite.drivers.redfish.bmc import connection, sessions
-from tests.drivers.redfish import conftest
 from tests.emulators import liar as liars
+from tests.support import bmc_tasks
 
 POWER = power.RedfishPower()
 LOGIN = f"POST {liars.SESSIONS}"
@@ -34,9 +34,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return told
 
 
-def task(liar: liars.Liar, password: str = "wrong", **info: object) -> conftest.BmcTask:
+def task(liar: liars.Liar, password: str = "wrong", **info: object) -> bmc_tasks.BmcTask:
     liar.users = liar.users or {"root": "right"}
-    return conftest.task_at(
+    return bmc_tasks.task_at(
         liar.address,
         redfish_username="root",
         redfish_password=password,
@@ -45,7 +45,7 @@ def task(liar: liars.Liar, password: str = "wrong", **info: object) -> conftest.
     )
 
 
-def denied(wanted: conftest.BmcTask, said: str = "refused the credentials of user root") -> None:
+def denied(wanted: bmc_tasks.BmcTask, said: str = "refused the credentials of user root") -> None:
     with pytest.raises(errors.BmcAccessDenied, match=said):
         POWER.get_power_state(wanted)
 

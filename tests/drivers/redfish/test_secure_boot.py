@@ -12,10 +12,9 @@ from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import management, power
 from ironic_lite.drivers.redfish.bmc import pending_settings
-from tests.drivers.redfish import conftest
 from tests.emulators import bmc
 from tests.emulators.bmc import acts
-from tests.support import fake_task
+from tests.support import bmc_tasks, fake_task
 
 MANAGEMENT = management.RedfishManagement()
 DEFAULT_KEYS = "management.reset_secure_boot_keys_to_default"
@@ -28,8 +27,8 @@ def machine() -> Iterator[bmc.Machine]:
 
 
 @pytest.fixture
-def task(machine: bmc.Machine) -> conftest.BmcTask:
-    return conftest.task_of(machine)
+def task(machine: bmc.Machine) -> bmc_tasks.BmcTask:
+    return bmc_tasks.task_of(machine)
 
 
 def secure(machine: bmc.Machine) -> dict[str, Any]:
@@ -47,7 +46,7 @@ def patience() -> Iterator[None]:
 
 
 def test_the_emulator_is_switched_on_and_off_and_on_again_is_not_sent(
-    emulated: conftest.BmcTask,
+    emulated: bmc_tasks.BmcTask,
 ) -> None:
     task = emulated
     assert MANAGEMENT.get_secure_boot_state(task) is False
@@ -57,7 +56,7 @@ def test_the_emulator_is_switched_on_and_off_and_on_again_is_not_sent(
 
 
 def test_secure_boot_is_switched_with_the_etag_of_the_document(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     MANAGEMENT.set_secure_boot_state(task, True)
     assert secure(machine)["SecureBootEnable"] is True
@@ -67,14 +66,14 @@ def test_secure_boot_is_switched_with_the_etag_of_the_document(
 
 
 def test_setting_that_is_already_so_is_not_sent(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     MANAGEMENT.set_secure_boot_state(task, False)
     assert machine.changes() == []
 
 
 def test_in_bios_mode_it_cannot_be_switched_on(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     machine.tree[machine.system]["Boot"]["BootSourceOverrideMode"] = "Legacy"
     with pytest.raises(errors.HardwareError, match="needs the boot mode uefi; this machine has"):
@@ -98,7 +97,7 @@ def at_boot(machine: bmc.Machine, path: str, *keys: str) -> None:
 
 @pytest.mark.parametrize("before", ["On", "Off"])
 def test_a_machine_that_needs_a_restart_gets_it_and_its_power_state_back(
-    machine: bmc.Machine, task: conftest.BmcTask, before: str
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, before: str
 ) -> None:
     machine.go(before, boots=False)
     at_boot(machine, f"{machine.system}/SecureBoot")
@@ -109,7 +108,7 @@ def test_a_machine_that_needs_a_restart_gets_it_and_its_power_state_back(
 
 
 def test_a_bmc_that_takes_some_seconds_costs_no_restart(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     path = f"{machine.system}/SecureBoot"
     machine.tricks[f"PATCH {path}"] = bmc.says(202)
@@ -128,7 +127,7 @@ def test_a_bmc_that_takes_some_seconds_costs_no_restart(
     assert task.pauses == [pending_settings.LOOK_PAUSE] * 2
 
 
-def test_boot_mode_restarts_the_machine(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+def test_boot_mode_restarts_the_machine(machine: bmc.Machine, task: bmc_tasks.BmcTask) -> None:
     at_boot(machine, machine.system)
     MANAGEMENT.set_boot_mode(task, "bios")
     assert MANAGEMENT.get_boot_mode(task) == "bios"
@@ -137,7 +136,7 @@ def test_boot_mode_restarts_the_machine(machine: bmc.Machine, task: conftest.Bmc
 
 
 def test_a_bmc_that_is_busy_with_the_change_is_asked_again(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     at_boot(machine, f"{machine.system}/SecureBoot")
     looks = f"GET {machine.system}/SecureBoot"
@@ -152,7 +151,7 @@ def test_a_bmc_that_is_busy_with_the_change_is_asked_again(
 
 @pytest.mark.parametrize("state", sorted(pending_settings.OCCUPIED))
 def test_a_machine_with_an_instance_is_not_restarted(
-    machine: bmc.Machine, task: conftest.BmcTask, state: str
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, state: str
 ) -> None:
     task.node.provision_state = state
     at_boot(machine, f"{machine.system}/SecureBoot")
@@ -162,7 +161,7 @@ def test_a_machine_with_an_instance_is_not_restarted(
 
 
 def test_a_machine_that_never_takes_it_up_is_told_of_and_has_its_power_state_back(
-    machine: bmc.Machine, task: conftest.BmcTask, patience: None
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, patience: None
 ) -> None:
     machine.tricks[f"PATCH {machine.system}/SecureBoot"] = bmc.says(202)
     with pytest.raises(errors.HardwareError, match="does not show it after 1 s"):
@@ -172,7 +171,7 @@ def test_a_machine_that_never_takes_it_up_is_told_of_and_has_its_power_state_bac
 
 
 def test_wait_for_secure_boot_can_be_switched_off(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     machine.tricks[f"PATCH {machine.system}/SecureBoot"] = bmc.says(202)
     config.CONF.set_override("boot_mode_config_timeout", 0, group="redfish")
@@ -188,7 +187,7 @@ def test_wait_for_secure_boot_can_be_switched_off(
 
 @pytest.mark.parametrize("gone", ["link", "document"])
 def test_a_machine_without_it_is_no_fault_of_the_bmc(
-    machine: bmc.Machine, task: conftest.BmcTask, gone: str
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, gone: str
 ) -> None:
     if gone == "link":
         del machine.tree[machine.system]["SecureBoot"]
@@ -203,7 +202,7 @@ def test_a_machine_without_it_is_no_fault_of_the_bmc(
         MANAGEMENT.clear_secure_boot_keys(task)
 
 
-def test_a_state_that_is_not_told_is_unknown(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+def test_a_state_that_is_not_told_is_unknown(machine: bmc.Machine, task: bmc_tasks.BmcTask) -> None:
     secure(machine)["SecureBootEnable"] = None
     assert MANAGEMENT.get_secure_boot_state(task) is None
     secure(machine).clear()
@@ -213,7 +212,7 @@ def test_a_state_that_is_not_told_is_unknown(machine: bmc.Machine, task: conftes
 
 
 def test_for_want_of_a_licence_it_is_unknown_and_cannot_be_switched(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     refusal = {"error": {"@Message.ExtendedInfo": [{"MessageId": "SMC.1.0.OemLicenseNotPassed"}]}}
     machine.tricks[f"GET {machine.system}/SecureBoot"] = bmc.says(403, refusal)
@@ -222,7 +221,7 @@ def test_for_want_of_a_licence_it_is_unknown_and_cannot_be_switched(
         MANAGEMENT.set_secure_boot_state(task, True)
 
 
-def test_another_403_is_about_the_user(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+def test_another_403_is_about_the_user(machine: bmc.Machine, task: bmc_tasks.BmcTask) -> None:
     machine.tricks[f"GET {machine.system}/SecureBoot"] = bmc.says(403)
     with pytest.raises(errors.BmcAccessDenied, match="does not allow this"):
         MANAGEMENT.get_secure_boot_state(task)
@@ -238,7 +237,7 @@ def test_another_403_is_about_the_user(machine: bmc.Machine, task: conftest.BmcT
 )
 def test_a_refusal_is_told_in_the_bmcs_words(
     machine: bmc.Machine,
-    task: conftest.BmcTask,
+    task: bmc_tasks.BmcTask,
     status: int,
     kind: type[errors.Error],
     words: str,
@@ -253,7 +252,7 @@ def test_a_refusal_is_told_in_the_bmcs_words(
 
 
 def test_keys_are_deleted_and_put_back_by_steps(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     clear = fake_task.step("management.clear_secure_boot_keys")
     assert MANAGEMENT.execute_clean_step(task, clear) is None
@@ -263,7 +262,7 @@ def test_keys_are_deleted_and_put_back_by_steps(
 
 
 def test_keys_that_cannot_be_put_back_are_left_alone(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     action = secure(machine)["Actions"]["#SecureBoot.ResetKeys"]
     action["ResetKeysType@Redfish.AllowableValues"] = ["DeletePK"]
@@ -276,7 +275,7 @@ def test_keys_that_cannot_be_put_back_are_left_alone(
 
 
 def test_a_mode_that_the_machine_does_not_offer_is_refused_with_those_it_does(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     boot = machine.tree[machine.system]["Boot"]
     boot["BootSourceOverrideMode@Redfish.AllowableValues"] = ["UEFI"]
@@ -287,7 +286,7 @@ def test_a_mode_that_the_machine_does_not_offer_is_refused_with_those_it_does(
 
 
 def test_a_machine_that_shows_no_mode_is_told_one_all_the_same(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     del machine.tree[machine.system]["Boot"]["BootSourceOverrideMode"]
     with pytest.raises(
@@ -299,5 +298,5 @@ def test_a_machine_that_shows_no_mode_is_told_one_all_the_same(
     assert machine.sent == []
 
 
-def test_the_power_interface_of_these_tests_is_the_real_one(task: conftest.BmcTask) -> None:
+def test_the_power_interface_of_these_tests_is_the_real_one(task: bmc_tasks.BmcTask) -> None:
     assert isinstance(task.driver.power, power.RedfishPower)

@@ -8,9 +8,9 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.drivers.redfish import management
-from tests.drivers.redfish import conftest
 from tests.emulators import bmc
 from tests.emulators.bmc import shapes
+from tests.support import bmc_tasks
 from tests.support import sensor_documents as recorded
 
 MANAGEMENT = management.RedfishManagement()
@@ -27,8 +27,8 @@ def machine() -> Iterator[bmc.Machine]:
 
 
 @pytest.fixture
-def task(machine: bmc.Machine) -> conftest.BmcTask:
-    return conftest.task_of(machine)
+def task(machine: bmc.Machine) -> bmc_tasks.BmcTask:
+    return bmc_tasks.task_of(machine)
 
 
 def put(machine: bmc.Machine, name: str, document: recorded.Json) -> str:
@@ -52,14 +52,14 @@ def old(machine: bmc.Machine) -> None:
 
 
 def test_the_emulator_tells_fans_and_temperatures_of_its_chassis(
-    emulated: conftest.BmcTask,
+    emulated: bmc_tasks.BmcTask,
 ) -> None:
     found = MANAGEMENT.get_sensors_data(emulated)
     assert {fan["reading"] for fan in found["Fan"].values()} == {2100, 2050}
     assert {heat["reading_celsius"] for heat in found["Temperature"].values()} == {25, 41}
 
 
-def test_thermal_and_power_are_two_requests(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+def test_thermal_and_power_are_two_requests(machine: bmc.Machine, task: bmc_tasks.BmcTask) -> None:
     old(machine)
     found = MANAGEMENT.get_sensors_data(task)
     assert {kind: len(sensors) for kind, sensors in found.items()} == {
@@ -74,7 +74,7 @@ def test_thermal_and_power_are_two_requests(machine: bmc.Machine, task: conftest
 
 
 def test_the_documents_that_came_after_them_are_read_too(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     cooling = put(machine, "ThermalSubsystem", {"Id": "ThermalSubsystem"})
     put_all(machine, f"{cooling}/Fans", recorded.OPENBMC_FANS)
@@ -98,7 +98,7 @@ def test_the_documents_that_came_after_them_are_read_too(
 
 
 def test_bare_sensors_do_where_there_is_nothing_else(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     path = put(machine, "Sensors", {"Members": []})
     put_all(machine, path, recorded.OPENBMC_SENSORS)
@@ -107,7 +107,7 @@ def test_bare_sensors_do_where_there_is_nothing_else(
 
 
 def test_pages_of_a_collection_are_read_to_the_end_and_not_for_ever(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     path = put(machine, "Sensors", {"Members": []})
     put_all(machine, path, recorded.OPENBMC_SENSORS[:2])
@@ -134,7 +134,7 @@ def expanding(machine: bmc.Machine) -> str:
 
 
 def test_a_bmc_that_gives_collections_whole_is_asked_once(
-    machine: bmc.Machine, task: conftest.BmcTask, expanding: str
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, expanding: str
 ) -> None:
     assert set(MANAGEMENT.get_sensors_data(task)["Fan"]) == {"tach0@1", "pwm0@1"}
     asked = [title for title in machine.log if "/Sensors" in title]
@@ -143,14 +143,14 @@ def test_a_bmc_that_gives_collections_whole_is_asked_once(
 
 @pytest.mark.parametrize("status", [400, 404, 500, 501])
 def test_a_bmc_that_only_claims_to_is_asked_for_each(
-    machine: bmc.Machine, task: conftest.BmcTask, expanding: str, status: int
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, expanding: str, status: int
 ) -> None:
     machine.tricks[f"GET {expanding}{EXPANDED}"] = bmc.says(status)
     assert set(MANAGEMENT.get_sensors_data(task)["Fan"]) == {"tach0@1", "pwm0@1"}
 
 
 def test_drives_of_simple_storage_come_without_a_request_each(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     path = f"{machine.system}/SimpleStorage"
     devices = [
@@ -164,7 +164,7 @@ def test_drives_of_simple_storage_come_without_a_request_each(
 
 
 def test_one_broken_document_costs_its_own_sensors_only(
-    machine: bmc.Machine, task: conftest.BmcTask, caplog: pytest.LogCaptureFixture
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     old(machine)
@@ -175,7 +175,7 @@ def test_one_broken_document_costs_its_own_sensors_only(
 
 
 def test_error_has_the_first_reason_if_all_documents_are_broken(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     old(machine)
     machine.tricks[f"GET {machine.places.chassis}/*"] = bmc.says(
@@ -187,10 +187,10 @@ def test_error_has_the_first_reason_if_all_documents_are_broken(
 
 
 def test_a_bmc_that_falls_silent_is_not_asked_for_the_rest(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     old(machine)
-    conftest.wait_for_answers(1)
+    bmc_tasks.wait_for_answers(1)
     machine.tricks[f"GET {machine.places.chassis}/Thermal"] = bmc.silent
     with pytest.raises(errors.BmcUnreachable, match="no complete answer"):
         MANAGEMENT.get_sensors_data(task)
@@ -206,13 +206,13 @@ def test_a_session_that_ends_between_two_documents_is_renewed_unseen() -> None:
             handler.truth()
 
         machine.tricks[f"GET {machine.places.chassis}"] = bmc.says_first(1, forget)
-        found = MANAGEMENT.get_sensors_data(conftest.task_of(machine))
+        found = MANAGEMENT.get_sensors_data(bmc_tasks.task_of(machine))
         assert len(found["Drive"]) > 0
         assert machine.logins == 2
 
 
 def test_a_machine_that_shows_no_part_has_no_sensors(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     system = machine.tree[machine.system]
     del system["Storage"], system["Links"]["Chassis"]

@@ -15,20 +15,20 @@ from ironic_lite.core import config
 from ironic_lite.drivers import base, deadline
 from ironic_lite.drivers.redfish import interface, management, power
 from ironic_lite.drivers.redfish.bmc import connection, session_eviction
-from tests.drivers.redfish import conftest
 from tests.emulators import liar as liars
 from tests.emulators import redfish
+from tests.support import bmc_tasks
 
 POWER = power.RedfishPower()
 LOGIN = f"POST {liars.SESSIONS}"
 READ = f"GET {liars.SYSTEM}"
 
 
-def member(liar: liars.Liar, **driver_info: Any) -> conftest.BmcTask:
+def member(liar: liars.Liar, **driver_info: Any) -> bmc_tasks.BmcTask:
     """Return a task that logs in as root."""
     liar.users = {"root": "secret"}
     login = {"redfish_username": "root", "redfish_password": "secret"}
-    return conftest.task_at(liar.address, **{**login, **driver_info})
+    return bmc_tasks.task_at(liar.address, **{**login, **driver_info})
 
 
 @pytest.fixture
@@ -172,14 +172,14 @@ def test_the_emulator_with_users_lets_only_them_in(tmp_path: pathlib.Path) -> No
     users = redfish.users(tmp_path, root="secret")
     with redfish.Emulator(auth_file=users) as bmc:
         for kind in ("basic", "auto"):
-            task = conftest.task_at(
+            task = bmc_tasks.task_at(
                 bmc.address,
                 redfish_username="root",
                 redfish_password="secret",
                 redfish_auth_type=kind,
             )
             assert POWER.get_power_state(task) == base.POWER_OFF
-        wrong = conftest.task_at(bmc.address, redfish_username="root", redfish_password="x")
+        wrong = bmc_tasks.task_at(bmc.address, redfish_username="root", redfish_password="x")
         with pytest.raises(errors.BmcAccessDenied, match="credentials of user root"):
             POWER.get_power_state(wrong)
 

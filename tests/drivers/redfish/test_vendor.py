@@ -11,10 +11,10 @@ from ironic_lite import errors
 from ironic_lite.domain import passthru
 from ironic_lite.drivers.base import Call
 from ironic_lite.drivers.redfish import vendor
-from tests.drivers.redfish import conftest
 from tests.emulators import bmc
 from tests.emulators.bmc import shapes
 from tests.emulators.bmc.server import Handler
+from tests.support import bmc_tasks
 
 VENDOR = vendor.RedfishVendor()
 SERVICE = "/redfish/v1/EventService"
@@ -53,11 +53,11 @@ def machine() -> Iterator[bmc.Machine]:
 
 
 @pytest.fixture
-def task(machine: bmc.Machine) -> conftest.BmcTask:
-    return conftest.task_of(machine)
+def task(machine: bmc.Machine) -> bmc_tasks.BmcTask:
+    return bmc_tasks.task_of(machine)
 
 
-def call(task: conftest.BmcTask, name: str, verb: str = "POST", **info: Any) -> Any:
+def call(task: bmc_tasks.BmcTask, name: str, verb: str = "POST", **info: Any) -> Any:
     told = Call(verb, info)
     VENDOR.check_passthru(task, name, told)
     return getattr(VENDOR, name)(task, told)
@@ -75,7 +75,7 @@ def test_the_methods_are_those_of_ironic() -> None:
 
 
 def test_a_subscription_comes_is_seen_and_goes(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     made = call(task, "create_subscription", Destination=LISTENER)
     standard = {"Protocol": "Redfish", "Context": "", "EventTypes": ["Alert"]}
@@ -90,7 +90,7 @@ def test_a_subscription_comes_is_seen_and_goes(
     assert machine.log.count(f"DELETE {ALL}/7") == 1
 
 
-def test_all_that_is_told_is_sent(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+def test_all_that_is_told_is_sent(machine: bmc.Machine, task: bmc_tasks.BmcTask) -> None:
     told: Json = {
         "Destination": LISTENER,
         "Protocol": "SNMPv2c",
@@ -124,7 +124,7 @@ def test_all_that_is_told_is_sent(machine: bmc.Machine, task: conftest.BmcTask) 
     ids=str,
 )
 def test_bad_arguments_are_refused_before_the_bmc_is_asked(
-    machine: bmc.Machine, task: conftest.BmcTask, name: str, info: Json, path: str
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, name: str, info: Json, path: str
 ) -> None:
     with pytest.raises(errors.InvalidRequest) as why:
         VENDOR.check_passthru(task, name, Call("POST", info))
@@ -133,7 +133,7 @@ def test_bad_arguments_are_refused_before_the_bmc_is_asked(
 
 
 def test_events_that_the_bmc_has_not_are_refused(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     with pytest.raises(errors.InvalidParameter, match="not have Weather, but Alert, StatusChange"):
         call(task, "create_subscription", Destination=LISTENER, EventTypes=["Weather", "Alert"])
@@ -142,7 +142,7 @@ def test_events_that_the_bmc_has_not_are_refused(
 
 @pytest.mark.parametrize("known", [[], [{}], 5, "Alert", None], ids=str)
 def test_a_bmc_that_cannot_say_which_events_it_has_judges_itself(
-    machine: bmc.Machine, task: conftest.BmcTask, known: Any
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, known: Any
 ) -> None:
     machine.tree[SERVICE]["EventTypesForSubscription"] = known
     made = call(task, "create_subscription", Destination=LISTENER, EventTypes=["Weather"])
@@ -152,7 +152,7 @@ def test_a_bmc_that_cannot_say_which_events_it_has_judges_itself(
 @pytest.mark.parametrize("place", ["http://[", "nowhere", None])
 @pytest.mark.parametrize("body", [None, ["Id"]], ids=["no body", "a list"])
 def test_an_answer_that_says_nothing_of_the_subscription_is_none(
-    machine: bmc.Machine, task: conftest.BmcTask, place: str | None, body: Any
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, place: str | None, body: Any
 ) -> None:
     def create(handler: Handler) -> None:
         handler.say(201, body, **({} if place is None else {"Location": place}))
@@ -161,14 +161,14 @@ def test_an_answer_that_says_nothing_of_the_subscription_is_none(
     assert call(task, "create_subscription", Destination=LISTENER) == {}
 
 
-def test_a_bmc_without_events_is_told_of(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+def test_a_bmc_without_events_is_told_of(machine: bmc.Machine, task: bmc_tasks.BmcTask) -> None:
     del machine.tree[shapes.ROOT]["EventService"]
     with pytest.raises(errors.UnsupportedDriverExtension, match="no EventService"):
         call(task, "get_all_subscriptions", "GET")
 
 
 def test_drives_are_emptied_by_their_old_names(
-    machine: bmc.Machine, task: conftest.BmcTask
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
     iso = "http://images.example.org/boot.iso"
     task.driver.management.attach_virtual_media(task, "cdrom", iso)

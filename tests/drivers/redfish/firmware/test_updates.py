@@ -10,9 +10,8 @@ from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import jobs
 from ironic_lite.drivers.redfish.firmware import updates
-from tests.drivers.redfish import conftest
 from tests.emulators import bmc
-from tests.support import fake_task
+from tests.support import bmc_tasks, fake_task
 from tests.support.firmware_updates import (
     BIOS,
     BMC,
@@ -38,7 +37,7 @@ def test_versions_are_told(served: bmc.Machine) -> None:
     assert versions(served) == told
     [card] = [
         one
-        for one in FIRMWARE.cache_firmware_components(conftest.task_of(served))
+        for one in FIRMWARE.cache_firmware_components(bmc_tasks.task_of(served))
         if one.component == CARD
     ]
     assert f"nic:{card.serial_number}" == CARD
@@ -53,11 +52,11 @@ def test_a_bmc_that_tells_no_version_says_so(served: bmc.Machine) -> None:
     del served[served.places.manager]["FirmwareVersion"]
     del served[served.places.chassis]["NetworkAdapters"]
     with pytest.raises(errors.UnsupportedDriverExtension, match="it reports none"):
-        FIRMWARE.cache_firmware_components(conftest.task_of(served))
+        FIRMWARE.cache_firmware_components(bmc_tasks.task_of(served))
 
 
 def test_nothing_is_sent_before_it_is_kept_that_it_will_be(served: bmc.Machine) -> None:
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     begin(task, BIOS)
     assert (served.changes(), phase(task), task.timers) == ([], "send", [0.0])
     assert poll(task, BIOS) is base.WAIT
@@ -66,7 +65,7 @@ def test_nothing_is_sent_before_it_is_kept_that_it_will_be(served: bmc.Machine) 
 
 
 def test_a_bios_is_updated_and_the_bmc_seen_to_settle(served: bmc.Machine) -> None:
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     begin(task, BIOS)
     finish(task, BIOS)
     assert sum(task.timers) > 0
@@ -77,7 +76,7 @@ def test_a_bios_is_updated_and_the_bmc_seen_to_settle(served: bmc.Machine) -> No
 def test_a_bios_that_waits_for_the_boot_gets_it_at_once(served: bmc.Machine) -> None:
     served.habits.firmware_on_reset = True
     served[served.system]["PowerState"] = "On"
-    task: fake_task.FakeTask = conftest.task_of(served)
+    task: fake_task.FakeTask = bmc_tasks.task_of(served)
     begin(task, BIOS)
     task = finish(task, BIOS)
     assert versions(served)["bios"] == "2.0"
@@ -90,7 +89,7 @@ def test_a_bmc_restarts_and_is_known_by_its_new_version(served: bmc.Machine, end
     served.habits.monitor_end = end
     served.habits.task_body = end == "task"
     served.habits.restart_requests = 7
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     begin(task, BMC)
     finish(task, BMC)
     assert versions(served)["bmc"] == "2.0"
@@ -100,7 +99,7 @@ def test_a_bmc_restarts_and_is_known_by_its_new_version(served: bmc.Machine, end
 def test_a_bmc_that_breaks_connections_off_is_borne_with(served: bmc.Machine) -> None:
     served.habits.restart_status = 0
     served.habits.restart_requests = 12
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     begin(task, BMC)
     finish(task, BMC)
     assert versions(served)["bmc"] == "2.0"
@@ -108,7 +107,7 @@ def test_a_bmc_that_breaks_connections_off_is_borne_with(served: bmc.Machine) ->
 
 def test_sessions_that_die_with_the_bmc_are_renewed(served: bmc.Machine) -> None:
     served.users["root"] = "secret"
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     begin(task, BMC)
     finish(task, BMC)
     assert versions(served)["bmc"] == "2.0" and served.logins > 1
@@ -116,7 +115,7 @@ def test_sessions_that_die_with_the_bmc_are_renewed(served: bmc.Machine) -> None
 
 def test_several_are_done_in_order_with_rests_between_them(served: bmc.Machine) -> None:
     images = (image("bmc", "BMC-2.0", wait=1000), BIOS, NIC)
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     begin(task, *images)
     finish(task, *images)
     assert sum(task.timers) >= 1000
@@ -129,7 +128,7 @@ def test_several_are_done_in_order_with_rests_between_them(served: bmc.Machine) 
 def test_a_card_that_waits_is_given_a_while_before_the_machine_is_restarted(
     served: bmc.Machine,
 ) -> None:
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     begin(task, NIC)
     poll(task, NIC)
     served.tasks[0].state = "Starting"
@@ -145,7 +144,7 @@ def test_a_card_that_waits_is_given_a_while_before_the_machine_is_restarted(
 
 def test_the_same_version_once_more_is_no_failure(served: bmc.Machine) -> None:
     again = image("bmc", "BMC-1.45.455b66-rev4")
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     begin(task, again)
     finish(task, again)
     assert sum(task.timers) >= 300
@@ -153,7 +152,7 @@ def test_the_same_version_once_more_is_no_failure(served: bmc.Machine) -> None:
 
 def test_an_update_done_at_once_needs_no_task(served: bmc.Machine) -> None:
     served.habits.tasks = frozenset()
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     begin(task, BIOS)
     finish(task, BIOS)
     assert versions(served)["bios"] == "2.0"
@@ -166,7 +165,7 @@ def test_a_bios_whose_version_is_not_told_is_believed_after_a_boot(served: bmc.M
         handler.say(200, reply.document)
 
     served.tricks[f"GET {served.system}"] = tell_none
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     begin(task, BIOS)
     finish(task, BIOS)
     assert served.sent == ["On"]
@@ -180,7 +179,7 @@ def test_an_order_that_a_dead_conductor_sent_is_not_sent_again(
     served: bmc.Machine, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
     served.habits.task_polls = 3 if lost == "running" else 0
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     begin(task, BIOS)
     saved = task.elsewhere()
     saved.timers = [0.0]
@@ -196,7 +195,7 @@ def test_an_order_that_a_dead_conductor_sent_is_not_sent_again(
 def test_an_order_that_was_never_sent_is_sent_by_the_next_conductor(
     served: bmc.Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     begin(task, BIOS)
     monkeypatch.setattr(jobs, "CLAIMS", jobs.Claims())
     finish(task, BIOS)
@@ -210,7 +209,7 @@ def test_a_connection_that_breaks_while_an_order_is_sent(served: bmc.Machine) ->
 
     served.habits.task_polls = 5
     served.tricks[UPDATE] = swallow
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     begin(task, BIOS)
     assert poll(task, BIOS) is base.WAIT
     finish(task, BIOS)
@@ -233,7 +232,7 @@ def test_the_task_of_an_answer_that_names_none_is_looked_for(
 
     served.habits.task_polls = 10**9
     served.tricks[UPDATE] = takes_it
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     begin(task, BIOS)
     for _ in range(5):
         assert poll(task, BIOS) is base.WAIT
@@ -248,7 +247,7 @@ def test_a_task_that_a_starting_bmc_does_not_know_for_a_while_is_followed_on(
     served: bmc.Machine,
 ) -> None:
     served.habits.task_polls = 10**9
-    task = conftest.task_of(served)
+    task = bmc_tasks.task_of(served)
     begin(task, BIOS)
     assert poll(task, BIOS) is base.WAIT
     served.tricks["GET */TaskService/Task*"] = bmc.says(404)
