@@ -18,6 +18,7 @@ import pecan
 from ironic_lite import errors
 from ironic_lite.api import controllers, middleware
 from ironic_lite.api.auth import identify
+from ironic_lite.api.feed.tail import Tail
 from ironic_lite.api.health import probes
 from ironic_lite.api.lock_waiters import LockWaiters
 from ironic_lite.api.routing import ConductorRouter
@@ -149,11 +150,13 @@ def routed(
     client: Client,
     conf: Configuration,
     told: Notifier | None = None,
+    tail: Tail | None = None,
 ) -> Application:
     """Return the application that `middleware` passes requests to.
 
     :param client: calls conductors: `rpc.client.Client`.
     :param told: the result of `listening`, which the caller closes; None builds a new one.
+    :param tail: the newest events; None builds a new one.
     """
     told = told or listening(database, conf)
     places = limits.ConcurrencyLimits(conf)
@@ -165,6 +168,7 @@ def routed(
         conf,
         told,
         LockWaiters(conf),
+        tail or Tail(database),
     )
     rows = (row for each in controllers.ALL for row in each(service).rows())
     return Application(routes.Table(rows), service, places)
@@ -175,11 +179,12 @@ def build(
     client: Client,
     conf: Configuration,
     told: Notifier | None = None,
+    tail: Tail | None = None,
 ) -> middleware.RequestMiddleware:
     """Return the whole API as a WSGI application; parameters as for `routed`.
 
     :raises config.ConfigError: as for `routed`, or [api]auth_strategy cannot be used.
     """
-    inner = routed(database, client, conf, told)
+    inner = routed(database, client, conf, told, tail)
     watched = probes.table(conf, lambda: inner.service)
     return middleware.RequestMiddleware(inner, conf, identify.way(conf), watched)

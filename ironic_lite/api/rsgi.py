@@ -5,14 +5,16 @@ Each request has one coroutine. The body is read here, in the event loop, before
 body, twice for a request with a body (for the head, then for the whole). Only answers that wait for
 nothing (``/livez``) come from the event loop itself.
 
-A route that waits or streams belongs here too, as a coroutine between `RequestMiddleware.admit` and
-the answer. `_Answer.send` is the one place that would use ``protocol.response_stream`` instead.
+A handler that wants to wait or to stream leaves a record in its `request.Call` (`wire.later`). The
+coroutine of the request then waits without a thread and calls the handler again, or streams.
 
 RSGI: https://github.com/emmett-framework/granian/blob/master/docs/spec/RSGI.md
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import io
 import sys
 from collections.abc import Iterable
@@ -22,8 +24,11 @@ from granian import rsgi
 
 from ironic_lite import errors
 from ironic_lite.api import middleware
+from ironic_lite.api.feed.tail import Tail
 from ironic_lite.api.traffic import body_reader, source_limit, thread_pool
+from ironic_lite.api.watching import watchers
 from ironic_lite.api.wire import refusals, request
+from ironic_lite.api.wire.later import Stream, Suspension
 from ironic_lite.api.wire.request import Environ
 from ironic_lite.core.configuration import Configuration
 
@@ -45,18 +50,32 @@ class Exchange(body_reader.Source, Protocol):
     def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
         """Answer with a body."""
 
+    def response_stream(self, status: int, headers: list[tuple[str, str]]) -> watchers.Transport:
+        """Begin an answer whose body is sent in pieces."""
+
+    async def client_disconnect(self) -> None:
+        """Return when the client has closed its connection."""
+
 
 class Application:
     """Answers the requests of one event loop; must be built in that loop.
 
     :param inner: answers one request in a thread.
+    :param tail: the newest events.
     """
 
-    def __init__(self, inner: middleware.RequestMiddleware, conf: Configuration) -> None:
+    def __init__(
+        self, inner: middleware.RequestMiddleware, conf: Configuration, tail: Tail
+    ) -> None:
         self._front = inner
         self._bodies = inner.bodies
         self._sources = source_limit.SourceLimit(conf)
         self._threads = thread_pool.ThreadPool(_MOST_THREADS)
+        self._watchers = watchers.Watchers(tail, self._threads.run, conf)
+
+    async def end_watches(self) -> None:
+        """End streams and waits, because the process stops."""
+        await self._watchers.close()
 
     async def close(self) -> None:
         """Wait for answered requests to end, then stop the threads."""
@@ -70,35 +89,77 @@ class Application:
             place = self._sources.enter(environ)
             if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
                 try:
-                    await self._answer_with_body(environ, answer, protocol)
+                    later = await self._answer_with_body(environ, answer, protocol)
                 finally:
                     self._sources.leave(place)
             elif self._front.immediate(environ):
-                self._answer_bodiless(environ, answer, place)
+                later = self._answer_bodiless(environ, answer, place)
             else:
                 try:
-                    await self._threads.finish(
+                    later = await self._threads.finish(
                         lambda: self._answer_bodiless(environ, answer, place)
                     )
                 except errors.Unavailable:  # no thread has started
                     self._sources.leave(place)
                     raise
+            if later is not None:
+                await self._watch(later, environ, answer, protocol)
         except (refusals.Refusal, errors.Error) as why:
             answer.send(self._front.refuse(environ, answer, why))
 
-    def _answer_bodiless(self, environ: Environ, answer: _Answer, place: str) -> None:
-        """Answer a request without a body."""
+    def _answer_bodiless(
+        self, environ: Environ, answer: _Answer, place: str
+    ) -> Suspension | Stream | None:
+        """Answer a request without a body, or return how its handler wants to go on."""
         try:
             parts = self._front(environ, answer)
         finally:
             # Free the slot before the client has its answer and sends the next request.
             self._sources.leave(place)
-        answer.send(parts)
+        return answer.finish(environ, parts)
+
+    async def _watch(
+        self, later: Suspension | Stream, environ: Environ, answer: _Answer, protocol: Exchange
+    ) -> None:
+        """Let a request wait or stream until it is answered, or its client leaves.
+
+        :raises errors.TooManyRequests: too many requests wait or stream.
+        """
+        call: request.Call = environ[request.CALL]
+        call.waited = True
+        if isinstance(later, Stream):
+            work = asyncio.ensure_future(self._stream(later, answer, protocol))
+        else:
+            work = asyncio.ensure_future(self._wait(later, environ, answer))
+        gone = asyncio.ensure_future(protocol.client_disconnect())
+        await asyncio.wait({gone, work}, return_when=asyncio.FIRST_COMPLETED)
+        gone.cancel()
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+
+    async def _stream(self, stream: Stream, answer: _Answer, protocol: Exchange) -> None:
+        with self._watchers.place("stream"):
+            transport = protocol.response_stream(200, [*answer.extra, *watchers.HEADERS])
+            await self._watchers.stream(stream, transport)
+
+    async def _wait(self, suspension: Suspension, environ: Environ, answer: _Answer) -> None:
+        def answered() -> Suspension | Stream | None:
+            return answer.finish(environ, self._front.answer(environ, answer))
+
+        async def again() -> Suspension | None:
+            later = await self._threads.run(answered)
+            assert not isinstance(later, Stream)
+            return later
+
+        with self._watchers.place("wait"):
+            if not await self._watchers.wait(suspension, again):
+                answer.send_last()
 
     async def _answer_with_body(
         self, environ: Environ, answer: _Answer, protocol: Exchange
-    ) -> None:
-        """Answer a request that has, or may have, a body.
+    ) -> Suspension | Stream | None:
+        """Answer a request that has, or may have, a body, or return how it wants to go on.
 
         :raises refusals.Refusal: the body is refused.
         :raises errors.Error: memory or threads are exhausted.
@@ -106,11 +167,11 @@ class Application:
         run = self._threads.run
         limit = await run(lambda: self._admit_request(environ, answer))
         if limit is None:
-            return
+            return None
         try:
             if limit:
                 await self._read_and_answer(environ, limit, protocol)
-            await run(lambda: answer.send(self._front.answer(environ, answer)))
+            return await run(lambda: answer.finish(environ, self._front.answer(environ, answer)))
         finally:
             self._bodies.release(environ)
 
@@ -133,12 +194,32 @@ class Application:
 class _Answer:
     """Passes the answer of a WSGI application to RSGI; used as ``start_response``."""
 
-    __slots__ = ("_headers", "_protocol", "_status")
+    __slots__ = ("_headers", "_last", "_protocol", "_status")
 
     def __init__(self, protocol: Exchange) -> None:
         self._protocol = protocol
         self._status = 500
         self._headers: list[tuple[str, str]] = []
+        self._last: Iterable[bytes] = ()
+
+    @property
+    def extra(self) -> list[tuple[str, str]]:
+        """The headers without those of the body."""
+        return [pair for pair in self._headers if not pair[0].startswith("Content-")]
+
+    def finish(self, environ: Environ, parts: Iterable[bytes]) -> Suspension | Stream | None:
+        """Send the answer, or return how its handler wants to go on instead."""
+        call: request.Call = environ[request.CALL]
+        later, call.later = call.later, None
+        if later is None:
+            self.send(parts)
+        else:
+            self._last = parts
+        return later
+
+    def send_last(self) -> None:
+        """Send the answer that `finish` has kept."""
+        self.send(self._last)
 
     def __call__(self, status: str, headers: list[tuple[str, str]], _info: object = None) -> None:
         self._status = int(status[:3])

@@ -14,6 +14,7 @@ from granian.server import embed
 
 from ironic_lite.api import app, middleware, rsgi
 from ironic_lite.api.auth import identify
+from ironic_lite.api.feed.tail import Tail
 from ironic_lite.api.traffic import listen_socket
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.db.engine import session
@@ -42,10 +43,11 @@ def serve(conf: Configuration, address: listen_socket.Address) -> None:
     database = session.configured(conf)
     told = app.listening(database, conf)
     try:
-        application = app.build(database, client.Client(transport.get()), conf, told)
+        tail = Tail(database)
+        application = app.build(database, client.Client(transport.get()), conf, told, tail)
         # uvloop wakes up faster, and each request takes two or three wake-ups.
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve_until_stopped(application, conf, address))
+            runner.run(_serve_until_stopped(application, conf, address, tail))
     finally:
         told.close()
         database.close()
@@ -60,9 +62,12 @@ def check(conf: Configuration) -> None:
 
 
 async def _serve_until_stopped(
-    inner: middleware.RequestMiddleware, conf: Configuration, address: listen_socket.Address
+    inner: middleware.RequestMiddleware,
+    conf: Configuration,
+    address: listen_socket.Address,
+    tail: Tail,
 ) -> None:
-    application = rsgi.Application(inner, conf)
+    application = rsgi.Application(inner, conf, tail)
     server = _embedded_server(application, conf, address)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -75,6 +80,7 @@ async def _serve_until_stopped(
         serving.result()
         raise RuntimeError("granian has stopped by itself")
     server.stop()  # type: ignore[no-untyped-call]
+    await application.end_watches()
     # A client that reads its answer too slowly is cut off when the process ends.
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(serving, STOP_SECONDS)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ironic_lite.api.failover import Failover
+from ironic_lite.api.feed.tail import Tail
 from ironic_lite.api.lock_waiters import LockWaiters
 from ironic_lite.api.routing import ConductorRouter
 from ironic_lite.core.configuration import Configuration
@@ -39,6 +40,7 @@ class Service:
     conf: Configuration
     notifier: Notifier
     lock_waiters: LockWaiters
+    tail: Tail
 
     def conductor_of(self, node: JsonView) -> interface.Conductor:
         """Return the conductor of a node, or the next one if that received nothing.

@@ -24,6 +24,7 @@ from ironic_lite import errors  # noqa: E402
 from ironic_lite.api import app, middleware  # noqa: E402
 from ironic_lite.api.auth import identify  # noqa: E402
 from ironic_lite.api.health import probes  # noqa: E402
+from ironic_lite.api.watching.blocking import BlockingWatches  # noqa: E402
 from ironic_lite.api.wire.request import Environ, StartResponse  # noqa: E402
 from ironic_lite.core import config  # noqa: E402
 from ironic_lite.db.engine import session  # noqa: E402
@@ -90,6 +91,7 @@ def _load_configuration() -> tuple[cfg.ConfigOpts, identify.Identify]:
 
 _CONF, _WAY = _load_configuration()
 late = Late(_CONF)
-application = middleware.RequestMiddleware(
+_REQUESTS = middleware.RequestMiddleware(
     late, _CONF, _WAY, probes.table(_CONF, lambda: late.open().service)
 )
+application = BlockingWatches(_REQUESTS, _REQUESTS.answer, lambda: late.open().service.tail)

@@ -34,6 +34,9 @@ class ApiOptions(Group, Protocol):
     max_changes: int
     max_agent_requests: int
     max_questions: int
+    max_watchers: int
+    max_wait: int
+    stream_seconds: int
     max_password_checks: int
     max_body_memory_mib: int
     body_timeout: int

@@ -44,6 +44,12 @@ FAMILIES: Mapping[str, Family] = {
     "http_request_seconds": Family(
         "From the arrival of a request's headers to its answer.", ("method", "route"), _QUICK
     ),
+    "events_gaps_total": Family(
+        "Missing event numbers that followers passed: dead (no transaction can fill them), or "
+        "forced (after a minute, although older transactions were running).",
+        ("result",),
+    ),
+    "watches_total": Family("Requests that waited, and streams of events.", ("kind",)),
     "logins_refused_total": Family("Requests refused before authentication.", ("code",)),
     "rpc_calls_total": Family("Calls of conductors.", ("method", "result")),
     "rpc_call_seconds": Family("Calls of conductors, as seen by the caller.", ("method",), _QUICK),
@@ -132,13 +138,13 @@ class Board:
             self._series = {key: values[: size_of(key[0])] for key, values in pool.read(place)}
             self._taken = len(self._series)
 
-    def count(self, name: str, *labels: str) -> None:
-        """Add one to a plain count."""
+    def count(self, name: str, *labels: str, by: int = 1) -> None:
+        """Add to a plain count."""
         with self._guard:
             values = self._series.get((name, *labels))
             if values is None:
                 values = self._add_series((name, *labels))
-            values[0] += 1.0
+            values[0] += by
 
     def observe(self, name: str, seconds: float, *labels: str) -> None:
         """Add one duration to a family with buckets."""

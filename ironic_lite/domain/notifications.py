@@ -215,6 +215,14 @@ TABLE: tuple[Rule, ...] = (
     _silent_rule("taken_over", None, "the node continues; its results are reported"),
 )
 
+_NODELESS = frozenset({"chassis", "deploy_template", "allocation", "runbook", "inspection_rule"})
+KINDS: tuple[str, ...] = tuple(
+    kind
+    for kind in dict.fromkeys(rule.kind for rule in TABLE)
+    if kind.rpartition("_")[0] not in _NODELESS
+)
+"""The kinds of stored events; events without a node are not stored."""
+
 _RULES = {(rule.kind, rule.case): rule for rule in TABLE}
 _MAINTENANCE = frozenset({"maintenance", "maintenance_reason", "fault"})
 _MOVING = states.of_kind(Kind.BUSY, Kind.WAIT)

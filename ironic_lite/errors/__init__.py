@@ -28,6 +28,8 @@ The branch tells a caller what to do, so branches are few::
     |  +- LockLost                      the worker's lease is lost: stop at once
     |  +- Duplicate                     a unique value is taken
     |  +- NodeRetired                   take it back into service first
+    +- EndedOtherwise              424  what was waited for has ended, and not as asked
+    +- NotYet                      504  not in the time asked for: repeat the request
     +- PreconditionFailed          412  If-Match names another state of the node
     +- TooLarge                    413
     +- Unavailable                 503  retry later
@@ -98,6 +100,7 @@ from ironic_lite.errors.refusals import (
     DeployTemplateNotFound,
     DriverNotFound,
     Duplicate,
+    EndedOtherwise,
     Forbidden,
     IncompatibleInterface,
     InspectionRuleNotFound,
@@ -114,6 +117,7 @@ from ironic_lite.errors.refusals import (
     NodeRetired,
     NotAcceptable,
     NotFound,
+    NotYet,
     NoValidDefaultForInterface,
     NoValidHost,
     PortgroupNotFound,
@@ -177,6 +181,7 @@ __all__ = [
     "DownloadFailed",
     "DriverNotFound",
     "Duplicate",
+    "EndedOtherwise",
     "Error",
     "Forbidden",
     "HardwareError",
@@ -204,6 +209,7 @@ __all__ = [
     "NodeRetired",
     "NotAcceptable",
     "NotFound",
+    "NotYet",
     "OpenError",
     "Pinned",
     "PortNotFound",

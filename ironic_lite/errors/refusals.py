@@ -212,3 +212,24 @@ class PreconditionFailed(Error):
 class TooLarge(Error):
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     text = "The request body is larger than {limit} KiB."
+
+
+# -- 424, 504: answers to requests that wait ---------------------------------------------------
+
+
+class EndedOtherwise(Error):
+    """The run has ended without the state that a request waits for."""
+
+    status = HTTPStatus.FAILED_DEPENDENCY
+    text = (
+        "Node {node} did not reach {until}: it is in the state {state}, and nothing is under way. "
+        "{reason}"
+    )
+
+
+class NotYet(Error):
+    """The time of a waiting request is over; ``curl --retry`` repeats 504 by itself."""
+
+    status = HTTPStatus.GATEWAY_TIMEOUT
+    text = "{what} is not {until} after {seconds} s: it is {state}. Repeat the request to go on."
+    retryable = True

@@ -30,6 +30,7 @@ HISTORY: tuple[tuple[str, str], ...] = (
     ("1.5", "create_allocation."),
     ("1.6", "vif_list, vif_attach, vif_detach."),
     ("1.7", "set_console_mode, get_console_information."),
+    ("1.8", "Verbs return the UUID of the run that they open."),
 )
 SINCE: Mapping[str, str] = {
     # method, or method.argument: its first version; all others have existed since 1.0
@@ -114,7 +115,9 @@ class Conductor(Protocol):
 
     # -- provision verbs ---------------------------------------------------------------------
 
-    def do_provisioning_action(self, context: Context, *, node_uuid: str, action: str) -> None:
+    def do_provisioning_action(
+        self, context: Context, *, node_uuid: str, action: str
+    ) -> str | None:
         """Carry out manage, provide, available, adopt, abort, unhold."""
 
     def do_node_clean(
@@ -124,7 +127,7 @@ class Conductor(Protocol):
         node_uuid: str,
         clean_steps: list[StoredStep],
         disable_ramdisk: bool = False,
-    ) -> None:
+    ) -> str | None:
         """Start a manual clean; a blocking call.
 
         Requirement S1.34.
@@ -138,10 +141,10 @@ class Conductor(Protocol):
         rebuild: bool = False,
         configdrive: object = None,
         deploy_steps: list[StoredStep] | None = None,
-    ) -> None:
+    ) -> str | None:
         """Start a deployment or a rebuild."""
 
-    def do_node_tear_down(self, context: Context, *, node_uuid: str) -> None:
+    def do_node_tear_down(self, context: Context, *, node_uuid: str) -> str | None:
         """Start deleting the instance; cleaning follows.
 
         Requirement S2.30.
@@ -154,16 +157,18 @@ class Conductor(Protocol):
         node_uuid: str,
         service_steps: list[StoredStep],
         disable_ramdisk: bool = False,
-    ) -> None:
+    ) -> str | None:
         """Start service steps on an active node."""
 
-    def do_node_rescue(self, context: Context, *, node_uuid: str, rescue_password: str) -> None:
+    def do_node_rescue(
+        self, context: Context, *, node_uuid: str, rescue_password: str
+    ) -> str | None:
         """Start a rescue."""
 
-    def do_node_unrescue(self, context: Context, *, node_uuid: str) -> None:
+    def do_node_unrescue(self, context: Context, *, node_uuid: str) -> str | None:
         """Return a rescued node to its instance."""
 
-    def inspect_hardware(self, context: Context, *, node_uuid: str) -> None:
+    def inspect_hardware(self, context: Context, *, node_uuid: str) -> str | None:
         """Start an inspection."""
 
     def continue_node_clean(

@@ -32,6 +32,8 @@ ASKED_OF_CONDUCTORS = {
     *("/nodes/{ident}/management/indicators", "/nodes/{ident}/management/indicators/{component}"),
     *("/nodes/{ident}/vmedia", "/nodes/{ident}/vifs"),
 }
+FOLLOWED = {"/events"}
+"""Lists whose statements `test_watch` counts."""
 OF_ONE_ROW = {"", "/runbooks/{ident}/traits", "/drivers/{name}", "/conductors/{hostname}/counters"}
 """Lists that are a value of one row, or of the code."""
 """First word of a path, and the column by which the rows below belong to one of those."""
@@ -72,7 +74,7 @@ PARENT = "6e0b0a1e-1d6b-4f0a-9d4e-0123456789ab"
 
 def test_all_lists_are_known() -> None:
     found = {path for path, schema in ANSWERS.items() if holds_a_list(schema)}
-    assert found == {*LISTS} | OTHERS.keys() | ASKED_OF_CONDUCTORS | OF_ONE_ROW
+    assert found == {*LISTS} | OTHERS.keys() | ASKED_OF_CONDUCTORS | OF_ONE_ROW | FOLLOWED
 
 
 @pytest.fixture(params=["anybody", "by rules"])

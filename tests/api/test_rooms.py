@@ -140,5 +140,10 @@ def test_each_503_says_when_to_come_back(kind: type[errors.Unavailable]) -> None
     assert (refusal.status, kind.retry_after <= seconds <= 2 * kind.retry_after) == (503, True)
 
 
+def test_locked_node_answers_when_to_come_back() -> None:
+    refusal = refusals.of(errors.NodeLocked(node="n", host="h"))
+    assert refusal.headers == (("Retry-After", "1"),)
+
+
 def test_other_refusals_have_no_retry_header() -> None:
-    assert refusals.of(errors.NodeLocked(node="n", host="h")).headers == ()
+    assert refusals.of(errors.NodeProtected(node="n")).headers == ()

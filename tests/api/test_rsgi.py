@@ -146,7 +146,8 @@ def test_a_probe_takes_no_thread_and_an_answered_request_no_place(conf: cfg.Conf
 
     async def ask(paths: list[str]) -> list[str]:
         front: Any = Front()
-        application, found, tasks = rsgi.Application(front, conf), [], []
+        tail: Any = None
+        application, found, tasks = rsgi.Application(front, conf, tail), [], []
         for path in paths:
             protocol: Any = Protocol()
             coroutine = application.__rsgi__(scope(path=path), protocol)

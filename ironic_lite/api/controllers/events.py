@@ -1,4 +1,4 @@
-"""External events: the network service reports ports that it has bound."""
+"""The feed of events, and events that the network service reports."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import logging
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite.api.resources import event_rows
+from ironic_lite import errors
+from ironic_lite.api.feed.events import Filter
+from ironic_lite.api.resources import event_rows, feed_query, node_lookup
 from ironic_lite.api.validation import rules, shapes
 from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.later import Stream, Suspension
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import events, ports
+from ironic_lite.db.queries import events, feed, ports
 
 LOG = logging.getLogger(__name__)
 
@@ -25,7 +28,75 @@ def _form(_self: Events, request: Request) -> None:
 
 
 class Events(expose.Controller):
-    """/v1/events, which only accepts POST."""
+    """/v1/events: every change of every node, in the order of its cursors."""
+
+    @expose.expose("GET", "/events", since=_SINCE, raw_query=True)
+    def index(self, request: Request) -> Json | None:
+        """Return a page of events; with ``wait`` the next ones, with ``follow`` a stream.
+
+        Three statements: new events, the page, and the largest removed cursor.
+        """
+        query = feed_query.read(request.query, self.service.conf)
+        tail = self.service.tail
+        notes, owner = request.call.notes, request.access.only()
+        if "choice" not in notes:
+            nodes = self._nodes(request, query)
+            notes["choice"] = Filter(nodes, query.runs, query.kinds, owner)
+        choice: Filter = notes["choice"]
+        tail.look()
+        since = self._start(query, notes)
+        if query.follow:
+            request.call.later = Stream(since, choice, query.limit, notes["skipped"])
+            return None
+        limit = query.limit or feed_query.MOST
+        newest = query.since is None
+        after = 0 if newest else since
+        upto = max(tail.settled, since)
+        found = tail.page(choice, after=after, upto=upto, limit=limit, newest=newest)
+        found = [event for event in found if event.id not in notes["skipped"]]
+        if query.wait is not None and not found:
+            left = query.wait - request.call.watch.seconds
+            notes["since"] = upto
+            if left > 0:
+                request.call.later = Suspension(left, accepts=choice.accepts)
+        full = len(found) == limit and not newest
+        return {
+            "events": [event.document for event in found],
+            "cursor": str(found[-1].id if full else upto),
+            "trimmed": query.since is not None and 0 <= query.since < self._removed(),
+        }
+
+    def _start(self, query: feed_query.FeedQuery, notes: Json) -> int:
+        """Return the cursor to read after; a request that waits keeps its place."""
+        tail = self.service.tail
+        if "since" not in notes:
+            at_end = query.since is None or query.since < 0
+            notes["since"] = tail.settled if at_end else query.since
+            # Events that were visible at the beginning are not new, even if they settle later.
+            notes["skipped"] = tail.unsettled if query.since == -1 else frozenset()
+        start: int = notes["since"]
+        return start
+
+    def _removed(self) -> int:
+        return self.service.database.read(feed.removed)
+
+    def _nodes(self, request: Request, query: feed_query.FeedQuery) -> frozenset[str] | None:
+        """Return the UUIDs of the nodes that the query names, None for all.
+
+        :raises errors.NodeNotFound: a node does not exist for the caller. Callers who may see the
+            events of all nodes may also name the UUID of a node that has been removed.
+        """
+        if query.nodes is None:
+            return None
+        found = set()
+        for ident in query.nodes:
+            try:
+                found.add(node_lookup.fetch(self.service, request, ident, ("uuid",))["uuid"])
+            except errors.NodeNotFound:
+                if request.access.only() is not None or not rules.uuid_like(ident):
+                    raise
+                found.add(rules.uuid(ident, "node"))
+        return frozenset(found)
 
     @expose.expose(
         "POST",

@@ -8,8 +8,17 @@ from functools import cache
 from http import HTTPStatus
 
 from ironic_lite import errors
-from ironic_lite.api.resources import enrolment, node_lookup, node_pages, pages, queries, views
+from ironic_lite.api.resources import (
+    enrolment,
+    node_lookup,
+    node_pages,
+    node_waits,
+    pages,
+    queries,
+    views,
+)
 from ironic_lite.api.validation import schemas, types
+from ironic_lite.api.watching import waits
 from ironic_lite.api.wire import expose, render
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
@@ -49,14 +58,20 @@ class Nodes(expose.Controller):
 
     @expose.expose("GET", "/nodes/{ident}", types.word, raw_query=True)
     def show(self, request: Request, ident: str) -> Json:
-        """Return one node, all fields or the requested ones: one SQL statement."""
-        chosen = None
+        """Return one node, all fields or the requested ones: one SQL statement.
+
+        With ``wait``, answer when the node is in a state that ``until`` names.
+        """
+        chosen = wait = None
         if request.query:
-            chosen = queries.one(queries.NODES, request.query, version=request.version)
+            given, wait = waits.split(request.query, self.service.conf, waits.of_node)
+            chosen = queries.one(queries.NODES, given, version=request.version)
         names = chosen or _visible_fields(request.version)
         plan = views.plan(views.NODES, names, request.version, full=chosen is None)
         traits = "traits" in plan.computed
         columns = (*plan.columns, "generation")
+        if wait is not None:
+            node_waits.reach(self.service, request, ident, wait)
         row = node_lookup.fetch(self.service, request, ident, columns, with_traits=traits)
         _add_etag(request, row)
         del row["generation"]

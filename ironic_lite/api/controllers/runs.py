@@ -5,20 +5,17 @@ Ironic does not have runs: every version of this API has them, and documents of 
 
 from __future__ import annotations
 
-import datetime
-
 from ironic_lite import errors
-from ironic_lite.api.resources import node_lookup, pages, queries, views
+from ironic_lite.api.resources import node_lookup, pages, queries, run_documents, views
 from ironic_lite.api.validation import rules, types
-from ironic_lite.api.wire import expose, links
+from ironic_lite.api.watching import waits
+from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
-from ironic_lite.core import clock, masking
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import runs
-from ironic_lite.records import Run, RunStep
+from ironic_lite.records import Run
 
 _CURRENT = "current"
-_HIDDEN = ("id", "run_uuid")  # internal columns of a step
 _NODE = ("uuid", "provision_state")
 
 
@@ -43,22 +40,24 @@ class Runs(expose.Controller):
             )
         )
         last = rows[-1]["uuid"] if rows else ""
-        return pages.body(request, query, "runs", _run_documents(request, node, shown, rows), last)
+        documents = run_documents.several(request, node["uuid"], shown, rows)
+        return pages.body(request, query, "runs", documents, last)
 
     @expose.expose("GET", "/nodes/{ident}/runs/{run}", types.word, types.word, raw_query=True)
     def show(self, request: Request, ident: str, run: str) -> Json:
-        """Return one run with its steps: by its UUID, or ``current`` for the active run."""
-        chosen = queries.one(queries.RUN, request.query, version=request.version)
-        names = chosen or tuple(field.name for field in queries.RUN.table)
-        shown = views.plan(views.RUNS, names, request.version, full=False)
+        """Return one run with its steps: by its UUID, or ``current`` for the active run.
+
+        With ``wait``, answer when the run has ended, or is as ``until`` says.
+        """
+        given, wait = waits.split(request.query, self.service.conf, waits.of_run)
+        chosen = queries.one(queries.RUN, given, version=request.version)
         node = node_lookup.fetch(self.service, request, ident, _NODE)
-        row = self._find_run(node, run)
-        full: Json = {**row}
-        kept = {column: full[column] for column in shown.columns}
-        if "steps" in shown.computed:
-            found = self.service.database.read(lambda conn: runs.steps(conn, row["uuid"]))
-            kept["steps"] = [_step_document(step) for step in found]
-        return _run_documents(request, node, shown, [kept])[0]
+        # The current run stays the same one while the request waits for its end.
+        row = self._find_run(node, request.call.notes.setdefault("run", run))
+        if wait is not None:
+            request.call.notes["run"] = row["uuid"]
+            waits.check_run(request, wait, row)
+        return run_documents.show(self.service, request, node["uuid"], row, chosen)
 
     def _find_run(self, node: Json, run: str) -> Run:
         """Return the row of a node's run.
@@ -81,33 +80,3 @@ class Runs(expose.Controller):
         if row["node_uuid"] != node["uuid"]:
             raise errors.NotFound(what="Run", ident=known)
         return row
-
-
-def _run_documents(request: Request, node: Json, plan: views.Plan, rows: list[Json]) -> list[Json]:
-    linker = links.Linker(request.base, f"nodes/{node['uuid']}/runs")
-    return plan.show_all(
-        rows, linker, _add_duration if "duration_seconds" in plan.computed else None
-    )
-
-
-def _add_duration(row: Json) -> None:
-    row["duration_seconds"] = _duration_seconds(row["started_at"], row["ended_at"])
-
-
-def _duration_seconds(
-    start: datetime.datetime | None, end: datetime.datetime | None
-) -> float | None:
-    """Return the duration in seconds, up to now without an end; None without a start."""
-    if start is None:
-        return None
-    return round(max(0.0, ((end or clock.now()) - start).total_seconds()), 3)
-
-
-def _step_document(row: RunStep) -> Json:
-    """Return the document of a step; secret arguments are masked."""
-    shown = {name: value for name, value in row.items() if name not in _HIDDEN}
-    shown["args"] = masking.mask(row["args"])
-    priority = row["priority"]
-    shown["priority"] = int(priority) if float(priority).is_integer() else priority
-    shown["duration_seconds"] = _duration_seconds(row["started_at"], row["ended_at"])
-    return shown

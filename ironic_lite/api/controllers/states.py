@@ -6,8 +6,17 @@ import functools
 from http import HTTPStatus
 
 from ironic_lite import errors
-from ironic_lite.api.resources import guards, node_lookup, provisioning, runbook_access, views
+from ironic_lite.api.resources import (
+    guards,
+    node_lookup,
+    node_waits,
+    preferred,
+    provisioning,
+    runbook_access,
+    views,
+)
 from ironic_lite.api.validation import schemas, types
+from ironic_lite.api.watching import waits
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
@@ -50,9 +59,14 @@ _NO_POWER = frozenset({State.CLEANING, State.CLEANWAIT})  # S2.22
 class States(expose.Controller):
     """/v1/nodes/{node}/states and the states that clients can request there."""
 
-    @expose.expose("GET", "/nodes/{ident}/states", types.word)
-    def show(self, request: Request, ident: str) -> Json:
-        """Return the states of a node."""
+    @expose.expose("GET", "/nodes/{ident}/states", types.word, types.word, types.word)
+    def show(
+        self, request: Request, ident: str, wait: str | None = None, until: str | None = None
+    ) -> Json:
+        """Return the states of a node; with ``wait``, when ``until`` names one of them."""
+        asked = waits.of_node(wait, until, self.service.conf)
+        if asked is not None:
+            node_waits.reach(self.service, request, ident, asked)
         return self._show_states(request, ident)
 
     @expose.expose("GET", "/nodes/states/{node_ident}", types.word)
@@ -81,8 +95,9 @@ class States(expose.Controller):
         status=HTTPStatus.ACCEPTED,
         body=expose.WHOLE,
         limit=PROVISION_LIMIT,
+        around=preferred.verb,
     )
-    def provision(self, request: Request, ident: str) -> None:
+    def provision(self, request: Request, ident: str) -> preferred.Accepted:
         """Request a verb; the response is 202 when the conductor has accepted it."""
         if isinstance(request.json, dict) and request.json.get("target", "missing") in (None, ""):
             node_lookup.present(self.service, request, ident)
@@ -97,8 +112,9 @@ class States(expose.Controller):
         find = functools.partial(runbook_access.to_use, self.service, request)
         asked = provisioning.check(asked, self.service.conf, find)
         conductor = self.service.conductor_of(node)
-        provisioning.send(conductor, request.who, asked)
+        run = provisioning.send(conductor, request.who, asked)
         _point_to_states(request, ident)
+        return preferred.Accepted(node["uuid"], run)
 
     @expose.expose(
         "PUT",
@@ -109,8 +125,11 @@ class States(expose.Controller):
         status=HTTPStatus.ACCEPTED,
         body=expose.TYPED,
         first=node_lookup.present,
+        around=preferred.operation,
     )
-    def power(self, request: Request, ident: str, target: str, timeout: int | None = None) -> None:
+    def power(
+        self, request: Request, ident: str, target: str, timeout: int | None = None
+    ) -> preferred.Accepted:
         """Request a power state; ``timeout`` in seconds."""
         node = node_lookup.fetch(self.service, request, ident, _POWER)
         _check_power(request.version, node, target, timeout)
@@ -119,6 +138,7 @@ class States(expose.Controller):
             request.who, node_uuid=node["uuid"], target=target, timeout=timeout
         )
         _point_to_states(request, ident)
+        return preferred.Accepted(node["uuid"])
 
     @expose.expose(
         "PUT",
@@ -158,8 +178,9 @@ class States(expose.Controller):
         status=HTTPStatus.ACCEPTED,
         body=expose.TYPED,
         first=node_lookup.present,
+        around=preferred.operation,
     )
-    def boot_mode(self, request: Request, ident: str, target: str) -> None:
+    def boot_mode(self, request: Request, ident: str, target: str) -> preferred.Accepted:
         """Request a boot mode."""
         if target not in bmc_vocabulary.BOOT_MODES:
             reason = f"{target[:64]!r} is not one of {', '.join(bmc_vocabulary.BOOT_MODES)}"
@@ -167,6 +188,7 @@ class States(expose.Controller):
         conductor, uuid = self._at_rest(request, ident, "its boot mode")
         conductor.change_node_boot_mode(request.who, node_uuid=uuid, mode=target)
         _point_to_states(request, ident)
+        return preferred.Accepted(uuid)
 
     @expose.expose(
         "PUT",
@@ -177,12 +199,14 @@ class States(expose.Controller):
         status=HTTPStatus.ACCEPTED,
         body=expose.TYPED,
         first=node_lookup.present,
+        around=preferred.operation,
     )
-    def secure_boot(self, request: Request, ident: str, target: bool) -> None:
+    def secure_boot(self, request: Request, ident: str, target: bool) -> preferred.Accepted:
         """Request secure boot on or off."""
         conductor, uuid = self._at_rest(request, ident, "its secure boot")
         conductor.change_node_secure_boot(request.who, node_uuid=uuid, state=target)
         _point_to_states(request, ident)
+        return preferred.Accepted(uuid)
 
     @expose.expose("GET", _CONSOLE, types.word)
     def show_console(self, request: Request, ident: str) -> Json:
@@ -215,17 +239,19 @@ class States(expose.Controller):
         status=HTTPStatus.ACCEPTED,
         body=expose.TYPED,
         first=node_lookup.present,
+        around=preferred.operation,
     )
-    def console(self, request: Request, ident: str, enabled: bool) -> None:
+    def console(self, request: Request, ident: str, enabled: bool) -> preferred.Accepted:
         """Request the start or stop of the console."""
-        self._set_console(request, ident, enabled=enabled)
+        return self._set_console(request, ident, enabled=enabled)
 
-    def _set_console(self, request: Request, ident: str, *, enabled: bool) -> None:
+    def _set_console(self, request: Request, ident: str, *, enabled: bool) -> preferred.Accepted:
         node = node_lookup.fetch(self.service, request, ident, _ROUTED)
         conductor = self.service.conductor_of(node)
         conductor.set_console_mode(request.who, node_uuid=node["uuid"], enabled=enabled)
         location = f"{request.base}/v1/nodes/{ident}/states/console"
         request.answer.headers.append(("Location", location))
+        return preferred.Accepted(node["uuid"])
 
     @expose.expose(
         "PUT",
@@ -235,10 +261,11 @@ class States(expose.Controller):
         status=HTTPStatus.ACCEPTED,
         body=expose.TYPED,
         first=node_lookup.present,
+        around=preferred.operation,
     )
-    def console_named(self, request: Request, node_ident: str, enabled: bool) -> None:
+    def console_named(self, request: Request, node_ident: str, enabled: bool) -> preferred.Accepted:
         """Request the start or stop of the console, by the path of the first clients."""
-        self._set_console(request, node_ident, enabled=enabled)
+        return self._set_console(request, node_ident, enabled=enabled)
 
     def _at_rest(self, request: Request, ident: str, what: str) -> tuple[interface.Conductor, str]:
         """Return the conductor and the UUID of a node in a stable state."""

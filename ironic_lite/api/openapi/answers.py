@@ -14,7 +14,7 @@ from ironic_lite.api.openapi import parts
 from ironic_lite.api.validation import shapes
 from ironic_lite.core import metrics
 from ironic_lite.core.json_types import Json
-from ironic_lite.domain import fields, verbs
+from ironic_lite.domain import fields, notifications, verbs
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,16 +23,19 @@ class Schemas:
 
     ``answer`` is for the response body, None without a body. ``takes`` is for a request body that
     the handler parses itself, ``query`` (name -> schema) for query arguments that it parses itself.
+    ``beside`` are query arguments beside those of the resource's table.
     ``also`` are other success statuses with the schemas of their bodies. ``refusals`` are error
-    statuses beyond those of `refusals`. ``plain`` means that a response may be plain text.
+    statuses beyond those of `refusals`. ``other_type`` is another content type
+    that a response may have.
     """
 
     answer: Json | None = None
     takes: Json | None = None
     query: Mapping[str, Json] = dataclasses.field(default_factory=dict)
+    beside: Mapping[str, Json] = dataclasses.field(default_factory=dict)
     also: Mapping[int, Json | None] = dataclasses.field(default_factory=dict)
     refusals: tuple[int, ...] = ()
-    plain: bool = False
+    other_type: str = ""
 
 
 def _object_with_all(**properties: Json) -> Json:
@@ -153,7 +156,7 @@ _VENDOR = Schemas(
     takes=parts.ANY,
     also={HTTPStatus.ACCEPTED: None, HTTPStatus.NO_CONTENT: None},
     refusals=(HTTPStatus.CONFLICT,),
-    plain=True,
+    other_type="text/plain",
 )
 
 # -- drivers, conductors, agents -------------------------------------------------------------
@@ -180,7 +183,41 @@ _COUNTERS: Json = {
 }
 _FOUND: Json = {"type": "object", "properties": {"node": _OBJECT, "config": _OBJECT}}
 
+_WAITED = (HTTPStatus.FAILED_DEPENDENCY, HTTPStatus.GATEWAY_TIMEOUT)
+_WAIT = {"wait": {"type": "integer", "minimum": 1}, "until": _TEXT}
+_OF_WAIT = Schemas(beside=_WAIT, refusals=_WAITED)
 _STATES = Schemas({"$ref": "#/components/schemas/NodeStates"})
+_WAITING_STATES = dataclasses.replace(_STATES, refusals=_WAITED)
+_ENDED: Mapping[int, Json | None] = {HTTPStatus.OK: _OBJECT}
+_PREFERRED = Schemas(also=_ENDED, refusals=(HTTPStatus.FAILED_DEPENDENCY,))
+_EVENT = _object_with_all(
+    cursor=_TEXT,
+    at={"type": "string", "format": "date-time"},
+    node=_TEXT,
+    name=_TEXT_OR_NULL,
+    kind={"enum": list(notifications.KINDS)},
+    event=_TEXT_OR_NULL,
+    before=_TEXT_OR_NULL,
+    after=_TEXT_OR_NULL,
+    run=_TEXT_OR_NULL,
+    requester=_TEXT_OR_NULL,
+    request_id=_TEXT_OR_NULL,
+    conductor=_TEXT_OR_NULL,
+    data=_OBJECT,
+)
+_EVENTS = Schemas(
+    _object_with_all(events={"type": "array", "items": _EVENT}, cursor=_TEXT, trimmed=_FLAG),
+    query={
+        "since": {"type": "string", "pattern": "^([0-9]{1,18}|now)$"},
+        "node": _TEXT,
+        "run": _TEXT,
+        "kind": _TEXT,
+        "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
+        "wait": {"type": "integer", "minimum": 1},
+        "follow": _FLAG,
+    },
+    other_type="application/x-ndjson",
+)
 _BOOT_DEVICE = Schemas(
     _object_with_all(boot_device=_TEXT_OR_NULL, persistent={"type": ["boolean", "null"]}),
     # Reading it needs the lock of the node.
@@ -204,10 +241,18 @@ ROUTES: Mapping[str, Schemas] = {
     "GET /nodes/{ident}/children": Schemas(_CHILDREN),
     "GET /nodes/{ident}/vifs": Schemas(_VIFS),
     "POST /nodes/{ident}/vifs": Schemas(takes=_VIF),
-    "GET /nodes/{ident}/states": _STATES,
+    "GET /events": _EVENTS,
+    "GET /nodes/{ident}": _OF_WAIT,
+    "GET /nodes/{ident}/runs/{run}": _OF_WAIT,
+    "GET /nodes/{ident}/states": _WAITING_STATES,
     "GET /nodes/states": _STATES,
     "GET /nodes/states/{node_ident}": _STATES,
-    "PUT /nodes/{ident}/states/provision": Schemas(takes=_PROVISION),
+    "PUT /nodes/{ident}/states/provision": dataclasses.replace(_PREFERRED, takes=_PROVISION),
+    "PUT /nodes/{ident}/states/power": _PREFERRED,
+    "PUT /nodes/{ident}/states/boot_mode": _PREFERRED,
+    "PUT /nodes/{ident}/states/secure_boot": _PREFERRED,
+    "PUT /nodes/{ident}/states/console": _PREFERRED,
+    "PUT /nodes/states/console/{node_ident}": _PREFERRED,
     "PUT /nodes/{ident}/states/raid": Schemas(takes=_OBJECT),
     "GET /nodes/{ident}/validate": Schemas(_VALIDATION),
     "GET /nodes/validate": Schemas(_VALIDATION, refusals=(HTTPStatus.NOT_FOUND,)),

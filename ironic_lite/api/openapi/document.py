@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -59,7 +60,11 @@ def document(rows: Iterable[Operation]) -> Json:
                 **_resource_schemas(),
             },
             "responses": parts.refusals(),
-            "parameters": {"Version": parts.VERSION_HEADER, "IfMatch": parts.MATCH_HEADER},
+            "parameters": {
+                "Version": parts.VERSION_HEADER,
+                "IfMatch": parts.MATCH_HEADER,
+                "Prefer": parts.PREFER_HEADER,
+            },
             "securitySchemes": {
                 "basic": {"type": "http", "scheme": "basic"},
                 "token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"},
@@ -106,9 +111,11 @@ def _operation_id(route: Route) -> str:
 
 def _route_schemas(route: Route, function: Callable[..., object]) -> Schemas:
     known = ROUTES.get(f"{route.method} {route.path}")
-    if known is not None:
-        return known
     resource = resource_name(route.path)
+    if known is not None:
+        if known.beside and resource is not None:
+            return dataclasses.replace(known, answer=_of_collection(route, resource).answer)
+        return known
     returns = function.__annotations__.get("return")
     if returns in _EMPTY:
         return Schemas()
@@ -170,7 +177,8 @@ def resource_name(path: str) -> str | None:
 
 
 def _header_parameters(route: Route) -> list[Json]:
-    names = ("Version", "IfMatch") if refusals.bound(route) else ("Version",)
+    names = ("Version", *(("IfMatch",) if refusals.bound(route) else ()))
+    names += ("Prefer",) if route.prefers else ()
     return [{"$ref": f"#/components/parameters/{name}"} for name in names]
 
 
@@ -198,7 +206,10 @@ def _query_parameters(route: Route, schemas: Schemas) -> list[Json]:
         return [{"name": one, "in": "query", "schema": how} for one, how in schemas.query.items()]
     resource: queries.Resource = getattr(queries, name)
     if _is_member(route.path):
-        return [parts.fields_of(resource)]
+        beside = [
+            {"name": one, "in": "query", "schema": how} for one, how in schemas.beside.items()
+        ]
+        return [parts.fields_of(resource), *beside]
     chosen = [parts.fields_of(resource), *parts.detail_of(resource)]
     if route.path.endswith("/detail"):
         chosen = []
@@ -234,7 +245,9 @@ def _typed_body(route: Route) -> Json:
 
 def _route_responses(route: Route, schemas: Schemas) -> Json:
     found: Json = {
-        str(route.status): _describe_response(route.status, schemas.answer, plain=schemas.plain)
+        str(route.status): _describe_response(
+            route.status, schemas.answer, other_type=schemas.other_type
+        )
     }
     for status, schema in schemas.also.items():
         found[str(int(status))] = _describe_response(status, schema)
@@ -250,12 +263,12 @@ def _is_paged(route: Route) -> bool:
     return asked and bool(getattr(queries, str(name)).paged)
 
 
-def _describe_response(status: int, schema: Json | None, *, plain: bool = False) -> Json:
+def _describe_response(status: int, schema: Json | None, *, other_type: str = "") -> Json:
     described: Json = {"description": HTTPStatus(status).phrase}
     if schema is not None:
         described["content"] = {"application/json": {"schema": schema}}
-    if plain:
-        described["content"]["text/plain"] = {"schema": {"type": "string"}}
+    if other_type:
+        described["content"][other_type] = {"schema": {"type": "string"}}
     return described
 
 

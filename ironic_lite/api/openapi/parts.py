@@ -184,6 +184,17 @@ MATCH_HEADER: Json = {
     "schema": {"type": "string", "pattern": r'^(\*|"[0-9]{1,18}"(, "[0-9]{1,18}")*)$'},
     "example": '"7"',
 }
+PREFER_HEADER: Json = {
+    "name": "Prefer",
+    "in": "header",
+    "description": "wait=N: wait N seconds for the end of the request. respond-async: answer as "
+    "soon as it is accepted (RFC 7240).",
+    "schema": {
+        "type": "string",
+        "pattern": "^(respond-async|wait=[0-9]+|respond-async, wait=[0-9]+)$",
+    },
+    "example": "wait=50",
+}
 _EARLY = (
     # for a write in an older version
     HTTPStatus.METHOD_NOT_ALLOWED,

@@ -54,6 +54,14 @@ NAMED = (
 _OTHERS = (
     # Ironic does not have this rule.
     Rule("baremetal:metrics:get", READER, "Read the metrics of the whole service at /metrics."),
+    # Ironic does not have the next two rules.
+    Rule(
+        "baremetal:event:list",
+        ANY_READER,
+        "Follow the events of the own project's nodes.",
+        ("GET /events",),
+    ),
+    Rule("baremetal:event:list_all", READER, "Follow the events of all nodes."),
     Rule("baremetal:shards:get", READER, "List the shards.", ("GET /shards",)),
     Rule(
         "baremetal:chassis:get",

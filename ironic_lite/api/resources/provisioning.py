@@ -239,11 +239,11 @@ def _new_enough(asked: Asked, key: str) -> None:
 
 # -- asking the conductor --------------------------------------------------------------------
 
-Send = Callable[[interface.Conductor, Context, Asked], None]
+Send = Callable[[interface.Conductor, Context, Asked], str | None]
 
 
-def _send_deploy(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
-    conductor.do_node_deploy(
+def _send_deploy(conductor: interface.Conductor, who: Context, asked: Asked) -> str | None:
+    return conductor.do_node_deploy(
         who,
         node_uuid=asked.node["uuid"],
         rebuild=asked.verb.event == "rebuild",
@@ -252,8 +252,8 @@ def _send_deploy(conductor: interface.Conductor, who: Context, asked: Asked) -> 
     )
 
 
-def _send_clean(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
-    conductor.do_node_clean(
+def _send_clean(conductor: interface.Conductor, who: Context, asked: Asked) -> str | None:
+    return conductor.do_node_clean(
         who,
         node_uuid=asked.node["uuid"],
         clean_steps=asked.body["clean_steps"],
@@ -261,8 +261,8 @@ def _send_clean(conductor: interface.Conductor, who: Context, asked: Asked) -> N
     )
 
 
-def _send_service(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
-    conductor.do_node_service(
+def _send_service(conductor: interface.Conductor, who: Context, asked: Asked) -> str | None:
+    return conductor.do_node_service(
         who,
         node_uuid=asked.node["uuid"],
         service_steps=asked.body["service_steps"],
@@ -270,22 +270,22 @@ def _send_service(conductor: interface.Conductor, who: Context, asked: Asked) ->
     )
 
 
-def _send_rescue(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
-    conductor.do_node_rescue(
+def _send_rescue(conductor: interface.Conductor, who: Context, asked: Asked) -> str | None:
+    return conductor.do_node_rescue(
         who, node_uuid=asked.node["uuid"], rescue_password=asked.body["rescue_password"]
     )
 
 
-def _send_unrescue(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
-    conductor.do_node_unrescue(who, node_uuid=asked.node["uuid"])
+def _send_unrescue(conductor: interface.Conductor, who: Context, asked: Asked) -> str | None:
+    return conductor.do_node_unrescue(who, node_uuid=asked.node["uuid"])
 
 
-def _tear_down(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
-    conductor.do_node_tear_down(who, node_uuid=asked.node["uuid"])
+def _tear_down(conductor: interface.Conductor, who: Context, asked: Asked) -> str | None:
+    return conductor.do_node_tear_down(who, node_uuid=asked.node["uuid"])
 
 
-def _send_inspect(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
-    conductor.inspect_hardware(who, node_uuid=asked.node["uuid"])
+def _send_inspect(conductor: interface.Conductor, who: Context, asked: Asked) -> str | None:
+    return conductor.inspect_hardware(who, node_uuid=asked.node["uuid"])
 
 
 BY_EVENT: Mapping[str, Send] = {
@@ -301,13 +301,12 @@ BY_EVENT: Mapping[str, Send] = {
 """Events with an RPC method of their own."""
 
 
-def send(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
-    """Send the verb to the conductor; return when the conductor has accepted it.
+def send(conductor: interface.Conductor, who: Context, asked: Asked) -> str | None:
+    """Send the verb to the conductor; return the UUID of its run when it is accepted.
 
     :raises errors.Error: the conductor's refusal.
     """
     event = asked.verb.event
     if event in BY_EVENT:
-        BY_EVENT[event](conductor, who, asked)
-    else:
-        conductor.do_provisioning_action(who, node_uuid=asked.node["uuid"], action=event)
+        return BY_EVENT[event](conductor, who, asked)
+    return conductor.do_provisioning_action(who, node_uuid=asked.node["uuid"], action=event)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ironic_lite.api.service import Service
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
+Around = Callable[["Service", Request, Callable[[], Any]], Any]
 First = Callable[["Service", Request, str], object]
 Form = Callable[[Any, Request], object]
 _ROUTE = "_ironic_lite_route"
@@ -99,6 +100,7 @@ def expose(
     waits: bool = False,
     first: First | None = None,
     form: Form | None = None,
+    around: Around | None = None,
 ) -> Callable[[Handler], Handler]:
     """Return the decorator.
 
@@ -112,6 +114,7 @@ def expose(
         the method itself refuses.
     :param form: raises the faults of the query, or of a whole body, that are reported before a
         missing right. The method checks them, too.
+    :param around: carries out the method in another way, such as `resources.preferred.verb`.
     """
 
     def decorate(function: Handler) -> Handler:
@@ -121,7 +124,7 @@ def expose(
         def answer(self: Controller, request: Request, *words: str) -> Any:
             request.answer.status = int(status)
             given = read(request, words, _look(self, request, words, first))
-            work = functools.partial(function, self, request, **given)
+            work = _around(around, self, request, function, given)
             act = functools.partial(_retry_concurrent_updates, work)
             with _refuse_missing_first(first, self, request, words):
                 found = self.service.lock_waiters.until_free(act) if waits else act()
@@ -129,15 +132,27 @@ def expose(
             return found
 
         reads = method in {"GET", "DELETE"} and body is not IGNORED
-        told = tuple((name, one.type, one.mandatory) for name, one in known.items())
         read = functools.partial(_read_arguments, known, body=body, raw_query=raw_query)
-        examine = functools.partial(_examine_request, method, path, read, form, first)
         route = Route(method, path, since, below, limit, reads, int(status), body.value)
-        more: Json = {"raw_query": raw_query, "arguments": told, "examine": examine}
+        more: Json = {"raw_query": raw_query, "prefers": around is not None}
+        more["arguments"] = tuple((name, one.type, one.mandatory) for name, one in known.items())
+        more["examine"] = functools.partial(_examine_request, method, path, read, form, first)
         setattr(answer, _ROUTE, dataclasses.replace(route, **more))
         return answer  # type: ignore[return-value]  # same calls, seen from the routes
 
     return decorate
+
+
+def _around(  # bound together, in the order of a call
+    around: Around | None,
+    controller: Controller,
+    request: Request,
+    function: Callable[..., Any],
+    given: Json,
+) -> Callable[[], Any]:
+    """Return the call of a method, carried out by ``around`` if there is one."""
+    work = functools.partial(function, controller, request, **given)
+    return work if around is None else lambda: around(controller.service, request, work)
 
 
 def _examine_request(  # noqa: PLR0917  # the first five are bound by position

@@ -58,6 +58,13 @@ def login(status: int, text: str, headers: Headers = NO_HEADERS) -> Refusal:
 
 def of(why: errors.Error) -> Refusal:
     """Return the refusal for an error of the service."""
+    if isinstance(why, errors.EndedOtherwise) and why.facts.get("run"):
+        href = f"/v1/nodes/{why.facts['node']}/runs/{why.facts['run']}"
+        return handled(int(why.status), why.message, (("Link", f'<{href}>; rel="monitor"'),))
+    if isinstance(why, errors.NotYet):
+        return handled(int(why.status), why.message, (("Retry-After", "1"),))
+    if isinstance(why, errors.NodeLocked):
+        return handled(int(why.status), why.message, (("Retry-After", "1"),))
     if not isinstance(why, errors.Unavailable):
         return handled(int(why.status), why.message)
     # A random delay spreads the retries of clients that were refused together.

@@ -15,6 +15,7 @@ from typing import Any
 
 from ironic_lite.api.policy.access import Access
 from ironic_lite.api.wire import parsing, refusals
+from ironic_lite.api.wire.later import Stream, Suspension
 from ironic_lite.core import log_lines, metrics
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.context import Context
@@ -48,7 +49,8 @@ class Call:
     ``route`` is the matching path of the table, once found. ``public`` means that no login is
     needed, ``admitted`` that the caller has been identified; ``access`` holds the caller's rights.
     ``found`` is set by routing, and ``body`` once it has been received. ``suffix`` has been taken
-    off the path.
+    off the path. ``later`` is set by a handler that wants to be called again, or to stream;
+    ``notes`` are what it remembers until then. ``waited`` is set once the server has waited.
     """
 
     path: str
@@ -65,6 +67,9 @@ class Call:
     refused: Exception | None = None
     body: bytes = b""
     suffix: str = ""
+    later: Suspension | Stream | None = None
+    waited: bool = False
+    notes: Json = dataclasses.field(default_factory=dict)
 
 
 class _NoArguments:
@@ -94,7 +99,9 @@ class Request:
         self.environ = environ.copy()
         self._found = call.found
         self._refused = call.refused
-        self._body, call.body = call.body, b""
+        self._body = call.body
+        if "HTTP_PREFER" not in environ:  # otherwise the request may be handled again
+            call.body = b""
         self.size = len(self._body)
         """Length of the body in bytes."""
         self.method: str = environ["REQUEST_METHOD"]
@@ -118,6 +125,12 @@ class Request:
             self._found.route.examine(self, self._found.words, routed=routed)
             raise self._refused
         return self._found.handler(self, *self._found.words)
+
+    @property
+    def call(self) -> Call:
+        """The facts about this request, which outlive a suspension."""
+        call: Call = self.environ[CALL]
+        return call
 
     @cached_property
     def query(self) -> dict[str, str]:
@@ -228,8 +241,9 @@ def send(
 ) -> list[bytes]:
     """Start a WSGI answer with the headers every answer has, and return its body."""
     call: Call = environ[CALL]
-    _count_answer(call, environ["REQUEST_METHOD"], status)
-    _log_answer(call, environ, status)
+    if not isinstance(call.later, Suspension):
+        _count_answer(call, environ["REQUEST_METHOD"], status)
+        _log_answer(call, environ, status)
     start_response(_PHRASES[status], _answer_headers(call, status, body, headers))
     return [body] if body and environ["REQUEST_METHOD"] != "HEAD" else []
 
@@ -249,7 +263,8 @@ def _count_answer(call: Call, method: str, status: int) -> None:
     # Clients may invent methods; these must not create series.
     known = method if method in _METHODS else "other"
     metrics.BOARD.count("http_requests_total", known, call.route, str(status))
-    metrics.BOARD.observe("http_request_seconds", call.watch.seconds, known, call.route)
+    if not call.waited:
+        metrics.BOARD.observe("http_request_seconds", call.watch.seconds, known, call.route)
 
 
 def _log_answer(call: Call, environ: Environ, status: int) -> None:
@@ -259,7 +274,7 @@ def _log_answer(call: Call, environ: Environ, status: int) -> None:
     because it may be secret.
     """
     method = environ["REQUEST_METHOD"]
-    failed = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    failed = status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.GATEWAY_TIMEOUT
     quiet = call.public or not call.admitted or (method in _READING and not failed)
     level = logging.DEBUG if quiet else logging.INFO
     if LOG.isEnabledFor(level):

@@ -47,7 +47,8 @@ class Route:
     ``reads`` is set if a body is read although the method is DELETE or GET.
 
     The OpenAPI document also uses: the ``status`` of an answer; the ``body`` that is read
-    ("ignored", "typed", "whole"); ``raw_query``, set if a table of ``queries`` reads the query; and
+    ("ignored", "typed", "whole"); ``raw_query``, set if a table of ``queries`` reads the query;
+    ``prefers``, set if the header Prefer is heeded; and
     the ``arguments`` after the request, as name, type, and whether mandatory. ``examine`` raises
     the faults in the form of a request.
     """
@@ -61,6 +62,7 @@ class Route:
     status: int = HTTPStatus.OK
     body: str = "ignored"
     raw_query: bool = False
+    prefers: bool = False
     arguments: tuple[tuple[str, Any, bool], ...] = ()
     examine: Callable[..., object] = dataclasses.field(
         default=lambda *_arguments, **_more: None, compare=False, repr=False

@@ -37,7 +37,10 @@ LOG = logging.getLogger(__name__)
 
 
 class Provision:
-    """Endpoints that move a node through the state table."""
+    """Endpoints that move a node through the state table.
+
+    Verbs return the UUID of the run that they have opened, None if they have opened none.
+    """
 
     def __init__(self, tasks: Tasks) -> None:
         self.tasks = tasks
@@ -51,7 +54,7 @@ class Provision:
         node_uuid: str,
         clean_steps: list[StoredStep],
         disable_ramdisk: bool = False,
-    ) -> None:
+    ) -> str | None:
         """Start a manual clean.
 
         Requirement S1.34.
@@ -59,6 +62,7 @@ class Provision:
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             ramdisk, goal = not disable_ramdisk, State.MANAGEABLE
             _run_steps(task, clean.PHASE, clean_steps, ramdisk=ramdisk, goal=goal)
+            return task.journal.opened
 
     def do_node_deploy(
         self,
@@ -68,7 +72,7 @@ class Provision:
         rebuild: bool = False,
         configdrive: object = None,
         deploy_steps: list[StoredStep] | None = None,
-    ) -> None:
+    ) -> str | None:
         """Start a deployment or a rebuild."""
         verb = "rebuild" if rebuild else "active"
         with self.tasks.lock(context, node_uuid, worker=True) as task:
@@ -80,8 +84,9 @@ class Provision:
                 deploy.lease(task)
             task.move(verbs.BY_TARGET[verb].event, verb=verb)
             task.hand_over(deploy.prepare)
+            return task.journal.opened
 
-    def do_node_tear_down(self, context: Context, *, node_uuid: str) -> None:
+    def do_node_tear_down(self, context: Context, *, node_uuid: str) -> str | None:
         """Start deleting the instance; cleaning follows.
 
         Requirement S2.30.
@@ -92,6 +97,7 @@ class Provision:
             delete.request(task)
             task.move("delete", verb="deleted")
             task.hand_over(delete.start)
+            return task.journal.opened
 
     def do_node_service(
         self,
@@ -100,12 +106,15 @@ class Provision:
         node_uuid: str,
         service_steps: list[StoredStep],
         disable_ramdisk: bool = False,
-    ) -> None:
+    ) -> str | None:
         """Start service steps on an active node."""
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _run_steps(task, service.PHASE, service_steps, ramdisk=not disable_ramdisk)
+            return task.journal.opened
 
-    def do_node_rescue(self, context: Context, *, node_uuid: str, rescue_password: str) -> None:
+    def do_node_rescue(
+        self, context: Context, *, node_uuid: str, rescue_password: str
+    ) -> str | None:
         """Start a rescue."""
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check_verb(task, "rescue")
@@ -114,18 +123,21 @@ class Provision:
             rescue.keep_password(task, rescue_password)
             task.move("rescue", verb="rescue")
             task.hand_over(rescue.start)
+            return task.journal.opened
 
-    def do_node_unrescue(self, context: Context, *, node_uuid: str) -> None:
+    def do_node_unrescue(self, context: Context, *, node_uuid: str) -> str | None:
         """Bring a rescued node back to its instance."""
-        self.do_provisioning_action(context, node_uuid=node_uuid, action="unrescue")
+        return self.do_provisioning_action(context, node_uuid=node_uuid, action="unrescue")
 
-    def inspect_hardware(self, context: Context, *, node_uuid: str) -> None:
+    def inspect_hardware(self, context: Context, *, node_uuid: str) -> str | None:
         """Start an inspection."""
-        self.do_provisioning_action(context, node_uuid=node_uuid, action="inspect")
+        return self.do_provisioning_action(context, node_uuid=node_uuid, action="inspect")
 
     # -- verbs without one -------------------------------------------------------------------
 
-    def do_provisioning_action(self, context: Context, *, node_uuid: str, action: str) -> None:
+    def do_provisioning_action(
+        self, context: Context, *, node_uuid: str, action: str
+    ) -> str | None:
         """Carry out a verb without arguments, such as manage, provide, adopt, abort or unhold.
 
         :raises errors.InvalidParameter: any other action.
@@ -135,6 +147,7 @@ class Provision:
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check_verb(task, action)
             _ACTIONS.get(action, Provision._start_action)(self, task, action)
+            return task.journal.opened
 
     def _start_action(self, task: Task, action: str) -> None:
         """Move the node, and have a worker begin the activity of its new state, if there is one."""

@@ -32,6 +32,8 @@ class Journal:
             "request_id": context.request_id,
         }
         self._project = context.project
+        self.opened: str | None = None
+        """The UUID of the last run that was opened."""
         self._forget_steps()
 
     def look(self) -> None:
@@ -102,7 +104,7 @@ class Journal:
 
     def start_run(self, verb: str) -> str:
         """Open a run and return its UUID."""
-        run_uuid = str(uuid.uuid4())
+        run_uuid = self.opened = str(uuid.uuid4())
         self._new_run = {
             **self._who,
             "uuid": run_uuid,
@@ -161,9 +163,9 @@ class Journal:
     # -- writing -----------------------------------------------------------------------------
 
     def write(self, conn: Connection) -> None:
-        """Write the collected rows, one statement per kind.
+        """Write the collected rows except the events, one statement per kind.
 
-        Call ``settle`` after the commit.
+        Call `write_events` before the commit and `settle` after it.
 
         :raises errors.Conflict: the request that begins a run has one already, or repeats an action
             that is done once.
@@ -183,6 +185,13 @@ class Journal:
             rows = [{"kind": kind, "ordinal": at, **new} for (kind, at), new in known.items()]
             runs.update_steps(conn, run_uuid, rows)
         self._end_steps(conn)
+
+    def write_events(self, conn: Connection) -> None:
+        """Write the collected events, as the last statement of the transaction.
+
+        So the time between the number of an event and its commit is short, and followers wait
+        briefly for it (`api.feed.horizon`).
+        """
         if self._events:
             events.add(conn, self._events)
 

@@ -90,6 +90,7 @@ class Transaction:
             self._journal.write(conn)
             for act in self._after:
                 act(conn)
+            self._journal.write_events(conn)
 
         self.unsaved = True
         self._lock.go_on()
@@ -112,6 +113,7 @@ class Transaction:
         def write(conn: Connection) -> None:
             nodes.delete(conn, self._node.uuid, token=token)
             self._journal.write(conn)
+            self._journal.write_events(conn)
 
         self._runtime.database.write(write)
         self._send_notifications()

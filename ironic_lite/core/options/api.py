@@ -66,6 +66,26 @@ API = (
         help="GETs that wait for a conductor at once, beside max_reads for the others.",
     ),
     cfg.IntOpt(
+        "max_watchers",
+        default=2000,
+        min=1,
+        help="Requests that wait for a change, and streams of events, in a process of the API. "
+        "More get 503.",
+    ),
+    cfg.IntOpt(
+        "max_wait",
+        default=300,
+        min=1,
+        help="Longest wait in seconds that a request can ask for; a longer one is reduced.",
+    ),
+    cfg.IntOpt(
+        "stream_seconds",
+        default=1800,
+        min=1,
+        help="Seconds after which a stream of events ends, a tenth more or less by chance. The "
+        "client connects again, and its rights are checked again.",
+    ),
+    cfg.IntOpt(
         "max_password_checks",
         default=2,
         min=1,

@@ -42,6 +42,8 @@ _DRIVERS = {
     "mariadb": "mariadb+pymysql",
 }
 _EXTRAS = {"psycopg": "postgresql", "pymysql": "mysql"}
+_IDLE_TRANSACTION = 5000
+"""Milliseconds after which the server ends a session that is idle in a transaction."""
 _READERS = 4  # one of so many connections is never a writer's
 
 
@@ -343,6 +345,9 @@ def _engine_options(kind: str, options: Row) -> Row:
         return {"connect_args": {"isolation_level": None, "check_same_thread": False}}
     if kind == "postgresql":
         settings = f"-c statement_timeout={statement} -c lock_timeout={lock} -c timezone=UTC"
+        # No transaction of this service waits for anything but the database. A stopped process
+        # must not hold back the cursors of followers, or its locks.
+        settings += f" -c idle_in_transaction_session_timeout={_IDLE_TRANSACTION}"
         return {
             "isolation_level": "READ COMMITTED",
             "connect_args": {
@@ -385,6 +390,8 @@ def _prepare_mysql(statement_timeout: float) -> Callable[[Any, Any], None]:
             if maria
             else f"max_execution_time={int(statement_timeout * 1000)}"
         )
+        if maria:
+            limit += f", idle_write_transaction_timeout={_IDLE_TRANSACTION // 1000}"
         with connection.cursor() as cursor:
             cursor.execute(f"SET SESSION {limit}")
 

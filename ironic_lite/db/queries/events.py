@@ -45,6 +45,17 @@ _AGAIN = (
     .where(_BEFORE.c.request_id == sa.bindparam("k_request"), _BEFORE.c.kind.in_(_ASKED))
     .limit(1)
 )
+_END = (
+    sa.select(models.events)
+    .where(
+        _EVENT.node_uuid == sa.bindparam("k_node"),
+        _EVENT.request_id == sa.bindparam("k_request"),
+        _EVENT.kind.in_(("power", "management")),
+        _EVENT.event.in_(("end", "fail")),
+    )
+    .order_by(_EVENT.id.desc())
+    .limit(1)
+)
 _ENTRY = sa.select(models.events).where(
     _EVENT.id == sa.bindparam("k_id", type_=sa.BigInteger),
     _EVENT.node_uuid == sa.bindparam("k_node"),
@@ -95,6 +106,12 @@ def refuse_again(conn: Connection, node_uuid: str, request_id: str) -> None:
             "a request of its own, if it is to be done once more.",
             node=node_uuid,
         )
+
+
+def end_of(conn: Connection, node_uuid: str, request_id: str) -> Row | None:
+    """Return the event that ends an operation of a request without a run, or None."""
+    found = conn.execute(_END, {"k_node": node_uuid, "k_request": request_id}).first()
+    return dict(zip(COLUMNS, found, strict=True)) if found is not None else None
 
 
 def page(

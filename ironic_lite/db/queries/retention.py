@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import events
+from ironic_lite.db.queries import events, feed
 from ironic_lite.db.tables import models
 
 _EVENT, _RUN, _NODE = models.events.c, models.runs.c, models.nodes.c
@@ -70,20 +70,24 @@ _NEWEST = (
 )
 
 
-def _delete_portion(table: sa.Table, *where: sa.ColumnElement[bool]) -> sa.Delete:
-    """Build the DELETE of a node's oldest rows, at most ``limit_``."""
-    oldest = (
+def _oldest(table: sa.Table, *where: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """Build the SELECT of the ids of a node's oldest rows, at most ``limit_``."""
+    return (
         sa.select(table.c.id)
         .where(table.c.node_uuid == sa.bindparam("k_node"), *where)
         .order_by(table.c.id)
         .limit(_number_parameter("limit_"))
-        # MariaDB can read the table it deletes from only in a nested SELECT.
-        .subquery("oldest")
     )
+
+
+def _delete_portion(table: sa.Table, *where: sa.ColumnElement[bool]) -> sa.Delete:
+    """Build the DELETE of a node's oldest rows, at most ``limit_``."""
+    # MariaDB can read the table it deletes from only in a nested SELECT.
+    oldest = _oldest(table, *where).subquery("oldest")
     return table.delete().where(table.c.id.in_(sa.select(oldest.c.id)))
 
 
-_REMOVE = _delete_portion(
+_REMOVABLE = _oldest(
     models.events,
     _EVENT.at < sa.bindparam("k_before"),
     sa.or_(
@@ -91,7 +95,10 @@ _REMOVE = _delete_portion(
         sa.and_(_EVENT.id < _number_parameter("n_others"), sa.not_(events.TOLD)),
     ),
 )
-_REMOVE_ALL = _delete_portion(models.events)
+_ALL = _oldest(models.events)
+_REMOVE = models.events.delete().where(
+    _EVENT.id.in_(sa.bindparam("k_ids", expanding=True, type_=sa.BigInteger))
+)
 _REMOVE_RUNS = _delete_portion(
     models.runs,
     _RUN.ended_at < sa.bindparam("k_before"),  # NULL, and so not less, while it is open
@@ -134,7 +141,7 @@ def remove(
     """
     values = {"k_node": node_uuid, "k_before": before, "limit_": limit}
     bounds = {"n_entries": what.entries, "n_others": what.others}
-    return conn.execute(_REMOVE, {**values, **bounds}).rowcount
+    return _remove_events(conn, _REMOVABLE, {**values, **bounds})
 
 
 def remove_runs(
@@ -147,4 +154,13 @@ def remove_runs(
 
 def remove_all(conn: Connection, node_uuid: str, *, limit: int) -> int:
     """Remove a portion of all events of a node that no longer exists."""
-    return conn.execute(_REMOVE_ALL, {"k_node": node_uuid, "limit_": limit}).rowcount
+    return _remove_events(conn, _ALL, {"k_node": node_uuid, "limit_": limit})
+
+
+def _remove_events(conn: Connection, chosen: sa.Select[Any], values: Row) -> int:
+    """Remove the chosen events and store the largest id, for followers that have not seen it."""
+    ids = list(conn.execute(chosen, values).scalars())
+    if ids:
+        conn.execute(_REMOVE, {"k_ids": ids})
+        feed.note_removed(conn, max(ids))
+    return len(ids)

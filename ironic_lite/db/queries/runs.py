@@ -44,6 +44,12 @@ _CURRENT = (
     .order_by(_RUN.id.desc())
     .limit(1)
 )
+_NEWEST = (
+    sa.select(models.runs)
+    .where(_RUN.node_uuid == sa.bindparam("k_node"))
+    .order_by(_RUN.id.desc())
+    .limit(1)
+)
 _LATEST = 20
 _ASKED = (
     sa.select(_RUN.uuid, _RUN.request_id)
@@ -154,6 +160,12 @@ def current(conn: Connection, node_uuid: str) -> Run | None:
 
 def _run_of_row(found: sa.Row[Any]) -> Run:
     return cast(Run, dict(zip(COLUMNS, found, strict=True)))
+
+
+def latest(conn: Connection, node_uuid: str) -> Run | None:
+    """Return the newest run of a node, or None."""
+    found = conn.execute(_NEWEST, {"k_node": node_uuid}).first()
+    return _run_of_row(found) if found is not None else None
 
 
 LISTING = paging.Listing(models.runs)

@@ -29,6 +29,7 @@ from ironic_lite.db.tables.models.service import (
     conductors,
     events,
     hardware_interfaces,
+    marks,
     run_steps,
     runs,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "hardware_interfaces",
     "inspection_rules",
     "inventories",
+    "marks",
     "metadata",
     "nodes",
     "portgroups",

@@ -93,6 +93,15 @@ run_steps = sa.Table(
     **column.OPTIONS,
 )
 
+marks = sa.Table(
+    "marks",
+    metadata,
+    # trimmed: the largest id of an event that was removed
+    sa.Column("name", column.string(32), primary_key=True),
+    sa.Column("value", sa.BigInteger, nullable=False),
+    **column.OPTIONS,
+)
+
 events = sa.Table(
     "events",
     metadata,

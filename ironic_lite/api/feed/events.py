@@ -1,0 +1,81 @@
+"""Events as clients see them, and the filters that choose among them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+import orjson
+
+from ironic_lite.core.json_types import Json, RowView
+
+_OPTIONS = orjson.OPT_NAIVE_UTC
+_FIELDS: Mapping[str, str] = {
+    # key of the document: column
+    "at": "at",
+    "node": "node_uuid",
+    "name": "name",
+    "kind": "kind",
+    "event": "event",
+    "before": "before",
+    "after": "after",
+    "run": "run_uuid",
+    "requester": "requester",
+    "request_id": "request_id",
+    "conductor": "conductor",
+}
+
+
+class Event:
+    """One event; its line is made once for all streams."""
+
+    def __init__(self, row: RowView) -> None:
+        self.row = row
+        self.id: int = row["id"]
+
+    @property
+    def document(self) -> Json:
+        """The event as an object of the API."""
+        shown = {key: self.row[column] for key, column in _FIELDS.items()}
+        return {"cursor": str(self.id), **shown, "data": self.row["data"] or {}}
+
+    @cached_property
+    def line(self) -> bytes:
+        """The event as a line of a stream."""
+        return orjson.dumps(self.document, option=_OPTIONS) + b"\n"
+
+
+class Filter(NamedTuple):
+    """Chooses events; None accepts every value.
+
+    :ivar nodes: UUIDs of nodes.
+    :ivar runs: UUIDs of runs.
+    :ivar owner: the only project whose nodes' events are shown.
+    """
+
+    nodes: frozenset[str] | None = None
+    runs: frozenset[str] | None = None
+    kinds: frozenset[str] | None = None
+    owner: str | None = None
+
+    def accepts(self, event: Event) -> bool:
+        """Return whether an event passes."""
+        row = event.row
+        return (
+            (self.nodes is None or row["node_uuid"] in self.nodes)
+            and (self.runs is None or row["run_uuid"] in self.runs)
+            and (self.kinds is None or row["kind"] in self.kinds)
+            and (self.owner is None or row["owner"] == self.owner)
+        )
+
+    @property
+    def where(self) -> dict[str, Collection[str]]:
+        """The filter for `db.queries.feed.page`."""
+        given: dict[str, Collection[str] | None] = {
+            "node_uuid": self.nodes,
+            "run_uuid": self.runs,
+            "kind": self.kinds,
+            "owner": None if self.owner is None else (self.owner,),
+        }
+        return {column: values for column, values in given.items() if values is not None}

@@ -1,0 +1,162 @@
+"""The newest events, read once for all that wait or follow in this process."""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ironic_lite.api.feed.events import Event, Filter
+from ironic_lite.api.feed.horizon import Horizon, Snapshot
+from ironic_lite.core import metrics
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import feed
+
+LOG = logging.getLogger(__name__)
+
+PAGE = 1000
+"""Rows of one look at the table."""
+KEPT = 5000
+"""Settled events that the process keeps."""
+_STALE_SECONDS = 60.0
+"""Time without a look after which the next one begins at the end of the table."""
+
+
+class News(NamedTuple):
+    """The result of a look: newly visible events, newly settled ones, and more to read."""
+
+    seen: Sequence[Event]
+    settled: Sequence[Event]
+    more: bool
+
+
+class Tail:
+    """Follows the event table; any thread may look.
+
+    :param kept: settled events to keep for followers; older ones are read from the table.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        kept: int = KEPT,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._now = now
+        self._guard = threading.Lock()
+        self._horizon: Horizon | None = None
+        self._kept = kept
+        self._events: list[Event] = []
+        """The newest settled events. The list is replaced, never changed."""
+        self._pending: dict[int, Event] = {}
+        """Visible events above the settled id."""
+        self._floor = 0
+        """Events above this id are kept, up to the settled id."""
+        self._looked = now()
+        self.head = 0
+        """The largest visible id."""
+
+    @property
+    def settled(self) -> int:
+        """The id up to which cursors are given out."""
+        return self._horizon.settled if self._horizon is not None else 0
+
+    @property
+    def unsettled(self) -> frozenset[int]:
+        """The visible ids above `settled`."""
+        return frozenset(self._pending)
+
+    def look(self) -> News:
+        """Read new rows by one statement, two more at the first look.
+
+        :raises errors.Unavailable: the database is away.
+        """
+        with self._guard:
+            now = self._now()
+            if now - self._looked > _STALE_SECONDS:
+                self._forget()
+            self._looked = now
+            horizon = self._horizon or self._begin()
+            found = self._database.read(lambda conn: feed.look(conn, horizon.settled, limit=PAGE))
+            self._horizon = horizon
+            return self._take(horizon, found)
+
+    def events(self, after: int, upto: int) -> Sequence[Event] | None:
+        """Return the settled events with ``after < id <= upto``; None if some are not kept."""
+        with self._guard:
+            if after < self._floor:
+                return None
+            events = self._events
+        first = bisect.bisect_right(events, after, key=_ident)
+        last = bisect.bisect_right(events, upto, key=_ident)
+        return events[first:last]
+
+    def page(
+        self, choice: Filter, *, after: int, upto: int, limit: int = PAGE, newest: bool = False
+    ) -> Sequence[Event]:
+        """Read settled events from the table, for cursors older than the kept events.
+
+        :param newest: the newest ``limit`` events, otherwise the oldest.
+        """
+        rows = self._database.read(
+            lambda conn: feed.page(
+                conn, after=after, upto=upto, limit=limit, newest=newest, **choice.where
+            )
+        )
+        return [Event(row) for row in rows]
+
+    def _forget(self) -> None:
+        self._horizon = None
+        self._events = []
+        self._pending.clear()
+
+    def _begin(self) -> Horizon:
+        def read(conn: Connection) -> tuple[int, int]:
+            return feed.head(conn), feed.step(conn)
+
+        head, step = self._database.read(read)
+        # Ids that are missing among the newest may belong to open transactions.
+        self._floor = max(0, head - PAGE)
+        return Horizon(self._database.kind, self._floor, step=step)
+
+    def _take(self, horizon: Horizon, found: feed.Look) -> News:
+        seen = [Event(row) for row in found.rows if row["id"] not in self._pending]
+        self._pending.update((event.id, event) for event in seen)
+        ids = sorted(self._pending)
+        passed, forced = horizon.passed, horizon.forced
+        settled = horizon.advance(ids, self._now(), Snapshot(found.xmin, found.xmax))
+        self.head = max(self.head, settled, *ids[-1:])
+        _report(horizon.passed - passed, horizon.forced - forced, settled)
+        kept = [self._pending.pop(ident) for ident in ids if ident <= settled]
+        self._keep(kept)
+        return News(seen, kept, bool(kept) and len(found.rows) == PAGE)
+
+    def _keep(self, events: Sequence[Event]) -> None:
+        if not events:
+            return
+        merged = [*self._events, *events]
+        if len(merged) > self._kept:
+            self._floor = merged[-self._kept - 1].id
+        self._events = merged[-self._kept :]
+
+
+def _ident(event: Event) -> int:
+    return event.id
+
+
+def _report(passed: int, forced: int, settled: int) -> None:
+    if passed:
+        metrics.BOARD.count("events_gaps_total", "dead", by=passed)
+    if forced:
+        metrics.BOARD.count("events_gaps_total", "forced", by=forced)
+        LOG.warning(
+            "Passed %d missing event numbers below %d, because transactions have been open for a "
+            "minute. Followers may lack these events. Look for long transactions in the database.",
+            forced,
+            settled,
+        )

@@ -1,0 +1,144 @@
+"""GET /v1/events and waits in one process: statements, rights, removed nodes, trimmed history."""
+
+from __future__ import annotations
+
+import datetime
+import json
+
+import pytest
+
+from ironic_lite.api.feed.tail import Tail
+from ironic_lite.api.watching.blocking import BlockingWatches
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import events, nodes, retention
+from tests.api.conftest import AddNode
+from tests.support.callers import Callers
+from tests.support.statements import count_statements
+from tests.support.wsgi_client import Client
+
+GONE = "99999999-9999-4999-8999-999999999999"
+
+
+def add_events(database: Database, node: str, count: int, **more: object) -> None:
+    row = {"at": clock.now(), "node_uuid": node, "kind": "power", "event": "end", **more}
+    database.write(lambda conn: events.add(conn, [dict(row) for _ in range(count)]))
+
+
+def test_page_of_events_costs_three_statements(
+    api: Client, add_node: AddNode, database: Database
+) -> None:
+    node = add_node(name="n1")
+    add_events(database, node["uuid"], 100)
+    api.get("/v1/events")  # the first look reads the end of the table
+    with count_statements(database) as sent:
+        assert len(api.get("/v1/events?since=0").json["events"]) == 100
+    assert len(sent) == 3, sent
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("since=x", "since"),
+        ("since=-1", "since"),
+        ("limit=0", "limit"),
+        ("limit=1001", "limit"),
+        ("kind=nothing", "kind"),
+        ("run=1", "run"),
+        ("node=", "node"),
+        ("follow=true&wait=5", "wait"),
+        ("wait=0", "wait"),
+        ("unknown=1", "unknown"),
+        ("node=" + ",".join("n" * 51), "node"),
+    ],
+)
+def test_malformed_query_is_refused_by_its_name(api: Client, query: str, named: str) -> None:
+    answer = api.get(f"/v1/events?{query}")
+    assert (answer.status, named in answer.text) == (400, True), answer.text
+
+
+def test_owner_sees_the_events_of_own_nodes_only(
+    callers: Callers, add_node: AddNode, database: Database
+) -> None:
+    own = add_node(name="own", owner="p-owner")
+    leased = add_node(name="leased", owner="p-other", lessee="p-owner")
+    for node in (own["uuid"], leased["uuid"], GONE):
+        add_events(database, node, 1)
+    owner, system = callers("reader", "p-owner"), callers("reader")
+    seen = {event["node"] for event in owner.get("/v1/events?since=0").json["events"]}
+    assert seen == {own["uuid"]}
+    seen = {event["node"] for event in system.get("/v1/events?since=0").json["events"]}
+    assert seen == {own["uuid"], leased["uuid"], GONE}
+    assert owner.get(f"/v1/events?node={GONE}").status == 404
+    assert owner.get("/v1/events?node=leased").json["events"] == []
+    assert len(system.get(f"/v1/events?node={GONE}").json["events"]) == 1
+    assert system.get("/v1/events?node=nobody").status == 404
+
+
+def test_trimmed_history_is_told_to_those_who_may_lack_events(
+    api: Client, add_node: AddNode, database: Database
+) -> None:
+    node = add_node(name="n1")
+    old = clock.ago(datetime.timedelta(days=9).total_seconds())
+    add_events(database, node["uuid"], 10, at=old)
+    before = api.get("/v1/events?since=0").json
+    assert before["trimmed"] is False
+
+    def trim(conn: Connection) -> int:
+        excess = retention.excess(conn, node["uuid"], entries=1, others=4, runs=1)
+        return retention.remove(conn, node["uuid"], excess, before=clock.now(), limit=100)
+
+    removed = database.write(trim)
+    assert removed > 0
+    after = api.get("/v1/events?since=0").json
+    assert after["trimmed"] is True
+    assert len(after["events"]) == len(before["events"]) - removed
+    assert api.get(f"/v1/events?since={before['cursor']}").json["trimmed"] is False
+
+
+def test_secrets_do_not_stand_in_the_waits_refusal(callers: Callers, add_node: AddNode) -> None:
+    failed = {
+        "provision_state": "clean failed",
+        "last_error": "the disk of ann",
+        "owner": "p-owner",
+    }
+    add_node(name="n1", lessee="p-lessee", **failed)
+    path = "/v1/nodes/n1?wait=5&until=available"
+    owner, lessee = callers("reader", "p-owner"), callers("reader", "p-lessee")
+    assert (owner.get(path).status, "disk of ann" in owner.get(path).text) == (424, True)
+    assert (lessee.get(path).status, "disk of ann" in lessee.get(path).text) == (424, False)
+
+
+def test_plain_wsgi_server_waits_in_a_thread(
+    api: Client, add_node: AddNode, database: Database
+) -> None:
+    node = add_node(name="n1")
+    tail = Tail(database)
+    waiting = Client(BlockingWatches(api.app, api.app.answer, lambda: tail))  # type: ignore[attr-defined]
+    assert waiting.get("/v1/nodes/n1?wait=1&until=active").status == 504
+    assert waiting.get("/v1/nodes/n1?wait=1&until=idle").status == 200
+    add_events(database, node["uuid"], 3)
+    answer = waiting.get("/v1/events?since=0&follow=true&limit=2")
+    told = [json.loads(line) for line in answer.body.splitlines()]
+    assert [line.get("kind", line.get("end")) for line in told] == ["power", "power", "limit"]
+
+
+def test_events_are_the_last_statement_of_a_change(
+    api: Client, add_node: AddNode, database: Database
+) -> None:
+    """So followers wait briefly for a number whose transaction is open."""
+    add_node(name="n1")
+    node = database.read(lambda c: nodes.get(c, "n1", ("uuid",)))["uuid"]
+    port = {"node_uuid": node, "address": "52:54:00:00:00:01"}
+    requests: list[tuple[str, str, object]] = [
+        ("PATCH", "/v1/nodes/n1", [{"op": "add", "path": "/extra/a", "value": 1}]),
+        ("PUT", "/v1/nodes/n1/maintenance", {"reason": "r"}),
+        ("PUT", "/v1/nodes/n1/traits/CUSTOM_A", None),
+        ("POST", "/v1/ports", port),
+        ("POST", "/v1/nodes", {"driver": "fake-hardware"}),
+    ]
+    for method, path, body in requests:
+        with count_statements(database) as sent:
+            assert api.request(method, path, body).status < 300
+        written = [one for one in sent if not one.startswith("SELECT")]
+        assert written[-1].startswith("INSERT INTO events"), f"{method} {path}: {written}"
