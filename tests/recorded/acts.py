@@ -275,7 +275,7 @@ class Acts:
             main = self.bmc.tree[self.bmc.system].setdefault("Boot", {})
             self.bmc.at_boot.append(functools.partial(merge, main, dict(body["Boot"])))
         if "/VirtualMedia/" in path:
-            full = bool(document.get("Image"))
+            full = facts.image(document) is not None
             document["Inserted"] = full
             document["ConnectedVia"] = "URI" if full else "NotConnected"
 
@@ -356,7 +356,7 @@ class Acts:
             if key not in body:
                 text = f"The action requires the parameter {key} to be present."
                 raise Refused(400, "ActionParameterMissing", text)
-        if drive.get("Image"):
+        if facts.image(drive):
             raise Refused(409, "ResourceInUse", f"There is a medium in {owner} already.")
         drive.update(Image=image, ImageName=image.rpartition("/")[2], Inserted=True)
         drive.update(ConnectedVia="URI", WriteProtected=body.get("WriteProtected", True))
@@ -375,7 +375,7 @@ class Acts:
     def _eject(self, request: Request, owner: str, body: Json) -> Reply:
         self._refuse_others(body, ())
         drive = self.bmc.tree[owner]
-        if not drive.get("Image"):
+        if not facts.image(drive):
             raise Refused(409, "ResourceNotInUse", f"There is no medium in {owner}.")
         drive.update(Image=None, ImageName=None, Inserted=False, ConnectedVia="NotConnected")
         if (owner, "#VirtualMedia.InsertMedia") in self._hidden:

@@ -292,7 +292,7 @@ def _attach(day: Day, image: str) -> str | None:
 def _images(day: Day) -> list[str]:
     drives = facts.drives(day.bmc.tree, day.system).items()
     found = (day.bmc.tree[path] for path, devices in drives if "cdrom" in devices)
-    return [one["Image"] for one in found if one.get("Image")]
+    return [image for one in found if (image := facts.image(one)) is not None]
 
 
 def inspection(day: Day) -> str:

@@ -180,6 +180,12 @@ def drives(tree: Tree, system: str) -> dict[str, set[str]]:
     return {path: _devices(one) for path, one in found.items()}
 
 
+def image(drive: Json) -> str | None:
+    """Return the image in a virtual drive; None if it is empty, which GIGABYTE writes as a word."""
+    told = drive.get("Image")
+    return None if told in {None, "", "None"} else str(told)
+
+
 def _devices(drive: Json) -> set[str]:
     told = drive.get("MediaTypes")
     if isinstance(told, list) and told:
