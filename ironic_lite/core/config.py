@@ -6,6 +6,7 @@ Every entry point calls `load`; all other code reads ``config.CONF.group.option`
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib.metadata
 import ipaddress
 import itertools
@@ -228,6 +229,7 @@ def priorities(lines: Iterable[Mapping[str, float]] | None) -> dict[str, float]:
     return {step: priority for line in lines or () for step, priority in line.items()}
 
 
+@functools.lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach a server that listens on ``host``."""
     try:

@@ -77,8 +77,10 @@ _LAST_CHANGE = (
     sa.select(_NODE.updated_at).where(_NODE.uuid == sa.bindparam("k_uuid")).with_for_update()
 )
 _TRAIT = models.traits.c
+# A separator in the statement itself. As a value, SQLAlchemy would write it in at each execution.
+_COMMA: Any = sa.literal_column("','")
 _TRAITS = (
-    sa.select(sa.func.aggregate_strings(_TRAIT.trait, ","))
+    sa.select(sa.func.aggregate_strings(_TRAIT.trait, _COMMA))
     .where(_TRAIT.node_uuid == _NODE.uuid)
     .scalar_subquery()
     .label("traits")
