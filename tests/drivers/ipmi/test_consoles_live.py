@@ -245,18 +245,18 @@ def test_while_somebody_works_on_the_node_it_is_left_alone(
 def test_sweep_without_a_change_reads_no_nodes(
     serve: Serve, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    operator = serve()
+    operator = serve(console__subprocess_checking_interval=3600)  # no sweep besides this one
     watch = Consoles(operator.rig.tasks, operator.rig.service.ownership)
     node = enroll(operator)
     switch(operator, node, True)
     looked: list[int] = []
-    real = Consoles._lost
+    real = watch._lost
 
     def look(*args: Any) -> Any:
         looked.append(1)
         return real(*args)
 
-    monkeypatch.setattr(Consoles, "_lost", look)
+    monkeypatch.setattr(watch, "_lost", look)
     for _ in range(3):
         watch.sweep()
     assert len(looked) == 1
