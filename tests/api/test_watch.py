@@ -12,7 +12,7 @@ from ironic_lite.api.watching.blocking import BlockingWatches
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events, nodes, retention
-from tests.api.conftest import AddNode
+from tests.support.api_rows import AddNode
 from tests.support.callers import Callers
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client
