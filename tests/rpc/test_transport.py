@@ -135,7 +135,7 @@ def test_a_broker_that_hangs_up_in_the_middle_is_no_conductor(
         raise why
 
     caller = client.Client(transport.build("rabbit://guest:guest@127.0.0.1:1/"))
-    monkeypatch.setattr(caller, "_connect", hang_up)
+    monkeypatch.setattr(caller, "_check_broker", hang_up)
     for attempt in (caller.cast, caller.call):
         with pytest.raises(errors.NoConductor) as caught:
             attempt(ctxt, "who", host="one")

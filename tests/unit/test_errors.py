@@ -97,6 +97,7 @@ def test_the_tree_drawn_in_the_docstring_names_no_class_that_is_not_there() -> N
 def test_retryable_errors_are_those_that_may_pass() -> None:
     assert {kind.__name__ for kind in OURS if kind.retryable} == {
         "NodeLocked",
+        "NotYet",
         "ConcurrentUpdate",
         "Unavailable",
         "NoFreeWorker",
