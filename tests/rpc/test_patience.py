@@ -401,5 +401,5 @@ def test_600_callers_are_answered_and_none_is_carried_out_twice(
     words = [word for _, word in endpoint.seen]
     assert len(words) == len(set(words)) >= 600 - len(refused)
     assert set(refused) <= {errors.NoConductor, errors.ConductorUnresponsive}
-    # Both ends are in this process: the threads of calls, and one for each connection.
-    assert threading.active_count() - before <= 64 + 2 * 30 + 10
+    # Both ends are in this process: the threads of calls, and one for each connection of either.
+    assert threading.active_count() - before <= 3 * send_limit.MOST + 10

@@ -22,7 +22,7 @@ from ironic_lite.core import config  # noqa: E402
 from ironic_lite.core.context import Context  # noqa: E402
 from ironic_lite.rpc import server, transport  # noqa: E402
 
-SECONDS = 20.0
+SECONDS = 60.0
 """Longest wait for a condition."""
 
 Serve = Callable[..., server.Server]
