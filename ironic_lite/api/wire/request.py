@@ -38,6 +38,9 @@ _PREFIX = re.compile(r"(/[\w.~%-]+)*", re.ASCII)
 _JSON = ("Content-Type", "application/json")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _READING = frozenset({"GET", "HEAD"})
+_NO_RETRY_AFTER = "python-ironicclient"
+"""User-Agent of clients that raise a TypeError, instead of trying again, for a refusal with
+Retry-After (python-ironicclient 6.3: ``HttpError`` does not take ``retry_after``)."""
 _PHRASES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
@@ -285,4 +288,7 @@ def _log_answer(call: Call, environ: Environ, status: int) -> None:
 
 def refuse(environ: Environ, start_response: StartResponse, why: refusals.Refusal) -> list[bytes]:
     """Send a refusal."""
-    return send(environ, start_response, why.status, why.body, why.headers)
+    headers = why.headers
+    if headers and _NO_RETRY_AFTER in (environ.get("HTTP_USER_AGENT") or ""):
+        headers = tuple(pair for pair in headers if pair[0] != "Retry-After")
+    return send(environ, start_response, why.status, why.body, headers)
