@@ -267,3 +267,54 @@ def test_metalsmith_says_when_no_machine_fits(running: Service, smith: Provision
         smith.reserve_node("huge", capabilities={"boot_mode": "bios"})
     with pytest.raises(exceptions.ReservationFailed, match="huge"):
         smith.reserve_node("huge")
+
+
+# -- commands that wait, runs and events ------------------------------------------------------
+
+
+def test_refusal_with_retry_after_does_not_break_the_client(running: Service) -> None:
+    """The client raises a TypeError for Retry-After, so it gets none."""
+    running.create("cli-locked", driver_info={"fake_step_seconds": 20})
+    running.ask("PUT", "/v1/nodes/cli-locked/states/provision", {"target": "manage"})
+    done = baremetal(running.url, "--max-retries", "1", "node", "reboot", "cli-locked")
+    assert (done.returncode, "is locked by host" in done.stderr) == (1, True), done.stderr
+    direct = running.ask("PUT", "/v1/nodes/cli-locked/states/power", {"target": "power on"})
+    assert (direct.status_code, direct.headers["Retry-After"]) == (409, "1")
+    waited = baremetal(
+        running.url, "node", "wait", "cli-locked", "--until", "active", "--within", "1"
+    )
+    assert (waited.returncode, "TypeError" in waited.stderr) == (75, False), waited.stderr
+
+
+def test_commands_wait_watch_and_list(running: Service) -> None:
+    running.create("cli-watch", driver_info={"fake_step_seconds": 1})
+    assert baremetal(running.url, "node", "manage", "cli-watch").returncode == 0
+    waited = baremetal(running.url, "node", "wait", "cli-watch", "--until", "manageable")
+    assert (waited.returncode, waited.stdout) == (0, "manageable\n"), waited.stderr
+    assert baremetal(running.url, "node", "provide", "cli-watch").returncode == 0
+    watched = baremetal(running.url, "node", "run", "watch", "cli-watch")
+    assert watched.returncode == 0, watched.stderr
+    lines = watched.stdout.splitlines()
+    assert any(line.startswith("[2/2] deploy.erase_devices: done") for line in lines), lines
+    assert lines[-1].startswith("run provide: done after ")
+    runs = said(running, "node", "run", "list", "cli-watch")
+    assert [run["verb"] for run in runs] == ["provide", "manage"]
+    shown = said(running, "node", "run", "show", "cli-watch", runs[0]["uuid"])
+    assert (shown["state"], len(shown["steps"])) == ("done", 2)
+    words = ("event", "list", "--node", "cli-watch", "--kind", "provision", "--since", "0")
+    moves = said(running, *words)
+    assert [move["event"] for move in moves] == ["manage", "done", "provide", "done"]
+    followed = baremetal(running.url, "event", "watch", *words[2:], "--limit", "2")
+    assert (followed.returncode, len(followed.stdout.splitlines())) == (0, 2), followed.stderr
+
+
+def test_failed_run_ends_the_commands_with_status_3(running: Service) -> None:
+    running.create("cli-fails", driver_info={"fake_fail_steps": {"deploy.erase_devices": "disk 3"}})
+    running.provision("cli-fails", "manage", "manageable")
+    assert baremetal(running.url, "node", "provide", "cli-fails").returncode == 0
+    waited = baremetal(running.url, "node", "wait", "cli-fails", "--until", "available")
+    assert (waited.returncode, "disk 3" in waited.stderr) == (3, True), waited
+    watched = baremetal(running.url, "node", "run", "watch", "cli-fails")
+    assert (watched.returncode, "disk 3" in watched.stdout) == (3, True), watched
+    nobody = baremetal(running.url, "node", "wait", "nobody", "--until", "available")
+    assert (nobody.returncode, "could not be found" in nobody.stderr) == (1, True), nobody

@@ -45,7 +45,7 @@ def test_the_commands_are_those_that_are_run_here() -> None:
     first, second, third = BLOCKS
     assert first == ["make demo", "make test"]
     assert second == ["make venv", ".venv/bin/ironic-lite"]
-    assert len(third) == 10
+    assert len(third) == 8
 
 
 def test_make_demo_works() -> None:
@@ -66,7 +66,7 @@ def test_make_venv_leaves_an_environment_alone_that_is_ready() -> None:
     assert "Nothing to be done" in run(*MAKE, "venv")
 
 
-def test_ten_lines_of_curl_clean_a_node() -> None:
+def test_eight_lines_of_curl_clean_a_node() -> None:
     with service.service(warm=False) as found:
         # As the README starts it, but with a folder and a port of our own.
         found.start(BLOCKS[1][1].removeprefix(".venv/bin/"))
@@ -76,8 +76,9 @@ def test_ten_lines_of_curl_clean_a_node() -> None:
         script = "\n".join([strict, *BLOCKS[2]]).replace(f":{PORT}/", f":{found.port}/")
         answers = run("bash", "-c", script).split("\n")
     said = [orjson.loads(line) for line in answers if line.startswith(("{", "["))]
-    created, steps, states = said
+    created, managed, steps, cleaned, states = said
     assert created["provision_state"] == "enroll"
+    assert [managed["state"], cleaned["state"]] == ["done", "done"]
     assert {"deploy", "raid", "bios"} <= {step["interface"] for step in steps}
     assert states["provision_state"] == "manageable"
     assert states["last_error"] is None
