@@ -13,6 +13,7 @@ from oslo_config import cfg
 from ironic_lite import errors
 from ironic_lite.api import rsgi
 from ironic_lite.api.traffic import body_reader, source_limit
+from ironic_lite.api.wire import request
 
 
 class Headers:
@@ -125,7 +126,8 @@ class Front:
     def immediate(self, environ: dict[str, Any]) -> bool:
         return bool(environ["PATH_INFO"] == "/livez")
 
-    def __call__(self, _environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        environ[request.CALL] = types.SimpleNamespace(later=None)
         start_response("200 OK", [])
         return [threading.current_thread().name.encode()]
 
