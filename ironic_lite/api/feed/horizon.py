@@ -67,6 +67,13 @@ class Horizon:
         self._step = max(1, step)
         self._marks: collections.deque[_Mark] = collections.deque()
 
+    def skip(self, settled: int) -> None:
+        """Begin again at a later id, after a pause in which nobody has looked.
+
+        Marks stay, so that a reader that looks rarely passes missing ids at its next look.
+        """
+        self.settled = max(self.settled, settled)
+
     def advance(self, ids: Sequence[int], now: float, snapshot: Snapshot = NO_SNAPSHOT) -> int:
         """Take the result of a look at the table; return the new settled id.
 

@@ -78,12 +78,10 @@ class Tail:
         """
         with self._guard:
             now = self._now()
-            if now - self._looked > _STALE_SECONDS:
-                self._forget()
+            stale = now - self._looked > _STALE_SECONDS
             self._looked = now
-            horizon = self._horizon or self._begin()
+            horizon = self._begin() if self._horizon is None or stale else self._horizon
             found = self._database.read(lambda conn: feed.look(conn, horizon.settled, limit=PAGE))
-            self._horizon = horizon
             return self._take(horizon, found)
 
     def events(self, after: int, upto: int) -> Sequence[Event] | None:
@@ -110,19 +108,19 @@ class Tail:
         )
         return [Event(row) for row in rows]
 
-    def _forget(self) -> None:
-        self._horizon = None
-        self._events = []
-        self._pending.clear()
-
     def _begin(self) -> Horizon:
         def read(conn: Connection) -> tuple[int, int]:
             return feed.head(conn), feed.step(conn)
 
         head, step = self._database.read(read)
         # Ids that are missing among the newest may belong to open transactions.
-        self._floor = max(0, head - PAGE)
-        return Horizon(self._database.kind, self._floor, step=step)
+        start = max(0, head - PAGE)
+        if self._horizon is None:
+            self._horizon = Horizon(self._database.kind, start, step=step)
+        self._horizon.skip(start)
+        self._floor, self._events = self._horizon.settled, []
+        self._pending = {ident: one for ident, one in self._pending.items() if ident > self._floor}
+        return self._horizon
 
     def _take(self, horizon: Horizon, found: feed.Look) -> News:
         seen = [Event(row) for row in found.rows if row["id"] not in self._pending]

@@ -1,0 +1,177 @@
+"""Followers of the event table on the three databases: no order of commits loses an event."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite.api.feed.events import Filter
+from ironic_lite.api.feed.tail import Tail
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import events
+from tests.support.database_rows import new_uuid
+
+BOUNDS = {"postgresql": 1.0, "mysql": 10.0}
+"""Seconds after which a number that nobody can write any more is passed."""
+
+
+class Clock:
+    """A monotonic clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def add(conn: Connection, node: str, event: str) -> None:
+    row: dict[str, Any] = {"at": clock.now(), "node_uuid": node, "kind": "power", "event": event}
+    events.add(conn, [row])
+
+
+@contextlib.contextmanager
+def open_transaction(database: Database) -> Iterator[sa.Connection]:
+    """A session of its own; whatever it has not committed is gone at the end."""
+    with database.engine.connect() as conn:
+        transaction = conn.begin()
+        try:
+            yield conn
+        finally:
+            if transaction.is_active:
+                transaction.rollback()
+
+
+def started(database: Database, time: Clock) -> Tail:
+    """Return a reader that has passed the numbers of rows that earlier tests have removed."""
+    database.write(lambda conn: add(conn, new_uuid(), "before"))
+    tail = Tail(database, now=time)
+    tail.look()
+    time.now += 20.0
+    tail.look()
+    assert tail.settled == tail.head
+    return tail
+
+
+def names(tail: Tail, node: str, after: int) -> list[str]:
+    found = tail.page(Filter(nodes=frozenset({node})), after=after, upto=tail.settled)
+    return [event.row["event"] for event in found]
+
+
+def test_late_commit_of_a_smaller_number_is_waited_for(server_database: Database) -> None:
+    node, tail = new_uuid(), started(server_database, Clock())
+    begun = tail.settled
+    with open_transaction(server_database) as slow:
+        add(slow, node, "slow")
+        server_database.write(lambda conn: add(conn, node, "quick"))
+        news = tail.look()
+        assert [event.row["event"] for event in news.seen] == ["quick"], "seen, for waits"
+        assert (tail.settled, list(news.settled)) == (begun, [])
+        slow.commit()
+    settled = tail.look().settled
+    assert [event.row["event"] for event in settled] == ["slow", "quick"]
+    assert names(tail, node, begun) == ["slow", "quick"]
+
+
+def test_number_of_a_killed_session_is_passed_within_the_bound(server_database: Database) -> None:
+    time, node = Clock(), new_uuid()
+    tail = started(server_database, time)
+    begun = tail.settled
+    with open_transaction(server_database) as killed:
+        add(killed, node, "never")
+        server_database.write(lambda conn: add(conn, node, "quick"))
+        assert list(tail.look().settled) == []
+        killed.rollback()
+    time.now += BOUNDS[server_database.kind] * 0.9
+    assert list(tail.look().settled) == []
+    time.now += BOUNDS[server_database.kind] * 0.2
+    assert [event.row["event"] for event in tail.look().settled] == ["quick"]
+    assert names(tail, node, begun) == ["quick"]
+
+
+def test_open_transaction_is_passed_by_force_after_a_minute(server_database: Database) -> None:
+    time, node = Clock(), new_uuid()
+    tail = started(server_database, time)
+    with open_transaction(server_database) as slow:
+        add(slow, node, "slow")
+        server_database.write(lambda conn: add(conn, node, "quick"))
+        tail.look()
+        for _ in range(7):
+            time.now += 9.0
+            tail.look()
+        assert names(tail, node, 0) == ["quick"]
+
+
+def test_follower_that_starts_beside_an_open_transaction_sees_its_event(
+    server_database: Database,
+) -> None:
+    time, node = Clock(), new_uuid()
+    with open_transaction(server_database) as slow:
+        add(slow, node, "slow")
+        server_database.write(lambda conn: add(conn, node, "quick"))
+        tail = Tail(server_database, now=time)
+        tail.look()
+        time.now += 20.0
+        tail.look()
+        assert names(tail, node, 0) == [] or server_database.kind == "mysql", (
+            "10 s are the bound there"
+        )
+        slow.commit()
+    tail.look()
+    assert names(tail, node, 0) == ["slow", "quick"]
+
+
+def test_every_event_is_read_once_over_many_pages(database: Database) -> None:
+    node, tail = new_uuid(), started(database, Clock())
+    begun = tail.settled
+    rows = [{"at": clock.now(), "node_uuid": node, "kind": "power"} for _ in range(2500)]
+    database.write(lambda conn: events.add(conn, rows))
+    read: list[int] = []
+    while (news := tail.look()).seen:
+        read += [event.id for event in news.settled]
+    assert (len(read), read) == (2500, sorted(set(read)))
+    kept = tail.events(begun, tail.settled)
+    assert kept is not None
+    assert [event.id for event in kept] == read
+
+
+def test_older_events_than_those_kept_are_left_to_the_table(sqlite_database: Database) -> None:
+    node, tail = new_uuid(), Tail(sqlite_database, kept=100, now=Clock())
+    tail.look()
+    rows = [{"at": clock.now(), "node_uuid": node, "kind": "power"} for _ in range(250)]
+    sqlite_database.write(lambda conn: events.add(conn, rows))
+    tail.look()
+    assert tail.events(149, tail.settled) is None
+    kept = tail.events(150, tail.settled)
+    assert kept is not None
+    assert [event.id for event in kept] == list(range(151, 251))
+
+
+def test_reader_that_looks_rarely_passes_missing_numbers(server_database: Database) -> None:
+    """As a script that asks for a page every few minutes."""
+    time, node = Clock(), new_uuid()
+    tail = started(server_database, time)
+    with open_transaction(server_database) as killed:
+        add(killed, node, "never")
+        server_database.write(lambda conn: add(conn, node, "quick"))
+        killed.rollback()
+    assert list(tail.look().settled) == []
+    time.now += 300.0
+    tail.look()
+    assert names(tail, node, 0) == ["quick"]
+
+
+def test_removal_of_old_events_makes_no_hole(database: Database) -> None:
+    node, tail = new_uuid(), started(database, Clock())
+    rows = [{"at": clock.now(), "node_uuid": node, "kind": "power"} for _ in range(5)]
+    database.write(lambda conn: events.add(conn, rows))
+    while tail.look().seen:
+        pass
+    before = tail.settled
+    database.write(lambda conn: conn.execute(sa.text("DELETE FROM events")))
+    assert list(tail.look().settled) == []
+    assert tail.settled == before
