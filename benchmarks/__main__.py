@@ -19,6 +19,7 @@ SUBJECTS = {
     "heartbeats": "heartbeats of agents, across real processes",
     "crowd": "10 000 clients at once",
     "waiting": "2 000 nodes that wait for their agents",
+    "watch": "clients that wait and follow",
     "provision": "a machine from its enrolment to its instance, by a real agent",
     "fleet_size": "10 000 nodes beside 1 000",
     "conductors": "nodes through a clean, on one conductor and more",

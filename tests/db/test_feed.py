@@ -106,7 +106,7 @@ def test_open_transaction_is_passed_by_force_after_a_minute(server_database: Dat
         assert names(tail, node, 0) == ["quick"]
 
 
-def test_follower_that_starts_beside_an_open_transaction_sees_its_event(
+def test_late_follower_sees_the_event_of_an_open_transaction(
     server_database: Database,
 ) -> None:
     time, node = Clock(), new_uuid()
