@@ -1,6 +1,7 @@
 """The activities of the service: one row for each, with its states, words and limits.
 
-Every table by state follows from these rows: recovery, history, time-outs, heartbeats.
+Recovery, history, time-outs and heartbeats by state follow from these rows. The states in which
+agents may look up their node are in ``domain/states``.
 ``conductor/flows/activities`` joins each row with its functions. A test fails if a busy or waiting
 state has no row.
 """

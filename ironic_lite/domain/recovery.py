@@ -49,7 +49,8 @@ class RecoveryAction(enum.Enum):
     BEGIN = "Begin the work of this state again from its start, in the same run."
     REPEAT = "Run the same step again, as its next attempt."
     REPEAT_IF_RERUNNABLE = (
-        "Run the same step again if it is declared ``rerunnable``. Otherwise fail the run; "
+        "Run the same step again if this is safe: it is declared ``rerunnable``, is a step of the "
+        "service itself, or its agent still knows the command. Otherwise fail the run; "
         "``last_error`` names the step."
     )
     RUN_NEXT = "Run the next step. Recorded steps are not repeated."

@@ -1,7 +1,7 @@
 """The provision verbs: values of ``target``, their first versions and bodies.
 
-They are the targets of PUT .../states/provision. A verb needs only a row here and a flow in
-``conductor/flows`` (``docs/states.rst`` shows the table).
+They are the targets of PUT .../states/provision; ``docs/states.rst`` shows the table.
+CONTRIBUTING.rst lists the other places of a new verb.
 """
 
 from __future__ import annotations

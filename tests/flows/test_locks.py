@@ -397,14 +397,14 @@ def lease_ends(
         other.tasks.leases, "_pulses", FailureDetector(timeout / 4, lambda: passed[0])
     )
     monkeypatch.setattr(other.service.ownership, "mine", lambda _row: True)
-    adopt = other.service.orphans._adopt
+    adopt = other.service.orphans._take_over
 
     def late(row: Any) -> None:
         tried.append(row["uuid"])
         meanwhile()
         adopt(row)
 
-    monkeypatch.setattr(other.service.orphans, "_adopt", late)
+    monkeypatch.setattr(other.service.orphans, "_take_over", late)
     for _ in range(6):  # it looks often enough to believe what it sees
         other.service.orphans.sweep()
         passed[0] += timeout / 5

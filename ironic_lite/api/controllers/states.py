@@ -25,7 +25,7 @@ from ironic_lite.domain.states import State, check_at_rest
 from ironic_lite.rpc import interface
 
 PROVISION_LIMIT = 64 * 1024
-"""Largest body in KiB; it may contain a whole configdrive."""
+"""Largest body: 64 MiB, written in KiB; it may contain a whole configdrive."""
 
 _FIELDS = {
     "console_enabled": 1,

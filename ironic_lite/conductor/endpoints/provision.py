@@ -61,7 +61,7 @@ class Provision:
         """
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             ramdisk, goal = not disable_ramdisk, State.MANAGEABLE
-            _run_steps(task, clean.PHASE, clean_steps, ramdisk=ramdisk, goal=goal)
+            _start_phase(task, clean.PHASE, clean_steps, ramdisk=ramdisk, goal=goal)
             return task.journal.opened
 
     def do_node_deploy(
@@ -109,7 +109,7 @@ class Provision:
     ) -> str | None:
         """Start service steps on an active node."""
         with self.tasks.lock(context, node_uuid, worker=True) as task:
-            _run_steps(task, service.PHASE, service_steps, ramdisk=not disable_ramdisk)
+            _start_phase(task, service.PHASE, service_steps, ramdisk=not disable_ramdisk)
             return task.journal.opened
 
     def do_node_rescue(
@@ -194,27 +194,27 @@ class Provision:
             return
         aborts.start(task)
 
-    # -- going on ----------------------------------------------------------------------------
+    # -- reports that a step has ended: for older and foreign callers; heartbeats do not come here
 
     def continue_node_clean(
         self, context: Context, *, node_uuid: str, step_id: str | None = None
     ) -> None:
         """Continue after a waiting clean step."""
-        self._go_on(context, node_uuid, State.CLEANWAIT, step_id)
+        self._continue_wait(context, node_uuid, State.CLEANWAIT, step_id)
 
     def continue_node_deploy(
         self, context: Context, *, node_uuid: str, step_id: str | None = None
     ) -> None:
         """Continue after a waiting deploy step."""
-        self._go_on(context, node_uuid, State.DEPLOYWAIT, step_id)
+        self._continue_wait(context, node_uuid, State.DEPLOYWAIT, step_id)
 
     def continue_node_service(
         self, context: Context, *, node_uuid: str, step_id: str | None = None
     ) -> None:
         """Continue after a waiting service step."""
-        self._go_on(context, node_uuid, State.SERVICEWAIT, step_id)
+        self._continue_wait(context, node_uuid, State.SERVICEWAIT, step_id)
 
-    def _go_on(
+    def _continue_wait(
         self, context: Context, node_uuid: str, expected: State, step_id: str | None
     ) -> None:
         with self.tasks.lock(context, node_uuid, worker=True) as task:
@@ -231,7 +231,7 @@ class Provision:
                 task.hand_over(resume, poll=False)
 
 
-def _run_steps(
+def _start_phase(
     task: Task,
     phase: Phase,
     wanted: list[StoredStep],

@@ -22,7 +22,7 @@ def start(task: Task) -> None:
 
 
 def give_up(task: Task, why: errors.Error) -> None:
-    """Fail to adopt failed."""
+    """Move the node to ``adopt failed``."""
     task.move("fail", error=error_text.led_by(f"Failed to adopt node {task.node.uuid}", why))
 
 

@@ -56,7 +56,7 @@ class Phase(Flow):
     agent); ``finish`` follows the last step. ``failure`` is the error class of a failed step.
     ``hear`` runs after a waiting step has ended (its index) and before the next one, because an
     agent may have started. ``restarts`` is true if another agent means a new list from its first
-    step, instead of the step again (S2.29). ``recovery`` defines the action after a crash.
+    step, instead of the step again (S2.29).
     """
 
     activity: StepActivity

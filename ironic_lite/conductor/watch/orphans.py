@@ -1,7 +1,7 @@
 """Recovery of nodes whose conductor is lost.
 
-A node in a busy state without a living lock has no owner. The same applies to a lock whose lease
-has ended (``leases``), or which an earlier life of this host took. The ring assigns such a node to
+A node in a busy state has no owner if nobody holds its lock, if the lease of the lock has ended
+(``leases``), or if a former process of this host took the lock. The ring assigns such a node to
 a conductor; the table ``recovery`` defines the action (invariant 3, S2.24, C11).
 """
 
@@ -52,7 +52,7 @@ class Orphans:
         """
         for row in self._orphaned_locks(None):
             try:
-                self._adopt(row)
+                self._take_over(row)
             except errors.NoFreeWorker as why:
                 LOG.info("Taking over nodes continues later: %s", why)
                 return
@@ -62,16 +62,16 @@ class Orphans:
             for row in self._orphaned_locks(
                 self._tasks.runtime.host if self._tasks.alone else None
             ):
-                while not self._try_adopt(row):
+                while not self._try_take_over(row):
                     self._tasks.runtime.workers.wait_place(_LOOK)
         except Exception:
             LOG.exception("Taking back nodes failed; the sweep for orphans continues it")
 
-    def _try_adopt(self, row: sweeps.Lock) -> bool:
+    def _try_take_over(self, row: sweeps.Lock) -> bool:
         if self._tasks.runtime.draining.is_set():
             return True
         try:
-            self._adopt(row)
+            self._take_over(row)
         except errors.NoFreeWorker:
             return False
         return True
@@ -100,7 +100,7 @@ class Orphans:
                 return
             after = page[-1]["id"]
 
-    def _adopt(self, row: sweeps.Lock) -> None:
+    def _take_over(self, row: sweeps.Lock) -> None:
         """Take one node over.
 
         :raises errors.NoFreeWorker: nothing has changed.

@@ -1,6 +1,6 @@
 """Time-outs of the wait states.
 
-Requirement S5.18; states.md, 8.
+Requirement S5.18.
 """
 
 from __future__ import annotations

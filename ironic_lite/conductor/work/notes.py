@@ -1,7 +1,8 @@
 """Accessors for ``driver_internal_info``; no other module touches the column.
 
 Its keys are Ironic's, because old clients read them. ``agent_changes``, ``order``, ``untidied``,
-``begun``, ``polled_since`` and ``cleaning_runbook`` are ours. Whole dictionaries are assigned, so
+``begun``, ``polled_since``, ``cleaning_runbook``, ``deploy_templates`` and
+``agent_secret_machine`` are ours. Whole dictionaries are assigned, so
 that the record notices the change.
 """
 
