@@ -29,7 +29,7 @@ def main() -> int:
     with stage.folder() as folder:
         opened = stage.database(folder)
         (node,) = stage.fill(opened, 1)
-        with stage.service(folder) as ours:
+        with stage.service(folder, "max_watchers = 5000\n") as ours:
             figures = [*_latency(ours, opened, node), _speed(ours, opened, node)]
             figures += _followers(ours, node)
         opened.close()

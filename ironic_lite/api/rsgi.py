@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import io
 import sys
 from collections.abc import Iterable
-from typing import Protocol
+from http import HTTPStatus
+from typing import Any, Protocol
 
 from granian import rsgi
 
@@ -85,6 +87,7 @@ class Application:
     async def __rsgi__(self, scope: rsgi.Scope, protocol: Exchange) -> None:
         """Answer one request."""
         environ, answer = environment(scope), _Answer(protocol)
+        place = ""
         try:
             place = self._sources.enter(environ)
             if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
@@ -103,9 +106,11 @@ class Application:
                     self._sources.leave(place)
                     raise
             if later is not None:
-                await self._watch(later, environ, answer, protocol)
+                await self._watch(later, environ, place, answer, protocol)
         except (refusals.Refusal, errors.Error) as why:
             answer.send(self._front.refuse(environ, answer, why))
+        finally:
+            self._bodies.release(environ)
 
     def _answer_bodiless(
         self, environ: Environ, answer: _Answer, place: str
@@ -119,18 +124,24 @@ class Application:
         return answer.finish(environ, parts)
 
     async def _watch(
-        self, later: Suspension | Stream, environ: Environ, answer: _Answer, protocol: Exchange
+        self,
+        later: Suspension | Stream,
+        environ: Environ,
+        source: str,
+        answer: _Answer,
+        protocol: Exchange,
     ) -> None:
         """Let a request wait or stream until it is answered, or its client leaves.
 
+        :param source: the network of the client.
         :raises errors.TooManyRequests: too many requests wait or stream.
         """
         call: request.Call = environ[request.CALL]
         call.waited = True
         if isinstance(later, Stream):
-            work = asyncio.ensure_future(self._stream(later, answer, protocol))
+            work = asyncio.ensure_future(self._stream(later, source, answer, protocol))
         else:
-            work = asyncio.ensure_future(self._wait(later, environ, answer))
+            work = asyncio.ensure_future(self._wait(later, source, environ, answer))
         gone = asyncio.ensure_future(protocol.client_disconnect())
         await asyncio.wait({gone, work}, return_when=asyncio.FIRST_COMPLETED)
         gone.cancel()
@@ -138,23 +149,53 @@ class Application:
         with contextlib.suppress(asyncio.CancelledError):
             await work
 
-    async def _stream(self, stream: Stream, answer: _Answer, protocol: Exchange) -> None:
-        with self._watchers.place("stream"):
+    async def _stream(
+        self, stream: Stream, source: str, answer: _Answer, protocol: Exchange
+    ) -> None:
+        with self._watchers.place("stream", source):
             transport = protocol.response_stream(200, [*answer.extra, *watchers.HEADERS])
             await self._watchers.stream(stream, transport)
 
-    async def _wait(self, suspension: Suspension, environ: Environ, answer: _Answer) -> None:
+    async def _wait(
+        self, suspension: Suspension, source: str, environ: Environ, answer: _Answer
+    ) -> None:
+        """Handle a request again until it has an answer.
+
+        A request that the service is too busy to handle again goes on waiting, and gets the last
+        answer that it had: its work may have been accepted.
+        """
+        clock = asyncio.get_running_loop().time
+        until = clock() + suspension.seconds
+        last = suspension
+
         def answered() -> Suspension | Stream | None:
-            return answer.finish(environ, self._front.answer(environ, answer))
+            parts = self._front.answer(environ, answer)
+            if answer.unavailable and answer.kept:
+                return dataclasses.replace(last, seconds=until - clock())
+            return answer.finish(environ, parts)
 
         async def again() -> Suspension | None:
-            later = await self._threads.run(answered)
-            assert not isinstance(later, Stream)
+            nonlocal until, last
+            try:
+                later = await self._threads.run(answered)
+            except errors.Unavailable:  # no thread has started
+                later = dataclasses.replace(last, seconds=until - clock())
+            if not isinstance(later, Suspension):
+                return None
+            if later.seconds <= 0:
+                answer.send_kept()
+                return None
+            last, until = later, clock() + later.seconds
             return later
 
-        with self._watchers.place("wait"):
-            if not await self._watchers.wait(suspension, again):
-                answer.send_last()
+        try:
+            with self._watchers.place("wait", source):
+                if not await self._watchers.wait(suspension, again):
+                    answer.send_kept()
+        except errors.TooManyRequests:
+            if not environ[request.CALL].accepted:
+                raise
+            answer.send_kept()  # the conductor has accepted the work
 
     async def _answer_with_body(
         self, environ: Environ, answer: _Answer, protocol: Exchange
@@ -168,12 +209,9 @@ class Application:
         limit = await run(lambda: self._admit_request(environ, answer))
         if limit is None:
             return None
-        try:
-            if limit:
-                await self._read_and_answer(environ, limit, protocol)
-            return await run(lambda: answer.finish(environ, self._front.answer(environ, answer)))
-        finally:
-            self._bodies.release(environ)
+        if limit:
+            await self._read_and_answer(environ, limit, protocol)
+        return await run(lambda: answer.finish(environ, self._front.answer(environ, answer)))
 
     def _admit_request(self, environ: Environ, answer: _Answer) -> int | None:
         """Return the KiB the body may have, None if the request has been refused."""
@@ -194,18 +232,24 @@ class Application:
 class _Answer:
     """Passes the answer of a WSGI application to RSGI; used as ``start_response``."""
 
-    __slots__ = ("_headers", "_last", "_protocol", "_status")
+    __slots__ = ("_headers", "_protocol", "_status", "kept")
 
     def __init__(self, protocol: Exchange) -> None:
         self._protocol = protocol
         self._status = 500
         self._headers: list[tuple[str, str]] = []
-        self._last: Iterable[bytes] = ()
+        self.kept: tuple[int, list[tuple[str, str]], Iterable[bytes]] | None = None
+        """The answer of a suspended request, if the time were over."""
 
     @property
     def extra(self) -> list[tuple[str, str]]:
         """The headers without those of the body."""
         return [pair for pair in self._headers if not pair[0].startswith("Content-")]
+
+    @property
+    def unavailable(self) -> bool:
+        """True if the application has answered 503."""
+        return self._status == HTTPStatus.SERVICE_UNAVAILABLE
 
     def finish(self, environ: Environ, parts: Iterable[bytes]) -> Suspension | Stream | None:
         """Send the answer, or return how its handler wants to go on instead."""
@@ -214,14 +258,16 @@ class _Answer:
         if later is None:
             self.send(parts)
         else:
-            self._last = parts
+            self.kept = (self._status, self._headers, parts)
         return later
 
-    def send_last(self) -> None:
-        """Send the answer that `finish` has kept."""
-        self.send(self._last)
+    def send_kept(self) -> None:
+        """Send the answer that a suspended request has now."""
+        if self.kept is not None:
+            self._status, self._headers, parts = self.kept
+            self.send(parts)
 
-    def __call__(self, status: str, headers: list[tuple[str, str]], _info: object = None) -> None:
+    def __call__(self, status: str, headers: list[tuple[str, str]], _info: Any = None) -> None:
         self._status = int(status[:3])
         self._headers = headers
 

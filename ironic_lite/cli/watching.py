@@ -173,10 +173,11 @@ class WatchRun(command.Command):
         """Print the progress."""
         api, left = Api(self.app), _countdown(parsed_args.within)
         run = _find_run(api, parsed_args.node, parsed_args.run)
-        shown: dict[int, tuple[str, int]] = {}
-        cursor = str(api.get("events", since="now")["cursor"])
+        shown: dict[tuple[str, int], tuple[str, int]] = {}
+        known = run["uuid"]
+        cursor = str(_repeated(lambda: api.get("events", since="now"), left)["cursor"])
         while True:
-            run = api.run(parsed_args.node, run["uuid"])
+            run = _repeated(lambda: api.run(parsed_args.node, known), left)
             for line in _progress(run, shown):
                 print(line, file=self.app.stdout, flush=True)
             if run["state"] not in _OPEN:
@@ -188,7 +189,8 @@ class WatchRun(command.Command):
             if left() <= 0:
                 print("The run goes on.", file=self.app.stderr)
                 return NOT_IN_TIME
-            found = _repeated(functools.partial(api.events, cursor, _poll(left()), run=run["uuid"]))
+            ask = functools.partial(api.events, cursor, _poll(left()), run=known)
+            found = _repeated(ask, left)
             cursor = str(found["cursor"])
 
 
@@ -237,20 +239,27 @@ class WatchEvents(command.Command):
 def _follow(api: Api, cursor: str, query: Json) -> Iterator[Json]:
     """Yield events after a cursor for ever."""
     while True:
-        found = _repeated(functools.partial(api.events, cursor, _POLL_SECONDS, **query))
+        found = _repeated(functools.partial(api.events, cursor, _POLL_SECONDS, **query), _no_end)
         yield from found["events"]
         cursor = str(found["cursor"])
 
 
-def _repeated(ask: Callable[[], Json]) -> Json:
-    """Return the answer of ``ask``; repeat it while the service or the network is away."""
+def _repeated(ask: Callable[[], Json], left: Callable[[], float]) -> Json:
+    """Return the answer of ``ask``; repeat it while the service or the network is away.
+
+    :param left: returns the seconds that are left; the last fault is raised at their end.
+    """
     while True:
         try:
             return ask()
         except Exception as why:
-            if not _passing(why):
+            if not _passing(why) or left() <= 0:
                 raise
             _pause(why)
+
+
+def _no_end() -> float:
+    return float("inf")
 
 
 def _pause(why: Exception) -> None:
@@ -259,17 +268,17 @@ def _pause(why: Exception) -> None:
         time.sleep(_PAUSE)
 
 
-def _progress(run: Json, shown: dict[int, tuple[str, int]]) -> Iterator[str]:
+def _progress(run: Json, shown: dict[tuple[str, int], tuple[str, int]]) -> Iterator[str]:
     """Yield a line for each step whose state or attempt has changed.
 
-    :param shown: ordinal -> state and attempt of the last line; updated.
+    :param shown: kind and ordinal -> state and attempt of the last line; updated.
     """
     count = len(run["steps"])
     for step in run["steps"]:
-        state = (step["state"], step["attempt"])
-        if step["state"] == "pending" or shown.get(step["ordinal"]) == state:
+        place, state = (step["kind"], step["ordinal"]), (step["state"], step["attempt"])
+        if step["state"] == "pending" or shown.get(place) == state:
             continue
-        shown[step["ordinal"]] = state
+        shown[place] = state
         name = f"{step['interface']}.{step['step']}"
         again = f", attempt {step['attempt']}" if step["attempt"] > 1 else ""
         reason = (step["error"] or {}).get("text", "")

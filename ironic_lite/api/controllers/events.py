@@ -52,17 +52,18 @@ class Events(expose.Controller):
         newest = query.since is None
         after = 0 if newest else since
         upto = max(tail.settled, since)
-        found = tail.page(choice, after=after, upto=upto, limit=limit, newest=newest)
-        found = [event for event in found if event.id not in notes["skipped"]]
+        page = tail.page(choice, after=after, upto=upto, limit=limit, newest=newest)
+        # A full page of events that the client skips is followed by others.
+        cursor = page[-1].id if len(page) == limit and not newest else upto
+        found = [event for event in page if event.id not in notes["skipped"]]
         if query.wait is not None and not found:
             left = query.wait - request.call.watch.seconds
-            notes["since"] = upto
+            notes["since"] = cursor
             if left > 0:
-                request.call.later = Suspension(left, accepts=choice.accepts)
-        full = len(found) == limit and not newest
+                request.call.later = Suspension(left, choice=choice)
         return {
             "events": [event.document for event in found],
-            "cursor": str(found[-1].id if full else upto),
+            "cursor": str(cursor),
             "trimmed": query.since is not None and 0 <= query.since < self._removed(),
         }
 
@@ -70,12 +71,24 @@ class Events(expose.Controller):
         """Return the cursor to read after; a request that waits keeps its place."""
         tail = self.service.tail
         if "since" not in notes:
+            self._check_cursor(query)
             at_end = query.since is None or query.since < 0
             notes["since"] = tail.settled if at_end else query.since
             # Events that were visible at the beginning are not new, even if they settle later.
             notes["skipped"] = tail.unsettled if query.since == -1 else frozenset()
         start: int = notes["since"]
         return start
+
+    def _check_cursor(self, query: feed_query.FeedQuery) -> None:
+        """Refuse a cursor that this database has not given out, such as after a restore.
+
+        :raises errors.InvalidParameter: it is above the newest event.
+        """
+        if (query.since or 0) > self.service.tail.head:
+            head = self.service.database.read(feed.head)
+            if (query.since or 0) > head:
+                reason = f"is above the newest event, {head}: start again with now or 0"
+                raise errors.InvalidParameter(path="since", reason=reason)
 
     def _removed(self) -> int:
         return self.service.database.read(feed.removed)

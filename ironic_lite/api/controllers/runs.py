@@ -53,19 +53,22 @@ class Runs(expose.Controller):
         chosen = queries.one(queries.RUN, given, version=request.version)
         node = node_lookup.fetch(self.service, request, ident, _NODE)
         # The current run stays the same one while the request waits for its end.
-        row = self._find_run(node, request.call.notes.setdefault("run", run))
+        known = request.call.notes.setdefault("run", run)
+        row = self._find_run(node, known, or_newest=wait is not None)
         if wait is not None:
             request.call.notes["run"] = row["uuid"]
             waits.check_run(request, wait, row)
         return run_documents.show(self.service, request, node["uuid"], row, chosen)
 
-    def _find_run(self, node: Json, run: str) -> Run:
+    def _find_run(self, node: Json, run: str, *, or_newest: bool) -> Run:
         """Return the row of a node's run.
 
+        :param or_newest: the newest run stands for the current one that has just ended.
         :raises errors.NotFound: the node does not have this run, or has no active run.
         """
         if run == _CURRENT:
-            found = self.service.database.read(lambda conn: runs.current(conn, node["uuid"]))
+            choose = runs.latest if or_newest else runs.current
+            found = self.service.database.read(lambda conn: choose(conn, node["uuid"]))
             if found is None:
                 raise errors.NotFound(
                     f"Node {node['uuid']} has no active run; it is in the state "

@@ -54,7 +54,7 @@ class Horizon:
     :param kind: of the database: ``sqlite``, ``postgresql`` or ``mysql``.
     :param settled: the id to start after.
     :param step: distance of the ids that the database assigns (auto_increment_increment). Ids whose
-        remainder no visible id has are never assigned.
+        remainder no id has had so far are not waited for.
     """
 
     def __init__(self, kind: str, settled: int, *, step: int = 1) -> None:
@@ -65,6 +65,7 @@ class Horizon:
         """Missing ids that were passed although older transactions were running."""
         self._kind = kind
         self._step = max(1, step)
+        self._remainders: set[int] = set()
         self._marks: collections.deque[_Mark] = collections.deque()
 
     def skip(self, settled: int) -> None:
@@ -85,9 +86,9 @@ class Horizon:
             return self.settled
         dead, forced = self._matured(now, snapshot)
         before = self.settled
-        remainders = {ident % self._step for ident in ids}
+        self._remainders.update(ident % self._step for ident in ids)
         for ident in ids:
-            missing = self._missing(max(before, dead) + 1, ident, remainders)
+            missing = self._missing(max(before, dead) + 1, ident)
             if missing:
                 break
             self._count(before, ident, forced)
@@ -114,12 +115,12 @@ class Horizon:
             self._marks.popleft()
         return dead, sure
 
-    def _missing(self, first: float, following: int, remainders: set[int]) -> bool:
+    def _missing(self, first: float, following: int) -> bool:
         """Return whether an id from ``first`` to before ``following`` may still appear."""
         if first >= following:
             return False
         candidates = range(int(first), min(following, int(first) + self._step))
-        return any(ident % self._step in remainders for ident in candidates)
+        return any(ident % self._step in self._remainders for ident in candidates)
 
     def _count(self, before: int, ident: int, sure: float) -> None:
         holes = (ident - before - 1) // self._step

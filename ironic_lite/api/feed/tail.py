@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ironic_lite.api.feed.events import Event, Filter
@@ -33,6 +34,13 @@ class News(NamedTuple):
     more: bool
 
 
+class _Ring(NamedTuple):
+    """Settled events above an id."""
+
+    floor: int
+    events: list[Event]
+
+
 class Tail:
     """Follows the event table; any thread may look.
 
@@ -51,12 +59,11 @@ class Tail:
         self._guard = threading.Lock()
         self._horizon: Horizon | None = None
         self._kept = kept
-        self._events: list[Event] = []
-        """The newest settled events. The list is replaced, never changed."""
+        self._ring = _Ring(0, [])
+        """The newest settled events; replaced, never changed."""
+        self._listeners: list[Callable[[News], None]] = []
         self._pending: dict[int, Event] = {}
         """Visible events above the settled id."""
-        self._floor = 0
-        """Events above this id are kept, up to the settled id."""
         self._looked = now()
         self.head = 0
         """The largest visible id."""
@@ -71,8 +78,21 @@ class Tail:
         """The visible ids above `settled`."""
         return frozenset(self._pending)
 
+    @contextlib.contextmanager
+    def listening(self, hear: Callable[[News], None]) -> Iterator[None]:
+        """Call ``hear`` with the news of every look, in the thread that has looked."""
+        with self._guard:
+            self._listeners = [*self._listeners, hear]
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._listeners = [one for one in self._listeners if one is not hear]
+
     def look(self) -> News:
         """Read new rows by one statement, two more at the first look.
+
+        Every look returns other rows, so requests that wait use `listening`.
 
         :raises errors.Unavailable: the database is away.
         """
@@ -82,14 +102,17 @@ class Tail:
             self._looked = now
             horizon = self._begin() if self._horizon is None or stale else self._horizon
             found = self._database.read(lambda conn: feed.look(conn, horizon.settled, limit=PAGE))
-            return self._take(horizon, found)
+            news, listeners = self._take(horizon, found), self._listeners
+        if news.seen or news.settled:
+            for hear in listeners:
+                hear(news)
+        return news
 
     def events(self, after: int, upto: int) -> Sequence[Event] | None:
         """Return the settled events with ``after < id <= upto``; None if some are not kept."""
-        with self._guard:
-            if after < self._floor:
-                return None
-            events = self._events
+        floor, events = self._ring
+        if after < floor:
+            return None
         first = bisect.bisect_right(events, after, key=_ident)
         last = bisect.bisect_right(events, upto, key=_ident)
         return events[first:last]
@@ -118,8 +141,9 @@ class Tail:
         if self._horizon is None:
             self._horizon = Horizon(self._database.kind, start, step=step)
         self._horizon.skip(start)
-        self._floor, self._events = self._horizon.settled, []
-        self._pending = {ident: one for ident, one in self._pending.items() if ident > self._floor}
+        floor = self._horizon.settled
+        self._ring = _Ring(floor, [])
+        self._pending = {ident: one for ident, one in self._pending.items() if ident > floor}
         return self._horizon
 
     def _take(self, horizon: Horizon, found: feed.Look) -> News:
@@ -137,10 +161,11 @@ class Tail:
     def _keep(self, events: Sequence[Event]) -> None:
         if not events:
             return
-        merged = [*self._events, *events]
+        floor, known = self._ring
+        merged = [*known, *events]
         if len(merged) > self._kept:
-            self._floor = merged[-self._kept - 1].id
-        self._events = merged[-self._kept :]
+            floor = merged[-self._kept - 1].id
+        self._ring = _Ring(floor, merged[-self._kept :])
 
 
 def _ident(event: Event) -> int:

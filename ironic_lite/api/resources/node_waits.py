@@ -7,7 +7,9 @@ from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.service import Service
 from ironic_lite.api.watching import waits
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.queries import runs
+from ironic_lite.records import Run
 
 
 def reach(service: Service, request: Request, ident: str, wait: waits.Wait) -> None:
@@ -16,10 +18,15 @@ def reach(service: Service, request: Request, ident: str, wait: waits.Wait) -> N
     :raises errors.EndedOtherwise, errors.NotYet: as `waits.check_node`.
     :raises errors.NodeNotFound: as `node_lookup.fetch`.
     """
-    columns = (*waits.NODE_COLUMNS, *OWNERS)
-    row = node_lookup.fetch(service, request, ident, columns)
     redact = request.access.redactor()
-    if redact is not None:
-        redact(row)
-    latest = lambda: service.database.read(lambda conn: runs.latest(conn, row["uuid"]))  # noqa: E731
-    waits.check_node(request, wait, row, latest)
+
+    def read() -> Row:
+        row = node_lookup.fetch(service, request, ident, (*waits.NODE_COLUMNS, *OWNERS))
+        if redact is not None:
+            redact(row)
+        return row
+
+    def latest(uuid: str) -> Run | None:
+        return service.database.read(lambda conn: runs.latest(conn, uuid))
+
+    waits.check_node(request, wait, read, latest)

@@ -12,12 +12,16 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from ironic_lite import errors
+from ironic_lite.api.policy import NODE
+from ironic_lite.api.policy.access import OWNERS, target
 from ironic_lite.api.resources import run_documents
 from ironic_lite.api.service import Service
 from ironic_lite.api.watching import prefer
 from ironic_lite.api.wire.later import Suspension
 from ironic_lite.api.wire.request import Request
-from ironic_lite.db.queries import events, runs
+from ironic_lite.core.json_types import Json
+from ironic_lite.db.queries import events, nodes, runs
+from ironic_lite.records import Run
 
 _ACCEPTED = "accepted"
 _RETRY_SECONDS = 0.5
@@ -51,16 +55,32 @@ def verb(service: Service, request: Request, act: Act) -> Any:
     )
     if run is None:
         return None
+    shown = _may_read(service, request, node, "runs:get")
     if run["state"] in _OPEN:
         _suspend(request, preference, node)
-        return run_documents.show(service, request, node, run)
+        return _run_document(service, request, run, whole=shown)
     aborted = accepted.run is None and run["state"] == "aborted"
     if run["state"] != "done" and not aborted:
-        text = (run["error"] or {}).get("text", "")
+        text = (run["error"] or {}).get("text", "") if shown else ""
         message = f"Run {run['uuid']} of node {node} has ended as {run['state']}. {text}"
         raise errors.EndedOtherwise(message.rstrip(), node=node, run=run["uuid"])
     request.answer.status = HTTPStatus.OK
-    return run_documents.show(service, request, node, run)
+    return _run_document(service, request, run, whole=shown)
+
+
+def _run_document(service: Service, request: Request, run: Run, *, whole: bool) -> Json:
+    """Return a run, or only its state for a caller who may not read the node's runs."""
+    if whole:
+        return run_documents.show(service, request, run["node_uuid"], run)
+    return {"uuid": run["uuid"], "verb": run["verb"], "state": run["state"]}
+
+
+def _may_read(service: Service, request: Request, node: str, what: str) -> bool:
+    """Return whether the caller passes a rule of reading for a node; lessees may not."""
+    if not request.access.limited:
+        return True
+    owners = service.database.read(lambda conn: nodes.get(conn, node, OWNERS))
+    return request.access.allows(f"baremetal:node:{what}", target(NODE, owners))
 
 
 def operation(service: Service, request: Request, act: Act) -> Any:
@@ -74,12 +94,13 @@ def operation(service: Service, request: Request, act: Act) -> Any:
         _suspend(request, preference, node)
         return None
     if ended["event"] == "fail":
-        text = (ended["data"] or {}).get("error") or "See last_error of the node."
+        text = (ended["data"] or {}).get("error") or ""
         text = text.get("text", text) if isinstance(text, dict) else text
+        if not _may_read(service, request, node, "get:last_error"):
+            text = "See last_error of the node."
         raise errors.EndedOtherwise(f"The operation on node {node} has failed. {text}", node=node)
     request.answer.status = HTTPStatus.OK
-    data = ended["data"] or {}
-    return {"node": node, "kind": ended["kind"], "event": ended["event"], "data": data}
+    return {"node": node, "kind": ended["kind"], "event": ended["event"]}
 
 
 def _accept(
@@ -96,10 +117,11 @@ def _accept(
     if _ACCEPTED not in notes:
         try:
             notes[_ACCEPTED] = act()
-        except errors.ConductorUnresponsive:
-            raise  # the work may have begun
-        except (errors.NodeLocked, errors.Unavailable):
-            if preference is not None:
+            request.call.accepted = True
+        except (errors.NodeLocked, errors.Unavailable) as why:
+            # Another try would be refused as a repetition if the work may have begun.
+            begun = isinstance(why, errors.ConductorUnresponsive) or why.facts.get("doubtful")
+            if preference is not None and not begun:
                 _suspend_for_retry(request, preference)
             raise
         notes["headers"] = [pair for pair in request.answer.headers if pair[0] != _APPLIED]

@@ -5,6 +5,7 @@ The service's own server uses `watchers` instead.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +14,7 @@ from typing import Any
 import orjson
 
 from ironic_lite import errors
-from ironic_lite.api.feed.tail import Tail
+from ironic_lite.api.feed.tail import PAGE, News, Tail
 from ironic_lite.api.wire import refusals, request
 from ironic_lite.api.wire.later import Stream, Suspension
 from ironic_lite.api.wire.request import Environ, StartResponse
@@ -23,6 +24,7 @@ MOST = 16
 _PAUSE = 0.2
 _LONGEST_LOOK = 5.0
 _STREAM_SECONDS = 1800.0
+_BOOKMARK_SECONDS = 15.0
 
 Wsgi = Callable[[Environ, StartResponse], Iterable[bytes]]
 
@@ -51,7 +53,8 @@ class BlockingWatches:
             return parts
         call.waited = True
         if not self._places.acquire(blocking=False):
-            why = errors.TooManyRequests(limit=MOST, option="max_watchers")
+            text = f"Under this server, {MOST} requests of a process may wait; retry later."
+            why = errors.Unavailable(text)
             return request.refuse(environ, start_response, refusals.of(why))
         if isinstance(later, Stream):
             return self._stream(later, held, start_response)
@@ -73,41 +76,78 @@ class BlockingWatches:
 
     def _sleep(self, suspension: Suspension) -> None:
         """Return after an event that the request waits for, or when it must look again."""
+        woken = threading.Event()
+
+        def hear(news: News) -> None:
+            seen = any(event.row["node_uuid"] == suspension.node for event in news.seen)
+            choice = suspension.choice
+            if seen or (choice is not None and any(map(choice.accepts, news.settled))):
+                woken.set()
+
         until = time.monotonic() + min(_LONGEST_LOOK, suspension.seconds)
-        while (left := until - time.monotonic()) > 0:
-            time.sleep(min(_PAUSE, left))
-            news = self._tail().look()
-            if any(event.row["node_uuid"] == suspension.node for event in news.seen):
-                return
-            if suspension.accepts is not None and any(map(suspension.accepts, news.settled)):
-                return
+        tail = self._tail()
+        with tail.listening(hear):
+            while (left := until - time.monotonic()) > 0 and not woken.wait(min(_PAUSE, left)):
+                with contextlib.suppress(errors.Unavailable):
+                    tail.look()
 
     def _stream(
         self, stream: Stream, held: _Held, start_response: StartResponse
-    ) -> Iterator[bytes]:
+    ) -> Iterable[bytes]:
         start_response("200 OK", [*held.extra, ("Content-Type", "application/x-ndjson")])
-        return self._lines(stream)
+        return _Body(_lines(self._tail(), stream), self._places.release)
 
-    def _lines(self, stream: Stream) -> Iterator[bytes]:
-        tail, cursor, left = self._tail(), stream.after, stream.limit
-        until, end = time.monotonic() + _STREAM_SECONDS, "time"
+
+class _Body:
+    """The lines of a stream; frees its place even if the server never begins to read them."""
+
+    def __init__(self, lines: Iterator[bytes], free: Callable[[], None]) -> None:
+        self._lines = lines
+        self._free: Callable[[], None] | None = free
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Return the lines."""
         try:
-            while end == "time" and time.monotonic() < until:
-                tail.look()
-                for event in tail.page(stream.choice, after=cursor, upto=tail.settled):
-                    cursor = event.id
-                    if event.id in stream.skipped:
-                        continue
-                    yield event.line
-                    left = None if left is None else left - 1
-                    if left == 0:
-                        end = "limit"
-                        break
-                else:
-                    time.sleep(_PAUSE)
-            yield orjson.dumps({"cursor": str(cursor), "end": end}) + b"\n"
+            yield from self._lines
         finally:
-            self._places.release()
+            self.close()
+
+    def close(self) -> None:
+        """Free the place; servers call this at the end of every answer (PEP 3333)."""
+        free, self._free = self._free, None
+        if free is not None:
+            free()
+
+
+def _lines(tail: Tail, stream: Stream) -> Iterator[bytes]:
+    """Yield the lines of a stream; a line with the cursor alone shows whether the client lives."""
+    cursor, left = stream.after, stream.limit
+    until, end, told = time.monotonic() + _STREAM_SECONDS, "time", time.monotonic()
+    while end == "time" and time.monotonic() < until:
+        try:
+            tail.look()
+            settled = tail.settled
+            events = tail.page(stream.choice, after=cursor, upto=settled)
+        except errors.Unavailable:
+            end = "behind"
+            break
+        full = len(events) == PAGE
+        for event in events:
+            cursor, told = event.id, time.monotonic()
+            if event.id in stream.skipped:
+                continue
+            yield event.line
+            left = None if left is None else left - 1
+            if left == 0:
+                end = "limit"
+                break
+        if end == "time" and not full:
+            cursor = max(cursor, settled)
+            if time.monotonic() - told >= _BOOKMARK_SECONDS:
+                told = time.monotonic()
+                yield orjson.dumps({"cursor": str(cursor)}) + b"\n"
+            time.sleep(_PAUSE)
+    yield orjson.dumps({"cursor": str(cursor), "end": end}) + b"\n"
 
 
 class _Held:

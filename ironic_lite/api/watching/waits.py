@@ -30,6 +30,7 @@ _UNTIL_NODE: Mapping[str, str] = {
 }
 _UNTIL_RUN = (ENDED, "done", "waiting")
 _OVER = frozenset({"done", "failed", "aborted"})
+_RESTING = frozenset({Kind.STABLE, Kind.FAIL})
 NODE_COLUMNS = ("uuid", "provision_state", "last_error")
 """Columns of a node that `check_node` reads."""
 
@@ -113,22 +114,31 @@ def split(
 
 
 def check_node(
-    request: Request, wait: Wait | None, node: RowView, latest: Callable[[], RowView | None]
+    request: Request,
+    wait: Wait,
+    read: Callable[[], RowView],
+    latest: Callable[[str], RowView | None],
 ) -> None:
     """Return if the node is in a state that the request waits for.
 
-    :param node: the columns `NODE_COLUMNS`, as the caller may see them.
-    :param latest: reads the newest run of the node.
+    :param read: reads the columns `NODE_COLUMNS`, as the caller may see them.
+    :param latest: reads the newest run of a node by its UUID.
     :raises errors.EndedOtherwise: nothing is under way, and the last run has ended otherwise.
     :raises errors.NotYet: it may still come.
     """
-    if wait is None or node["provision_state"] in wait.until:
+    node = read()
+    if node["provision_state"] in wait.until:
         return
-    run = latest()
+    run = latest(node["uuid"])
     if run is None or run["state"] in _OVER:
-        if IDLE in wait.until:
+        node = read()  # as it is after the end of that run
+        kind = STATES[State(node["provision_state"])].kind
+        if node["provision_state"] in wait.until:
             return
-        _refuse_failed(wait.until, node, run)
+        if kind in _RESTING:
+            if IDLE in wait.until:
+                return
+            _refuse_failed(wait.until, node, run)
     what = f"Node {node['uuid']}"
     suspend(request, wait.seconds, what, wait.until, node["provision_state"], node=node["uuid"])
 

@@ -7,6 +7,7 @@ a second for a while after each change. Idle processes do not look at all.
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import logging
 import random
@@ -17,7 +18,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import orjson
 
 from ironic_lite import errors
-from ironic_lite.api.feed.events import Event, Filter
+from ironic_lite.api.feed.events import Filter
 from ironic_lite.api.feed.tail import PAGE, News, Tail
 from ironic_lite.api.wire.later import Stream, Suspension
 from ironic_lite.core import metrics
@@ -26,19 +27,28 @@ from ironic_lite.core.configuration import Configuration
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Key = TypeVar("Key")
 
 QUIET_SECONDS = 0.5
 """Time between two looks."""
 BUSY_SECONDS = 0.1
 """Time between two looks for `_BUSY_FOR` seconds after a change."""
 _BUSY_FOR = 10.0
-_LONGEST_LOOK = 5.0
-"""Seconds after which a waiting request looks again in any case."""
+_LONGEST_LOOK = 30.0
+"""Seconds after which a waiting request is handled again in any case."""
+_FAULT_PAUSE = 5.0
+"""Seconds between two looks while the table cannot be read."""
+_MOST_HANDLED = 16
+"""Waiting requests that are handled again at once; the other slots stay for ordinary requests."""
+_MOST_PAGES = 4
+"""Pages that streams read from the table at once."""
+_SHARE, _LEAST_SHARE = 4, 16
+"""One address may have a quarter of the places, or 16."""
 BOOKMARK_SECONDS = 15.0
 """Time without an event after which a stream gets a line with the cursor alone."""
 _CHUNK = 64 * 1024
 """Bytes after which a chunk of lines is complete."""
-STREAM_BYTES = 4 * 1024 * 1024
+STREAM_BYTES = 1024 * 1024
 """Bytes after which a stream ends, and the client continues with its cursor.
 
 granian takes every chunk at once and keeps it until the client reads it. It does not report how
@@ -77,15 +87,21 @@ class Watchers:
         self._tail = tail
         self._run = run
         self._most = int(conf.api.max_watchers)
+        self._most_of_one = max(self._most // _SHARE, _LEAST_SHARE)
         self._stream_seconds = float(conf.api.stream_seconds)
         self._count = 0
+        self._sources: collections.Counter[str] = collections.Counter()
         self._ticker: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._by_node: dict[str, set[asyncio.Event]] = {}
-        self._by_filter: dict[asyncio.Event, Callable[[Event], bool]] = {}
+        self._by_choice: dict[Filter, set[asyncio.Event]] = {}
         self._streams: dict[asyncio.Event, _Sender] = {}
+        self._sent = 0
+        """Bytes that the present streams have sent."""
+        self._handling = asyncio.Semaphore(_MOST_HANDLED)
+        self._paging = asyncio.Semaphore(_MOST_PAGES)
         self._closing = False
-        self._behind = False
+        self._busy_until = 0.0
         self._shared: dict[tuple[Filter, int, int], _Lines] = {}
 
     @property
@@ -94,15 +110,18 @@ class Watchers:
         return self._count
 
     @contextlib.contextmanager
-    def place(self, kind: str) -> Iterator[None]:
+    def place(self, kind: str, source: str) -> Iterator[None]:
         """Count a waiting request or a stream for the length of the block.
 
         :param kind: ``wait`` or ``stream``, for the metrics.
-        :raises errors.TooManyRequests: there are too many.
+        :param source: the network of the client, "" without a limit.
+        :raises errors.TooManyRequests: there are too many, in all or of this client.
         """
-        if self._count >= self._most:
-            raise errors.TooManyRequests(limit=self._most, option="max_watchers")
+        if self._count >= self._most or (source and self._sources[source] >= self._most_of_one):
+            limit = f"{self._most}, or {self._most_of_one} of one address,"
+            raise errors.TooManyRequests(limit=limit, option="max_watchers")
         self._count += 1
+        self._sources[source] += 1
         metrics.BOARD.count("watches_total", kind)
         if self._ticker is None:
             self._ticker = self._loop.create_task(self._tick())
@@ -110,6 +129,9 @@ class Watchers:
             yield
         finally:
             self._count -= 1
+            self._sources[source] -= 1
+            if not self._sources[source]:
+                del self._sources[source]
 
     async def close(self) -> None:
         """End all streams and waits: they send their last line or answer."""
@@ -124,52 +146,58 @@ class Watchers:
     # -- the reader --------------------------------------------------------------------------
 
     async def _tick(self) -> None:
-        """Look at the table while anybody waits."""
-        busy_until = 0.0
+        """Look at the table while there are waiting requests or streams."""
         try:
-            while self._count and not self._closing:
-                news = await self._look()
-                if news is not None:
-                    self._dispatch(news)
-                    if news.seen:
-                        busy_until = self._loop.time() + _BUSY_FOR
-                if news is None or not news.more:
-                    busy = self._loop.time() < busy_until
-                    await asyncio.sleep(BUSY_SECONDS if busy else QUIET_SECONDS)
+            with self._tail.listening(self._hear):
+                while self._count and not self._closing:
+                    more = await self._look()
+                    self._shared.clear()
+                    if not more:
+                        busy = self._loop.time() < self._busy_until
+                        await asyncio.sleep(BUSY_SECONDS if busy else QUIET_SECONDS)
         finally:
             self._ticker = None
-            self._shared.clear()
 
-    async def _look(self) -> News | None:
+    async def _look(self) -> bool:
+        """Look at the table; return whether more can be read at once."""
         try:
-            news = await self._run(self._tail.look)
+            return (await self._run(self._tail.look)).more
         except errors.Unavailable as why:
-            if not self._behind:
-                LOG.warning("Cannot follow the event table: %s", why)
-            self._behind = True
-            self._wake_all()
-            return None
-        self._behind = False
-        return news
+            LOG.warning("Cannot follow the event table: %s", why)
+        except Exception:
+            LOG.exception("Cannot follow the event table")
+        for waiter, sender in self._streams.items():
+            sender.behind = True
+            waiter.set()
+        await asyncio.sleep(_FAULT_PAUSE)
+        return False
+
+    def _hear(self, news: News) -> None:
+        """Pass on the news of any look of this process, from any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._dispatch, news)
 
     def _dispatch(self, news: News) -> None:
-        if news.settled:
-            self._shared.clear()
+        if news.seen:
+            self._busy_until = self._loop.time() + _BUSY_FOR
         for event in news.seen:
             for waiter in self._by_node.get(event.row["node_uuid"], ()):
                 waiter.set()
-        for waiter, accepts in self._by_filter.items():
-            if not waiter.is_set() and any(map(accepts, news.settled)):
-                waiter.set()
-        if news.settled:
-            for waiter in self._streams:
-                waiter.set()
+        if not news.settled:
+            return
+        self._shared.clear()
+        for choice, waiters in self._by_choice.items():
+            if any(map(choice.accepts, news.settled)):
+                for waiter in waiters:
+                    waiter.set()
+        for waiter in self._streams:
+            waiter.set()
 
     def _wake_all(self) -> None:
-        for waiters in self._by_node.values():
+        for waiters in (*self._by_node.values(), *self._by_choice.values()):
             for waiter in waiters:
                 waiter.set()
-        for waiter in (*self._by_filter, *self._streams):
+        for waiter in self._streams:
             waiter.set()
 
     # -- waits -------------------------------------------------------------------------------
@@ -182,37 +210,40 @@ class Watchers:
         :param again: handles the request; returns None once it is answered.
         :return: False if the process stops before the answer.
         """
+        left: Suspension | None = suspension
+        while left is not None:
+            left = await self._wait_for(left, again)
+            if left is not None and self._closing:
+                return False
+        return True
+
+    async def _wait_for(
+        self, suspension: Suspension, again: Callable[[], Awaitable[Suspension | None]]
+    ) -> Suspension | None:
+        """Wait as a suspension says; return the next one that waits for something else."""
+        about = (suspension.node, suspension.choice)
+        # The row may have changed before the waiter was registered, so the first pause is 0.
+        pause = suspension.seconds if about == (None, None) else 0.0
         with self._waiter(suspension) as waiter:
-            left: Suspension | None = suspension
-            # The row may have changed before the waiter was registered, so the first pause is 0.
-            pause = 0.0
-            while left is not None:
+            while True:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(waiter.wait(), pause)
                 waiter.clear()
-                left = await again()
-                if left is not None:
-                    if self._closing:
-                        return False
-                    pause = min(_LONGEST_LOOK, max(left.seconds, 0.0))
-        return True
+                async with self._handling:
+                    left = await again()
+                if left is None or self._closing or (left.node, left.choice) != about:
+                    return left
+                pause = min(_LONGEST_LOOK, max(left.seconds, 0.0))
 
     @contextlib.contextmanager
     def _waiter(self, suspension: Suspension) -> Iterator[asyncio.Event]:
         waiter = asyncio.Event()
-        node, accepts = suspension.node, suspension.accepts
-        if node is not None:
-            self._by_node.setdefault(node, set()).add(waiter)
-        if accepts is not None:
-            self._by_filter[waiter] = accepts
-        try:
+        with contextlib.ExitStack() as registered:
+            if suspension.node is not None:
+                registered.enter_context(_among(self._by_node, suspension.node, waiter))
+            if suspension.choice is not None:
+                registered.enter_context(_among(self._by_choice, suspension.choice, waiter))
             yield waiter
-        finally:
-            self._by_filter.pop(waiter, None)
-            if node is not None:
-                self._by_node[node].discard(waiter)
-                if not self._by_node[node]:
-                    del self._by_node[node]
 
     # -- streams -----------------------------------------------------------------------------
 
@@ -225,22 +256,23 @@ class Watchers:
             await self._follow(stream, sender, waiter)
         finally:
             del self._streams[waiter]
+            self._sent -= sender.bytes
 
     async def _follow(self, stream: Stream, sender: _Sender, waiter: asyncio.Event) -> None:
         cursor, left = stream.after, stream.limit
         until = self._loop.time() + self._stream_seconds * random.uniform(0.9, 1.1)
         while True:
             waiter.clear()
-            try:
-                found = await self._following(stream, cursor)
-            except errors.Unavailable:
-                self._behind = True
-                found = _Lines([], cursor, more=False)
+            found = await self._following(stream, cursor, sender)
             lines = found.lines if left is None else found.lines[:left]
+            before = sender.bytes
             taken = await sender.send(lines)
+            self._sent += sender.bytes - before
             left = None if left is None else left - taken
-            whole = taken == len(found.lines)
-            cursor = found.cursor if whole else lines[taken - 1][0]
+            if taken == len(found.lines):
+                cursor = found.cursor
+            elif taken:
+                cursor = lines[taken - 1][0]
             end = self._end(left, until, sender)
             if end is not None:
                 await sender.bookmark(cursor, end)
@@ -256,39 +288,57 @@ class Watchers:
         """Return why a stream ends now, or None."""
         if left == 0:
             return "limit"
-        if sender.full or sum(one.bytes for one in self._streams.values()) > ALL_BYTES:
+        large = sender.bytes * len(self._streams) >= self._sent
+        if sender.full or (self._sent > ALL_BYTES and large):
             return "size"
         if self._closing:
             return "closing"
-        if self._behind:
+        if sender.behind:
             return "behind"
         return "time" if self._loop.time() >= until else None
 
-    async def _following(self, stream: Stream, cursor: int) -> _Lines:
-        """Return the lines that follow a cursor; equal streams share them."""
+    async def _following(self, stream: Stream, cursor: int, sender: _Sender) -> _Lines:
+        """Return the lines that follow a cursor; equal streams share those of kept events."""
         settled = self._tail.settled
         if cursor >= settled:
             return _Lines([], cursor, more=False)
         key = (stream.choice, cursor, settled)
-        known = self._shared.get(key)
-        if known is None or stream.skipped:
-            known = await self._read(stream.choice, cursor, settled)
-            if stream.skipped:
-                lines = [line for line in known.lines if line[0] not in stream.skipped]
-                return known._replace(lines=lines)
-            self._shared[key] = known
-        return known
+        found = self._shared.get(key)
+        if found is None:
+            events = self._tail.events(cursor, settled)
+            if events is None:
+                found = await self._older(stream.choice, cursor, settled, sender)
+            else:
+                lines = [(event.id, event.line) for event in events if stream.choice.accepts(event)]
+                found = self._shared[key] = _Lines(lines, settled, more=False)
+        if stream.skipped:
+            kept = [line for line in found.lines if line[0] not in stream.skipped]
+            return found._replace(lines=kept)
+        return found
 
-    async def _read(self, choice: Filter, cursor: int, settled: int) -> _Lines:
-        events = self._tail.events(cursor, settled)
-        if events is not None:
-            lines = [(event.id, event.line) for event in events if choice.accepts(event)]
-            return _Lines(lines, settled, more=False)
-
-        older = await self._run(lambda: self._tail.page(choice, after=cursor, upto=settled))
+    async def _older(self, choice: Filter, cursor: int, settled: int, sender: _Sender) -> _Lines:
+        """Return lines of events that are read from the table."""
+        try:
+            async with self._paging:
+                older = await self._run(lambda: self._tail.page(choice, after=cursor, upto=settled))
+        except errors.Unavailable:
+            sender.behind = True
+            return _Lines([], cursor, more=False)
         full = len(older) == PAGE
         lines = [(event.id, event.line) for event in older]
         return _Lines(lines, lines[-1][0] if full else settled, more=full)
+
+
+@contextlib.contextmanager
+def _among(table: dict[Key, set[asyncio.Event]], key: Key, waiter: asyncio.Event) -> Iterator[None]:
+    """Register a waiter under a key for the length of the block."""
+    table.setdefault(key, set()).add(waiter)
+    try:
+        yield
+    finally:
+        table[key].discard(waiter)
+        if not table[key]:
+            del table[key]
 
 
 class _Lines(NamedTuple):
@@ -307,6 +357,8 @@ class _Sender:
         self._last = time.monotonic()
         self.bytes = 0
         """Bytes sent so far."""
+        self.behind = False
+        """True if the database could not be read."""
 
     @property
     def silent(self) -> float:

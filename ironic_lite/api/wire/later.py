@@ -8,7 +8,6 @@ without a thread, and calls the handler again.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 
@@ -18,12 +17,12 @@ class Suspension:
 
     :ivar seconds: the time that is left. The last call happens at its end.
     :ivar node: wake after any event of this node.
-    :ivar accepts: wake after a settled event that this function accepts; the default accepts none.
+    :ivar choice: wake after a settled event that this `api.feed.events.Filter` accepts.
     """
 
     seconds: float
     node: str | None = None
-    accepts: Callable[[Any], bool] | None = None
+    choice: Any = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

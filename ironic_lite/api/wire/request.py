@@ -53,7 +53,8 @@ class Call:
     needed, ``admitted`` that the caller has been identified; ``access`` holds the caller's rights.
     ``found`` is set by routing, and ``body`` once it has been received. ``suffix`` has been taken
     off the path. ``later`` is set by a handler that wants to be called again, or to stream;
-    ``notes`` are what it remembers until then. ``waited`` is set once the server has waited.
+    ``notes`` are what it remembers until then. ``waited`` is set once the server has waited,
+    ``accepted`` once a conductor has accepted a request that waits for its end.
     """
 
     path: str
@@ -72,6 +73,7 @@ class Call:
     suffix: str = ""
     later: Suspension | Stream | None = None
     waited: bool = False
+    accepted: bool = False
     notes: Json = dataclasses.field(default_factory=dict)
 
 

@@ -70,7 +70,7 @@ API = (
         default=2000,
         min=1,
         help="Requests that wait for a change, and streams of events, in a process of the API. "
-        "More get 503.",
+        "One client address may have a quarter of them. More get 503.",
     ),
     cfg.IntOpt(
         "max_wait",
