@@ -72,7 +72,7 @@ def test_look_of_another_thread_wakes_those_who_wait(sqlite_database: Database) 
             assert await asyncio.wait_for(waiting, 20)
         return asyncio.get_running_loop().time() - began
 
-    assert watch(sqlite_database, act) < 20 < watchers._LONGEST_LOOK
+    assert watch(sqlite_database, act) < 20 < watchers.LONGEST_LOOK
 
 
 def test_request_that_begins_to_wait_for_a_node_is_woken_by_it(sqlite_database: Database) -> None:
@@ -93,7 +93,7 @@ def test_request_that_begins_to_wait_for_a_node_is_woken_by_it(sqlite_database: 
 
     calls = watch(sqlite_database, act)
     assert len(calls) == 3
-    assert calls[-1] - calls[0] < 20 < watchers._LONGEST_LOOK
+    assert calls[-1] - calls[0] < 20 < watchers.LONGEST_LOOK
 
 
 def test_full_stream_ends_before_the_line_that_it_has_not_sent(

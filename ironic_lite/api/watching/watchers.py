@@ -34,7 +34,7 @@ QUIET_SECONDS = 0.5
 BUSY_SECONDS = 0.1
 """Time between two looks for `_BUSY_FOR` seconds after a change."""
 _BUSY_FOR = 10.0
-_LONGEST_LOOK = 30.0
+LONGEST_LOOK = 30.0
 """Seconds after which a waiting request is handled again in any case."""
 _FAULT_PAUSE = 5.0
 """Seconds between two looks while the table cannot be read."""
@@ -233,7 +233,7 @@ class Watchers:
                     left = await again()
                 if left is None or self._closing or (left.node, left.choice) != about:
                     return left
-                pause = min(_LONGEST_LOOK, max(left.seconds, 0.0))
+                pause = min(LONGEST_LOOK, max(left.seconds, 0.0))
 
     @contextlib.contextmanager
     def _waiter(self, suspension: Suspension) -> Iterator[asyncio.Event]:
