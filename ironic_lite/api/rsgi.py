@@ -170,7 +170,7 @@ class Application:
 
         def answered() -> Suspension | Stream | None:
             parts = self._front.answer(environ, answer)
-            if answer.unavailable and answer.kept:
+            if answer.unavailable and answer.kept and environ[request.CALL].later is None:
                 return dataclasses.replace(last, seconds=until - clock())
             return answer.finish(environ, parts)
 

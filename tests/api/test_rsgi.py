@@ -12,8 +12,11 @@ from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.api import rsgi
+from ironic_lite.api.feed.tail import Tail
 from ironic_lite.api.traffic import body_reader, source_limit
 from ironic_lite.api.wire import request
+from ironic_lite.api.wire.later import Suspension
+from ironic_lite.db.engine.session import Database
 
 
 class Headers:
@@ -163,3 +166,54 @@ def test_a_probe_takes_no_thread_and_an_answered_request_no_place(conf: cfg.Conf
     main = threading.current_thread().name.partition("-")[0]
     found = [name.partition("-")[0] for name in asyncio.run(ask(paths))]
     assert found == [main, "request", "request", main]
+
+
+class BusyFront(Front):
+    """Suspends the first call; then answers in turn: 503 suspended, 503, 200."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def answer(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        self.calls += 1
+        status, later = [
+            ("202 Accepted", Suspension(30)),
+            ("503 Service Unavailable", Suspension(0.5)),
+            ("503 Service Unavailable", None),
+            ("200 OK", None),
+        ][min(self.calls, 3)]
+        if later is not None:
+            environ[request.CALL].later = later
+        start_response(status, [])
+        return [status.encode()]
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        environ[request.CALL] = types.SimpleNamespace(later=None, waited=False, accepted=True)
+        environ[request.CALL].later = Suspension(0.5)
+        start_response("202 Accepted", [])
+        return [b"202 Accepted"]
+
+
+class LivingProtocol(Protocol):
+    """Its client stays."""
+
+    async def client_disconnect(self) -> None:
+        await asyncio.Event().wait()
+
+
+def test_waiting_request_is_not_ended_because_the_service_is_busy(
+    conf: cfg.ConfigOpts, sqlite_database: Database
+) -> None:
+    async def ask() -> tuple[str, int]:
+        front: Any = BusyFront()
+        application = rsgi.Application(front, conf, Tail(sqlite_database))
+        protocol: Any = LivingProtocol()
+        task = asyncio.ensure_future(application.__rsgi__(scope(path="/v1/nodes"), protocol))
+        found = await asyncio.wait_for(protocol.answered, 60)
+        await task
+        await application.end_watches()
+        await application.close()
+        return found, front.calls
+
+    # The second answer is right if this machine has stopped for half a second.
+    assert asyncio.run(ask()) in {("200 OK", 3), ("503 Service Unavailable", 2)}
