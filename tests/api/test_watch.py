@@ -11,7 +11,7 @@ from ironic_lite.api.feed.tail import Tail
 from ironic_lite.api.watching.blocking import BlockingWatches
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import events, nodes, retention
+from ironic_lite.db.queries import events, nodes, retention, runs
 from tests.support.api_rows import AddNode
 from tests.support.callers import Callers
 from tests.support.statements import count_statements
@@ -142,3 +142,27 @@ def test_events_are_the_last_statement_of_a_change(
             assert api.request(method, path, body).status < 300
         written = [one for one in sent if not one.startswith("SELECT")]
         assert written[-1].startswith("INSERT INTO events"), f"{method} {path}: {written}"
+
+
+def test_preferred_answer_hides_the_error_of_a_run_from_a_lessee(
+    callers: Callers, add_node: AddNode, database: Database
+) -> None:
+    node = add_node(name="n1", owner="p-owner", lessee="p-lessee", provision_state="active")
+    run = {
+        "uuid": GONE,
+        "node_uuid": node["uuid"],
+        "verb": "rebuild",
+        "state": "failed",
+        "started_at": clock.now(),
+        "ended_at": clock.now(),
+        "error": {"code": "TimedOut", "text": "the disk of ann", "step": None, "retryable": False},
+    }
+    database.write(lambda conn: runs.insert(conn, run))
+    told = {}
+    for project in ("p-owner", "p-lessee"):
+        answer = callers("admin", project).put(
+            "/v1/nodes/n1/states/provision", {"target": "rebuild"}, headers={"Prefer": "wait=5"}
+        )
+        assert answer.status == 424
+        told[project] = "disk of ann" in answer.text
+    assert told == {"p-owner": True, "p-lessee": False}
