@@ -208,6 +208,102 @@ def test_texts_that_identify_nothing_stay(name: str, text: str) -> None:
     assert mask.hide({name: text}) == {name: text}
 
 
+def hidden(document: dict[str, Any]) -> dict[str, Any]:
+    [shown] = anonymize.anonymized({"/redfish/v1/Systems/1": document}).values()
+    return shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://images.corp.example/boot/geheim-name.iso?X-Signature=geheim",
+        "https://user:geheim@10.20.30.40:8443/geheim/a.iso",
+        "nfs://10.20.30.40/geheim/a.iso",
+        "cifs://files.corp.example/share/geheim dir/geheim.iso",
+        "smb://[fd00:10::40]/geheim.img#geheim",
+        "http://x/redfish/v1/Systems/1?token=geheim",
+        "https://user:pa/geheim@files.corp.example/a",
+    ],
+)
+@pytest.mark.parametrize("name", ["Image", "HttpBootUri", "Description", "FirmwareVersion"])
+def test_host_path_and_query_of_a_url_are_replaced(name: str, url: str) -> None:
+    shown = hidden({name: url, "Again": {name: url}})
+    # Numbers with dots are versions there.
+    addresses = () if name == "FirmwareVersion" else ("10.20.30.40", "fd00:10::40")
+    assert leaks(shown[name], ("geheim", "corp", "files", "user", *addresses)) == []
+    assert shown[name].partition("://")[0] == url.partition("://")[0]
+    assert shown["Again"] == {name: shown[name]}
+
+
+def test_names_of_images_are_replaced_without_a_url() -> None:
+    uuid, random = UUIDS[0], "abcdefghijklmnopqrstu1"
+    document = {"ImageName": "geheim.iso", "Messages": [f"Mounted boot-{uuid}-{random}.iso"]}
+    assert leaks(json.dumps(hidden(document)), ("geheim", uuid, random)) == []
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"Authentication": {"Password": {"Value": "geheim2"}}},
+        {"Secrets": {"a": "geheim2", "Type": ["geheim2"]}},
+        {"Settings": [{"Name": "BiosPassword", "Value": "geheim2"}]},
+        {"Settings": [{"AttributeName": "AdminPassword", "CurrentValue": "geheim2"}]},
+        {"Settings": [{"Name": "HostName", "Value": "geheim2"}]},
+        {"Contacts": [{"Shown": "geheim2"}]},
+    ],
+)
+def test_values_below_and_beside_a_private_name_are_replaced(document: dict[str, Any]) -> None:
+    shown = json.dumps(hidden({**document, "Description": "It is geheim2."}))
+    assert leaks(shown, ("geheim",)) == []
+
+
+def test_links_and_actions_below_a_private_name_stay() -> None:
+    action = {"target": "/redfish/v1/Systems/1/Bios/Actions/Bios.ChangePassword"}
+    document = {
+        "Actions": {"#Bios.ChangePassword": action},
+        "Credentials": {"@odata.id": "/redfish/v1/Systems/1/Credentials"},
+        "IPv4Addresses": [{"SubnetMask": "255.255.255.0", "AddressOrigin": "Static"}],
+    }
+    assert hidden(document) == document
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("Latitude", 48.1374),
+        ("Longitude", -11),
+        ("AssetTag", 4711),
+        ("AdminPassword", 123456),
+        ("AdminPassword", 7),
+    ],
+)
+def test_private_numbers_are_replaced_by_other_numbers(name: str, number: float) -> None:
+    shown = hidden({"Location": {name: number}, "Again": {name: number}, "Sum": number})
+    assert type(shown["Location"][name]) is type(number)
+    assert shown["Location"][name] != number
+    assert shown["Again"] == shown["Location"]
+    assert shown["Sum"] == number
+
+
+def test_truth_below_a_private_name_stays() -> None:
+    document = {"PasswordSet": True, "AssetTag": False, "Latitude": 0}
+    assert hidden(document) == document
+
+
+@pytest.mark.parametrize("text", ["default123", "admin", "root", "123", "0000", "!!", "auto7"])
+def test_a_weak_secret_is_replaced(text: str) -> None:
+    assert hidden({"AdminPassword": text})["AdminPassword"] != text
+
+
+def test_a_secret_with_an_address_in_it_is_replaced_whole() -> None:
+    assert leaks(json.dumps(hidden({"Password": "geheim2@10.20.30.40"})), ("geheim", "10.20")) == []
+
+
+@pytest.mark.parametrize("state", [None, "", "Enabled", "Disabled", "Set", "NotSet", "Not Set"])
+def test_the_state_of_a_secret_stays(state: str | None) -> None:
+    assert hidden({"AdminPassword": state}) == {"AdminPassword": state}
+
+
 _WORDS = st.text(string.ascii_letters + string.digits, min_size=6, max_size=20).filter(
     lambda text: re.search(r"\d", text) and re.search("[a-zA-Z]", text) and anonymize.telling(text)
 )

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import math
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ironic_lite.core import masking
@@ -24,7 +25,7 @@ _PRIVATE = re.compile(
     r"|^WW[NP]N|WWName|WorldWide|DurableName|^NodeId$|Community|Engine_?Id|Discovered|iSCSI.*Name"
     r"|Initiator|^(Chassis|Switch|Port)Id$|SwitchConnection|Thumbprint|Fingerprint|Licen[cs]eKey"
     r"|EntitlementId|^(Contact|Rack|Row|Room|Street|City|Territory|Country|PostalAddress|Latitude)"
-    r"|^(Longitude|Site|Tenant|Customer|Owner)",
+    r"|^(Longitude|Site|Tenant|Customer|Owner)|^Image(Name)?$",
     re.IGNORECASE,
 )
 """Names of properties whose values are private."""
@@ -47,6 +48,12 @@ _PUBLIC = re.compile(
 )
 """Values that identify nothing, even of a private property."""
 
+_STATE = re.compile(
+    r"|null|none|n/?a|true|false|(en|dis)abled?|(not ?)?set|(un)?locked|(not ?)?installed",
+    re.IGNORECASE,
+)
+"""Values of a secret property that are a state."""
+
 _OCTETS = re.compile(
     r"(?<![0-9A-Za-z])(?<![0-9A-Fa-f][:-])(?:[0-9A-Fa-f]{2}([:-]))(?:[0-9A-Fa-f]{2}\1){4,18}[0-9A-Fa-f]{2}"
     r"(?![0-9A-Za-z:])"
@@ -59,9 +66,14 @@ _MAIL = re.compile(r"[\w.+-]+@(?!odata|Redfish|Message)[\w-]+(?:\.[\w-]+)+")
 _IQN = re.compile(r"(?:iqn|nqn)\.\d{4}-\d{2}\.[\w.:-]+|(?:eui|naa)\.[0-9A-Fa-f]{16,32}")
 _EFI_CARD = re.compile(r"(?<=MAC\()[0-9A-Fa-f]{12}")
 _BARE = (_OCTETS, _UUID, _EFI_CARD)
-_URL = re.compile(r"(?<=://)[^/\s?#]+")
+_URL = re.compile(r"(?<=://)([^/\s?#]*)([/?#].*)?", re.DOTALL)
+"""Host of a URL, and all that follows: a path may contain spaces."""
+_REDFISH = re.compile(r"/redfish/[^\s?#]*")
 _PUBLIC_HOST = re.compile(r"(.*\.)?(dmtf\.org|openbmc-project\.xyz|w3\.org)", re.IGNORECASE)
 _HEX = re.compile(r"(0[xX])?[0-9A-Fa-f]+([:-]?[0-9A-Fa-f]+)*")
+_NAMING = ("AttributeName", "Name", "name")
+_NAMED = frozenset({"Value", "CurrentValue", "DefaultValue", "value"})
+"""Properties that have the value of the property which one of `_NAMING` names."""
 _CARD_DIGITS = 12
 _LEAST = 4
 """Characters of a private text that is replaced also where it stands inside another text."""
@@ -85,8 +97,8 @@ class Mask:
     def learn(self, value: object, name: str = "") -> None:
         """Collect the private texts of a document; documents are hidden after all are learnt."""
         if isinstance(value, dict):
-            for key, inner in value.items():
-                self.learn(inner, str(key))
+            for _, inner, deciding in _properties(value, name):
+                self.learn(inner, deciding)
         elif isinstance(value, list):
             for inner in value:
                 self.learn(inner, name)
@@ -95,28 +107,43 @@ class Mask:
                 self._learn_text(value)
             if not _FACT.search(name):
                 self._learn_bare(value)
+        elif _is_number(value) and _is_private(name):
+            self._learn_text(str(value).lstrip("-"))
 
     def hide(self, value: object, name: str = "") -> Any:
-        """Return a value without private texts."""
+        """Return a value without private texts and numbers.
+
+        :param name: of the property that decides whether the value is private.
+        """
         if isinstance(value, dict):
             return {
-                self._masked_key(str(key)): self.hide(inner, str(key))
-                for key, inner in value.items()
+                self._masked_key(key): self.hide(inner, deciding)
+                for key, inner, deciding in _properties(value, name)
             }
         if isinstance(value, list):
             return [self.hide(inner, name) for inner in value]
-        if not isinstance(value, str):
-            return value
+        if isinstance(value, int | float) and _is_number(value) and _is_private(name):
+            return self._masked_number(value)
+        return self._masked_value(value, name) if isinstance(value, str) else value
+
+    def _masked_value(self, value: str, name: str) -> str:
+        """Return the text for the value of a property."""
+        if _is_secret(name):
+            return value if _STATE.fullmatch(value.strip()) else self._masked_secret(value)
         if _is_private(name) and telling(value):
             return self._masked_text(value)
-        return self._masked_pattern(value) if _FACT.search(name) else self.text(value)
+        if _FACT.search(name):
+            return self._masked_pattern(_URL.sub(self._masked_url, value))
+        return self.text(value)
 
     def text(self, text: str) -> str:
         """Return a text, such as a path, without the private texts in it."""
+        if random := masking.unguessable(text):
+            text = text.replace(random, self._masked_spelling(random))
         for pattern, other in (
             (_MAIL, self._masked_mail),
             (_IQN, self._same_shape),
-            (_URL, self._masked_host),
+            (_URL, self._masked_url),
             (_UUID, self._same_shape),
             (_OCTETS, self._same_shape),
             (_V4, self._masked_v4),
@@ -154,6 +181,20 @@ class Mask:
             if found != text:
                 return found
         return self._masked_spelling(text)
+
+    def _masked_secret(self, text: str) -> str:
+        """Return another text for the whole value of a secret property."""
+        shown = self._masked_spelling(text)
+        return f"secret-{self._masked_digits(text)[:8]}" if shown == text else shown
+
+    def _masked_number(self, number: float) -> float:
+        """Return another number with as many digits; 0 stays because it tells nothing."""
+        if not number or not math.isfinite(number):
+            return number
+        kind, sign = type(number), -1 if number < 0 else 1
+        written = str(abs(number)) if isinstance(number, int) else f"{abs(number):f}"
+        shown = sign * kind(self._masked_spelling(written))
+        return number + sign if shown == number else shown
 
     def _masked_pattern(self, text: str) -> str:
         if self._pattern is None:
@@ -222,16 +263,48 @@ class Mask:
     def _masked_mail(self, found: re.Match[str]) -> str:
         return f"user-{self._masked_digits(found[0])[:8]}@example.org"
 
-    def _masked_host(self, found: re.Match[str]) -> str:
-        whole = found[0].rpartition("@")[2]
-        host, colon, port = whole.partition(":")
-        if whole.startswith("[") or _V4.fullmatch(host) or _PUBLIC_HOST.fullmatch(host):
-            return whole
-        return f"host-{self._masked_digits(host)[:8]}.example.org{colon}{port}"
+    def _masked_url(self, found: re.Match[str]) -> str:
+        """Return another host, path and query; the path of a Redfish document stays."""
+        place, rest = found[1].rpartition("@")[2], found[2] or ""
+        host, colon, port = place.partition(":")
+        if _PUBLIC_HOST.fullmatch(host):
+            return place + rest
+        kept = _REDFISH.match(rest)
+        path = kept[0] if kept else ""
+        rest = path + self._masked_spelling(rest[len(path) :])
+        if place.startswith("[") or _V4.fullmatch(host) or not host:
+            return place + rest
+        tail = f":{port}" if colon and port.isdigit() else ""
+        return f"host-{self._masked_digits(host)[:8]}.example.org{tail}{rest}"
+
+
+def _properties(value: Json, outer: str) -> Iterator[tuple[str, Any, str]]:
+    """Yield key and value of each property, and the name that decides whether it is private.
+
+    :param outer: the deciding name of the whole object.
+    """
+    called = (value.get(key) for key in _NAMING)
+    beside = next((name for name in called if isinstance(name, str) and _is_private(name)), "")
+    for key, inner in value.items():
+        name = str(key)
+        own = beside if beside and name in _NAMED else name
+        # Links and annotations are facts wherever they stand.
+        passed = _is_secret(outer) or (_is_private(outer) and not _FACT.search(own))
+        keeps = name.startswith("@") or "@odata" in name or _is_secret(own)
+        yield name, inner, outer if passed and not keeps else own
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_secret(name: str) -> bool:
+    """Return whether a property is secret; actions and allowed values are facts of a make."""
+    return masking.secret(name) and not name.startswith("#") and "@Redfish." not in name
 
 
 def _is_private(name: str) -> bool:
-    return (_PRIVATE.search(name) is not None and not _FACT.search(name)) or masking.secret(name)
+    return (_PRIVATE.search(name) is not None and not _FACT.search(name)) or _is_secret(name)
 
 
 def telling(text: str) -> bool:
