@@ -282,15 +282,25 @@ class Service:
 
 
 def _run_briefly(act: Callable[[], None]) -> bool:
-    """Run ``act`` in a thread; return False if it has not ended within `_BRIEF` seconds.
+    """Run ``act`` in a thread; return False if it fails or has not ended within `_BRIEF` seconds.
 
     A locked or hung database delays the stop no longer than that. ``act`` continues in the
     background until the process ends.
     """
-    thread = threading.Thread(target=act, name="stopping", daemon=True)
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            act()
+        except Exception:
+            LOG.exception("An access to the database failed while the conductor stops")
+        else:
+            done.set()
+
+    thread = threading.Thread(target=run, name="stopping", daemon=True)
     thread.start()
     thread.join(_BRIEF)
-    return not thread.is_alive()
+    return done.is_set()
 
 
 def _new_notifier(conf: Configuration, database: Transactions) -> notifier.Notifier:

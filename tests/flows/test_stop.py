@@ -135,6 +135,18 @@ def test_stopping_an_idle_conductor_is_quick_and_says_so(rig: ConductorFixture) 
     assert not online(rig)
 
 
+def test_an_unexpected_fault_of_the_last_act_is_logged_and_said(
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("at the end")
+
+    monkeypatch.setattr(rig.service, "_let_go", fail)
+    rig.service.stop()
+    assert "ZeroDivisionError: at the end" in caplog.text
+    assert "The locks are not released yet" in caplog.text
+
+
 def test_drivers_end_what_they_keep_open_after_all_work(
     build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
