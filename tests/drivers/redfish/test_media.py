@@ -102,6 +102,9 @@ def test_drives_are_told_in_the_bmcs_words_and_in_ours(
         ("Floppy1", "virtual Floppy1", ["floppy"]),
         ("1", "Virtual Removable Media", []),
         ("ABCD", "Media", []),
+        ("VirtualCD1", "Media", ["cdrom"]),
+        ("1", "RemoteMediaCD", ["cdrom"]),
+        ("VirtualUSBStick", "Media", ["disk"]),
     ],
 )
 def test_a_drive_without_media_types_is_known_by_its_name(

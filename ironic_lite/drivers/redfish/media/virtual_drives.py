@@ -35,8 +35,15 @@ TYPES: Mapping[str, tuple[str, ...]] = {
 }
 """Redfish's MediaTypes for each of our device types, best first."""
 
-NAMES: Mapping[str, str] = {"cdrom": "cd|dvd", "disk": "usb|stick", "floppy": "floppy|fdd"}
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "cdrom": ("cd", "dvd"),
+    "disk": ("usb", "stick"),
+    "floppy": ("floppy", "fdd"),
+}
 """Words in Id and Name of a drive that lists no MediaTypes, for each of our device types."""
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+"""A word, also of a joined name such as VirtualCD1."""
 
 PROTOCOLS: Mapping[str, str] = {
     "http": "HTTP",
@@ -85,11 +92,8 @@ class Drive:
         if self.types:
             return [device for device, words in TYPES.items() if set(words) & set(self.types)]
         called = " ".join(resources.text(self.document, name) or "" for name in ("Id", "Name"))
-        return [
-            device
-            for device, words in NAMES.items()
-            if re.search(rf"(?<![a-z])({words})(?![a-z])", called, re.IGNORECASE)
-        ]
+        found = {word.lower() for word in _WORD.findall(called)}
+        return [device for device, words in NAMES.items() if found & set(words)]
 
     @property
     def full(self) -> bool | None:
