@@ -150,6 +150,10 @@ def test_nothing_private_stands_in_a_recording(machine: bmc.Machine) -> None:
     assert set(leaks(json.dumps(made.documents))) == {*PRIVATE} - {PASSWORD}
     whole = unpacked(walk.packed(made, [USER, PASSWORD]))
     assert leaks(json.dumps(whole)) == []
+    made.documents[machine.system]["Model"] += f" {SERIALS[0]}"
+    made.documents[machine.places.manager]["FirmwareVersion"] += f" of {USER}"
+    again = unpacked(walk.packed(made, [USER, PASSWORD]))
+    assert leaks(again["machine"] + again["firmware"]) == []
     assert whole["machine"] == "Dell Inc. PowerEdge R640"
     assert whole["firmware"] == "1.45.455b66-rev4"
 
@@ -169,6 +173,7 @@ def test_the_same_text_gets_the_same_replacement_everywhere(machine: bmc.Machine
 
 def test_facts_stay_as_they_are(machine: bmc.Machine) -> None:
     made = recorded(machine)
+    del made.documents[machine.places.manager]["Oem"]
     documents = anonymize.anonymized(made.documents, [USER])
     assert set(documents) == set(made.documents)
 
@@ -302,6 +307,48 @@ def test_a_secret_with_an_address_in_it_is_replaced_whole() -> None:
 @pytest.mark.parametrize("state", [None, "", "Enabled", "Disabled", "Set", "NotSet", "Not Set"])
 def test_the_state_of_a_secret_stays(state: str | None) -> None:
     assert hidden({"AdminPassword": state}) == {"AdminPassword": state}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "UserLabel",
+        "ServerOtherInfo",
+        "CustomPostMessage",
+        "UserLcdStr",
+        "UserDefinedString1",
+        "ComputerName",
+        "SysLocation",
+        "SysContact",
+        "SysName",
+        "DNSDomain",
+        "DomainName",
+        "LoginBanner",
+        "LoginMessage",
+        "SysDescription",
+    ],
+)
+def test_free_texts_of_operators_are_replaced(name: str) -> None:
+    assert leaks(json.dumps(hidden({"Attributes": {name: "Room of geheim"}})), ("geheim",)) == []
+
+
+def test_of_oem_stays_only_what_the_drivers_read() -> None:
+    disk = {"Oem": {"Dell": {"DellPhysicalDisk": {"RaidStatus": "Foreign"}}}}
+    more = {"Oem": {"Dell": {"DellPhysicalDisk": {"RaidStatus": "Foreign", "A": "b"}, "C": 1}}}
+    assert hidden({"Disk": more, "Links": {"Oem": {"Acme": {"A": "b"}}}}) == {
+        "Disk": disk,
+        "Links": {},
+    }
+
+
+@pytest.mark.parametrize("name", ["HostName", "UserName"])
+def test_short_names_are_replaced_as_whole_words(name: str) -> None:
+    document = {name: "q7", "Id": "of bq7", "Note": "host q7, user zed", "zed": "Zed's"}
+    [shown] = anonymize.anonymized({"/redfish/v1": document}, ["zed"]).values()
+    assert set(shown) == {name, "Id", "Note", "zed"}
+    assert shown["Id"] == "of bq7"
+    assert not {"q7", "zed"} & set(re.findall(r"\w+", f"{shown[name]} {shown['Note']}"))
+    assert shown["zed"] != "Zed's"
 
 
 _WORDS = st.text(string.ascii_letters + string.digits, min_size=6, max_size=20).filter(

@@ -17,6 +17,7 @@ from typing import Any
 
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json
+from ironic_lite.drivers.redfish.bmc import quirks, resources
 
 _PRIVATE = re.compile(
     r"Serial.?(Number|No)|Service.?Tag|ServiceCode|Asset.?(Tag|Number)|Host.?Name|DNSName|FQDN|UUID"
@@ -25,10 +26,15 @@ _PRIVATE = re.compile(
     r"|^WW[NP]N|WWName|WorldWide|DurableName|^NodeId$|Community|Engine_?Id|Discovered|iSCSI.*Name"
     r"|Initiator|^(Chassis|Switch|Port)Id$|SwitchConnection|Thumbprint|Fingerprint|Licen[cs]eKey"
     r"|EntitlementId|^(Contact|Rack|Row|Room|Street|City|Territory|Country|PostalAddress|Latitude)"
-    r"|^(Longitude|Site|Tenant|Customer|Owner)|^Image(Name)?$",
+    r"|^(Longitude|Site|Tenant|Customer|Owner)|^Image(Name)?$"
+    r"|UserLabel|ServerOtherInfo|CustomPostMessage|UserLcdStr|UserDefinedString|ComputerName"
+    r"|Sys(Location|Contact|Name|Description)$|DNSDomain|DomainName|Banner|LoginMessage",
     re.IGNORECASE,
 )
 """Names of properties whose values are private."""
+
+_SHORT = re.compile(r"Host.?Name|^User(Name)?$|ComputerName|DNSName|FQDN|^SysName$", re.IGNORECASE)
+"""Names of properties whose values are replaced everywhere even if they are short."""
 
 _FACT = re.compile(
     r"@odata\.(type|context)|Version|Revision|Manufacturer$|^Vendor|^Model$|^Type$|ValueName"
@@ -75,8 +81,9 @@ _NAMING = ("AttributeName", "Name", "name")
 _NAMED = frozenset({"Value", "CurrentValue", "DefaultValue", "value"})
 """Properties that have the value of the property which one of `_NAMING` names."""
 _CARD_DIGITS = 12
-_LEAST = 4
-"""Characters of a private text that is replaced also where it stands inside another text."""
+_LEAST, _LEAST_NAME = 4, 2
+"""Characters of a private text, and of a host or user name, that is replaced also inside another
+text."""
 _SURE = 6
 """Characters from which on a private text with a digit is replaced also inside a word."""
 
@@ -92,7 +99,7 @@ class Mask:
         self._known: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
         for text in texts:
-            self._learn_text(text)
+            self._learn_text(text, _LEAST_NAME)
 
     def learn(self, value: object, name: str = "") -> None:
         """Collect the private texts of a document; documents are hidden after all are learnt."""
@@ -104,7 +111,7 @@ class Mask:
                 self.learn(inner, name)
         elif isinstance(value, str):
             if _is_private(name):
-                self._learn_text(value)
+                self._learn_text(value, _LEAST_NAME if _SHORT.search(name) else _LEAST)
             if not _FACT.search(name):
                 self._learn_bare(value)
         elif _is_number(value) and _is_private(name):
@@ -118,7 +125,7 @@ class Mask:
         if isinstance(value, dict):
             return {
                 self._masked_key(key): self.hide(inner, deciding)
-                for key, inner, deciding in _properties(value, name)
+                for key, inner, deciding in _properties(_without_free_oem(value), name)
             }
         if isinstance(value, list):
             return [self.hide(inner, name) for inner in value]
@@ -154,13 +161,15 @@ class Mask:
 
     def _masked_key(self, name: str) -> str:
         """Return the name of a property, which stays unless an address is in it."""
-        return self._masked_pattern(_OCTETS.sub(self._same_shape, name))
+        shown = self._masked_pattern(_OCTETS.sub(self._same_shape, name))
+        # A short name of a host or user may by chance be that of a property, such as Id.
+        return name if len(name) < _LEAST else shown
 
     # -- learning -------------------------------------------------------------------------------
 
-    def _learn_text(self, text: str) -> None:
+    def _learn_text(self, text: str, least: int = _LEAST) -> None:
         text = text.strip()
-        if len(text) >= _LEAST and telling(text):
+        if len(text) >= least and telling(text):
             self._known.add(text.lower())
             self._pattern = None
 
@@ -292,6 +301,19 @@ def _properties(value: Json, outer: str) -> Iterator[tuple[str, Any, str]]:
         passed = _is_secret(outer) or (_is_private(outer) and not _FACT.search(own))
         keeps = name.startswith("@") or "@odata" in name or _is_secret(own)
         yield name, inner, outer if passed and not keeps else own
+
+
+def _without_free_oem(value: Json) -> Json:
+    """Return an object whose ``Oem`` has only what the drivers read."""
+    if "Oem" not in value:
+        return value
+    shown = {key: inner for key, inner in value.items() if key != "Oem"}
+    found = resources.value(value, *quirks.FOREIGN_DISK.place)
+    if found is not None:
+        for key in reversed(quirks.FOREIGN_DISK.place):
+            found = {key: found}
+        shown |= found
+    return shown
 
 
 def _is_number(value: object) -> bool:

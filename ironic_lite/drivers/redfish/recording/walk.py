@@ -188,8 +188,8 @@ def packed(walk: Walk, texts: list[str]) -> bytes:
     """
     documents = anonymize.anonymized(walk.documents, texts)
     whole = {
-        "machine": _system_model(walk.documents),
-        "firmware": _manager_firmware(walk.documents),
+        "machine": _system_model(documents),
+        "firmware": _manager_firmware(documents),
         "source": "recorded by ironic-lite-record-bmc",
         "licence": "given by its operator",
         "ended": walk.ended,
