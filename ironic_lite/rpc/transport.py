@@ -34,7 +34,7 @@ _BROKER_DEFAULTS = {"heartbeat_timeout_threshold": 10, "rpc_conn_pool_size": sen
 """Our defaults of the library's options for RabbitMQ.
 
 With the library's 60 s, a call waits longer for a hung broker than its caller does. With fewer
-connections than calls, calls also wait for each other.
+connections than calls to one conductor, these calls also wait for each other.
 """
 
 REMOTE_MODULES = (failures.__name__, errors.__name__)
