@@ -325,7 +325,7 @@ _LOOK = 0.5  # seconds between two checks for `hurry`
 
 
 def file_server(conf: Configuration) -> FileServer | None:
-    """Return the configured file server, None if there is none.
+    """Return the configured file server, or None.
 
     :raises config.ConfigError: see ``fileserver.configured``.
     """

@@ -65,7 +65,7 @@ class StepActivity(Activity):
     repeats_any_step: bool = False
 
     def step_of(self, node: Node) -> StoredStep:
-        """Return the step under way, as the node shows it; empty if there is none."""
+        """Return the step under way, as the node shows it; empty between steps."""
         step: StoredStep | None = getattr(node, self.column) if self.column else None
         return step or {}
 

@@ -367,7 +367,7 @@ def test_a_database_of_an_older_release_is_told_to_upgrade(
 
 
 def test_an_unknown_revision_is_refused(empty_database: Database) -> None:
-    with pytest.raises(errors.InvalidParameter, match="'nonsense' is none of 0001"):
+    with pytest.raises(errors.InvalidParameter, match="'nonsense' is not one of 0001"):
         migrate.upgrade(empty_database, "nonsense")
     assert migrate.revision(empty_database) is None
 

@@ -79,7 +79,7 @@ def test_without_a_file_there_are_no_rules(path: str | None) -> None:
         ("\0", "is no YAML"),
         ("a: 1", "must be a list of rules"),
         ("", "must be a list of rules"),
-        ("- {actions: [{op: nope, args: {}}]}", "0/actions/0/op: 'nope' is none of"),
+        ("- {actions: [{op: nope, args: {}}]}", "0/actions/0/op: 'nope' is not one of"),
         (PUT.format("!!set {a}"), "has a value that JSON cannot represent"),
         (PUT.format("&a [*a]"), "has a value that JSON cannot represent"),
         (PUT.format("9" * 20), "has a value that JSON cannot represent"),

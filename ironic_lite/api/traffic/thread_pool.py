@@ -37,7 +37,7 @@ class ThreadPool:
         self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._done: list[Any] = []
         self._woken = False
-        """Whether the loop has been woken for waiting results."""
+        """True if the loop has been woken for waiting results."""
         self._adding = threading.Lock()
         # All three change only in the event loop, so they need no lock.
         self._threads = 0

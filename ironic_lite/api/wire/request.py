@@ -113,7 +113,7 @@ class Request:
         self.path = call.path
         self.version = call.version.minor
         self.asked = call.version.explicit
-        """Whether the client has named a version."""
+        """True if the client has named a version."""
         self.suffix = call.suffix
         """``.json`` if the version takes it off the path and the path had it; names may end so."""
         self.who = call.who

@@ -72,7 +72,7 @@ class Phase(Flow):
         return self.activity.kind
 
     def current(self, task: Task) -> StoredStep:
-        """Return the step under way, as the node shows it; empty if there is none."""
+        """Return the step under way, as the node shows it; empty between steps."""
         return self.activity.step_of(task.node)
 
     def show(self, task: Task, step: StoredStep | None) -> None:

@@ -78,7 +78,7 @@ class Task(DriverView):
         self.other_nodes = other_nodes
         self.work: Work | None = None
         self.save_on_release = False
-        """Whether the changes are saved by the statement that releases the lock."""
+        """True if the changes are saved by the statement that releases the lock."""
         self.journal = Journal(context, runtime.host, node)
         self.run_record = RunRecord(node, self.journal, runtime.host)
         database, token = runtime.database, None if held is None else held.token

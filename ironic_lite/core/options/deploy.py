@@ -124,7 +124,7 @@ DEPLOY = (
         default=400,
         min=1,
         help="Connections that are served at once, with two open files each. A further "
-        "connection replaces one without a request; if there is none, it is closed.",
+        "connection replaces one without a request; without such a connection, it is closed.",
     ),
     cfg.IntOpt(
         "iso_cache_size",

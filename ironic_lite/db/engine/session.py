@@ -315,7 +315,7 @@ def _database_address(url: str | sa.URL) -> sa.URL:
     address = address.set(drivername=_DRIVERS.get(address.drivername, address.drivername))
     if address.drivername not in {*_DRIVERS.values(), "sqlite+pysqlite"}:
         known = ", ".join(dict.fromkeys(_DRIVERS.values()))
-        raise _bad_url(f"{address.drivername} is none of {known}")
+        raise _bad_url(f"{address.drivername} is not one of {known}")
     if address.get_backend_name() == "sqlite":
         if address.database in (None, "", ":memory:"):
             raise _bad_url("SQLite needs a file: several processes share it")

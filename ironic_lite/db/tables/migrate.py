@@ -107,7 +107,7 @@ def upgrade(database: Database, revision: str = "head") -> str:
     wanted = head() if revision == "head" else revision
     if wanted not in {known.number for known in history()}:
         known = ", ".join(each.number for each in history())
-        raise errors.InvalidParameter(path="revision", reason=f"{wanted!r} is none of {known}")
+        raise errors.InvalidParameter(path="revision", reason=f"{wanted!r} is not one of {known}")
     found = database.read(_current_revision)
     if found is not None:
         _refuse_newer(database, found)

@@ -35,7 +35,7 @@ def check(conditions: Any, actions: Any) -> None:
 def _check_operation(table: Mapping[str, Operation], name: str, one: Json, where: str) -> None:
     operation = table.get(name)
     if operation is None:
-        reason = f"{name[:80]!r} is none of {', '.join(table)}"
+        reason = f"{name[:80]!r} is not one of {', '.join(table)}"
         raise errors.InvalidParameter(path=f"{where}/op", reason=reason)
     given = one["args"]
     most = len(operation.needs) + len(operation.takes)
@@ -70,7 +70,7 @@ def _check_regex(_name: str, value: object) -> None:
 
 def _check_level(_name: str, value: object) -> None:
     if str(value).lower() not in LEVELS:
-        raise errors.InvalidParameter(path="level", reason=f"is none of {', '.join(LEVELS)}")
+        raise errors.InvalidParameter(path="level", reason=f"is not one of {', '.join(LEVELS)}")
 
 
 def _check_path(name: str, value: object) -> None:

@@ -35,7 +35,7 @@ class NetworkBoot(base.Boot):
     """Writes the files of a node, configures the DHCP server, and sets the boot device."""
 
     boots_iso: ClassVar[bool] = False
-    """Whether an instance may be an ISO image, see `texts_of_iso`."""
+    """True if an instance may be an ISO image, see `texts_of_iso`."""
 
     # -- overridden by interfaces ---------------------------------------------------------
 
