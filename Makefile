@@ -6,6 +6,8 @@ VENV ?= .venv
 WORKERS ?= $(shell expr $$(nproc) + 1)
 # Number of lifecycles in `make life`, of up to 40 events each.
 LIVES ?= 500
+# Number of requests in `make repeats`.
+REQUESTS ?= 10000
 # Number of requests that `make fuzz` sends to each route.
 REQUESTS ?= 300
 # Further folders of recorded machines for `make recorded`, separated by colons.
@@ -24,7 +26,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick vm-test life recorded fuzz compare tempest chaos attack outage busy-test stall-test lint services bench demo sample docs format clean
+.PHONY: help venv test quick vm-test life repeats recorded fuzz compare tempest chaos attack outage busy-test stall-test lint services bench demo sample docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +57,10 @@ life: $(STAMP) ## run LIVES=500 random node lifecycles, and crash at each moment
 	ANY_LIFE_EXAMPLES=$(LIVES) $(VENV)/bin/pytest -s -o faulthandler_timeout=0 \
 		tests/flows/test_any_life.py tests/flows/test_agents_die.py tests/flows/test_dies_again.py \
 		tests/flows/test_bmc_steps_die.py $(ARGS)
+
+repeats: $(STAMP) ## send REQUESTS=10000 requests with keys to an API that is killed all the time
+	IDEMPOTENT_REQUESTS=$(REQUESTS) $(VENV)/bin/pytest -s -n0 -o faulthandler_timeout=0 \
+		tests/acceptance/test_idempotency.py $(ARGS)
 
 recorded: $(STAMP) ## drive all recorded machines, also those in RECORDINGS=folder, and write their results
 	RECORDED_ALL=1 RECORDINGS=$(RECORDINGS) $(VENV)/bin/pytest -n $(WORKERS) --dist loadgroup \

@@ -20,6 +20,7 @@ SUBJECTS = {
     "crowd": "10 000 clients at once",
     "waiting": "2 000 nodes that wait for their agents",
     "watch": "clients that wait and follow",
+    "watch_apis": "clients that wait and follow at two APIs on PostgreSQL",
     "provision": "a machine from its enrolment to its instance, by a real agent",
     "fleet_size": "10 000 nodes beside 1 000",
     "conductors": "nodes through a clean, on one conductor and more",
@@ -30,7 +31,7 @@ SUBJECTS = {
     "power_sync": "power of a fleet",
     "ipmitool_concurrency": "power reads by IPMI, many at once",
 }
-LONGEST = 180
+LONGEST = 240
 """Seconds a subject may take."""
 
 HERE = pathlib.Path(__file__).parent

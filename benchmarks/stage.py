@@ -131,6 +131,24 @@ def service(
 
 
 @contextlib.contextmanager
+def api(folder: pathlib.Path, name: str, connection: str) -> Iterator[Service]:
+    """Run ``ironic-lite-api`` alone, with one worker, on a database.
+
+    :param name: of its configuration file.
+    """
+    port = free_port()
+    settings = folder / f"{name}.conf"
+    settings.write_text(
+        f"[DEFAULT]\nstate_path = {folder}\nhost = bench\n[database]\nconnection = {connection}\n"
+        f"[api]\nport = {port}\nworkers = 1\n"
+    )
+    command = (sys.executable, "-m", "ironic_lite.cmd.api", "--config-file", settings)
+    with _running(command, folder) as process:
+        _wait_for(port, "/v1/nodes?limit=1", process)
+        yield Service(folder, port, process.pid)
+
+
+@contextlib.contextmanager
 def bare(folder: pathlib.Path) -> Iterator[Service]:
     """Run the bare application on the database of a folder."""
     port = free_port()

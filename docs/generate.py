@@ -8,6 +8,7 @@ and exit status 1 means that a file would change.
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.metadata
 import json
 import pathlib
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import contracts
 import requirements
 
+from ironic_lite import errors
 from ironic_lite.core import options, threads
 from ironic_lite.domain import activities, fields, notifications, recovery, states, steps, verbs
 from ironic_lite.domain.recovery import CrashPoint, RecoveryAction
@@ -32,6 +34,8 @@ threads.native()  # before anything imports an oslo library
 DOCS = pathlib.Path(__file__).parent
 DIAGRAM = DOCS / "states.dot"
 RESULTS = DOCS.parent / "tests" / "recorded" / "results.json"
+
+LONGEST_LINE = 120
 
 _PART = re.compile(
     r"(?P<head>^\.\. generated: (?P<name>\S+)\n).*?(?P<tail>^\.\. end of generated part\n)",
@@ -201,6 +205,12 @@ def notification_table() -> str:
     return table(("Event type", "Payload", "When"), rows)
 
 
+def kind_list() -> str:
+    """Return a paragraph with the kinds of events."""
+    text = f"The kinds of events are {words(notifications.KINDS)}."
+    return textwrap.fill(text, LONGEST_LINE, break_long_words=False, break_on_hyphens=False)
+
+
 def unsent_table() -> str:
     """Return the events without a notification, each with the reason."""
     rows = (
@@ -243,9 +253,29 @@ def _called(act: RecoveryAction) -> str:
     return act.name.lower().replace("_", " ")
 
 
+def error_table() -> str:
+    """Return the codes of errors with their status, whether a retry may help, and their text."""
+    rows = []
+    for name in sorted(set(errors.__all__) - {errors.from_data.__name__}):
+        kind = getattr(errors, name)
+        retryable = "yes" if kind.retryable else "no"
+        text = "\n       ".join(textwrap.wrap(f"``{kind.text}``", 105, break_on_hyphens=False))
+        rows.append((f"``{name}``", str(int(kind.status)), retryable, text))
+    return table(("Code", "Status", "Retryable", "Text"), rows)
+
+
 def fence_table() -> str:
     """Return the modules that may import each restricted library."""
     return table(("Library or package", "Imported by", "Contract"), contracts.fences())
+
+
+def check_table(module: str) -> str:
+    """Return the checks of a module's table.
+
+    The module is loaded when it is needed, because some load oslo libraries.
+    """
+    found = importlib.import_module(module).TABLE
+    return table(("Check", "Content"), ((f"``{one.name}``", one.about) for one in found))
 
 
 # -- diagrams --------------------------------------------------------------------------------
@@ -367,6 +397,19 @@ PAGES: Mapping[str, Parts] = {
         "recovery-acts": act_table,
     },
     "cleaning.rst": {"clean-steps": clean_step_table},
+    "errors.rst": {"errors": error_table},
+    "watching.rst": {"kinds": kind_list},
+    "doctor.rst": {
+        f"{name}-checks": functools.partial(check_table, f"ironic_lite.{module}")
+        for name, module in (
+            ("api", "doctor.api"),
+            ("conductor", "doctor.conductor"),
+            ("node", "doctor.node"),
+            ("redfish", "drivers.redfish.bmc.connection_checks"),
+            ("ipmi", "drivers.ipmi.connection_checks"),
+            ("command", "cmd.doctor"),
+        )
+    },
     "redfish.rst": {"recorded-machines": machine_table, "quirks": quirk_table},
     "notifications.rst": {
         "notifications": notification_table,

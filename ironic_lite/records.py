@@ -190,6 +190,8 @@ class Node(Record):
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
     allocation_uuid: str | None
+    locked_at: datetime.datetime | None
+    lock_note: str | None
 
 
 class Port(Record):
@@ -256,6 +258,9 @@ class Run(TypedDict):
     started_at: datetime.datetime
     ended_at: datetime.datetime | None
     error: Json | None
+    code: str | None
+    retry_of: str | None
+    listed: Json | None
 
 
 class RunStep(TypedDict):
@@ -275,6 +280,9 @@ class RunStep(TypedDict):
     started_at: datetime.datetime | None
     ended_at: datetime.datetime | None
     error: Json | None
+    done_in: str | None
+    waiver: Json | None
+    overdue_at: datetime.datetime | None
 
 
 class Event(TypedDict):

@@ -21,14 +21,16 @@ from ironic_lite.api.auth import identify
 from ironic_lite.api.feed.tail import Tail
 from ironic_lite.api.health import probes
 from ironic_lite.api.lock_waiters import LockWaiters
+from ironic_lite.api.resources import repeats
 from ironic_lite.api.routing import ConductorRouter
 from ironic_lite.api.service import Client, Service
 from ironic_lite.api.traffic import limits
-from ironic_lite.api.wire import render, request, routes
+from ironic_lite.api.wire import idempotency_key, render, request, routes
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import traits
+from ironic_lite.db.queries.usual import UsualTimes
 from ironic_lite.rpc import notifier
 from ironic_lite.rpc.notifier import Notifier
 
@@ -71,6 +73,7 @@ class Application(pecan.Pecan):  # type: ignore[misc]  # Pecan ships no types
         self.service = service
         self.table = table
         self._rooms = places
+        self._repeats = repeats.Repeats(service, table)
 
     def admit(self, environ: request.Environ) -> int:
         """Find the handler of a request; return the KiB its body may have, 0 for no body.
@@ -101,8 +104,15 @@ class Application(pecan.Pecan):  # type: ignore[misc]  # Pecan ships no types
         """
         room = limits.room_of(environ["REQUEST_METHOD"], environ[request.CALL].path)
         with self._rooms.enter(room):
-            answer: Iterable[bytes] = super().__call__(environ, start_response)
-            return answer
+            if idempotency_key.HEADER in environ:
+                return self._repeats.answer(environ, start_response, self._act)
+            return self._act(environ, start_response)
+
+    def _act(
+        self, environ: request.Environ, start_response: request.StartResponse
+    ) -> Iterable[bytes]:
+        answer: Iterable[bytes] = super().__call__(environ, start_response)
+        return answer
 
     def find_controller(self, state: Any) -> tuple[Callable[..., Any], list[Any], Json]:
         """Return `Root.index`, which answers every request, without Pecan's search.
@@ -169,6 +179,7 @@ def routed(
         told,
         LockWaiters(conf),
         tail or Tail(database),
+        UsualTimes(database),
     )
     rows = (row for each in controllers.ALL for row in each(service).rows())
     return Application(routes.Table(rows), service, places)

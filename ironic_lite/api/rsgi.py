@@ -28,9 +28,9 @@ from ironic_lite import errors
 from ironic_lite.api import middleware
 from ironic_lite.api.feed.tail import Tail
 from ironic_lite.api.traffic import body_reader, source_limit, thread_pool
-from ironic_lite.api.watching import watchers
+from ironic_lite.api.watching import sender, text_streams, watchers
 from ironic_lite.api.wire import refusals, request
-from ironic_lite.api.wire.later import Stream, Suspension
+from ironic_lite.api.wire.later import Later, Stream, Suspension, TextStream
 from ironic_lite.api.wire.request import Environ
 from ironic_lite.core.configuration import Configuration
 
@@ -52,7 +52,7 @@ class Exchange(body_reader.Source, Protocol):
     def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
         """Answer with a body."""
 
-    def response_stream(self, status: int, headers: list[tuple[str, str]]) -> watchers.Transport:
+    def response_stream(self, status: int, headers: list[tuple[str, str]]) -> sender.Transport:
         """Begin an answer whose body is sent in pieces."""
 
     async def client_disconnect(self) -> None:
@@ -112,9 +112,7 @@ class Application:
         finally:
             self._bodies.release(environ)
 
-    def _answer_bodiless(
-        self, environ: Environ, answer: _Answer, place: str
-    ) -> Suspension | Stream | None:
+    def _answer_bodiless(self, environ: Environ, answer: _Answer, place: str) -> Later | None:
         """Answer a request without a body, or return how its handler wants to go on."""
         try:
             parts = self._front(environ, answer)
@@ -125,7 +123,7 @@ class Application:
 
     async def _watch(
         self,
-        later: Suspension | Stream,
+        later: Later,
         environ: Environ,
         source: str,
         answer: _Answer,
@@ -138,10 +136,10 @@ class Application:
         """
         call: request.Call = environ[request.CALL]
         call.waited = True
-        if isinstance(later, Stream):
-            work = asyncio.ensure_future(self._stream(later, source, answer, protocol))
-        else:
+        if isinstance(later, Suspension):
             work = asyncio.ensure_future(self._wait(later, source, environ, answer))
+        else:
+            work = asyncio.ensure_future(self._stream(later, source, answer, protocol))
         gone = asyncio.ensure_future(protocol.client_disconnect())
         await asyncio.wait({gone, work}, return_when=asyncio.FIRST_COMPLETED)
         gone.cancel()
@@ -150,9 +148,14 @@ class Application:
             await work
 
     async def _stream(
-        self, stream: Stream, source: str, answer: _Answer, protocol: Exchange
+        self, stream: Stream | TextStream, source: str, answer: _Answer, protocol: Exchange
     ) -> None:
         with self._watchers.place("stream", source):
+            if isinstance(stream, TextStream):
+                headers = [*answer.extra, *text_streams.HEADERS]
+                transport = protocol.response_stream(200, headers)
+                await self._watchers.stream_text(stream, transport)
+                return
             transport = protocol.response_stream(200, [*answer.extra, *watchers.HEADERS])
             await self._watchers.stream(stream, transport)
 
@@ -168,7 +171,7 @@ class Application:
         until = clock() + suspension.seconds
         last = suspension
 
-        def answered() -> Suspension | Stream | None:
+        def answered() -> Later | None:
             parts = self._front.answer(environ, answer)
             if answer.unavailable and answer.kept and environ[request.CALL].later is None:
                 return dataclasses.replace(last, seconds=until - clock())
@@ -193,13 +196,15 @@ class Application:
                 if not await self._watchers.wait(suspension, again):
                     answer.send_kept()
         except errors.TooManyRequests:
-            if not environ[request.CALL].accepted:
+            call: request.Call = environ[request.CALL]
+            if not call.accepted:
+                call.heeded = ""
                 raise
             answer.send_kept()  # the conductor has accepted the work
 
     async def _answer_with_body(
         self, environ: Environ, answer: _Answer, protocol: Exchange
-    ) -> Suspension | Stream | None:
+    ) -> Later | None:
         """Answer a request that has, or may have, a body, or return how it wants to go on.
 
         :raises refusals.Refusal: the body is refused.
@@ -251,7 +256,7 @@ class _Answer:
         """True if the application has answered 503."""
         return self._status == HTTPStatus.SERVICE_UNAVAILABLE
 
-    def finish(self, environ: Environ, parts: Iterable[bytes]) -> Suspension | Stream | None:
+    def finish(self, environ: Environ, parts: Iterable[bytes]) -> Later | None:
         """Send the answer, or return how its handler wants to go on instead."""
         call: request.Call = environ[request.CALL]
         later, call.later = call.later, None

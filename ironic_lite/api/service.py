@@ -14,6 +14,7 @@ from ironic_lite.api.routing import ConductorRouter
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries.usual import UsualTimes
 from ironic_lite.rpc import interface
 from ironic_lite.rpc.notifier import Notifier
 from ironic_lite.rpc.stub import Call, Interceptor, connect
@@ -41,18 +42,23 @@ class Service:
     notifier: Notifier
     lock_waiters: LockWaiters
     tail: Tail
+    usual: UsualTimes
 
-    def conductor_of(self, node: JsonView) -> interface.Conductor:
+    def conductor_of(self, node: JsonView, *, timeout: float | None = None) -> interface.Conductor:
         """Return the conductor of a node, or the next one if that received nothing.
 
         :param node: at least its ``uuid``, ``driver`` and ``conductor_group``.
+        :param timeout: seconds for each call; None means the configured time.
         :raises errors.NoConductor, errors.NotFound: as `ConductorRouter.host_for`.
         """
-        return self.reach(functools.partial(self.fleet.host_for, node))
+        return self.reach(functools.partial(self.fleet.host_for, node), timeout=timeout)
 
-    def reach(self, choose: Callable[[], str]) -> interface.Conductor:
+    def reach(
+        self, choose: Callable[[], str], *, timeout: float | None = None
+    ) -> interface.Conductor:
         """Return the conductor ``choose`` names; on failover, ``choose`` names the next."""
-        return connect(self.client.send, Failover(self.fleet, choose), self.limit)
+        failover = Failover(self.fleet, choose)
+        return connect(self.client.send, failover, self.limit, timeout=timeout)
 
     def conductor(self, host: str, *, timeout: float) -> interface.Conductor:
         """Return the conductor ``host``, without failover."""

@@ -7,18 +7,25 @@ the service ends none of them.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import itertools
 import os
+import queue
+import threading
 import time
 import urllib.parse
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TextIO, TypeVar
 
 from cliff import command, lister, show
 from ironicclient import exc
 
+from ironic_lite.cli import arguments, progress
 from ironic_lite.core.json_types import Json
+
+T = TypeVar("T")
 
 ENDED_OTHERWISE = 3
 NOT_IN_TIME = os.EX_TEMPFAIL
@@ -27,9 +34,12 @@ _POLL_SECONDS = 50
 """Longest wait of one request, below the idle time-out of most proxies."""
 _REQUEST_SECONDS = _POLL_SECONDS + 60
 _PAUSE = 1.0
+_TRIES = 15
+"""Attempts to send a change; with their pauses they outlast an answer that is under way."""
+_REPEAT_SECONDS = 5.0
 """Seconds before a request is repeated after a fault of the service or of the network."""
 _FAILED_DEPENDENCY, _GATEWAY_TIMEOUT, _UNAVAILABLE = 424, 504, 503
-_OPEN = frozenset({"running", "waiting"})
+_REDRAW_SECONDS = 1.0
 _RUN_COLUMNS = ("uuid", "verb", "state", "requester", "started_at", "ended_at")
 _EVENT_COLUMNS = ("cursor", "at", "name", "kind", "event", "before", "after")
 
@@ -48,16 +58,60 @@ class Api:
 
         :raises exc.HTTPException: the service refuses the request.
         """
+        _, body = self._request(*words, **query)
+        return body
+
+    def text(self, *words: str, **query: object) -> str:
+        """Return the body of an answer that is text; as `get`."""
+        answer, _ = self._request(*words, **query)
+        return str(answer.text)
+
+    def _request(self, *words: str, **query: object) -> tuple[Any, Any]:
         path = "/".join(urllib.parse.quote(word, safe="") for word in words)
         given = {name: value for name, value in query.items() if value is not None}
         url = f"/v1/{path}?{urllib.parse.urlencode(given, safe=',')}".rstrip("?")
-        _, body = self._client.json_request("GET", url, timeout=_REQUEST_SECONDS)
-        return body
+        found: tuple[Any, Any] = self._client.json_request("GET", url, timeout=_REQUEST_SECONDS)
+        return found
 
     def run(self, node: str, run: str) -> Json:
         """Return one run of a node, with its steps."""
         found: Json = self.get("nodes", node, "runs", run)
         return found
+
+    def retry(self, node: str, wanted: Json) -> str | None:
+        """Retry the failed run of a node; return the UUID of the new run, None without a Link.
+
+        A lost request is repeated with its Idempotency-Key, so it opens one run.
+        """
+        words = urllib.parse.quote(node, safe="")
+        body = {"target": "retry", "retry": wanted}
+        url = f"/v1/nodes/{words}/states/provision"
+        answer, _ = self._send_once("PUT", url, body)
+        href = str(answer.headers.get("Link", "")).partition(">")[0]
+        return href.rpartition("/")[2] or None
+
+    def _send_once(self, method: str, url: str, body: Json | None) -> tuple[Any, Any]:
+        """Return an answer and its body; repeat under one key while the service is away."""
+        headers = {"Idempotency-Key": str(uuid.uuid4())}
+        more = {} if body is None else {"body": body}
+        for left in reversed(range(_TRIES)):
+            try:
+                found: tuple[Any, Any] = self._client.json_request(
+                    method, url, headers=dict(headers), timeout=_REQUEST_SECONDS, **more
+                )
+                return found
+            except Exception as why:
+                if not left or not _passing(why):
+                    raise
+                time.sleep(_REPEAT_SECONDS)
+        raise AssertionError(url)
+
+    def change(self, method: str, *words: str, body: Json | None = None, **query: object) -> Any:
+        """Send a request that changes something; return its body; ``query`` as for `get`."""
+        path = "/".join(urllib.parse.quote(word, safe="") for word in words)
+        given = {name: value for name, value in query.items() if value is not None}
+        url = f"/v1/{path}?{urllib.parse.urlencode(given)}".rstrip("?")
+        return self._send_once(method, url, body)[1]
 
     def events(self, since: str, wait: int, **query: object) -> Json:
         """Return the events after a cursor; wait for the first one."""
@@ -96,29 +150,17 @@ class WaitForNode(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Wait, and print the state or the reason."""
-        api, left = Api(self.app), _countdown(parsed_args.within)
-        while True:
-            try:
-                found = api.get(
-                    "nodes",
-                    parsed_args.node,
-                    wait=_poll(left()),
-                    until=parsed_args.until,
-                    fields="provision_state",
-                )
-            except Exception as why:
-                if _status(why) == _FAILED_DEPENDENCY:
-                    print(why, file=self.app.stderr)
-                    return ENDED_OTHERWISE
-                if not _passing(why):
-                    raise
-                if left() <= 0:
-                    print(why, file=self.app.stderr)
-                    return NOT_IN_TIME
-                _pause(why)
-                continue
-            print(found["provision_state"], file=self.app.stdout)
-            return 0
+        exits = {_FAILED_DEPENDENCY: ENDED_OTHERWISE, _GATEWAY_TIMEOUT: NOT_IN_TIME}
+        given = parsed_args
+        try:
+            state = _wait_for_node(Api(self.app), given.node, given.until, given.within)
+        except Exception as why:
+            if _status(why) not in exits:
+                raise
+            print(why, file=self.app.stderr)
+            return exits[_status(why)]
+        print(state, file=self.app.stdout)
+        return 0
 
 
 class ListRuns(lister.Lister):
@@ -149,49 +191,39 @@ class ShowRun(show.ShowOne):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the command line."""
-        return _add_run(super().get_parser(prog_name))
+        return add_run(super().get_parser(prog_name))
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
         """Return names and values."""
-        run = _find_run(Api(self.app), parsed_args.node, parsed_args.run)
+        run = find_run(Api(self.app), parsed_args.node, parsed_args.run)
         return tuple(run), tuple(run.values())
 
 
 class WatchRun(command.Command):
-    """Print a line when each step of a run begins and ends, until the run ends.
+    """Show the progress of a run until it ends: its steps with state, duration and attempt.
 
-    Exit status 0: it has ended well. 3: otherwise. 75: not in time.
+    On a terminal, a picture of the run is updated every second. Otherwise a line is printed when a
+    step begins or ends. Exit status 0: the run has ended well. 3: otherwise. 75: not in time.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the command line."""
-        parser = _add_run(super().get_parser(prog_name))
+        parser = add_run(super().get_parser(prog_name))
         _add_timeout(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        """Print the progress."""
-        api, left = Api(self.app), _countdown(parsed_args.within)
-        run = _find_run(api, parsed_args.node, parsed_args.run)
-        shown: dict[tuple[str, int], tuple[str, int]] = {}
-        known = run["uuid"]
-        cursor = str(_repeated(lambda: api.get("events", since="now"), left)["cursor"])
-        while True:
-            run = _repeated(lambda: api.run(parsed_args.node, known), left)
-            for line in _progress(run, shown):
-                print(line, file=self.app.stdout, flush=True)
-            if run["state"] not in _OPEN:
-                reason = (run["error"] or {}).get("text", "")
-                seconds = run["duration_seconds"] or 0.0
-                last = f"run {run['verb']}: {run['state']} after {seconds:.1f} s {reason}".rstrip()
-                print(last, file=self.app.stdout)
-                return 0 if run["state"] == "done" else ENDED_OTHERWISE
-            if left() <= 0:
-                print("The run goes on.", file=self.app.stderr)
-                return NOT_IN_TIME
-            ask = functools.partial(api.events, cursor, _poll(left()), run=known)
-            found = _repeated(ask, left)
-            cursor = str(found["cursor"])
+        """Show the progress."""
+        api, left, output = Api(self.app), _countdown(parsed_args.within), self.app.stdout
+        first = find_run(api, parsed_args.node, parsed_args.run)
+        states = _states(api, parsed_args.node, first["uuid"], left)
+        print(progress.opening(first), file=output, flush=True)
+        last = _draw(states, output) if _is_terminal(output) else _print(states, output)
+        if last["state"] in progress.OPEN:
+            print("The run goes on.", file=self.app.stderr)
+            return NOT_IN_TIME
+        print(progress.ending(last), file=output)
+        return 0 if last["state"] == "done" else ENDED_OTHERWISE
 
 
 class ListEvents(lister.Lister):
@@ -244,7 +276,7 @@ def _follow(api: Api, cursor: str, query: Json) -> Iterator[Json]:
         cursor = str(found["cursor"])
 
 
-def _repeated(ask: Callable[[], Json], left: Callable[[], float]) -> Json:
+def _repeated(ask: Callable[[], T], left: Callable[[], float]) -> T:
     """Return the answer of ``ask``; repeat it while the service or the network is away.
 
     :param left: returns the seconds that are left; the last fault is raised at their end.
@@ -258,8 +290,49 @@ def _repeated(ask: Callable[[], Json], left: Callable[[], float]) -> Json:
             _pause(why)
 
 
+def wait_for_run(api: Api, node: str, run: str, seconds: float) -> Json | None:
+    """Return a run when it has ended; None if it goes on after so many seconds."""
+    left = _countdown(seconds)
+    while True:
+        found = _repeated(lambda: api.run(node, run), left)
+        if found["state"] not in progress.OPEN:
+            return found
+        if left() <= 0:
+            return None
+        try:
+            api.get("nodes", node, "runs", run, wait=_poll(left()), until="ended", fields="state")
+        except Exception as why:
+            if not _passing(why):
+                raise
+            _pause(why)
+
+
+def _wait_for_node(api: Api, node: str, until: str, seconds: float) -> str:
+    """Return a node's state when it is one of those waited for."""
+    left, fields = _countdown(seconds), "provision_state"
+    found: Json = _repeated(
+        lambda: api.get("nodes", node, wait=_poll(left()), until=until, fields=fields), left
+    )
+    return str(found[fields])
+
+
+def wait_until_idle(api: Api, node: str, seconds: float) -> str | None:
+    """Return a node's state when no run is under way; None if one goes on after so many seconds."""
+    try:
+        return _wait_for_node(api, node, "idle", seconds)
+    except Exception as why:
+        if _status(why) != _GATEWAY_TIMEOUT:
+            raise
+        return None
+
+
 def _no_end() -> float:
     return float("inf")
+
+
+def repeated(ask: Callable[[], T]) -> T:
+    """Return the answer of ``ask``; repeat it as long as the service or the network is away."""
+    return _repeated(ask, _no_end)
 
 
 def _pause(why: Exception) -> None:
@@ -268,26 +341,59 @@ def _pause(why: Exception) -> None:
         time.sleep(_PAUSE)
 
 
-def _progress(run: Json, shown: dict[tuple[str, int], tuple[str, int]]) -> Iterator[str]:
-    """Yield a line for each step whose state or attempt has changed.
-
-    :param shown: kind and ordinal -> state and attempt of the last line; updated.
-    """
-    count = len(run["steps"])
-    for step in run["steps"]:
-        place, state = (step["kind"], step["ordinal"]), (step["state"], step["attempt"])
-        if step["state"] == "pending" or shown.get(place) == state:
-            continue
-        shown[place] = state
-        name = f"{step['interface']}.{step['step']}"
-        again = f", attempt {step['attempt']}" if step["attempt"] > 1 else ""
-        reason = (step["error"] or {}).get("text", "")
-        seconds = f" {step['duration_seconds']:.1f} s" if step["ended_at"] else ""
-        line = f"[{step['ordinal'] + 1}/{count}] {name}: {step['state']}{again}{seconds} {reason}"
-        yield line.rstrip()
+def _states(api: Api, node: str, run: str, left: Callable[[], float]) -> Iterator[Json]:
+    """Yield a run after each change, until it has ended or the time is over."""
+    cursor = str(_repeated(lambda: api.get("events", since="now"), left)["cursor"])
+    while True:
+        found = _repeated(lambda: api.run(node, run), left)
+        yield found
+        if found["state"] not in progress.OPEN or left() <= 0:
+            return
+        ask = functools.partial(api.events, cursor, _poll(left()), run=run)
+        cursor = str(_repeated(ask, left)["cursor"])
 
 
-def _find_run(api: Api, node: str, run: str | None) -> Json:
+def _print(states: Iterator[Json], output: TextIO) -> Json:
+    """Print a line for each change of a step; return the run as it is at the end."""
+    shown: progress.Shown = {}
+    for run in states:
+        for line in progress.changes(run, shown):
+            print(line, file=output, flush=True)
+    return run
+
+
+def _draw(states: Iterator[Json], output: TextIO) -> Json:
+    """Draw the run again after each change and each second; return it as it is at the end."""
+    found: queue.SimpleQueue[Json | Exception | None] = queue.SimpleQueue()
+
+    def read() -> None:
+        try:
+            for run in states:
+                found.put(run)
+            found.put(None)
+        except Exception as why:
+            found.put(why)
+
+    threading.Thread(target=read, name="states", daemon=True).start()
+    screen = progress.Screen(output, lambda: os.get_terminal_size(output.fileno()))
+    run: Json = {}
+    read_at = time.monotonic()
+    while True:
+        with contextlib.suppress(queue.Empty):
+            news = found.get(timeout=_REDRAW_SECONDS if run else None)
+            if isinstance(news, Exception):
+                raise news
+            if news is None:
+                return run
+            run, read_at = news, time.monotonic()
+        screen.draw(run, time.monotonic() - read_at)
+
+
+def _is_terminal(output: TextIO) -> bool:
+    return output.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def find_run(api: Api, node: str, run: str | None) -> Json:
     """Return the named run, or the newest one of a node.
 
     :raises exc.CommandError: the node has no run.
@@ -300,7 +406,8 @@ def _find_run(api: Api, node: str, run: str | None) -> Json:
     return api.run(node, newest[0]["uuid"])
 
 
-def _add_run(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+def add_run(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Add the arguments that name a run, and return the parser."""
     parser.add_argument("node", metavar="<node>", help="Name or UUID of the node.")
     parser.add_argument(
         "run", metavar="<run>", nargs="?", help="UUID of the run; without it the newest run."
@@ -326,7 +433,7 @@ def _add_timeout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--within",
         metavar="<seconds>",
-        type=float,
+        type=arguments.read_seconds,
         default=float("inf"),
         help="Seconds to wait in all. Default: without end.",
     )

@@ -1,4 +1,4 @@
-"""``ironic-lite-status upgrade check``: obstacles to an upgrade, unfinished work."""
+"""``ironic-lite-status``: obstacles to an upgrade, and the checks of the doctor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any  # noqa: E402
 from oslo_config import cfg  # noqa: E402
 
 from ironic_lite import errors  # noqa: E402
-from ironic_lite.cmd import checks, entry  # noqa: E402
+from ironic_lite.cmd import checks, doctor, entry  # noqa: E402
 from ironic_lite.core import config  # noqa: E402
 from ironic_lite.db.engine import encryption  # noqa: E402
 from ironic_lite.db.engine.session import Database  # noqa: E402
@@ -120,6 +120,16 @@ def _add_commands(commands: Any) -> None:
     upgrade = commands.add_parser("upgrade", help=about, description=about)
     what = upgrade.add_subparsers(dest="what", required=True)
     what.add_parser("check", help="exit status 0: no problem; 1: a warning; 2: it would fail")
+    about = "examine this machine, the service and a node; works without the service, too"
+    status = f"{about}. Exit status 0: all is well; 1: a warning; 2: a check has failed."
+    doctor.add_arguments(commands.add_parser("doctor", help=about, description=status))
+
+
+def _run_command(conf: Any) -> int:
+    asked = conf.command
+    if asked.name == "doctor":
+        return doctor.run(conf, node=asked.node, url=asked.url, form=asked.form)
+    return _run_checks(conf)
 
 
 def _run_checks(conf: Configuration) -> int:
@@ -132,7 +142,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     command = cfg.SubCommandOpt(
         "command", title="Commands", help="The command to run.", handler=_add_commands
     )
-    sys.exit(entry.run(PROG, "Check an installation.", _run_checks, argv, cli_opts=[command]))
+    sys.exit(entry.run(PROG, "Check an installation.", _run_command, argv, cli_opts=[command]))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Its modules; each uses those below it::
     service               starts and stops all parts
     endpoints | watch     the calls of API processes; periodic sweeps and timers
     tasks                 takes and releases node locks, makes and ends tasks
+    planning              plans of verbs: checks and lists of steps without a change
     flows                 one module per verb, its failure included
     steps                 the engine that runs lists of steps, its lists and its phases
     work.task             one piece of work on one node: the only writer of the node's state

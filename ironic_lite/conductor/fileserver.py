@@ -28,7 +28,7 @@ from ironic_lite import errors
 from ironic_lite.conductor import served_files
 from ironic_lite.core import config
 from ironic_lite.core.configuration import Configuration
-from ironic_lite.images import published
+from ironic_lite.images import boot_requests, published
 
 LOG = logging.getLogger(__name__)
 
@@ -263,6 +263,8 @@ class FileServer:
             reply = await self._read_in_thread(
                 served_files.answer, self._root, method, target, headers
             )
+            if reply.file is not None:
+                boot_requests.SEEN.note_file(target)
             more = {"Connection": "keep-alive" if going else "close"}
             await self._send_reply(client, reply, more)
 

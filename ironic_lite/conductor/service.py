@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ironic_lite import errors
 from ironic_lite.conductor.endpoints.agent import Agent
 from ironic_lite.conductor.endpoints.allocation import Allocation
+from ironic_lite.conductor.endpoints.examination import Examination
 from ironic_lite.conductor.endpoints.machine import Machine
 from ironic_lite.conductor.endpoints.management import Management
 from ironic_lite.conductor.endpoints.network import Network
@@ -30,9 +31,10 @@ from ironic_lite.conductor.watch.file_cleanup import FileCleanup
 from ironic_lite.conductor.watch.hung import HungWork
 from ironic_lite.conductor.watch.local_state import LocalState
 from ironic_lite.conductor.watch.orphans import Orphans
+from ironic_lite.conductor.watch.overdue import OverdueSteps
 from ironic_lite.conductor.watch.ownership import Ownership, pace
 from ironic_lite.conductor.watch.power_sync import PowerSync
-from ironic_lite.conductor.watch.retention import Retention
+from ironic_lite.conductor.watch.retention import OldKeys, Retention
 from ironic_lite.conductor.watch.sensors import Sensors
 from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
 from ironic_lite.conductor.watch.timeouts import Timeouts
@@ -43,8 +45,9 @@ from ironic_lite.conductor.work.builtin_rules import BuiltinRules
 from ironic_lite.conductor.work.fence import Fence
 from ironic_lite.conductor.work.runtime import Runtime
 from ironic_lite.conductor.work.workers import Workers
-from ironic_lite.core import clock, config
+from ironic_lite.core import clock, config, run_lines
 from ironic_lite.core.configuration import Configuration
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Transactions
 from ironic_lite.db.queries import conductors, nodes, traits
 from ironic_lite.drivers.registry import Registry, Settings
@@ -55,10 +58,19 @@ if TYPE_CHECKING:
     from ironic_lite.conductor.fileserver import FileServer
 
 LOG = logging.getLogger(__name__)
+_HOUR = 3600.0
 
 
 class Endpoints(
-    Provision, Machine, Management, Network, Vendor, Agent, Allocation, interface.Conductor
+    Provision,
+    Machine,
+    Management,
+    Network,
+    Vendor,
+    Agent,
+    Allocation,
+    Examination,
+    interface.Conductor,
 ):
     """All methods of ``rpc.interface.Conductor`` in one object."""
 
@@ -86,7 +98,6 @@ class Service:
     ) -> None:
         self._conf = conf
         settings = conf.conductor
-        workers = Workers(settings.workers_pool_size, settings.reserved_workers_pool_percentage)
         self.timers = Timers()
         stopping = threading.Event()
         database = db_retry.retrying(database, conf.host, stopping)
@@ -95,7 +106,7 @@ class Service:
             conf,
             database,
             registry,
-            workers,
+            Workers(settings.workers_pool_size, settings.reserved_workers_pool_percentage),
             self.timers,
             Fence(settings.heartbeat_timeout),
             clean_priorities=Settings.read(conf).clean_priorities,
@@ -107,7 +118,8 @@ class Service:
         self.tasks = Tasks(self.runtime)
         self.endpoints = Endpoints(self.tasks)
         self.ownership = Ownership(self.runtime)
-        self.keepalive = keepalive.Keepalive(self.tasks, self._in_hand, displaced)
+        self.overdue = OverdueSteps(self.tasks, self.ownership)
+        self.keepalive = keepalive.Keepalive(self.tasks, self._gauges, displaced)
         self.orphans = Orphans(self.tasks, self.ownership)
         self.power = PowerSync(self.tasks, self.ownership)
         self.hung = HungWork(self.tasks)
@@ -117,8 +129,11 @@ class Service:
         self.files = file_server(conf)
         self._server = self._new_server(transport) if transport else None
 
-    def _in_hand(self) -> int:
-        return self._server.in_hand if self._server else 0
+    def _gauges(self) -> Json:
+        """Return the gauges that only the whole service knows, by metric."""
+        in_hand = self._server.in_hand if self._server else 0
+        values = {"rpc_in_hand": in_hand, "overdue_runs": self.overdue.count}
+        return {name: [{"value": value}] for name, value in values.items()}
 
     def _new_server(self, transport: Any) -> Server:
         limit = WithDeadline(answer_seconds(transport) * _WAITED)
@@ -142,11 +157,13 @@ class Service:
             Sweep("power sync", settings.sync_power_state_interval, self.power.sweep),
             Sweep("power recovery", settings.power_failure_recovery_interval, self.power.recover),
             Sweep("old history", settings.node_history_cleanup_interval, trimming.sweep),
+            Sweep("old keys", _HOUR, OldKeys(self.tasks).sweep),
             Sweep("sensors", self.sensors.interval, self.sensors.sweep),
             Sweep("consoles", consoles.interval, consoles.sweep),
             Sweep("moved nodes", settings.sync_local_state_interval, moved.sweep),
             Sweep("joins and leaves", settings.sync_local_state_interval and often, moved.follow),
             Sweep("hanging work", self.hung.interval, self.hung.sweep),
+            Sweep("overdue steps", seldom, self.overdue.sweep),
             Sweep("old files", settings.sync_local_state_interval, old_files.sweep),
         ]
 
@@ -173,6 +190,7 @@ class Service:
         Waits for a broker that is not available. Interrupting it is safe: no node has been touched,
         unless a call came in.
         """
+        run_lines.install(self.runtime.registry.packages)
         if self.files is not None:
             self.files.start()
         if self._server is not None:

@@ -20,12 +20,12 @@ from ironic_lite.conductor.work.leases import Leases
 from ironic_lite.conductor.work.notes import Notes
 from ironic_lite.conductor.work.runtime import Runtime
 from ironic_lite.conductor.work.task import Task, Work
-from ironic_lite.core import clock, context
+from ironic_lite.core import clock, context, run_lines
 from ironic_lite.core.context import Context
-from ironic_lite.core.json_types import Json
+from ironic_lite.core.json_types import Json, Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes
-from ironic_lite.domain import fields, states
+from ironic_lite.domain import fields, node_locks, states
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.drivers.base import Driver
 from ironic_lite.records import Node
@@ -85,13 +85,16 @@ class Tasks:
         held = task = None
         doubt = False
         try:
-            held = self._acquire_lock(node_uuid, patient=patient, stale=stale)
+            note = node_locks.note(context)
+            held = self._acquire_lock(node_uuid, note, patient=patient, stale=stale)
             node = self.runtime.database.read(lambda conn: nodes.load(conn, node_uuid))
             driver = self._driver_of(node, whole=whole)
             task = Task(self.runtime, context, node, driver, held, other_nodes=self)
-            yield task
-            if task.save_on_release and task.work is None:
-                _rest_node(task)
+            # A step on a child node, which has no run of its own, adds to the parent's log.
+            with run_lines.gathering(task.journal.log, below=node.run_uuid is None):
+                yield task
+                if task.save_on_release and task.work is None:
+                    _rest_node(task)
             if worker and task.work is not None:
                 handed_over = True
                 self._hand_over(task, held)
@@ -126,12 +129,9 @@ class Tasks:
         held = self.locks.add(seen.node.uuid)
         try:
             expires = clock.after(self.runtime.conf.conductor.heartbeat_timeout)
-            lock = {
-                "reservation": self.runtime.host,
-                "lock_token": held.token,
-                "lock_expires": expires,
-            }
-            self._edit_lock(seen, lock)
+            note = node_locks.note(seen.context)
+            host, token = self.runtime.host, held.token
+            self._edit_lock(seen, nodes.held(host=host, token=token, expires=expires, note=note))
         except BaseException:
             self.locks.drop(held.token)
             self.runtime.workers.leave()
@@ -222,27 +222,28 @@ class Tasks:
     # -- the lock itself ---------------------------------------------------------------------
 
     def _acquire_lock(
-        self, node_uuid: str, *, patient: bool, stale: nodes.Lease | None = None
+        self, node_uuid: str, note: str, *, patient: bool, stale: nodes.Lease | None = None
     ) -> locks.Held:
-        held, holder = self.locks.add(node_uuid), None
+        held, refusal = self.locks.add(node_uuid), None
         token = held.token
         try:
             with contextlib.closing(self._retries.each(patient=patient)) as tries:
                 for _ in tries:
-                    if self._take_lock(node_uuid, token, stale):
+                    if self._take_lock(node_uuid, token, note, stale):
                         return held
-                    holder, owner = self._lock_holder(node_uuid)
-                    if owner == token:  # the lock was taken, only the reply was lost
+                    row = self._lock_row(node_uuid)
+                    if row["lock_token"] == token:  # it was taken, only the reply was lost
                         return held
+                    refusal = node_locks.refusal(row)
         except BaseException as why:
             self.locks.drop(token)
             if db_retry.outcome_unknown(why):
                 self._give_back(node_uuid, held, None)
             raise
         self.locks.drop(token)
-        raise errors.NodeLocked(node=node_uuid, host=holder or "unknown")
+        raise refusal or errors.NodeLocked(node=node_uuid, host="unknown")
 
-    def _take_lock(self, node_uuid: str, token: str, stale: nodes.Lease | None) -> bool:
+    def _take_lock(self, node_uuid: str, token: str, note: str, stale: nodes.Lease | None) -> bool:
         take = functools.partial(
             nodes.lock,
             uuid=node_uuid,
@@ -250,15 +251,15 @@ class Tasks:
             token=token,
             expires=clock.after(self.runtime.conf.conductor.heartbeat_timeout),
             steal=stale,
+            note=note,
         )
         return db_retry.write_idempotent(
             self.runtime.database, take
-        )  # `_lock_holder` shows a lock that is ours
+        )  # `_lock_row` shows a lock that is ours
 
-    def _lock_holder(self, node_uuid: str) -> tuple[str | None, str | None]:
-        columns = ("reservation", "lock_token")
-        row = self.runtime.database.read(lambda conn: nodes.get(conn, node_uuid, columns))
-        return row["reservation"], row["lock_token"]
+    def _lock_row(self, node_uuid: str) -> Row:
+        columns = (*node_locks.COLUMNS, "lock_token")
+        return self.runtime.database.read(lambda conn: nodes.get(conn, node_uuid, columns))
 
     def _give_back(
         self, node_uuid: str, held: locks.Held | None, task: Task | None, *, doubt: bool = False
@@ -321,6 +322,13 @@ class Tasks:
         """Run handed-over work to its end, then release the lock in every case."""
         context.enter(task.context)  # work from a sweep has its own request id
         try:
+            with run_lines.gathering(task.journal.log):
+                self._do_work(task)
+        finally:
+            self._release_lock(task.node.uuid, token, task)
+
+    def _do_work(self, task: Task) -> None:
+        try:
             while task.work is not None:
                 work, task.work = task.work, None
                 work(task)
@@ -328,8 +336,6 @@ class Tasks:
                 _rest_node(task)
         except Exception as why:
             self._handle_error(task, why)
-        finally:
-            self._release_lock(task.node.uuid, token, task)
 
     def _handle_error(self, task: Task, why: Exception) -> None:
         """Handle the error that stopped a flow: a node still ours goes to its fail state."""
@@ -341,7 +347,13 @@ class Tasks:
             LOG.info("Node %s: left to its next owner, because this conductor stops", node)
             return
         ours = isinstance(why, errors.Error)
-        LOG.warning("Node %s: %s", node, why, exc_info=None if ours else why)
+        LOG.warning(
+            "Node %s: %s",
+            node,
+            why,
+            exc_info=None if ours else why,
+            extra=run_lines.OMITTED if ours else None,
+        )
         self._fail_node(task, error_text.as_error(why))
 
     def _fail_node(self, task: Task, why: errors.Error) -> None:
@@ -360,7 +372,15 @@ class Tasks:
     def _fresh_task(self, task: Task) -> Task:
         """Return a task on the node as stored, without changes that could not be saved."""
         node = self.runtime.database.read(lambda conn: nodes.load(conn, task.node.uuid))
-        return Task(self.runtime, task.context, node, task.driver, task.held, other_nodes=self)
+        return Task(
+            self.runtime,
+            task.context,
+            node,
+            task.driver,
+            task.held,
+            other_nodes=self,
+            log=task.journal.log,
+        )
 
 
 def _rest_node(task: Task) -> None:

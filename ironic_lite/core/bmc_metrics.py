@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 
-from ironic_lite.core import clock, metrics
+from ironic_lite.core import clock, metrics, run_lines
 from ironic_lite.core.json_types import Json
 
 OK, ERROR, SILENCE = "ok", "error", "silence"
@@ -18,9 +18,10 @@ OK, ERROR, SILENCE = "ok", "error", "silence"
 
 @dataclasses.dataclass(slots=True)
 class Call:
-    """One call under way; the caller sets its result."""
+    """One call under way; the caller sets its result and the answer in a few words."""
 
     result: str = SILENCE
+    answer: str = "no answer"
 
 
 class Counters:
@@ -31,17 +32,24 @@ class Counters:
         self._board = metrics.Board()
 
     @contextlib.contextmanager
-    def call(self, kind: str, operation: str) -> Iterator[Call]:
-        """Count the call made in this block, and its duration.
+    def call(
+        self, kind: str, operation: str, what: str | None = None, *, reads: bool = False
+    ) -> Iterator[Call]:
+        """Count the call made in this block, and its duration; add it to the run's log.
 
         :param kind: of the BMC, such as ``redfish``.
         :param operation: one of few, such as ``GET``: each is counted by itself.
+        :param what: the operation with its object, such as ``GET /redfish/v1``, without secrets.
+        :param reads: the call changes nothing.
         """
         made, watch = Call(), metrics.Watch()
         try:
             yield made
         finally:
-            self.note(kind, operation, made.result, watch.seconds)
+            seconds = watch.seconds
+            self.note(kind, operation, made.result, seconds)
+            text = f"{what or operation} {made.answer} {seconds:.3f} s"
+            run_lines.note("bmc", text, minor=reads and made.result == OK)
 
     def note(self, kind: str, operation: str, result: str, seconds: float) -> None:
         """Count one call that ended with ``result`` after so many seconds."""

@@ -225,7 +225,7 @@ def database_url(conf: Configuration = CONF) -> str:
 
 
 def priorities(lines: Iterable[Mapping[str, float]] | None) -> dict[str, float]:
-    """Return a repeatable option as one ``{"interface.step": priority}``; the last line wins."""
+    """Return a repeatable option as one ``{"interface.step": number}``; the last line wins."""
     return {step: priority for line in lines or () for step, priority in line.items()}
 
 

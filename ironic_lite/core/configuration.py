@@ -50,6 +50,7 @@ class ApiOptions(Group, Protocol):
     project_admin_can_manage_own_nodes: bool
     allow_unauthenticated_bind: bool
     allowed_hosts: list[str]
+    idempotency_hours: int
     enable_ramdisk_endpoints: bool
     restrict_lookup: bool
     ramdisk_refusals_per_minute: int
@@ -108,6 +109,8 @@ class ConductorOptions(Group, Protocol):
     rescue_password_hash_algorithm: str
     require_rescue_password_hashed: bool
     poll_timeout: int
+    step_deadline: list[dict[str, float]]
+    automatic_retries: int
     max_conductor_wait_step_seconds: int
     permit_child_node_step_async_result: bool
     clean_callback_timeout: int

@@ -50,6 +50,13 @@ FAMILIES: Mapping[str, Family] = {
         ("result",),
     ),
     "watches_total": Family("Requests that waited, and streams of events.", ("kind",)),
+    "plans_total": Family("Plans of verbs, by whether the verb would be accepted.", ("accepted",)),
+    "idempotent_total": Family(
+        "Requests with the header Idempotency-Key: new, replayed (answered from what was kept), "
+        "busy (the first is under way), reused (refused for another request), resumed (taken over "
+        "from a process that has not answered).",
+        ("result",),
+    ),
     "logins_refused_total": Family("Requests refused before authentication.", ("code",)),
     "rpc_calls_total": Family("Calls of conductors.", ("method", "result")),
     "rpc_call_seconds": Family("Calls of conductors, as seen by the caller.", ("method",), _QUICK),
@@ -69,6 +76,7 @@ GAUGES: Mapping[str, Family] = {
     "workers": Family("Threads of the pool, by what they do; at most so many.", ("state",)),
     "locks_held": Family("Nodes that a conductor has locked.", ()),
     "rpc_in_hand": Family("Calls that a conductor is answering.", ()),
+    "overdue_runs": Family("Runs with an overdue step, on a conductor's nodes.", ()),
 }
 """Metrics that are measured when they are read."""
 

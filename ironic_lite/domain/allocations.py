@@ -79,7 +79,7 @@ def why_none(wanted: RowView, left: Tally) -> str:
     elif left.free == 0:
         why = (
             f"no available nodes match {what}: of {left.allowed}, each is in use, in maintenance, "
-            'in another state than "available", or of unknown power state'
+            'in another state than "available", of unknown power state, or held'
         )
     else:
         traits = ", ".join(wanted["traits"] or ())

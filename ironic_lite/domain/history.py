@@ -21,6 +21,8 @@ from ironic_lite.records import Event, Node
 ERROR, INFO = "ERROR", "INFO"
 MONITORING = "monitoring"
 FOR_PARENT = "for_parent"
+UNMASKED = "unmasked"
+"""The error as in last_error, in the data of an event whose error is masked; only for entries."""
 """The event of a step that a node ran for its parent, which has no run of its own."""
 
 TOLD: Mapping[str, frozenset[str] | None] = MappingProxyType(
@@ -30,11 +32,14 @@ TOLD: Mapping[str, frozenset[str] | None] = MappingProxyType(
         "flow_ended": None,
         "provision": frozenset({"fail", "abort"}),
         "abort_requested": None,
+        "step_waived": None,
         "power": frozenset({"fail"}),
         "step_ended": frozenset({FOR_PARENT}),
         "management": frozenset({"fail"}),
         "fault": None,
         "taken_over": None,
+        "hold_added": None,
+        "hold_ended": None,
     }
 )
 
@@ -66,18 +71,37 @@ def told(kind: str, event: str | None) -> bool:
     return which is None or event in which
 
 
-def standing(node: Node) -> Json:
-    """Return the data of a node that an entry shows beside the columns of its event.
+STANDING = ("provision_state", "target_provision_state", "provision_updated_at")
+"""Columns of a node that `standing_of` reads."""
 
-    :param node: with provision_state, target_provision_state and provision_updated_at.
+
+def standing(node: Node) -> Json:
+    """Return the data of a node that an entry shows beside the columns of its event."""
+    return standing_of({name: getattr(node, name) for name in STANDING})
+
+
+def standing_of(node: JsonView) -> Json:
+    """Do the same as `standing` for a row with `STANDING`.
+
     :returns: state, target, and seconds: how long the node has been in this state.
     """
-    since = node.provision_updated_at
+    since = node["provision_updated_at"]
     return {
-        "state": node.provision_state,
-        "target": node.target_provision_state,
+        "state": node["provision_state"],
+        "target": node["target_provision_state"],
         "seconds": None if since is None else max(0, int((clock.now() - since).total_seconds())),
     }
+
+
+def hidden(data: Json | None, hide: Callable[[str], str]) -> Json | None:
+    """Return the data of an event with its error masked; entries keep the words of last_error.
+
+    :param hide: the mask of the node's texts.
+    """
+    error = (data or {}).get("error")
+    if data is None or not isinstance(error, str) or (shown := hide(error)) == error:
+        return data
+    return {UNMASKED: error, **data, "error": shown}
 
 
 # -- afterwards ------------------------------------------------------------------------------
@@ -96,6 +120,8 @@ def entry(event: Event) -> Json:
     :returns: the fields of an entry, without links.
     """
     data = event["data"] or {}
+    if UNMASKED in data:
+        data = {**data, "error": data[UNMASKED]}
     said = _TELLERS[event["kind"]](event, data)
     return {
         "uuid": ident(event["id"]),
@@ -150,6 +176,11 @@ def _abort_requested(_event: Event, data: JsonView) -> _Told:
     return _Told(_activity_of(data.get("state")), INFO, text)
 
 
+def _step_waived(_event: Event, data: JsonView) -> _Told:
+    text = f"The step {data.get('step')} was waived: {data.get('reason')}"
+    return _Told(_activity_of(data.get("state")), INFO, text)
+
+
 def _power_entry(_event: Event, data: JsonView) -> _Told:
     return _Told("power", ERROR, str(data.get("error")))
 
@@ -176,6 +207,18 @@ def _taken_over(_event: Event, data: JsonView) -> _Told:
     return _Told("takeover", INFO, f"Taken over from the conductor {data.get('from')}.")
 
 
+def _hold_added(_event: Event, data: JsonView) -> _Told:
+    blocks = ", ".join(data.get("blocks") or ())
+    until = f" until {data['until']}" if data.get("until") else ""
+    text = f"A hold ({data.get('kind')}) blocks {blocks}{until}: {data.get('reason')}"
+    return _Told("hold", INFO, text)
+
+
+def _hold_ended(_event: Event, data: JsonView) -> _Told:
+    why = f": {data['reason']}" if data.get("reason") else "."
+    return _Told("hold", INFO, f"A hold ({data.get('kind')}) was ended{why}")
+
+
 def _activity_of(state: str | None) -> str:
     """Return Ironic's word for the work in a state; entries of flows are named by their flow."""
     found = activities.of(state or "")
@@ -187,9 +230,12 @@ _TELLERS: Mapping[str, Callable[[Event, JsonView], _Told]] = {
     "flow_ended": _flow_ended,
     "provision": _move_entry,
     "abort_requested": _abort_requested,
+    "step_waived": _step_waived,
     "power": _power_entry,
     "step_ended": _step_ended,
     "management": _management_entry,
     "fault": _fault_entry,
     "taken_over": _taken_over,
+    "hold_added": _hold_added,
+    "hold_ended": _hold_ended,
 }

@@ -208,11 +208,15 @@ TABLE: tuple[Rule, ...] = (
         "step_started", None, "the moves of the node are reported; the run lists its steps"
     ),
     _silent_rule("step_ended", None, "the moves of the node are reported; the run lists its steps"),
+    _silent_rule("step_waived", None, "the move that begins the retry is reported"),
     _silent_rule("agent_changed", None, "the steps start again; their results are reported"),
     _silent_rule("abort_requested", None, "the move that ends the run is reported"),
     _silent_rule("management", None, "Ironic has no such notification; the node shows the result"),
     _silent_rule("network", None, "the network service reports its own changes"),
+    _silent_rule("overdue", None, "the step continues; its end is reported"),
     _silent_rule("taken_over", None, "the node continues; its results are reported"),
+    _silent_rule("hold_added", None, "Ironic has no such notification; history shows the hold"),
+    _silent_rule("hold_ended", None, "Ironic has no such notification; history shows the hold"),
 )
 
 _NODELESS = frozenset({"chassis", "deploy_template", "allocation", "runbook", "inspection_rule"})

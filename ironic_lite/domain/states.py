@@ -181,6 +181,9 @@ TABLE: tuple[Row, ...] = (
     ),
     Row("unrescue", (S.RESCUE, S.RESCUEFAIL, S.UNRESCUEFAIL), S.UNRESCUING),
     Row("service", (S.ACTIVE, S.SERVICEHOLD, S.SERVICEFAIL), S.SERVICING),
+    Row("retry", (S.CLEANFAIL,), S.CLEANING),
+    Row("retry", (S.DEPLOYFAIL,), S.DEPLOYING),
+    Row("retry", (S.SERVICEFAIL,), S.SERVICING),
     # -- success, through the momentary -ED states --
     Row("done", (S.VERIFYING,), S.MANAGEABLE, M.VERIFIED),
     Row("done", (S.INSPECTING, S.INSPECTWAIT), S.MANAGEABLE, M.INSPECTED),

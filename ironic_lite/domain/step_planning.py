@@ -7,14 +7,12 @@ S1.9, S1.16, S2.5, S2.11, S2.12, S3.7, S3.8 and the conflicts C5 to C9 and C13.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from ironic_lite import errors
-from ironic_lite.domain import steps
+from ironic_lite.domain import list_faults, steps
+from ironic_lite.domain.list_faults import Fault
 from ironic_lite.domain.steps import Priority, Step, StepKind
-from ironic_lite.errors import unicode_text
 from ironic_lite.records import StoredStep, StoredTemplate
 
 Overrides = Mapping[str, Priority]
@@ -51,20 +49,15 @@ RANKS: Mapping[StepKind, Mapping[str, int]] = {
     },
 }
 
-_SECONDS = steps.Arg("how long, a number of seconds; without it until the next heartbeat")
-_RESERVED_ARGS: Mapping[str, Mapping[str, steps.Arg]] = {
-    "power_on": {},
-    "power_off": {},
-    "reboot": {},
-    "hold": {},
-    "wait": {"seconds": _SECONDS},
-}
-# Run by the engine itself, for any interface in the list.
-RESERVED = frozenset(_RESERVED_ARGS)
-
-
+RESERVED = list_faults.RESERVED
+"""Steps that the engine runs itself, for any interface in the list."""
 LIMIT: Final = "limit_child_node_execution"
 """Key of a listed step: the UUIDs of the children that run it."""
+
+
+def interruptible(step: StoredStep) -> bool:
+    """Return whether an abort may end this step, or the time between two steps, at once."""
+    return not step or bool(step.get("abortable", False)) or step["step"] in RESERVED
 
 
 def for_children(step: StoredStep) -> bool:
@@ -140,29 +133,63 @@ def requested(
     kind: StepKind,
     *,
     ramdisk: bool = True,
-    besides: Sequence[str] = (),
+    besides: Sequence[Fault] = (),
 ) -> list[StoredStep]:
-    """Check a requested list of steps and return it in stored form.
-
-    The order of the request is kept (S1.9). Each stored step is the request's dictionary plus the
-    driver's ``abortable`` and ``priority``, and ``reboot_requested`` if an agent requires a reboot
-    after it.
+    """Check a requested list of steps and return it in stored form; see `as_requested`.
 
     :param ramdisk: False refuses steps that need the agent (disable_ramdisk).
     :param besides: further faults of the list, found by the caller. Only the caller checks steps
         for children, which belong to their drivers.
     :raises errors.InvalidParameter: with every fault of the whole list in its reason (S1.16).
     """
+    known = list(offered)
+    faults = requested_faults(wanted, known, kind, ramdisk=ramdisk)
+    list_faults.refuse(f"{kind}_steps", [*besides, *faults])
+    return as_requested(wanted, known)
+
+
+def requested_faults(
+    wanted: Sequence[StoredStep],
+    offered: Iterable[Step],
+    kind: StepKind,
+    *,
+    ramdisk: bool = True,
+    open_interfaces: Collection[str] = (),
+) -> list[Fault]:
+    """Return the faults of a requested list of steps.
+
+    :param open_interfaces: interfaces to which a ramdisk may add steps: an unknown step of theirs
+        is no fault yet.
+    """
     known = {step.title: step for step in offered}
-    faults = list(besides)
+    found: list[Fault] = []
+    for place, asked in enumerate(wanted):
+        path, driver_step = f"{kind}_steps/{place}", known.get(steps.title(asked))
+        if asked["step"] in RESERVED:
+            found += list_faults.of_reserved(asked, kind, path)
+        elif not for_children(asked) and (driver_step or asked["interface"] not in open_interfaces):
+            found += list_faults.of_step(asked, driver_step, kind, path, ramdisk=ramdisk)
+    return found
+
+
+def step_faults(asked: StoredStep, offered: Iterable[Step], kind: StepKind) -> list[str]:
+    """Return a sentence for each fault of one listed step without a ramdisk."""
+    title = steps.title(asked)
+    known = next((step for step in offered if step.title == title), None)
+    found = list_faults.of_step(asked, known, kind, f"{kind}_steps", ramdisk=True)
+    return [fault.text for fault in found]
+
+
+def as_requested(wanted: Sequence[StoredStep], offered: Iterable[Step]) -> list[StoredStep]:
+    """Return a requested list in stored form, in the order of the request.
+
+    Each stored step is the request's dictionary plus the driver's ``abortable`` and ``priority``,
+    and ``reboot_requested`` if an agent requires a reboot after it.
+    """
+    known = {step.title: step for step in offered}
     stored: list[StoredStep] = []
     for asked in wanted:
-        title = f"{asked['interface']}.{asked['step']}"
-        driver_step = known.get(title)
-        if asked["step"] in RESERVED:
-            faults += reserved_faults(asked, kind)
-        elif not for_children(asked):
-            faults += _step_faults(asked, driver_step, kind, ramdisk=ramdisk)
+        driver_step = known.get(steps.title(asked))
         stored.append(
             {
                 **asked,
@@ -171,86 +198,12 @@ def requested(
                 **_reboot_request(driver_step),
             }
         )
-    if faults:
-        raise errors.InvalidParameter("; ".join(faults), path=f"{kind}_steps", reason=faults)
     return stored
 
 
 def _reboot_request(known: Step | None) -> StoredStep:
     wanted = known is not None and known.extra.get("reboot_requested")
     return {"reboot_requested": True} if wanted else {}
-
-
-def step_faults(asked: StoredStep, offered: Iterable[Step], kind: StepKind) -> list[str]:
-    """Return a sentence for each fault of one listed step without a ramdisk."""
-    title = f"{asked['interface']}.{asked['step']}"
-    known = next((step for step in offered if step.title == title), None)
-    return _step_faults(asked, known, kind, ramdisk=True)
-
-
-def _step_faults(
-    asked: StoredStep, known: Step | None, kind: StepKind, *, ramdisk: bool
-) -> list[str]:
-    if known is None:
-        return [_unsupported_text(asked, kind)]
-    found = argument_faults(asked, known, kind)
-    if known.requires_ramdisk and not ramdisk:
-        found.append(
-            f"{kind} step {known.title} requires booting a ramdisk, which was disabled by request"
-        )
-    return found
-
-
-def _unsupported_text(asked: StoredStep, kind: StepKind) -> str:
-    # Without the arguments, which may be secret: this text becomes last_error and a log line.
-    return f"node does not support this {kind} step: {asked['interface']}.{asked['step']}"
-
-
-def reserved_faults(asked: StoredStep, kind: StepKind) -> list[str]:
-    """Return a sentence for each invalid argument of a reserved step.
-
-    Requirement S1.16.
-
-    :param asked: a step of a request whose name is in ``RESERVED``.
-    """
-    known = Step(asked["interface"], asked["step"], argsinfo=_RESERVED_ARGS[asked["step"]])
-    found = argument_faults(asked, known, kind)
-    args = steps.arguments(asked)
-    if asked["step"] == "wait" and "seconds" in args:
-        seconds = args["seconds"]
-        fits = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        if not fits or not 0 <= seconds < math.inf:
-            shown = unicode_text.shown(seconds)
-            found.append(
-                f"{kind} step {known.title}: args/seconds: {shown} is not a number of seconds, "
-                "0 or more"
-            )
-    return found
-
-
-def argument_faults(asked: StoredStep, known: Step, kind: StepKind) -> list[str]:
-    """Return sentences for unexpected and for missing arguments of a listed step.
-
-    Requirement S1.16.
-    """
-    given = set(steps.arguments(asked))
-    info = known.argsinfo or {}
-    found = []
-    unexpected = sorted(given - set(info))
-    if unexpected:
-        found.append(
-            f"{kind} step {known.title} has these unexpected arguments: {', '.join(unexpected)}"
-        )
-    missing = [
-        f"{name} ({arg.description})"
-        for name, arg in info.items()
-        if arg.required and name not in given
-    ]
-    if missing:
-        found.append(
-            f"{kind} step {known.title} is missing these required arguments: {', '.join(missing)}"
-        )
-    return found
 
 
 def deploy(
@@ -260,10 +213,7 @@ def deploy(
     *,
     complete: bool,
 ) -> list[StoredStep]:
-    """Return the stored deploy list: steps of driver, then templates, then user.
-
-    A priority of 0 in a user's or template's step removes the driver's (C13: no option does).
-    Drivers' own steps need a priority above 0 (S3.7).
+    """Check a deploy list and return it in stored form; see `deploy_list`.
 
     :param templates: each with ``name`` and ``steps``. All are checked, even if overridden by the
         user, so that conflicts between templates are always reported.
@@ -271,57 +221,71 @@ def deploy(
     :raises errors.InvalidParameter: unexpected or missing arguments, a step given twice, an unknown
         step when ``complete``, or ``deploy.deploy`` with another priority than 0.
     """
-    known = {step.title: step for step in offered}
-    _refuse_faults("deploy_steps", _user_faults(user, known, complete=complete))
-    _refuse_faults("instance_info/traits", _template_faults(templates, known, complete=complete))
+    driver_steps = list(offered)
+    known = {step.title: step for step in driver_steps}
+    wrong = _user_faults(user, known, complete=complete)
+    in_templates = _template_faults(templates, known, complete=complete)
+    list_faults.refuse("deploy_steps" if wrong else _OF_TEMPLATES, [*wrong, *in_templates])
+    return deploy_list(driver_steps, user, templates)
+
+
+def deploy_list(
+    offered: Iterable[Step],
+    user: Sequence[StoredStep] = (),
+    templates: Sequence[StoredTemplate] = (),
+) -> list[StoredStep]:
+    """Return the stored deploy list: steps of driver, then templates, then user.
+
+    A priority of 0 in a user's or template's step removes the driver's (C13: no option does).
+    Drivers' own steps need a priority above 0 (S3.7). Steps that nobody offers are left out.
+    """
     chosen: dict[str, StoredStep] = {
-        title: steps.as_driver_dict(step, StepKind.DEPLOY) for title, step in known.items()
+        step.title: steps.as_driver_dict(step, StepKind.DEPLOY) for step in offered
     }
+    known = frozenset(chosen)
     for asked in (*(step for one in templates for step in one["steps"]), *user):
-        title = f"{asked['interface']}.{asked['step']}"
+        title = steps.title(asked)
         if title in known or asked["step"] in RESERVED:
             chosen[title] = asked.copy()
-    live = [entry for entry in chosen.values() if _read_priority(entry) > 0]
+    live = [entry for entry in chosen.values() if read_priority(entry) > 0]
     ranks = RANKS[StepKind.DEPLOY]
     return sorted(
         live,
         key=lambda entry: (
-            -_read_priority(entry),
+            -read_priority(entry),
             -ranks.get(entry["interface"], 0),
             entry["step"],
         ),
     )
 
 
-def _read_priority(step: StoredStep) -> Priority:
+def read_priority(step: StoredStep) -> Priority:
     """Return a listed step's priority; requests may send text, agents a fraction."""
     given = step["priority"]
     return int(given) if isinstance(given, str) else given or 0
 
 
-def _refuse_faults(path: str, faults: list[str]) -> None:
-    if faults:
-        raise errors.InvalidParameter("; ".join(faults), path=path, reason=faults)
+_OF_TEMPLATES = "instance_info/traits"
 
 
 def _user_faults(
     user: Sequence[StoredStep], known: Mapping[str, Step], *, complete: bool
-) -> list[str]:
-    faults: list[str] = []
+) -> list[Fault]:
+    faults: list[Fault] = []
     seen: set[str] = set()
-    for asked in user:
-        title = steps.title(asked)
+    for place, asked in enumerate(user):
+        title, path = steps.title(asked), f"{StepKind.DEPLOY}_steps/{place}"
         if title in seen:
-            faults.append(f"deploy step {title} is given more than once")
+            faults.append(Fault(path, f"deploy step {title} is given more than once"))
         seen.add(title)
-        faults += _deploy_faults(asked, known, complete=complete)
+        faults += _deploy_faults(asked, known, path, complete=complete)
     return faults
 
 
 def _template_faults(
     templates: Sequence[StoredTemplate], known: Mapping[str, Step], *, complete: bool
-) -> list[str]:
-    faults: list[str] = []
+) -> list[Fault]:
+    texts: list[str] = []
     owners: dict[str, str] = {}
     for template in templates:
         found: list[str] = []
@@ -330,17 +294,21 @@ def _template_faults(
             owner = owners.setdefault(title, template["name"])
             if owner != template["name"]:
                 found.append(f"deploy step {title} is in deploy template {owner} too")
-            found += _deploy_faults(asked, known, complete=complete)
-        faults += [f"deploy template {template['name']}: {fault}" for fault in found]
-    return faults
+            faults = _deploy_faults(asked, known, _OF_TEMPLATES, complete=complete)
+            found += [fault.text for fault in faults]
+        texts += [f"deploy template {template['name']}: {text}" for text in found]
+    return [Fault(_OF_TEMPLATES, text) for text in texts]
 
 
-def _deploy_faults(asked: StoredStep, known: Mapping[str, Step], *, complete: bool) -> list[str]:
-    title = steps.title(asked)
-    if title == "deploy.deploy" and _read_priority(asked) > 0:
-        return ["deploy.deploy is a core step, which can only be disabled by priority 0"]
+def _deploy_faults(
+    asked: StoredStep, known: Mapping[str, Step], path: str, *, complete: bool
+) -> list[Fault]:
+    title, kind = steps.title(asked), StepKind.DEPLOY
+    if title == "deploy.deploy" and read_priority(asked) > 0:
+        text = "deploy.deploy is a core step, which can only be disabled by priority 0"
+        return [Fault(f"{path}/priority", text)]
     if asked["step"] in RESERVED:
-        return reserved_faults(asked, StepKind.DEPLOY)
+        return list_faults.of_reserved(asked, kind, path)
     if title in known:
-        return argument_faults(asked, known[title], StepKind.DEPLOY)
-    return [_unsupported_text(asked, StepKind.DEPLOY)] if complete else []
+        return list_faults.of_arguments(asked, known[title], kind, path)
+    return [list_faults.unsupported(asked, kind, path)] if complete else []

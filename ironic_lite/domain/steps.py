@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.domain import step_arguments, step_effects
+from ironic_lite.domain.step_effects import Effects
 from ironic_lite.errors import unicode_text
 from ironic_lite.records import StepsByInterface, StoredStep
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-Priority = int | float
+Arg = step_arguments.Arg
+Priority = step_arguments.Priority
 _MARKS = "__ironic_lite_steps__"
-_HIGHEST = sys.maxsize  # orjson writes no integer beyond 64 bits
 
 
 class Outcome(enum.Enum):
@@ -45,22 +46,11 @@ class StepKind(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Arg:
-    """One argument of a step; ``description`` states the possible values.
-
-    Source: S1.5, S3.3.
-    """
-
-    description: str
-    required: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Mark:
     """The decorator's record about a method.
 
     ``rerunnable`` says that the step may be run again after a crash in mid-step. Clean steps always
-    may (S2.24), other steps only if their author says so.
+    may (S2.24), other steps only if their author says so. ``effects`` is for plans and retries.
     """
 
     kind: StepKind
@@ -69,6 +59,7 @@ class Mark:
     args: Mapping[str, Arg] | None = None
     requires_ramdisk: bool = True
     rerunnable: bool = False
+    effects: Effects = step_effects.UNKNOWN
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,6 +75,7 @@ class Step:
     args: JsonView = dataclasses.field(default_factory=dict)
     rerunnable: bool = False
     extra: JsonView = dataclasses.field(default_factory=dict)
+    effects: Effects = step_effects.UNKNOWN
 
     @property
     def title(self) -> str:
@@ -101,6 +93,9 @@ def clean_step(
     argsinfo: JsonView | None = None,
     args: Sequence[JsonView] | None = None,
     requires_ramdisk: bool = True,
+    destroys: Collection[str] | None = None,
+    restarts: int | None = None,
+    lasting: bool = True,
 ) -> Callable[[Method], Method]:
     """Mark a method as a clean step.
 
@@ -112,18 +107,31 @@ def clean_step(
     :param args: the same as a list of ``{"name", "description", "required"}`` (S1.5); not with
         argsinfo.
     :param requires_ramdisk: False if the step works without the agent.
+    :param destroys: words of ``step_effects.DESTROYED``, () if it destroys nothing; None: unknown.
+    :param restarts: how often it restarts the machine; None: unknown.
+    :param lasting: False if its effect ends with a restart of the machine.
     :raises errors.InvalidParameter: at import, when any of these is not as described.
     """
     if args is not None and argsinfo is not None:
         raise errors.InvalidParameter(path="args", reason="give args or argsinfo, not both")
-    known = _from_list(args) if args is not None else _checked_argsinfo(argsinfo)
-    number = _checked_priority(priority, floats=True)
+    known = step_arguments.from_list(args) if args is not None else step_arguments.by_name(argsinfo)
+    number = step_arguments.priority(priority, floats=True)
     flags = (
-        _checked_flag("abortable", abortable),
-        _checked_flag("requires_ramdisk", requires_ramdisk),
+        step_arguments.flag("abortable", abortable),
+        step_arguments.flag("requires_ramdisk", requires_ramdisk),
     )
     return _marking_decorator(
-        Mark(StepKind.CLEAN, number, flags[0], known, flags[1], rerunnable=True)
+        Mark(
+            StepKind.CLEAN,
+            number,
+            flags[0],
+            known,
+            flags[1],
+            rerunnable=True,
+            effects=step_effects.declared(
+                destroys, restarts, lasting=step_arguments.flag("lasting", lasting)
+            ),
+        )
     )
 
 
@@ -133,19 +141,27 @@ def deploy_step(
     abortable: bool = True,
     argsinfo: JsonView | None = None,
     rerunnable: bool = False,
+    destroys: Collection[str] | None = None,
+    restarts: int | None = None,
+    lasting: bool = False,
 ) -> Callable[[Method], Method]:
     """Mark a method as a deploy step; ``priority`` is an int >= 0.
 
     Requirements S3.1 to S3.3.
 
     :param rerunnable: True if running it again after a crash in mid-step is harmless.
+    :param destroys: and ``restarts``: as in `clean_step`.
+    :param lasting: True if its effect outlives a restart of the machine.
     :raises errors.InvalidParameter: at import, when a parameter is not as described.
     """
-    number = _checked_priority(priority, floats=False)
-    flag = _checked_flag("abortable", abortable)
-    again = _checked_flag("rerunnable", rerunnable)
+    number = step_arguments.priority(priority, floats=False)
+    flag = step_arguments.flag("abortable", abortable)
+    again = step_arguments.flag("rerunnable", rerunnable)
+    lasts = step_arguments.flag("lasting", lasting)
+    effects = step_effects.declared(destroys, restarts, lasting=lasts)
+    info = step_arguments.by_name(argsinfo)
     return _marking_decorator(
-        Mark(StepKind.DEPLOY, number, flag, _checked_argsinfo(argsinfo), rerunnable=again)
+        Mark(StepKind.DEPLOY, number, flag, info, rerunnable=again, effects=effects)
     )
 
 
@@ -156,30 +172,41 @@ def service_step(
     argsinfo: JsonView | None = None,
     requires_ramdisk: bool = True,
     rerunnable: bool = False,
+    destroys: Collection[str] | None = None,
+    restarts: int | None = None,
+    lasting: bool = True,
 ) -> Callable[[Method], Method]:
     """Mark a method as a service step; ``priority`` is kept for information only.
 
+    :param destroys: and ``restarts``, ``lasting``: as in `clean_step`.
     :raises errors.InvalidParameter: at import, when a parameter is not as described.
     """
-    number = _checked_priority(0 if priority is None else priority, floats=False)
+    number = step_arguments.priority(0 if priority is None else priority, floats=False)
     flags = (
-        _checked_flag("abortable", abortable),
-        _checked_flag("requires_ramdisk", requires_ramdisk),
+        step_arguments.flag("abortable", abortable),
+        step_arguments.flag("requires_ramdisk", requires_ramdisk),
     )
-    again = _checked_flag("rerunnable", rerunnable)
-    info = _checked_argsinfo(argsinfo)
-    return _marking_decorator(Mark(StepKind.SERVICE, number, flags[0], info, flags[1], again))
+    again = step_arguments.flag("rerunnable", rerunnable)
+    info = step_arguments.by_name(argsinfo)
+    lasts = step_arguments.flag("lasting", lasting)
+    effects = step_effects.declared(destroys, restarts, lasting=lasts)
+    return _marking_decorator(
+        Mark(StepKind.SERVICE, number, flags[0], info, flags[1], again, effects)
+    )
 
 
-def verify_step(*, priority: int) -> Callable[[Method], Method]:
+def verify_step(
+    *, priority: int, destroys: Collection[str] | None = None, restarts: int | None = None
+) -> Callable[[Method], Method]:
     """Mark a method as a verify step: synchronous, without arguments.
 
     :param priority: an int >= 0.
+    :param destroys: and ``restarts``: as in `clean_step`.
     :raises errors.InvalidParameter: at import, when the priority is not as described.
     """
-    return _marking_decorator(
-        Mark(StepKind.VERIFY, _checked_priority(priority, floats=False), rerunnable=True)
-    )
+    number = step_arguments.priority(priority, floats=False)
+    effects = step_effects.declared(destroys, restarts, lasting=True)
+    return _marking_decorator(Mark(StepKind.VERIFY, number, rerunnable=True, effects=effects))
 
 
 def _marking_decorator(mark: Mark) -> Callable[[Method], Method]:
@@ -190,68 +217,6 @@ def _marking_decorator(mark: Mark) -> Callable[[Method], Method]:
         return method
 
     return record
-
-
-def _checked_priority(value: object, *, floats: bool) -> Priority:
-    allowed = (int, float) if floats else (int,)
-    fits = isinstance(value, allowed) and not isinstance(value, bool)
-    if not fits or not 0 <= value <= _HIGHEST:  # type: ignore[operator]  # it is a number
-        wanted = "a number" if floats else "an integer"
-        reason = f"{value!r} is not {wanted} from 0 to {_HIGHEST}"
-        raise errors.InvalidParameter(path="priority", reason=reason)
-    return value  # type: ignore[return-value]  # narrowed by the isinstance above
-
-
-def _checked_flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise errors.InvalidParameter(path=name, reason=f"{value!r} is not True or False")
-    return value
-
-
-def _checked_argsinfo(info: object) -> dict[str, Arg] | None:
-    if info is None:
-        return None
-    if not isinstance(info, Mapping):
-        raise errors.InvalidParameter(path="argsinfo", reason=f"{info!r} is not a dictionary")
-    return {
-        _checked_name(name): _checked_argument(f"argsinfo/{name}", about)
-        for name, about in info.items()
-    }
-
-
-def _from_list(args: object) -> dict[str, Arg]:
-    if isinstance(args, str) or not isinstance(args, Sequence):
-        raise errors.InvalidParameter(path="args", reason=f"{args!r} is not a list")
-    found: dict[str, Arg] = {}
-    for position, entry in enumerate(args):
-        path = f"args/{position}"
-        if not isinstance(entry, Mapping) or "name" not in entry:
-            raise errors.InvalidParameter(path=path, reason="is not a dictionary with a name")
-        name = _checked_name(entry["name"])
-        if name in found:
-            raise errors.InvalidParameter(path=path, reason=f"argument {name} is there twice")
-        found[name] = _checked_argument(path, {key: entry[key] for key in entry if key != "name"})
-    return found
-
-
-def _checked_name(name: object) -> str:
-    if not isinstance(name, str) or not name.isidentifier():
-        raise errors.InvalidParameter(path="args", reason=f"{name!r} cannot name an argument")
-    return name
-
-
-def _checked_argument(path: str, about: object) -> Arg:
-    if isinstance(about, Arg):
-        about = dataclasses.asdict(about)
-    if not isinstance(about, Mapping):
-        raise errors.InvalidParameter(path=path, reason="is not a dictionary")
-    unknown = sorted(str(key) for key in about if key not in {"description", "required"})
-    if unknown:
-        raise errors.InvalidParameter(path=path, reason=f"has unknown keys {', '.join(unknown)}")
-    description = about.get("description")
-    if not isinstance(description, str) or not description:
-        raise errors.InvalidParameter(path=path, reason="needs a description")
-    return Arg(description, _checked_flag(f"{path}/required", about.get("required", False)))
 
 
 # -- finding them ----------------------------------------------------------------------------
@@ -280,6 +245,7 @@ def collect(interface: str, implementation: object, kind: StepKind) -> list[Step
                     mark.args,
                     mark.requires_ramdisk,
                     rerunnable=mark.rerunnable,
+                    effects=mark.effects,
                 )
             )
     return found
@@ -341,7 +307,7 @@ def from_dict(data: StoredStep) -> Step:
         name=str(data["step"]),
         priority=cast(Priority, data.get("priority") or 0),  # text is in requests alone
         abortable=bool(data.get("abortable", False)),
-        argsinfo=_checked_argsinfo(data.get("argsinfo")),
+        argsinfo=step_arguments.by_name(data.get("argsinfo")),
         requires_ramdisk=bool(data.get("requires_ramdisk", True)),
         args=arguments(data),
         extra={key: value for key, value in data.items() if key not in known},
@@ -391,11 +357,11 @@ def _agent_step(step: object) -> StoredStep:
             raise errors.InvalidParameter(path=key, reason=reason)
         if unicode_text.NO_TEXT.search(name):
             raise errors.InvalidParameter(path=key, reason="holds a character that is not text")
-    info = _checked_argsinfo(step.get("argsinfo"))
+    info = step_arguments.by_name(step.get("argsinfo"))
     read: Json = {
         **{key: value for key, value in step.items() if key not in _STEERING},
-        "priority": _checked_priority(step.get("priority"), floats=True),
-        "abortable": _checked_flag("abortable", step.get("abortable", False)),
+        "priority": step_arguments.priority(step.get("priority"), floats=True),
+        "abortable": step_arguments.flag("abortable", step.get("abortable", False)),
         "argsinfo": info and {name: dataclasses.asdict(arg) for name, arg in info.items()},
         "requires_ramdisk": True,
     }

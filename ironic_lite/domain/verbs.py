@@ -7,9 +7,11 @@ CONTRIBUTING.rst lists the other places of a new verb.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import states
 from ironic_lite.domain.states import State
 
@@ -22,7 +24,8 @@ class Verb:
     keys besides target, each with its first minor version; ``needs`` the keys of which one is
     required; ``in_maintenance`` False refuses a node in maintenance; ``spares_protected`` refuses
     protected nodes; ``spares_retired`` refuses retired ones (S4.7); ``state_since`` raises
-    ``since`` in some states.
+    ``since`` in some states; ``after_fault`` admits a node in maintenance if the failed run has set
+    it.
     """
 
     target: str
@@ -36,6 +39,7 @@ class Verb:
     state_since: Mapping[State, int] = dataclasses.field(
         default_factory=lambda: MappingProxyType({})
     )
+    after_fault: bool = False
 
 
 _DEPLOY = MappingProxyType({"configdrive": 1, "deploy_steps": 69})
@@ -73,6 +77,14 @@ TABLE: tuple[Verb, ...] = (
     Verb("unrescue", "unrescue", 38, in_maintenance=False),
     Verb("unhold", "unhold", 85),
     Verb("service", "service", 87, _SERVICE, ("service_steps", "runbook"), in_maintenance=False),
+    Verb(
+        "retry",
+        "retry",
+        1,
+        MappingProxyType({"retry": 1}),
+        in_maintenance=False,
+        after_fault=True,
+    ),
 )
 
 BY_TARGET: Mapping[str, Verb] = MappingProxyType({verb.target: verb for verb in TABLE})
@@ -86,7 +98,11 @@ BODY_KEYS = (
     "disable_ramdisk",
     "service_steps",
     "runbook",
+    "retry",
 )
+_RUN_FAULTS = ("clean failure", "service failure")
+MAINTENANCE_COLUMNS = ("provision_state", "maintenance", "fault")
+"""Columns of a node that `in_maintenance` reads."""
 
 
 def owners(key: str) -> list[str]:
@@ -103,6 +119,43 @@ def possible(verb: Verb, state: State) -> bool:
     if states.kind(state) is states.Kind.BUSY:
         return False
     return states.allows(state, verb.event)
+
+
+def in_maintenance(verb: Verb, node: JsonView, *, cleans: bool) -> bool:
+    """Return whether ``verb`` may start on a node that is in maintenance.
+
+    :param node: has ``MAINTENANCE_COLUMNS``.
+    :param cleans: ``[conductor]allow_provisioning_in_maintenance``.
+    """
+    if verb.after_fault:  # the conductor also checks that no operator has set the maintenance
+        return node["fault"] in _RUN_FAULTS
+    return verb.in_maintenance and (cleans or verb.event != "provide")
+
+
+def refusals_of_abort(state: State, node: JsonView) -> Iterator[errors.Error]:
+    """Yield the refusal of an abort that would hide a fault.
+
+    :param node: with uuid and maintenance.
+    """
+    if state is State.SERVICEFAIL and node["maintenance"]:
+        reason = "end the maintenance first, because its fault is not fixed"
+        yield errors.Conflict(node=node["uuid"], reason=reason)
+
+
+def leads_to(verb: Verb, state: State, *, target: str | None, retired: bool) -> State:
+    """Return the state of the node when the work of ``verb`` has ended well.
+
+    :param state: the state in which it starts.
+    :param target: the node's target provision state, to which an unhold or a retry continues.
+    """
+    after = states.follow(state, verb.event)
+    if verb.event == "clean":
+        return State.MANAGEABLE
+    if verb.event in ("unhold", "retry") and target:
+        return State(target)
+    end = after if states.kind(after) is states.Kind.FAIL else states.STATES[after].target or after
+    cleaned = after in (State.DELETING, State.CLEANING)
+    return State.MANAGEABLE if retired and cleaned and end is State.AVAILABLE else end
 
 
 def offered(state: State, version: int) -> list[str]:

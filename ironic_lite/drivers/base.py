@@ -17,7 +17,9 @@ from ironic_lite.domain.bmc_vocabulary import (
     INDICATOR_STATES,
     VIRTUAL_MEDIA,
 )
+from ironic_lite.domain.examination import Check, Verdict, failed, passed, warning
 from ironic_lite.domain.passthru import Call, driver_passthru, passthru
+from ironic_lite.domain.step_effects import Effects
 from ironic_lite.domain.steps import (
     DONE,
     WAIT,
@@ -93,9 +95,11 @@ __all__ = [
     "Boot",
     "Call",
     "Cards",
+    "Check",
     "Console",
     "Deploy",
     "Driver",
+    "Effects",
     "Firmware",
     "FirmwareComponent",
     "HardwareType",
@@ -116,10 +120,14 @@ __all__ = [
     "StoredStep",
     "Task",
     "Vendor",
+    "Verdict",
     "clean_step",
     "deploy_step",
     "driver_passthru",
+    "failed",
+    "passed",
     "passthru",
     "service_step",
     "verify_step",
+    "warning",
 ]

@@ -44,8 +44,8 @@ class RestartingManagement(base.Management, abc.ABC):
         :raises errors.HardwareError: the BMC does not answer, or not usably.
         """
 
-    @base.clean_step(priority=0, requires_ramdisk=False)
-    @base.service_step(requires_ramdisk=False, rerunnable=True)
+    @base.clean_step(priority=0, requires_ramdisk=False, destroys=(), restarts=0)
+    @base.service_step(requires_ramdisk=False, rerunnable=True, destroys=(), restarts=0)
     def reset_bmc(self, task: base.Task) -> base.Outcome:
         """Restart the BMC and wait until it answers again; the machine itself keeps running.
 
@@ -72,7 +72,7 @@ class RestartingManagement(base.Management, abc.ABC):
             # A starting BMC may not list its systems yet, or not the one named in driver_info.
             if clock.over(known["until"], SECONDS):
                 reason = f"the BMC did not come back within {SECONDS:g} s: {why}"
-                raise errors.StepFailed(step=f"{self.kind}.{_STEP}", reason=reason) from None
+                raise errors.StepFailed(step=f"{self.kind}.{_STEP}", reason=reason) from why
             return _look_again(task, {**known, "looks": LOOKS})
         if known["looks"] + 1 < LOOKS:
             return _look_again(task, {**known, "looks": known["looks"] + 1})

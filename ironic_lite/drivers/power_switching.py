@@ -118,13 +118,14 @@ class SwitchingPower(base.Power, abc.ABC):
         """
         pause, end = FIRST_PAUSE, start + seconds
         while True:
+            fault = None
             try:
                 word = self.look(task, end - time.monotonic())
             except errors.BmcAccessDenied:
                 # Many BMCs lock a user out after repeated attempts.
                 raise
             except errors.HardwareError as silence:
-                seen = f"this: {silence}"
+                seen, fault, word = f"this: {silence}", silence, None
             else:
                 if word == way.reached:
                     return
@@ -135,6 +136,7 @@ class SwitchingPower(base.Power, abc.ABC):
                     target=way.target,
                     reason=f"not reached within {seconds:g} s; the BMC last showed {seen}",
                     seconds=seconds,
-                )
+                    power_state=word,
+                ) from fault
             task.pause(min(pause, left))
             pause = min(pause * PAUSE_GROWTH, LONGEST_PAUSE)

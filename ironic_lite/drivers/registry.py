@@ -31,7 +31,7 @@ TYPES = "ironic_lite.hardware.types"
 INTERFACES = "ironic_lite.hardware.interfaces"
 
 _FIELDS = tuple((kind, f"{kind}_interface") for kind in base.KINDS)
-_DEPLOY_PRIORITIES = {
+DEPLOY_PRIORITIES = {
     "erase_devices_priority": "deploy.erase_devices",
     "erase_devices_metadata_priority": "deploy.erase_devices_metadata",
     "create_configuration_priority": "raid.create_configuration",
@@ -57,7 +57,7 @@ class Settings:
     @classmethod
     def read(cls, conf: Configuration = config.CONF) -> Settings:
         """Read the options from ``conf``, a loaded ``oslo_config.cfg.ConfigOpts``."""
-        given = {step: conf.deploy[name] for name, step in _DEPLOY_PRIORITIES.items()}
+        given = {step: conf.deploy[name] for name, step in DEPLOY_PRIORITIES.items()}
         return cls(
             hardware_types=conf.enabled_hardware_types,
             interfaces={kind: conf[f"enabled_{kind}_interfaces"] for kind in base.KINDS},
@@ -206,6 +206,12 @@ class Registry:
         """
         for kind, name in names.items():
             self.interfaces[kind][name].check_driver_info(driver_info)
+
+    @property
+    def packages(self) -> set[str]:
+        """The top-level packages of the loaded interfaces."""
+        loaded = (one for interfaces in self.interfaces.values() for one in interfaces.values())
+        return {type(one).__module__.partition(".")[0] for one in loaded}
 
     def close(self) -> None:
         """Close all interfaces; a failure of one does not affect the others."""

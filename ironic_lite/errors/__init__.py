@@ -9,6 +9,7 @@ The branch tells a caller what to do, so branches are few::
     |  +- MissingParameter              a value is missing
     |  +- InvalidState                  this verb is not possible in this state
     |  +- NodeInMaintenance             end the maintenance first
+    |  +- NothingToRetry                the latest run has no list that a retry can continue
     |  +- InterfaceNotFound             an interface that is not enabled
     |  +- IncompatibleInterface         an interface that does not fit this hardware type
     |  +- NoValidDefaultForInterface    no enabled interface is a default: name one
@@ -24,10 +25,14 @@ The branch tells a caller what to do, so branches are few::
     +- NotAcceptable               406  newer than the requested version
     +- Conflict                    409  retry when the other operation has ended
     |  +- NodeLocked                    another operation holds the node's lock
+    |  +- NodeHeld                      an operator's hold blocks it: end the hold first
+    |  +- KeyInUse                      a request with this Idempotency-Key is under way
+    |  +- StepInDoubt                   a step whose end is unknown must not run twice
     |  +- ConcurrentUpdate              another request has changed the node
     |  +- LockLost                      the worker's lease is lost: stop at once
     |  +- Duplicate                     a unique value is taken
     |  +- NodeRetired                   take it back into service first
+    +- KeyReused                   422  the Idempotency-Key belongs to another request
     +- EndedOtherwise              424  what was waited for has ended, and not as asked
     +- NotYet                      504  not in the time asked for: repeat the request
     +- PreconditionFailed          412  If-Match names another state of the node
@@ -47,15 +52,19 @@ The branch tells a caller what to do, so branches are few::
     |  +- BmcUnreachable                retryable
     |  +- BmcAccessDenied               wrong credentials
     |  +- BmcBadAnswer                  an answer that is not Redfish, or cannot be used
+    |  +- BmcTaskFailed                 the BMC began the work, and its task failed
     |  +- PowerFailure
     |  +- ImageUnusable                 the image differs from its checksum or format
     |  +- StepFailed                    the parent of CleanStepFailed and DeployStepFailed
+    |  +- StepInterrupted               the conductor was lost during a step
     |  +- AgentChanged                  a driver found another agent; its steps are listed again
     |  +- AgentUnreachable              retryable: no agent answers at the moment
     |  +- AgentBusy                     retryable: the agent runs another command
     |  +- AgentRefused                  the agent refused, or is unable
     |  +- AgentCommandFailed            the agent tried, and failed
     |  +- TimedOut
+    |  +- DeadlinePassed                retryable: a waiting step has passed its deadline
+    +- Unexpected                  500  a fault of a driver or of this service; the log has it
     +- UnknownMethod               500  the conductor is older than the API
     +- LibraryMissing              500  install it on the conductor's machine
     +- LocalFileError              500  a file of the conductor's machine cannot be used
@@ -82,13 +91,16 @@ from ironic_lite.errors.machine import (
     AgentUnreachable,
     BmcAccessDenied,
     BmcBadAnswer,
+    BmcTaskFailed,
     BmcUnreachable,
     CleanStepFailed,
+    DeadlinePassed,
     DeployStepFailed,
     HardwareError,
     ImageUnusable,
     PowerFailure,
     StepFailed,
+    StepInterrupted,
     TimedOut,
 )
 from ironic_lite.errors.refusals import (
@@ -108,8 +120,11 @@ from ironic_lite.errors.refusals import (
     InvalidParameter,
     InvalidRequest,
     InvalidState,
+    KeyInUse,
+    KeyReused,
     LockLost,
     MissingParameter,
+    NodeHeld,
     NodeInMaintenance,
     NodeLocked,
     NodeNotFound,
@@ -117,6 +132,7 @@ from ironic_lite.errors.refusals import (
     NodeRetired,
     NotAcceptable,
     NotFound,
+    NothingToRetry,
     NotYet,
     NoValidDefaultForInterface,
     NoValidHost,
@@ -124,6 +140,7 @@ from ironic_lite.errors.refusals import (
     PortNotFound,
     PreconditionFailed,
     RunbookNotFound,
+    StepInDoubt,
     TooLarge,
     Unauthorized,
     UnexpectedArguments,
@@ -154,6 +171,7 @@ from ironic_lite.errors.service import (
     TooManyActions,
     TooManyRequests,
     Unavailable,
+    Unexpected,
     UnknownMethod,
 )
 
@@ -167,6 +185,7 @@ __all__ = [
     "AllocationNotFound",
     "BmcAccessDenied",
     "BmcBadAnswer",
+    "BmcTaskFailed",
     "BmcUnreachable",
     "ChassisNotFound",
     "CleanStepFailed",
@@ -175,6 +194,7 @@ __all__ = [
     "ConductorNotListening",
     "ConductorUnresponsive",
     "Conflict",
+    "DeadlinePassed",
     "DeployStepFailed",
     "DeployTemplateNotFound",
     "DiskFull",
@@ -193,7 +213,9 @@ __all__ = [
     "InvalidParameter",
     "InvalidRequest",
     "InvalidState",
+    "KeyInUse",
     "KeyMissing",
+    "KeyReused",
     "LibraryMissing",
     "LocalFileError",
     "LockLost",
@@ -202,6 +224,7 @@ __all__ = [
     "NoFreeWorker",
     "NoValidDefaultForInterface",
     "NoValidHost",
+    "NodeHeld",
     "NodeInMaintenance",
     "NodeLocked",
     "NodeNotFound",
@@ -210,6 +233,7 @@ __all__ = [
     "NotAcceptable",
     "NotFound",
     "NotYet",
+    "NothingToRetry",
     "OpenError",
     "Pinned",
     "PortNotFound",
@@ -218,6 +242,8 @@ __all__ = [
     "PreconditionFailed",
     "RunbookNotFound",
     "StepFailed",
+    "StepInDoubt",
+    "StepInterrupted",
     "StepsUnavailable",
     "Stopping",
     "TimedOut",
@@ -226,6 +252,7 @@ __all__ = [
     "TooManyRequests",
     "Unauthorized",
     "Unavailable",
+    "Unexpected",
     "UnexpectedArguments",
     "UnknownMethod",
     "UnsupportedDriverExtension",

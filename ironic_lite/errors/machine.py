@@ -25,6 +25,12 @@ class BmcBadAnswer(HardwareError):
     text = "The BMC at {address} gave an answer that cannot be used: {reason}."
 
 
+class BmcTaskFailed(HardwareError):
+    """The BMC accepted a request, and its task ended with a failure."""
+
+    text = "The task {task} of the BMC ended as {state}: {reason}"
+
+
 class ImageUnusable(HardwareError):
     text = "The image {image} cannot be used: {reason}."
 
@@ -35,6 +41,10 @@ class PowerFailure(HardwareError):
 
 class StepFailed(HardwareError):
     text = "Step {step} failed: {reason}"
+
+
+class StepInterrupted(HardwareError):
+    """The conductor was lost during a step, which must not run again by itself."""
 
 
 class CleanStepFailed(StepFailed):
@@ -78,3 +88,14 @@ class AgentCommandFailed(HardwareError):
 
 class TimedOut(HardwareError):
     text = "Timeout reached while {action} the node {node}. {hint}"
+
+
+class DeadlinePassed(TimedOut):
+    """A waiting step has passed its deadline."""
+
+    text = (
+        "Step {step} of node {node} has been under way for {seconds} s, longer than its deadline "
+        "of {deadline} s ([conductor]step_deadline). The machine may still be working on it: look "
+        "at the machine before you repeat the request."
+    )
+    retryable = True

@@ -45,6 +45,13 @@ class InvalidState(InvalidRequest):
     )
 
 
+class NothingToRetry(InvalidRequest):
+    text = (
+        "A node in the state {state} cannot be retried: {reason}. Use a verb that begins from the "
+        "first step."
+    )
+
+
 class NodeInMaintenance(InvalidRequest):
     text = (
         "The {verb} operation can't be performed on node {node} because it's in maintenance mode. "
@@ -175,6 +182,39 @@ class NodeLocked(Conflict):
     retryable = True
 
 
+class KeyInUse(Conflict):
+    text = (
+        "A request with this Idempotency-Key is under way. Repeat the request; its answer will be "
+        "that of the first."
+    )
+    retryable = True
+
+
+class KeyReused(Error):
+    status = HTTPStatus.UNPROCESSABLE_ENTITY
+    text = (
+        "This Idempotency-Key belongs to another request, with another method, path, query or "
+        "body. Use a new key for a new request."
+    )
+
+
+class NodeHeld(Conflict):
+    """A hold forbids the operation until an operator ends it, so retrying is of no use."""
+
+    text = (
+        "Node {node} is held ({about}): {reason}. It blocks {block}, and so {operation}. End the "
+        "hold with DELETE /v1/nodes/{node}/holds/{hold} first."
+    )
+
+
+class StepInDoubt(Conflict):
+    text = (
+        "It is unknown whether the step {step} (ordinal {ordinal} of the run {run}) has ended on "
+        "the machine, and its driver does not say that it may run twice. Check the machine, then "
+        'repeat the request with "force": true, or waive the step.'
+    )
+
+
 class ConcurrentUpdate(Conflict):
     """Another request changed the node first; nothing was done.
 
@@ -231,5 +271,8 @@ class NotYet(Error):
     """The time of a waiting request is over; ``curl --retry`` repeats 504 by itself."""
 
     status = HTTPStatus.GATEWAY_TIMEOUT
-    text = "{what} is not {until} after {seconds} s: it is {state}. Repeat the request to go on."
+    text = (
+        "{what} is not {until} yet: it is {state}. The wait of at most {seconds} s is over; repeat "
+        "the request to go on."
+    )
     retryable = True

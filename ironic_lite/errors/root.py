@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from ironic_lite.errors import unicode_text
 
@@ -13,6 +13,8 @@ class Error(Exception):
 
     Give the facts as keywords; ``text`` with the facts filled in becomes the message. Pass
     ``message`` for another text. Both may quote a machine, so both are made storable.
+
+    The chain of causes is Python's: ``raise StepFailed(...) from why`` keeps ``why`` as the cause.
     """
 
     status: ClassVar[HTTPStatus] = HTTPStatus.INTERNAL_SERVER_ERROR
@@ -37,11 +39,34 @@ class Error(Exception):
         """The class name: the stable machine-readable name of this error."""
         return type(self).__name__
 
-    def as_data(self) -> dict[str, Any]:
-        """Return the form of run records and RPC replies.
+    @property
+    def cause(self) -> Error | None:
+        """The error of this service that led to this error; None without one."""
+        return self.__cause__ if isinstance(self.__cause__, Error) else None
 
-        Keys: code, text, status, retryable, facts.
+    def because(self, why: Error) -> Self:
+        """Set the cause, as ``raise ... from why`` does; return this error."""
+        self.__cause__ = why
+        return self
+
+    @property
+    def causes(self) -> list[Error]:
+        """This error and the chain of its causes; the last one came first in time."""
+        chain: list[Error] = [self]
+        while (cause := chain[-1].cause) is not None and cause not in chain:
+            chain.append(cause)
+        return chain
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the form of RPC replies.
+
+        Keys: code, text, status, retryable, facts; with a cause also ``cause``, the first error of
+        the chain in the same form.
         """
+        first = self.causes[-1]
+        return {**self._own_data(), **({} if first is self else {"cause": first._own_data()})}
+
+    def _own_data(self) -> dict[str, Any]:
         return {
             "code": self.code,
             "text": self.message,
@@ -68,4 +93,6 @@ def _tree(root: type[Error]) -> dict[str, type[Error]]:
 def from_data(data: dict[str, Any]) -> Error:
     """Rebuild an error from ``as_data``; an unknown code becomes a plain ``Error``."""
     kind = _tree(Error).get(data.get("code", ""), Error)
-    return kind(data.get("text"), **(data.get("facts") or {}))
+    error = kind(data.get("text"), **(data.get("facts") or {}))
+    cause = data.get("cause")
+    return error.because(from_data(cause)) if isinstance(cause, dict) else error

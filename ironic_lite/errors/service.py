@@ -84,6 +84,12 @@ class OpenError(Unavailable):
     text = "{reason}"
 
 
+class Unexpected(Error):
+    """An exception that is not one of this service's errors: a fault of a driver, or here."""
+
+    text = "Unexpected {exception}; see the conductor's log for details."
+
+
 class UnknownMethod(Error):
     text = (
         "Conductor {host} does not know the method {method} (its RPC API version is {version}); "

@@ -190,7 +190,8 @@ def _refresh_file(
                 return file
             if answer.status != HTTPStatus.OK:
                 reason = f"its server answers {answer.status} {answer.reason}"
-                raise errors.DownloadFailed(url=source.shown, reason=reason)
+                status = int(answer.status)
+                raise errors.DownloadFailed(url=source.shown, reason=reason, http_status=status)
             _store_image(source, answer, file, known_by)
     except reach.FetchFailed as why:
         over = f"it took longer than {MOST_SECONDS:g} s" if time.monotonic() >= end else None

@@ -39,7 +39,13 @@ class Checksum:
         """
         if not self.matches(digest):
             reason = f"its {self.algorithm} is {digest}, not {self.value}"
-            raise errors.ImageUnusable(image=shown, reason=reason)
+            raise errors.ImageUnusable(
+                image=shown,
+                reason=reason,
+                algorithm=self.algorithm,
+                expected=self.value,
+                actual=digest,
+            )
 
 
 def bare(value: str, path: str, *, algorithm: str | None = None, md5: bool = False) -> Checksum:

@@ -42,14 +42,19 @@ class Again(Exception):
 
 def pack(error: errors.Error) -> Failure:
     """Return the carrier of ``error``; a fact without JSON form becomes text."""
-    data = error.as_data()
-    data["facts"] = {name: _plain_fact(fact) for name, fact in data["facts"].items()}
-    return Failure(**data)
+    return Failure(**_plain_data(error.as_data()))
 
 
 def unpack(failure: Failure) -> errors.Error:
     """Return the service's error in ``failure``: same class, text and facts."""
     return errors.from_data(failure.kwargs)
+
+
+def _plain_data(data: Json) -> Json:
+    """Return the data of an error, and of its cause, in JSON types."""
+    facts = {name: _plain_fact(fact) for name, fact in data["facts"].items()}
+    cause = {"cause": _plain_data(data["cause"])} if "cause" in data else {}
+    return {**data, "facts": facts, **cause}
 
 
 def _plain_fact(fact: object) -> Any:

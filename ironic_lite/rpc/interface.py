@@ -31,6 +31,7 @@ HISTORY: tuple[tuple[str, str], ...] = (
     ("1.6", "vif_list, vif_attach, vif_detach."),
     ("1.7", "set_console_mode, get_console_information."),
     ("1.8", "Verbs return the UUID of the run that they open."),
+    ("1.9", "examine, examine_node, do_node_retry, plan_provision."),
 )
 SINCE: Mapping[str, str] = {
     # method, or method.argument: its first version; all others have existed since 1.0
@@ -59,6 +60,10 @@ SINCE: Mapping[str, str] = {
     "vif_detach": "1.6",
     "set_console_mode": "1.7",
     "get_console_information": "1.7",
+    "examine": "1.9",
+    "examine_node": "1.9",
+    "do_node_retry": "1.9",
+    "plan_provision": "1.9",
 }
 VERSION = HISTORY[-1][0]
 TOPIC = "ironic_lite.conductor"
@@ -168,8 +173,26 @@ class Conductor(Protocol):
     def do_node_unrescue(self, context: Context, *, node_uuid: str) -> str | None:
         """Return a rescued node to its instance."""
 
+    def do_node_retry(
+        self, context: Context, *, node_uuid: str, retry: Json | None = None
+    ) -> str | None:
+        """Continue a failed run from the step that failed; ``retry`` is the object of the request.
+
+        :raises errors.NothingToRetry: the latest run has no list that can be continued.
+        :raises errors.StepInDoubt: the step's end is unknown, and it must not run twice.
+        """
+
     def inspect_hardware(self, context: Context, *, node_uuid: str) -> str | None:
         """Start an inspection."""
+
+    def plan_provision(self, context: Context, *, node_uuid: str, target: str, body: Json) -> Json:
+        """Return what a verb would do to a node now; nothing is changed, locked or asked.
+
+        :param body: arguments of the verb: ``clean_steps``, ``deploy_steps``, ``service_steps``,
+            ``disable_ramdisk``, ``rescue_password``.
+        :returns: ``faults``, each with ``path``, ``code`` and ``text``; ``steps``, ``ramdisk``,
+            ``restarts``, ``destroys``, ``complete`` and ``incomplete``.
+        """
 
     def continue_node_clean(
         self, context: Context, *, node_uuid: str, step_id: str | None = None
@@ -308,6 +331,21 @@ class Conductor(Protocol):
         self, context: Context, *, driver: str, vendor_method: str, http_method: str, info: Json
     ) -> Json:
         """Call a vendor method that concerns no single node; see ``vendor_passthru``."""
+
+    # -- the doctor --------------------------------------------------------------------------
+
+    def examine(self, context: Context) -> list[Json]:
+        """Return the findings of this conductor's checks, within 20 seconds.
+
+        A finding is ``{"name", "where", "status", "ms", "text", "do"}``, see
+        ``domain.examination``.
+        """
+
+    def examine_node(self, context: Context, *, node_uuid: str) -> list[Json]:
+        """Return the findings about a node and the way to its BMC, within 20 seconds.
+
+        The call only reads, and takes no lock.
+        """
 
     # -- allocations -------------------------------------------------------------------------
 

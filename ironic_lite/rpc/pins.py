@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 RELEASES: Mapping[str, str] = {
     # release: the newest contract version of its conductors
-    "0.1": "1.8",
+    "0.1": "1.9",
 }
 _OPTION = "pin_release_version"
 _OPTIONAL = frozenset(

@@ -105,6 +105,34 @@ def test_step_failure_is_reported_in_its_words_and_its_logs_are_kept(
     assert [path.name.startswith(node) for path in logs] == [True]
 
 
+def test_retry_repeats_only_the_failed_step_and_those_after_it(
+    up: Service, machine: process.Agent
+) -> None:
+    enrol(up)
+    machine.flag()  # the step linger ends at once
+    cleans(up, "scrub", "linger", "scrub", "break_down", "scrub")
+    machine.start()
+    reaches(up, "clean failed")
+    assert machine.ran() == ["scrub", "linger", "scrub", "break_down"]
+    machine.kill()
+    machine.forget()
+    machine.flag("repaired")
+    asks(up, "retry")
+    reaches(up, "clean wait")
+    machine.start()
+    settled = up.settled("m1", "manageable")
+    assert machine.ran() == ["break_down", "scrub"]
+    assert (settled["maintenance"], settled["last_error"]) == (False, None)
+    retried, failed = (
+        up.get(f"/v1/nodes/m1/runs/{run['uuid']}")
+        for run in up.get("/v1/nodes/m1/runs")["runs"][:2]
+    )
+    assert (retried["state"], retried["retry_of"]) == ("done", failed["uuid"])
+    kept = [step["done_in"] for step in retried["steps"]]
+    assert kept == [*[failed["uuid"]] * 3, None, None]
+    assert [step["attempt"] for step in retried["steps"]] == [1, 1, 1, 2, 1]
+
+
 def test_a_new_ramdisk_lists_its_steps_anew_and_gets_its_step_again(
     up: Service, machine: process.Agent
 ) -> None:

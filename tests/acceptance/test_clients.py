@@ -5,7 +5,9 @@ openstacksdk's own tests are run by `test_sdk`; curl by the pages of the documen
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -279,11 +281,30 @@ def test_refusal_with_retry_after_does_not_break_the_client(running: Service) ->
     done = baremetal(running.url, "--max-retries", "1", "node", "reboot", "cli-locked")
     assert (done.returncode, "is locked by host" in done.stderr) == (1, True), done.stderr
     direct = running.ask("PUT", "/v1/nodes/cli-locked/states/power", {"target": "power on"})
-    assert (direct.status_code, direct.headers["Retry-After"]) == (409, "1")
+    assert (direct.status_code, 5 <= int(direct.headers["Retry-After"]) <= 10) == (409, True)
+    assert "for the run" in direct.text
     waited = baremetal(
         running.url, "node", "wait", "cli-locked", "--until", "active", "--within", "1"
     )
     assert (waited.returncode, "TypeError" in waited.stderr) == (75, False), waited.stderr
+
+
+def test_command_explains_a_failed_node(running: Service) -> None:
+    fault = {"fake_fail_steps": {"deploy.erase_devices": "disk 3"}}
+    running.create("cli-why", driver_info=fault)
+    running.provision("cli-why", "manage", "manageable")
+    running.ask("PUT", "/v1/nodes/cli-why/states/provision", {"target": "provide"})
+    running.get("/v1/nodes/cli-why?wait=60&until=clean-failed")
+    done = baremetal(running.url, "node", "why", "cli-why")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("cli-why: clean failed since ")
+    assert lines[1].startswith("Cleaning failed at deploy.erase_devices")
+    assert any(line.startswith("cause     HardwareError disk 3") for line in lines)
+    assert "verb      manage leads to manageable" in lines
+    document = baremetal(running.url, "node", "why", "cli-why", "-f", "json")
+    assert json.loads(document.stdout)["failure"]["cause"]["text"] == "disk 3"
+    assert baremetal(running.url, "node", "why", "no-such").returncode == 1
 
 
 def test_commands_wait_watch_and_list(running: Service) -> None:
@@ -295,12 +316,14 @@ def test_commands_wait_watch_and_list(running: Service) -> None:
     watched = baremetal(running.url, "node", "run", "watch", "cli-watch")
     assert watched.returncode == 0, watched.stderr
     lines = watched.stdout.splitlines()
-    assert any(line.startswith("[2/2] deploy.erase_devices: done") for line in lines), lines
-    assert lines[-1].startswith("run provide: done after ")
+    assert any("[2/2] deploy.erase_devices: done" in line for line in lines), lines
+    assert lines[-1].startswith("provide: done after ")
     runs = said(running, "node", "run", "list", "cli-watch")
     assert [run["verb"] for run in runs] == ["provide", "manage"]
     shown = said(running, "node", "run", "show", "cli-watch", runs[0]["uuid"])
     assert (shown["state"], len(shown["steps"])) == ("done", 2)
+    logged = baremetal(running.url, "node", "run", "log", "cli-watch", runs[1]["uuid"])
+    assert (logged.returncode, "manage, enroll -> verifying" in logged.stdout) == (0, True), logged
     words = ("event", "list", "--node", "cli-watch", "--kind", "provision", "--since", "0")
     moves = said(running, *words)
     assert [move["event"] for move in moves] == ["manage", "done", "provide", "done"]
@@ -316,5 +339,43 @@ def test_failed_run_ends_the_commands_with_status_3(running: Service) -> None:
     assert (waited.returncode, "disk 3" in waited.stderr) == (3, True), waited
     watched = baremetal(running.url, "node", "run", "watch", "cli-fails")
     assert (watched.returncode, "disk 3" in watched.stdout) == (3, True), watched
+    logged = baremetal(running.url, "node", "run", "log", "cli-fails", "--follow")
+    assert (logged.returncode, "deploy.erase_devices failed" in logged.stdout) == (3, True), logged
+    assert logged.stdout.count("deploy.erase_devices begins") == 1, logged
     nobody = baremetal(running.url, "node", "wait", "nobody", "--until", "available")
     assert (nobody.returncode, "could not be found" in nobody.stderr) == (1, True), nobody
+
+
+def test_retry_waives_a_step_and_waits_for_the_end(running: Service) -> None:
+    running.create("cli-retry", driver_info={"fake_fail_steps": {"deploy.erase_devices": "disk 3"}})
+    running.provision("cli-retry", "manage", "manageable")
+    assert baremetal(running.url, "node", "provide", "cli-retry").returncode == 0
+    failed = baremetal(running.url, "node", "wait", "cli-retry", "--until", "available")
+    assert failed.returncode == 3, failed
+    again = baremetal(running.url, "node", "retry", "cli-retry", "--wait", "60")
+    with contextlib.closing(sqlite3.connect(running.folder / "state/ironic-lite.sqlite")) as kept:
+        assert kept.execute("SELECT state, status FROM idempotency").fetchall() == [("done", 202)]
+    assert (again.returncode, again.stdout.splitlines()[-1]) == (3, "failed"), again
+    words = ("--waive", "the disk goes to the shredder", "--wait", "60")
+    waived = baremetal(running.url, "node", "retry", "cli-retry", *words)
+    run, state = waived.stdout.splitlines()
+    assert (waived.returncode, state) == (0, "done"), waived
+    shown = said(running, "node", "run", "show", "cli-retry", run)
+    assert [step["state"] for step in shown["steps"]] == ["done", "waived"]
+    late = baremetal(running.url, "node", "retry", "cli-retry", "--from", "0")
+    assert (late.returncode, "retry" in late.stderr) == (1, True), late
+
+
+def test_commands_hold_a_node_and_end_the_hold(running: Service) -> None:
+    running.create("cli-held")
+    about = ("--kind", "audit", "--reason", "case 7", "--block", "verbs", "--block", "power")
+    made = baremetal(running.url, "node", "hold", "create", "cli-held", *about, "-f", "json")
+    assert made.returncode == 0, made.stderr
+    hold = json.loads(made.stdout)
+    assert (hold["kind"], hold["blocks"], hold["until"]) == ("audit", "verbs,power", None)
+    listed = baremetal(running.url, "node", "hold", "list", "cli-held", "-f", "json")
+    assert json.loads(listed.stdout) == [hold]
+    words = ("node", "hold", "delete", "cli-held", hold["uuid"], "--reason", "over")
+    assert baremetal(running.url, *words).returncode == 0
+    ended = baremetal(running.url, "node", "hold", "list", "cli-held", "--ended", "-f", "json")
+    assert json.loads(ended.stdout)[0]["end_reason"] == "over"

@@ -32,7 +32,6 @@ _REFUSED = re.compile(r"^# refused with (\d{3})$", re.MULTILINE)
 _SHELL = """
 set -eu
 expected=
-sleep() { command sleep 0.1; }
 curl() {
   status=$(command curl --max-time 60 -o "$ANSWER" -w '%{http_code}' "$@")
   if [ -n "$expected" ]; then [ "$status" = "$expected" ] || failed=1
@@ -134,6 +133,13 @@ def test_a_page_does_what_it_says(page: pathlib.Path, tmp_path: pathlib.Path) ->
     for number, excerpt in excerpts.items():
         answer = orjson.loads((tmp_path / str(number)).read_bytes())
         assert shown(excerpt, answer), orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode()
+
+
+@pytest.mark.parametrize("page", [*PAGES, service.ROOT / "README.rst"], ids=lambda page: page.stem)
+def test_examples_of_a_page_poll_nothing(page: pathlib.Path) -> None:
+    """A request waits by itself: see docs/watching.rst."""
+    shell = "\n".join(block.text for block in blocks(page) if block.kind == "sh")
+    assert not re.search(r"(?<![-&?\"])\b(sleep|while|until)\b(?!=)", shell), page
 
 
 def test_the_pages_for_operators_have_examples() -> None:

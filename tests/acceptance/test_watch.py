@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -20,6 +22,7 @@ import pytest
 from tests.support import service
 from tests.support.service import API_UP, HOST, PATIENCE, Service
 
+ROOT = pathlib.Path(__file__).parents[2]
 PLACES = 6
 MORE = f"[api]\nmax_watchers = {PLACES}\nmax_wait = 60\n"
 FAILING = {"fake_fail_steps": {"deploy.erase_devices": "disk 3"}}
@@ -137,6 +140,7 @@ def test_preferred_wait_for_a_failing_verb_is_424(fleet: Service) -> None:
     url, prefer = f"{fleet.url}/v1/nodes/w7/states/provision", {"Prefer": "wait=50"}
     answer = fleet.session.put(url, json={"target": "provide"}, headers=prefer, timeout=PATIENCE)
     assert (answer.status_code, "disk 3" in answer.text) == (424, True)
+    assert answer.headers["Preference-Applied"] == "wait=50"
 
 
 def test_preferred_wait_that_is_too_short_is_202_with_the_run(fleet: Service) -> None:
@@ -163,6 +167,24 @@ def test_preferred_wait_holds_out_for_a_locked_node(fleet: Service) -> None:
     assert (answer.status_code, answer.json()["event"]) == (200, "end")
 
 
+def test_locked_node_of_a_service_costs_two_calls_of_its_conductor(fleet: Service) -> None:
+    fleet.create("w11", driver_info={"fake_step_seconds": 3})
+    fleet.ask("PUT", "/v1/nodes/w11/states/provision", {"target": "manage"})
+    fleet.get("/v1/nodes/w11?wait=50&until=verifying,manageable")
+    before = _power_calls(fleet)
+    url, prefer = f"{fleet.url}/v1/nodes/w11/states/power", {"Prefer": "wait=50"}
+    answer = fleet.session.put(url, json={"target": "power on"}, headers=prefer, timeout=PATIENCE)
+    assert (answer.status_code, answer.headers["Preference-Applied"]) == (200, "wait=50")
+    assert _power_calls(fleet) - before <= 2
+
+
+def _power_calls(fleet: Service) -> float:
+    text = fleet.ask("GET", "/metrics").text
+    method = 'method="change_node_power_state"'
+    lines = (line for line in text.splitlines() if "rpc_calls_total{" in line and method in line)
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+
 @pytest.mark.parametrize("prefer", ["", "wait=", "wait=x", "return=minimal", ";;,"])
 def test_broken_preferences_are_ignored(fleet: Service, prefer: str) -> None:
     fleet.ask("POST", "/v1/nodes", {"driver": "fake-hardware", "name": "w10"})
@@ -187,6 +209,53 @@ def test_events_come_in_pages_with_a_cursor(fleet: Service) -> None:
     assert ids == sorted(set(ids), key=int)
     newest = fleet.get("/v1/events?node=e1&limit=1")
     assert newest["events"] == rest["events"][-1:]
+
+
+def script_of_the_page() -> str:
+    """Return the script of docs/watching.rst that must not miss an event."""
+    text = (ROOT / "docs" / "watching.rst").read_text()
+    blocks = text.split(".. code-block:: none\n\n")[1:]
+    found = [block.split("\n\n")[0] for block in blocks if 'handle "$line"' in block]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_script_of_the_page_misses_no_event(fleet: Service, tmp_path: pathlib.Path) -> None:
+    """Its handler fails once for each event, and its first connection is cut before a line."""
+    for program in ("sh", "curl", "jq"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed: install it to run this test")
+    handled = tmp_path / "handled"
+    handler = f"""api={fleet.url}/v1
+      curl() {{  # the first stream sends nothing, and its events happen meanwhile
+        case "$*" in *follow*)
+          if [ ! -e cut ]; then
+            while [ ! -e go ]; do sleep 0.1; done
+            : > cut; return
+          fi;;
+        esac
+        command curl "$@"
+      }}
+      handle() {{
+        case "$1" in *node_created*) ;; *) return 0;; esac
+        name=$(printf %s "$1" | jq -r .name)
+        [ -e "tried-$name" ] || {{ : > "tried-$name"; return 1; }}
+        echo "$name" >> handled
+      }}
+      """
+    command = ["sh", "-c", handler + script_of_the_page()]
+    follower = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
+    try:
+        service.until((tmp_path / "cursor").exists, "the first cursor")
+        names = ["miss-1", "miss-2", "miss-3"]
+        for name in names:
+            fleet.create(name)
+        (tmp_path / "go").touch()
+        service.until(lambda: handled.exists() and names[-1] in handled.read_text(), "the events")
+    finally:
+        os.killpg(follower.pid, signal.SIGKILL)
+        follower.wait()
+    assert [name for name in handled.read_text().split() if name in names] == names
 
 
 def test_long_poll_answers_with_the_first_event(fleet: Service) -> None:

@@ -30,11 +30,16 @@ PARENTS = {"nodes": "node_uuid", "chassis": "chassis_uuid", "portgroups": "portg
 ASKED_OF_CONDUCTORS = {
     *("/nodes/{ident}/cleaning/steps", "/nodes/{ident}/management/boot_device/supported"),
     *("/nodes/{ident}/management/indicators", "/nodes/{ident}/management/indicators/{component}"),
-    *("/nodes/{ident}/vmedia", "/nodes/{ident}/vifs"),
+    *("/nodes/{ident}/vmedia", "/nodes/{ident}/vifs", "/doctor"),
 }
 FOLLOWED = {"/events"}
 """Lists whose statements `test_watch` counts."""
-OF_ONE_ROW = {"", "/runbooks/{ident}/traits", "/drivers/{name}", "/conductors/{hostname}/counters"}
+KEPT = {"/doctor", "/stats/steps"}
+"""Answers that a process makes once in a while, for all requests."""
+OF_ONE_ROW = {
+    *("", "/runbooks/{ident}/traits", "/drivers/{name}", "/conductors/{hostname}/counters"),
+    "/nodes/{ident}/why",
+}
 """Lists that are a value of one row, or of the code."""
 """First word of a path, and the column by which the rows below belong to one of those."""
 
@@ -74,7 +79,7 @@ PARENT = "6e0b0a1e-1d6b-4f0a-9d4e-0123456789ab"
 
 def test_all_lists_are_known() -> None:
     found = {path for path, schema in ANSWERS.items() if holds_a_list(schema)}
-    assert found == {*LISTS} | OTHERS.keys() | ASKED_OF_CONDUCTORS | OF_ONE_ROW | FOLLOWED
+    assert found == {*LISTS} | OTHERS.keys() | ASKED_OF_CONDUCTORS | OF_ONE_ROW | FOLLOWED | KEPT
 
 
 @pytest.fixture(params=["anybody", "by rules"])

@@ -129,8 +129,8 @@ def test_rows_of_answers_are_of_routes_that_are_there() -> None:
     {
         "GET /v1/nodes": {400, 401, 403, 404, 406, 500, 503},
         "GET /v1/drivers": {400, 401, 403, 406, 500, 503},
-        "POST /v1/nodes": {400, 401, 403, 406, 408, 409, 413, 500, 503},
-        "DELETE /v1/nodes/{ident}": {400, 401, 403, 404, 406, 409, 412, 500, 503},
+        "POST /v1/nodes": {400, 401, 403, 406, 408, 409, 413, 422, 500, 503},
+        "DELETE /v1/nodes/{ident}": {400, 401, 403, 404, 406, 409, 412, 422, 500, 503},
         "GET /v1/shards": {400, 401, 403, 404, 406, 500, 503},
         "GET /v1": {400, 403, 406, 500, 503},
         "GET /v1/lookup": {400, 403, 404, 406, 409, 429, 500, 503},
@@ -156,6 +156,29 @@ def test_an_answer_that_is_not_there_yet_is_of_one_route(told: Json) -> None:
     }
 
 
+def test_answers_and_headers_of_preferences_are_described(told: Json) -> None:
+    responses = told["paths"]["/v1/nodes/{ident}/states/provision"]["put"]["responses"]
+    run = {"application/json": {"schema": {"$ref": "#/components/schemas/Run"}}}
+    assert (responses["200"]["content"], responses["202"]["x-preferred-content"]) == (run, run)
+    assert {"Link", "Preference-Applied"} == responses["202"]["headers"].keys()
+    assert "424" in responses
+    shared = told["components"]["responses"]
+    headers = {code: set(shared[f"Refused{code}"]["headers"]) for code in (409, 424, 503, 504)}
+    assert headers == {
+        409: {"Retry-After", "Preference-Applied"},
+        424: {"Link", "Preference-Applied"},
+        503: {"Retry-After", "Preference-Applied"},
+        504: {"Retry-After"},
+    }
+    methods = [one for path in told["paths"].values() for one in path.values()]
+    heeding = [
+        one for one in methods if {"$ref": "#/components/parameters/Prefer"} in one["parameters"]
+    ]
+    shown = [any("headers" in answer for answer in one["responses"].values()) for one in heeding]
+    assert len(heeding) > 30
+    assert all(shown)
+
+
 def test_every_status_that_the_api_refuses_with_is_told() -> None:
     folder = pathlib.Path(controllers.__file__).parents[1]
     named = {
@@ -165,8 +188,9 @@ def test_every_status_that_the_api_refuses_with_is_told() -> None:
         if isinstance(node, ast.Attribute) and node.attr in HTTPStatus.__members__
     }
     refusals = {one for one in named if one >= HTTPStatus.BAD_REQUEST}
-    # A method that a path does not have is none that is described.
-    assert refusals - {HTTPStatus.METHOD_NOT_ALLOWED} <= {*parts.statuses()}
+    # A method that a path does not have is none that is described; a plan with faults has a body.
+    refusals -= {HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.UNPROCESSABLE_ENTITY}
+    assert refusals <= {*parts.statuses()}
 
 
 def test_the_document_is_served_at_every_version(api: Client, told: Json) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,9 @@ from oslo_config import cfg
 
 from ironic_lite.api import app, middleware
 from ironic_lite.api.policy import enforcer
+from ironic_lite.core import clock
 from ironic_lite.db.engine import session
+from ironic_lite.db.queries import runs
 from tests.support.api_rows import AddNode
 from tests.support.callers import LESSEE, OWNER, Callers, Known
 from tests.support.conductor_recorder import Recorder
@@ -62,6 +65,30 @@ def test_a_step_with_a_rule_is_for_who_passes_it(
         assert RULE in answer.text
     assert recorder.calls == []
     assert callers("admin", OWNER).put(path, body).status == 202
+
+
+@pytest.mark.parametrize(
+    ("stored", "status"),
+    [({"requested": True}, 403), ({"requested": False}, 202), ({"runbook": "b"}, 202)],
+    ids=["by an operator", "by drivers", "by a runbook"],
+)
+def test_retry_needs_the_rules_of_steps_that_an_operator_has_chosen(
+    ruled: Ruled,
+    database: session.Database,
+    add_node: AddNode,
+    stored: dict[str, Any],
+    status: int,
+) -> None:
+    callers = ruled(f'"{RULE}": "role:admin and project_id:%(node.owner)s"\n')
+    node = add_node(owner=OWNER, provision_state="clean failed")["uuid"]
+    run = {"uuid": str(uuid.uuid4()), "node_uuid": node, "verb": "provide", "state": "failed"}
+    listed = {"kind": "clean", "steps": [ERASE], **stored}
+    row = {**run, "started_at": clock.now(), "listed": listed}
+    step = {"run_uuid": run["uuid"], "ordinal": 0, "kind": "clean", **ERASE}
+    database.write(lambda conn: runs.insert(conn, row))
+    database.write(lambda conn: runs.insert_steps(conn, [step]))
+    answer = callers("member", OWNER).put(f"/v1/nodes/{node}/states/provision", {"target": "retry"})
+    assert answer.status == status, answer.text
 
 
 def test_a_step_without_a_rule_is_for_who_may_name_steps(ruled: Ruled, add_node: AddNode) -> None:

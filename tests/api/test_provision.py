@@ -67,6 +67,7 @@ SPECIFIED: dict[str, tuple[int, str, dict[str, Any], str]] = {
         {"service_steps": STEPS},
         "do_node_service",
     ),
+    "retry": (1, "clean failed|deploy failed|service failed", {}, "do_node_retry"),
 }
 ABORT_SINCE = {"inspect wait": 41, "wait call-back": 110}
 
@@ -171,7 +172,7 @@ def test_acceptance_has_a_location_and_nothing_else(api: Client, add_node: AddNo
 def test_maintenance_refuses_what_would_touch_the_machine(
     target: str, api: Client, add_node: AddNode
 ) -> None:
-    refusing = {"active", "deploy", "rebuild", "clean", "rescue", "unrescue", "service"}
+    refusing = {"active", "deploy", "rebuild", "clean", "rescue", "unrescue", "service", "retry"}
     for state in sorted(states_of(target)):
         node = add_node(provision_state=state.value, maintenance=True)
         answer = put(api, node, target, **SPECIFIED[target][2])

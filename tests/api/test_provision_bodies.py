@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ironic_lite.db.engine import session
@@ -176,3 +178,41 @@ def test_a_wrong_body_is_refused_by_name_and_changes_nothing(
     assert (answer.status, named in answer.text) == (status, True), answer.text
     assert not recorder.calls
     assert database.read(lambda conn: nodes.get(conn, node["uuid"])) == node
+
+
+# -- retry -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ([], "retry"),
+        ({"from": -1}, "retry/from"),
+        ({"from": "1"}, "retry/from"),
+        ({"forced": True}, "retry/forced"),
+        ({"force": "yes"}, "retry/force"),
+        ({"waive": [{"ordinal": 1}]}, "retry/waive/0/reason"),
+        ({"waive": [{"reason": ""}]}, "retry/waive/0/reason"),
+        ({"waive": [{"reason": "x" * 256}]}, "retry/waive/0/reason"),
+        ({"waive": {"reason": "no list"}}, "retry/waive"),
+    ],
+)
+def test_malformed_retry_is_refused_by_its_path(
+    api: Client, recorder: Recorder, add_node: AddNode, given: Any, path: str
+) -> None:
+    node = add_node(provision_state="clean failed")
+    body = {"target": "retry", "retry": given}
+    answer = api.put(f"/v1/nodes/{node['uuid']}/states/provision", body)
+    assert answer.status == 400
+    assert f"{path}:" in answer.text
+    assert not recorder.calls
+
+
+def test_retry_object_belongs_to_its_target(
+    api: Client, recorder: Recorder, add_node: AddNode
+) -> None:
+    node = add_node(provision_state="manageable")
+    body = {"target": "provide", "retry": {}}
+    answer = api.put(f"/v1/nodes/{node['uuid']}/states/provision", body)
+    assert (answer.status, "belongs to the targets retry" in answer.text) == (400, True)
+    assert not recorder.calls

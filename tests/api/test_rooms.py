@@ -141,8 +141,10 @@ def test_each_503_says_when_to_come_back(kind: type[errors.Unavailable]) -> None
 
 
 def test_locked_node_answers_when_to_come_back() -> None:
-    refusal = refusals.of(errors.NodeLocked(node="n", host="h"))
-    assert refusal.headers == (("Retry-After", "1"),)
+    short = refusals.of(errors.NodeLocked(node="n", host="h"))
+    assert int(dict(short.headers)["Retry-After"]) in (1, 2)
+    long = refusals.of(errors.NodeLocked(node="n", host="h", run="r"))
+    assert 5 <= int(dict(long.headers)["Retry-After"]) <= 10
 
 
 def test_other_refusals_have_no_retry_header() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import uuid
 from typing import Any
 
@@ -19,9 +20,10 @@ LATER = NOON + datetime.timedelta(seconds=90, milliseconds=125)
 WHY = {"code": "CleanStepFailed", "text": "no", "step": "raid.step-1", "retryable": False}
 TIMES = {"started_at", "ended_at", "duration_seconds"}
 WHO = {"requester", "project", "request_id", "conductor"}
-FIELDS = {"uuid", "node_uuid", "verb", "state", "error", "links", *WHO, *TIMES}
+FIELDS = {"uuid", "node_uuid", "verb", "state", "error", "retry_of", "links", *WHO, *TIMES}
 STEP = {"ordinal", "kind", "interface", "step", "args", "priority", "abortable"}
-STEP_FIELDS = {*STEP, "state", "attempt", "error", *TIMES}
+STEP_FIELDS = {*STEP, "state", "attempt", "error", "usual_seconds", "overdue", *TIMES}
+STEP_FIELDS |= {"done_in", "waiver"}
 
 
 @pytest.fixture
@@ -72,6 +74,7 @@ def test_a_run_tells_who_asked_for_what_when_and_what_became_of_it(
         "ended_at": "2026-01-31T12:01:30.375000+00:00",
         "duration_seconds": 90.125,
         "error": WHY,
+        "retry_of": None,
         "links": [
             {"href": f"http://localhost:6385/v1/nodes/{node}/runs/{run}", "rel": "self"},
             {"href": f"http://localhost:6385/nodes/{node}/runs/{run}", "rel": "bookmark"},
@@ -92,7 +95,7 @@ def test_one_run_has_its_steps_in_their_order(api: Client, database: Database, n
     }
     database.write(lambda conn: runs.update_steps(conn, run, [change]))
     shown = api.get(f"/v1/nodes/metal-7/runs/{run}").json
-    assert shown.keys() == {*FIELDS, "steps"}
+    assert shown.keys() == {*FIELDS, "steps", "eta"}
     assert [step["step"] for step in shown["steps"]] == ["step-0", "step-1", "step-2"]
     assert shown["steps"][1].keys() == STEP_FIELDS
     assert shown["steps"][1] == {
@@ -109,7 +112,12 @@ def test_one_run_has_its_steps_in_their_order(api: Client, database: Database, n
         "ended_at": "2026-01-31T12:01:30.375000+00:00",
         "duration_seconds": 90.125,
         "error": WHY,
+        "usual_seconds": None,
+        "overdue": None,
+        "done_in": None,
+        "waiver": None,
     }
+    assert shown["eta"] is None
     assert shown["steps"][2]["duration_seconds"] is None
     assert shown["duration_seconds"] > 0
 
@@ -232,14 +240,17 @@ def test_a_list_costs_two_statements_however_long_it_is(
 
 @pytest.mark.parametrize("which", ["{run}", "current"])
 @pytest.mark.parametrize("steps", [1, 100])
-def test_one_run_costs_three_statements_however_many_steps_it_has(
+def test_one_run_costs_three_statements_and_its_usual_times(
     api: Client, database: Database, node: str, steps: int, which: str
 ) -> None:
     run = add_run(database, node, steps=steps, state="running")
     with count_statements(database) as sent:
         answer = api.get(f"/v1/nodes/{node}/runs/{which.format(run=run)}")
     assert len(answer.json["steps"]) == steps
-    assert len(sent) == 3, sent
+    assert len(sent) == 3 + math.ceil(steps / 50), sent  # and the usual times, once in a while
+    with count_statements(database) as sent:
+        api.get(f"/v1/nodes/{node}/runs/{which.format(run=run)}?fields=state")
+    assert len(sent) == 2, sent
 
 
 # -- what is refused -------------------------------------------------------------------------

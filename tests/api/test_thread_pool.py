@@ -143,19 +143,27 @@ def test_calls_are_served_when_threads_could_not_be_started(
     run(work, idle=0.05)
 
 
+def test_result_of_a_finishing_call_comes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests that begin to wait or to stream return one."""
+    monkeypatch.setattr(thread_pool, "LATEST", 600.0)
+
+    async def work(pool: thread_pool.ThreadPool) -> str:
+        return await asyncio.wait_for(pool.finish(lambda: "later"), PATIENCE)
+
+    assert run(work) == "later"
+
+
 def test_a_late_result_comes_with_the_next_call_or_by_itself() -> None:
     async def work(pool: thread_pool.ThreadPool) -> None:
         done = threading.Event()
-
-        def first() -> str:
-            done.set()
-            return "first"
-
-        late = asyncio.ensure_future(pool.finish(first))
+        late = asyncio.ensure_future(pool.finish(done.set))
         await asyncio.sleep(0)
         assert await pool.run(lambda: done.wait(PATIENCE))
-        assert await late == "first"
-        assert [await pool.finish(functools.partial(int, n)) for n in range(3)] == [0, 1, 2]
+        await late
+        called: list[int] = []
+        for number in range(3):
+            await pool.finish(functools.partial(called.append, number))
+        assert called == [0, 1, 2]
         with pytest.raises(ValueError, match="invalid literal"):
             await pool.finish(lambda: int("x"))
         assert pool.threads == 1

@@ -14,6 +14,7 @@ from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events, nodes, retention, runs
 from tests.support.api_rows import AddNode
 from tests.support.callers import Callers
+from tests.support.conductor_recorder import Recorder
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client
 
@@ -94,6 +95,14 @@ def test_trimmed_history_is_told_to_those_who_may_lack_events(
     assert after["trimmed"] is True
     assert len(after["events"]) == len(before["events"]) - removed
     assert api.get(f"/v1/events?since={before['cursor']}").json["trimmed"] is False
+    tail = Tail(database)
+    following = Client(BlockingWatches(api.app, api.app.answer, lambda: tail))  # type: ignore[attr-defined]
+    add_events(database, node["uuid"], 1)
+    for since, marks in (("0", 1), (before["cursor"], 0)):
+        answer = following.get(f"/v1/events?since={since}&follow=true&limit=1")
+        lines = [json.loads(line) for line in answer.body.splitlines()]
+        assert [line for line in lines if "trimmed" in line] == lines[:marks]
+        assert all(line == {"cursor": since, "trimmed": True} for line in lines[:marks])
 
 
 def test_secrets_do_not_stand_in_the_waits_refusal(callers: Callers, add_node: AddNode) -> None:
@@ -166,3 +175,96 @@ def test_preferred_answer_hides_the_error_of_a_run_from_a_lessee(
         assert answer.status == 424
         told[project] = "disk of ann" in answer.text
     assert told == {"p-owner": True, "p-lessee": False}
+
+
+@pytest.mark.parametrize(("state", "status"), [("done", 200), ("running", 202)])
+def test_preferred_answer_shows_a_lessee_only_the_state_of_a_run(
+    callers: Callers, add_node: AddNode, database: Database, state: str, status: int
+) -> None:
+    node = add_node(name="n1", owner="p-owner", lessee="p-lessee", provision_state="active")
+    run = {
+        "uuid": GONE,
+        "node_uuid": node["uuid"],
+        "verb": "rebuild",
+        "state": state,
+        "started_at": clock.now(),
+        "requester": "ann",
+    }
+    database.write(lambda conn: runs.insert(conn, run))
+    shown = {}
+    for project in ("p-owner", "p-lessee"):
+        answer = callers("admin", project).put(
+            "/v1/nodes/n1/states/provision", {"target": "rebuild"}, headers={"Prefer": "wait=5"}
+        )
+        assert answer.status == status
+        shown[project] = answer.json
+    assert shown["p-owner"]["requester"] == "ann"
+    assert shown["p-lessee"] == {"uuid": GONE, "verb": "rebuild", "state": state}
+
+
+@pytest.mark.parametrize(
+    ("verb", "state", "status"),
+    [
+        ("abort", "aborted", 200),
+        ("abort", "done", 200),
+        ("abort", "failed", 424),
+        ("unhold", "aborted", 424),
+        ("unhold", "failed", 424),
+        ("unhold", "done", 200),
+        ("unhold", "running", 202),
+    ],
+)
+def test_aborted_run_is_the_wanted_end_for_the_verb_abort_only(  # noqa: PLR0917  # fixtures and a row
+    callers: Callers, add_node: AddNode, database: Database, verb: str, state: str, status: int
+) -> None:
+    """The run that an unhold lets go on may be aborted by another operator."""
+    waits = "clean hold" if verb == "unhold" else "clean wait"
+    node = add_node(name="n1", provision_state=waits)
+    run = {
+        "uuid": GONE,
+        "node_uuid": node["uuid"],
+        "verb": "clean",
+        "state": state,
+        "started_at": clock.now(),
+    }
+    database.write(lambda conn: runs.insert(conn, run))
+    path, headers = "/v1/nodes/n1/states/provision", {"Prefer": "wait=5"}
+    answer = callers("admin").put(path, {"target": verb}, headers=headers)
+    assert (answer.status, f"ended as {state}" in answer.text) == (status, status == 424)
+
+
+@pytest.mark.parametrize("event", ["end", "fail"])
+def test_preferred_answer_of_power_hides_the_event_from_a_lessee(
+    callers: Callers, add_node: AddNode, database: Database, recorder: Recorder, event: str
+) -> None:
+    add_node(name="n1", owner="p-owner", lessee="p-lessee", provision_state="active")
+
+    def ended(node_uuid: str, **_more: object) -> None:
+        data = {"error": "the disk of ann", "from": "the rack of ann"}
+        request_id = recorder.contexts[-1].request_id
+        add_events(database, node_uuid, 1, event=event, request_id=request_id, data=data)
+
+    recorder.answers["change_node_power_state"] = ended
+    told = {}
+    for project in ("p-owner", "p-lessee"):
+        answer = callers("admin", project).put(
+            "/v1/nodes/n1/states/power", {"target": "power on"}, headers={"Prefer": "wait=5"}
+        )
+        assert answer.status == (200 if event == "end" else 424)
+        told[project] = answer.text
+    assert ("disk of ann" in told["p-owner"]) is (event == "fail")
+    assert "of ann" not in told["p-lessee"]
+
+
+@pytest.mark.parametrize("path", ["/v1/nodes/n1", "/v1/nodes/n1/states"])
+def test_waiting_request_shows_the_node_in_the_state_that_ended_the_wait(
+    api: Client, add_node: AddNode, database: Database, path: str
+) -> None:
+    """One statement reads the state to compare and the state to show."""
+    add_node(name="n1", provision_state="manageable")
+    plain = api.get(path).json
+    for until, reads in (("active,manageable", 1), ("idle", 2)):
+        with count_statements(database) as sent:
+            answer = api.get(f"{path}?wait=5&until={until}")
+        assert (answer.status, answer.json) == (200, plain)
+        assert sum("WHERE nodes.name" in one for one in sent) == reads, sent

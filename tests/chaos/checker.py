@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from ironic_lite import errors
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind, State
-from tests.chaos.records import Act, Event, Fault, History, Request, Run
+from tests.chaos.records import Act, Event, Fault, History, Request, Run, Wait
 
 REST = (Kind.STABLE, Kind.FAIL)
 PAUSES = frozenset({"stop-conductor"})
@@ -22,6 +22,8 @@ BREATH = 2.0
 """Seconds in which a process that was paused makes that call."""
 EXPECTED = frozenset({200, 201, 202, 204, 400, 404, 409, 503})
 """Answers that a caller can do something with, whatever the faults."""
+WAITED = frozenset({200, 424, 503, 504})
+"""Answers to a wait for a node that exists."""
 RUNLESS = frozenset({"patch", "abort", "unhold"})
 
 
@@ -78,6 +80,11 @@ def answers(history: History) -> Found:
     for one in history.requests:
         if one.status is not None and one.status not in EXPECTED:
             yield one.node, f"{one.what} was answered {one.status}: {one.text[:200]}"
+    for wait in history.waits:
+        if wait.status is not None and wait.status not in WAITED:
+            yield wait.node, f"a wait was answered {wait.status}: {wait.text[:200]}"
+    for text in history.refusals:
+        yield "-", f"the follower was answered {text}"
 
 
 # -- runs ------------------------------------------------------------------------------------
@@ -112,6 +119,8 @@ def wrong_ends(history: History) -> Found:
             yield run.node, f"the run {run.uuid} ({run.verb}) has moved nothing"
         elif run.state == "done" and states.kind(State(str(end.after))) is not Kind.STABLE:
             yield run.node, f"the run {run.uuid} ({run.verb}) is done and ended in {end.after}"
+        elif not run.explained:
+            yield run.node, f"the run {run.uuid} ({run.verb}) is {run.state} without a cause"
     for node in history.nodes:
         if states.kind(State(node.state)) is Kind.FAIL and not node.last_error:
             yield node.uuid, f"nobody says why it is in {node.state}"
@@ -247,6 +256,60 @@ def _by(acts: Iterable[Act], key: Callable[[Act], str | None]) -> dict[str, list
     return found
 
 
+# -- clients that watch ----------------------------------------------------------------------
+
+
+def lost_events(history: History) -> Found:
+    """A follower that resumes with its cursors is told of every event."""
+    told = {one.id for one in history.followed}
+    for event in history.events:
+        if event.id <= history.upto and event.id not in told:
+            yield event.node, f"the follower lacks event {event.id} ({event.kind} {event.event})"
+
+
+def disordered_events(history: History) -> Found:
+    """Events of one node arrive in the order of their ids; some arrive again after a cut."""
+    told: set[int] = set()
+    newest: dict[str, int] = {}
+    for one in history.followed:
+        if one.id in told:
+            continue
+        told.add(one.id)
+        if one.id < newest.get(one.node, 0):
+            yield one.node, f"event {one.id} was told after {newest[one.node]}"
+        newest[one.node] = max(one.id, newest.get(one.node, 0))
+
+
+def lying_waits(history: History) -> Found:
+    """A wait answers 200 if the node was in the state since the request, and shows that state."""
+    moves: dict[str, list[Event]] = collections.defaultdict(list)
+    for event in history.events:
+        if event.kind == "provision":
+            moves[event.node].append(event)
+    first = {node.uuid: node.first for node in history.nodes}
+    for wait in history.waits:
+        if wait.status != 200:
+            continue
+        was = set(_states_during(wait, first[wait.node], moves[wait.node]))
+        until = " or ".join(wait.until)
+        if not was & set(wait.until):
+            yield wait.node, f"a wait until {until} was answered 200; it was {', '.join(was)}"
+        elif wait.shown not in wait.until:
+            yield wait.node, f"a wait until {until} was answered with {wait.shown}"
+
+
+def _states_during(wait: Wait, first: str, moves: Iterable[Event]) -> Iterator[str]:
+    """Yield the states of a node from the moment before a request to the moment after it."""
+    state = first
+    for move in moves:
+        if move.id > wait.since:
+            yield state
+        if wait.upto is not None and move.id > wait.upto:
+            return
+        state = str(move.after)
+    yield state
+
+
 # -- what is left ----------------------------------------------------------------------------
 
 
@@ -277,4 +340,7 @@ RULES: Mapping[str, Callable[[History], Found]] = {
     "not fenced": fenced,
     "lock left": locks_left,
     "process gone": gone,
+    "event lost": lost_events,
+    "out of order": disordered_events,
+    "wait that lies": lying_waits,
 }

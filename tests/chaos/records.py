@@ -83,6 +83,35 @@ class Event:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Told:
+    """An event that a follower was told of."""
+
+    id: int
+    node: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wait:
+    """A request with ``wait`` and ``until``, and its answer.
+
+    :ivar until: provision states.
+    :ivar since: the newest event of the node before the request, 0 without one.
+    :ivar upto: the same after the answer; None if it could not be read.
+    :ivar shown: the provision state in the answer.
+    """
+
+    node: str
+    until: tuple[str, ...]
+    begin: float
+    end: float
+    status: int | None
+    since: int
+    upto: int | None = None
+    shown: str | None = None
+    text: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Run:
     """A row of the runs, and the states of its steps."""
 
@@ -93,6 +122,8 @@ class Run:
     state: str
     ended: bool
     steps: tuple[str, ...] = ()
+    explained: bool = True
+    """False if it has failed, or was aborted, without an error that has a cause."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,6 +153,15 @@ class History:
     nodes: tuple[Node, ...] = ()
     left: tuple[str, ...] = ()
     """Processes that ended although nobody had asked them to, each in a sentence."""
+    waits: tuple[Wait, ...] = ()
+    followed: tuple[Told, ...] = ()
+    """The events that the follower was told of, in the order of their arrival."""
+    upto: int = 0
+    """The last event that the follower had to be told of; 0 if there was no follower."""
+    connections: int = 0
+    """How often the follower was connected."""
+    refusals: tuple[str, ...] = ()
+    """Answers to the follower that are neither 200 nor 503."""
 
 
 def read_acts(path: pathlib.Path) -> tuple[Act, ...]:
@@ -166,11 +206,15 @@ def load(path: pathlib.Path) -> History:
         "events": Event,
         "runs": Run,
         "nodes": Node,
+        "waits": Wait,
+        "followed": Told,
     }
+    plain = {"upto": rows["upto"], "connections": rows["connections"]}
     found: dict[str, Iterable[Any]] = {
         key: tuple(_whole(kind, row) for row in rows[key]) for key, kind in kinds.items()
     }
-    return History(**found, left=tuple(rows["left"]))  # type: ignore[arg-type]
+    texts = {key: tuple(rows[key]) for key in ("left", "refusals")}
+    return History(**found, **texts, **plain)  # type: ignore[arg-type]
 
 
 def _whole(kind: Any, row: dict[str, Any]) -> Any:

@@ -25,6 +25,11 @@ def lines(outcome: Outcome) -> Iterator[str]:
     yield f"  runs       {len(history.runs)}: {_counted(run.state for run in history.runs)}"
     taken = sum(event.kind == "taken_over" for event in history.events)
     yield f"  acts       {len(history.acts)}, taken over {taken}"
+    yield (
+        f"  followed   {len(history.followed)} events over {history.connections} connections, "
+        f"{len(history.events)} in the table"
+    )
+    yield f"  waits      {len(history.waits)}: {_counted(str(one.status) for one in history.waits)}"
     beats = ", ".join(f"{word} {count}" for word, count in sorted(outcome.beats.items()))
     yield f"  heartbeats {sum(outcome.beats.values())}: {beats}"
     injected = [one.kind for one in history.faults if one.kind not in NOTICED]

@@ -22,6 +22,7 @@ from tests.chaos import checker, clock, cluster, faults, machine, proxy, records
 from tests.chaos.faults import World
 from tests.chaos.fleet import Fleet
 from tests.chaos.load import Agents, Load
+from tests.chaos.observers import Observers
 from tests.chaos.records import EVERYBODY, Fault, History
 from tests.chaos.watch import EVERY, Watch
 from tests.support import private_servers
@@ -79,15 +80,28 @@ def run(wishes: Wishes, folder: pathlib.Path) -> Outcome:
     :raises servers.Lacking: a server that was asked for is not installed.
     """
     with world_of(wishes, folder) as world:
-        broken = _break(world, wishes)
-        begun = time.monotonic()
-        settle(world)
-        settled = time.monotonic() - begun
+        observers = Observers(world.ports, world.watch, wishes.seed)
+        observers.start()
+        try:
+            broken = _break(world, wishes)
+            begun = time.monotonic()
+            settle(world)
+            settled = time.monotonic() - begun
+            observers.finish()
+        finally:
+            observers.stop()
         world.agents.stop()
         if world.brokers is not None:
             world.fleet.left.extend(world.brokers.flaws())
         world.fleet.end()
-        found = history_of(world, folder, broken)
+        found = dataclasses.replace(
+            history_of(world, folder, broken),
+            waits=tuple(observers.waits),
+            followed=tuple(observers.follower.told),
+            upto=observers.upto,
+            connections=observers.follower.connections,
+            refusals=tuple(observers.follower.refusals),
+        )
         left = [kind for kind in faults.TABLE if kind.group in wishes.faults]
         return Outcome(
             wishes,

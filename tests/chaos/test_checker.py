@@ -9,7 +9,7 @@ import pathlib
 import pytest
 
 from tests.chaos import checker, faults, records
-from tests.chaos.records import Act, Event, Fault, History, Node, Request, Run
+from tests.chaos.records import Act, Event, Fault, History, Node, Request, Run, Told, Wait
 
 NODE = "11111111-1111-4111-8111-111111111111"
 
@@ -42,8 +42,11 @@ GOOD = History(
     ),
     runs=(Run("run-1", NODE, "clean", "req-1", "done", True, ("done",)),),
     nodes=(Node(NODE, "manageable", "manageable", value=1),),
+    waits=(Wait(NODE, ("manageable",), 0.5, 0.6, 200, 0, 0, "manageable"),),
+    followed=tuple(Told(ident, NODE) for ident in range(1, 5)),
+    upto=4,
 )
-"""A manual clean with one step, and a write after it, and no fault at all."""
+"""A manual clean with one step, watched to its end, and a write after it, and no fault at all."""
 
 
 def changed(**parts: object) -> History:
@@ -60,6 +63,15 @@ def run(**facts: object) -> tuple[Run, ...]:
 
 def asked(**facts: object) -> tuple[Request, ...]:
     return (*GOOD.requests, Request(NODE, **{"begin": 20.0, "end": 20.1, **facts}))  # type: ignore[arg-type]
+
+
+def told(*idents: int, upto: int = 4) -> History:
+    return changed(followed=tuple(Told(ident, NODE) for ident in idents), upto=upto)
+
+
+def waited(*until: str, **facts: object) -> History:
+    given = {"status": 200, "since": 0, "upto": 4, "shown": until[0], **facts}
+    return changed(waits=(Wait(NODE, until, 1.0, 2.0, **given),))  # type: ignore[arg-type]
 
 
 def again(*acts: Act, faults: tuple[Fault, ...] = ()) -> History:
@@ -91,6 +103,9 @@ BAD = {
     ),
     "lock left": changed(nodes=node(reservation="conductor-1", lock_token="lock-7")),
     "process gone": changed(left=("conductor-1 ended with status -11",)),
+    "event lost": told(1, 2, 4),
+    "out of order": told(1, 3, 2, 4),
+    "wait that lies": waited("active"),
 }
 """For each rule a history that breaks it, and no other."""
 
@@ -114,6 +129,14 @@ ALSO_BAD = {
             events=(GOOD.events[0], move(2, "fail", "cleaning", "clean failed")),
             runs=run(state="failed", steps=("failed",)),
             nodes=node(state="clean failed"),
+        ),
+        {"ended wrong"},
+    ),
+    "a failed run without a cause": (
+        changed(
+            events=(GOOD.events[0], move(2, "fail", "cleaning", "clean failed")),
+            runs=run(state="failed", steps=("failed",), explained=False),
+            nodes=node(state="clean failed", last_error="no disk"),
         ),
         {"ended wrong"},
     ),
@@ -157,6 +180,26 @@ ALSO_BAD = {
         again(act(2.0, None, again=False), act(4.0, 5.0, again=False, **OTHER), faults=(KILLED,)),
         {"step run twice"},
     ),
+    "a follower that was told of nothing": (told(), {"event lost"}),
+    "a follower that never came to the last event": (told(1, 2, 3), {"event lost"}),
+    "a follower that is told late of what it lacked": (told(1, 2, 4, 3, 4), {"out of order"}),
+    "a follower that was refused": (
+        changed(refusals=("400 after 3",)),
+        {"answer nobody can use"},
+    ),
+    "a wait for a state that was over": (
+        waited("cleaning", since=4, upto=None),
+        {"wait that lies"},
+    ),
+    "a wait that ended before the state began": (
+        waited("cleaning", upto=0),
+        {"wait that lies"},
+    ),
+    "a wait that shows another state": (
+        waited("cleaning", shown="manageable"),
+        {"wait that lies"},
+    ),
+    "a wait that failed": (waited("active", status=500), {"answer nobody can use"}),
     "a paused owner that goes on with the next step": (
         again(
             act(2.0, 6.1, step="run-1/0/0"),
@@ -194,6 +237,15 @@ EXCUSED = {
         requests=asked(what="patch", status=None, value=2), nodes=node(value=2)
     ),
     "a verb without an answer": changed(requests=asked(what="inspect", status=None)),
+    "an event is told again after a cut": told(1, 2, 3, 2, 3, 4),
+    "an event comes after the follower's time": told(1, 2, 3, upto=3),
+    "a wait that sees a state in passing": waited("active", "cleaning", shown="cleaning"),
+    "a wait for the state before the request": waited("manageable", upto=0),
+    "a wait that is not over, or failed": changed(
+        waits=tuple(
+            Wait(NODE, ("active",), 1.0, 2.0, status, 4) for status in (424, 503, 504, None)
+        )
+    ),
     "a refusal": changed(requests=asked(what="inspect", status=409)),
 }
 

@@ -143,6 +143,14 @@ class Watch:
 
     # -- afterwards --------------------------------------------------------------------------
 
+    def newest(self, node: str | None = None) -> int:
+        """Return the id of the newest event, of one node or of all; 0 without one."""
+        row = models.events.c
+        asked = sa.select(sa.func.max(row.id))
+        if node is not None:
+            asked = asked.where(row.node_uuid == node)
+        return int(self.database.read(lambda conn: conn.execute(asked).scalar()) or 0)
+
     def nodes(self) -> tuple[Node, ...]:
         """Return all nodes."""
         return tuple(_node(row) for row in self._all(models.nodes))
@@ -229,4 +237,5 @@ def _run(row: Mapping[str, Any], steps: list[str]) -> Run:
         state=row["state"],
         ended=row["ended_at"] is not None,
         steps=tuple(steps),
+        explained=row["state"] not in {"failed", "aborted"} or "cause" in (row["error"] or {}),
     )

@@ -14,9 +14,17 @@ COLUMN_OF = {
     "include_children": "parent_node",
     "node": "node_uuid",
     "portgroup": "portgroup_uuid",
+    "since": "started_at",
+    "before": "started_at",
+    "latest": "node_uuid",
+    "ended": "ended_at",
 }
 """Filters that are told by a column of another name."""
+TABLES = {"NODES_RUNS": "runs", "NODES_HOLDS": "holds"}
+"""Resources whose table has another name."""
 JOINED = {
+    "driver": ("nodes", "driver"),
+    "resource_class": ("nodes", "resource_class"),
     "shard": ("nodes", "shard"),
     "conductor_groups": ("nodes", "conductor_group"),
 }
@@ -27,7 +35,13 @@ WITHOUT = {
     ("NODES", "conductor"),  # is worked out for each row: see api.resources.rosters
     ("NODES", "description_contains"),  # no index finds the middle of a text
     ("PORTS", "description_contains"),
-    ("RUNS", "verb"),  # of one node, which has 300 runs
+    ("NODES_RUNS", "verb"),  # of one node, which has 300 runs
+    # The walk along the index of started_at passes by other runs.
+    *(("RUNS", asked) for asked in ("verb", "requester", "project")),
+    ("RUNS", "overdue"),  # of the runs under way, by their state
+    ("NODES", "held"),  # looks each node up in an index of holds
+    # Of the holds in force, or of one node.
+    *((name, "kind") for name in ("HOLDS", "NODES_HOLDS")),
 }
 
 
@@ -53,7 +67,7 @@ FILTERS = [
 
 def columns_of(name: str, asked: str) -> list[tuple[str, str]]:
     """Return table and column of what a filter compares."""
-    table = name.lower()
+    table = TABLES.get(name, name.lower())
     if asked == "project":
         return [(table, column) for column in BOTH[name]]
     if asked in JOINED and asked not in metadata.tables[table].c:

@@ -41,6 +41,33 @@ def test_locking_is_one_statement_and_leaves_the_generation_alone(database: Data
     assert get_node(database, node)["generation"] == 0
 
 
+def test_lock_and_release_write_time_and_note_by_the_same_statement(database: Database) -> None:
+    node, before = add_node(database), clock.now()
+    expires = clock.after(60)
+    with count_statements(database) as sent:
+        database.write(
+            lambda conn: nodes.lock(
+                conn, node, host="host-1", token="mine", expires=expires, note="req-1 ann"
+            )
+        )
+    assert len(sent) == 1, sent
+    row = get_node(database, node)
+    assert (row["lock_note"], row["locked_at"] >= before) == ("req-1 ann", True)
+    with pytest.raises(errors.NodeLocked, match=r"It is held since .* for the request req-1\."):
+        database.write(lambda conn: nodes.edit(conn, node, {}, generation=0))
+    database.write(lambda conn: nodes.unlock(conn, node, token="mine"))
+    assert {get_node(database, node)[name] for name in nodes.FREE} == {None}
+
+
+def test_release_with_the_last_save_clears_the_note(database: Database) -> None:
+    node, expires = add_node(database), clock.after(60)
+    database.write(
+        lambda conn: nodes.lock(conn, node, host="h", token="mine", expires=expires, note="req-1")
+    )
+    database.write(lambda conn: nodes.save(conn, node, {**nodes.FREE}, token="mine"))
+    assert {get_node(database, node)[name] for name in nodes.FREE} == {None}
+
+
 def steals(database: Database, node: str, lock: nodes.Lease) -> bool:
     """Tell whether another host may replace this lock."""
     expires = clock.after(60)

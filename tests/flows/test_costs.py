@@ -7,7 +7,7 @@ import pytest
 from tests.support.conductor_fixture import ConductorFixture, listed
 from tests.support.statements import Statements, count_statements
 
-FIRST, EACH = 15, 3
+FIRST, EACH = 16, 3
 
 
 def cleaned(rig: ConductorFixture, steps: int) -> Statements:

@@ -247,7 +247,7 @@ def test_a_step_that_must_not_run_twice_fails_its_run(
     theatre: Theatre, monkeypatch: pytest.MonkeyPatch, name: str, what: str, host: str
 ) -> None:
     """One that waits when its conductor dies has begun once, and goes on."""
-    monkeypatch.setattr(stepper, "_rerunnable", lambda *_: False)
+    monkeypatch.setattr(stepper, "rerunnable", lambda *_: False)
     case, seen = CASES[name], set()
     kind = name.split(maxsplit=1)[0]
     for n in itertools.count(1):

@@ -118,7 +118,11 @@ def test_a_busy_state_in_which_the_driver_hangs_fails(
     assert trapped.service.runtime.workers.wait_idle(10)
     trap.opened.set()
     assert trapped.get(node) == row
-    assert trapped.run(node)["state"] == "failed"
+    run = trapped.run(node)
+    assert (run["state"], run["code"]) == ("failed", "TimedOut")
+    facts = run["error"]["cause"]["facts"]
+    assert (facts["option"], facts["limit"]) == ("[conductor]work_timeout", 1)
+    assert facts["since"].endswith("+00:00")
 
 
 def test_a_power_change_that_hangs_ends(trapped: ConductorFixture, trap: Trap) -> None:
@@ -128,6 +132,8 @@ def test_a_power_change_that_hangs_ends(trapped: ConductorFixture, trap: Trap) -
     row = wait_for(lambda: (found := trapped.get(node))["target_power_state"] is None and found)
     assert "hangs" in row["last_error"]
     assert trapped.settled(node)["provision_state"] == "active"
+    told = next(one for one in trapped.events(node, "power") if one["event"] == "fail")
+    assert told["data"]["cause"]["facts"]["option"] == "[conductor]work_timeout"
 
 
 def test_hanging_work_touches_nothing_when_it_goes_on(

@@ -74,6 +74,35 @@ def test_a_locked_node_names_its_holder_after_some_tries(rig: ConductorFixture) 
     assert rig.tasks.held == frozenset()
 
 
+def test_refusal_names_the_run_and_its_step(
+    gate: Gate, build: Callable[..., ConductorFixture]
+) -> None:
+    rig = build(registry=gate.registry(), conductor__node_locked_retry_attempts=1)
+    node = rig.node()
+    rig.ask("do_node_clean", node, clean_steps=listed("deploy.erase_devices"))
+    assert gate.reached.wait(10)
+    assert rig.get(node)["lock_note"].startswith("req-test")
+    run = rig.get(node)["run_uuid"]
+    with pytest.raises(errors.NodeLocked, match=f"for the run {run}, step deploy.erase_devices"):
+        rig.ask("do_provisioning_action", node, action="inspect")
+    with pytest.raises(errors.NodeLocked, match=f"for the run {run}, step deploy.erase_devices"):
+        rig.edit(node, description="new")
+    gate.opened.set()
+    row = rig.settled(node)
+    assert (row["locked_at"], row["lock_note"]) == (None, None)
+
+
+def test_refusal_names_the_sweep_that_holds_the_lock(rig: ConductorFixture) -> None:
+    rig.service.runtime.conf.set_override("node_locked_retry_attempts", 1, "conductor")
+    node = rig.node()
+    with (
+        rig.tasks.lock(context.internal("power sync"), node),
+        pytest.raises(errors.NodeLocked, match=r"UTC for the power sync\.") as caught,
+    ):
+        rig.act("inspect", node)
+    assert caught.value.facts["run"] is None
+
+
 def test_a_lock_given_back_meanwhile_is_taken(
     rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

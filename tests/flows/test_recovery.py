@@ -273,7 +273,7 @@ def killed(
 def test_a_step_that_must_not_be_run_twice_fails_its_run(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, state: State, host: str
 ) -> None:
-    monkeypatch.setattr(stepper, "_rerunnable", lambda *_: False)
+    monkeypatch.setattr(stepper, "rerunnable", lambda *_: False)
     _, node = killed(stage, state, CrashPoint.DURING, "call")
     again = stage.heir(host)
     row = rests(again, node)

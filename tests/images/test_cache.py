@@ -17,6 +17,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.domain import causes
 from ironic_lite.images import cache, checksums, sources
 
 BODY = b"x" * 3_000_000
@@ -281,6 +282,22 @@ def test_special_file_is_refused_unopened(tmp_path: pathlib.Path, kind: str) -> 
     config.CONF.set_override("file_url_allowed_paths", [str(tmp_path), "/dev"], "conductor")
     with pytest.raises(errors.LocalFileError, match="not a regular file"):
         cache.fetch(found.as_uri(), "driver_info/deploy_kernel")
+
+
+def test_refused_download_and_wrong_checksum_state_their_facts(web: Web) -> None:
+    wrong = checksums.Checksum("sha256", "0" * 64)
+    with pytest.raises(errors.ImageUnusable) as differs:
+        cache.fetch(f"{web.url}?a", checksum=wrong)
+    facts = causes.of(differs.value)["facts"]
+    assert (facts["algorithm"], facts["expected"]) == ("sha256", "0" * 64)
+    assert facts["actual"] == hashlib.sha256(BODY).hexdigest()
+    web.status = 404
+    with pytest.raises(errors.DownloadFailed) as missing:
+        cache.fetch(f"{web.url}?sig=secret")
+    cause = causes.of(missing.value)
+    assert (cause["retryable"], cause["facts"]["http_status"]) == (True, 404)
+    assert cause["facts"]["url"].startswith(web.url)
+    assert "secret" not in str(cause)
 
 
 def test_a_password_in_an_address_is_not_told(web: Web) -> None:

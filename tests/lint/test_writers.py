@@ -15,7 +15,7 @@ WRITERS = {
     "target_provision_state": {"conductor/work/task.py"},
     # An agent is shown it with less in it than there is.
     "driver_internal_info": {
-        "conductor/work/notes.py",
+        "conductor/work/retry_notes.py",
         "drivers/agent/about.py",
         "api/controllers/lookup.py",
     },

@@ -42,7 +42,10 @@ def test_a_verb_is_accepted_where_it_is_specified_and_changes_nothing_elsewhere(
     rig, body = operator.rig, BODIES.get(verb.target, {})
     for state in State:
         node = parked(rig, state)
-        if state in states_of(verb.target):
+        if verb.event == "retry" and state in states_of(verb.target):
+            said = operator.refused(node, verb.target, 400)
+            assert "has not failed" in said
+        elif state in states_of(verb.target):
             answer = operator.asks(node, verb.target, **body)
             assert (answer.status, answer.body) == (202, b""), (state, answer.text)
             first = rig.events(node, "provision")[0]
@@ -77,9 +80,9 @@ def hold(rig: ConductorFixture, node: str) -> None:
     )
 
 
-def test_there_are_seventeen_verbs_thirty_states_and_ninety_five_transitions() -> None:
+def test_numbers_of_verbs_states_and_transitions_are_known() -> None:
     counts = (len(verbs.TABLE), len(State), len(TRANSITIONS), len(set(TRANSITIONS)))
-    assert counts == (17, 30, 95, 95)
+    assert counts == (18, 30, 98, 98)  # one verb with three transitions is ours
 
 
 @pytest.mark.parametrize(("before", "event"), TRANSITIONS, ids=str)

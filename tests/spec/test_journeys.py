@@ -45,6 +45,7 @@ JOURNEYS: list[tuple[str, list[str | Json]]] = [
     ("manageable", [HOUR, "clean", "abort", "manage", "clean", "ring", HOUR, "clean", "late"]),
     ("manageable", [broken("deploy.erase_devices"), "clean", "provide", {}, "provide", "manage"]),
     ("manageable", [broken("deploy.erase_devices"), "provide", "available"]),
+    ("manageable", [broken("deploy.erase_devices"), "provide", {}, "retry"]),
     ("manageable", ["clean, held", "abort", "manage", "clean, held", "unhold"]),
     ("available", ["active", "rebuild", "deleted"]),
     (
@@ -52,6 +53,7 @@ JOURNEYS: list[tuple[str, list[str | Json]]] = [
         [HOUR, "active", "ring", HOUR, "rebuild", "late", "active", "abort", "rebuild", "abort"],
     ),
     ("available", [broken("deploy.deploy"), "active", {}, "deleted"]),
+    ("available", [broken("deploy.deploy"), "active", {}, "retry"]),
     ("available", [HOUR, "active", {}, "deleted"]),
     ("available", ["active, held", "abort", "active, held", "unhold"]),
     ("active", [failing("delete"), "deleted", "deleted", {}, "rebuild"]),
@@ -72,6 +74,7 @@ JOURNEYS: list[tuple[str, list[str | Json]]] = [
     ("active", [broken("vendor.log_passthrough"), "service", "mended", "abort", "service"]),
     ("active", [broken("vendor.log_passthrough"), "service", "mended", "rescue"]),
     ("active", [broken("vendor.log_passthrough"), "service", "deleted"]),
+    ("active", [broken("vendor.log_passthrough"), "service", {}, "retry"]),
 ]
 # Of Ironic's table, which is ours; but here an inspection that reports is finished in one move, a
 # step that holds is begun by a conductor at work, and a failed service is left by requests alone.

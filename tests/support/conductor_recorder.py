@@ -22,7 +22,7 @@ class Recorder:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.hosts: list[str | None] = []
         self.contexts: list[Context] = []
-        self.answers: dict[str, Any] = {"check_node": _chosen}
+        self.answers: dict[str, Any] = {"check_node": _chosen, "examine": [], "examine_node": []}
 
     def send(self, call: stub.Call) -> Any:
         """Write a call down, and give the answer of the test."""

@@ -16,6 +16,8 @@ from ironic_lite.db.tables import models
 TABLES: Mapping[str, str] = {
     # queries.Resource: its table, where that has another name
     "HISTORY": "events",
+    "NODES_RUNS": "runs",
+    "NODES_HOLDS": "holds",
     "FIRMWARE": "firmware_components",
 }
 OWNER = "p-owner"
@@ -31,6 +33,7 @@ VALUES: Mapping[str, Any] = {
     "after": "cleaning",
     "state": "active",
     "online": True,
+    "blocks": "use",
 }
 
 

@@ -152,13 +152,14 @@ def _documented() -> dict[tuple[str, str], dict[str, set[str]]]:
     shared = openapi.document(rows)["components"]["responses"]
     found: dict[tuple[str, str], dict[str, set[str]]] = {}
     for path, methods in paths.items():
-        for method, told in methods.items():
+        for method, operation in methods.items():
             # The document / is the route "", which is counted as /.
             key = (method.upper(), path.removeprefix("/v1") or "/")
             known = found.setdefault(key, {})
-            for status, one in told["responses"].items():
+            for status, one in operation["responses"].items():
                 name = one.get("$ref", "").rpartition("/")[2]
-                known[status] = set((shared[name] if name else one).get("content", ()))
+                told = shared[name] if name else one
+                known[status] = {*told.get("content", ()), *told.get("x-preferred-content", ())}
     return found
 
 

@@ -97,6 +97,16 @@ def test_no_override_is_an_empty_set_of_priorities(load: Load) -> None:
     assert config.priorities(conf.conductor.verify_step_priority_override) == {}
 
 
+def test_deadlines_of_steps_are_whole_seconds(load: Load) -> None:
+    conf = load(
+        "[conductor]\nstep_deadline = deploy.erase_devices:43200, bios.factory_reset:1\n"
+        "step_deadline = deploy.erase_devices:7200\n"
+    )
+    found = config.priorities(conf.conductor.step_deadline)
+    assert found == {"deploy.erase_devices": 7200, "bios.factory_reset": 1}
+    assert config.priorities(load("").conductor.step_deadline) == {}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -120,6 +130,18 @@ def test_no_override_is_an_empty_set_of_priorities(load: Load) -> None:
         (
             "[conductor]\nverify_step_priority_override = deploy.erase_devices:1.5",
             "must be a number of 0 or more",
+        ),
+        (
+            "[conductor]\nstep_deadline = erase_devices:60",
+            "step_deadline: 'erase_devices:60' is not of the form interface.step:seconds",
+        ),
+        (
+            "[conductor]\nstep_deadline = deploy.erase_devices:60, raid.create_configuration:0",
+            "the seconds in 'raid.create_configuration:0' must be a number of 1 or more",
+        ),
+        (
+            "[conductor]\nstep_deadline = deploy.erase_devices:12h",
+            "the seconds in 'deploy.erase_devices:12h' must be a number of 1 or more",
         ),
         ("[conductor]\nheartbeat_timeout = 15", "at least twice heartbeat_interval (10 s)"),
         ("[conductor]\nworkers_pool_size = 8", "larger than periodic_max_workers (8)"),

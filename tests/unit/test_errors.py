@@ -97,6 +97,7 @@ def test_the_tree_drawn_in_the_docstring_names_no_class_that_is_not_there() -> N
 def test_retryable_errors_are_those_that_may_pass() -> None:
     assert {kind.__name__ for kind in OURS if kind.retryable} == {
         "NodeLocked",
+        "KeyInUse",
         "NotYet",
         "ConcurrentUpdate",
         "Unavailable",
@@ -112,6 +113,7 @@ def test_retryable_errors_are_those_that_may_pass() -> None:
         "OpenError",
         "DownloadFailed",
         "BmcUnreachable",
+        "DeadlinePassed",
         "AgentChanged",
         "AgentUnreachable",
         "AgentBusy",

@@ -86,6 +86,9 @@ abort: service failed -> active
 OWN = """
 provide: clean failed -> cleaning
 available: clean failed -> available
+retry: clean failed -> cleaning
+retry: deploy failed -> deploying
+retry: service failed -> servicing
 """
 INTERNAL = {"done", "fail", "wait", "resume", "hold"}
 
@@ -264,10 +267,11 @@ def test_an_enrolled_node_must_be_verified_before_anything_else() -> None:
     assert [event for event in EVENTS if states.allows(State.ENROLL, event)] == ["manage"]
 
 
-def test_clean_failed_is_left_in_the_three_ways_of_the_seeds() -> None:
+def test_clean_failed_is_left_in_the_three_ways_of_the_seeds_and_by_retry() -> None:
     # S2.17, S2.18 and conflict C2
     ways = {e: str(after) for (source, e), after in SPECIFIED.items() if source == "clean failed"}
-    assert ways == {"manage": "manageable", "provide": "cleaning", "available": "available"}
+    seeds = {"manage": "manageable", "provide": "cleaning", "available": "available"}
+    assert ways == {**seeds, "retry": "cleaning"}
 
 
 # -- targets after a move --------------------------------------------------------------------

@@ -31,6 +31,7 @@ rescue    | active, rescue, rescue failed, unrescue failed, service failed      
 unrescue  | rescue, rescue failed, unrescue failed                               | 38
 unhold    | clean hold, deploy hold, service hold                                | 85
 service   | active, service hold, service failed                                 | 87
+retry     | clean failed, deploy failed, service failed                          | 1
 """
 # target -> body key -> its minimum version there.
 BODIES = {
@@ -39,6 +40,7 @@ BODIES = {
     "clean": {"clean_steps": 15, "disable_ramdisk": 70, "runbook": 92},
     "rescue": {"rescue_password": 38},
     "service": {"service_steps": 87, "runbook": 92, "disable_ramdisk": 108},
+    "retry": {"retry": 1},
 }
 NEEDS = {
     "clean": {"clean_steps", "runbook"},  # S1.14
@@ -91,13 +93,14 @@ def test_required_arguments_are_allowed_from_the_verbs_first_version() -> None:
             assert min(verb.allows[key] for key in verb.needs) == verb.since
 
 
-def test_the_body_has_the_eight_keys_of_the_reference() -> None:
+def test_the_body_has_the_eight_keys_of_the_reference_and_one_of_ours() -> None:
     assert sorted(verbs.BODY_KEYS) == [
         "clean_steps",
         "configdrive",
         "deploy_steps",
         "disable_ramdisk",
         "rescue_password",
+        "retry",
         "runbook",
         "service_steps",
         "target",
@@ -116,7 +119,8 @@ def test_a_key_in_the_wrong_body_can_be_told_where_it_belongs() -> None:
 def test_maintenance_refuses_what_would_boot_a_machine_under_repair() -> None:
     # manage, provide, cleaned, deleted, inspect and abort are let in (C31).
     refused = {verb.target for verb in verbs.TABLE if not verb.in_maintenance}
-    assert refused == {"active", "deploy", "rebuild", "clean", "rescue", "unrescue", "service"}
+    ironics = {"active", "deploy", "rebuild", "clean", "rescue", "unrescue", "service"}
+    assert refused == {*ironics, "retry"}
 
 
 def test_protected_nodes_keep_their_instance() -> None:
@@ -152,7 +156,7 @@ def test_every_state_that_nobody_works_on_can_be_left_by_a_verb() -> None:
         ("enroll", 115, ["manage"]),
         ("enroll", 3, []),
         ("available", 115, ["active", "manage"]),
-        ("clean failed", 115, ["manage", "provide", "available"]),
+        ("clean failed", 115, ["manage", "provide", "available", "retry"]),
         ("wait call-back", 115, ["deleted", "abort"]),
         ("wait call-back", 109, ["deleted"]),
         ("cleaning", 115, []),

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import uuid
 from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api import policy
 from ironic_lite.api.policy.access import target
-from ironic_lite.api.resources import crud, event_rows, guards, node_lookup, queries, views
+from ironic_lite.api.resources import (
+    changes,
+    crud,
+    event_rows,
+    guards,
+    node_lookup,
+    queries,
+    views,
+)
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
@@ -18,6 +25,7 @@ from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import allocations, events, nodes
 from ironic_lite.domain import allocations as core
+from ironic_lite.domain import node_locks
 from ironic_lite.domain.allocations import State
 
 _SINCE = 52
@@ -26,8 +34,8 @@ _LIST = "baremetal:allocation:list"
 _GET = "baremetal:allocation:get"
 _RESTRICTED = "baremetal:allocation:create_restricted"
 _STANDING = (
-    *("uuid", "provision_state", "target_provision_state", "maintenance", "reservation"),
-    *("generation", "instance_info", "allocation_uuid"),
+    *node_locks.COLUMNS,
+    *("target_provision_state", "maintenance", "generation", "instance_info", "allocation_uuid"),
 )
 _FILLED = (*_STANDING, "resource_class", "instance_uuid")
 
@@ -63,7 +71,7 @@ class _Base(crud.NamedResourceController):
             allocations.delete(conn, known["uuid"])
             return node
 
-        node = self.service.database.write(write)
+        node = changes.write(self.service, request, write)
         if self.service.notifier.on:
             self.tell(request, [self._allocation_event(request, "deleted")], row)
             if node is not None and event is not None:
@@ -127,7 +135,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
     def add(self, request: Request, given: Json) -> Json:
         """Assign the named node, or have a conductor choose one; return the allocation's row."""
         node = given.pop("node")
-        row = self._new_row(given, node, _only_project(request))
+        row = self._new_row(request, given, node)
         if node is None:
             self._request_node(request, row)
         else:
@@ -198,11 +206,12 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
         columns = None if self.service.notifier.on else _FILLED
         return rest, self._named_node(request, ident, columns, with_traits=True)
 
-    def _new_row(self, given: Json, node: Json | None, project: str | None) -> Json:
+    def _new_row(self, request: Request, given: Json, node: Json | None) -> Json:
         """Return the columns of a new allocation.
 
-        :param project: the project whose nodes may be candidates; other nodes count as missing.
+        Candidates that the caller's project may not request count as missing.
         """
+        project = _only_project(request)
         row = {
             **dict.fromkeys(name for name in allocations.COLUMNS if name != "id"),
             "extra": {},
@@ -210,7 +219,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
             "state": State.ALLOCATING.value,
             "created_at": clock.now(),
         }
-        row["uuid"] = row["uuid"] or (node and node["instance_uuid"]) or str(uuid.uuid4())
+        row["uuid"] = row["uuid"] or (node and node["instance_uuid"]) or changes.subject(request)
         if row["candidate_nodes"]:
             named = row["candidate_nodes"]
             known = self.service.database.read(
@@ -244,7 +253,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
             nodes.edit(conn, node["uuid"], edited, generation=node["generation"])
             events.add(conn, [event])
 
-        self.service.database.write(write)
+        changes.write(self.service, request, write)
         if self.service.notifier.on:
             self.service.notifier.tell(request.who, [event], {**node, **edited})
 

@@ -7,7 +7,7 @@ import urllib.parse
 from http import HTTPStatus
 
 from ironic_lite import errors
-from ironic_lite.api.resources import node_lookup
+from ironic_lite.api.resources import node_lookup, preferred
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose, links
 from ironic_lite.api.wire.request import Request
@@ -48,6 +48,7 @@ class Bmc(expose.Controller):
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
         first=node_lookup.present,
+        around=preferred.at_once,
     )
     def inject_nmi(self, request: Request, ident: str) -> None:
         """Send a non-maskable interrupt to the machine."""
@@ -94,6 +95,7 @@ class Bmc(expose.Controller):
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
         first=node_lookup.present,
+        around=preferred.at_once,
     )
     def switch_named(self, request: Request, ident: str, component: str, state: str) -> None:
         """Switch the indicator ``name@component``."""
@@ -109,6 +111,7 @@ class Bmc(expose.Controller):
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
         first=node_lookup.present,
+        around=preferred.at_once,
     )
     def switch(
         self, request: Request, ident: str, component: str, indicator: str, state: str
@@ -169,6 +172,7 @@ class Bmc(expose.Controller):
         since=_MEDIA_SINCE,
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
+        around=preferred.operation,
     )
     def attach(
         self,
@@ -177,7 +181,7 @@ class Bmc(expose.Controller):
         device_type: str,
         image_url: str,
         image_download_source: str = "http",
-    ) -> None:
+    ) -> preferred.Accepted:
         """Attach an image to a virtual drive; the BMC reads the image from its URL."""
         _one_of("device_type", device_type, bmc_vocabulary.VIRTUAL_MEDIA)
         _one_of("image_download_source", image_download_source, ("http",))
@@ -186,6 +190,7 @@ class Bmc(expose.Controller):
         conductor.attach_virtual_media(
             request.who, node_uuid=uuid, device_type=device_type, image_url=image_url
         )
+        return preferred.Accepted(uuid)
 
     @expose.expose(
         "DELETE",
@@ -194,10 +199,13 @@ class Bmc(expose.Controller):
         types.word,
         since=_MEDIA_SINCE,
         status=HTTPStatus.NO_CONTENT,
+        around=preferred.operation,
     )
-    def detach(self, request: Request, ident: str, device_types: str | None = None) -> None:
+    def detach(
+        self, request: Request, ident: str, device_types: str | None = None
+    ) -> preferred.Accepted:
         """Detach images from the virtual drives in a comma-separated list, or from all."""
-        self._detach_media(request, ident, device_types)
+        return self._detach_media(request, ident, device_types)
 
     @expose.expose(
         "DELETE",
@@ -206,12 +214,15 @@ class Bmc(expose.Controller):
         types.word,
         since=_MEDIA_SINCE,
         status=HTTPStatus.NO_CONTENT,
+        around=preferred.operation,
     )
-    def detach_named(self, request: Request, ident: str, device_types: str) -> None:
+    def detach_named(self, request: Request, ident: str, device_types: str) -> preferred.Accepted:
         """Detach images from the virtual drives that the path names."""
-        self._detach_media(request, ident, device_types)
+        return self._detach_media(request, ident, device_types)
 
-    def _detach_media(self, request: Request, ident: str, device_types: str | None) -> None:
+    def _detach_media(
+        self, request: Request, ident: str, device_types: str | None
+    ) -> preferred.Accepted:
         given = None
         if device_types is not None:
             given = list(dict.fromkeys(one.strip().lower() for one in device_types.split(",")))
@@ -219,6 +230,7 @@ class Bmc(expose.Controller):
                 _one_of("device_types", one, bmc_vocabulary.VIRTUAL_MEDIA)
         conductor, uuid = self._conductor_of_node(request, ident, "its virtual media")
         conductor.detach_virtual_media(request.who, node_uuid=uuid, device_types=given)
+        return preferred.Accepted(uuid)
 
 
 def _one_of(path: str, value: str, known: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.feed.events import Filter
-from ironic_lite.api.resources import event_rows, feed_query, node_lookup
+from ironic_lite.api.resources import changes, event_rows, feed_query, node_lookup
 from ironic_lite.api.validation import rules, shapes
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.later import Stream, Suspension
@@ -46,7 +46,8 @@ class Events(expose.Controller):
         tail.look()
         since = self._start(query, notes)
         if query.follow:
-            request.call.later = Stream(since, choice, query.limit, notes["skipped"])
+            skipped, removed = notes["skipped"], tail.removed()
+            request.call.later = Stream(since, choice, query.limit, skipped, removed)
             return None
         limit = query.limit or feed_query.MOST
         newest = query.since is None
@@ -64,7 +65,7 @@ class Events(expose.Controller):
         return {
             "events": [event.document for event in found],
             "cursor": str(cursor),
-            "trimmed": query.since is not None and 0 <= query.since < self._removed(),
+            "trimmed": query.since is not None and 0 <= query.since < tail.removed(),
         }
 
     def _start(self, query: feed_query.FeedQuery, notes: Json) -> int:
@@ -89,9 +90,6 @@ class Events(expose.Controller):
             if (query.since or 0) > head:
                 reason = f"is above the newest event, {head}: start again with now or 0"
                 raise errors.InvalidParameter(path="since", reason=reason)
-
-    def _removed(self) -> int:
-        return self.service.database.read(feed.removed)
 
     def _nodes(self, request: Request, query: feed_query.FeedQuery) -> frozenset[str] | None:
         """Return the UUIDs of the nodes that the query names, None for all.
@@ -135,7 +133,7 @@ class Events(expose.Controller):
             )
             return owners
 
-        owners = self.service.database.write(write)
+        owners = changes.write(self.service, request, write)
         for one in reported:
             node = owners.get(one["mac_address"], "none")
             LOG.info("Event %s of port %s: node %s", one["event"], one["port_id"], node)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from ironic_lite import errors
-from ironic_lite.api.resources import crud, queries, views
+from ironic_lite.api.resources import changes, crud, queries, views
 from ironic_lite.api.validation import rules
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
@@ -40,8 +40,7 @@ class InspectionRules(crud.ResourceController, since=_SINCE, below=HTTPStatus.ME
     )
     def clear(self, request: Request) -> None:
         """Remove all inspection rules."""
-        del request
-        self.service.database.write(inspection_rules.clear)
+        changes.write(self.service, request, inspection_rules.clear)
 
     def ident(self, _request: Request, ident: str) -> str:
         """Return the UUID of a rule."""

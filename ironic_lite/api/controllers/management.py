@@ -5,14 +5,16 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from ironic_lite import errors
-from ironic_lite.api.resources import guards, node_lookup
+from ironic_lite.api.resources import guards, node_lookup, preferred
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
+from ironic_lite.domain import node_locks
 from ironic_lite.rpc import interface
 
 _ROUTED = ("uuid", "driver", "conductor_group")
+_LOCKED = (*node_locks.COLUMNS, "driver", "conductor_group")
 _STEPS_SINCE = 15  # C19
 _RETRY_HEADER = "Retry-Request-After"  # S1.26
 
@@ -71,7 +73,7 @@ class Management(expose.Controller):
         return self._boot_device(request, node_ident)
 
     def _boot_device(self, request: Request, ident: str) -> Json:
-        row = node_lookup.fetch(self.service, request, ident, (*_ROUTED, "reservation"))
+        row = node_lookup.fetch(self.service, request, ident, _LOCKED)
         guards.check_unlocked(row)
         conductor = self.service.conductor_of(row)
         return conductor.get_boot_device(request.who, node_uuid=row["uuid"])
@@ -92,6 +94,7 @@ class Management(expose.Controller):
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
         first=node_lookup.present,
+        around=preferred.at_once,
     )
     def set_boot_device(
         self, request: Request, ident: str, boot_device: str, persistent: bool | None = None
@@ -113,6 +116,7 @@ class Management(expose.Controller):
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
         first=node_lookup.present,
+        around=preferred.at_once,
     )
     def set_boot_device_named(
         self, request: Request, node_ident: str, boot_device: str, persistent: bool | None = None
@@ -129,7 +133,12 @@ class Management(expose.Controller):
     # -- clean steps -------------------------------------------------------------------------
 
     @expose.expose(
-        "GET", "/nodes/{ident}/cleaning/steps", types.word, types.number, since=_STEPS_SINCE
+        "GET",
+        "/nodes/{ident}/cleaning/steps",
+        types.word,
+        types.number,
+        since=_STEPS_SINCE,
+        around=preferred.steps,
     )
     def clean_steps(
         self, request: Request, ident: str, min_priority: float | None = None

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from ironic_lite import errors
 from ironic_lite.api.resources import (
     enrolment,
+    node_holds,
     node_lookup,
     node_pages,
     node_waits,
@@ -24,7 +25,7 @@ from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import chassis
-from ironic_lite.domain import fields
+from ironic_lite.domain import fields, holds
 
 _FORGET = ("baremetal:node:delete", "baremetal:node:delete:self_owned_node")
 
@@ -70,9 +71,7 @@ class Nodes(expose.Controller):
         plan = views.plan(views.NODES, names, request.version, full=chosen is None)
         traits = "traits" in plan.computed
         columns = (*plan.columns, "generation")
-        if wait is not None:
-            node_waits.reach(self.service, request, ident, wait)
-        row = node_lookup.fetch(self.service, request, ident, columns, with_traits=traits)
+        row = node_waits.fetch(self.service, request, ident, columns, wait, with_traits=traits)
         _add_etag(request, row)
         del row["generation"]
         return self.document(request, plan, row)
@@ -103,8 +102,9 @@ class Nodes(expose.Controller):
         """Delete a node; its conductor checks that no operation is running."""
         own = self.service.conf.api.project_admin_can_manage_own_nodes
         rules = _FORGET if own else _FORGET[:1]
-        columns = ("uuid", "driver", "conductor_group")
+        columns = ("uuid", "driver", "conductor_group", "held")
         row = node_lookup.fetch(self.service, request, ident, columns, rules=rules, enough=any)
+        node_holds.refuse(self.service, row, holds.REMOVAL, holds.REMOVAL)
         conductor = self.service.conductor_of(row)
         conductor.destroy_node(request.who, node_uuid=row["uuid"])
 

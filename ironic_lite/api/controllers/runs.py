@@ -5,11 +5,22 @@ Ironic does not have runs: every version of this API has them, and documents of 
 
 from __future__ import annotations
 
+import orjson
+
 from ironic_lite import errors
-from ironic_lite.api.resources import node_lookup, pages, queries, run_documents, views
+from ironic_lite.api.resources import (
+    node_lookup,
+    pages,
+    queries,
+    run_documents,
+    run_logs,
+    run_times,
+    views,
+)
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.watching import waits
 from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.later import TextStream
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import runs
@@ -17,6 +28,8 @@ from ironic_lite.records import Run
 
 _CURRENT = "current"
 _NODE = ("uuid", "provision_state")
+_NODE_OF_ONE = (*_NODE, *run_times.MACHINE)
+_PLAIN = ("Content-Type", "text/plain; charset=utf-8")
 
 
 class Runs(expose.Controller):
@@ -25,8 +38,8 @@ class Runs(expose.Controller):
     @expose.expose("GET", "/nodes/{ident}/runs", types.word, raw_query=True)
     def index(self, request: Request, ident: str) -> Json:
         """Return a page of a node's runs, the newest first: two statements."""
-        query = pages.query(self.service, request, queries.RUNS)
-        shown = views.plan(views.RUNS, query.fields, request.version, full=False)
+        query = pages.query(self.service, request, queries.NODES_RUNS)
+        shown = views.plan(views.NODES_RUNS, query.fields, request.version, full=False)
         node = node_lookup.fetch(self.service, request, ident, _NODE)
         rows = self.service.database.read(
             lambda conn: runs.page(
@@ -50,15 +63,32 @@ class Runs(expose.Controller):
         With ``wait``, answer when the run has ended, or is as ``until`` says.
         """
         given, wait = waits.split(request.query, self.service.conf, waits.of_run)
-        chosen = queries.one(queries.RUN, given, version=request.version)
-        node = node_lookup.fetch(self.service, request, ident, _NODE)
+        chosen = queries.one(queries.NODES_RUN, given, version=request.version)
+        node = node_lookup.fetch(self.service, request, ident, _NODE_OF_ONE)
         # The current run stays the same one while the request waits for its end.
         known = request.call.notes.setdefault("run", run)
         row = self._find_run(node, known, or_newest=wait is not None)
         if wait is not None:
             request.call.notes["run"] = row["uuid"]
             waits.check_run(request, wait, row)
-        return run_documents.show(self.service, request, node["uuid"], row, chosen)
+        return run_documents.show(self.service, request, node["uuid"], row, chosen, machine=node)
+
+    @expose.expose("GET", "/nodes/{ident}/runs/{run}/log", types.word, types.word, types.boolean)
+    def log(
+        self, request: Request, ident: str, run: str, follow: bool = False
+    ) -> orjson.Fragment | None:
+        """Return the log of a run as text: four statements; with ``follow`` as it grows.
+
+        ``current`` is the active run, or the newest one.
+        """
+        node = node_lookup.fetch(self.service, request, ident, _NODE)
+        row = self._find_run(node, run, or_newest=True)
+        reader = run_logs.Reader(self.service.database, row)
+        if follow:
+            request.call.later = TextStream(reader.piece, node["uuid"])
+            return None
+        request.answer.headers.append(_PLAIN)
+        return orjson.Fragment(reader.text().encode())
 
     def _find_run(self, node: Json, run: str, *, or_newest: bool) -> Run:
         """Return the row of a node's run.

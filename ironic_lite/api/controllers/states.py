@@ -8,11 +8,13 @@ from http import HTTPStatus
 from ironic_lite import errors
 from ironic_lite.api.resources import (
     guards,
+    node_holds,
     node_lookup,
     node_waits,
     preferred,
     provisioning,
     runbook_access,
+    verb_checks,
     views,
 )
 from ironic_lite.api.validation import schemas, types
@@ -20,12 +22,9 @@ from ironic_lite.api.watching import waits
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
-from ironic_lite.domain import bmc_vocabulary, raid
+from ironic_lite.domain import bmc_vocabulary, holds, node_locks, raid
 from ironic_lite.domain.states import State, check_at_rest
 from ironic_lite.rpc import interface
-
-PROVISION_LIMIT = 64 * 1024
-"""Largest body: 64 MiB, written in KiB; it may contain a whole configdrive."""
 
 _FIELDS = {
     "console_enabled": 1,
@@ -42,7 +41,8 @@ _FIELDS = {
 }
 _CONSOLE = "/nodes/{ident}/states/console"
 _ROUTED = ("uuid", "driver", "conductor_group")
-_POWER = ("uuid", "driver", "conductor_group", "provision_state", "disable_power_off")
+_LOCKED = (*node_locks.COLUMNS, "driver", "conductor_group")
+_POWER = ("uuid", "driver", "conductor_group", "provision_state", "disable_power_off", "held")
 _POWER_TARGETS = {
     "power on": 1,
     "power off": 1,
@@ -65,9 +65,7 @@ class States(expose.Controller):
     ) -> Json:
         """Return the states of a node; with ``wait``, when ``until`` names one of them."""
         asked = waits.of_node(wait, until, self.service.conf)
-        if asked is not None:
-            node_waits.reach(self.service, request, ident, asked)
-        return self._show_states(request, ident)
+        return self._show_states(request, ident, asked)
 
     @expose.expose("GET", "/nodes/states/{node_ident}", types.word)
     def show_named(self, request: Request, node_ident: str) -> Json:
@@ -79,10 +77,10 @@ class States(expose.Controller):
         """Return the states of the node that the query names."""
         return self._show_states(request, node_ident)
 
-    def _show_states(self, request: Request, ident: str) -> Json:
+    def _show_states(self, request: Request, ident: str, wait: waits.Wait | None = None) -> Json:
         names = tuple(name for name, since in _FIELDS.items() if since <= request.version)
         plan = views.plan(views.NODES, names, request.version, full=False)
-        row = node_lookup.fetch(self.service, request, ident, plan.columns)
+        row = node_waits.fetch(self.service, request, ident, plan.columns, wait)
         linker = views.linker(plan, request.base)
         document = plan.show_all([row], linker, request.access.redactor())[0]
         del document["links"]
@@ -94,7 +92,7 @@ class States(expose.Controller):
         types.word,
         status=HTTPStatus.ACCEPTED,
         body=expose.WHOLE,
-        limit=PROVISION_LIMIT,
+        limit=provisioning.BODY_LIMIT,
         around=preferred.verb,
     )
     def provision(self, request: Request, ident: str) -> preferred.Accepted:
@@ -103,14 +101,17 @@ class States(expose.Controller):
             node_lookup.present(self.service, request, ident)
         body = schemas.provision(request.json)
         rules = provisioning.rules(body, request.access)
-        columns, traits = provisioning.COLUMNS, "runbook" in body
+        columns, traits = verb_checks.COLUMNS, "runbook" in body
         node = node_lookup.fetch(
             self.service, request, ident, columns, with_traits=traits, rules=rules
         )
-        verb = provisioning.verb(body["target"], node, request.version)
-        asked = provisioning.Asked(verb, body, node, request.version)
+        verb = verb_checks.verb(body["target"], node, request.version)
+        held = node_holds.of(self.service, node)
+        asked = verb_checks.Asked(verb, body, node, request.version, self.service.conf, held)
         find = functools.partial(runbook_access.to_use, self.service, request)
-        asked = provisioning.check(asked, self.service.conf, find)
+        asked = verb_checks.check(asked, find)
+        if asked.verb.event == "retry":
+            provisioning.demand_steps_of_retry(self.service, request, ident, node["uuid"])
         conductor = self.service.conductor_of(node)
         run = provisioning.send(conductor, request.who, asked)
         _point_to_states(request, ident)
@@ -133,6 +134,7 @@ class States(expose.Controller):
         """Request a power state; ``timeout`` in seconds."""
         node = node_lookup.fetch(self.service, request, ident, _POWER)
         _check_power(request.version, node, target, timeout)
+        node_holds.refuse(self.service, node, holds.POWER, target)
         conductor = self.service.conductor_of(node)
         conductor.change_node_power_state(
             request.who, node_uuid=node["uuid"], target=target, timeout=timeout
@@ -146,13 +148,14 @@ class States(expose.Controller):
         types.word,
         status=HTTPStatus.NO_CONTENT,
         body=expose.WHOLE,
+        around=preferred.at_once,
     )
     def raid(self, request: Request, ident: str) -> None:
         """Set the target_raid_config of a node; {} removes it."""
         given = request.json if request.size else {}
         if not isinstance(given, dict):
             raise errors.InvalidRequest("target_raid_config must be an object.")
-        node = node_lookup.fetch(self.service, request, ident, (*_ROUTED, "reservation"))
+        node = node_lookup.fetch(self.service, request, ident, _LOCKED)
         since = _FIELDS["target_raid_config"]
         if request.version < since:
             raise errors.NotAcceptable(what="The state raid", since=since)

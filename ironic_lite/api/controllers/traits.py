@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from http import HTTPStatus
 
-from ironic_lite.api.resources import event_rows, node_lookup
+from ironic_lite.api.resources import changes, event_rows, node_lookup
 from ironic_lite.api.validation import schemas, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
@@ -131,7 +131,7 @@ class Traits(expose.Controller):
             act(conn, node["uuid"], node["generation"])
             events.add(conn, [event])
 
-        self.service.database.write(write)
+        changes.write(self.service, request, write)
         if self.service.notifier.on:
             about = {**node, "updated_at": event["at"]}
             self.service.notifier.tell(request.who, [event], about)

@@ -10,7 +10,7 @@ import orjson
 
 from ironic_lite import errors
 from ironic_lite.api.controllers import drivers
-from ironic_lite.api.resources import node_lookup
+from ironic_lite.api.resources import node_lookup, preferred
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
@@ -28,8 +28,16 @@ def _relay_method(verb: str, path: str) -> Handler:
     first = node_lookup.present if path.startswith("/nodes/") else drivers.present
 
     # Clients of Ironic send a body with GET and DELETE too, for example to name a subscription.
-    @expose.expose(verb, path, types.word, types.word, body=expose.WHOLE, first=first)
-    def relay(self: Any, request: Request, ident: str, method: str) -> Any:
+    @expose.expose(
+        verb,
+        path,
+        types.word,
+        types.word,
+        body=expose.WHOLE,
+        first=first,
+        around=preferred.vendor,
+    )
+    def relay(self: Any, request: Request, ident: str, method: str) -> preferred.Accepted:
         """Pass a request on to the vendor method and return its response."""
         if not method:
             raise errors.MissingParameter(path="method")
@@ -37,7 +45,9 @@ def _relay_method(verb: str, path: str) -> Handler:
         if not isinstance(info, dict):
             raise errors.InvalidParameter(path="body", reason="must be a JSON object")
         arguments = {"vendor_method": method, "http_method": verb, "info": info}
-        return _answer_outcome(request, self.call(request, ident, arguments))
+        node, outcome = self.call(request, ident, arguments)
+        body = _answer_outcome(request, outcome)
+        return preferred.Accepted(node, ended=not outcome["async"], body=body)
 
     return relay
 
@@ -76,11 +86,12 @@ class NodeVendor(expose.Controller):
         conductor = self.service.conductor_of(row)
         return conductor.get_node_vendor_passthru_methods(request.who, node_uuid=row["uuid"])
 
-    def call(self, request: Request, ident: str, arguments: Json) -> Json:
-        """Call the method at the node's conductor."""
+    def call(self, request: Request, ident: str, arguments: Json) -> tuple[str, Json]:
+        """Call the method at the node's conductor; return the node's UUID and the outcome."""
         row = node_lookup.fetch(self.service, request, ident, _ROUTED)
         conductor = self.service.conductor_of(row)
-        return conductor.vendor_passthru(request.who, node_uuid=row["uuid"], **arguments)
+        node = row["uuid"]
+        return node, conductor.vendor_passthru(request.who, node_uuid=node, **arguments)
 
 
 class DriverVendor(expose.Controller):
@@ -103,7 +114,7 @@ class DriverVendor(expose.Controller):
         conductor = drivers.conductor(self.service, name)
         return conductor.get_driver_vendor_passthru_methods(request.who, driver=name)
 
-    def call(self, request: Request, ident: str, arguments: Json) -> Json:
-        """Call the method at any conductor with this hardware type."""
+    def call(self, request: Request, ident: str, arguments: Json) -> tuple[str, Json]:
+        """Call the method at any conductor with this hardware type; there is no node."""
         conductor = drivers.conductor(self.service, ident)
-        return conductor.driver_vendor_passthru(request.who, driver=ident, **arguments)
+        return "", conductor.driver_vendor_passthru(request.who, driver=ident, **arguments)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import orjson
 
 from ironic_lite.core.json_types import Json, RowView
+from ironic_lite.domain import history
 
 _OPTIONS = orjson.OPT_NAIVE_UTC
 _FIELDS: Mapping[str, str] = {
@@ -38,7 +39,10 @@ class Event:
     def document(self) -> Json:
         """The event as an object of the API."""
         shown = {key: self.row[column] for key, column in _FIELDS.items()}
-        return {"cursor": str(self.id), **shown, "data": self.row["data"] or {}}
+        data = self.row["data"] or {}
+        if history.UNMASKED in data:
+            data = {name: value for name, value in data.items() if name != history.UNMASKED}
+        return {"cursor": str(self.id), **shown, "data": data}
 
     @cached_property
     def line(self) -> bytes:

@@ -131,6 +131,10 @@ class Tail:
         )
         return [Event(row) for row in rows]
 
+    def removed(self) -> int:
+        """Return the largest id of an event that was removed, 0 if none was."""
+        return self._database.read(feed.removed)
+
     def _begin(self) -> Horizon:
         def read(conn: Connection) -> tuple[int, int]:
             return feed.head(conn), feed.step(conn)

@@ -16,13 +16,14 @@ from ironic_lite.api.service import Service
 from ironic_lite.core import metrics
 from ironic_lite.core.json_types import Json
 from ironic_lite.core.metrics import Family
-from ironic_lite.db.queries import conductors, node_counts
+from ironic_lite.db.queries import conductors, holds, node_counts
 
 LOG = logging.getLogger(__name__)
 
 PREFIX = "ironic_lite_"
 _FRESH = 1.0  # seconds that values read from the database are reused
 _NODES = Family("Nodes.", ("provision_state", "maintenance"))
+_HOLDS = Family("Holds in force on nodes.", ("kind",))
 _UP = Family("Whether a conductor is alive.", ("conductor",))
 _AGE = Family("Seconds since a conductor reported its counts.", ("conductor",))
 _DATABASE = Family("Whether the database could be read.", ())
@@ -76,6 +77,7 @@ class Exposition:
             "database": 1,
             "conductors": rows,
             "nodes": service.database.read(node_counts.nodes),
+            "holds": service.database.read(holds.by_kind),
         }
 
 
@@ -105,6 +107,8 @@ class _Registry:
         if fleet["database"]:
             nodes = [((state, str(put).lower()), n) for state, put, n in fleet["nodes"]]
             yield _gauge_family("nodes", _NODES, nodes)
+            held = [((kind,), count) for kind, count in fleet["holds"].items()]
+            yield _gauge_family("holds", _HOLDS, held)
         yield _gauge_family("conductor_up", _UP, [((row["hostname"],), row["up"]) for row in rows])
         ages = [((row["hostname"],), row["age"]) for row in rows]
         yield _gauge_family("conductor_counts_age_seconds", _AGE, ages)

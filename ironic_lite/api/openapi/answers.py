@@ -14,7 +14,7 @@ from ironic_lite.api.openapi import parts
 from ironic_lite.api.validation import shapes
 from ironic_lite.core import metrics
 from ironic_lite.core.json_types import Json
-from ironic_lite.domain import fields, notifications, verbs
+from ironic_lite.domain import examination, fields, notifications, states, step_effects, verbs
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,6 +128,51 @@ _STEP = {
     },
     "required": ["interface", "step", "priority", "abortable", "args"],
 }
+_NUMBER_OR_NULL: Json = {"type": ["integer", "null"]}
+_DESTROYS: Json = {
+    "type": ["array", "null"],
+    "items": {"enum": list(step_effects.DESTROYED)},
+}
+_DURATION: Json = {
+    "type": ["object", "null"],
+    "properties": {
+        "p50": {"type": "number"},
+        "p90": {"type": "number"},
+        "samples": {"type": "integer"},
+    },
+    "required": ["p50", "p90", "samples"],
+}
+_PLANNED_STEP = _object_with_all(
+    ordinal={"type": "integer"},
+    interface=_TEXT,
+    step=_TEXT,
+    args=_OBJECT,
+    priority={"type": "number"},
+    abortable=_FLAG,
+    by={"enum": ["ramdisk", "bmc", "service", "children", None]},
+    known=_TEXT_OR_NULL,
+    destroys=_DESTROYS,
+    restarts=_NUMBER_OR_NULL,
+    lasting=_FLAG,
+    usual_seconds=_DURATION,
+    **{"from": _object_with_all(what=_TEXT, name=_TEXT_OR_NULL)},
+)
+_PLAN = _object_with_all(
+    target=_TEXT,
+    accepted=_FLAG,
+    leads_to=_TEXT_OR_NULL,
+    faults={
+        "type": "array",
+        "items": _object_with_all(path=_TEXT_OR_NULL, code=_TEXT, text=_TEXT),
+    },
+    steps={"type": "array", "items": _PLANNED_STEP},
+    ramdisk={"type": ["boolean", "null"]},
+    restarts=_NUMBER_OR_NULL,
+    destroys=_DESTROYS,
+    seconds=_DURATION,
+    complete=_FLAG,
+    incomplete=_TEXT_OR_NULL,
+)
 _VALIDATION: Json = {
     "type": "object",
     "additionalProperties": {
@@ -188,8 +233,6 @@ _WAIT = {"wait": {"type": "integer", "minimum": 1}, "until": _TEXT}
 _OF_WAIT = Schemas(beside=_WAIT, refusals=_WAITED)
 _STATES = Schemas({"$ref": "#/components/schemas/NodeStates"})
 _WAITING_STATES = dataclasses.replace(_STATES, refusals=_WAITED)
-_ENDED: Mapping[int, Json | None] = {HTTPStatus.OK: _OBJECT}
-_PREFERRED = Schemas(also=_ENDED, refusals=(HTTPStatus.FAILED_DEPENDENCY,))
 _EVENT = _object_with_all(
     cursor=_TEXT,
     at={"type": "string", "format": "date-time"},
@@ -218,6 +261,62 @@ _EVENTS = Schemas(
     },
     other_type="application/x-ndjson",
 )
+_FINDING = _object_with_all(
+    name=_TEXT,
+    where=_TEXT,
+    status={"enum": [str(status) for status in examination.Status]},
+    ms={"type": "integer"},
+    text=_TEXT,
+    do=_TEXT_OR_NULL,
+)
+_DOCTOR = Schemas(
+    _object_with_all(
+        status={"enum": [str(status) for status in examination.Status]},
+        at={"type": "string", "format": "date-time"},
+        checks={"type": "array", "items": _FINDING},
+    ),
+    refusals=(HTTPStatus.NOT_FOUND,),
+)
+_SECONDS = {"type": ["number", "null"]}
+_STEP_STATISTICS = Schemas(
+    _object_with_all(
+        steps={
+            "type": "array",
+            "items": _object_with_all(
+                **dict.fromkeys(("interface", "step", "kind"), _TEXT),
+                **dict.fromkeys(("driver", "resource_class"), _TEXT_OR_NULL),
+                **{name: {"type": "integer"} for name in ("count", "failed", "aborted")},
+                codes={"type": "object", "additionalProperties": {"type": "integer"}},
+                **dict.fromkeys(("p50", "p90", "p99", "longest"), _SECONDS),
+            ),
+        },
+        of={"type": "integer"},
+        **{"from": {"type": ["string", "null"], "format": "date-time"}},
+    )
+)
+_OBJECT_OR_NULL: Json = {"type": ["object", "null"]}
+_VERB_OFFERED = _object_with_all(
+    target={"enum": [verb.target for verb in verbs.TABLE]},
+    leads_to=_TEXT,
+    after=_TEXT_OR_NULL,
+    refused=_OBJECT_OR_NULL,
+)
+_WHY = _object_with_all(
+    node=_TEXT,
+    name=_TEXT_OR_NULL,
+    provision_state=_TEXT,
+    kind={"enum": [kind.value for kind in states.Kind]},
+    since={"type": ["string", "null"], "format": "date-time"},
+    says=_TEXT,
+    lock=_OBJECT_OR_NULL,
+    run=_OBJECT_OR_NULL,
+    waits_for=_OBJECT_OR_NULL,
+    failure=_OBJECT_OR_NULL,
+    maintenance=_OBJECT_OR_NULL,
+    holds={"type": "array", "items": _OBJECT},
+    overdue=_OBJECT_OR_NULL,
+    verbs={"type": "array", "items": _VERB_OFFERED},
+)
 _BOOT_DEVICE = Schemas(
     _object_with_all(boot_device=_TEXT_OR_NULL, persistent={"type": ["boolean", "null"]}),
     # Reading it needs the lock of the node.
@@ -242,20 +341,28 @@ ROUTES: Mapping[str, Schemas] = {
     "GET /nodes/{ident}/vifs": Schemas(_VIFS),
     "POST /nodes/{ident}/vifs": Schemas(takes=_VIF),
     "GET /events": _EVENTS,
+    "GET /doctor": _DOCTOR,
+    "GET /stats/steps": _STEP_STATISTICS,
     "GET /nodes/{ident}": _OF_WAIT,
     "GET /nodes/{ident}/runs/{run}": _OF_WAIT,
+    "GET /runs/{run}": _OF_WAIT,
+    "GET /nodes/{ident}/runs/{run}/log": Schemas(other_type="text/plain"),
+    "GET /nodes/{ident}/why": Schemas(_WHY),
+    "POST /nodes/{ident}/holds": Schemas(
+        {"$ref": "#/components/schemas/NodesHolds"},
+        takes=shapes.schema("hold"),
+        refusals=(HTTPStatus.CONFLICT,),
+    ),
     "GET /nodes/{ident}/states": _WAITING_STATES,
     "GET /nodes/states": _STATES,
     "GET /nodes/states/{node_ident}": _STATES,
-    "PUT /nodes/{ident}/states/provision": dataclasses.replace(_PREFERRED, takes=_PROVISION),
-    "PUT /nodes/{ident}/states/power": _PREFERRED,
-    "PUT /nodes/{ident}/states/boot_mode": _PREFERRED,
-    "PUT /nodes/{ident}/states/secure_boot": _PREFERRED,
-    "PUT /nodes/{ident}/states/console": _PREFERRED,
-    "PUT /nodes/states/console/{node_ident}": _PREFERRED,
+    "PUT /nodes/{ident}/states/provision": Schemas(takes=_PROVISION),
     "PUT /nodes/{ident}/states/raid": Schemas(takes=_OBJECT),
     "GET /nodes/{ident}/validate": Schemas(_VALIDATION),
     "GET /nodes/validate": Schemas(_VALIDATION, refusals=(HTTPStatus.NOT_FOUND,)),
+    "POST /nodes/{ident}/plan": Schemas(
+        _PLAN, takes=_PROVISION, also={HTTPStatus.UNPROCESSABLE_ENTITY: _PLAN}
+    ),
     "GET /nodes/{ident}/cleaning/steps": Schemas(
         {"type": "array", "items": _STEP},
         also={HTTPStatus.ACCEPTED: _object_with_all(message=_TEXT)},

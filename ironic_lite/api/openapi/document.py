@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite.api import policy
-from ironic_lite.api.openapi import parts, refusals
+from ironic_lite.api.openapi import parts, preferences, refusals
 from ironic_lite.api.openapi.answers import ROUTES, Schemas
 from ironic_lite.api.resources import queries, views
 from ironic_lite.api.wire.routes import Route
@@ -22,7 +22,8 @@ Operation = tuple[Route, Callable[..., Any]]
 _MEMBER = re.compile(r"\{(\w+)\}")
 _TABLES: Mapping[str, str] = {"bios": "BIOS_SETTINGS"}
 """Collections whose table in `queries` has another name."""
-_EMPTY = ("None", None)
+_EMPTY = ("None", None, "preferred.Accepted")
+"""Annotations of handlers whose answers have no body, unless a preference brings one."""
 _HOW = (
     "Its answer is described by a `queries.Resource` named as the collection in its path (ROUTES "
     "for /routes), by the annotations `-> None` or `-> dict[str, str]` of its handler, or by a row "
@@ -60,10 +61,12 @@ def document(rows: Iterable[Operation]) -> Json:
                 **_resource_schemas(),
             },
             "responses": parts.refusals(),
+            "headers": dict(preferences.HEADERS),
             "parameters": {
                 "Version": parts.VERSION_HEADER,
                 "IfMatch": parts.MATCH_HEADER,
                 "Prefer": parts.PREFER_HEADER,
+                "IdempotencyKey": parts.KEY_HEADER,
             },
             "securitySchemes": {
                 "basic": {"type": "http", "scheme": "basic"},
@@ -179,6 +182,7 @@ def resource_name(path: str) -> str | None:
 def _header_parameters(route: Route) -> list[Json]:
     names = ("Version", *(("IfMatch",) if refusals.bound(route) else ()))
     names += ("Prefer",) if route.prefers else ()
+    names += ("IdempotencyKey",) if refusals.keyed(route) else ()
     return [{"$ref": f"#/components/parameters/{name}"} for name in names]
 
 
@@ -244,14 +248,21 @@ def _typed_body(route: Route) -> Json:
 
 
 def _route_responses(route: Route, schemas: Schemas) -> Json:
-    found: Json = {
-        str(route.status): _describe_response(
-            route.status, schemas.answer, other_type=schemas.other_type
-        )
-    }
-    for status, schema in schemas.also.items():
-        found[str(int(status))] = _describe_response(status, schema)
-    for code in sorted(refusals.of(route, paged=_is_paged(route)) | {*map(int, schemas.refusals)}):
+    answers = {route.status: schemas.answer, **schemas.also}
+    preferred = preferences.ANSWERS.get(route.prefers, {})
+    found: Json = {}
+    for status, schema in {**answers, **preferred}.items():
+        other_type = schemas.other_type if status == route.status else ""
+        response = found[str(int(status))] = _describe_response(status, schema, other_type)
+        if status in preferred:
+            response["description"] = preferences.ABOUT[status]
+        if status == route.status and status in preferred and "content" in response:
+            # OpenAPI has no answer that only sometimes has a body.
+            response["x-preferred-content"] = response.pop("content")
+        if headers := preferences.of_success(route.prefers):
+            response["headers"] = headers
+    refused = refusals.of(route, paged=_is_paged(route)) | {*map(int, schemas.refusals)}
+    for code in sorted(refused):
         found.setdefault(str(code), {"$ref": f"#/components/responses/Refused{code}"})
     return found
 
@@ -263,12 +274,12 @@ def _is_paged(route: Route) -> bool:
     return asked and bool(getattr(queries, str(name)).paged)
 
 
-def _describe_response(status: int, schema: Json | None, *, other_type: str = "") -> Json:
+def _describe_response(status: int, schema: Json | None, other_type: str) -> Json:
     described: Json = {"description": HTTPStatus(status).phrase}
     if schema is not None:
         described["content"] = {"application/json": {"schema": schema}}
     if other_type:
-        described["content"][other_type] = {"schema": {"type": "string"}}
+        described.setdefault("content", {})[other_type] = {"schema": {"type": "string"}}
     return described
 
 

@@ -8,6 +8,7 @@ from http import HTTPStatus
 import wsme.types
 
 from ironic_lite import errors
+from ironic_lite.api.openapi import preferences
 from ironic_lite.api.resources import queries, views
 from ironic_lite.api.validation import types
 from ironic_lite.core.json_types import Json
@@ -187,13 +188,21 @@ MATCH_HEADER: Json = {
 PREFER_HEADER: Json = {
     "name": "Prefer",
     "in": "header",
-    "description": "wait=N: wait N seconds for the end of the request. respond-async: answer as "
-    "soon as it is accepted (RFC 7240).",
+    "description": "wait=N: wait up to N seconds for the lock of the node, then for the end of the "
+    "work. respond-async: answer as soon as the request is accepted (RFC 7240).",
     "schema": {
         "type": "string",
         "pattern": "^(respond-async|wait=[0-9]+|respond-async, wait=[0-9]+)$",
     },
     "example": "wait=50",
+}
+KEY_HEADER: Json = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "Carry the request out once: a repetition with the same key gets the answer of "
+    "the first, with Idempotent-Replay: true. A bare word, or a string in double quotes.",
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9_.:-]{1,255}$"},
+    "example": "8e03978e-40d5-43dd-bc93-6894a57f9324",
 }
 _EARLY = (
     # for a write in an older version
@@ -235,10 +244,12 @@ def _error_classes(kind: type[errors.Error]) -> Iterator[type[errors.Error]]:
 def refusals() -> dict[str, Json]:
     """Return the responses to refused requests, for ``components``."""
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
-    return {
-        f"Refused{code}": {"description": HTTPStatus(code).phrase, "content": content}
-        for code in statuses()
-    }
+    found: dict[str, Json] = {}
+    for code in statuses():
+        found[f"Refused{code}"] = {"description": HTTPStatus(code).phrase, "content": content}
+        if headers := preferences.of_refusal(code):
+            found[f"Refused{code}"]["headers"] = headers
+    return found
 
 
 def fault() -> Json:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 from ironic_lite.api import policy
+from ironic_lite.api.openapi import preferences
 from ironic_lite.api.wire.routes import Route
 
 _OF_AGENTS = ("/lookup", "/heartbeat/", "/continue_inspection")
@@ -23,6 +24,16 @@ def _may_be_missing(route: Route) -> bool:
 def bound(route: Route) -> bool:
     """Return whether If-Match can make a change depend on the version of the node."""
     return route.method != "GET" and route.path.startswith("/nodes/{ident}")
+
+
+def keyed(route: Route) -> bool:
+    """Return whether a request can have an Idempotency-Key."""
+    return route.method not in _READING and not policy.public(route.path)
+
+
+def _may_fail(route: Route) -> bool:
+    """Return whether a request can wait for work that may fail."""
+    return route.prefers in preferences.FAILING and not route.path.startswith("/drivers/")
 
 
 _TABLE: tuple[tuple[HTTPStatus, Applies], ...] = (
@@ -45,6 +56,10 @@ _TABLE: tuple[tuple[HTTPStatus, Applies], ...] = (
     (HTTPStatus.PRECONDITION_FAILED, bound),
     (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, lambda route: route.receives),
     (HTTPStatus.TOO_MANY_REQUESTS, lambda route: route.path.startswith(_OF_AGENTS)),
+    # The Idempotency-Key belongs to another request.
+    (HTTPStatus.UNPROCESSABLE_ENTITY, keyed),
+    # With Prefer: wait=N, the work has failed.
+    (HTTPStatus.FAILED_DEPENDENCY, _may_fail),
     # An error of the service or of a BMC.
     (HTTPStatus.INTERNAL_SERVER_ERROR, lambda _: True),
     # Too many requests, or an unavailable database or conductor.

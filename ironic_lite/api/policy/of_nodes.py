@@ -165,6 +165,7 @@ RULES = (
     _node_rule("set_provision_state", RUNS, "Request a verb for a node.", "PUT ./states/provision"),
     _node_rule("set_provision_state:clean_steps", RUNS, "Choose the steps of a cleaning."),
     _node_rule("set_provision_state:service_steps", RUNS, "Choose the steps of a service."),
+    _node_rule("set_provision_state:waive_steps", MANAGES, "Waive steps of a retry."),
     _node_rule("set_raid_state", OWNS, "Set target_raid_config of a node.", "PUT ./states/raid"),
     _node_rule(
         "get_console",
@@ -227,5 +228,17 @@ RULES = (
     ),
     # Ironic does not have these rules.
     _node_rule("runs:get", OWNER_SEES, "See the runs of a node.", "GET ./runs", "GET ./runs/{run}"),
+    Rule("baremetal:run:get", OWNER_SEES, "See a run.", ("GET /runs/{run}",), about=NODE),
+    _node_rule("log:get", OWNER_SEES, "See the logs of a node's runs.", "GET ./runs/{run}/log"),
+    _node_rule(
+        "why:get",
+        OWNER_SEES,
+        "See why a node is in its state, with its last error and its last run.",
+        "GET ./why",
+    ),
+    _node_rule("hold:get", OWNER_SEES, "See the holds of a node.", "GET ./holds"),
+    _node_rule("hold:create", MANAGES, "Hold a node.", "POST ./holds"),
+    _node_rule("hold:delete", MANAGES, "End a hold of a node.", "DELETE ./holds/{hold}"),
+    _node_rule("plan", RUNS, "See what a verb would do to a node.", "POST ./plan"),
     _node_rule("steps:get", RUNS, "See the clean steps of a node.", "GET ./cleaning/steps"),
 )

@@ -52,8 +52,20 @@ NAMED = (
 
 
 _OTHERS = (
-    # Ironic does not have this rule.
+    # Ironic does not have the next three rules.
     Rule("baremetal:metrics:get", READER, "Read the metrics of the whole service at /metrics."),
+    Rule(
+        "baremetal:doctor:get",
+        READER,
+        "Examine the service and its nodes.",
+        ("GET /doctor",),
+    ),
+    Rule(
+        "baremetal:statistics:get",
+        READER,
+        "Read durations and failures of the steps of all nodes.",
+        ("GET /stats/steps",),
+    ),
     # Ironic does not have the next two rules.
     Rule(
         "baremetal:event:list",
@@ -62,6 +74,13 @@ _OTHERS = (
         ("GET /events",),
     ),
     Rule("baremetal:event:list_all", READER, "Follow the events of all nodes."),
+    # Ironic does not have the next four rules.
+    Rule(
+        "baremetal:hold:list", ANY_READER, "List holds of the own project's nodes.", ("GET /holds",)
+    ),
+    Rule("baremetal:hold:list_all", READER, "List the holds of all nodes."),
+    Rule("baremetal:run:list", ANY_READER, "List runs of the own project's nodes.", ("GET /runs",)),
+    Rule("baremetal:run:list_all", READER, "List the runs of all nodes."),
     Rule("baremetal:shards:get", READER, "List the shards.", ("GET /shards",)),
     Rule(
         "baremetal:chassis:get",

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import uuid
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from types import FunctionType
 from typing import Any
 
-from ironic_lite.api.resources import event_rows, pages, patches, queries, views
+from ironic_lite.api.resources import changes, event_rows, pages, patches, queries, views
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import rules, schemas, types
 from ironic_lite.api.wire import expose
@@ -130,7 +129,7 @@ class ResourceController(expose.Controller):
 
     def add(self, request: Request, given: Json) -> Json:
         """Add a member with these values, send its events, and return its row."""
-        given["uuid"] = given.get("uuid") or str(uuid.uuid4())
+        given["uuid"] = given.get("uuid") or changes.subject(request)
         return self._write(request, lambda conn: self.insert(conn, request, dict(given)))
 
     def change(self, request: Request, ident: str) -> Json:
@@ -181,7 +180,7 @@ class ResourceController(expose.Controller):
             self._write(request, lambda conn: self.drop(conn, request, found))
 
     def _write(self, request: Request, work: Callable[[Connection], Written]) -> Json:
-        row, events = self.service.database.write(work)
+        row, events = changes.write(self.service, request, work)
         if events:
             self.tell(request, events, row)
         return row

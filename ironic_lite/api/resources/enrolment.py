@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import datetime
 import functools
-import uuid
 from collections.abc import Callable
 
 from ironic_lite import errors
 from ironic_lite.api.policy.access import OWNERS
-from ironic_lite.api.resources import event_rows, guards, node_lookup, ownership, patches
+from ironic_lite.api.resources import changes, event_rows, guards, node_lookup, ownership, patches
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import schemas
 from ironic_lite.api.wire.request import Request
@@ -22,7 +21,7 @@ from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json, JsonView, Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import allocations, events, nodes
-from ironic_lite.domain import fields
+from ironic_lite.domain import fields, node_locks
 from ironic_lite.domain.states import State
 
 _ENROLL_SINCE = 11
@@ -55,7 +54,7 @@ def create(service: Service, request: Request, body: object) -> Row:
     owner = ownership.enrolling(request, service.conf)
     ownership.claim(given, owner)
     row = {**BLANK, **given, **_configured_defaults(service.conf, given), "created_at": clock.now()}
-    row["uuid"] = row["uuid"] or str(uuid.uuid4())
+    row["uuid"] = row["uuid"] or changes.subject(request)
     enrolls = request.version >= _ENROLL_SINCE  # S5.3, C30
     row["provision_state"] = (State.ENROLL if enrolls else State.AVAILABLE).value
     _find_parent(service, request, given, row)
@@ -66,7 +65,7 @@ def create(service: Service, request: Request, body: object) -> Row:
         nodes.insert(conn, row)
         events.add(conn, [event])
 
-    _write_node(service, insert)
+    _write_node(service, request, insert)
     service.notifier.tell(request.who, [event], row)
     return row
 
@@ -137,7 +136,7 @@ def _save_node(service: Service, request: Request, before: Row, written: Row) ->
             allocations.forget(conn, allocation)
         events.add(conn, [event])
 
-    _write_node(service, work)
+    _write_node(service, request, work)
     if service.notifier.on:
         service.notifier.tell(request.who, [event], {**before, **written, "updated_at": at})
     return at
@@ -158,13 +157,14 @@ def _check_reset(request: Request, asked: bool) -> None:
 
 def set_maintenance(
     service: Service, request: Request, ident: str, *, on: bool, reason: str | None = None
-) -> None:
+) -> str:
     """Begin or end the maintenance of a node; the end clears reason and fault.
 
+    :return: the UUID of the node.
     :raises errors.NodeNotFound: the node does not exist.
     :raises errors.NodeLocked: a conductor holds the lock of the node.
     """
-    columns = ("uuid", "generation", "maintenance", "maintenance_reason", "fault", "reservation")
+    columns = (*node_locks.COLUMNS, "generation", "maintenance", "maintenance_reason", "fault")
     before = node_lookup.fetch(service, request, ident, None if service.notifier.on else columns)
     wanted: Row = {"maintenance": on, "maintenance_reason": reason}
     if not on:
@@ -173,6 +173,7 @@ def set_maintenance(
     guards.check_unlocked(before)
     if written:
         _save_node(service, request, before, written)
+    return str(before["uuid"])
 
 
 # -- shared ----------------------------------------------------------------------------------
@@ -219,8 +220,8 @@ def _find_parent(service: Service, request: Request, given: Row, row: Row) -> No
         row["parent_node"] = parent["uuid"]
 
 
-def _write_node(service: Service, work: Callable[[Connection], None]) -> None:
+def _write_node(service: Service, request: Request, work: Callable[[Connection], None]) -> None:
     try:
-        service.database.write(work)
+        changes.write(service, request, work)
     except errors.ChassisNotFound as why:
         raise errors.InvalidParameter(path="chassis_uuid", reason=why.message) from None

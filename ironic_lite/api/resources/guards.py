@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.domain import fields, states
+from ironic_lite.domain import fields, node_locks, states
 from ironic_lite.domain.states import State
 
 _INSPECTING_CLOSED_SINCE = 39
@@ -55,11 +55,11 @@ class Change:
 def check_unlocked(node: JsonView) -> None:
     """Refuse a change of a locked node.
 
-    :param node: uuid, reservation.
+    :param node: with ``node_locks.COLUMNS``.
     :raises errors.NodeLocked: a conductor holds the lock.
     """
     if node["reservation"] is not None:
-        raise errors.NodeLocked(node=node["uuid"], host=node["reservation"])
+        raise node_locks.refusal(node)
 
 
 # -- nodes -----------------------------------------------------------------------------------

@@ -22,10 +22,12 @@ from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, nodes
+from ironic_lite.domain import node_locks
 
 # Columns of a node that the checks of its members read.
 _OWNER = (
-    *("uuid", "reservation", "provision_state", "power_state", "maintenance", "instance_uuid"),
+    *node_locks.COLUMNS,
+    *("power_state", "maintenance", "instance_uuid"),
     *OWNERS,
 )
 

@@ -104,6 +104,8 @@ NODES = Resource(
         Filter("include_children", 83, values.flag),
         Filter("parent_node", 83, values.text),
         Filter("instance_name", 104, values.text),
+        # Ironic does not have it.
+        Filter("held", 1, values.flag),
     ),
 )
 
@@ -180,14 +182,43 @@ CONDUCTORS = Resource(
 
 HISTORY = Resource(fields.HISTORY, fields_since=78, detail_since=78)
 
-RUNS = Resource(
+NODES_RUNS = Resource(
     fields.RUN,
     (Filter("state", 1, values.run_states), Filter("verb", 1, values.verb)),
     fields_since=1,
     detail_since=1,
     direction="desc",
 )
-RUN = Resource(fields.WHOLE_RUN, fields_since=1)
+NODES_RUN = Resource(fields.WHOLE_RUN, fields_since=1)
+
+RUNS = Resource(
+    fields.FLEET_RUN,
+    (
+        Filter("state", 1, values.run_states),
+        Filter("verb", 1, values.run_verbs),
+        Filter("node", 1, values.ident),
+        Filter("requester", 1, values.text),
+        Filter("project", 1, values.text),
+        Filter("driver", 1, values.several),
+        Filter("resource_class", 1, values.several),
+        Filter("code", 1, values.several),
+        Filter("since", 1, values.moment),
+        Filter("before", 1, values.moment),
+        Filter("retry_of", 1, rules.uuid),
+        Filter("latest", 1, values.flag),
+        Filter("overdue", 1, values.flag),
+    ),
+    fields_since=1,
+    detail_since=None,
+    direction="desc",
+)
+RUN = Resource(fields.WHOLE_FLEET_RUN, fields_since=1)
+
+_OF_HOLDS = (Filter("kind", 1, values.text), Filter("ended", 1, values.flag))
+NODES_HOLDS = Resource(fields.HOLD, _OF_HOLDS, fields_since=1, detail_since=None)
+HOLDS = Resource(
+    fields.HOLD, (Filter("node", 1, values.ident), *_OF_HOLDS), fields_since=1, detail_since=None
+)
 
 BIOS_SETTINGS = Resource(fields.BIOS_SETTING, fields_since=74, detail_since=74)
 

@@ -5,16 +5,25 @@ Each takes a text and the name of its argument, and raises `errors.InvalidParame
 
 from __future__ import annotations
 
+import datetime
+import re
 from collections.abc import Callable, Collection
 from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.validation import rules
+from ironic_lite.core import clock
 from ironic_lite.domain import states, verbs
 from ironic_lite.domain.states import State
 
 Parser = Callable[[str, str], Any]
 
+_LONGEST_TIME = 40
+_BLANK_OFFSET = re.compile(r"(?<=\d) (\d\d:?\d\d)$")
+_DURATION = re.compile(
+    r"P(?:(?P<days>\d{1,6})D)?"
+    r"(?:T(?:(?P<hours>\d{1,6})H)?(?:(?P<minutes>\d{1,7})M)?(?:(?P<seconds>\d{1,9})S)?)?"
+)
 RUN_STATES = ("running", "waiting", "done", "failed", "aborted")
 
 
@@ -80,6 +89,32 @@ def verb(value: str, path: str) -> str:
     """Read a verb; runs store the first of the names with the same meaning."""
     event = verbs.BY_TARGET[one_of(value, path, "a verb", tuple(verbs.BY_TARGET))].event
     return next(verb.target for verb in verbs.TABLE if verb.event == event)
+
+
+def run_verbs(value: str, path: str) -> list[str]:
+    """Read verbs ``a,b,c``, as `verb`."""
+    return several(value, path, verb)
+
+
+def moment(value: str, path: str) -> datetime.datetime:
+    """Read a time of ISO 8601, UTC without an offset; or a duration before now, as ``PT12H``.
+
+    A ``+`` that the client has not encoded arrives as a blank.
+    """
+    text = _BLANK_OFFSET.sub(r"+\1", value[:_LONGEST_TIME])
+    ago = _DURATION.fullmatch(text)
+    try:
+        if ago is not None and any(ago.groups()):
+            parts = {name: int(part or 0) for name, part in ago.groupdict().items()}
+            return clock.now() - datetime.timedelta(**parts)
+        found = datetime.datetime.fromisoformat(text)
+        return (found.astimezone(datetime.UTC) if found.tzinfo else found).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        reason = (
+            f"{value[:_LONGEST_TIME]!r} is not a time of ISO 8601, such as 2026-11-22T18:00:00Z, "
+            "nor a duration before now, such as PT12H"
+        )
+        raise errors.InvalidParameter(path=path, reason=reason) from None
 
 
 def run_states(value: str, path: str) -> list[str]:

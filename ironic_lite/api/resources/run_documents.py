@@ -5,16 +5,17 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 
-from ironic_lite.api.resources import queries, views
+from ironic_lite.api.resources import views
+from ironic_lite.api.resources.run_times import RunTimes
 from ironic_lite.api.service import Service
 from ironic_lite.api.wire import links
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core import clock, masking
-from ironic_lite.core.json_types import Json
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.queries import runs
 from ironic_lite.records import Run, RunStep
 
-_HIDDEN = ("id", "run_uuid")  # internal columns of a step
+_HIDDEN = ("id", "run_uuid", "overdue_at")  # columns not shown
 
 
 def show(
@@ -23,25 +24,41 @@ def show(
     node_uuid: str,
     row: Run,
     names: Sequence[str] | None = None,
+    *,
+    machine: JsonView | None = None,
+    resource: views.Resource = views.NODES_RUNS,
 ) -> Json:
-    """Return the document of one run; one statement for its steps.
+    """Return the document of one run.
+
+    One statement for its steps, and one for their usual durations if those are not known.
 
     :param row: all columns of the run.
     :param names: the fields to show, None for all.
+    :param machine: columns `run_times.MACHINE` of the node; None reads them by one statement.
+    :param resource: ``views.RUNS`` for a run of the fleet; ``machine`` then has the name, too.
     """
-    chosen = tuple(names or (field.name for field in queries.RUN.table))
-    shown = views.plan(views.RUNS, chosen, request.version, full=False)
-    full: Json = {**row}
+    of_fleet = resource is views.RUNS
+    chosen = tuple(names or (field.name for field in resource.table))
+    shown = views.plan(resource, chosen, request.version, full=False)
+    full: Json = {**row, "node_name": (machine or {}).get("name")}
     kept = {column: full[column] for column in shown.columns}
-    if "steps" in shown.computed:
+    if {"steps", "eta"} & shown.computed:
         found = service.database.read(lambda conn: runs.steps(conn, row["uuid"]))
-        kept["steps"] = [_step(step) for step in found]
-    return several(request, node_uuid, shown, [kept])[0]
+        times = RunTimes(service, row, found, machine)
+        known = {
+            "steps": [_step(step) | more for step, more in zip(found, times.steps, strict=True)],
+            "eta": times.eta,
+        }
+        kept |= {name: value for name, value in known.items() if name in shown.computed}
+    return several(request, None if of_fleet else node_uuid, shown, [kept])[0]
 
 
-def several(request: Request, node_uuid: str, plan: views.Plan, rows: list[Json]) -> list[Json]:
-    """Return the documents of a node's runs; ``rows`` have the plan's columns."""
-    linker = links.Linker(request.base, f"nodes/{node_uuid}/runs")
+def several(
+    request: Request, node_uuid: str | None, plan: views.Plan, rows: list[Json]
+) -> list[Json]:
+    """Return the documents of runs: of a node, or None for the fleet; ``rows`` as the plan."""
+    place = "runs" if node_uuid is None else f"nodes/{node_uuid}/runs"
+    linker = links.Linker(request.base, place)
     return plan.show_all(rows, linker, _compute if "duration_seconds" in plan.computed else None)
 
 

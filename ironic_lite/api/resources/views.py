@@ -60,7 +60,9 @@ DEPLOY_TEMPLATES = Resource("deploy_templates", fields.DEPLOY_TEMPLATE)
 ALLOCATIONS = Resource("allocations", fields.ALLOCATION)
 RUNBOOKS = Resource("runbooks", fields.RUNBOOK)
 INSPECTION_RULES = Resource("inspection_rules", fields.INSPECTION_RULE)
-RUNS = Resource("runs", fields.WHOLE_RUN, needs=(("duration_seconds", ("started_at", "ended_at")),))
+_DURATION = (("duration_seconds", ("started_at", "ended_at")),)
+NODES_RUNS = Resource("runs", fields.WHOLE_RUN, needs=_DURATION)
+RUNS = Resource("runs", fields.WHOLE_FLEET_RUN, needs=_DURATION)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ _OPTIONS: Mapping[str, str] = {
     QUESTIONS: "max_questions",
 }
 _OF_AGENTS = ("/lookup", "/heartbeat", "/continue_inspection")
+_NODES, _PLAN = "/nodes/", "/plan"  # a plan changes nothing
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 PATIENCE = 1.0
 """Seconds that a request waits for a free slot before it is refused."""
@@ -42,7 +43,8 @@ def room_of(method: str, path: str) -> str:
     """
     if path.startswith(_OF_AGENTS):
         return AGENTS
-    return READS if method in _READING else CHANGES
+    plans = method == "POST" and path.startswith(_NODES) and path.endswith(_PLAN)
+    return READS if method in _READING or plans else CHANGES
 
 
 class ConcurrencyLimits:

@@ -19,8 +19,8 @@ T = TypeVar("T")
 _IDLE_SECONDS = 5.0
 _PAUSE = 0.005
 """Seconds between two checks for idle threads."""
-_LATEST = 0.05
-"""Longest delay in seconds of the result of a call of `ThreadPool.finish`."""
+LATEST = 0.05
+"""Longest delay in seconds of a result None of `ThreadPool.finish`."""
 
 
 class ThreadPool:
@@ -61,13 +61,13 @@ class ThreadPool:
         return await self._call_in_thread(work, late=False)
 
     async def finish(self, work: Callable[[], T]) -> T:
-        """Work like `run`, but return up to 50 ms later.
+        """Work like `run`, but return up to 50 ms later if the result is None.
 
-        Waking the loop takes a large part of the time of a cheap request. Use this if nothing waits
-        for the end of ``work``; the next call delivers the result.
+        Waking the loop takes a large part of the time of a cheap request. Use this if None means
+        that nothing is left to do; the next call delivers the result.
         """
         if self._late is None:
-            self._late = self._loop.call_later(_LATEST, self._settle_late)
+            self._late = self._loop.call_later(LATEST, self._settle_late)
         return await self._call_in_thread(work, late=True)
 
     def _call_in_thread(self, work: Callable[[], T], *, late: bool) -> asyncio.Future[T]:
@@ -120,7 +120,8 @@ class ThreadPool:
             with self._adding:
                 self._done.append((future, value, error))
                 # Waking the loop is expensive; only the first of several results does it.
-                wake = not self._woken and (not late or error is not None)
+                eager = not late or value is not None or error is not None
+                wake = not self._woken and eager
                 self._woken = self._woken or wake
             # Finished objects must not stay alive until the next call.
             del call, work, future, value, error
@@ -146,7 +147,7 @@ class ThreadPool:
     def _settle_late(self) -> None:
         self._deliver_results()
         waiting = self._free < self._threads
-        self._late = self._loop.call_later(_LATEST, self._settle_late) if waiting else None
+        self._late = self._loop.call_later(LATEST, self._settle_late) if waiting else None
 
     def _trim_threads(self) -> None:
         """End the threads that were not needed since the last check."""

@@ -205,6 +205,8 @@ def provision(body: object) -> Json:
         rules.text(found["runbook"], "runbook", least=1, length=255)
     if "rescue_password" in found:
         _rescue_password(found["rescue_password"])
+    if "retry" in found:
+        shapes.check("retry", found["retry"], "retry", "Schema error for retry")
     return found
 
 

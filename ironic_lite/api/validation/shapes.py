@@ -5,8 +5,9 @@ Schemas are compiled at their first use and cached; a check of ten steps then ta
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -14,6 +15,7 @@ import fastjsonschema
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.domain import holds
 from ironic_lite.domain.fields import Field, Type
 
 STEP_INTERFACES = ("vendor", "power", "management", "firmware", "deploy", "bios", "raid")
@@ -96,6 +98,16 @@ _OPERATION: Json = {
     "required": ["op", "args"],
     "additionalProperties": False,
 }
+_ORDINAL = {"type": "integer", "minimum": 0, "maximum": sys.maxsize}
+_WAIVER = {
+    "type": "object",
+    "properties": {
+        "ordinal": _ORDINAL,
+        "reason": {"type": "string", "pattern": r"\S", "minLength": 1, "maxLength": 255},
+    },
+    "required": ["reason"],
+    "additionalProperties": False,
+}
 _MULTIPLE = {"enum": ["any", "all", "first", "last"]}
 _CONDITION = {
     **_OPERATION,
@@ -126,6 +138,30 @@ _SCHEMAS: Mapping[str, Json] = {
     "deploy_steps": _steps_schema(_DEPLOY_STEP),
     "steps": {**_steps_schema(_DEPLOY_STEP), "minItems": 1},  # of a deploy template
     "runbook_steps": {**_steps_schema(_RUNBOOK_STEP), "minItems": 1},
+    "retry": {
+        "type": "object",
+        "properties": {
+            "from": _ORDINAL,
+            "waive": {"type": "array", "items": _WAIVER, "maxItems": MOST_STEPS},
+            "force": {"type": "boolean"},
+        },
+        "additionalProperties": False,
+    },
+    "hold": {
+        "type": "object",
+        "properties": {
+            "kind": {"type": "string", "pattern": r"^[a-z0-9-]{1,32}\Z"},
+            "reason": {"type": "string", "minLength": 1, "maxLength": 255},
+            "until": {"type": ["string", "null"], "maxLength": 40},
+            "blocks": {
+                "type": ["array", "null"],
+                "items": {"enum": [str(block) for block in holds.Block]},
+                "maxItems": len(holds.Block),
+            },
+        },
+        "required": ["kind", "reason"],
+        "additionalProperties": False,
+    },
     "configdrive": {
         "type": "object",
         "properties": {
@@ -200,6 +236,13 @@ def _compiled_check(name: str) -> Callable[[Any], Any]:
 
 
 @cache
+def _compiled_property(name: str, key: str) -> Callable[[Any], Any]:
+    """Return the check of one property of the items of a list."""
+    check: Callable[[Any], Any] = fastjsonschema.compile(_SCHEMAS[name]["items"]["properties"][key])
+    return check
+
+
+@cache
 def _compiled_fields(table: tuple[Field, ...]) -> Callable[[Any], Any]:
     check: Callable[[Any], Any] = fastjsonschema.compile(_of_fields(table))
     return check
@@ -217,6 +260,54 @@ def check(name: str, value: object, root: str, lead: str) -> None:
     :raises errors.InvalidParameter: with the path of the invalid value.
     """
     _run_check(_compiled_check(name), value, root, lead)
+
+
+def refusals_of_list(
+    name: str, value: object, root: str, lead: str
+) -> Iterator[errors.InvalidParameter]:
+    """Yield the refusals of a list of objects; the first is the one that `check` raises.
+
+    :param name: a schema of a list, such as ``clean_steps``.
+    """
+    try:
+        check(name, value, root, lead)
+        return
+    except errors.InvalidParameter as why:
+        first = why
+        yield why
+    if isinstance(value, list) and len(value) <= MOST_STEPS:
+        items = (
+            _item_refusals(name, one, f"{root}/{place}", lead) for place, one in enumerate(value)
+        )
+        for refusal in itertools.chain.from_iterable(items):
+            if refusal.message != first.message:
+                yield refusal
+
+
+def _item_refusals(
+    name: str, value: object, root: str, lead: str
+) -> Iterator[errors.InvalidParameter]:
+    schema_of_item = _SCHEMAS[name]["items"]
+    if not isinstance(value, dict):
+        yield _refusal(lead, root, f"must be object, not {_TYPES[type(value)]}")
+        return
+    known = schema_of_item["properties"]
+    for key in schema_of_item["required"]:
+        if key not in value:
+            yield _refusal(lead, f"{root}/{key}", "is required")
+    for key, given in sorted(value.items()):
+        if key not in known:
+            reason = f"unknown key; known are {', '.join(known)}"
+            yield _refusal(lead, f"{root}/{key}", reason)
+            continue
+        try:
+            _run_check(_compiled_property(name, key), given, f"{root}/{key}", lead)
+        except errors.InvalidParameter as why:
+            yield why
+
+
+def _refusal(lead: str, path: str, reason: str) -> errors.InvalidParameter:
+    return errors.InvalidParameter(f"{lead}: {path}: {reason}", path=path, reason=reason)
 
 
 def check_fields(table: tuple[Field, ...], given: JsonView, lead: str) -> None:

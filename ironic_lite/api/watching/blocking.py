@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import orjson
-
 from ironic_lite import errors
 from ironic_lite.api.feed.tail import PAGE, News, Tail
+from ironic_lite.api.watching import text_streams
+from ironic_lite.api.watching.sender import bookmark
 from ironic_lite.api.wire import refusals, request
-from ironic_lite.api.wire.later import Stream, Suspension
+from ironic_lite.api.wire.later import Stream, Suspension, TextStream
 from ironic_lite.api.wire.request import Environ, StartResponse
 
 MOST = 16
@@ -53,10 +53,11 @@ class BlockingWatches:
             return parts
         call.waited = True
         if not self._places.acquire(blocking=False):
+            call.heeded = ""
             text = f"Under this server, {MOST} requests of a process may wait; retry later."
             why = errors.Unavailable(text)
             return request.refuse(environ, start_response, refusals.of(why))
-        if isinstance(later, Stream):
+        if not isinstance(later, Suspension):
             return self._stream(later, held, start_response)
         try:
             return self._wait(environ, start_response)
@@ -84,7 +85,7 @@ class BlockingWatches:
             if seen or (choice is not None and any(map(choice.accepts, news.settled))):
                 woken.set()
 
-        until = time.monotonic() + min(_LONGEST_LOOK, suspension.seconds)
+        until = time.monotonic() + min(_LONGEST_LOOK, suspension.next_call)
         tail = self._tail()
         with tail.listening(hear):
             while (left := until - time.monotonic()) > 0 and not woken.wait(min(_PAUSE, left)):
@@ -92,8 +93,11 @@ class BlockingWatches:
                     tail.look()
 
     def _stream(
-        self, stream: Stream, held: _Held, start_response: StartResponse
+        self, stream: Stream | TextStream, held: _Held, start_response: StartResponse
     ) -> Iterable[bytes]:
+        if isinstance(stream, TextStream):
+            start_response("200 OK", [*held.extra, *text_streams.HEADERS])
+            return _Body(text_streams.lines(stream), self._places.release)
         start_response("200 OK", [*held.extra, ("Content-Type", "application/x-ndjson")])
         return _Body(_lines(self._tail(), stream), self._places.release)
 
@@ -121,16 +125,20 @@ class _Body:
 
 def _lines(tail: Tail, stream: Stream) -> Iterator[bytes]:
     """Yield the lines of a stream; a line with the cursor alone shows whether the client lives."""
-    cursor, left = stream.after, stream.limit
+    cursor, left, removed = stream.after, stream.limit, 0
     until, end, told = time.monotonic() + _STREAM_SECONDS, "time", time.monotonic()
     while end == "time" and time.monotonic() < until:
         try:
             tail.look()
             settled = tail.settled
             events = tail.page(stream.choice, after=cursor, upto=settled)
+            newest = tail.removed() if settled > cursor else stream.removed
         except errors.Unavailable:
             end = "behind"
             break
+        if newest > max(cursor, removed):
+            removed = newest
+            yield bookmark(cursor, trimmed=True)
         full = len(events) == PAGE
         for event in events:
             cursor, told = event.id, time.monotonic()
@@ -145,9 +153,9 @@ def _lines(tail: Tail, stream: Stream) -> Iterator[bytes]:
             cursor = max(cursor, settled)
             if time.monotonic() - told >= _BOOKMARK_SECONDS:
                 told = time.monotonic()
-                yield orjson.dumps({"cursor": str(cursor)}) + b"\n"
+                yield bookmark(cursor)
             time.sleep(_PAUSE)
-    yield orjson.dumps({"cursor": str(cursor), "end": end}) + b"\n"
+    yield bookmark(cursor, end=end)
 
 
 class _Held:

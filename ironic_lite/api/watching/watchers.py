@@ -11,17 +11,16 @@ import collections
 import contextlib
 import logging
 import random
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
-import orjson
-
 from ironic_lite import errors
-from ironic_lite.api.feed.events import Filter
+from ironic_lite.api.feed.events import Event, Filter
 from ironic_lite.api.feed.tail import PAGE, News, Tail
-from ironic_lite.api.wire.later import Stream, Suspension
-from ironic_lite.core import metrics
+from ironic_lite.api.watching import text_streams
+from ironic_lite.api.watching.sender import Sender, Transport
+from ironic_lite.api.wire.later import Piece, Stream, Suspension, TextStream
+from ironic_lite.core import log_lines, metrics
 from ironic_lite.core.configuration import Configuration
 
 LOG = logging.getLogger(__name__)
@@ -36,7 +35,7 @@ BUSY_SECONDS = 0.1
 _BUSY_FOR = 10.0
 LONGEST_LOOK = 30.0
 """Seconds after which a waiting request is handled again in any case."""
-_FAULT_PAUSE = 5.0
+FAULT_PAUSE = 5.0
 """Seconds between two looks while the table cannot be read."""
 _MOST_HANDLED = 16
 """Waiting requests that are handled again at once; the other slots stay for ordinary requests."""
@@ -46,14 +45,6 @@ _SHARE, _LEAST_SHARE = 4, 16
 """One address may have a quarter of the places, or 16."""
 BOOKMARK_SECONDS = 15.0
 """Time without an event after which a stream gets a line with the cursor alone."""
-_CHUNK = 64 * 1024
-"""Bytes after which a chunk of lines is complete."""
-STREAM_BYTES = 1024 * 1024
-"""Bytes after which a stream ends, and the client continues with its cursor.
-
-granian takes every chunk at once and keeps it until the client reads it. It does not report how
-much it keeps, so all that a stream has sent may be in memory.
-"""
 ALL_BYTES = 256 * 1024 * 1024
 """Bytes that all streams of the process may have sent, before the next one to send ends."""
 HEADERS = [
@@ -68,13 +59,6 @@ class Run(Protocol):
 
     async def __call__(self, work: Callable[[], T]) -> T:
         """Return the function's result."""
-
-
-class Transport(Protocol):
-    """The part of RSGI's stream object that this module uses."""
-
-    async def send_bytes(self, data: bytes) -> None:
-        """Send a chunk; return when the server takes the next one."""
 
 
 class Watchers:
@@ -95,14 +79,20 @@ class Watchers:
         self._loop = asyncio.get_running_loop()
         self._by_node: dict[str, set[asyncio.Event]] = {}
         self._by_choice: dict[Filter, set[asyncio.Event]] = {}
-        self._streams: dict[asyncio.Event, _Sender] = {}
+        self._streams: dict[asyncio.Event, Sender] = {}
+        self._texts = 0
         self._sent = 0
-        """Bytes that the present streams have sent."""
         self._handling = asyncio.Semaphore(_MOST_HANDLED)
         self._paging = asyncio.Semaphore(_MOST_PAGES)
         self._closing = False
         self._busy_until = 0.0
         self._shared: dict[tuple[Filter, int, int], _Lines] = {}
+        self._complaints = log_lines.LogThrottle()
+
+    @property
+    def sent(self) -> int:
+        """The bytes that the present streams have sent."""
+        return self._sent
 
     @property
     def count(self) -> int:
@@ -161,15 +151,18 @@ class Watchers:
     async def _look(self) -> bool:
         """Look at the table; return whether more can be read at once."""
         try:
-            return (await self._run(self._tail.look)).more
+            with self._complaints:
+                return (await self._run(self._tail.look)).more
         except errors.Unavailable as why:
-            LOG.warning("Cannot follow the event table: %s", why)
-        except Exception:
-            LOG.exception("Cannot follow the event table")
+            if self._complaints.new("unavailable"):
+                LOG.warning("Cannot follow the event table: %s", why)
+        except Exception as why:
+            if self._complaints.new(type(why).__name__):
+                LOG.exception("Cannot follow the event table")
         for waiter, sender in self._streams.items():
             sender.behind = True
             waiter.set()
-        await asyncio.sleep(_FAULT_PAUSE)
+        await asyncio.sleep(FAULT_PAUSE)
         return False
 
     def _hear(self, news: News) -> None:
@@ -223,7 +216,7 @@ class Watchers:
         """Wait as a suspension says; return the next one that waits for something else."""
         about = (suspension.node, suspension.choice)
         # The row may have changed before the waiter was registered, so the first pause is 0.
-        pause = suspension.seconds if about == (None, None) else 0.0
+        pause = suspension.next_call if about == (None, None) else 0.0
         with self._waiter(suspension) as waiter:
             while True:
                 with contextlib.suppress(TimeoutError):
@@ -233,7 +226,7 @@ class Watchers:
                     left = await again()
                 if left is None or self._closing or (left.node, left.choice) != about:
                     return left
-                pause = min(LONGEST_LOOK, max(left.seconds, 0.0))
+                pause = min(LONGEST_LOOK, left.next_call)
 
     @contextlib.contextmanager
     def _waiter(self, suspension: Suspension) -> Iterator[asyncio.Event]:
@@ -249,25 +242,53 @@ class Watchers:
 
     async def stream(self, stream: Stream, transport: Transport) -> None:
         """Send events until the client leaves, or a limit of the stream is reached."""
-        sender = _Sender(transport)
+        sender = Sender(transport, stream.removed)
         waiter = asyncio.Event()
         self._streams[waiter] = sender
         try:
             await self._follow(stream, sender, waiter)
         finally:
             del self._streams[waiter]
-            self._sent -= sender.bytes
+            self._sent -= sender.counted
 
-    async def _follow(self, stream: Stream, sender: _Sender, waiter: asyncio.Event) -> None:
+    async def stream_text(self, stream: TextStream, transport: Transport) -> None:
+        """Send a text as it grows, until it ends: see `text_streams`."""
+
+        async def read(work: Callable[[], Piece]) -> Piece:
+            async with self._paging:
+                return await self._run(work)
+
+        waiter = asyncio.Event()
+        progress = text_streams.Progress(self._stream_seconds * random.uniform(0.9, 1.1))
+
+        def end() -> str | None:
+            self._sent += progress.count()
+            return progress.end(closing=self._closing, full=self._exceeds_share(progress.bytes))
+
+        self._texts += 1
+        try:
+            with _among(self._by_node, stream.node, waiter):
+                await text_streams.send(
+                    stream, transport, progress, read=read, waiter=waiter, end=end
+                )
+        finally:
+            self._texts -= 1
+            self._sent -= progress.counted
+
+    async def _follow(self, stream: Stream, sender: Sender, waiter: asyncio.Event) -> None:
         cursor, left = stream.after, stream.limit
         until = self._loop.time() + self._stream_seconds * random.uniform(0.9, 1.1)
+        if cursor < sender.removed:
+            await sender.bookmark(cursor, trimmed=True)
         while True:
             waiter.clear()
             found = await self._following(stream, cursor, sender)
+            if found.removed > max(cursor, sender.removed):
+                sender.removed = found.removed
+                await sender.bookmark(cursor, trimmed=True)
             lines = found.lines if left is None else found.lines[:left]
-            before = sender.bytes
             taken = await sender.send(lines)
-            self._sent += sender.bytes - before
+            self._sent += sender.count()
             left = None if left is None else left - taken
             if taken == len(found.lines):
                 cursor = found.cursor
@@ -275,7 +296,7 @@ class Watchers:
                 cursor = lines[taken - 1][0]
             end = self._end(left, until, sender)
             if end is not None:
-                await sender.bookmark(cursor, end)
+                await sender.bookmark(cursor, end=end)
                 return
             if sender.silent >= BOOKMARK_SECONDS:
                 await sender.bookmark(cursor)
@@ -284,12 +305,11 @@ class Watchers:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(waiter.wait(), max(0.0, pause))
 
-    def _end(self, left: int | None, until: float, sender: _Sender) -> str | None:
+    def _end(self, left: int | None, until: float, sender: Sender) -> str | None:
         """Return why a stream ends now, or None."""
         if left == 0:
             return "limit"
-        large = sender.bytes * len(self._streams) >= self._sent
-        if sender.full or (self._sent > ALL_BYTES and large):
+        if sender.full or self._exceeds_share(sender.bytes):
             return "size"
         if self._closing:
             return "closing"
@@ -297,7 +317,15 @@ class Watchers:
             return "behind"
         return "time" if self._loop.time() >= until else None
 
-    async def _following(self, stream: Stream, cursor: int, sender: _Sender) -> _Lines:
+    def _exceeds_share(self, sent: int) -> bool:
+        """Return whether a stream must end because all streams have sent too much.
+
+        :param sent: bytes of the stream; only a stream above the mean ends.
+        """
+        count = len(self._streams) + self._texts
+        return self._sent > ALL_BYTES and sent * count >= self._sent
+
+    async def _following(self, stream: Stream, cursor: int, sender: Sender) -> _Lines:
         """Return the lines that follow a cursor; equal streams share those of kept events."""
         settled = self._tail.settled
         if cursor >= settled:
@@ -316,17 +344,21 @@ class Watchers:
             return found._replace(lines=kept)
         return found
 
-    async def _older(self, choice: Filter, cursor: int, settled: int, sender: _Sender) -> _Lines:
+    async def _older(self, choice: Filter, cursor: int, settled: int, sender: Sender) -> _Lines:
         """Return lines of events that are read from the table."""
+
+        def read() -> tuple[Sequence[Event], int]:
+            return self._tail.page(choice, after=cursor, upto=settled), self._tail.removed()
+
         try:
             async with self._paging:
-                older = await self._run(lambda: self._tail.page(choice, after=cursor, upto=settled))
+                older, removed = await self._run(read)
         except errors.Unavailable:
             sender.behind = True
             return _Lines([], cursor, more=False)
         full = len(older) == PAGE
         lines = [(event.id, event.line) for event in older]
-        return _Lines(lines, lines[-1][0] if full else settled, more=full)
+        return _Lines(lines, lines[-1][0] if full else settled, more=full, removed=removed)
 
 
 @contextlib.contextmanager
@@ -342,64 +374,13 @@ def _among(table: dict[Key, set[asyncio.Event]], key: Key, waiter: asyncio.Event
 
 
 class _Lines(NamedTuple):
-    """Lines with their ids, the cursor after them, and whether more can be read at once."""
+    """Lines with their ids, and the cursor after them.
+
+    :ivar more: more can be read at once.
+    :ivar removed: the largest id of a removed event, 0 if the lines are not from the table.
+    """
 
     lines: list[tuple[int, bytes]]
     cursor: int
     more: bool
-
-
-class _Sender:
-    """Sends the lines of one stream, up to `STREAM_BYTES`."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-        self._last = time.monotonic()
-        self.bytes = 0
-        """Bytes sent so far."""
-        self.behind = False
-        """True if the database could not be read."""
-
-    @property
-    def silent(self) -> float:
-        """Seconds since the last line."""
-        return time.monotonic() - self._last
-
-    @property
-    def full(self) -> bool:
-        """True if the stream must end."""
-        return self.bytes >= STREAM_BYTES
-
-    async def send(self, lines: Sequence[tuple[int, bytes]]) -> int:
-        """Send lines in chunks; return how many were sent before the stream was full."""
-        taken = 0
-        for count, chunk in _chunks(lines):
-            if self.full:
-                break
-            await self._send(chunk)
-            taken += count
-        return taken
-
-    async def bookmark(self, cursor: int, end: str | None = None) -> None:
-        """Send a line with the cursor alone, or the last line of the stream."""
-        line = {"cursor": str(cursor)} | ({"end": end} if end else {})
-        await self._send(orjson.dumps(line) + b"\n")
-
-    async def _send(self, chunk: bytes) -> None:
-        await self._transport.send_bytes(chunk)
-        self.bytes += len(chunk)
-        self._last = time.monotonic()
-
-
-def _chunks(lines: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Join lines to chunks of up to 64 KiB; yield each with the number of its lines."""
-    gathered: list[bytes] = []
-    size = 0
-    for _, line in lines:
-        if gathered and size + len(line) > _CHUNK:
-            yield len(gathered), b"".join(gathered)
-            gathered, size = [], 0
-        gathered.append(line)
-        size += len(line)
-    if gathered:
-        yield len(gathered), b"".join(gathered)
+    removed: int = 0

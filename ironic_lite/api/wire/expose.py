@@ -134,7 +134,7 @@ def expose(
         reads = method in {"GET", "DELETE"} and body is not IGNORED
         read = functools.partial(_read_arguments, known, body=body, raw_query=raw_query)
         route = Route(method, path, since, below, limit, reads, int(status), body.value)
-        more: Json = {"raw_query": raw_query, "prefers": around is not None}
+        more: Json = {"raw_query": raw_query, "prefers": getattr(around, "__name__", "")}
         more["arguments"] = tuple((name, one.type, one.mandatory) for name, one in known.items())
         more["examine"] = functools.partial(_examine_request, method, path, read, form, first)
         setattr(answer, _ROUTE, dataclasses.replace(route, **more))

@@ -8,7 +8,9 @@ without a thread, and calls the handler again.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -18,11 +20,18 @@ class Suspension:
     :ivar seconds: the time that is left. The last call happens at its end.
     :ivar node: wake after any event of this node.
     :ivar choice: wake after a settled event that this `api.feed.events.Filter` accepts.
+    :ivar pause: call after this time without a change, too.
     """
 
     seconds: float
     node: str | None = None
     choice: Any = None
+    pause: float = math.inf
+
+    @property
+    def next_call(self) -> float:
+        """Seconds after which the handler is called without a change."""
+        return max(0.0, min(self.seconds, self.pause))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,9 +42,34 @@ class Stream:
     :ivar choice: an `api.feed.events.Filter`.
     :ivar limit: end after this number of events, None for no limit.
     :ivar skipped: ids above the cursor that the client does not want.
+    :ivar removed: the largest id of a removed event, 0 if none was removed.
     """
 
     after: int
     choice: Any
     limit: int | None = None
     skipped: frozenset[int] = frozenset()
+    removed: int = 0
+
+
+class Piece(NamedTuple):
+    """The next part of a text, and whether it is the last one."""
+
+    text: str
+    last: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TextStream:
+    """Stream a text as it grows.
+
+    :ivar read: returns the part that follows the part before; it may block on the database.
+    :ivar node: read again after any event of this node.
+    """
+
+    read: Callable[[], Piece]
+    node: str
+
+
+Later = Suspension | Stream | TextStream
+"""Any way to go on with a request."""

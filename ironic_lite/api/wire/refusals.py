@@ -15,6 +15,8 @@ from ironic_lite.core.json_types import Json
 
 Headers = tuple[tuple[str, str], ...]
 NO_HEADERS: Headers = ()
+_LOCK_SECONDS, _RUN_SECONDS = (1, 2), (5, 10)
+"""Delays in seconds after which a lock may be free: of short work, and of a run's step."""
 
 
 class Refusal(Exception):
@@ -61,18 +63,22 @@ def of(why: errors.Error) -> Refusal:
     if isinstance(why, errors.EndedOtherwise) and why.facts.get("run"):
         href = f"/v1/nodes/{why.facts['node']}/runs/{why.facts['run']}"
         return handled(int(why.status), why.message, (("Link", f'<{href}>; rel="monitor"'),))
-    if isinstance(why, errors.NotYet):
+    if isinstance(why, errors.NotYet | errors.KeyInUse):
         return handled(int(why.status), why.message, (("Retry-After", "1"),))
     if isinstance(why, errors.NodeLocked):
-        return handled(int(why.status), why.message, (("Retry-After", "1"),))
+        seconds = _RUN_SECONDS if why.facts.get("run") else _LOCK_SECONDS
+        return handled(int(why.status), why.message, (("Retry-After", _spread(*seconds)),))
     if not isinstance(why, errors.Unavailable):
         return handled(int(why.status), why.message)
-    # A random delay spreads the retries of clients that were refused together.
-    seconds = random.randint(why.retry_after, 2 * why.retry_after)
-    headers: Headers = (("Retry-After", str(seconds)),)
+    headers: Headers = (("Retry-After", _spread(why.retry_after, 2 * why.retry_after)),)
     if isinstance(why, errors.TooManyRequests):
         headers += (("Connection", "close"),)
     return handled(int(why.status), why.message, headers)
+
+
+def _spread(least: int, most: int) -> str:
+    """Return a random delay, which spreads the retries of clients that were refused together."""
+    return str(random.randint(least, most))
 
 
 def printable(text: str) -> str:

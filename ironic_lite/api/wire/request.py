@@ -15,11 +15,12 @@ from typing import Any
 
 from ironic_lite.api.policy.access import Access
 from ironic_lite.api.wire import parsing, refusals
-from ironic_lite.api.wire.later import Stream, Suspension
+from ironic_lite.api.wire.later import Later, Suspension
 from ironic_lite.core import log_lines, metrics
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json
+from ironic_lite.db.queries.idempotency import Claim
 from ironic_lite.domain.versions import Version
 
 LOG = logging.getLogger(__name__)
@@ -54,7 +55,9 @@ class Call:
     ``found`` is set by routing, and ``body`` once it has been received. ``suffix`` has been taken
     off the path. ``later`` is set by a handler that wants to be called again, or to stream;
     ``notes`` are what it remembers until then. ``waited`` is set once the server has waited,
-    ``accepted`` once a conductor has accepted a request that waits for its end.
+    ``accepted`` once a conductor has accepted a request that waits for its end. ``heeded`` is the
+    value of Preference-Applied for every answer, also a refusal. ``claim`` belongs to a request
+    with an Idempotency-Key that is carried out, ``replayed`` is set for a repetition of one.
     """
 
     path: str
@@ -71,9 +74,12 @@ class Call:
     refused: Exception | None = None
     body: bytes = b""
     suffix: str = ""
-    later: Suspension | Stream | None = None
+    later: Later | None = None
     waited: bool = False
     accepted: bool = False
+    heeded: str = ""
+    claim: Claim | None = None
+    replayed: bool = False
     notes: Json = dataclasses.field(default_factory=dict)
 
 
@@ -105,7 +111,8 @@ class Request:
         self._found = call.found
         self._refused = call.refused
         self._body = call.body
-        if "HTTP_PREFER" not in environ:  # otherwise the request may be handled again
+        # With one of these, the request may be handled again.
+        if "HTTP_PREFER" not in environ and call.claim is None:
             call.body = b""
         self.size = len(self._body)
         """Length of the body in bytes."""
@@ -257,6 +264,8 @@ def _answer_headers(
     call: Call, status: int, body: bytes, headers: Iterable[tuple[str, str]]
 ) -> list[tuple[str, str]]:
     shown = [*headers, *call.headers]
+    if call.heeded:
+        shown.append(("Preference-Applied", call.heeded))
     if body and not any(name == _JSON[0] for name, _ in shown):
         shown.append(_JSON)
     if status != HTTPStatus.NO_CONTENT:

@@ -48,7 +48,7 @@ class Route:
 
     The OpenAPI document also uses: the ``status`` of an answer; the ``body`` that is read
     ("ignored", "typed", "whole"); ``raw_query``, set if a table of ``queries`` reads the query;
-    ``prefers``, set if the header Prefer is heeded; and
+    ``prefers``, the function of `resources.preferred` that heeds the header Prefer, or ""; and
     the ``arguments`` after the request, as name, type, and whether mandatory. ``examine`` raises
     the faults in the form of a request.
     """
@@ -62,7 +62,7 @@ class Route:
     status: int = HTTPStatus.OK
     body: str = "ignored"
     raw_query: bool = False
-    prefers: bool = False
+    prefers: str = ""
     arguments: tuple[tuple[str, Any, bool], ...] = ()
     examine: Callable[..., object] = dataclasses.field(
         default=lambda *_arguments, **_more: None, compare=False, repr=False

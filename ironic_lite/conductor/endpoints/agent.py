@@ -14,12 +14,13 @@ from ironic_lite.conductor.flows.resume import asleep, halted, resume, resume_ch
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.work.notes import Notes
 from ironic_lite.conductor.work.task import Task
-from ironic_lite.core import clock
+from ironic_lite.core import clock, run_lines
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import nodes
-from ironic_lite.domain import states
+from ironic_lite.domain import node_locks, states
 from ironic_lite.domain.states import State
+from ironic_lite.images import boot_requests
 from ironic_lite.rpc import interface
 
 MOST_WAIT = 16
@@ -80,6 +81,7 @@ class Agent:
         :raises errors.NodeNotFound: no agent runs in this state.
         :raises errors.NodeLocked: another task works on the node.
         """
+        boot_requests.SEEN.note_lookup(node_uuid)
         with (
             self.room.place(node_uuid) as patient,
             self.tasks.lock(context, node_uuid, patient=patient) as task,
@@ -145,7 +147,8 @@ class Agent:
         seen = self.tasks.view(context, node)
         _check_pinned_agent(seen, callback_url, agent_verify_ca)
         if seen.node.reservation is not None:  # at once: no slot is taken, nothing is written
-            raise errors.NodeLocked(node=node_uuid, host=seen.node.reservation)
+            raise node_locks.refusal(seen.node.as_dict())
+        first = seen.agent is None
         seen.notes.heard(
             url=callback_url,
             version=agent_version,
@@ -158,7 +161,7 @@ class Agent:
         if waits and seen.state is not State.INSPECTWAIT:
             seen.node.provision_updated_at = clock.now()
         if waits and not asleep(seen) and _may_end_wait(seen):
-            self.tasks.go_on(seen, _pass_heartbeat)
+            self.tasks.go_on(seen, _first_heartbeat if first else _pass_heartbeat)
         else:
             self.tasks.note(seen)
 
@@ -181,6 +184,14 @@ def _may_end_wait(task: Task) -> bool:
     In maintenance the wait may have to end.
     """
     return task.node.maintenance or task.driver.deploy.minds_heartbeat(task)
+
+
+def _first_heartbeat(task: Task) -> None:
+    """Record in the log of the run that the ramdisk has booted, and pass the heartbeat on."""
+    agent = task.agent
+    if agent is not None:
+        run_lines.note("agent", f"first heartbeat, version {agent.version}, at {agent.url}")
+    _pass_heartbeat(task)
 
 
 def _pass_heartbeat(task: Task) -> None:

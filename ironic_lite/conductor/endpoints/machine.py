@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import bmc_operations, deploy, power
+from ironic_lite.conductor.flows import admission, bmc_operations, deploy, power
 from ironic_lite.conductor.flows.bmc_operations import Operation
 from ironic_lite.conductor.steps import available
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json
-from ironic_lite.domain import states, step_planning
+from ironic_lite.domain import holds, states, step_planning
 from ironic_lite.domain.steps import StepKind, as_offer
 from ironic_lite.drivers import base
 
@@ -91,6 +91,7 @@ class Machine:
             if task.node.disable_power_off and target in (base.POWER_OFF, base.SOFT_POWER_OFF):
                 reason = "its disable_power_off is set"
                 raise errors.Conflict(node=node_uuid, reason=reason)
+            admission.raise_first(admission.of_holds(task, holds.POWER, target))
             power.begin(task, target)
             task.hand_over(power.change, target, timeout)
 
@@ -129,6 +130,7 @@ class Machine:
     def destroy_node(self, context: Context, *, node_uuid: str) -> None:
         """Delete a node that is at rest."""
         with self.tasks.lock(context, node_uuid) as task:
+            admission.raise_first(admission.of_holds(task, holds.REMOVAL, holds.REMOVAL))
             _check_deletable(task)
             task.journal.event("node_deleted", before=str(task.state))
             task.transaction.destroy()

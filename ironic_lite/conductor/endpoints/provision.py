@@ -10,30 +10,35 @@ import logging
 from collections.abc import Callable, Mapping
 
 from ironic_lite import errors
+from ironic_lite.conductor import planning
 from ironic_lite.conductor.flows import (
     aborts,
     activities,
+    admission,
     clean,
     delete,
     deploy,
     rescue,
     service,
 )
+from ironic_lite.conductor.flows import retry as retries
 from ironic_lite.conductor.flows.resume import resume
 from ironic_lite.conductor.steps import automated, requested, stepper
-from ironic_lite.conductor.steps.phases import Flow, Phase
+from ironic_lite.conductor.steps.phases import Checks, Phase
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock
 from ironic_lite.core.context import Context
-from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import sweeps
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import states, steps, verbs
-from ironic_lite.domain.activities import limited
 from ironic_lite.domain.states import State
+from ironic_lite.drivers import deadline
 from ironic_lite.records import StoredStep
 
 LOG = logging.getLogger(__name__)
+
+_PLAN_SECONDS = 10.0
+"""Time limit of a plan for drivers that, against their contract, ask a machine."""
 
 
 class Provision:
@@ -76,9 +81,9 @@ class Provision:
         """Start a deployment or a rebuild."""
         verb = "rebuild" if rebuild else "active"
         with self.tasks.lock(context, node_uuid, worker=True) as task:
-            _check_verb(task, verb)
+            admission.raise_first(admission.of_verb(task, verb))
             templates = deploy.check(task, deploy_steps or [])
-            _check_activity_limit(task, deploy.PHASE)
+            admission.keep_limit(task, deploy.PHASE)
             deploy.request(task, deploy_steps or [], templates, configdrive)
             if not rebuild:
                 deploy.lease(task)
@@ -92,8 +97,8 @@ class Provision:
         Requirement S2.30.
         """
         with self.tasks.lock(context, node_uuid, worker=True) as task:
-            _check_verb(task, "deleted")
-            _check_activity_limit(task, clean.PHASE)
+            admission.raise_first(admission.of_verb(task, "deleted"))
+            admission.keep_limit(task, clean.PHASE)
             delete.request(task)
             task.move("delete", verb="deleted")
             task.hand_over(delete.start)
@@ -117,10 +122,8 @@ class Provision:
     ) -> str | None:
         """Start a rescue."""
         with self.tasks.lock(context, node_uuid, worker=True) as task:
-            _check_verb(task, "rescue")
-            task.driver.power.validate(task)
-            task.driver.rescue.validate(task)
-            rescue.keep_password(task, rescue_password)
+            admission.raise_first(admission.of_verb(task, "rescue"))
+            _pass_checks(rescue.checks(task, rescue_password))
             task.move("rescue", verb="rescue")
             task.hand_over(rescue.start)
             return task.journal.opened
@@ -128,6 +131,20 @@ class Provision:
     def do_node_unrescue(self, context: Context, *, node_uuid: str) -> str | None:
         """Bring a rescued node back to its instance."""
         return self.do_provisioning_action(context, node_uuid=node_uuid, action="unrescue")
+
+    def do_node_retry(
+        self, context: Context, *, node_uuid: str, retry: Json | None = None
+    ) -> str | None:
+        """Continue the node's failed run with its list, from the step that failed.
+
+        :param retry: ``from``, ``waive`` and ``force`` of the request.
+        """
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            admission.raise_first(admission.of_verb(task, "retry"))
+            phase = activities.failed_steps(task.state)
+            assert phase is not None  # the state table has retry in these states only
+            retries.start(task, phase, retry or {})
+            return task.journal.opened
 
     def inspect_hardware(self, context: Context, *, node_uuid: str) -> str | None:
         """Start an inspection."""
@@ -145,7 +162,7 @@ class Provision:
         if action not in verbs.BY_TARGET:
             raise _unknown_action(action)
         with self.tasks.lock(context, node_uuid, worker=True) as task:
-            _check_verb(task, action)
+            admission.raise_first(admission.of_verb(task, action))
             _ACTIONS.get(action, Provision._start_action)(self, task, action)
             return task.journal.opened
 
@@ -156,9 +173,9 @@ class Provision:
         if flow is None:
             task.move(event, verb=action)
             return
-        if flow.check is None:
+        if flow.checks is None:
             raise _unknown_action(action)
-        flow.check(task)
+        _pass_checks(flow.checks(task))
         task.move(event, verb=action)
         task.hand_over(flow.prepare)
 
@@ -166,8 +183,9 @@ class Provision:
         book = None
         if clean.enabled(task):
             book = automated.book(task)
-            _validate_drivers(task, clean.PHASE, ramdisk=book is None or book.ramdisk)
-        _check_activity_limit(task, clean.PHASE)
+            boots = book is None or book.ramdisk
+            admission.raise_first(admission.of_drivers(task, clean.PHASE, ramdisk=boots))
+        admission.keep_limit(task, clean.PHASE)
         clean.request(task, book)
         task.move("provide", verb="provide", goal=State.AVAILABLE)
         task.hand_over(clean.prepare)
@@ -182,10 +200,8 @@ class Provision:
     def _start_abort(self, task: Task, _action: str) -> None:
         state = task.state
         task.journal.once()  # a late copy must not end another run
+        admission.raise_first(admission.of_abort(task))
         if state is State.SERVICEFAIL:
-            if task.node.maintenance:
-                reason = "end the maintenance first, because its fault is not fixed"
-                raise errors.Conflict(node=task.node.uuid, reason=reason)
             task.move("abort", verb="abort")
             return
         phase = activities.waiting_steps(state)
@@ -193,6 +209,19 @@ class Provision:
             _abort_later(task, phase)
             return
         aborts.start(task)
+
+    # -- plans -------------------------------------------------------------------------------
+
+    def plan_provision(self, context: Context, *, node_uuid: str, target: str, body: Json) -> Json:
+        """Return the faults and the steps of a verb, without the node's lock."""
+        if target not in verbs.BY_TARGET:
+            raise _unknown_action(target)
+        try:
+            task = self.tasks.look(context, node_uuid)
+        except (errors.InvalidRequest, errors.DriverNotFound) as why:
+            return planning.impossible(why)
+        with deadline.until(_PLAN_SECONDS):
+            return planning.plan(task, target, body)
 
     # -- reports that a step has ended: for older and foreign callers; heartbeats do not come here
 
@@ -244,71 +273,24 @@ def _start_phase(
     :param ramdisk: False forbids to boot the ramdisk.
     """
     verb = phase.activity.name
-    _check_verb(task, verb)
+    admission.raise_first(admission.of_verb(task, verb))
     boots = ramdisk and requested.needs_ramdisk(task, phase.kind, wanted)
-    _validate_drivers(task, phase, ramdisk=boots)
-    requested.admit(task, phase.kind, wanted)
-    _check_activity_limit(task, phase)
+    admission.raise_first(admission.of_drivers(task, phase, ramdisk=boots))
+    admission.raise_first(requested.child_refusals(task, phase.kind, wanted))
+    admission.keep_limit(task, phase)
     task.notes.request_steps(phase.kind, wanted, ramdisk=boots)
     phase.show(task, {})
     task.move(verbs.BY_TARGET[verb].event, verb=verb, goal=goal)
     task.hand_over(phase.prepare)
 
 
-def _check_activity_limit(task: Task, flow: Flow) -> None:
-    """Refuse the next move (503) if it would exceed the activity's limit of the whole cluster.
-
-    The count is part of the move's transaction, so concurrent callers and conductors cannot exceed
-    the limit.
-    """
-    activity = flow.activity
-    if activity.limit is None:
-        return
-    among = limited(activity.limit)
-    most = task.runtime.conf.conductor[activity.limit]
-
-    def count(conn: Connection) -> None:
-        if sweeps.count_alone(conn, among) >= most:
-            raise errors.TooManyActions(limit=most, action=str(activity.busy))
-
-    task.add_write(count, first=True)
+def _pass_checks(checks: Checks) -> None:
+    for one in checks:
+        one()
 
 
 def _unknown_action(action: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(path="action", reason=f"{action!r} is not a known action")
-
-
-def _check_verb(task: Task, target: str) -> None:
-    """Refuse a verb under the lock: bad state, protected, retired, maintenance."""
-    verb = verbs.BY_TARGET[target]
-    node = task.node
-    if not verbs.possible(verb, task.state):
-        raise errors.InvalidState(verb=target, node=node.uuid, state=str(task.state))
-    if verb.spares_protected and node.protected:
-        raise errors.NodeProtected(node=node.uuid)
-    if verb.spares_retired and node.retired:
-        raise errors.NodeRetired(node=node.uuid)
-    cleans = target in ("provide", "cleaned")
-    allowed = task.runtime.conf.conductor.allow_provisioning_in_maintenance or not cleans
-    if node.maintenance and not (verb.in_maintenance and allowed):
-        raise errors.NodeInMaintenance(verb=target, node=node.uuid)
-
-
-def _validate_drivers(task: Task, flow: Flow, *, ramdisk: bool = True) -> None:
-    """Refuse what the drivers cannot do, before the machine is switched off."""
-    driver = task.driver
-    checks: dict[str, Callable[[Task], None]] = {"power": driver.power.validate}
-    if ramdisk:
-        checks |= {"network": driver.network.validate, "boot": driver.deploy.check_ramdisk}
-    for kind, check in checks.items():
-        try:
-            check(task)
-        except errors.InvalidRequest as why:
-            sentence = (
-                f"Failed to validate {kind} driver interface for {flow.activity.busy} of node "
-                f"{task.node.uuid}: {why.message}"
-            )
-            raise errors.InvalidRequest(sentence, **why.facts) from why
 
 
 def _abort_later(task: Task, phase: Phase) -> None:

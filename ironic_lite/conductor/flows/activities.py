@@ -63,3 +63,9 @@ def running_steps(state: str) -> Phase | None:
     """Return the functions of the activity whose steps run in this state."""
     flow = of(state)
     return flow if isinstance(flow, Phase) and state == flow.activity.busy else None
+
+
+def failed_steps(state: str) -> Phase | None:
+    """Return the functions of the activity whose steps have failed in this state."""
+    flow = of(state)
+    return flow if isinstance(flow, Phase) and state == flow.activity.failed else None

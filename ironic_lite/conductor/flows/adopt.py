@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text
-from ironic_lite.conductor.steps.phases import Flow
+from ironic_lite.conductor.steps.phases import Checks, Flow
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import activities
 
 
-def check(task: Task) -> None:
-    """Refuse an adoption while the client waits."""
-    task.driver.power.validate(task)
+def checks(task: Task) -> Checks:
+    """Return the checks of an adoption while the client waits."""
+    return (lambda: task.driver.power.validate(task),)
 
 
 def start(task: Task) -> None:
@@ -26,4 +26,4 @@ def give_up(task: Task, why: errors.Error) -> None:
     task.move("fail", error=error_text.led_by(f"Failed to adopt node {task.node.uuid}", why))
 
 
-FLOW = Flow(activity=activities.ADOPT, check=check, prepare=start, give_up=give_up)
+FLOW = Flow(activity=activities.ADOPT, checks=checks, prepare=start, give_up=give_up)

@@ -15,6 +15,7 @@ from ironic_lite.conductor.flows import error_text
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import JsonView
+from ironic_lite.domain import causes
 
 LOG = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ def carry_out(task: Task, order: Operation, act: Callable[[Task], object]) -> No
         raise  # the node's new owner has recorded the result
     except Exception as why:  # drivers may raise anything; the operation must not stay pending
         LOG.warning("Node %s: failed to %s", task.node.uuid, order.goal, exc_info=why)
-        failed(task, error_text.cut_short(why, "the machine"))
+        failed(task, error_text.cut_short(why, "the machine"), error_text.as_error(why))
         task.save()
         return
     task.notes.order = None
@@ -72,12 +73,13 @@ def at_once(task: Task, order: Operation, act: Callable[[Task], object]) -> Any:
     return result
 
 
-def failed(task: Task, reason: str) -> None:
-    """Record, for the next save, that the current operation has failed."""
+def failed(task: Task, reason: str, why: errors.Error) -> None:
+    """Record, for the next save, that the current operation has failed; ``why`` is the cause."""
     text = masking.mask(f"Failed to {task.notes.order}: {reason}")
     task.notes.order = None
     task.node.last_error = text
-    task.journal.event("management", event="fail", data={"error": text})
+    cause = causes.of(why, task.journal.hide)
+    task.journal.event("management", event="fail", data={"error": text, "cause": cause})
 
 
 # -- what there is to order ------------------------------------------------------------------

@@ -6,8 +6,10 @@ start it. ``stepper.run`` runs the steps and returns here at the end. Any error 
 
 from __future__ import annotations
 
+import functools
+
 from ironic_lite import errors
-from ironic_lite.conductor.flows import error_text
+from ironic_lite.conductor.flows import error_text, retry
 from ironic_lite.conductor.steps import (
     agent_steps,
     automated,
@@ -21,7 +23,7 @@ from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import activities, step_planning, steps
 from ironic_lite.domain.states import State
-from ironic_lite.domain.steps import WAIT, StepKind
+from ironic_lite.domain.steps import WAIT, Step, StepKind
 from ironic_lite.records import StoredStep
 
 FAULT = "clean failure"
@@ -54,13 +56,14 @@ def prepare(task: Task) -> None:
     automated clean is skipped (S2.1).
     """
     if not task.notes.manual(StepKind.CLEAN):
-        if not enabled(task):
+        if not enabled(task) and not task.notes.retries:
             _forget_steps(task)
             _leave_cleaning(task)
             return
         if maintenance.forbids(task):
             raise errors.NodeInMaintenance(verb="clean", node=task.node.uuid)
-        if task.notes.requested_steps(StepKind.CLEAN) is None:  # after an instance: none are chosen
+        chosen = task.notes.requested_steps(StepKind.CLEAN) is not None or task.notes.retries
+        if not chosen:  # after an instance
             request(task, automated.book(task))
     task.driver.power.validate(task)
     if task.notes.boots_ramdisk(StepKind.CLEAN):
@@ -79,22 +82,34 @@ def begin(task: Task) -> None:
     """
     if task.notes.boots_ramdisk(StepKind.CLEAN):
         agent_steps.record_agent_steps(task, StepKind.CLEAN)
-    stepper.start(task, PHASE, _planned_steps(task))
+    if task.notes.retries:
+        retry.begin(task, PHASE, functools.partial(_complete_list, task))
+    else:
+        stepper.start(task, PHASE, _planned_steps(task))
+
+
+def _complete_list(task: Task, wanted: list[StoredStep]) -> list[StoredStep]:
+    overrides = task.runtime.clean_priorities
+    ramdisk = task.notes.boots_ramdisk(StepKind.CLEAN)
+    return requested.complete(task, StepKind.CLEAN, wanted, overrides=overrides, ramdisk=ramdisk)
 
 
 def _planned_steps(task: Task) -> list[StoredStep]:
-    overrides = task.runtime.clean_priorities
     given = task.notes.requested_steps(StepKind.CLEAN)
     if given is not None:
-        ramdisk = task.notes.boots_ramdisk(StepKind.CLEAN)
-        return requested.complete(task, StepKind.CLEAN, given, overrides=overrides, ramdisk=ramdisk)
-    chosen = step_planning.automated(
-        available.offered(task, StepKind.CLEAN),
+        return _complete_list(task, given)
+    chosen = chosen_steps(task, available.offered(task, StepKind.CLEAN))
+    return step_planning.as_stored(chosen, StepKind.CLEAN)
+
+
+def chosen_steps(task: Task, offered: list[Step]) -> list[Step]:
+    """Return the steps of an automated clean without a runbook, in their order."""
+    return step_planning.automated(
+        offered,
         StepKind.CLEAN,
-        overrides=overrides,
+        overrides=task.runtime.clean_priorities,
         disallowed=task.runtime.conf.api.disallow_clean_steps,
     )
-    return step_planning.as_stored(chosen, StepKind.CLEAN)
 
 
 def finish(task: Task) -> None:

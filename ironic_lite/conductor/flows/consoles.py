@@ -8,6 +8,7 @@ from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import masking
+from ironic_lite.domain import causes
 
 LOG = logging.getLogger(__name__)
 
@@ -29,7 +30,8 @@ def restore(task: Task) -> None:
     if proxy is not None and proxy.lived < LEAST_SECONDS:
         console.let_go(task.node.uuid, proxy)
         said = proxy.said or "no reason given"
-        _give_up(task, f"its program ended after {proxy.lived:.0f} s: {said}")
+        reason = f"its program ended after {proxy.lived:.0f} s: {said}"
+        _give_up(task, errors.HardwareError(reason=reason, seconds=round(proxy.lived)))
         return
     try:
         console.start_console(task)
@@ -37,16 +39,17 @@ def restore(task: Task) -> None:
         if isinstance(why, errors.Error) and why.retryable:
             raise
         LOG.warning("Node %s: its console cannot be started", task.node.uuid, exc_info=why)
-        _give_up(task, error_text.as_error(why).message)
+        _give_up(task, error_text.as_error(why))
         return
     LOG.info("Node %s: its console was restarted", task.node.uuid)
     task.journal.event("management", event="end", data={"order": "console", "target": True})
     task.save()
 
 
-def _give_up(task: Task, reason: str) -> None:
-    text = masking.mask(f"The console was stopped: {reason}")
+def _give_up(task: Task, why: errors.Error) -> None:
+    text = masking.mask(f"The console was stopped: {why.message}")
     task.node.console_enabled = False
     task.node.last_error = text
-    task.journal.event("management", event="fail", data={"error": text})
+    cause = causes.of(why, task.journal.hide)
+    task.journal.event("management", event="fail", data={"error": text, "cause": cause})
     task.save()

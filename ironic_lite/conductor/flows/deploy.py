@@ -6,15 +6,16 @@ runs the steps.
 
 from __future__ import annotations
 
+import functools
 import logging
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import error_text, templates
+from ironic_lite.conductor.flows import error_text, retry, templates
 from ironic_lite.conductor.steps import agent_steps, available, requested, stepper
-from ironic_lite.conductor.steps.phases import Phase
+from ironic_lite.conductor.steps.phases import Checks, Phase
 from ironic_lite.conductor.work.task import Task
-from ironic_lite.domain import activities, step_planning, steps
+from ironic_lite.domain import activities, list_faults, step_planning, steps
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import DONE, WAIT, Step, StepKind
 from ironic_lite.records import StoredStep, StoredTemplate
@@ -34,22 +35,33 @@ def check(task: Task, user_steps: list[StoredStep]) -> list[StoredTemplate]:
     """Refuse an invalid deployment while the client waits.
 
     :returns: the deploy templates to use.
-    :raises errors.InvalidRequest: naming the node and every fault.
+    :raises errors.InvalidRequest: naming the node; the first of `checks` that fails.
     """
-    try:
-        task.driver.power.validate(task)
-        task.driver.deploy.validate(task)
-        taken = templates.matching(task)
-        compose(task, user_steps, taken)
-        requested.refuse(
-            StepKind.DEPLOY, requested.power_faults(task.node, StepKind.DEPLOY, user_steps)
-        )
-    except errors.InvalidRequest as why:
-        sentence = (
-            f"Failed to validate deploy or power info for node {task.node.uuid}: {why.message}"
-        )
-        raise errors.InvalidRequest(sentence, **why.facts) from why
+    taken: list[StoredTemplate] = []
+    for one in checks(task, user_steps, taken):
+        try:
+            one()
+        except errors.InvalidRequest as why:
+            lead = f"Failed to validate deploy or power info for node {task.node.uuid}"
+            raise error_text.led_by(lead, why) from why
     return taken
+
+
+def checks(task: Task, user_steps: list[StoredStep], taken: list[StoredTemplate]) -> Checks:
+    """Return the checks of a deployment, in their order; none needs the machine.
+
+    :param taken: the third check adds the deploy templates to use.
+    """
+    kind = StepKind.DEPLOY
+    return (
+        lambda: task.driver.power.validate(task),
+        lambda: task.driver.deploy.validate(task),
+        lambda: taken.extend(templates.matching(task)),
+        lambda: compose(task, user_steps, taken),
+        lambda: list_faults.refuse(
+            f"{kind}_steps", requested.power_faults(task.node, kind, user_steps)
+        ),
+    )
 
 
 def check_templates(task: Task) -> None:
@@ -77,10 +89,23 @@ def compose(
     found = available.offered(task, StepKind.DEPLOY)
     if is_old(task) and (user_steps or taken or any(step.priority for step in found)):
         found.append(_WHOLE)
+    return step_planning.deploy(found, user_steps, taken, complete=_list_is_complete(task))
+
+
+def _list_is_complete(task: Task) -> bool:
+    """Return whether no agent can add steps any more."""
     told = task.notes.agent_steps(StepKind.DEPLOY) is not None
-    agents = task.driver.deploy.uses_agent(task) and not task.driver.deploy.boots_ramdisk
-    complete = told or not agents
-    return step_planning.deploy(found, user_steps, taken, complete=complete)
+    return told or not agents_follow(task)
+
+
+def agents_follow(task: Task) -> bool:
+    """Return whether a deployment boots a ramdisk, whose agent adds steps."""
+    return task.driver.deploy.uses_agent(task) and not task.driver.deploy.boots_ramdisk
+
+
+def whole(task: Task) -> list[Step]:
+    """Return the step that stands for a whole deployment, if the interface has no steps."""
+    return [_WHOLE] if is_old(task) else []
 
 
 def is_old(task: Task) -> bool:
@@ -138,12 +163,15 @@ def begin(task: Task) -> None:
     Requirement S3.19.
     """
     _store_agent_steps(task)
+    if task.notes.retries:
+        retry.begin(task, PHASE, functools.partial(_check_offered, task))
+        return
     listed = compose(task, task.notes.user_deploy_steps)
     old = is_old(task)
     if old:
         LOG.warning(_DEPRECATED, type(task.driver.deploy).__name__)
     if listed:
-        stepper.start(task, PHASE, listed)
+        stepper.start(task, PHASE, listed, complete=_list_is_complete(task))
     elif old:
         _old_way(task, task.driver.deploy)
     else:
@@ -174,11 +202,33 @@ def hear(task: Task, done: int) -> None:
     if task.notes.deploy_validated:
         return
     _store_agent_steps(task)
-    if task.notes.deploy_validated:
-        ran = {steps.title(step) for step in task.notes.listed(StepKind.DEPLOY)[: done + 1]}
-        whole = compose(task, task.notes.user_deploy_steps)
-        left = [step for step in whole if steps.title(step) not in ran]
-        stepper.replace(task, PHASE, done, left)
+    if not task.notes.deploy_validated:
+        return
+    listed = task.notes.listed(StepKind.DEPLOY)
+    if task.notes.retries:  # the list stays that of the failed run
+        left = range(done + 1, len(listed))
+        _check_offered(task, [listed[at] for at in left if not task.notes.skipped(at)])
+        return
+    ran = {steps.title(step) for step in listed[: done + 1]}
+    whole = compose(task, task.notes.user_deploy_steps)
+    stepper.replace(task, PHASE, done, [step for step in whole if steps.title(step) not in ran])
+
+
+def _check_offered(task: Task, wanted: list[StoredStep]) -> None:
+    """Refuse steps that are not offered any more, as soon as all steps are known.
+
+    :raises errors.InvalidParameter: with every fault.
+    """
+    if is_old(task) or not _list_is_complete(task):
+        return
+    offered = available.offered(task, StepKind.DEPLOY)
+    faults = [
+        fault
+        for step in wanted
+        if step["step"] not in step_planning.RESERVED
+        for fault in step_planning.step_faults(step, offered, StepKind.DEPLOY)
+    ]
+    requested.refuse(StepKind.DEPLOY, faults)
 
 
 def resume(task: Task, *, poll: bool) -> None:

@@ -20,12 +20,13 @@ def as_error(why: Exception) -> errors.Error:
     """Return an error of ours for any exception, without internals."""
     if isinstance(why, errors.Error):
         return why
-    return errors.Error(f"Unexpected {type(why).__name__}; see the conductor's log for details.")
+    cause = errors.Unexpected(exception=type(why).__name__)
+    return errors.Error(cause.message).because(cause)
 
 
 def led_by(what: str, why: errors.Error) -> errors.Error:
-    """Return the same error with ``what`` before its message."""
-    return type(why)(f"{what}: {why.message}", **why.facts)
+    """Return the same error with ``what`` before its message; ``why`` is its cause."""
+    return type(why)(f"{what}: {why.message}", **why.facts).because(why)
 
 
 def cannot(verb: str, task: Task, why: errors.Error) -> errors.Error:
@@ -40,6 +41,8 @@ def besides(
 ) -> errors.Error:
     """Clean up after ``why``; add a further failure to its message and continue.
 
+    The cause stays the error before the clean-up.
+
     :param what: the action's name for the sentence, such as "tearing down cleaning".
     :raises errors.LockLost: another conductor now has the machine.
     """
@@ -51,7 +54,8 @@ def besides(
     except Exception as more:  # drivers may raise anything, and the node must reach its fail state
         unknown = None if isinstance(more, errors.Error) else more
         LOG.warning("Node %s: %s failed: %s", task.node.uuid, what, more, exc_info=unknown)
-        why.message = f"{why.message} Also, {what} failed: {as_error(more).message}"
+        also = f"Also, {what} failed: {as_error(more).message}"
+        why = type(why)(f"{why.message} {also}", **why.facts).because(why)
     return why
 
 
@@ -72,10 +76,36 @@ def _switch_off(task: Task) -> None:
 
 def set_aside(task: Task, fault: str, why: errors.Error) -> None:
     """Put a node into maintenance for a fault; an existing reason stays."""
+    if not task.node.maintenance:
+        task.notes.own_maintenance = why.message
     if not task.node.maintenance or task.node.maintenance_reason is None:
         task.node.maintenance_reason = why.message
     task.node.maintenance = True
     task.node.fault = fault
+
+
+def take_back(task: Task) -> None:
+    """End the maintenance that a failed run has set.
+
+    :raises errors.NodeInMaintenance: an operator has set the maintenance, or its reason.
+    """
+    if not task.node.maintenance:
+        return
+    check_own_maintenance(task)
+    task.node.maintenance = False
+    task.node.maintenance_reason = None
+    task.node.fault = None
+    task.notes.own_maintenance = None
+
+
+def check_own_maintenance(task: Task) -> None:
+    """Refuse a retry of a node that is in an operator's maintenance.
+
+    :raises errors.NodeInMaintenance:
+    """
+    reason = task.notes.own_maintenance
+    if task.node.maintenance and (reason is None or reason != task.node.maintenance_reason):
+        raise errors.NodeInMaintenance(verb="retry", node=task.node.uuid)
 
 
 def forget(task: Task) -> None:

@@ -27,7 +27,7 @@ def turn_away(task: Task, refusal: errors.Error) -> None:
     if states.kind(task.state) is Kind.BUSY:
         return
     if task.node.target_power_state:
-        power.failed(task, refusal.message)
+        power.failed(task, refusal.message, refusal)
     if task.notes.order:
-        bmc_operations.failed(task, refusal.message)
+        bmc_operations.failed(task, refusal.message, refusal)
     task.save()

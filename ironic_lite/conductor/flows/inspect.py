@@ -8,7 +8,7 @@ from __future__ import annotations
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text, inspection_rules
 from ironic_lite.conductor.steps import poll_timeout
-from ironic_lite.conductor.steps.phases import Flow
+from ironic_lite.conductor.steps.phases import Checks, Flow
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json
@@ -16,10 +16,10 @@ from ironic_lite.domain import activities
 from ironic_lite.domain.steps import WAIT
 
 
-def check(task: Task) -> None:
-    """Refuse an inspection while the client waits."""
-    task.driver.power.validate(task)
-    task.driver.inspect.validate(task)
+def checks(task: Task) -> Checks:
+    """Return the checks of an inspection while the client waits."""
+    driver = task.driver
+    return (lambda: driver.power.validate(task), lambda: driver.inspect.validate(task))
 
 
 def start(task: Task) -> None:
@@ -80,7 +80,7 @@ def tidy(task: Task) -> None:
 
 FLOW = Flow(
     activity=activities.INSPECT,
-    check=check,
+    checks=checks,
     prepare=start,
     resume=resume,
     give_up=give_up,

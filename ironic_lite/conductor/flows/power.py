@@ -7,6 +7,7 @@ import logging
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text
 from ironic_lite.conductor.work.task import Task
+from ironic_lite.domain import causes
 from ironic_lite.drivers import base
 
 LOG = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ def change(task: Task, target: str, timeout: float | None) -> None:
         LOG.warning("Node %s: changing its power failed", task.node.uuid, exc_info=why)
         reason = error_text.cut_short(why, "power_state")
         text = f"Failed to change power state to '{ENDS_IN[target]}': {reason}"
-        failed(task, text)
+        failed(task, text, error_text.as_error(why))
         task.save()
         return
     task.node.power_state = ENDS_IN[target]
@@ -53,9 +54,10 @@ def change(task: Task, target: str, timeout: float | None) -> None:
     task.save()
 
 
-def failed(task: Task, text: str) -> None:
-    """Record, for the next save, that a power change has failed."""
-    state, data = task.node.power_state, {"error": text, "wanted": task.node.target_power_state}
+def failed(task: Task, text: str, why: errors.Error) -> None:
+    """Record, for the next save, that a power change has failed; ``why`` is the cause."""
+    state, wanted = task.node.power_state, task.node.target_power_state
+    data = {"error": text, "wanted": wanted, "cause": causes.of(why, task.journal.hide)}
     task.node.target_power_state = None
     task.node.last_error = text
     task.journal.event("power", event="fail", before=state, after=state, data=data)

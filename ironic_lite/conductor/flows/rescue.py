@@ -8,7 +8,7 @@ from __future__ import annotations
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text
 from ironic_lite.conductor.steps import poll_timeout
-from ironic_lite.conductor.steps.phases import Flow
+from ironic_lite.conductor.steps.phases import Checks, Flow
 from ironic_lite.conductor.work import passwords
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core.json_types import Json
@@ -17,6 +17,16 @@ from ironic_lite.domain.steps import WAIT
 
 FAULT = "rescue abort failure"
 _PASSWORD_KEYS = ("rescue_password", "hashed_rescue_password")
+
+
+def checks(task: Task, password: str) -> Checks:
+    """Return the checks of a rescue while the client waits; the last one keeps the password."""
+    driver = task.driver
+    return (
+        lambda: driver.power.validate(task),
+        lambda: driver.rescue.validate(task),
+        lambda: keep_password(task, password),
+    )
 
 
 def keep_password(task: Task, password: str) -> None:
@@ -76,9 +86,9 @@ def tidy(task: Task) -> None:
     task.save()
 
 
-def check_unrescue(task: Task) -> None:
-    """Refuse to boot the instance while the client waits."""
-    task.driver.power.validate(task)
+def checks_of_unrescue(task: Task) -> Checks:
+    """Return the checks before the instance is booted, while the client waits."""
+    return (lambda: task.driver.power.validate(task),)
 
 
 def start_unrescue(task: Task) -> None:
@@ -117,7 +127,7 @@ FLOW = Flow(
 )
 UNRESCUE = Flow(
     activity=activities.UNRESCUE,
-    check=check_unrescue,
+    checks=checks_of_unrescue,
     prepare=start_unrescue,
     give_up=give_up_unrescue,
 )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+
 from ironic_lite import errors
-from ironic_lite.conductor.flows import error_text
+from ironic_lite.conductor.flows import error_text, retry
 from ironic_lite.conductor.steps import agent_steps, requested, stepper
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import activities, steps
 from ironic_lite.domain.steps import WAIT, StepKind
+from ironic_lite.records import StoredStep
 
 FAULT = "service failure"
 
@@ -29,10 +32,15 @@ def begin(task: Task) -> None:
     """Check the whole list, then run it."""
     if task.notes.boots_ramdisk(StepKind.SERVICE):
         agent_steps.record_agent_steps(task, StepKind.SERVICE)
-    wanted = task.notes.listed(StepKind.SERVICE)
+    if task.notes.retries:
+        retry.begin(task, PHASE, functools.partial(_complete_list, task))
+    else:
+        stepper.start(task, PHASE, _complete_list(task, task.notes.listed(StepKind.SERVICE)))
+
+
+def _complete_list(task: Task, wanted: list[StoredStep]) -> list[StoredStep]:
     ramdisk = task.notes.boots_ramdisk(StepKind.SERVICE)
-    whole = requested.complete(task, StepKind.SERVICE, wanted, ramdisk=ramdisk)
-    stepper.start(task, PHASE, whole)
+    return requested.complete(task, StepKind.SERVICE, wanted, ramdisk=ramdisk)
 
 
 def finish(task: Task) -> None:

@@ -60,10 +60,11 @@ def end_orders(task: Task, dead: str) -> None:
             task,
             f"The power change was interrupted: the conductor {dead} was lost. "
             "Check power_state and repeat the request.",
+            _interruption(task, dead),
         )
     if task.notes.order is not None:
         why = f"the conductor {dead} was lost. Check the machine and repeat the request."
-        bmc_operations.failed(task, why)
+        bmc_operations.failed(task, why, _interruption(task, dead))
     task.save()
 
 

@@ -73,7 +73,7 @@ def _refuse_steps(task: Task, found: Sequence[StoredTemplate]) -> None:
             for title in titles
             if title in disallowed
         ]
-        forbidden += requested.power_faults(task.node, StepKind.DEPLOY, template["steps"])
+        forbidden += requested.power_texts(task.node, StepKind.DEPLOY, template["steps"])
         faults += [f"deploy template {template['name']}: {fault}" for fault in forbidden]
     if faults:
         raise errors.InvalidParameter("; ".join(faults), path=_PATH, reason=faults)

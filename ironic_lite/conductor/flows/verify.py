@@ -107,7 +107,7 @@ def give_up(task: Task, why: errors.Error) -> None:
 
 PHASE = Phase(
     activity=activities.VERIFY,
-    check=lambda _task: None,
+    checks=lambda _task: (),
     prepare=start,
     begin=begin,
     finish=finish,

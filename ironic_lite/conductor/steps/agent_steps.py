@@ -56,6 +56,12 @@ def copied(task: Task) -> StepsByInterface | None:
     return task.runtime.database.read(lambda conn: stored.get(conn, task.node.uuid))
 
 
+def copied_at(task: Task) -> tuple[StepsByInterface, str] | None:
+    """Return the permanent copy of clean steps, and its time in ISO 8601; None without a copy."""
+    found = task.runtime.database.read(lambda conn: stored.get_dated(conn, task.node.uuid))
+    return None if found is None else (found[0], found[1].isoformat())
+
+
 def _runnable_steps(task: Task, listed: StepsByInterface) -> StepsByInterface:
     """Leave out steps with the name of one of the service's own steps."""
     for one in (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.conductor.steps import agent_steps
@@ -32,6 +33,45 @@ def offered(task: Task, kind: StepKind, *, ramdisk: bool = True) -> list[Step]:
         agents = told.get(name, ()) if missing or _uses_agent(task, name) else ()
         found += _join_steps(own, agents)
     return found
+
+
+class Expected(NamedTuple):
+    """The steps of a run that has not begun, as far as they are known.
+
+    ``told_at`` maps the ramdisk's steps, by ``interface.step``, to the time at which an agent has
+    listed them. ``open_interfaces`` are those to which the next ramdisk may add steps;
+    ``undescribed`` those of them whose steps no agent has listed yet.
+    """
+
+    steps: list[Step]
+    told_at: Mapping[str, str | None]
+    open_interfaces: frozenset[str]
+    undescribed: frozenset[str]
+
+
+def expected(task: Task, kind: StepKind, *, ramdisk: bool) -> Expected:
+    """Return the steps of a kind before a run: those of the interfaces and of the last agent.
+
+    :param ramdisk: whether the run boots a ramdisk.
+    """
+    told, at = task.notes.agent_steps(kind), task.notes.agent_steps_at(kind)
+    live = told is not None
+    owns = {name: _own_steps(task, kind, name) for name in step_planning.RANKS[kind]}
+    agents = {
+        name
+        for name, (_steps, missing) in owns.items()
+        if missing is not None or _uses_agent(task, name)
+    }
+    if told is None and ramdisk and agents and kind is StepKind.CLEAN:
+        told, at = agent_steps.copied_at(task) or (None, None)
+    found: list[Step] = []
+    told_at: dict[str, str | None] = {}
+    for name, (own, _missing) in owns.items():
+        joined = _join_steps(own, (told or {}).get(name, ()) if name in agents else ())
+        told_at |= {step.title: at for step in joined[len(own) :]}
+        found += joined
+    opened = frozenset(agents if ramdisk and not live else ())
+    return Expected(found, told_at, opened, opened if told is None else frozenset())
 
 
 def known(task: Task) -> list[Step]:

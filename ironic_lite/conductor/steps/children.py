@@ -19,7 +19,7 @@ from ironic_lite.conductor.work.task import Task
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes
-from ironic_lite.domain import history, states, step_planning, steps
+from ironic_lite.domain import causes, history, states, step_planning, steps
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.records import Node, StoredStep
@@ -95,9 +95,10 @@ def execute(task: Task, phase: Phase, step: StoredStep) -> None:
         except errors.Stopping:
             raise
         except Exception as why:  # also a lost lock of the child, which is not the parent's
-            text = _error_text(why)
+            reason = f"on child node {child.uuid}: {_error_text(why)}"
             LOG.info("Child node %s: %s failed", child.uuid, steps.title(step), exc_info=why)
-            raise errors.HardwareError(reason=f"on child node {child.uuid}: {text}") from why
+            cause = causes.failure(why)
+            raise errors.HardwareError(reason=reason, child=child.uuid) from cause
 
 
 def _run_on_child(task: Task, phase: Phase, step: StoredStep, *, parent: str) -> None:
@@ -114,7 +115,8 @@ def _run_on_child(task: Task, phase: Phase, step: StoredStep, *, parent: str) ->
     except (errors.LockLost, errors.Stopping):
         raise
     except Exception as why:
-        _end_on_child(task, {**about, "error": _error_text(why)})
+        cause = causes.of(causes.failure(why), task.journal.hide)
+        _end_on_child(task, {**about, "error": _error_text(why), "cause": cause})
         raise
     _end_on_child(task, about)
 
@@ -136,9 +138,7 @@ def _async_permitted(task: Task) -> bool:
 def _error_text(why: Exception) -> str:
     if isinstance(why, errors.StepFailed):
         return str(why.facts.get("reason") or why.message)
-    if isinstance(why, errors.Error):
-        return why.message
-    return f"unexpected {type(why).__name__}: {why}"
+    return causes.failure(why).message
 
 
 # -- a child's lock --------------------------------------------------------------------------

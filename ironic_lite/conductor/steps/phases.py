@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from ironic_lite.conductor.work.task import Task
 
 
+Checks = tuple[Callable[[], object], ...]
+"""Checks in their order; each raises its refusal. None needs the machine."""
+
+
 class Resume(Protocol):
     """Continues a waiting node."""
 
@@ -33,7 +37,7 @@ def _not_abortable(task: Task) -> None:
 class Flow:
     """The functions of one activity.
 
-    ``check`` refuses a request while the client waits; None: the verb has an endpoint of its own.
+    ``checks`` refuse a request while the client waits; None: the verb has an endpoint of its own.
     ``prepare`` starts from the beginning, also after a crash; ``give_up`` handles a failure.
     ``resume`` continues a waiting node; None: the stepper does, or nothing waits. ``call_off`` is
     an abort: the state changes at once, and ``tidy`` then cleans up and saves last.
@@ -42,7 +46,7 @@ class Flow:
     activity: Activity
     prepare: Callable[[Task], None]
     give_up: Callable[[Task, errors.Error], None]
-    check: Callable[[Task], None] | None = None
+    checks: Callable[[Task], Checks] | None = None
     resume: Resume | None = None
     call_off: Callable[[Task], None] = _not_abortable
     tidy: Callable[[Task], None] = _not_abortable

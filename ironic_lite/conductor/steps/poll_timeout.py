@@ -18,10 +18,12 @@ def goes_on(task: Task) -> None:
     """
     limit = task.runtime.conf.conductor.poll_timeout
     # A clock that was set forward must not end a wait.
-    if task.notes.polled_since(clock.now()) <= clock.ago(limit) and limit > 0:
+    since = task.notes.polled_since(clock.now())
+    if since <= clock.ago(limit) and limit > 0:
         reason = (
             f"it has not ended within {limit} s of being asked about ([conductor]poll_timeout), "
             "though nothing has failed. Look at the machine before you repeat the request"
         )
-        raise errors.HardwareError(reason=reason)
+        option = "[conductor]poll_timeout"
+        raise errors.HardwareError(reason=reason, option=option, limit=limit, since=since)
     task.node.provision_updated_at = clock.now()

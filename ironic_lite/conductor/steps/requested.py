@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ironic_lite import errors
 from ironic_lite.conductor.steps import available, children
 from ironic_lite.conductor.work.task import Task
-from ironic_lite.domain import step_planning, steps
+from ironic_lite.domain import list_faults, step_planning, steps
+from ironic_lite.domain.list_faults import Fault
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.records import Node, StoredStep
 
@@ -19,11 +20,13 @@ _STAYS = ("hold", "wait")  # reserved steps that stop a run; a child has no run
 # -- at the request --------------------------------------------------------------------------
 
 
-def admit(task: Task, kind: StepKind, wanted: Sequence[StoredStep]) -> None:
-    """Refuse invalid steps for child nodes while the client waits.
+def child_refusals(
+    task: Task, kind: StepKind, wanted: Sequence[StoredStep]
+) -> Iterator[errors.InvalidParameter]:
+    """Yield the refusals of steps for child nodes, while the client waits.
 
-    :raises errors.InvalidParameter: naming the place: a limit without the flag, a limit that is no
-        child of this node, a step that only stops a run, or a child in maintenance.
+    They name the place: a limit without the flag, a limit that is no child of this node, a step
+    that only stops a run, or a child in maintenance.
     """
     if not any(
         step_planning.for_children(step) or step.get(step_planning.LIMIT) for step in wanted
@@ -31,31 +34,31 @@ def admit(task: Task, kind: StepKind, wanted: Sequence[StoredStep]) -> None:
         return
     known = children.of(task)
     for place, step in enumerate(wanted):
-        _admit_on_children(step, known, f"{kind}_steps/{place}")
+        yield from _refusals_of_step(step, known, f"{kind}_steps/{place}")
 
 
-def _admit_on_children(step: StoredStep, known: list[Node], path: str) -> None:
+def _refusals_of_step(
+    step: StoredStep, known: list[Node], path: str
+) -> Iterator[errors.InvalidParameter]:
     limit = f"{path}/{step_planning.LIMIT}"
     if not step_planning.for_children(step):
         if step.get(step_planning.LIMIT):
-            raise _wrong_step(limit, "needs execute_on_child_nodes to be true")
+            yield _wrong_step(limit, "needs execute_on_child_nodes to be true")
         return
     if step["step"] in _STAYS:
-        raise _wrong_step(
-            f"{path}/step", f"{step['step']} is for the node itself, not for its children"
-        )
+        reason = f"{step['step']} is for the node itself, not for its children"
+        yield _wrong_step(f"{path}/step", reason)
     uuids = {child.uuid for child in known}
     for place, one in enumerate(step.get(step_planning.LIMIT) or ()):
         if str(one).lower() not in uuids:
-            raise _wrong_step(
-                f"{limit}/{place}", f"{str(one)!r} is not the UUID of a child of this node"
-            )
+            reason = f"{str(one)!r} is not the UUID of a child of this node"
+            yield _wrong_step(f"{limit}/{place}", reason)
     for child in children.chosen(step, known):
         if child.maintenance:
             reason = (
                 f"child node {child.uuid} is in maintenance; end it, or name the other children"
             )
-            raise _wrong_step(limit if step.get(step_planning.LIMIT) else path, reason)
+            yield _wrong_step(limit if step.get(step_planning.LIMIT) else path, reason)
 
 
 def _wrong_step(path: str, reason: str) -> errors.InvalidParameter:
@@ -67,8 +70,8 @@ def refuse(kind: StepKind, faults: Sequence[str]) -> None:
 
     :raises errors.InvalidParameter: with all faults.
     """
-    if faults:
-        raise errors.InvalidParameter("; ".join(faults), path=f"{kind}_steps", reason=list(faults))
+    path = f"{kind}_steps"
+    list_faults.refuse(path, [Fault(path, text) for text in faults])
 
 
 def needs_ramdisk(task: Task, kind: StepKind, wanted: Sequence[StoredStep]) -> bool:
@@ -113,43 +116,68 @@ def complete(
     """
     offered = available.offered(task, kind, ramdisk=ramdisk)
     known = step_planning.overridden(offered, overrides or {})
-    own = [step for step in wanted if not step_planning.for_children(step)]
-    faults = [*power_faults(task.node, kind, own), *_children_faults(task, kind, wanted)]
+    faults = node_faults(task, kind, wanted)
     return step_planning.requested(wanted, known, kind, ramdisk=ramdisk, besides=faults)
 
 
-def power_faults(node: Node, kind: StepKind, wanted: Iterable[StoredStep]) -> list[str]:
-    """Return a sentence for each step that would break ``disable_power_off``."""
-    if not node.disable_power_off:
-        return []
+def node_faults(task: Task, kind: StepKind, wanted: Sequence[StoredStep]) -> list[Fault]:
+    """Return the faults of a list that depend on the node or on its children."""
+    return [*power_faults(task.node, kind, wanted), *_children_faults(task, kind, wanted)]
+
+
+def power_faults(node: Node, kind: StepKind, wanted: Iterable[StoredStep]) -> list[Fault]:
+    """Return the fault of each step that would break the node's ``disable_power_off``."""
     return [
-        f"{kind} step {steps.title(step)} is not possible while the node's disable_power_off is set"
-        for step in wanted
-        if step["step"] == "power_off"
+        Fault(f"{kind}_steps/{place}/step", text)
+        for place, step in enumerate(wanted)
+        if not step_planning.for_children(step)
+        for text in _power_texts(node, kind, step)
     ]
 
 
-def _children_faults(task: Task, kind: StepKind, wanted: Sequence[StoredStep]) -> list[str]:
+def power_texts(node: Node, kind: StepKind, wanted: Iterable[StoredStep]) -> list[str]:
+    """Return the sentences of `power_faults` for steps that no request lists."""
+    return [text for step in wanted for text in _power_texts(node, kind, step)]
+
+
+def _power_texts(node: Node, kind: StepKind, step: StoredStep) -> list[str]:
+    if not node.disable_power_off or step["step"] != "power_off":
+        return []
+    title = steps.title(step)
+    return [f"{kind} step {title} is not possible while the node's disable_power_off is set"]
+
+
+def _children_faults(task: Task, kind: StepKind, wanted: Sequence[StoredStep]) -> list[Fault]:
     """Return the faults that the children's drivers find in the steps for children."""
-    theirs = [step for step in wanted if step_planning.for_children(step)]
+    theirs = {place: step for place, step in enumerate(wanted) if step_planning.for_children(step)}
     known = children.of(task) if theirs else []
     found = []
     for child in known:
-        mine = [step for step in theirs if child in children.chosen(step, known)]
+        mine = {
+            place: step for place, step in theirs.items() if child in children.chosen(step, known)
+        }
         for fault in _child_faults(task, child, kind, mine):
-            found.append(f"on child node {child.uuid}: {fault}")
+            found.append(Fault(fault.path, f"on child node {child.uuid}: {fault.text}"))
     return found
 
 
-def _child_faults(task: Task, child: Node, kind: StepKind, mine: Sequence[StoredStep]) -> list[str]:
+def _child_faults(
+    task: Task, child: Node, kind: StepKind, mine: Mapping[int, StoredStep]
+) -> list[Fault]:
     if not mine:
         return []
+    path = f"{kind}_steps"
     try:
         offered = available.offered(task.other_nodes.view(task.context, child), kind)
     except errors.Error as why:  # an interface that is not loaded, or cannot list its steps
-        return [why.message]
-    found = power_faults(child, kind, mine)
-    for step in mine:
+        return [Fault(f"{path}/{min(mine)}", why.message)]
+    known = {step.title: step for step in offered}
+    found = []
+    for place, step in mine.items():
+        for text in _power_texts(child, kind, step):
+            found.append(Fault(f"{path}/{place}/step", text))
+    for place, step in mine.items():
         if step["step"] not in step_planning.RESERVED:  # their arguments are the same on every node
-            found += step_planning.step_faults(step, offered, kind)
+            mark = known.get(steps.title(step))
+            found += list_faults.of_step(step, mark, kind, f"{path}/{place}", ramdisk=True)
     return found

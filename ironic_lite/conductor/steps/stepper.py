@@ -13,16 +13,17 @@ from ironic_lite.conductor.steps import (
     agent_steps,
     children,
     firmware_cache,
+    list_inputs,
     maintenance,
     poll_timeout,
     step_execution,
 )
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
-from ironic_lite.core import clock
+from ironic_lite.core import clock, run_lines
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import runs
-from ironic_lite.domain import states, step_planning, steps
+from ironic_lite.domain import causes, states, step_planning, steps
 from ironic_lite.domain.recovery import MOST_ATTEMPTS, CrashPoint
 from ironic_lite.domain.steps import WAIT, StepKind
 from ironic_lite.records import RunStep, StoredStep
@@ -33,10 +34,22 @@ _ENGINE_ERRORS = (errors.LockLost, errors.Stopping)
 MOST_CHANGES = 3  # of the agent in one run; more changes are a fault
 
 
-def start(task: Task, phase: Phase, listed: list[StoredStep]) -> None:
-    """Record a list of steps in the run, and run it from its first step."""
+def start(task: Task, phase: Phase, listed: list[StoredStep], *, complete: bool = True) -> None:
+    """Record a list of steps in the run, and run it from its first step.
+
+    :param complete: False if an agent may still add steps.
+    """
     task.notes.enlist(phase.kind, listed)
+    task.notes.note_list(list_inputs.digest(task.node, phase.kind), complete=complete)
     _plan_steps(task, phase, listed)
+    task.run_record.begin_flow(phase.activity, listed)
+    run(task, phase)
+
+
+def restart(task: Task, phase: Phase, listed: list[StoredStep]) -> None:
+    """Run the steps of a list that a retry left; the run's record has the list already."""
+    task.notes.enlist(phase.kind, listed)
+    task.notes.note_list(list_inputs.digest(task.node, phase.kind), complete=True)
     task.run_record.begin_flow(phase.activity, listed)
     run(task, phase)
 
@@ -48,21 +61,28 @@ def replace(task: Task, phase: Phase, done: int, listed: list[StoredStep]) -> No
     the steps done and the steps that remain.
     """
     known = task.notes.listed(phase.kind)
+    task.notes.note_list(task.notes.list_inputs, complete=True)
     if known[done + 1 :] == listed:
+        task.run_record.take_list(phase.activity, known)
         return
     _unplan_steps(task, phase, done + 1)
-    task.notes.relist(phase.kind, [*known[: done + 1], *listed])
+    whole = [*known[: done + 1], *listed]
+    task.notes.relist(phase.kind, whole)
     _plan_steps(task, phase, listed, done + 1)
+    task.run_record.take_list(phase.activity, whole)
 
 
-def run(task: Task, phase: Phase, *, first: int = 0, attempt: int = 1) -> None:
+def run(task: Task, phase: Phase, *, first: int = 0, attempt: int | None = None) -> None:
     """Run steps from index ``first`` until one must wait or all are done.
 
-    :param attempt: number of this attempt at the first step.
+    :param attempt: number of this attempt at the first step; None for the run's first attempt.
     """
     listed = task.notes.listed(phase.kind)
     for index in range(first, len(listed)):
-        _begin_step(task, phase, index, attempt=attempt if index == first else 1)
+        if task.notes.skipped(index):
+            continue
+        again = attempt if index == first else None
+        _begin_step(task, phase, index, attempt=again or task.notes.first_attempt(index))
         try:
             event = _perform_step(task, phase, listed[index])
         except _ENGINE_ERRORS:
@@ -122,8 +142,7 @@ def resume(
 
 def must_end(task: Task, phase: Phase) -> bool:
     """Return whether the waiting step must not be interrupted."""
-    step = phase.current(task)
-    free = not step or step.get("abortable", False) or step["step"] in step_planning.RESERVED
+    free = step_planning.interruptible(phase.current(task))
     return not free and states.kind(task.state) is states.Kind.WAIT
 
 
@@ -156,17 +175,17 @@ def rerun_step(task: Task, phase: Phase, *, harmless: bool) -> None:
     assert index is not None
     step = task.notes.listed(phase.kind)[index]
     attempt = _last_attempt(task, phase, index)
-    if not (harmless or _rerunnable(task, phase.kind, step)):
+    if not (harmless or rerunnable(task, phase.kind, step)):
         why = (
             f"the conductor was lost during the step, and {steps.title(step)} must not be run twice"
         )
-        _fail_phase(task, phase, index, errors.HardwareError(reason=why))
-    elif attempt >= MOST_ATTEMPTS:
+        _fail_phase(task, phase, index, errors.StepInterrupted(reason=why))
+    elif (lost := attempt - task.notes.first_attempt(index) + 1) >= MOST_ATTEMPTS:
         why = (
-            f"{attempt} times a conductor was lost during this step. If no operator stopped them, "
+            f"{lost} times a conductor was lost during this step. If no operator stopped them, "
             "look into their logs for the effect of this step."
         )
-        _fail_phase(task, phase, index, errors.HardwareError(reason=why))
+        _fail_phase(task, phase, index, errors.StepInterrupted(reason=why))
     else:
         LOG.info("Node %s: %s runs again", task.node.uuid, steps.title(step))
         run(task, phase, first=index, attempt=attempt + 1)
@@ -184,10 +203,11 @@ def _agent_changed(task: Task, phase: Phase, index: int, why: errors.AgentChange
         reason = f"{why.message}, for the {MOST_CHANGES + 1}th time in this run"
         _fail_phase(task, phase, index, errors.HardwareError(reason=reason))
         return
-    restarts = phase.restarts(task)
+    restarts = phase.restarts(task) and not task.notes.retries  # a retry keeps its list
     step = task.notes.listed(phase.kind)[index]
     data = {**_step_facts(task, index, step), "error": why.message}
-    LOG.info("Node %s: another agent refused %s", task.node.uuid, steps.title(step))
+    text = "Node %s: another agent refused %s"
+    LOG.info(text, task.node.uuid, steps.title(step), extra=run_lines.OMITTED)
     task.journal.event("agent_changed", run=task.node.run_uuid, event=phase.kind, data=data)
     if restarts:
         _start_over(task, phase, index, why)
@@ -200,7 +220,7 @@ def _agent_changed(task: Task, phase: Phase, index: int, why: errors.AgentChange
 
 def _start_over(task: Task, phase: Phase, index: int, why: errors.AgentChanged) -> None:
     """Make a new list; steps done of the old one stay before it in the run's record."""
-    about = {"code": why.code, "text": why.message, "retryable": why.retryable}
+    about = causes.record(why, task.journal.hide)
     _note_step(task, phase, index, state="aborted", ended_at=clock.now(), error=about)
     _unplan_steps(task, phase, index + 1)
     task.notes.place(_step_ordinal(task, index + 1))
@@ -291,7 +311,7 @@ def _record_end(task: Task, phase: Phase, index: int) -> None:
 def _fail_phase(task: Task, phase: Phase, index: int, why: Exception) -> None:
     step = task.notes.listed(phase.kind)[index]
     failure = _step_failure(phase, step, why)
-    about = {"code": failure.code, "text": failure.message, "retryable": failure.retryable}
+    about = causes.record(failure, task.journal.hide)
     _note_step(task, phase, index, state="failed", ended_at=clock.now(), error=about)
     data = {**_step_facts(task, index, step), "error": failure.message}
     task.journal.event("step_ended", run=task.node.run_uuid, event=phase.kind, data=data)
@@ -300,21 +320,20 @@ def _fail_phase(task: Task, phase: Phase, index: int, why: Exception) -> None:
         task.node.uuid,
         failure.message,
         exc_info=None if isinstance(why, errors.Error) else why,
+        extra=run_lines.OMITTED,
     )
     phase.give_up(task, failure)
 
 
 def _step_failure(phase: Phase, step: StoredStep, why: Exception) -> errors.StepFailed:
-    if isinstance(why, errors.Error):
-        text = why.facts.get("reason") if isinstance(why, errors.StepFailed) else None
-        text = text or why.message
-    else:
-        text = f"unexpected {type(why).__name__}: {why}"
+    cause = causes.failure(why)
+    text = cause.facts.get("reason") if isinstance(cause, errors.StepFailed) else None
+    text = text or cause.message
     sentence = f"{str(phase.kind).capitalize()} step {steps.title(step)} failed: {text}"
-    return phase.failure(sentence, step=steps.title(step), reason=text)
+    return phase.failure(sentence, step=steps.title(step), reason=text).because(cause)
 
 
-def _rerunnable(task: Task, kind: StepKind, step: StoredStep) -> bool:
+def rerunnable(task: Task, kind: StepKind, step: StoredStep) -> bool:
     ask = children.rerunnable if step_planning.for_children(step) else step_execution.rerunnable
     return ask(task, kind, step)
 

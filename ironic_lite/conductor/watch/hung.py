@@ -35,11 +35,13 @@ _SHARE = 0.25  # of the shortest limit
 
 
 class Hung(NamedTuple):
-    """Work that was given up: node, time of its last progress, reason."""
+    """Work that was given up: node, time of its last progress, reason, option and its seconds."""
 
     node: str
     since: datetime.datetime
     why: str
+    option: str
+    limit: float
 
 
 class HungWork:
@@ -52,6 +54,7 @@ class HungWork:
         self._tasks = tasks
         settings = tasks.runtime.conf.conductor
         self._idle, self._whole = settings.work_timeout, settings.busy_timeout
+        self._limits = {"work_timeout": self._idle, "busy_timeout": self._whole}
         limits = [limit for limit in (self._idle, self._whole) if limit]
         self.interval = min(_OFTEN, min(limits) * _SHARE) if limits else 0.0
         self._pulses = FailureDetector(2 * self.interval)
@@ -76,18 +79,18 @@ class HungWork:
         whole = self._pulses.silence(("whole", held.token), None)
         if self._idle and idle >= self._idle:
             why = f"no request to a machine, no pause and no end of a step for {self._idle} s"
-            self._give_up(held, idle, f"{why} ([conductor]work_timeout)")
+            self._give_up(held, idle, why, "work_timeout")
         elif self._whole and whole >= self._whole:
-            why = f"it has not ended within {self._whole} s ([conductor]busy_timeout)"
-            self._give_up(held, whole, why)
+            self._give_up(held, whole, f"it has not ended within {self._whole} s", "busy_timeout")
 
-    def _give_up(self, held: Held, seconds: float, why: str) -> None:
+    def _give_up(self, held: Held, seconds: float, why: str, option: str) -> None:
         since = clock.now() - datetime.timedelta(seconds=seconds)
         held.ended = True
         self._tasks.locks.drop(held.token)
         if held.vacate is not None:
             held.vacate()
-        self._left[held.token] = Hung(held.node, since, why)
+        limit, option = self._limits[option], f"[conductor]{option}"
+        self._left[held.token] = Hung(held.node, since, f"{why} ({option})", option, limit)
 
     def _end_hung_work(self, token: str, hung: Hung) -> bool:
         """Take the node from its hung work; return False if this must be tried again."""
@@ -118,9 +121,9 @@ def _fail_work(task: Task, hung: Hung) -> None:
     error = _hang_error(task, hung)
     LOG.error("Node %s: %s", task.node.uuid, error.message)
     if task.node.target_power_state is not None:
-        power.failed(task, error.message)
+        power.failed(task, error.message, error)
     if task.notes.order is not None:
-        bmc_operations.failed(task, error.message)
+        bmc_operations.failed(task, error.message, error)
     task.notes.untidied = False
     if states.kind(task.state) is Kind.BUSY:
         task.hand_over(_give_up, error)
@@ -154,4 +157,6 @@ def _hang_error(task: Task, hung: Hung) -> errors.TimedOut:
         "repeat the request."
     )
     text = f"On node {node.uuid} {what} hangs. {hint}"
-    return errors.TimedOut(text, action=str(task.state), node=node.uuid, hint=hint, step=step)
+    facts = {"option": hung.option, "limit": hung.limit, "since": hung.since}
+    about = {"action": str(task.state), "node": node.uuid, "hint": hint, "step": step}
+    return errors.TimedOut(text, **about, **facts)

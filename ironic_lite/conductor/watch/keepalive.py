@@ -49,17 +49,17 @@ class Keepalive:
     def __init__(
         self,
         tasks: Tasks,
-        in_hand: Callable[[], int] = lambda: 0,
+        gauges: Callable[[], Json] = dict,
         displaced: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare.
 
-        :param in_hand: returns the number of RPC calls being answered.
+        :param gauges: returns values that only the whole service knows, as in ``metrics.GAUGES``.
         :param displaced: called when another process has taken this conductor's name.
         """
         self._tasks = tasks
         self._displaced = displaced
-        self._in_hand = in_hand
+        self._gauges = gauges
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._send_heartbeats, name="keepalive", daemon=True)
 
@@ -149,6 +149,6 @@ class Keepalive:
                 {"state": "most", "value": workers.size},
             ],
             "locks_held": [{"value": held}],
-            "rpc_in_hand": [{"value": self._in_hand()}],
+            **self._gauges(),
         }
         return {**bmc_metrics.BMCS.snapshot(), **metrics.BOARD.snapshot(), **gauges}

@@ -17,7 +17,7 @@ from ironic_lite.conductor.flows import failure, takeover
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.conductor.work.task import Task
-from ironic_lite.core import context
+from ironic_lite.core import context, run_lines
 from ironic_lite.db.queries import nodes, sweeps
 from ironic_lite.domain import recovery
 from ironic_lite.domain.recovery import RecoveryAction
@@ -126,7 +126,8 @@ class Orphans:
     def _apply_rule(self, task: Task, dead: str) -> None:
         """Carry out the action of the recovery table."""
         act = takeover.found(task)
-        LOG.warning("Node %s was left in %s by %s: %s", task.node.uuid, task.state, dead, act.name)
+        text, about = "Node %s was left in %s by %s: %s", (task.node.uuid, task.state, dead)
+        LOG.warning(text, *about, act.name, extra=run_lines.OMITTED)
         takeover.end_orders(task, dead)
         task.transaction.timer_at = task.node.wake_at
         if act not in recovery.WORK:

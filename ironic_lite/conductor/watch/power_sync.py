@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import error_text
+from ironic_lite.conductor.flows import admission, error_text
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch import node_queue
 from ironic_lite.conductor.watch.ownership import Ownership
@@ -22,7 +22,8 @@ from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import context
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import nodes, sweeps
-from ironic_lite.domain import states
+from ironic_lite.domain import causes, states
+from ironic_lite.domain.holds import POWER
 from ironic_lite.domain.states import State
 from ironic_lite.drivers import base, deadline
 from ironic_lite.records import Node
@@ -199,6 +200,8 @@ class PowerSync:
         spared = wanted == base.POWER_OFF and node.disable_power_off
         if spared or not settings.force_power_state_during_sync:
             return False
+        if any(admission.of_holds(task, POWER, wanted)):
+            return False
         if self.records.reset(node.uuid) > settings.power_state_sync_max_retries:
             return False
         # Before the request to the machine: if this conductor dies, history shows who switched it.
@@ -210,8 +213,10 @@ class PowerSync:
             raise
         except Exception as why:  # drivers may raise anything; the next sweeps retry
             LOG.warning("Node %s: its power cannot be reset", node.uuid, exc_info=why)
-            text = f"Failed to set power back to '{wanted}': {error_text.as_error(why).message}"
-            data = {"error": text, "wanted": wanted}
+            cause = error_text.as_error(why)
+            text = f"Failed to set power back to '{wanted}': {cause.message}"
+            about = causes.of(cause, task.journal.hide)
+            data = {"error": text, "wanted": wanted, "cause": about}
             task.journal.event("power", event="fail", before=actual, after=actual, data=data)
         else:
             task.journal.event("power", event="reset", after=wanted)
@@ -234,7 +239,8 @@ class PowerSync:
             task.node.fault = FAULT
             task.node.last_error = reason
             task.node.power_state = None
-            task.journal.event("fault", event=FAULT, data={"error": reason})
+            cause = causes.of(why, task.journal.hide)
+            task.journal.event("fault", event=FAULT, data={"error": reason, "cause": cause})
             task.save()
         LOG.warning("Node %s: in maintenance until its power can be read again", node_uuid)
         self.records.given_up(node_uuid)

@@ -15,7 +15,7 @@ from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import retention
+from ironic_lite.db.queries import idempotency, retention
 
 LOG = logging.getLogger(__name__)
 
@@ -24,6 +24,8 @@ EVENTS_PER_ENTRY = 20
 _EVENTS_PER_RUN = 10  # a run is removed with its steps: this many count as one row of a batch
 _PAUSE = 0.02  # seconds between two batches, in which others can write
 _DAY = 24 * 3600
+_HOUR = 3600
+_KEYS = 1000  # rows of one batch
 
 Portion = Callable[[Connection], int]
 
@@ -101,6 +103,22 @@ class Retention:
             last = self._desk.database.write(act)
             gone += last
         return gone
+
+
+class OldKeys:
+    """Removes kept answers of requests with an Idempotency-Key when their time is over."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._desk = tasks.runtime
+
+    def sweep(self) -> None:
+        """Remove all old rows; conductors that do this together share the work."""
+        before = clock.ago(self._desk.conf.api.idempotency_hours * _HOUR)
+        last = _KEYS
+        while last >= _KEYS and not self._desk.draining.wait(_PAUSE):
+            last = self._desk.database.write(
+                lambda conn: idempotency.remove_old(conn, before, _KEYS)
+            )
 
 
 def _runs_of(portion: int) -> int:

@@ -18,8 +18,9 @@ from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock, context
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import sweeps
-from ironic_lite.domain import activities, steps
+from ironic_lite.domain import activities, steps, waiting
 from ironic_lite.domain.activities import Activity
 from ironic_lite.domain.states import State
 
@@ -85,10 +86,45 @@ def _is_over(task: Task, activity: Activity, before: datetime.datetime) -> bool:
 
 def _time_out(task: Task, activity: Activity) -> None:
     phase = waiting_steps(task.state)
-    waiting = phase.current(task) if phase is not None else None
+    waited = phase.current(task) if phase is not None else None
     # Only the title of the step, because its arguments may be secret.
-    step = steps.title(waiting) if waiting else None
+    step = steps.title(waited) if waited else None
     hint = f"Failed on step {step}." if step else "No agent or BMC has reported."
     sentence = f"Timeout reached while {activity.overdue} {task.node.uuid}. {hint}"
     facts = {"action": activity.overdue, "node": task.node.uuid, "hint": hint, "step": step}
-    failure.give_up(task, errors.TimedOut(sentence, **facts))
+    error = errors.TimedOut(sentence, **facts, **_limit_facts(task, activity))
+    silence = _agent_silence(task, activity)
+    failure.give_up(task, error if silence is None else error.because(silence))
+
+
+def _limit_facts(task: Task, activity: Activity) -> Json:
+    """Return the option that limits the wait, its seconds, and since when the node has waited."""
+    option = str(activity.timeout)
+    return {
+        "option": f"[conductor]{option}",
+        "limit": task.runtime.conf.conductor[option],
+        "since": task.node.provision_updated_at,
+    }
+
+
+def _agent_silence(task: Task, activity: Activity) -> errors.AgentUnreachable | None:
+    """Return the silence of an agent as the cause of a time-out.
+
+    None: a timer was set, so a driver had to ask the BMC; or the agent has sent heartbeats.
+    """
+    agent, limits = task.notes.agent, _limit_facts(task, activity)
+    if task.node.wake_at is not None:
+        return None
+    looked_up = waiting.asked_for_token(task.node.as_dict())
+    if agent is None and looked_up:
+        reason = "its ramdisk has looked the node up, and has sent no heartbeat since"
+    elif agent is None:
+        reason = "no ramdisk has sent a heartbeat since the machine was booted"
+    elif agent.heard_at <= clock.ago(limits["limit"]):
+        reason = f"its last heartbeat came at {agent.heard_at:%Y-%m-%d %H:%M:%S} UTC"
+    else:
+        return None
+    heard: Json = {"looked_up": looked_up, "heard_at": None}
+    if agent is not None:
+        heard = {"address": agent.url, "heard_at": agent.heard_at}
+    return errors.AgentUnreachable(node=task.node.uuid, reason=reason, **heard, **limits)

@@ -17,8 +17,9 @@ import threading
 import time
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import failure
+from ironic_lite.conductor.flows import activities, admission, failure, retry
 from ironic_lite.conductor.flows.resume import resume
+from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.conductor.work import db_retry
@@ -133,8 +134,12 @@ class Timers:
                 whole=False,
             ) as task:
                 wake_at = task.node.wake_at
-                if wake_at is not None and (wake_at == when or wake_at <= clock.now()):
+                due = wake_at is not None and (wake_at == when or wake_at <= clock.now())
+                failed = activities.failed_steps(task.state)
+                if due and failed is None:
                     _go_on(task, tasks.lack(task.node))
+            if due and failed is not None:
+                _retry(tasks, node_uuid, failed, wake_at)
         except (errors.NodeLocked, errors.Unavailable):
             self._ring_in(_AGAIN, node_uuid, when or clock.now())
         except errors.NodeNotFound:
@@ -149,6 +154,30 @@ def _go_on(task: Task, lack: errors.Error | None) -> None:
         task.hand_over(resume, poll=True)
     else:
         task.hand_over(failure.give_up, lack)
+
+
+def _retry(tasks: Tasks, node_uuid: str, phase: Phase, wake_at: datetime.datetime | None) -> None:
+    """Retry a failed run by the service itself; a refusal ends the automatic retries.
+
+    :param wake_at: of the failed run; another verb may have begun since it was read.
+    """
+    who = context.internal("retries")
+    with tasks.lock(
+        who, node_uuid, worker=True, patient=False, reserved=False, whole=False
+    ) as task:
+        if task.node.wake_at != wake_at or activities.failed_steps(task.state) is not phase:
+            return
+        try:
+            if lack := tasks.lack(task.node):
+                raise lack
+            admission.raise_first(admission.of_verb(task, "retry"))
+            retry.start(task, phase, {}, automatic=True)
+        except (errors.Unavailable, errors.LockLost):
+            raise
+        except errors.Error as why:
+            LOG.info("Node %s is not retried: %s", node_uuid, why)
+            task.node.wake_at = None
+            task.save()
 
 
 def _listed(tasks: Tasks, fleet: Ownership, now: datetime.datetime) -> dict[str, datetime.datetime]:

@@ -20,9 +20,10 @@ from ironic_lite.core import clock
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import JsonView, Row
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import allocations, events, nodes
+from ironic_lite.db.queries import allocations, events, holds, nodes
 from ironic_lite.domain import allocations as core
 from ironic_lite.domain.allocations import Offer, State
+from ironic_lite.domain.holds import ALLOCATION
 
 LOG = logging.getLogger(__name__)
 
@@ -155,6 +156,7 @@ class Allocator:
             node = nodes.get(conn, offer.uuid, None if listened else ("instance_info",))
             columns = {**core.taken(node, wanted), "updated_at": at}
             nodes.edit(conn, offer.uuid, columns, generation=offer.generation)
+            holds.refuse(conn, offer.uuid, ALLOCATION, ALLOCATION)  # the row is locked now
             events.add(conn, [event])
             return {**node, **columns}
 
@@ -163,7 +165,7 @@ class Allocator:
         except (
             errors.Conflict,
             errors.NodeNotFound,
-        ) as why:  # the node is locked, changed or deleted
+        ) as why:  # the node is locked, held, changed or deleted
             if why.facts.get("key") == "instance_uuid":  # another node already has this instance
                 raise
             LOG.debug("Allocation %s: %s", wanted["uuid"], why)

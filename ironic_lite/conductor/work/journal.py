@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import uuid
 
+from ironic_lite.conductor.work import run_log
 from ironic_lite.conductor.work.run_metrics import METER
-from ironic_lite.core import clock
+from ironic_lite.core import clock, text_masking
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Row
+from ironic_lite.core.text_masking import TextMask
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, runs
 from ironic_lite.domain import history
@@ -22,7 +24,11 @@ from ironic_lite.records import Node, StoredStep
 class Journal:
     """The unwritten history of one task on one node."""
 
-    def __init__(self, context: Context, host: str, node: Node) -> None:
+    def __init__(
+        self, context: Context, host: str, node: Node, log: run_log.RunLog | None = None
+    ) -> None:
+        self.log = log or run_log.RunLog()
+        """The lines for the log of the node's run."""
         self._node = node
         self._stood: Row | None = None
         self._who: Row = {
@@ -43,7 +49,8 @@ class Journal:
     def settle(self) -> None:
         """Count and forget the committed rows."""
         for row in self._new_steps:
-            METER.step(row["run_uuid"], row["kind"], row["ordinal"], row)
+            if row["done_in"] is None:  # a kept step was counted by the run that did it
+                METER.step(row["run_uuid"], row["kind"], row["ordinal"], row)
         for run_uuid, known in self._steps.items():
             for (kind, at), new in known.items():
                 METER.step(run_uuid, kind, at, new)
@@ -51,6 +58,7 @@ class Journal:
             METER.run(self._new_run["uuid"], self._new_run)
         for run_uuid, changes in self._runs.items():
             METER.run(run_uuid, changes)
+        self.log.settle()
         self._forget_steps()
 
     def _forget_steps(self) -> None:
@@ -86,6 +94,11 @@ class Journal:
             row["data"] = {**stands, "project": self._project, **(row["data"] or {})}
         self._events.append({**self._who, "at": clock.now(), "kind": kind, "run_uuid": run, **row})
 
+    @property
+    def hide(self) -> TextMask:
+        """The mask of texts about the node, with its present secrets."""
+        return text_masking.of_node(self._node, prose=True)
+
     def once(self) -> None:
         """Refuse the next save if this request has already changed the node.
 
@@ -102,9 +115,10 @@ class Journal:
 
     # -- the run -----------------------------------------------------------------------------
 
-    def start_run(self, verb: str) -> str:
-        """Open a run and return its UUID."""
-        run_uuid = self.opened = str(uuid.uuid4())
+    def start_run(self, verb: str, **more: object) -> str:
+        """Open a run and return its UUID; ``more`` are columns such as ``retry_of``."""
+        run_uuid = self.opened = self.log.run = str(uuid.uuid4())
+        run_log.SIZES.know(run_uuid, 0)
         self._new_run = {
             **self._who,
             "uuid": run_uuid,
@@ -114,11 +128,15 @@ class Journal:
             "started_at": clock.now(),
             "ended_at": None,
             "error": None,
+            "retry_of": None,
+            "listed": None,
+            **more,
         }
         return run_uuid
 
     def run(self, run_uuid: str, **changes: object) -> None:
-        """Change a run: state, ended_at, error, conductor."""
+        """Change a run: state, ended_at, error, code, conductor, listed."""
+        self.log.run = run_uuid
         if self._new_run is not None and self._new_run["uuid"] == run_uuid:
             self._new_run.update(changes)
         else:
@@ -143,6 +161,8 @@ class Journal:
                 "started_at": None,
                 "ended_at": None,
                 "error": None,
+                "done_in": None,
+                "waiver": None,
             }
             for ordinal, step in enumerate(listed, first)
         ]
@@ -152,7 +172,10 @@ class Journal:
         self._dropped.append({"run_uuid": run_uuid, "kind": kind, "first": first})
 
     def step(self, run_uuid: str, kind: str, ordinal: int, **changes: object) -> None:
-        """Change one step: state, attempt, started_at, ended_at, error."""
+        """Change one step: state, attempt, started_at, ended_at, error.
+
+        Of a step that was added since the last save also done_in and waiver.
+        """
         for row in self._new_steps:
             if (row["run_uuid"], row["kind"], row["ordinal"]) == (run_uuid, kind, ordinal):
                 row.update(changes)
@@ -185,6 +208,7 @@ class Journal:
             rows = [{"kind": kind, "ordinal": at, **new} for (kind, at), new in known.items()]
             runs.update_steps(conn, run_uuid, rows)
         self._end_steps(conn)
+        self.log.write(conn)
 
     def write_events(self, conn: Connection) -> None:
         """Write the collected events, as the last statement of the transaction.
@@ -193,7 +217,12 @@ class Journal:
         briefly for it (`api.feed.horizon`).
         """
         if self._events:
-            events.add(conn, self._events)
+            events.add(conn, [self._masked(one) for one in self._events])
+
+    def _masked(self, event: Row) -> Row:
+        if not (event["data"] or {}).get("error"):
+            return event
+        return {**event, "data": history.hidden(event["data"], self.hide)}
 
     def _end_steps(self, conn: Connection) -> None:
         """End the steps that a failed run leaves running or pending."""

@@ -1,9 +1,9 @@
-"""Accessors for ``driver_internal_info``; no other module touches the column.
+"""Accessors for ``driver_internal_info``; only this module and ``retry_notes`` touch the column.
 
-Its keys are Ironic's, because old clients read them. ``agent_changes``, ``order``, ``untidied``,
-``begun``, ``polled_since``, ``cleaning_runbook``, ``deploy_templates`` and
-``agent_secret_machine`` are ours. Whole dictionaries are assigned, so
-that the record notices the change.
+Its keys are Ironic's, because old clients read them. ``agent_changes``, ``order``, ``retry``,
+``automatic_retries``, ``step_list``, ``maintenance_of_failure``, ``untidied``, ``begun``,
+``polled_since``, ``cleaning_runbook``, ``deploy_templates`` and ``agent_secret_machine`` are ours.
+Whole dictionaries are assigned, so that the record notices the change.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 
 import orjson
 
-from ironic_lite.conductor.work import bounds
+from ironic_lite.conductor.work import bounds, retry_notes
 from ironic_lite.core import clock
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.drivers.base import Agent
-from ironic_lite.records import Node, StepsByInterface, StoredStep, StoredTemplate
+from ironic_lite.records import StepsByInterface, StoredStep, StoredTemplate
 
 _AGENT_KEYS = (
     "agent_url",
@@ -47,26 +47,10 @@ _BEGUN = "begun"  # ours: {"work": name, "times": count}; set on the first begin
 _KEPT = "driver_notes"  # values that drivers store through ``Task.keep``
 
 
-class Notes:
+class Notes(retry_notes.RetryNotes):
     """A typed view of one node's ``driver_internal_info``."""
 
-    __slots__ = ("_node",)
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    def _get_note(self, key: str, default: object = None) -> Any:
-        return self._node.driver_internal_info.get(key, default)
-
-    def _put_notes(self, **values: object) -> None:
-        self._node.driver_internal_info = {**self._node.driver_internal_info, **values}
-
-    def _drop_notes(self, *keys: str) -> None:
-        held = self._node.driver_internal_info
-        if any(key in held for key in keys):
-            self._node.driver_internal_info = {
-                key: value for key, value in held.items() if key not in keys
-            }
+    __slots__ = ()
 
     # -- the list under way ------------------------------------------------------------------
 
@@ -96,7 +80,9 @@ class Notes:
 
         :param tidied: False if clean-up happens later: `settle_ramdisk` follows then.
         """
-        self._drop_notes(f"{kind}_step_index", _CHANGES, *_FLAGS[kind])
+        self._drop_notes(
+            f"{kind}_step_index", _CHANGES, retry_notes.RETRY, retry_notes.LIST, *_FLAGS[kind]
+        )
         if tidied:
             self.settle_ramdisk(kind)
         if forget_list:
@@ -136,6 +122,12 @@ class Notes:
         if runbook is not None:
             self._put_notes(**{_RUNBOOK: runbook})
 
+    @property
+    def runbook(self) -> str | None:
+        """The runbook that an automated clean has its steps from."""
+        uuid: str | None = self._get_note(_RUNBOOK)
+        return uuid
+
     def requested_steps(self, kind: StepKind) -> list[StoredStep] | None:
         """Return the steps that an operator or a runbook listed; None if drivers list them."""
         declared = kind not in _DECLARED or self._get_note(_DECLARED[kind])
@@ -147,7 +139,7 @@ class Notes:
 
     def boots_ramdisk(self, kind: StepKind) -> bool:
         """Return whether this run of steps boots the ramdisk."""
-        return not self._get_note(_NO_RAMDISK[kind], False)
+        return kind not in _NO_RAMDISK or not self._get_note(_NO_RAMDISK[kind], False)
 
     def request_deploy(self, user_steps: list[StoredStep], templates: list[StoredTemplate]) -> None:
         """Start a deployment with fresh notes."""
@@ -172,7 +164,7 @@ class Notes:
         Requirement C34.
         """
         self._drop_notes("user_deploy_steps", _TEMPLATES, "deploy_steps", "deploy_step_index")
-        self._drop_notes("steps_validated", _CHANGES)
+        self._drop_notes("steps_validated", _CHANGES, retry_notes.RETRY, retry_notes.LIST)
 
     @property
     def deploy_validated(self) -> bool:
@@ -268,6 +260,11 @@ class Notes:
         steps: StepsByInterface | None = self._get_note(f"agent_cached_{kind}_steps")
         return steps
 
+    def agent_steps_at(self, kind: StepKind) -> str | None:
+        """Return the time in ISO 8601 at which the running agent has listed its steps."""
+        at: str | None = self._get_note(f"agent_cached_{kind}_steps_refreshed")
+        return at
+
     @property
     def manager_version(self) -> Any:
         """The versions of the agent's hardware managers, as last reported.
@@ -293,8 +290,8 @@ class Notes:
         return first
 
     def forget_changes(self) -> None:
-        """Forget the agent changes, because the run is over."""
-        self._drop_notes(_CHANGES)
+        """Forget the agent changes and the retry, because the run is over."""
+        self._drop_notes(_CHANGES, retry_notes.RETRY, retry_notes.LIST)
 
     def count_change(self) -> None:
         """Count a change of the agent."""

@@ -8,8 +8,10 @@ from ironic_lite import errors
 from ironic_lite.conductor.work.journal import Journal
 from ironic_lite.conductor.work.notes import Notes
 from ironic_lite.core import clock
-from ironic_lite.domain import activities, states, steps
+from ironic_lite.core.json_types import Json, Row
+from ironic_lite.domain import activities, causes, retries, states, steps
 from ironic_lite.domain.activities import StepActivity
+from ironic_lite.domain.retries import Action, Decision, FailedRun, Stored
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.records import Node, StoredStep
 
@@ -22,6 +24,9 @@ class RunRecord:
         self._notes = Notes(node)
         self._journal = journal
         self._host = host
+        self._listed: Stored | None = None
+        self._retries = self._notes.retries
+        self._continued: tuple[FailedRun, Sequence[Decision] | None] | None = None
         self._flow, self._found_step = self._under_way()
 
     def open(self, verb: str, before: State, after: State) -> None:
@@ -32,7 +37,38 @@ class RunRecord:
             self._end_run(self._node.run_uuid, error, aborted=True)
         if states.kind(after) is Kind.BUSY:
             self._node.last_error = None
-        self._node.run_uuid = self._journal.start_run(verb)
+        self._listed = None
+        if self._continued is None:
+            self._notes.automatic_retries = 0
+            self._retries = False
+            self._node.run_uuid = self._journal.start_run(verb)
+        else:
+            self._node.run_uuid = self._open_retry(verb, *self._continued)
+            self._continued = None
+
+    def retry_of(self, failed: FailedRun, decisions: Sequence[Decision] | None) -> None:
+        """Have the next run continue a failed one: with its list, and these decisions about it.
+
+        :param decisions: None if the next run makes a list of its own.
+        """
+        self._continued = (failed, decisions)
+
+    def _open_retry(
+        self, verb: str, failed: FailedRun, decisions: Sequence[Decision] | None
+    ) -> str:
+        stored = failed.continued(decisions or ())
+        self._retries = True
+        run = self._journal.start_run(verb, retry_of=failed.uuid, listed=stored.as_json())
+        if decisions is None:
+            return run
+        self._journal.plan(run, stored.kind, list(stored.steps))
+        for ordinal, one in enumerate(decisions):
+            self._journal.step(run, stored.kind, ordinal, **one.record)
+            if one.action is Action.WAIVE:
+                facts = {"step": steps.title(stored.steps[ordinal]), "ordinal": ordinal}
+                data = {**facts, **one.facts["waiver"]}
+                self._journal.event("step_waived", run=run, event=stored.kind, data=data)
+        return run
 
     def moved(
         self,
@@ -65,17 +101,46 @@ class RunRecord:
         data = {"steps": [steps.title(step) for step in listed], "anew": anew}
         run = self._node.run_uuid
         self._journal.event("flow_started", run=run, event=self._flow, data=data)
+        self.take_list(activity, listed)
+
+    def take_list(self, activity: StepActivity, listed: Sequence[StoredStep]) -> None:
+        """Take the list of the run, which is stored if the run fails."""
+        if activity.failed is None:
+            return
+        self._listed = Stored(
+            str(activity.kind),
+            list(listed),
+            first=self._notes.first_ordinal,
+            ramdisk=self._notes.boots_ramdisk(activity.kind),
+            requested=self._notes.requested_steps(activity.kind) is not None,
+            runbook=self._notes.runbook,
+            complete=self._notes.list_complete,
+            inputs=self._notes.list_inputs,
+            doubt=self._notes.in_doubt,
+        )
+
+    def retry_pause(self, error: errors.Error, most: int) -> float | None:
+        """Return the seconds after which the service retries the failed run; None for never.
+
+        :param most: ``[conductor]automatic_retries``.
+        """
+        stored = self._listed is not None or self._retries
+        retryable = stored and causes.record(error)["retryable"]
+        return retries.automatic_pause(self._notes.automatic_retries, most) if retryable else None
 
     def _end_run(self, run: str, error: errors.Error | None, *, aborted: bool) -> None:
         state = "aborted" if aborted else "failed" if error else "done"
-        about = None
+        about: Json = {}
         if error is not None:
-            about = {"code": error.code, "text": error.message, "retryable": error.retryable}
-            about["step"] = error.facts.get("step")
-        self._journal.run(run, state=state, ended_at=clock.now(), error=about)
+            about = {**causes.record(error, self._journal.hide), "step": error.facts.get("step")}
+        changes: Row = {"state": state, "ended_at": clock.now()}
+        changes |= {"error": about or None, "code": causes.code(about)}
+        if error is not None and self._listed is not None:
+            changes["listed"] = self._listed.as_json()
+        self._journal.run(run, **changes)
         self._node.run_uuid = None
         if self._flow is not None:
-            data = {"outcome": state, "step": about and about["step"]}
+            data = {"outcome": state, "step": about.get("step")}
             self._journal.event("flow_ended", run=run, event=self._flow, data=data)
             self._flow = None
 
@@ -86,6 +151,7 @@ class RunRecord:
         if activity is None or index is None:
             return None, None
         listed = self._notes.listed(activity.kind)
+        self.take_list(activity, listed)
         return self._flow_of(activity), steps.title(listed[index]) if index < len(listed) else None
 
     def _flow_of(self, activity: StepActivity) -> str:

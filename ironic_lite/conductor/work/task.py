@@ -17,10 +17,11 @@ from ironic_lite.conductor.work import fence, locks
 from ironic_lite.conductor.work.driver_view import DriverView
 from ironic_lite.conductor.work.journal import Journal
 from ironic_lite.conductor.work.node_ports import NodePorts
+from ironic_lite.conductor.work.run_log import RunLog
 from ironic_lite.conductor.work.run_record import RunRecord
 from ironic_lite.conductor.work.runtime import Runtime
 from ironic_lite.conductor.work.transaction import Transaction, Write
-from ironic_lite.core import clock
+from ironic_lite.core import clock, run_lines
 from ironic_lite.core.context import Context
 from ironic_lite.db.queries import nodes
 from ironic_lite.domain import states
@@ -61,6 +62,7 @@ class Task(DriverView):
 
     :param held: the node's lock; None for a read-only task, whose writes are refused.
     :param other_nodes: leads to other nodes, for steps on a node's children.
+    :param log: unwritten lines of an earlier task of the same work.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Task(DriverView):
         held: locks.Held | None,
         *,
         other_nodes: OtherNodes,
+        log: RunLog | None = None,
     ) -> None:
         self.context = context
         self.held = held
@@ -79,7 +82,7 @@ class Task(DriverView):
         self.work: Work | None = None
         self.save_on_release = False
         """True if the changes are saved by the statement that releases the lock."""
-        self.journal = Journal(context, runtime.host, node)
+        self.journal = Journal(context, runtime.host, node, log)
         self.run_record = RunRecord(node, self.journal, runtime.host)
         database, token = runtime.database, None if held is None else held.token
         mine = {"host": runtime.host, "node": node.uuid}
@@ -137,14 +140,25 @@ class Task(DriverView):
         if states.kind(after) is not Kind.WAIT:
             self.node.wake_at = None
             self.notes.forget_polls()
+        if states.kind(after) is Kind.FAIL and error is not None and not aborted:
+            self._schedule_retry(error)
         if states.kind(after) in (Kind.STABLE, Kind.FAIL):
             self.notes.forget_beginnings()
+        if states.kind(after) is Kind.STABLE:
+            self.notes.automatic_retries = 0
         if aborted:
             self.notes.untidied = True  # the clean-up resets it at its end
         self.run_record.moved(event, before, after, error, aborted=aborted)
         self.save()
         why = f" ({error.message})" if error else ""
-        LOG.info("Node %s: %s, %s -> %s%s", self.node.uuid, event, before, after, why)
+        text = "Node %s: %s, %s -> %s%s"
+        LOG.info(text, self.node.uuid, event, before, after, why, extra=run_lines.OMITTED)
+
+    def _schedule_retry(self, error: errors.Error) -> None:
+        most = self.runtime.conf.conductor.automatic_retries
+        pause = self.run_record.retry_pause(error, most) if most else None
+        if pause is not None:
+            self.wake_after(pause)
 
     def save(self) -> None:
         """Write the node's changes and the collected history; see `Transaction.save`."""

@@ -77,6 +77,9 @@ class Transaction:
         self._note_error(changes.get("last_error"))
         if not changes and not self._journal.pending and not self._after:
             return
+        if release and not self._journal.pending:
+            self._journal.log.drop_minor()
+        self._journal.log.prepare(node)
 
         stamp, tries = clock.now(), itertools.count()
 

@@ -26,7 +26,7 @@ from ironic_lite.core.options import (
     redfish,
 )
 from ironic_lite.core.options.messaging import LIBRARY, LIBRARY_NOTIFICATIONS
-from ironic_lite.core.options.values import PciAlias, PortRange, StepPriorities
+from ironic_lite.core.options.values import PciAlias, PortRange, StepPriorities, StepSeconds
 from ironic_lite.core.options.vocabulary import HOOKS, KINDS
 
 __all__ = (
@@ -38,6 +38,7 @@ __all__ = (
     "PciAlias",
     "PortRange",
     "StepPriorities",
+    "StepSeconds",
 )
 
 GROUPS: Mapping[str, Sequence[cfg.Opt]] = {

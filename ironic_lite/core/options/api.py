@@ -171,6 +171,14 @@ API = (
         "so, or * for any. With allow_unauthenticated_bind, names are checked only if this "
         "is set.",
     ),
+    cfg.IntOpt(
+        "idempotency_hours",
+        default=24,
+        min=0,
+        max=8760,
+        help="Hours for which answers to changing requests with the header Idempotency-Key are "
+        "kept, for repetitions. 0: ignore the header.",
+    ),
     cfg.BoolOpt(
         "enable_ramdisk_endpoints",
         default=True,

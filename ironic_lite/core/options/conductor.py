@@ -223,6 +223,23 @@ _LIFE = (
         "other timeouts, so only this limit ends a wait on a machine that always reports so. 0 "
         "sets no limit.",
     ),
+    cfg.MultiOpt(
+        "step_deadline",
+        item_type=values.StepSeconds(),
+        default={},
+        sample_default=["deploy.erase_devices:43200"],
+        help="Seconds that a step may be under way in all, as interface.step:seconds. A waiting "
+        "step fails then, with or without heartbeats; a step that the conductor itself runs is "
+        "only reported as overdue. May be given several times.",
+    ),
+    cfg.IntOpt(
+        "automatic_retries",
+        default=0,
+        min=0,
+        max=3,
+        help="Retries of a run that the service makes by itself, 1, 5 and 15 minutes after a "
+        "failure that may be temporary, such as an unreachable BMC or agent.",
+    ),
     rows.seconds(
         "max_conductor_wait_step_seconds",
         30,
@@ -245,8 +262,8 @@ _WATCH = (
     rows.sweep(
         "check_provision_state_interval",
         60,
-        "Seconds between two checks of waiting nodes against their limits, and of the nodes of "
-        "dead conductors, which are taken over.",
+        "Seconds between two checks of waiting nodes against their limits, of overdue steps, and "
+        "of the nodes of dead conductors, which are taken over.",
     ),
     rows.sweep(
         "sync_power_state_interval", 120, "Seconds between two reads of the power state of nodes."

@@ -18,6 +18,8 @@ class StepPriorities(types.ConfigType):
     Gives a dict ``{"interface.step": int | float}``; raises ValueError that shows the right form.
     """
 
+    _what, _least = "priority", 0
+
     def __init__(self, *, whole: bool = False) -> None:
         super().__init__(type_name="step priorities")
         self._number: type[int] | type[float] = int if whole else float
@@ -32,21 +34,22 @@ class StepPriorities(types.ConfigType):
         step, colon, number = item.rpartition(":")
         interface, dot, name = step.strip().partition(".")
         if not (colon and dot and interface in vocabulary.KINDS and name):
-            raise ValueError(f"{item!r} is not of the form interface.step:priority")
+            raise ValueError(f"{item!r} is not of the form interface.step:{self._what}")
         try:
             priority = self._number(number)
         except ValueError:
             priority = -1
-        if not 0 <= priority < float("inf"):
-            raise ValueError(f"the priority in {item!r} must be a number of 0 or more")
+        if not self._least <= priority < float("inf"):
+            least = f"a number of {self._least} or more"
+            raise ValueError(f"the {self._what} in {item!r} must be {least}")
         whole = int(priority)
         return step.strip(), whole if whole == priority else priority
 
     def __repr__(self) -> str:
-        return "StepPriorities"
+        return type(self).__name__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StepPriorities) and other._number is self._number
+        return type(other) is type(self) and other._number is self._number
 
     def __hash__(self) -> int:
         return hash(self._number)
@@ -57,6 +60,15 @@ class StepPriorities(types.ConfigType):
 
     def _formatter(self, value: Mapping[str, float]) -> str:
         return ",".join(f"{step}:{priority:g}" for step, priority in value.items())
+
+
+class StepSeconds(StepPriorities):
+    """Whole seconds by step: ``interface.step:seconds``, several separated by commas."""
+
+    _what, _least = "seconds", 1
+
+    def __init__(self) -> None:
+        super().__init__(whole=True)
 
 
 class PciAlias(types.ConfigType):

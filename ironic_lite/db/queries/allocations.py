@@ -16,10 +16,11 @@ from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import faults
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import paging
+from ironic_lite.db.queries import holds, paging
 from ironic_lite.db.queries.resource_table import ResourceTable, is_uuid, no_node
 from ironic_lite.db.tables import models
 from ironic_lite.domain.allocations import Offer, State, Tally
+from ironic_lite.domain.holds import ALLOCATION
 from ironic_lite.domain.states import State as NodeState
 
 Clause = sa.ColumnElement[bool]
@@ -94,6 +95,7 @@ _FREE = sa.and_(
     _NODE.power_state.is_not(None),
     _NODE.maintenance.is_(sa.false()),
     _NODE.retired.is_(sa.false()),  # S4.13, also for one made available by other means
+    sa.not_(holds.refusing(ALLOCATION)),
 )
 _CANDIDATE = _NODE.uuid.in_(sa.bindparam("k_candidates", expanding=True, type_=sa.String))
 _OWNED = sa.or_(_NODE.owner == sa.bindparam("k_owner"), _NODE.lessee == sa.bindparam("k_owner"))

@@ -13,7 +13,7 @@ from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
 from ironic_lite.domain import history
-from ironic_lite.records import Event
+from ironic_lite.records import Event, Run
 
 COLUMNS: tuple[str, ...] = models.columns(models.events)
 _EVENT = models.events.c
@@ -44,6 +44,28 @@ _AGAIN = (
     sa.select(_BEFORE.c.kind)
     .where(_BEFORE.c.request_id == sa.bindparam("k_request"), _BEFORE.c.kind.in_(_ASKED))
     .limit(1)
+)
+_RUN = models.runs.c
+_OF_RUN = ("uuid", "node_uuid", "verb", "state", "ended_at", "error")
+_NEWEST_FAILURES = 10
+_FAILURES = (
+    sa.select(*models.events.c, *(_RUN[name] for name in _OF_RUN))
+    .select_from(models.events.outerjoin(models.runs, _RUN.uuid == _EVENT.run_uuid))
+    .where(
+        _EVENT.node_uuid == sa.bindparam("k_node"),
+        sa.or_(
+            sa.and_(_EVENT.kind == "fault", _EVENT.event != "recovered"),
+            sa.and_(
+                _EVENT.kind.in_(("power", "management", "provision")),
+                _EVENT.event.in_(("fail", "abort")),
+            ),
+        ),
+    )
+    .order_by(_EVENT.id.desc())
+    .limit(_NEWEST_FAILURES)
+)
+_OF_REQUEST = (
+    sa.select(_BEFORE.c.kind).where(_BEFORE.c.request_id == sa.bindparam("k_request")).limit(1)
 )
 _END = (
     sa.select(models.events)
@@ -105,7 +127,14 @@ def refuse_again(conn: Connection, node_uuid: str, request_id: str) -> None:
             f"Request {request_id} has been carried out on node {node_uuid} before. Ask again, by "
             "a request of its own, if it is to be done once more.",
             node=node_uuid,
+            repeated=True,
         )
+
+
+def has_request(conn: Connection, node_uuid: str, request_id: str) -> bool:
+    """Return whether one of the latest events of a node is of a request."""
+    values = {"k_node": node_uuid, "k_request": request_id}
+    return conn.execute(_OF_REQUEST, values).first() is not None
 
 
 def end_of(conn: Connection, node_uuid: str, request_id: str) -> Row | None:
@@ -160,5 +189,18 @@ def entry(conn: Connection, node_uuid: str, event_id: int) -> Event | None:
     return _event_of_row(found) if found is not None else None
 
 
-def _event_of_row(found: sa.Row[Any]) -> Event:
+def failures(conn: Connection, node_uuid: str) -> list[tuple[Event, Run | None]]:
+    """Return a node's newest events of failures, each with its run, by one statement.
+
+    Of a run there are the columns that a failure needs.
+    """
+    found = []
+    for row in conn.execute(_FAILURES, {"k_node": node_uuid}):
+        about = dict(zip(_OF_RUN, row[len(COLUMNS) :], strict=True))
+        run = cast(Run, about) if about["uuid"] is not None else None
+        found.append((_event_of_row(row[: len(COLUMNS)]), run))
+    return found
+
+
+def _event_of_row(found: Sequence[Any]) -> Event:
     return cast(Event, dict(zip(COLUMNS, found, strict=True)))

@@ -8,7 +8,7 @@ The queries of the conductor's sweeps are in ``db.queries.sweeps`` and available
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -20,16 +20,17 @@ from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import faults
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import paging
+from ironic_lite.db.queries import holds, paging
 from ironic_lite.db.queries.resource_table import is_uuid
 from ironic_lite.db.tables import models
+from ironic_lite.domain import node_locks
 
 COLUMNS: tuple[str, ...] = models.columns(models.nodes)
 Lease = records.Lease
 ENDED = datetime.datetime(1970, 1, 1)
 """The ``lock_expires`` of a lease that its holder gave up; it needs no watching."""
 
-FREE: Row = {"reservation": None, "lock_token": None, "lock_expires": None}
+FREE: Row = dict.fromkeys(("reservation", "lock_token", "lock_expires", "locked_at", "lock_note"))
 """The values of the lock's columns on an unlocked node."""
 
 _NODE = models.nodes.c
@@ -70,7 +71,7 @@ _RENEW = models.nodes.update().where(
 )
 _DELETE = models.nodes.delete().where(*_MINE)
 _INSERT = models.nodes.insert().inline()
-_STANDING = sa.select(_NODE.generation, _NODE.reservation).where(
+_STANDING = sa.select(*(_NODE[name] for name in node_locks.COLUMNS)).where(
     _NODE.uuid == sa.bindparam("k_uuid")
 )
 _LAST_CHANGE = (
@@ -86,13 +87,16 @@ _TRAITS = (
     .label("traits")
 )
 
+_EXTRA: Mapping[str, sa.ColumnElement[bool]] = {"held": holds.HELD}
+"""Expressions that `get` selects like columns: whether the node has a hold in force."""
+
 
 @lru_cache(maxsize=256)
 def _select_one(
     columns: tuple[str, ...], key: str, with_traits: bool, hold: bool
 ) -> sa.Select[Any]:
     more = (_TRAITS,) if with_traits else ()
-    chosen = (*(_NODE[name] for name in columns), *more)
+    chosen = (*(_EXTRA[name] if name in _EXTRA else _NODE[name] for name in columns), *more)
     found = sa.select(*chosen).where(_NODE[key] == sa.bindparam("k_ident"))
     return found.with_for_update() if hold else found
 
@@ -111,7 +115,7 @@ def get(
     """Return one node as column -> value.
 
     :param ident: UUID in any case, or name.
-    :param columns: None for all.
+    :param columns: None for all; ``held`` is whether the node has a hold in force.
     :param with_traits: adds ``traits``, a sorted list, by the same statement.
     :param hold: prevent other changes and locks until this transaction ends.
     :raises errors.NodeNotFound:
@@ -142,6 +146,7 @@ LISTING = paging.Listing(
         "associated": paging.Switch(
             _NODE.instance_uuid.is_not(None), _NODE.instance_uuid.is_(None)
         ),
+        "held": paging.Switch(holds.HELD, sa.not_(holds.HELD)),
         "sharded": paging.Switch(_NODE.shard.is_not(None), _NODE.shard.is_(None)),
         "include_children": paging.Switch(off=_NODE.parent_node.is_(None)),
         "description_contains": paging.contains(_NODE.description, "description_contains"),
@@ -171,9 +176,9 @@ def page(
     """Return a page of nodes, as ``paging.Listing.page``.
 
     :param where: any column (None: IS NULL; list: any of), or ``associated`` (bool: has an
-        instance_uuid), ``sharded`` (bool), ``description_contains`` (text), ``project`` (owner or
-        lessee), ``uuids`` (list), ``include_children`` (bool). Nodes with a parent are hidden
-        unless include_children is true or parent_node is given.
+        instance_uuid), ``held`` (bool), ``sharded`` (bool), ``description_contains`` (text),
+        ``project`` (owner or lessee), ``uuids`` (list), ``include_children`` (bool). Nodes with a
+        parent are hidden unless include_children is true or parent_node is given.
     :param marker_id: UUID of the last node of the page before.
     :param with_traits: adds ``traits``, a sorted list, by the same statement.
     :raises errors.NotFound: no node is the marker.
@@ -271,7 +276,7 @@ def edit(conn: Connection, uuid: str, values: RowView, *, generation: int) -> No
     if found is None:
         raise errors.NodeNotFound(node=uuid)
     if found.reservation is not None:
-        raise errors.NodeLocked(node=uuid, host=found.reservation)
+        raise node_locks.refusal(dict(zip(node_locks.COLUMNS, found, strict=True)))
     raise errors.ConcurrentUpdate(node=uuid)
 
 
@@ -336,6 +341,7 @@ def lock(
     token: str,
     expires: datetime.datetime,
     steal: Lease | None = None,
+    note: str | None = None,
 ) -> bool:
     """Lock a node if it is free, by one conditional statement; return whether it was.
 
@@ -347,17 +353,24 @@ def lock(
         all clocks are right.
     :param steal: the lock of a dead holder, which may be replaced. A lock renewed since it was read
         stays: its holder is alive, and acts on the machine.
+    :param note: the purpose, as ``domain.node_locks`` writes it.
     """
-    values = {
-        "k_uuid": uuid,
-        "reservation": host,
-        "lock_token": token,
-        "lock_expires": expires,
-    }
+    values = {"k_uuid": uuid, **held(host=host, token=token, expires=expires, note=note)}
     if steal is None:
         return bool(conn.execute(_LOCK, values).rowcount)
     seen = {"k_steal": steal.token, "k_seen": steal.expires}
     return bool(conn.execute(_STEAL, {**values, **seen}).rowcount)
+
+
+def held(*, host: str, token: str, expires: datetime.datetime, note: str | None) -> Row:
+    """Return the values of the lock's columns on a node that is locked now; as `lock`."""
+    return {
+        "reservation": host,
+        "lock_token": token,
+        "lock_expires": expires,
+        "locked_at": clock.now(),
+        "lock_note": note,
+    }
 
 
 def unlock(conn: Connection, uuid: str, *, token: str) -> None:

@@ -30,7 +30,7 @@ _SORTED_LENGTH = 255
 _PART = 100
 # MariaDB looks up a joined marker before it plans, and plans better for it; PostgreSQL would sort.
 _JOINING = ("mysql", "mariadb")
-_WHOSE = ("node_uuid", "portgroup_uuid", "project")
+_WHOSE = ("node_uuid", "portgroup_uuid", "project", "of_owner")
 """The filters that restrict rows to those a client may see."""
 
 
@@ -227,12 +227,14 @@ def _select_page(
         marker = _marker_condition(listing, shape)
         if sort == "id" and dialect not in _JOINING:
             statement = _after_id(statement, table, marker, down)
+        elif not table.c[sort].nullable and dialect not in _JOINING:
+            statement = _after_value(statement, table, marker, sort, down)
         else:
             statement = _after_marker(statement, table, marker, sort, down)
     ordered = [_sortable_column(table.c[sort])] if sort != "id" else []
     for part in (*ordered, table.c.id):
         direction = part.desc() if down else part.asc()
-        if dialect == "postgresql" and part is not table.c.id:
+        if dialect == "postgresql" and part is not table.c.id and table.c[sort].nullable:
             # The other databases put NULL first by default, and have no syntax for it.
             direction = direction.nulls_last() if down else direction.nulls_first()
         statement = statement.order_by(direction)
@@ -261,6 +263,26 @@ def _after_id(
     other, named = marker
     last = sa.select(other.c.id).where(named).scalar_subquery()
     return statement.where(table.c.id < last if down else table.c.id > last)
+
+
+def _after_value(
+    statement: sa.Select[Any],
+    table: sa.Table,
+    marker: tuple[Any, Clause],
+    sort: str,
+    down: bool,
+) -> sa.Select[Any]:
+    """Start inside the index of a column without NULL; PostgreSQL would sort a join."""
+    other, named = marker
+    its, its_id = (
+        sa.select(column).where(named).scalar_subquery()
+        for column in (_sortable_column(other.c[sort]), other.c.id)
+    )
+    mine, mine_id = _sortable_column(table.c[sort]), table.c.id
+    later_id = mine_id < its_id if down else mine_id > its_id
+    later, bound = (mine < its, mine <= its) if down else (mine > its, mine >= its)
+    # The index is entered by the first condition, not by the alternatives.
+    return statement.where(bound, sa.or_(later, sa.and_(mine == its, later_id)))
 
 
 def _after_marker(

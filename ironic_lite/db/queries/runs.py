@@ -31,6 +31,8 @@ _STEP_BLANK: Row = {
     "started_at": None,
     "ended_at": None,
     "error": None,
+    "done_in": None,
+    "waiver": None,
 }
 
 # -- statements ------------------------------------------------------------------------------
@@ -50,15 +52,33 @@ _NEWEST = (
     .order_by(_RUN.id.desc())
     .limit(1)
 )
-_LATEST = 20
 _ASKED = (
-    sa.select(_RUN.uuid, _RUN.request_id)
-    .where(_RUN.node_uuid == sa.bindparam("k_node"))
-    .order_by(_RUN.id.desc())
-    .limit(_LATEST)
+    sa.select(_RUN.uuid)
+    .where(_RUN.request_id == sa.bindparam("k_request"), _RUN.node_uuid == sa.bindparam("k_node"))
+    .limit(1)
 )
 _STEPS = (
     sa.select(models.run_steps).where(_STEP.run_uuid == sa.bindparam("k_run")).order_by(_STEP.id)
+)
+_RUN_SHOWN = tuple(name for name in COLUMNS if name != "listed")
+_STEP_SHOWN = tuple(name for name in STEP_COLUMNS if name != "args")
+# The list once, in the row of the first step, because it may be long.
+_LIST_ONCE = sa.case((_STEP.ordinal == 0, _RUN.listed), else_=sa.null())
+_NEWEST_WITH_STEPS = (
+    sa.select(
+        *(_RUN[name] for name in _RUN_SHOWN),
+        _LIST_ONCE,
+        *(_STEP[name] for name in _STEP_SHOWN),
+    )
+    .select_from(models.runs.outerjoin(models.run_steps, _STEP.run_uuid == _RUN.uuid))
+    .where(
+        _RUN.id
+        == sa.select(sa.func.max(_RUN.id))
+        .where(_RUN.node_uuid == sa.bindparam("k_node"))
+        .correlate(None)
+        .scalar_subquery()
+    )
+    .order_by(_STEP.id)
 )
 _INSERT_STEPS = models.run_steps.insert().inline()
 _DROP_PENDING = models.run_steps.delete().where(
@@ -122,22 +142,29 @@ def insert(conn: Connection, values: RowView) -> None:
 def refuse_again(conn: Connection, node_uuid: str, request_id: str) -> None:
     """Refuse a request that has a run on this node, as a broker may repeat a message.
 
-    The node's lock is held, so no run is added meanwhile. Only the latest runs are checked: a
-    message is repeated soon or never.
+    The node's lock is held, so no run is added meanwhile.
 
     :raises errors.Conflict: naming that run.
     """
-    for uuid, known in conn.execute(_ASKED, {"k_node": node_uuid}):
-        if known == request_id:
-            raise errors.Conflict(
-                f"Request {request_id} has been taken on node {node_uuid} before: its run is "
-                f"{uuid}. Ask again, by a request of its own, if it is to be done once more.",
-                node=node_uuid,
-            )
+    uuid = of_request(conn, request_id, node_uuid)
+    if uuid is not None:
+        raise errors.Conflict(
+            f"Request {request_id} has been taken on node {node_uuid} before: its run is "
+            f"{uuid}. Ask again, by a request of its own, if it is to be done once more.",
+            node=node_uuid,
+            repeated=True,
+        )
+
+
+def of_request(conn: Connection, request_id: str, node_uuid: str) -> str | None:
+    """Return the UUID of the run that a request has opened on a node, None without one."""
+    values = {"k_request": request_id, "k_node": node_uuid}
+    found: str | None = conn.execute(_ASKED, values).scalar()
+    return found
 
 
 def update(conn: Connection, uuid: str, values: RowView) -> None:
-    """Change a run's state, ended_at, error or conductor."""
+    """Change a run's state, ended_at, error, code, conductor or listed."""
     conn.execute(_UPDATE, {**values, "k_uuid": uuid})
 
 
@@ -166,6 +193,22 @@ def latest(conn: Connection, node_uuid: str) -> Run | None:
     """Return the newest run of a node, or None."""
     found = conn.execute(_NEWEST, {"k_node": node_uuid}).first()
     return _run_of_row(found) if found is not None else None
+
+
+def newest_with_steps(conn: Connection, node_uuid: str) -> tuple[Run | None, list[RunStep]]:
+    """Return the newest run of a node with its steps, by one statement.
+
+    The arguments of steps are left out.
+    """
+    found = conn.execute(_NEWEST_WITH_STEPS, {"k_node": node_uuid}).all()
+    if not found:
+        return None, []
+    count = len(_RUN_SHOWN)
+    about = dict(zip(_RUN_SHOWN, found[0][:count], strict=True))
+    about["listed"] = next((row[count] for row in found if row[count]), None)
+    rows = [dict(zip(_STEP_SHOWN, row[count + 1 :], strict=True)) for row in found]
+    steps_of_run = [{"args": None, **one} for one in rows if one["id"] is not None]
+    return cast(Run, about), [cast(RunStep, one) for one in steps_of_run]
 
 
 LISTING = paging.Listing(models.runs)

@@ -56,6 +56,12 @@ def used(conn: Connection, tables: Iterable[sa.Table] | None = None) -> set[str]
     return found
 
 
+def missing_keys(database: Database) -> list[str]:
+    """Return the names of required keys that this process lacks; scans the small tables."""
+    needed = database.read(lambda conn: used(conn, _FEW))
+    return encryption.keys_of(database.engine).lacks(needed)
+
+
 def check(database: Database) -> None:
     """Check at the start that the required keys are configured.
 

@@ -53,10 +53,46 @@ RUN: tuple[Field, ...] = tuple(
         moment("ended_at"),
         computed("duration_seconds", 1, Type.NUMBER),
         Field("error", type=Type.OBJECT),
+        Field("retry_of"),
         computed("links", 1, Type.LIST),
     )
 )
-WHOLE_RUN: tuple[Field, ...] = (*RUN, computed("steps", 1, Type.LIST))
+WHOLE_RUN: tuple[Field, ...] = (
+    *RUN,
+    computed("steps", 1, Type.LIST),
+    computed("eta", 1, Type.OBJECT),
+)
+
+FLEET_RUN: tuple[Field, ...] = (
+    *RUN[:-1],
+    *(
+        dataclasses.replace(Field(name), access=R, brief=True, sort=False)
+        for name in ("node_name", "code")
+    ),
+    RUN[-1],
+)
+WHOLE_FLEET_RUN: tuple[Field, ...] = (
+    *FLEET_RUN,
+    *WHOLE_RUN[len(RUN) :],
+)
+
+HOLD: tuple[Field, ...] = tuple(
+    dataclasses.replace(field, access=R, brief=True, sort=False)
+    for field in (
+        Field("uuid"),
+        Field("node_uuid"),
+        Field("kind"),
+        Field("reason"),
+        Field("blocks", type=Type.LIST),
+        moment("until"),
+        moment("created_at"),
+        Field("created_by"),
+        Field("project"),
+        moment("ended_at"),
+        Field("ended_by"),
+        Field("end_reason"),
+    )
+)
 
 BIOS_SETTING: tuple[Field, ...] = (
     moment("created_at", 40),

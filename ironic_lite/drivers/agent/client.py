@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import orjson
 
 from ironic_lite import errors
-from ironic_lite.core import bounded_http, config, masking
+from ironic_lite.core import bounded_http, config, masking, metrics, run_lines
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.drivers import allowed_networks, base, deadline
 from ironic_lite.drivers.agent import results
@@ -156,11 +156,37 @@ class Client:
             if found.status is Status.FAILED
             else "it has not ended"
         )
+        about = {"type": found.kind, "code": found.code, "message": why}
         raise errors.AgentCommandFailed(
-            node=self._task.node.uuid, command=found.name, type=found.kind, reason=why
+            node=self._task.node.uuid,
+            command=found.name,
+            type=found.kind,
+            reason=why,
+            agent_error=about,
         )
 
     def _post_order(
+        self,
+        name: str,
+        params: JsonView,
+        *,
+        wait: bool,
+        known: Sequence[Result],
+        timeout: float | None = None,
+    ) -> Result:
+        """Send a command, and add it to the log of the run; its arguments may be secret."""
+        watch, said = metrics.Watch(), "no answer"
+        try:
+            found = self._send_order(name, params, wait=wait, known=known, timeout=timeout)
+            said = found.status.value.lower()
+        except errors.Error as why:
+            said = why.code
+            raise
+        finally:
+            run_lines.note("agent", f"command {name}: {said}, {watch.seconds:.3f} s")
+        return found
+
+    def _send_order(
         self,
         name: str,
         params: JsonView,
@@ -278,11 +304,17 @@ class Client:
             what=what,
             reason=self._without_token(reason),
             status=status,
+            http_status=status,
         )
 
     def _agent_unreachable(self, why: Exception) -> errors.AgentUnreachable:
         reason = self._without_token(f"{self._agent.url}: {type(why).__name__}: {why}")
-        return errors.AgentUnreachable(node=self._task.node.uuid, reason=reason)
+        return errors.AgentUnreachable(
+            node=self._task.node.uuid,
+            reason=reason,
+            address=self._agent.url,
+            heard_at=self._agent.heard_at.isoformat(),
+        )
 
 
 def _masked_address(address: re.Match[str]) -> str:

@@ -145,18 +145,18 @@ class CustomAgentDeploy(AgentDeploy):
         """Return True for the step ``deploy``, which waits for the agent."""
         return bool(step["step"] == "deploy")
 
-    @base.deploy_step(priority=100, rerunnable=True)
+    @base.deploy_step(priority=100, rerunnable=True, destroys=(), restarts=1)
     def deploy(self, task: base.Task) -> base.Outcome:
         """Boot the ramdisk unless a usable one runs; the agent's steps follow."""
         return ramdisk.enter(task)
 
-    @base.deploy_step(priority=40, rerunnable=True)
+    @base.deploy_step(priority=40, rerunnable=True, destroys=(), restarts=0)
     def tear_down_agent(self, task: base.Task) -> None:
         """Take the ramdisk away."""
         logs.ended(task)
         ramdisk.leave(task)
 
-    @base.deploy_step(priority=20, rerunnable=True)
+    @base.deploy_step(priority=20, rerunnable=True, destroys=(), restarts=1)
     def boot_instance(self, task: base.Task) -> None:
         """Start the written instance; the machine is on from here."""
         ramdisk.boot_instance(task)

@@ -16,7 +16,7 @@ from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
-from ironic_lite.drivers.agent import image_info, logs, ramdisk, serving, steps
+from ironic_lite.drivers.agent import effects, image_info, logs, ramdisk, serving, steps
 from ironic_lite.drivers.agent.client import Client
 from ironic_lite.drivers.agent.deploy import AgentDeploy
 from ironic_lite.drivers.boot import modes
@@ -103,17 +103,17 @@ class DirectDeploy(AgentDeploy):
 
     # -- steps -------------------------------------------------------------------------------
 
-    @base.deploy_step(priority=100, rerunnable=True)
+    @base.deploy_step(priority=100, rerunnable=True, destroys=(), restarts=1)
     def deploy(self, task: base.Task) -> base.Outcome:
         """Boot the ramdisk, unless a usable one runs."""
         return ramdisk.enter(task)
 
-    @base.deploy_step(priority=80, rerunnable=True)
+    @base.deploy_step(priority=80, rerunnable=True, destroys=("data",), restarts=0)
     def write_image(self, task: base.Task) -> base.Outcome:
         """Let the agent write the image and the configuration drive."""
         return steps.begin(task, base.StepKind.DEPLOY, _stored_step(task))
 
-    @base.deploy_step(priority=60, rerunnable=True)
+    @base.deploy_step(priority=60, rerunnable=True, destroys=(), restarts=0)
     def prepare_instance_boot(self, task: base.Task) -> base.Outcome:
         """Make the machine boot from its disk; in UEFI mode the agent configures the firmware."""
         image = image_info.read(task.node.instance_info, md5=True)
@@ -133,7 +133,7 @@ class DirectDeploy(AgentDeploy):
 
         return steps.order(task, "image.install_bootloader", params)
 
-    @base.deploy_step(priority=40, rerunnable=True)
+    @base.deploy_step(priority=40, rerunnable=True, destroys=(), restarts=0)
     def tear_down_agent(self, task: base.Task) -> base.Outcome:
         """Let the ramdisk flush its buffers and power off its machine."""
         logs.ended(task)
@@ -147,16 +147,27 @@ class DirectDeploy(AgentDeploy):
         ramdisk.leave(task)
         return base.DONE
 
-    @base.deploy_step(priority=30, rerunnable=True)
+    @base.deploy_step(priority=30, rerunnable=True, destroys=(), restarts=0)
     def switch_to_tenant_network(self, task: base.Task) -> None:
         """Connect the machine to the networks of its instance."""
         task.driver.network.configure_tenant_networks(task)
 
-    @base.deploy_step(priority=20, rerunnable=True)
+    @base.deploy_step(priority=20, rerunnable=True, destroys=(), restarts=1)
     def boot_instance(self, task: base.Task) -> None:
         """Start the instance; the machine is on from here."""
         ramdisk.boot_instance(task)
         serving.remove(task)
+
+    def effects(self, task: base.Task, kind: base.StepKind, step: base.StoredStep) -> base.Effects:
+        """Return the effects of a step; whether the written image lasts depends on its kind."""
+        found = super().effects(task, kind, step)
+        if kind is not base.StepKind.DEPLOY or step["step"] != "write_image":
+            return found
+        try:
+            image = image_info.read(task.node.instance_info, md5=True)
+        except errors.InvalidRequest:  # without a valid image nothing is written
+            return found
+        return effects.written_by(found, whole_disk=image.kind == image_info.WHOLE_DISK)
 
     # -- polling -----------------------------------------------------------------------------
 

@@ -8,8 +8,9 @@ import os
 import pathlib
 
 from ironic_lite import errors
-from ironic_lite.core import clock, config
+from ironic_lite.core import clock, config, run_lines
 from ironic_lite.drivers import base
+from ironic_lite.drivers.agent import journal
 from ironic_lite.drivers.agent.client import Client
 
 LOG = logging.getLogger(__name__)
@@ -73,13 +74,18 @@ def sent(task: base.Task, packed: object, *, failed: bool) -> None:
 
 
 def _write_logs(task: base.Task, packed: bytes) -> pathlib.Path:
-    """Write a file that only this user can read, because it may have secrets of the machine."""
+    """Write a file that only this user can read, because it may have secrets of the machine.
+
+    The end of its journal goes into the log of the run, where secrets are masked.
+    """
     folder = _logs_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     stamp = clock.now().strftime("%Y-%m-%d-%H-%M-%S-%f")
     path = folder / f"{task.node.uuid}_{stamp}.tar.gz"
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(packed)
+    for line in journal.tail(packed):
+        run_lines.note("ramdisk", line)
     return path
 
 

@@ -39,8 +39,17 @@ class AgentRAID(steps.InBand, base.RAID):
 
     # -- steps -------------------------------------------------------------------------------
 
-    @base.deploy_step(priority=0, argsinfo=raid.APPLY_ARGS, rerunnable=True)
-    @base.service_step(argsinfo=raid.APPLY_ARGS, rerunnable=True)
+    @base.deploy_step(
+        priority=0,
+        argsinfo=raid.APPLY_ARGS,
+        rerunnable=True,
+        destroys=("data", "volumes"),
+        restarts=0,
+        lasting=True,
+    )
+    @base.service_step(
+        argsinfo=raid.APPLY_ARGS, rerunnable=True, destroys=("data", "volumes"), restarts=0
+    )
     def apply_configuration(
         self,
         task: base.Task,

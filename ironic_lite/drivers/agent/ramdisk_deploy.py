@@ -70,7 +70,7 @@ class RamdiskDeploy(AgentDeploy):
         """
         task.driver.boot.clean_up_instance(task)
 
-    @base.deploy_step(priority=100, rerunnable=True)
+    @base.deploy_step(priority=100, rerunnable=True, destroys=(), restarts=1)
     def deploy(self, task: base.Task) -> None:
         """Start the instance; the machine is on from here."""
         ramdisk.switch_off(task)

@@ -46,7 +46,8 @@ _MOST = 1000  # characters kept from the beginning and from the end of an error 
 class Result:
     """A command as the agent reports it.
 
-    ``name`` has no extension; ``value`` is the result; ``reason`` is the error text.
+    ``name`` has no extension; ``value`` is the result; ``kind``, ``reason`` and ``code`` are those
+    of the error.
     """
 
     id: str
@@ -55,6 +56,7 @@ class Result:
     value: JsonView = dataclasses.field(default_factory=dict, repr=False)
     kind: str = ""
     reason: str = ""
+    code: int | None = None
 
 
 def read(document: object) -> Result:
@@ -80,12 +82,13 @@ def read(document: object) -> Result:
     )
 
 
-def _error_text(why: object) -> tuple[str, str]:
-    """Return type and text of an error; ``details``, if present, has more than ``message``."""
+def _error_text(why: object) -> tuple[str, str, int | None]:
+    """Return type, text and code of an error; ``details``, if present, tells more."""
     if not isinstance(why, Mapping):
-        return "", _shortened_text(str(why)) if why else ""
-    said = why.get("details") or why.get("message") or ""
-    return str(why.get("type") or "")[:_MOST], _shortened_text(str(said))
+        return "", _shortened_text(str(why)) if why else "", None
+    said, code = why.get("details") or why.get("message") or "", why.get("code")
+    kind = str(why.get("type") or "")[:_MOST]
+    return kind, _shortened_text(str(said)), code if isinstance(code, int) else None
 
 
 def _shortened_text(text: str) -> str:

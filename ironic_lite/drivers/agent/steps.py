@@ -16,7 +16,7 @@ from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import activities, step_planning, steps
 from ironic_lite.drivers import base
-from ironic_lite.drivers.agent import about, ramdisk, results
+from ironic_lite.drivers.agent import about, effects, ramdisk, results
 from ironic_lite.drivers.agent.client import Client
 from ironic_lite.drivers.agent.results import LISTED, Result, Status
 
@@ -89,6 +89,16 @@ class InBand(base.Interface):
             return bool(Client(task).commands())
         except errors.HardwareError:
             return False
+
+    def effects(self, task: base.Task, kind: base.StepKind, step: base.StoredStep) -> base.Effects:
+        """Return the declared effects of an own step, else those of the agent's step."""
+        if self.owns(kind, step):
+            return super().effects(task, kind, step)
+        return effects.of_agent(kind, step)
+
+    def by_ramdisk(self, kind: base.StepKind, step: base.StoredStep) -> bool:
+        """Return whether the agent carries out a step, also for an own step of the same name."""
+        return not self.owns(kind, step) or effects.is_agents(step)
 
     def owns(self, kind: base.StepKind, step: base.StoredStep) -> bool:
         """Return whether the step belongs to the interface itself, not to the agent."""

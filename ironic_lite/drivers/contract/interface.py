@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import steps
+from ironic_lite.domain.examination import Check
+from ironic_lite.domain.step_effects import Effects
 from ironic_lite.domain.steps import DONE, Outcome, StepKind
 from ironic_lite.drivers.contract.task import Task
 from ironic_lite.records import StoredStep
@@ -21,6 +24,11 @@ class Interface:
     kind: ClassVar[str] = ""
     # True if a ramdisk's agent has steps for this interface, and its heartbeats end them.
     in_band: ClassVar[bool] = False
+    connection_checks: ClassVar[Sequence[Check[Any]]] = ()
+    """Checks of the way to the machine's BMC, for ``GET /v1/doctor``, in the order of the way.
+
+    Their subject is a read-only task. They only read, and limit the time of each request.
+    """
 
     def uses_agent(self, task: Task) -> bool:
         """Return whether an agent adds steps to this interface's own on this node.
@@ -125,6 +133,26 @@ class Interface:
         """
         marked = steps.collect(self.kind, self, kind)
         return any(one.rerunnable for one in marked if one.name == step["step"])
+
+    def effects(self, task: Task, kind: StepKind, step: StoredStep) -> Effects:
+        """Return what a step of this interface does to the machine, without asking the machine.
+
+        Without a declaration the effects are unknown.
+        """
+        marked = steps.collect(self.kind, self, kind)
+        found = (one.effects for one in marked if one.name == step["step"])
+        return next(found, Effects(lasting=kind is not StepKind.DEPLOY))
+
+    def by_ramdisk(self, kind: StepKind, step: StoredStep) -> bool:
+        """Return whether a ramdisk's agent carries out a step, instead of the conductor."""
+        return False
+
+    def lasts(self, task: Task, kind: StepKind, step: StoredStep) -> bool:
+        """Return whether the effect of a done step outlives a restart of the machine.
+
+        A retry keeps such steps and runs the others again.
+        """
+        return self.effects(task, kind, step).lasting
 
     def _steps(self, kind: StepKind) -> list[StoredStep]:
         found = steps.collect(self.kind, self, kind)

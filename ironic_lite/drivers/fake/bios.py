@@ -12,9 +12,28 @@ SETTINGS = "fake_bios_settings"
 class FakeBIOS(stage.Staged, base.BIOS):
     """Stores the list of ``{"name", "value"}`` on the node, under ``SETTINGS``."""
 
-    @base.clean_step(priority=0, argsinfo=arguments.BIOS_ARGS, requires_ramdisk=False)
-    @base.deploy_step(priority=0, argsinfo=arguments.BIOS_ARGS, rerunnable=True)
-    @base.service_step(argsinfo=arguments.BIOS_ARGS, requires_ramdisk=False, rerunnable=True)
+    @base.clean_step(
+        priority=0,
+        argsinfo=arguments.BIOS_ARGS,
+        requires_ramdisk=False,
+        destroys=("settings",),
+        restarts=0,
+    )
+    @base.deploy_step(
+        priority=0,
+        argsinfo=arguments.BIOS_ARGS,
+        rerunnable=True,
+        destroys=("settings",),
+        restarts=0,
+        lasting=True,
+    )
+    @base.service_step(
+        argsinfo=arguments.BIOS_ARGS,
+        requires_ramdisk=False,
+        rerunnable=True,
+        destroys=("settings",),
+        restarts=0,
+    )
     def apply_configuration(self, task: base.Task, settings: list[Json]) -> None:
         """Change the given settings and leave the others as they are.
 
@@ -24,9 +43,9 @@ class FakeBIOS(stage.Staged, base.BIOS):
         known.update(arguments.settings(settings))
         task.keep(SETTINGS, [{"name": name, "value": known[name]} for name in sorted(known)])
 
-    @base.clean_step(priority=0, requires_ramdisk=False)
-    @base.deploy_step(priority=0, rerunnable=True)
-    @base.service_step(requires_ramdisk=False, rerunnable=True)
+    @base.clean_step(priority=0, requires_ramdisk=False, destroys=("settings",), restarts=0)
+    @base.deploy_step(priority=0, rerunnable=True, destroys=("settings",), restarts=0, lasting=True)
+    @base.service_step(requires_ramdisk=False, rerunnable=True, destroys=("settings",), restarts=0)
     def factory_reset(self, task: base.Task) -> None:
         """Forget all settings."""
         task.keep(SETTINGS, None)

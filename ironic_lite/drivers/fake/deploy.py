@@ -91,25 +91,25 @@ class FakeDeploy(stage.Staged, base.Deploy):
         task.wake_after(stage.seconds(script))
         return base.WAIT
 
-    @base.clean_step(priority=10, abortable=True)
+    @base.clean_step(priority=10, abortable=True, destroys=("data",), restarts=0)
     def erase_devices(self, task: base.Task) -> None:
         """Erase all data."""
 
-    @base.clean_step(priority=99, abortable=True)
+    @base.clean_step(priority=99, abortable=True, destroys=("data",), restarts=0)
     def erase_devices_metadata(self, task: base.Task) -> None:
         """Erase partition tables."""
 
-    @base.deploy_step(priority=100, rerunnable=True)
+    @base.deploy_step(priority=100, rerunnable=True, destroys=(), restarts=0)
     def deploy(self, task: base.Task) -> base.Outcome | None:
         """Start the deployment: boot the ramdisk, if there is one."""
         booted = task.recall(stage.RAMDISK) is not None
         return None if booted or not stage.told(task).agent else self._boot_ramdisk(task)
 
-    @base.deploy_step(priority=80, rerunnable=True)
+    @base.deploy_step(priority=80, rerunnable=True, destroys=("data",), restarts=0, lasting=True)
     def write_image(self, task: base.Task) -> None:
         """Write the image to the disk."""
 
-    @base.deploy_step(priority=20, rerunnable=True)
+    @base.deploy_step(priority=20, rerunnable=True, destroys=(), restarts=1)
     def boot_instance(self, task: base.Task) -> None:
         """Start the instance; the machine is on from here."""
         task.keep(stage.RAMDISK, None)

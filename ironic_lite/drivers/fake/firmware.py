@@ -18,9 +18,28 @@ class FakeFirmware(stage.Staged, base.Firmware):
     The name of an image without its extension counts as its version.
     """
 
-    @base.clean_step(priority=0, argsinfo=arguments.FIRMWARE_ARGS, requires_ramdisk=False)
-    @base.deploy_step(priority=0, argsinfo=arguments.FIRMWARE_ARGS, rerunnable=True)
-    @base.service_step(argsinfo=arguments.FIRMWARE_ARGS, requires_ramdisk=False, rerunnable=True)
+    @base.clean_step(
+        priority=0,
+        argsinfo=arguments.FIRMWARE_ARGS,
+        requires_ramdisk=False,
+        destroys=("firmware",),
+        restarts=0,
+    )
+    @base.deploy_step(
+        priority=0,
+        argsinfo=arguments.FIRMWARE_ARGS,
+        rerunnable=True,
+        destroys=("firmware",),
+        restarts=0,
+        lasting=True,
+    )
+    @base.service_step(
+        argsinfo=arguments.FIRMWARE_ARGS,
+        requires_ramdisk=False,
+        rerunnable=True,
+        destroys=("firmware",),
+        restarts=0,
+    )
     def update(self, task: base.Task, settings: list[Json]) -> None:
         """Take the images, in their order.
 

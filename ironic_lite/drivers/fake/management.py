@@ -165,11 +165,11 @@ class FakeManagement(stage.Staged, base.Management):
         held = task.recall(MEDIA) or {}
         task.keep(MEDIA, {kind: url for kind, url in held.items() if kind not in gone} or None)
 
-    @base.clean_step(priority=0, requires_ramdisk=False)
+    @base.clean_step(priority=0, requires_ramdisk=False, destroys=(), restarts=0)
     def reset_bmc(self, task: base.Task) -> None:
         """Restart the BMC; its settings for the machine stay."""
 
-    @base.verify_step(priority=10)
+    @base.verify_step(priority=10, destroys=(), restarts=0)
     def verify_access(self, task: base.Task) -> None:
         """Show that the BMC can be spoken to.
 

@@ -58,7 +58,7 @@ class FakePower(stage.Staged, base.Power):
         """Return all targets there are."""
         return tuple(_ENDS)
 
-    @base.clean_step(priority=0, requires_ramdisk=False)
+    @base.clean_step(priority=0, requires_ramdisk=False, destroys=(), restarts=1)
     def cycle(self, task: base.Task) -> None:
         """Switch the machine off and on again."""
         self.reboot(task)

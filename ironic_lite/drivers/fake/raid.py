@@ -20,7 +20,14 @@ class FakeRAID(stage.Staged, base.RAID):
         if task.node.target_raid_config:
             raid.check(task.node.target_raid_config, "target_raid_config")
 
-    @base.clean_step(priority=0, abortable=True, requires_ramdisk=False, argsinfo=raid.CREATE_ARGS)
+    @base.clean_step(
+        priority=0,
+        abortable=True,
+        requires_ramdisk=False,
+        argsinfo=raid.CREATE_ARGS,
+        destroys=("data", "volumes"),
+        restarts=0,
+    )
     def create_configuration(
         self,
         task: base.Task,
@@ -44,15 +51,32 @@ class FakeRAID(stage.Staged, base.RAID):
         )
         self.show_raid(task, disks)
 
-    @base.clean_step(priority=0, requires_ramdisk=False)
-    @base.deploy_step(priority=0, rerunnable=True)
-    @base.service_step(requires_ramdisk=False, rerunnable=True)
+    @base.clean_step(priority=0, requires_ramdisk=False, destroys=("data", "volumes"), restarts=0)
+    @base.deploy_step(
+        priority=0, rerunnable=True, destroys=("data", "volumes"), restarts=0, lasting=True
+    )
+    @base.service_step(
+        requires_ramdisk=False, rerunnable=True, destroys=("data", "volumes"), restarts=0
+    )
     def delete_configuration(self, task: base.Task) -> None:
         """Remove all volumes."""
         self.show_raid(task, [])
 
-    @base.deploy_step(priority=0, argsinfo=raid.APPLY_ARGS, rerunnable=True)
-    @base.service_step(argsinfo=raid.APPLY_ARGS, requires_ramdisk=False, rerunnable=True)
+    @base.deploy_step(
+        priority=0,
+        argsinfo=raid.APPLY_ARGS,
+        rerunnable=True,
+        destroys=("data", "volumes"),
+        restarts=0,
+        lasting=True,
+    )
+    @base.service_step(
+        argsinfo=raid.APPLY_ARGS,
+        requires_ramdisk=False,
+        rerunnable=True,
+        destroys=("data", "volumes"),
+        restarts=0,
+    )
     def apply_configuration(
         self,
         task: base.Task,

@@ -68,7 +68,7 @@ class FakeVendor(stage.Staged, base.Vendor):
         """Write it."""
         LOG.info("The fake vendor was called for no node.")
 
-    @base.service_step(requires_ramdisk=False, rerunnable=True)
+    @base.service_step(requires_ramdisk=False, rerunnable=True, destroys=(), restarts=0)
     def log_passthrough(self, task: base.Task) -> None:
         """Write one line."""
         LOG.info("The fake vendor was called for node %s.", task.node.uuid)

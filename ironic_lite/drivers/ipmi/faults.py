@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ironic_lite import errors
-from ironic_lite.drivers.ipmi import info
+from ironic_lite.drivers.ipmi import completion, info
 from ironic_lite.errors import unicode_text
 
 
@@ -174,7 +174,9 @@ def explain(
         command=command,
     )
     kind = KINDS.get(row.sort, errors.HardwareError)
-    facts = {"address": node.address, "user": node.username, "reason": reason}
+    facts = {"address": node.address, "user": node.username, "reason": reason, "command": command}
+    if (code := completion.found("; ".join(heard))) is not None:
+        facts["completion_code"] = code
     return Fault(kind(f"{sentence} ipmitool says: {reason}", **facts), row.again)
 
 

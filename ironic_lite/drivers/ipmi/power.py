@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers import base, power_switching
-from ironic_lite.drivers.ipmi import bootdevice, interface, tool
+from ironic_lite.drivers.ipmi import bootdevice, connection_checks, interface, tool
 from ironic_lite.drivers.power_switching import Way
 
 _STATE = re.compile(r"^Chassis Power is (on|off)\s*$", re.MULTILINE)
@@ -30,6 +30,7 @@ class IpmiPower(interface.IpmiInterface, power_switching.SwitchingPower):
         way.target: way for way in (TURN_ON, TURN_OFF, SHUT_DOWN)
     }
     settle_seconds = 5.0
+    connection_checks = connection_checks.TABLE
 
     def __init__(self) -> None:
         tool.warn_if_missing()
@@ -78,7 +79,7 @@ class IpmiPower(interface.IpmiInterface, power_switching.SwitchingPower):
         except errors.HardwareError as refusal:
             if not way.restarts and _power_state(task) == way.reached:
                 return False
-            raise errors.PowerFailure(target=way.target, reason=str(refusal)) from None
+            raise errors.PowerFailure(target=way.target, reason=str(refusal)) from refusal
         if way in {TURN_ON, RESTART}:
             bootdevice.spend(task)
         return True

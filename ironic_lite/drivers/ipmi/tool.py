@@ -94,6 +94,7 @@ def run(
                     return found
                 pause = bmc.tire(options.min_command_interval) if found.tires else 0.0
                 if not found.again(call, pause):
+                    found.error.facts.setdefault("command", _described(words))
                     raise found.error
                 bmc_metrics.BMCS.retried("ipmi")
         # Other threads may use the BMC during the pause.
@@ -194,6 +195,11 @@ class _Failure:
         silent = isinstance(self.error, errors.BmcUnreachable)
         return bmc_metrics.SILENCE if silent else bmc_metrics.ERROR
 
+    @property
+    def said(self) -> str:
+        """Return the reason in a few words."""
+        return str(self.error.facts.get("reason") or self.error.code)
+
     def again(self, call: _Call, pause: float) -> bool:
         """Return whether the command is sent again after a pause of so many seconds."""
         if self.kind is faults.Again.CIPHER:
@@ -251,9 +257,12 @@ class _Call:
                 return _Failure(self._too_many_commands())
             self._task.confirm_lock()  # after waiting for the BMC and for a slot
             LOG.debug("Running %s", " ".join(line))
-            with bmc_metrics.BMCS.call("ipmi", self._words[0]) as counted:
+            what, reads = f"ipmitool {_described(self._words)}", tuple(self._words) in _READS
+            with bmc_metrics.BMCS.call("ipmi", self._words[0], what, reads=reads) as counted:
                 found = self._run_command(bmc, line, suite)
-                counted.result = found.result if isinstance(found, _Failure) else bmc_metrics.OK
+                counted.result, counted.answer = bmc_metrics.OK, "ok"
+                if isinstance(found, _Failure):
+                    counted.result, counted.answer = found.result, f"failed ({found.said})"
         return found
 
     def _run_command(self, bmc: Bmc, line: Sequence[str], suite: int | None) -> str | _Failure:
@@ -277,7 +286,7 @@ class _Call:
         fault = faults.explain(
             self.node,
             ended.err,
-            " ".join(self._words),
+            _described(self._words),
             suite=suite,
             seconds=self.seconds,
             more=config.CONF.ipmi.additional_retryable_ipmi_errors,
@@ -293,15 +302,15 @@ class _Call:
         if ended.endless:
             what = f"wrote more than {process.OUTPUT_LIMIT} bytes"
         return errors.BmcUnreachable(
-            f"ipmitool {' '.join(self._words)} for the BMC at {self.node.address} {what}, and was "
-            "killed. Check whether the BMC is well; reset it if not.",
+            f"ipmitool {_described(self._words)} for the BMC at {self.node.address} {what}, and "
+            "was killed. Check whether the BMC is well; reset it if not.",
             address=self.node.address,
             reason=what,
         )
 
     def _command_barred(self) -> errors.BmcUnreachable:
         return errors.BmcUnreachable(
-            f"ipmitool {' '.join(self._words)} for the BMC at {self.node.address} was killed, "
+            f"ipmitool {_described(self._words)} for the BMC at {self.node.address} was killed, "
             "because the lock of the node could not be renewed in time. Retry later.",
             address=self.node.address,
             reason="barred",
@@ -315,6 +324,18 @@ class _Call:
             address=self.node.address,
             reason="crowded",
         )
+
+
+_READS = frozenset({("power", "status"), ("sdr",), ("mc", "info")})
+_RAW, _RAW_SHOWN = "raw", 3
+
+
+def _described(words: Sequence[str]) -> str:
+    """Return a command for errors and logs; of a raw one only function and number."""
+    if words[0] != _RAW:
+        return " ".join(words)
+    more = len(words) - _RAW_SHOWN
+    return f"{' '.join(words[:_RAW_SHOWN])}{f' (and {more} bytes)' if more > 0 else ''}"
 
 
 _MISSING = (

@@ -6,6 +6,7 @@ import logging
 import re
 
 from ironic_lite import errors
+from ironic_lite.core import run_lines
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.ipmi import info, interface, reset, tool
@@ -55,6 +56,7 @@ class IpmiVendor(interface.IpmiInterface, base.Vendor):
             task.node.uuid,
             " ".join(words),
             " ".join(answer.split()) or "no bytes",
+            extra=run_lines.OMITTED,
         )
 
     @base.passthru(

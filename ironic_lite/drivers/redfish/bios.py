@@ -38,9 +38,28 @@ _REGISTRIES = 50
 class RedfishBIOS(interface.RedfishInterface, base.BIOS):
     """The BIOS interface ``redfish``."""
 
-    @base.clean_step(priority=0, argsinfo=arguments.BIOS_ARGS, requires_ramdisk=False)
-    @base.deploy_step(priority=0, argsinfo=arguments.BIOS_ARGS, rerunnable=True)
-    @base.service_step(argsinfo=arguments.BIOS_ARGS, requires_ramdisk=False, rerunnable=True)
+    @base.clean_step(
+        priority=0,
+        argsinfo=arguments.BIOS_ARGS,
+        requires_ramdisk=False,
+        destroys=("settings",),
+        restarts=1,
+    )
+    @base.deploy_step(
+        priority=0,
+        argsinfo=arguments.BIOS_ARGS,
+        rerunnable=True,
+        destroys=("settings",),
+        restarts=1,
+        lasting=True,
+    )
+    @base.service_step(
+        argsinfo=arguments.BIOS_ARGS,
+        requires_ramdisk=False,
+        rerunnable=True,
+        destroys=("settings",),
+        restarts=1,
+    )
     def apply_configuration(self, task: base.Task, settings: list[Json]) -> base.Outcome:
         """Change these settings, restart the machine, and check that it has applied them.
 
@@ -63,9 +82,9 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
             tasks = _send_settings(task, place or bios["@odata.id"], _settings_body(bios, wanted))
         return _restart_for_settings(task, tasks)
 
-    @base.clean_step(priority=0, requires_ramdisk=False)
-    @base.deploy_step(priority=0, rerunnable=True)
-    @base.service_step(requires_ramdisk=False, rerunnable=True)
+    @base.clean_step(priority=0, requires_ramdisk=False, destroys=("settings",), restarts=1)
+    @base.deploy_step(priority=0, rerunnable=True, destroys=("settings",), restarts=1, lasting=True)
+    @base.service_step(requires_ramdisk=False, rerunnable=True, destroys=("settings",), restarts=1)
     def factory_reset(self, task: base.Task) -> base.Outcome:
         """Reset all settings to the vendor's defaults, and restart the machine.
 
@@ -101,7 +120,7 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
             if late:
                 raise self._step_failed(
                     task, step, f"no usable answer of the BMC: {silence}"
-                ) from None
+                ) from silence
             # A starting BMC may not know its users yet.
             denied = isinstance(silence, errors.BmcAccessDenied)
             task.keep(NOTE, note)
@@ -260,9 +279,11 @@ def _remaining_differences(
     """
     word, said = _job_state(task, note)
     if word in jobs.FAILED:
-        reason = f"the BMC could not change the settings ({word}): {said or 'it gives no reason'}"
+        said = said or "it gives no reason"
+        reason = f"the BMC could not change the settings ({word}): {said}"
         task.keep(NOTE, None)
-        raise errors.StepFailed(step=f"bios.{step['step']}", reason=reason)
+        cause = errors.BmcTaskFailed(task=note["tasks"][0], state=word, reason=said)
+        raise errors.StepFailed(step=f"bios.{step['step']}", reason=reason) from cause
     under_way = word not in {jobs.DONE, jobs.FORGOTTEN}
     up = _is_up(task, note, under_way=under_way)
     limit = config.CONF.redfish.bios_config_timeout

@@ -81,14 +81,14 @@ class RedfishManagement(interface.RedfishInterface, bmc_reset.RestartingManageme
         """Switch secure boot, and wait until the BMC shows it; see `secure_boot.switch`."""
         secure_boot.switch(task, state)
 
-    @base.clean_step(priority=0, requires_ramdisk=False)
-    @base.service_step(requires_ramdisk=False, rerunnable=True)
+    @base.clean_step(priority=0, requires_ramdisk=False, destroys=("keys",), restarts=0)
+    @base.service_step(requires_ramdisk=False, rerunnable=True, destroys=("keys",), restarts=0)
     def reset_secure_boot_keys_to_default(self, task: base.Task) -> None:
         """Restore the vendor's keys, see `secure_boot.reset_keys`."""
         secure_boot.reset_keys(task, secure_boot.KEYS_DEFAULT)
 
-    @base.clean_step(priority=0, requires_ramdisk=False)
-    @base.service_step(requires_ramdisk=False, rerunnable=True)
+    @base.clean_step(priority=0, requires_ramdisk=False, destroys=("keys",), restarts=0)
+    @base.service_step(requires_ramdisk=False, rerunnable=True, destroys=("keys",), restarts=0)
     def clear_secure_boot_keys(self, task: base.Task) -> None:
         """Delete all keys, see `secure_boot.reset_keys`; no signature is checked until new keys
         come."""
@@ -167,7 +167,9 @@ class RedfishManagement(interface.RedfishInterface, bmc_reset.RestartingManageme
         if not connection.call(task, _reset_bmc, read=False):
             raise self.unsupported(task, "reset_bmc on this BMC: it offers no Manager.Reset")
 
-    @base.clean_step(priority=0, argsinfo=bmc_clock.ARGS, requires_ramdisk=False)
+    @base.clean_step(
+        priority=0, argsinfo=bmc_clock.ARGS, requires_ramdisk=False, destroys=(), restarts=0
+    )
     def set_bmc_clock(
         self,
         task: base.Task,

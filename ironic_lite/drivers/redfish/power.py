@@ -17,7 +17,7 @@ from ironic_lite import errors
 from ironic_lite.drivers import base, power_switching
 from ironic_lite.drivers.power_switching import Way
 from ironic_lite.drivers.redfish import interface, override
-from ironic_lite.drivers.redfish.bmc import connection, faults
+from ironic_lite.drivers.redfish.bmc import connection, connection_checks, faults
 
 LOG = logging.getLogger(__name__)
 
@@ -51,6 +51,7 @@ class RedfishPower(interface.RedfishInterface, power_switching.SwitchingPower):
         way.target: way for way in (TURN_ON, TURN_OFF, SHUT_DOWN)
     }
     settle_seconds = 15.0
+    connection_checks = connection_checks.TABLE
 
     def get_power_state(self, task: base.Task) -> str | None:
         """Return the power state with one GET on a warm session; None between on and off.
@@ -94,7 +95,8 @@ class RedfishPower(interface.RedfishInterface, power_switching.SwitchingPower):
                 return True
             later = time.monotonic() + CONFLICT_SECONDS < deadline
             if not (refusal.retry and left and later):
-                raise errors.PowerFailure(target=way.target, reason=refusal.reason)
+                failed = errors.PowerFailure(target=way.target, reason=refusal.reason)
+                raise failed from refusal.cause
             LOG.info("Node %s: %s; trying again.", task.node.uuid, refusal.reason)
             task.pause(CONFLICT_SECONDS)
         raise errors.PowerFailure(target=way.target, reason="the BMC stays busy")
@@ -139,6 +141,7 @@ def _await_answer(task: base.Task, ask: Callable[[], T], deadline: float) -> T:
 class _Refusal:
     reason: str
     retry: bool
+    cause: errors.BmcBadAnswer | None = None
 
 
 _ALREADY = _Refusal("the machine is already in that state", retry=False)
@@ -165,7 +168,8 @@ def _send_reset(link: connection.Link, way: Way[Resets]) -> _Refusal | None:
             return _ALREADY
         said = faults.detail(error, link.node)
         reason = f"the BMC at {link.node.address} refused {best.value}: {said}"
-        return _Refusal(reason, retry=error.status_code == HTTPStatus.CONFLICT)
+        cause = faults.refused(error, link.node)
+        return _Refusal(reason, retry=error.status_code == HTTPStatus.CONFLICT, cause=cause)
     return None
 
 

@@ -10,7 +10,7 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite import errors
-from ironic_lite.api.controllers import states
+from ironic_lite.api.resources import provisioning
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import about, logs, results
 from ironic_lite.drivers.agent.client import LIMIT, Client
@@ -164,7 +164,7 @@ def test_an_answer_without_an_end_ends(task: FakeTask, conf: cfg.ConfigOpts) -> 
 
 def test_the_largest_configuration_drive_comes_back_with_its_step() -> None:
     """Or the step that wrote it would never be seen to end."""
-    assert LIMIT > states.PROVISION_LIMIT * 1024 + 8 * 1024**2
+    assert LIMIT > provisioning.BODY_LIMIT * 1024 + 8 * 1024**2
 
 
 def test_logs_are_kept_where_only_we_can_read_them(

@@ -6,13 +6,28 @@ import os
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from ironic_lite.core import config
+from ironic_lite.db.engine.session import Database
+from ironic_lite.drivers import bmc_reset
 from ironic_lite.drivers.ipmi import command, tool
+from ironic_lite.drivers.registry import Registry, Settings
 from tests.emulators import ipmi
 from tests.support.bmc_tasks import BmcTask, Program, emulated, task_with
+from tests.support.conductor_fixture import configure
+from tests.support.operator import Operator
+
+ENABLED = {
+    "DEFAULT__default_boot_interface": "fake",  # power is real, no ramdisk is booted
+    "DEFAULT__default_deploy_interface": "fake",
+    "DEFAULT__enabled_hardware_types": ["ipmi", "manual-management"],
+    "DEFAULT__enabled_management_interfaces": ["ipmitool", "noop"],
+    "DEFAULT__enabled_power_interfaces": ["ipmitool", "fake"],
+    "DEFAULT__enabled_vendor_interfaces": ["ipmitool", "no-vendor"],
+}
 
 
 @pytest.fixture
@@ -88,3 +103,22 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     config.CONF.clear_override("additional_retryable_ipmi_errors", group="ipmi")
     config.CONF.clear_override("disable_boot_timeout", group="ipmi")
     config.CONF.clear_override("default_boot_mode", group="deploy")
+
+
+@pytest.fixture
+def serve(
+    sqlite_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Operator]]:
+    """A function that starts a service which drives ipmi; options as ``group__option``."""
+    monkeypatch.setattr(bmc_reset, "PAUSE", 0.05)
+    registry = Registry.load(Settings.read(configure(**ENABLED)))
+    assert registry.failures == {}
+    started: list[Operator] = []
+
+    def start(**options: Any) -> Operator:
+        started.append(Operator(sqlite_database, registry=registry, **ENABLED, **options))
+        return started[-1]
+
+    yield start
+    for operator in started:
+        operator.close()

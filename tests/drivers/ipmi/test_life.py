@@ -3,45 +3,16 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ironic_lite.db.engine.session import Database
-from ironic_lite.drivers import bmc_reset
-from ironic_lite.drivers.registry import Registry, Settings
 from tests.emulators.ipmi import PASSWORD, Bmc
-from tests.support.conductor_fixture import configure
 from tests.support.operator import Operator
 
-ENABLED = {
-    "DEFAULT__default_boot_interface": "fake",  # power is real, no ramdisk is booted
-    "DEFAULT__default_deploy_interface": "fake",
-    "DEFAULT__enabled_hardware_types": ["ipmi", "manual-management"],
-    "DEFAULT__enabled_management_interfaces": ["ipmitool", "noop"],
-    "DEFAULT__enabled_power_interfaces": ["ipmitool", "fake"],
-    "DEFAULT__enabled_vendor_interfaces": ["ipmitool", "no-vendor"],
-}
 RAW = {"interface": "vendor", "step": "send_raw", "args": {"raw_bytes": "0x06 0x01"}}
 Serve = Callable[..., Operator]
-
-
-@pytest.fixture
-def serve(sqlite_database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    """A function that starts a service which drives ipmi; options as ``group__option``."""
-    monkeypatch.setattr(bmc_reset, "PAUSE", 0.05)
-    registry = Registry.load(Settings.read(configure(**ENABLED)))
-    assert registry.failures == {}
-    started: list[Operator] = []
-
-    def start(**options: Any) -> Operator:
-        started.append(Operator(sqlite_database, registry=registry, **ENABLED, **options))
-        return started[-1]
-
-    yield start
-    for operator in started:
-        operator.close()
 
 
 def enroll(operator: Operator, bmc: Bmc, state: str = "manageable", **driver_info: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.core import bmc_metrics, config
+from ironic_lite.core import bmc_metrics, config, run_lines
 from ironic_lite.drivers import base, deadline
 from ironic_lite.drivers.redfish import power
 from tests.emulators import liar as liars
@@ -86,3 +86,26 @@ def test_patience_ends_with_its_block() -> None:
         with deadline.limit(deadline.UNHURRIED):
             assert deadline.within(60.0) == 60.0
     assert not deadline.limited()
+
+
+class Lines:
+    """A sink that keeps the texts it gets."""
+
+    def __init__(self) -> None:
+        self.texts: list[tuple[str, str]] = []
+
+    def add(self, source: str, text: str, *, minor: bool = False) -> None:
+        self.texts.append((source, text))
+
+
+def test_each_request_is_a_line_of_the_log_without_its_query(liar: liars.Liar) -> None:
+    task, lines = bmc_tasks.task_at(liar.address), Lines()
+    with run_lines.gathering(lines):
+        POWER.get_power_state(task)
+        liar.tricks[READ] = liars.hangs_up
+        with deadline.limit(deadline.UNHURRIED), pytest.raises(errors.BmcUnreachable):
+            POWER.get_power_state(task)
+    assert {source for source, _ in lines.texts} == {"bmc"}
+    texts = [text.rpartition(" 0.")[0] for _, text in lines.texts]
+    assert f"GET {liars.SYSTEM} 200" in texts
+    assert texts[-1].startswith(f"GET {liars.SYSTEM} no answer (")

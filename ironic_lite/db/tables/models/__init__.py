@@ -8,7 +8,12 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from ironic_lite.db.tables.models.column import metadata
-from ironic_lite.db.tables.models.node_owned import portgroups, volume_connectors, volume_targets
+from ironic_lite.db.tables.models.node_owned import (
+    holds,
+    portgroups,
+    volume_connectors,
+    volume_targets,
+)
 from ironic_lite.db.tables.models.nodes import (
     agent_steps,
     bios_settings,
@@ -29,7 +34,9 @@ from ironic_lite.db.tables.models.service import (
     conductors,
     events,
     hardware_interfaces,
+    idempotency,
     marks,
+    run_logs,
     run_steps,
     runs,
 )
@@ -45,6 +52,8 @@ __all__ = [
     "events",
     "firmware_components",
     "hardware_interfaces",
+    "holds",
+    "idempotency",
     "inspection_rules",
     "inventories",
     "marks",
@@ -52,6 +61,7 @@ __all__ = [
     "nodes",
     "portgroups",
     "ports",
+    "run_logs",
     "run_steps",
     "runbooks",
     "runs",

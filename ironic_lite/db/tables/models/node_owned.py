@@ -62,3 +62,29 @@ volume_targets = sa.Table(
     sa.UniqueConstraint("node_uuid", "boot_index"),
     **column.OPTIONS,
 )
+
+holds = sa.Table(
+    "holds",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    sa.Column(
+        "node_uuid",
+        column.string(36),
+        sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    column.text("kind", 32, nullable=False),
+    column.text("reason", nullable=False),
+    column.text("blocks", 64, nullable=False),  # words with commas
+    column.time("until"),
+    column.time("created_at", nullable=False),
+    column.text("created_by"),
+    column.text("project"),
+    column.time("ended_at"),
+    column.text("ended_by"),
+    column.text("end_reason"),
+    sa.Index("ix_holds_ended_at", "ended_at"),
+    sa.Index("ix_holds_node_uuid_ended_at", "node_uuid", "ended_at"),
+    **column.OPTIONS,
+)

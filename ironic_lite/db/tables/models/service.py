@@ -61,8 +61,15 @@ runs = sa.Table(
     column.text("state", 16, nullable=False, index=True),
     column.time("started_at", nullable=False),
     column.time("ended_at"),
-    column.json("error"),  # {"code", "text", "step", "retryable"}
+    column.json("error"),  # {"code", "text", "step", "retryable", "cause"}
+    column.text("code", 64),  # of the error's cause
+    column.uuid("retry_of"),
+    column.encrypted_json("listed"),  # the list of steps as the engine stores it
     sa.Index("ix_runs_node_uuid_id", "node_uuid", "id"),
+    sa.Index("ix_runs_started_at", "started_at"),
+    sa.Index("ix_runs_code_started_at", "code", "started_at"),
+    sa.Index("ix_runs_retry_of", "retry_of"),
+    sa.Index("ix_runs_request_id", "request_id"),
     **column.OPTIONS,
 )
 
@@ -89,7 +96,48 @@ run_steps = sa.Table(
     column.time("started_at"),
     column.time("ended_at"),
     column.json("error"),
+    column.uuid("done_in"),  # the run that did a step which a retry keeps
+    column.json("waiver"),
+    column.time("overdue_at"),
     sa.UniqueConstraint("run_uuid", "kind", "ordinal", name="uq_run_steps_place"),
+    sa.Index("ix_run_steps_interface_step_id", "interface", "step", "id"),
+    **column.OPTIONS,
+)
+
+run_logs = sa.Table(
+    "run_logs",
+    metadata,
+    column.id_(),
+    sa.Column(
+        "run_uuid",
+        column.string(36),
+        sa.ForeignKey("runs.uuid", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    column.time("at", nullable=False),
+    sa.Column("text", column.LongText, nullable=False),
+    sa.Index("ix_run_logs_run_uuid_id", "run_uuid", "id"),
+    **column.OPTIONS,
+)
+
+idempotency = sa.Table(
+    "idempotency",
+    metadata,
+    column.id_(),
+    column.text("caller", 64, nullable=False),  # hash of user and project
+    column.text("key", 64, nullable=False),  # hash of the header
+    column.text("fingerprint", 64, nullable=False),  # hash of method, path, query and body
+    column.text("request_id", 64, nullable=False),
+    column.uuid("subject_uuid", nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    # started, changed (a transaction of the API has committed), done (the answer is kept)
+    column.text("state", 16, nullable=False),
+    column.time("busy_until", nullable=False),
+    sa.Column("status", sa.Integer),
+    column.json("headers"),
+    column.encrypted_json("body"),
+    column.time("created_at", nullable=False, index=True),
+    sa.UniqueConstraint("caller", "key", name="uq_idempotency_caller"),
     **column.OPTIONS,
 )
 

@@ -20,6 +20,7 @@ import sushy.exceptions as redfish_errors
 
 from ironic_lite import errors
 from ironic_lite.core import bounded_http
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import deadline
 from ironic_lite.drivers.redfish.bmc import info, quirks, transport
 from ironic_lite.errors import unicode_text
@@ -61,6 +62,8 @@ EXPECTED = (redfish_errors.SushyError, OSError, *NONSENSE)
 
 _WORDS = 400
 """Length limit of a BMC's own message in an error."""
+_LONGEST_ID = 120
+_MOST_IDS = 10
 
 
 def explain(error: Exception, node: info.Info, *, connect: float, read: float) -> Fault:
@@ -68,6 +71,42 @@ def explain(error: Exception, node: info.Info, *, connect: float, read: float) -
 
     :param connect, read: the timeouts of the call in seconds.
     """
+    fault = _kind_of_fault(error, node, connect, read)
+    fault.error.facts = {**facts(error), **fault.error.facts}
+    return fault
+
+
+def facts(error: Exception) -> Json:
+    """Return the facts of a failed request, as far as known.
+
+    Keys: method, path, http_status, message_id (a list: of each entry of the BMC's answer).
+    """
+    found: Json = {}
+    asked = getattr(error, "asked", None)
+    if isinstance(asked, transport.Asked):
+        found |= {"method": asked.method, "path": asked.path}
+    if isinstance(error, redfish_errors.HTTPError):
+        found["http_status"] = error.status_code
+        found["message_id"] = _message_ids(error)
+    return {name: fact for name, fact in found.items() if fact}
+
+
+def refused(error: redfish_errors.HTTPError, node: info.Info) -> errors.BmcBadAnswer:
+    """Return the error for a request that the BMC refuses; the cause of a longer sentence."""
+    why = _request_refused(node, detail(error, node))
+    why.facts |= facts(error)
+    return why
+
+
+def _message_ids(error: redfish_errors.HTTPError) -> list[str]:
+    entries = error.extended_info if isinstance(error.extended_info, list) else []
+    found = [entry.get("MessageId") for entry in entries if isinstance(entry, dict)]
+    listed = [*found, error.code if isinstance(error.body, dict) and error.body else None]
+    words = [word[:_LONGEST_ID] for word in listed if isinstance(word, str) and word]
+    return list(dict.fromkeys(words))[:_MOST_IDS]
+
+
+def _kind_of_fault(error: Exception, node: info.Info, connect: float, read: float) -> Fault:
     if isinstance(error, redfish_errors.HTTPError):
         return _status_fault(error, node)
     if isinstance(error, transport.NotJson):

@@ -18,7 +18,7 @@ import ssl
 import urllib.parse
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import cast
+from typing import NamedTuple, cast
 
 import sushy.exceptions
 
@@ -28,7 +28,7 @@ from ironic_lite.drivers import allowed_networks, deadline
 from ironic_lite.drivers.redfish.bmc import ca_files, info, quirks
 from ironic_lite.drivers.redfish.bmc.responses import NotJson, Response
 
-__all__ = ["LIMIT", "NotJson", "Response", "Wire", "WrongTurn"]
+__all__ = ["LIMIT", "Asked", "NotJson", "Response", "Wire", "WrongTurn"]
 
 LOG = logging.getLogger(__name__)
 
@@ -52,6 +52,13 @@ _HEADERS = {
 }
 
 Headers = Mapping[str, str]
+
+
+class Asked(NamedTuple):
+    """A request to a BMC: its method, and the path of its URL without the query."""
+
+    method: str
+    path: str
 
 
 class WrongTurn(OSError):
@@ -235,16 +242,30 @@ class Wire:
         :raises sushy.exceptions.ConnectionError: no complete answer came in time.
         :raises sushy.exceptions.HTTPError: the answer has an error status.
         """
+        try:
+            return self._send_counted(method, path, data, headers)
+        except sushy.exceptions.SushyError as error:
+            error.asked = Asked(method, urllib.parse.urlsplit(path).path)
+            raise
+
+    def _send_counted(
+        self, method: str, path: str, data: object, headers: Headers | None
+    ) -> Response:
         # An absolute link may name a host known only in the BMC's own network, or a foreign host.
         bare = urllib.parse.urlsplit(path)._replace(scheme="", netloc="").geturl()
         url = urllib.parse.urljoin(self._base, bare)
-        with bmc_metrics.BMCS.call("redfish", method) as counted:
+        # A query may have a key, as in links to files.
+        what = f"{method} {urllib.parse.urlsplit(url).path}"
+        reads = method == "GET"
+        with bmc_metrics.BMCS.call("redfish", method, what, reads=reads) as counted:
             try:
                 response = self._send_following(method, url, data, headers or {}).tidied(
                     self._secret
                 )
             except (OSError, http.client.HTTPException) as why:
+                counted.answer = f"no answer ({type(why).__name__})"
                 raise sushy.exceptions.ConnectionError(url=url, error=type(why).__name__) from why
+            counted.answer = str(response.status_code)
             LOG.debug("%s %s: %d", method, url, response.status_code)
             counted.result = bmc_metrics.ERROR
             sushy.exceptions.raise_for_response(method, url, response)

@@ -18,9 +18,22 @@ NOTE = "redfish_firmware"
 class RedfishFirmware(interface.RedfishInterface, base.Firmware):
     """The firmware interface ``redfish``."""
 
-    @base.clean_step(priority=0, argsinfo=arguments.FIRMWARE_ARGS, requires_ramdisk=False)
-    @base.deploy_step(priority=0, argsinfo=arguments.FIRMWARE_ARGS, rerunnable=True)
-    @base.service_step(argsinfo=arguments.FIRMWARE_ARGS, requires_ramdisk=False, rerunnable=True)
+    @base.clean_step(
+        priority=0, argsinfo=arguments.FIRMWARE_ARGS, requires_ramdisk=False, destroys=("firmware",)
+    )
+    @base.deploy_step(
+        priority=0,
+        argsinfo=arguments.FIRMWARE_ARGS,
+        rerunnable=True,
+        destroys=("firmware",),
+        lasting=True,
+    )
+    @base.service_step(
+        argsinfo=arguments.FIRMWARE_ARGS,
+        requires_ramdisk=False,
+        rerunnable=True,
+        destroys=("firmware",),
+    )
     def update(self, task: base.Task, settings: list[Json]) -> base.Outcome:
         """Let the BMC fetch and write firmware, one component after another.
 

@@ -140,7 +140,8 @@ def _send_update(task: base.Task, image: Image, work: Work) -> float | None:
             LOG.info("Node %s: %s", task.node.uuid, image.hide(str(why)))
             work.by = jobs.CLAIMS.make()
             return _poll_interval()
-        raise failed(image, f"the BMC refused it: {why.facts['reason']}") from None
+        cause = _hidden(why, image)
+        raise failed(image, f"the BMC refused it: {why.facts['reason']}") from cause
     work.enter("follow" if work.uris else "prove")
     work.sure = not work.uris
     return min(FIRST_PAUSE, _poll_interval())
@@ -150,7 +151,8 @@ def _follow_update(task: base.Task, image: Image, work: Work) -> float | None:
     word, said = connection.call(task, lambda link: jobs.look(link, work.uris))
     if word in jobs.FAILED:
         said = said or "it gives no reason"
-        raise failed(image, f"the BMC could not do it ({word}): {said}")
+        cause = errors.BmcTaskFailed(task=work.uris[0], state=word, reason=image.hide(said))
+        raise failed(image, f"the BMC could not do it ({word}): {said}") from cause
     work.lost = work.lost + 1 if word == jobs.FORGOTTEN else 0
     if word == jobs.DONE or work.lost >= FORGOTTEN_LOOKS:
         work.sure = word == jobs.DONE
@@ -209,7 +211,7 @@ def _await_stable_bmc(task: base.Task, image: Image, work: Work) -> float | None
             if work.age >= limit:
                 reason = f"{image.component} was updated, but the BMC does not settle within "
                 reason += f"{limit:g} s: {why.message}"
-                raise errors.StepFailed(step=_TITLE, reason=reason) from None
+                raise errors.StepFailed(step=_TITLE, reason=reason) from why
             return float(_redfish_options().firmware_update_validation_interval)
         work.good += 1
         if work.good < wanted:
@@ -249,6 +251,16 @@ def failed(image: Image, why: str) -> errors.StepFailed:
     return errors.StepFailed(step=_TITLE, reason=reason)
 
 
+def _hidden(why: errors.Error, image: Image) -> errors.Error:
+    """Return the first cause of an error without the secrets of the image's address."""
+    first = why.causes[-1]
+    facts = {
+        name: image.hide(fact) if isinstance(fact, str) else fact
+        for name, fact in first.facts.items()
+    }
+    return type(first)(image.hide(first.message), **facts)
+
+
 def _check_limit(work: Work, image: Image) -> None:
     limit = _redfish_options().firmware_update_overall_timeout
     if limit and clock.lived_since(work.began) > limit:
@@ -268,7 +280,9 @@ def _tolerate_silence(
     wait = _redfish_options().firmware_update_wait_unresponsive_bmc if own is None else own
     limit = max(_redfish_options().firmware_update_bmc_timeout, float(wait))
     if clock.lived_since(work.silent) >= limit:
-        raise failed(image, f"no usable answer for {limit:g} s: {why.message}")
+        raise failed(image, f"no usable answer for {limit:g} s: {why.message}") from _hidden(
+            why, image
+        )
     return min(
         _poll_interval(), float(_redfish_options().firmware_update_bmc_version_check_interval)
     )
@@ -285,7 +299,8 @@ def _mark_refusal(work: Callable[[connection.Link], list[str]]) -> Callable[...,
             if not busy and not faults.is_refusal(error):
                 raise
             said = faults.detail(error, link.node)
-            raise errors.StepFailed(step=_TITLE, reason=said, busy=busy) from None
+            cause = faults.refused(error, link.node)
+            raise errors.StepFailed(step=_TITLE, reason=said, busy=busy) from cause
 
     return tried
 

@@ -335,7 +335,7 @@ def _fill_first_drive(task: base.Task, drives: list[Drive], image: _Image) -> Dr
 
     :raises errors.HardwareError: no drive accepts it.
     """
-    refusals = []
+    refusals, refusal = [], None
     for drive in drives:
         refusal = _retry_server_errors(
             task, functools.partial(_insert_image, drive=drive, image=image)
@@ -349,12 +349,14 @@ def _fill_first_drive(task: base.Task, drives: list[Drive], image: _Image) -> Dr
                 )
                 raise errors.HardwareError(reason=reason)
             return drive
-        refusals.append(f"{drive.path}: {refusal}")
+        refusals.append(f"{drive.path}: {refusal.facts['reason']}")
     reason = f"The BMC refused the image {masking.address(image.url)}: {'; '.join(refusals)}."
-    raise errors.HardwareError(reason=reason)
+    raise errors.HardwareError(reason=reason) from refusal
 
 
-def _insert_image(link: connection.Link, drive: Drive, image: _Image) -> str | None:
+def _insert_image(
+    link: connection.Link, drive: Drive, image: _Image
+) -> errors.HardwareError | None:
     """Insert an image with the properties that sushy knows the BMC needs; return a refusal."""
     try:
         medium = virtual_media.VirtualMedia(link.wire, drive.path)
@@ -365,11 +367,11 @@ def _insert_image(link: connection.Link, drive: Drive, image: _Image) -> str | N
             transfer_protocol=image.protocol,
         )
     except sushy.exceptions.MissingActionError:
-        return "it cannot be filled over Redfish"
+        return errors.HardwareError(reason="it cannot be filled over Redfish", path=drive.path)
     except sushy.exceptions.HTTPError as error:
         if error.status_code not in _NEXT or faults.is_busy(error):
             raise
-        return faults.detail(error, link.node)
+        return faults.refused(error, link.node)
     return None
 
 

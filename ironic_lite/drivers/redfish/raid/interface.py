@@ -44,7 +44,9 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
 
     # -- steps ----------------------------------------------------------------------------
 
-    @base.clean_step(priority=0, requires_ramdisk=False, argsinfo=raid.CREATE_ARGS)
+    @base.clean_step(
+        priority=0, requires_ramdisk=False, argsinfo=raid.CREATE_ARGS, destroys=("data", "volumes")
+    )
     def create_configuration(
         self,
         task: base.Task,
@@ -69,8 +71,20 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
         )
         return self._build_volumes(task, _disks_with_paths(root, asked, wanted), delete_existing)
 
-    @base.deploy_step(priority=0, abortable=False, argsinfo=raid.APPLY_ARGS, rerunnable=True)
-    @base.service_step(argsinfo=raid.APPLY_ARGS, requires_ramdisk=False, rerunnable=True)
+    @base.deploy_step(
+        priority=0,
+        abortable=False,
+        argsinfo=raid.APPLY_ARGS,
+        rerunnable=True,
+        destroys=("data", "volumes"),
+        lasting=True,
+    )
+    @base.service_step(
+        argsinfo=raid.APPLY_ARGS,
+        requires_ramdisk=False,
+        rerunnable=True,
+        destroys=("data", "volumes"),
+    )
     def apply_configuration(
         self,
         task: base.Task,
@@ -93,9 +107,11 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
         )
         return self._build_volumes(task, _disks_with_paths(root, asked, wanted), delete_existing)
 
-    @base.clean_step(priority=0, requires_ramdisk=False)
-    @base.deploy_step(priority=0, abortable=False, rerunnable=True)
-    @base.service_step(requires_ramdisk=False, rerunnable=True)
+    @base.clean_step(priority=0, requires_ramdisk=False, destroys=("data", "volumes"))
+    @base.deploy_step(
+        priority=0, abortable=False, rerunnable=True, destroys=("data", "volumes"), lasting=True
+    )
+    @base.service_step(requires_ramdisk=False, rerunnable=True, destroys=("data", "volumes"))
     def delete_configuration(self, task: base.Task) -> base.Outcome:
         """Delete all volumes of all RAID controllers, whatever created them."""
         there = connection.call(task, storage.read)

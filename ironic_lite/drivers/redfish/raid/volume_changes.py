@@ -11,6 +11,7 @@ import dataclasses
 import sys
 from collections.abc import Iterable
 from http import HTTPStatus
+from typing import Any
 
 import sushy.exceptions
 
@@ -199,7 +200,7 @@ def _send_order(link: connection.Link, work: Work, order: Order, *, unsure: bool
         said = faults.detail(error, link.node)
         raise _raid_failed(
             f"the BMC at {link.node.address} refused to {order.name}: {said}"
-        ) from None
+        ) from faults.refused(error, link.node)
     accepted = response.status_code == HTTPStatus.ACCEPTED
     place = response.headers.get("Location")
     if response.status_code == HTTPStatus.CREATED and place:
@@ -254,9 +255,10 @@ def _poll_order(task: base.Task, work: Work, order: Order) -> str:
         order.state, order.uris, order.found = NEW, [], False
     elif word in jobs.FAILED:
         what = said or "the BMC gives no reason"
+        task_failed = errors.BmcTaskFailed(task=order.uris[0], state=word, reason=what)
         raise _raid_failed(
             f"the BMC could not {order.name}: its task {order.uris[0]} ended as {word}: {what}"
-        )
+        ) from task_failed
     elif word == DONE:
         order.state = DONE
     elif not word and order.uris and work.looks > FORGOTTEN_LOOKS:
@@ -307,8 +309,8 @@ def find(work: Work, order: Order, there: Iterable[storage.Volume]) -> storage.V
 # -- errors ----------------------------------------------------------------------------------
 
 
-def _raid_failed(reason: str) -> errors.StepFailed:
-    return errors.StepFailed(step="raid", reason=reason)
+def _raid_failed(reason: str, **facts: Any) -> errors.StepFailed:
+    return errors.StepFailed(step="raid", reason=reason, **facts)
 
 
 def _order_timed_out(stage: list[Order]) -> errors.StepFailed:
@@ -316,5 +318,8 @@ def _order_timed_out(stage: list[Order]) -> errors.StepFailed:
     where = f"task {order.uris[0]}" if order.uris else "it was not begun"
     return _raid_failed(
         f"the BMC did not {order.name} within {timeout():g} s ({where}). Check its task queue; "
-        "if it is only slow, raise [redfish]raid_config_timeout"
+        "if it is only slow, raise [redfish]raid_config_timeout",
+        option="[redfish]raid_config_timeout",
+        limit=timeout(),
+        task=where,
     )

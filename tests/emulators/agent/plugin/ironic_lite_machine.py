@@ -184,7 +184,8 @@ class FileMachine(hardware.GenericHardwareManager):
 
     def break_down(self, node, ports, words="the disk is on fire"):
         self._note("break_down")
-        raise errors.CleaningError(words)
+        if not (FOLDER / "repaired").exists():
+            raise errors.CleaningError(words)
 
     def renew(self, node, ports):
         self._note("renew")

@@ -1,0 +1,100 @@
+"""Runs of all nodes: what was done in the fleet, and what has failed.
+
+Ironic does not have runs: every version of this API has them.
+"""
+
+from __future__ import annotations
+
+from ironic_lite import errors
+from ironic_lite.api.policy.access import OWNERS
+from ironic_lite.api.resources import (
+    node_lookup,
+    overdue_runs,
+    pages,
+    queries,
+    run_documents,
+    run_times,
+    views,
+)
+from ironic_lite.api.validation import rules, types
+from ironic_lite.api.watching import waits
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import fleet_runs, nodes, runs
+from ironic_lite.records import Run
+
+_NODE = ("uuid", "name", *run_times.MACHINE, *OWNERS)
+
+
+class FleetRuns(expose.Controller):
+    """The list /v1/runs and its members."""
+
+    @expose.expose("GET", "/runs", raw_query=True)
+    def index(self, request: Request) -> Json:
+        """Return a page of runs, the newest first: one statement, and one for ``node``.
+
+        With ``overdue``, those that have been overdue longest come first.
+        """
+        query = pages.query(self.service, request, queries.RUNS)
+        shown = views.plan(views.RUNS, query.fields, request.version, full=False)
+        where = self._where(request, query)
+        if where.pop("overdue", False):
+            rows = overdue_runs.page(self.service, query, shown.columns, where)
+        else:
+            rows = self.service.database.read(
+                lambda conn: fleet_runs.page(
+                    conn,
+                    columns=shown.columns,
+                    where=where,
+                    marker_id=query.marker,
+                    direction=query.direction,
+                    limit=query.limit,
+                )
+            )
+        last = rows[-1]["uuid"] if rows else ""
+        return pages.body(
+            request, query, "runs", run_documents.several(request, None, shown, rows), last
+        )
+
+    def _where(self, request: Request, query: queries.Query) -> Json:
+        """Return the filters of the database: of the nodes that the caller may list.
+
+        :raises errors.NodeNotFound: the named node does not exist for the caller.
+        """
+        where = dict(query.where)
+        owner = request.access.only()
+        if owner is not None:
+            where["of_owner"] = owner
+        if "node" in where:
+            found = node_lookup.fetch(self.service, request, where.pop("node"), ("uuid",))
+            where["node_uuid"] = found["uuid"]
+        return where
+
+    @expose.expose("GET", "/runs/{run}", types.word, raw_query=True)
+    def show(self, request: Request, run: str) -> Json:
+        """Return one run with its steps; ``wait`` and ``until`` as below its node."""
+        given, wait = waits.split(request.query, self.service.conf, waits.of_run)
+        chosen = queries.one(queries.RUN, given, version=request.version)
+        if not rules.uuid_like(run):
+            raise errors.NotFound(what="Run", ident=run)
+        known = rules.uuid(run, "run")
+        row, node = self.service.database.read(lambda conn: _read_run(conn, request, known))
+        waits.check_run(request, wait, row)
+        return run_documents.show(
+            self.service, request, node["uuid"], row, chosen, machine=node, resource=views.RUNS
+        )
+
+
+def _read_run(conn: Connection, request: Request, known: str) -> tuple[Run, Json]:
+    """Return the rows of a run and of its node: two statements.
+
+    :raises errors.NotFound: the run does not exist, or the caller may not see its node.
+    :raises errors.Forbidden: the caller may see the node, but not its runs.
+    """
+    row = runs.get(conn, known)
+    missing = errors.NotFound(what="Run", ident=known)
+    node = nodes.get(conn, row["node_uuid"], _NODE)
+    request.access.node(node, missing)
+    return row, node

@@ -1,0 +1,149 @@
+"""Holds: typed reasons to leave nodes alone, each with its own end.
+
+Ironic does not have holds: every version of this API has them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from http import HTTPStatus
+
+from ironic_lite import errors
+from ironic_lite.api.resources import event_rows, node_holds, node_lookup, pages, queries
+from ironic_lite.api.validation import rules, types
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.request import Request
+from ironic_lite.core import clock
+from ironic_lite.core.json_types import Json
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import events, holds, nodes
+from ironic_lite.domain import history
+from ironic_lite.domain import holds as core
+
+_CREATE = "baremetal:node:hold:create"
+_NODE = ("uuid", *history.STANDING)
+_LONGEST = 255
+
+
+class Holds(expose.Controller):
+    """The holds of a node, and those of all nodes."""
+
+    @expose.expose("GET", "/nodes/{ident}/holds", types.word, raw_query=True)
+    def index(self, request: Request, ident: str) -> Json:
+        """Return a page of a node's holds in force, the oldest first: two statements.
+
+        With ``ended``, those that have ended are in the list, too.
+        """
+        query = pages.query(self.service, request, queries.NODES_HOLDS)
+        node = node_lookup.fetch(self.service, request, ident, ("uuid",))
+        return self._page(request, query, {**query.where, "node_uuid": node["uuid"]})
+
+    @expose.expose("GET", "/holds", raw_query=True)
+    def fleet(self, request: Request) -> Json:
+        """Return a page of the holds of all nodes: one statement, and one for ``node``."""
+        query = pages.query(self.service, request, queries.HOLDS)
+        where = dict(query.where)
+        owner = request.access.only()
+        if owner is not None:
+            where["of_owner"] = owner
+        if "node" in where:
+            found = node_lookup.fetch(self.service, request, where.pop("node"), ("uuid",))
+            where["node_uuid"] = found["uuid"]
+        return self._page(request, query, where)
+
+    def _page(self, request: Request, query: queries.Query, where: Json) -> Json:
+        where.setdefault("ended", False)
+        columns = (*query.fields, *(name for name in _NEEDED if name not in query.fields))
+        rows = self.service.database.read(
+            lambda conn: holds.page(
+                conn,
+                columns=columns,
+                where=where,
+                marker_id=query.marker,
+                direction=query.direction,
+                limit=query.limit,
+            )
+        )
+        last, now = rows[-1]["uuid"] if rows else "", clock.now()
+        documents = [core.document(row, now) for row in rows]
+        shown = [{name: each[name] for name in query.fields} for each in documents]
+        return pages.body(request, query, "holds", shown, last)
+
+    @expose.expose(
+        "POST",
+        "/nodes/{ident}/holds",
+        types.word,
+        status=HTTPStatus.CREATED,
+        body=expose.WHOLE,
+        first=node_lookup.present,
+    )
+    def create(self, request: Request, ident: str) -> Json:
+        """Hold a node; work that is under way goes on."""
+        given = node_holds.read_body(request.json)
+        named = (_CREATE, *request.access.written([f"{_CREATE}:{given['kind']}"]))
+        node = node_lookup.fetch(self.service, request, ident, ("uuid",), rules=named)
+        row: Json = {
+            **dict.fromkeys(holds.COLUMNS[1:]),
+            **given,
+            "uuid": str(uuid.uuid4()),
+            "node_uuid": node["uuid"],
+            "created_at": clock.now(),
+            "created_by": request.who.user,
+            "project": request.who.project,
+        }
+
+        def write(conn: Connection) -> None:
+            # The row of the node is locked, so that the number of holds stays below the limit, and
+            # a conductor takes the node's lock before the hold or sees it.
+            standing = nodes.get(conn, node["uuid"], _NODE, hold=True)
+            holds.add(conn, row)
+            events.add(conn, [_event(request, "hold_added", row, standing)])
+
+        self.service.database.write(write)
+        return core.document(row, clock.now())
+
+    @expose.expose(
+        "DELETE",
+        "/nodes/{ident}/holds/{hold}",
+        types.word,
+        types.word,
+        types.word,
+        status=HTTPStatus.NO_CONTENT,
+    )
+    def end(self, request: Request, ident: str, hold: str, reason: str | None = None) -> None:
+        """End a hold; one that has ended stays as it is."""
+        node = node_lookup.fetch(self.service, request, ident, ("uuid",))
+        if not rules.uuid_like(hold):
+            raise errors.NotFound(what="Hold", ident=hold)
+        known = rules.uuid(hold, "hold")
+        if reason is not None:
+            rules.text(reason, "reason", length=_LONGEST)
+        at = clock.now()
+        ended = {"ended_at": at, "ended_by": request.who.user, "end_reason": reason or None}
+
+        def write(conn: Connection) -> None:
+            standing = nodes.get(conn, node["uuid"], _NODE, hold=True)
+            row = holds.get(conn, node["uuid"], known)
+            if core.document(row, at)["ended_at"] is None and holds.end(conn, known, ended):
+                why = {**row, "reason": ended["end_reason"]}
+                events.add(conn, [_event(request, "hold_ended", why, standing)])
+
+        self.service.database.write(write)
+
+
+_NEEDED = ("uuid", "blocks", "until", "ended_at")
+
+
+def _event(request: Request, what: str, row: Json, node: Json) -> Json:
+    """Return the event of a hold's begin or end, an entry of the node's history."""
+    until = row["until"]
+    data = {
+        **history.standing_of(node),
+        "project": request.who.project,
+        "hold": row["uuid"],
+        "kind": row["kind"],
+        "reason": row["reason"],
+        "blocks": [str(block) for block in core.stored_blocks(row["blocks"])],
+        "until": until.isoformat() if until is not None else None,
+    }
+    return {**event_rows.of(request.who, node["uuid"], what, data), "event": row["kind"]}

@@ -1,0 +1,165 @@
+"""The progress of a run as text: a line for each change, or a picture for a terminal.
+
+The functions take a run as the API shows it and need no network.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TextIO
+
+from ironic_lite.core.json_types import Json
+
+OPEN = frozenset({"running", "waiting"})
+"""States of runs and steps that have not ended."""
+_PENDING = "pending"
+_BAR = 20
+_LEAST_WIDTH, _LEAST_STEPS = 20, 3
+_TO_SECONDS = len("2026-01-01T00:00:00")
+_USUAL = os.terminal_size((80, 24))
+"""Size of a terminal that does not report its size."""
+_AROUND = 2
+"""Lines of a picture beside its steps."""
+
+Shown = dict[tuple[str, int], tuple[str, int]]
+"""Kind and ordinal of a step -> state and attempt of its last line."""
+
+
+def opening(run: Json) -> str:
+    """Return the first line about a run."""
+    by = f" by {run['requester']}" if run.get("requester") else ""
+    return one_line(f"{run['verb']} {run['uuid']}{by}: {run['state']}")
+
+
+def ending(run: Json) -> str:
+    """Return the last line about a run that has ended."""
+    seconds = clock_time(run["duration_seconds"] or 0.0)
+    return one_line(f"{run['verb']}: {run['state']} after {seconds} {_reason(run)}")
+
+
+def changes(run: Json, shown: Shown) -> Iterator[str]:
+    """Yield a line for each step whose state or attempt has changed.
+
+    :param shown: what earlier lines have shown; updated.
+    """
+    for number, step in enumerate(run["steps"], 1):
+        place, state = (step["kind"], step["ordinal"]), (step["state"], step["attempt"])
+        if step["state"] == _PENDING or shown.get(place) == state:
+            continue
+        shown[place] = state
+        elapsed = clock_time(run["duration_seconds"] or 0.0)
+        words = f"{_title(step)}: {step['state']}{_details(step, 0.0)} {_reason(step)}"
+        yield one_line(f"{elapsed} [{number}/{len(run['steps'])}] {words}")
+
+
+def picture(run: Json, since: float, columns: int, lines: int) -> list[str]:
+    """Return the lines of a picture: a bar, the steps around the current one, the expected end.
+
+    :param since: seconds since the API has shown the run.
+    :param columns: width of the terminal.
+    :param lines: height of the terminal.
+    """
+    steps, alive = run["steps"], run["state"] in OPEN
+    elapsed = clock_time((run["duration_seconds"] or 0.0) + (since if alive else 0.0))
+    ended = sum(step["state"] not in (*OPEN, _PENDING) for step in steps)
+    head = f"{run['verb']} {run['state']} {elapsed}  {_bar(steps, since)} {ended}/{len(steps)}"
+    shown = [head, *_step_lines(steps, since, lines - _AROUND)]
+    eta = run.get("eta")
+    if alive and eta:
+        ends, late = (
+            str(eta[name])[:_TO_SECONDS].replace("T", " ") for name in ("ends_at", "late_at")
+        )
+        shown.append(f"expected end {ends}, late after {late} (UTC)")
+    return [_printable(line)[: max(columns - 1, _LEAST_WIDTH)] for line in shown]
+
+
+def _step_lines(steps: Sequence[Json], since: float, room: int) -> Iterator[str]:
+    room = max(room, _LEAST_STEPS)
+    current = next((n for n, step in enumerate(steps) if step["state"] in (*OPEN, _PENDING)), 0)
+    first = max(0, min(current - room // 2, len(steps) - room))
+    width = max((len(_title(step)) for step in steps), default=0)
+    for number, step in enumerate(steps[first : first + room], first + 1):
+        name = _title(step).ljust(width)
+        yield f"  {number:>{len(str(len(steps)))}}. {name}  {step['state']}{_details(step, since)}"
+
+
+def _bar(steps: Sequence[Json], since: float) -> str:
+    """Return a bar; a step under way counts by its usual duration, if that is known."""
+    share = sum(_share_done(step, since) for step in steps) / max(len(steps), 1)
+    full = int(_BAR * share)
+    return f"[{'#' * full}{'-' * (_BAR - full)}]"
+
+
+def _share_done(step: Json, since: float) -> float:
+    if step["state"] not in OPEN:
+        return 0.0 if step["state"] == _PENDING else 1.0
+    usual = _usual(step)
+    return min(0.95, ((step["duration_seconds"] or 0.0) + since) / usual) if usual else 0.0
+
+
+def _details(step: Json, since: float) -> str:
+    """Return duration, usual duration and attempt of a step, as far as they are known."""
+    words = ""
+    alive = step["state"] in OPEN
+    if step["duration_seconds"] is not None and (step["ended_at"] or since):
+        words += f" {clock_time(step['duration_seconds'] + (since if alive else 0.0))}"
+    usual = _usual(step)
+    if alive and usual:
+        words += f", usually {clock_time(usual)}"
+    if alive and step.get("overdue"):
+        words += ", overdue"
+    if step["attempt"] > 1:
+        words += f", attempt {step['attempt']}"
+    return words
+
+
+def _usual(step: Json) -> float:
+    return float((step.get("usual_seconds") or {}).get("p50") or 0.0)
+
+
+def _title(step: Json) -> str:
+    return f"{step['interface']}.{step['step']}"
+
+
+def _reason(failed: Json) -> str:
+    return str((failed["error"] or {}).get("text", ""))
+
+
+def clock_time(seconds: float) -> str:
+    """Return a duration as a clock shows it: 0:07, 12:30 or 1:00:00."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def one_line(text: str) -> str:
+    """Return a text without line breaks and without characters that control a terminal."""
+    return _printable(" ".join(text.split()))
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+class Screen:
+    """Draws a picture over the last one.
+
+    :param size: returns columns and lines of the terminal.
+    """
+
+    def __init__(self, stream: TextIO, size: Callable[[], os.terminal_size]) -> None:
+        self._stream = stream
+        self._size = size
+        self._drawn = 0
+
+    def draw(self, run: Json, since: float) -> None:
+        """Draw the run as it is by now."""
+        size = self._size()
+        columns, height = size.columns or _USUAL.columns, size.lines or _USUAL.lines
+        lines = picture(run, since, columns, height - 1)
+        up = f"\x1b[{self._drawn}F" if self._drawn else ""
+        body = "".join(f"{line}\x1b[K\n" for line in lines)
+        self._stream.write(f"{up}{body}\x1b[J")
+        self._stream.flush()
+        self._drawn = len(lines)

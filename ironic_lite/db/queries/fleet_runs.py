@@ -1,0 +1,82 @@
+"""Runs of all nodes, the newest first, filtered by columns of the run and of its node.
+
+Each page is one statement. It walks along an index of ``runs.started_at``, or enters the index of
+the node, the state, the code or the repeated run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite.core.json_types import Row, RowView
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import paging
+from ironic_lite.db.tables import models
+
+_RUN, _NODE = models.runs.c, models.nodes.c
+_OTHER = models.runs.alias("other")
+_TIME = _RUN.started_at.type
+
+
+def _of_nodes(column: sa.Column[Any], name: str) -> paging.Bound:
+    """Return a filter for runs of nodes whose column is one of the values.
+
+    Most nodes of a fleet share these values. Therefore each run of the walk looks its node up; a
+    join might sort all runs of these nodes.
+    """
+    value = sa.bindparam(name, expanding=True, type_=column.type)
+    found = sa.select(column).where(_NODE.uuid == _RUN.node_uuid).scalar_subquery()
+    return paging.Bound(found.in_(value), list)
+
+
+_OWNED = sa.select(_NODE.uuid).where(_NODE.owner == sa.bindparam("of_owner", type_=sa.String))
+# One look into the index for each node, not one for each of its runs.
+_NEWEST = sa.select(
+    sa.select(sa.func.max(_OTHER.c.id)).where(_OTHER.c.node_uuid == _NODE.uuid).scalar_subquery()
+).select_from(models.nodes)
+_NODE_NAME = sa.select(_NODE.name).where(_NODE.uuid == _RUN.node_uuid).scalar_subquery()
+
+LISTING = paging.Listing(
+    models.runs,
+    {
+        "since": paging.Bound(_RUN.started_at >= sa.bindparam("since", type_=_TIME)),
+        "before": paging.Bound(_RUN.started_at < sa.bindparam("before", type_=_TIME)),
+        "driver": _of_nodes(_NODE.driver, "driver"),
+        "resource_class": _of_nodes(_NODE.resource_class, "resource_class"),
+        "of_owner": paging.Bound(_RUN.node_uuid.in_(_OWNED)),
+        "latest": paging.Switch(on=_RUN.id.in_(_NEWEST)),
+    },
+    more={"node_name": _NODE_NAME},
+)
+
+
+def page(
+    conn: Connection,
+    *,
+    columns: Sequence[str],
+    where: RowView,
+    marker_id: str | None = None,
+    direction: str = "desc",
+    limit: int = 100,
+) -> list[Row]:
+    """Return a page of runs, the newest first unless ``direction`` is ``asc``.
+
+    :param columns: of the run, and ``node_name``.
+    :param where: columns of the run; ``since`` and ``before`` (its start), ``driver`` and
+        ``resource_class`` of its node, ``of_owner`` (the node's owner), ``latest`` (True: only the
+        newest run of each node).
+    :param marker_id: UUID of the last run of the page before.
+    :raises errors.NotFound: no run that the owner may see is the marker.
+    """
+    return LISTING.page(
+        conn,
+        columns=columns,
+        where=where,
+        marker_id=marker_id,
+        sort="started_at",
+        direction=direction,
+        limit=limit,
+    )

@@ -1,0 +1,131 @@
+"""Queries on holds: those in force on a node by one statement, pages, and their begin and end.
+
+A hold is in force until it is ended or its time is over. Rows whose time is over are not written
+again; every query compares their time with the clock of its process.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite import errors
+from ironic_lite.core import clock
+from ironic_lite.core.json_types import RowView
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import paging
+from ironic_lite.db.tables import models
+from ironic_lite.domain import holds
+from ironic_lite.domain.holds import Block, Hold
+
+_HOLD, _NODE = models.holds.c, models.nodes.c
+COLUMNS: tuple[str, ...] = models.columns(models.holds)
+
+
+def _now() -> datetime.datetime:
+    return clock.now()
+
+
+# The function is called whenever a statement is executed.
+_NOW: Any = sa.bindparam("holds_now", callable_=_now, type_=_HOLD.until.type)
+IN_FORCE = sa.and_(_HOLD.ended_at.is_(None), sa.or_(_HOLD.until.is_(None), _HOLD.until > _NOW))
+HELD = sa.exists().where(_HOLD.node_uuid == _NODE.uuid, IN_FORCE)
+"""The condition that a row of ``nodes`` has a hold in force."""
+
+_OF_NODE = _HOLD.node_uuid == sa.bindparam("k_node")
+_SELECT = (
+    sa.select(*(_HOLD[name] for name in Hold._fields))
+    .where(_OF_NODE, IN_FORCE)
+    .order_by(_HOLD.id)
+    .limit(holds.MOST)
+)
+_COUNT = sa.select(sa.func.count()).select_from(models.holds).where(_OF_NODE, IN_FORCE)
+_ONE = sa.select(models.holds).where(_OF_NODE, _HOLD.uuid == sa.bindparam("k_uuid"))
+_END = models.holds.update().where(_HOLD.uuid == sa.bindparam("k_uuid"), _HOLD.ended_at.is_(None))
+_PAST = (
+    sa.select(_HOLD.id)
+    .where(_OF_NODE, sa.not_(IN_FORCE))
+    .order_by(_HOLD.id.desc())
+    .offset(holds.MOST_KEPT - 1)
+    .limit(1)
+)
+_TRIM = models.holds.delete().where(
+    _OF_NODE, sa.not_(IN_FORCE), _HOLD.id <= sa.bindparam("k_id", type_=sa.BigInteger)
+)
+_BY_KIND = sa.select(_HOLD.kind, sa.func.count()).where(IN_FORCE).group_by(_HOLD.kind)
+_OWNED = sa.select(_NODE.uuid).where(_NODE.owner == sa.bindparam("of_owner", type_=sa.String))
+
+LISTING = paging.Listing(
+    models.holds,
+    {
+        "ended": paging.Switch(off=IN_FORCE),
+        "of_owner": paging.Bound(_HOLD.node_uuid.in_(_OWNED)),
+    },
+)
+page = LISTING.page
+
+
+def refusing(operation: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a hold in force on a row of ``nodes`` refuses an operation."""
+    blocks = (_HOLD.blocks.like(f"%{one}%") for one in Block if operation in holds.REFUSED[one])
+    return sa.exists().where(_HOLD.node_uuid == _NODE.uuid, IN_FORCE, sa.or_(*blocks))
+
+
+def in_force(conn: Connection, node_uuid: str) -> list[Hold]:
+    """Return the holds in force on a node, the oldest first."""
+    found = conn.execute(_SELECT, {"k_node": node_uuid})
+    return [holds.read(dict(zip(Hold._fields, row, strict=True))) for row in found]
+
+
+def refuse(conn: Connection, node_uuid: str, operation: str, said: str) -> None:
+    """Refuse an operation if a hold in force blocks it; parameters as ``domain.holds.refusal``.
+
+    :raises errors.NodeHeld: a hold blocks it.
+    """
+    why = holds.refusal(node_uuid, in_force(conn, node_uuid), operation, said)
+    if why is not None:
+        raise why
+
+
+def add(conn: Connection, values: RowView) -> None:
+    """Add a hold to a node whose row this transaction has locked; forget the oldest ended ones.
+
+    :raises errors.Conflict: the node has `domain.holds.MOST` holds in force.
+    """
+    node = {"k_node": values["node_uuid"]}
+    if int(conn.execute(_COUNT, node).scalar_one()) >= holds.MOST:
+        reason = f"it has {holds.MOST} holds in force, which is the limit; end one of them first"
+        raise errors.Conflict(node=values["node_uuid"], reason=reason)
+    last = conn.execute(_PAST, node).scalar()
+    if last is not None:
+        conn.execute(_TRIM, {**node, "k_id": last})
+    conn.execute(models.holds.insert().inline(), dict(values))
+
+
+def get(conn: Connection, node_uuid: str, uuid: str) -> Any:
+    """Return a hold of a node with all columns, in force or ended.
+
+    :raises errors.NotFound: the node does not have this hold.
+    """
+    found = conn.execute(_ONE, {"k_node": node_uuid, "k_uuid": uuid}).first()
+    if found is None:
+        raise errors.NotFound(what="Hold", ident=uuid)
+    return dict(zip(COLUMNS, found, strict=True))
+
+
+def end(conn: Connection, uuid: str, values: RowView) -> bool:
+    """End a hold; return False if it has been ended before.
+
+    :param values: ended_at, ended_by, end_reason.
+    """
+    return bool(conn.execute(_END, {**values, "k_uuid": uuid}).rowcount)
+
+
+def by_kind(conn: Connection) -> dict[str, int]:
+    """Return the number of holds in force by kind; kinds without blocks of their own are summed."""
+    found = dict.fromkeys((*holds.KINDS, "other"), 0)
+    for kind, count in conn.execute(_BY_KIND):
+        found[kind if kind in holds.KINDS else "other"] += int(count)
+    return found

@@ -1,0 +1,106 @@
+"""Checks of certificates: when they expire, and files that hold none."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import os
+import pathlib
+from collections.abc import Iterator
+
+from ironic_lite.core import clock
+from ironic_lite.domain.examination import WARNING_DAYS, Verdict, failed, passed, warning
+
+_MOST_FILES = 200
+_MOST_BYTES = 4 * 1024 * 1024
+_DAY = 86400
+_PEM = b"-----BEGIN CERTIFICATE-----"
+
+
+def ends_in_days(pem_or_der: bytes) -> list[tuple[str, float]]:
+    """Return the subject of each certificate, and the days until it expires.
+
+    :raises ValueError: there is no certificate, or it is malformed.
+    """
+    # Few requests need the library, which is large.
+    from cryptography import x509  # noqa: PLC0415
+
+    if _PEM in pem_or_der:
+        found = x509.load_pem_x509_certificates(pem_or_der)
+    else:
+        found = [x509.load_der_x509_certificate(pem_or_der)]
+    now = clock.now().replace(tzinfo=datetime.UTC)
+    return [
+        (one.subject.rfc4514_string(), (one.not_valid_after_utc - now).total_seconds() / _DAY)
+        for one in found
+    ]
+
+
+def judge_end(what: str, days: float, do: str) -> Verdict:
+    """Return the verdict about a certificate that expires in some days.
+
+    :param what: a noun phrase that names the certificate.
+    """
+    if days < 0:
+        return failed(f"{what} has expired {-days:.0f} days ago", do)
+    if days < WARNING_DAYS:
+        return warning(f"{what} expires in {days:.0f} days", do)
+    return passed(f"{what} is valid for {days:.0f} more days")
+
+
+def find_in_file(option: str, path: str, do: str) -> Iterator[Verdict]:
+    """Check the certificate in a file that expires first.
+
+    :param option: the option that names the file.
+    """
+    try:
+        ends = ends_in_days(_read_start(path))
+    except OSError as why:
+        reason = (why.strerror or type(why).__name__).lower()
+        yield failed(f"{option} {path}: {reason}", "Correct the option, or the file's rights.")
+        return
+    except ValueError:
+        yield failed(f"{option} {path}: has no certificate", "Put certificates in PEM there.")
+        return
+    subject, days = min(ends, key=lambda end: end[1])
+    yield judge_end(f"{option} {path} ({subject})", days, do)
+
+
+def find_authorities(option: str, path: str) -> Iterator[Verdict]:
+    """Check the authorities in a file, or in the files of a folder.
+
+    Report those that have expired or soon will; one verdict if all are valid.
+    """
+    place = pathlib.Path(path)
+    files = sorted(_certificate_files(place)) if place.is_dir() else [path]
+    do = "Add the authority's new certificate, and remove the old one."
+    well = 0
+    for file in files:
+        for verdict in find_in_file(option, file, do):
+            if verdict.do:
+                yield verdict
+            else:
+                well += 1
+    if well:
+        yield passed(f"{option} {path}: the certificates of {well} files are valid")
+
+
+def _certificate_files(folder: pathlib.Path) -> Iterator[str]:
+    """Yield the files of a folder with certificates in PEM, and unreadable ones."""
+    with os.scandir(folder) as found:
+        for one in itertools.islice(found, _MOST_FILES):
+            if one.is_file() and _may_be_certificate(one.path):
+                yield one.path
+
+
+def _may_be_certificate(path: str) -> bool:
+    try:
+        return _PEM in _read_start(path)
+    except OSError:
+        return True
+
+
+def _read_start(path: str) -> bytes:
+    # O_NONBLOCK opens a pipe without waiting for a writer.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return file.read(_MOST_BYTES) or b""

@@ -1,0 +1,163 @@
+"""Holds: typed reasons to leave a node alone, each with its own end. Pure.
+
+A hold has blocks, and each block refuses a class of operations: verbs, by their event, and the
+operations `POWER`, `REMOVAL` and `ALLOCATION`. A hold sets nothing on the node, and it stops
+nothing that is under way.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ironic_lite import errors
+from ironic_lite.core.json_types import Json, RowView
+from ironic_lite.domain import verbs
+
+
+class Block(enum.StrEnum):
+    """A class of operations that a hold refuses."""
+
+    ERASE = "erase"
+    USE = "use"
+    VERBS = "verbs"
+    POWER = "power"
+    FORGET = "forget"
+
+
+POWER, REMOVAL, ALLOCATION = "power change", "deletion of the node", "allocation"
+"""Operations beside verbs. Verbs are named by their events."""
+
+MOST = 20
+"""Largest number of holds in force on a node."""
+MOST_KEPT = 500
+"""Largest number of ended holds that stay readable on a node."""
+
+KINDS: Mapping[str, tuple[Block, ...]] = MappingProxyType(
+    {
+        "legal": (Block.ERASE, Block.FORGET),
+        "hardware": (Block.USE,),
+        "freeze": (Block.VERBS, Block.POWER),
+    }
+)
+"""Kinds that bring their blocks; holds of other kinds name theirs."""
+
+_SPARED = frozenset({"abort", "unhold"})
+_USES = frozenset({"deploy", "rebuild"})
+_DESTROYS = frozenset({*_USES, "delete", "clean", "provide", "service", "retry"})
+_EVENTS = frozenset(verb.event for verb in verbs.TABLE)
+REFUSED: Mapping[Block, frozenset[str]] = MappingProxyType(
+    {
+        # An allocation takes a node for a deployment, so it is refused with the deployment.
+        Block.ERASE: _DESTROYS | {ALLOCATION},
+        Block.USE: _USES | {ALLOCATION},
+        Block.VERBS: (_EVENTS - _SPARED) | {ALLOCATION},
+        Block.POWER: frozenset({POWER}),
+        Block.FORGET: frozenset({REMOVAL}),
+    }
+)
+"""The operations that each block refuses."""
+
+
+class Hold(NamedTuple):
+    """A hold of a node; times are naive UTC."""
+
+    uuid: str
+    kind: str
+    reason: str
+    blocks: tuple[Block, ...]
+    until: datetime.datetime | None
+    created_at: datetime.datetime
+    created_by: str | None
+
+    @property
+    def about(self) -> str:
+        """The kind, the author and the times as words."""
+        by = f" by {self.created_by}" if self.created_by else ""
+        until = f", until {_moment(self.until)}" if self.until else ""
+        return f"{self.kind},{by} since {_moment(self.created_at)}{until}"
+
+    @property
+    def document(self) -> Json:
+        """The hold as clients see it while it is in force."""
+        return {**self._asdict(), "blocks": [str(block) for block in self.blocks]}
+
+    def block(self, operation: str) -> Block | None:
+        """Return the first block that refuses an operation, None if the hold permits it."""
+        return next((block for block in self.blocks if operation in REFUSED[block]), None)
+
+
+def read(row: RowView) -> Hold:
+    """Return the hold of a row, of which ``blocks`` is text with commas."""
+    chosen = {name: row[name] for name in Hold._fields}
+    return Hold(**{**chosen, "blocks": stored_blocks(row["blocks"])})
+
+
+def document(row: RowView, now: datetime.datetime) -> Json:
+    """Return a row as clients see it; a hold whose time is over has ended at this time."""
+    found = {**row, "blocks": [str(block) for block in stored_blocks(row["blocks"])]}
+    until = row["until"]
+    if row["ended_at"] is None and until is not None and until <= now:
+        found["ended_at"] = until
+    return found
+
+
+def stored_blocks(text: str) -> tuple[Block, ...]:
+    """Return the blocks that a column holds, without those of a newer release."""
+    known = {str(block) for block in Block}
+    return tuple(Block(word) for word in text.split(",") if word in known)
+
+
+def blocks_of(kind: str, named: Sequence[str] | None) -> tuple[Block, ...]:
+    """Return the blocks of a new hold.
+
+    :param named: the blocks that the request names; None for those that the kind brings.
+    :raises errors.InvalidParameter: the kind brings other blocks.
+    :raises errors.MissingParameter: the kind brings none, and the request names none.
+    """
+    brought = KINDS.get(kind)
+    if brought is None and not named:
+        raise errors.MissingParameter(
+            f"Missing mandatory parameter: blocks. A hold of the kind {kind} names its blocks, of "
+            f"{', '.join(Block)}. The kinds {', '.join(KINDS)} bring theirs.",
+            path="blocks",
+        )
+    asked = tuple(block for block in Block if block in (named or ()))
+    if brought is not None and named and set(asked) != set(brought):
+        reason = f"the kind {kind} brings the blocks {', '.join(brought)}; leave blocks out"
+        raise errors.InvalidParameter(path="blocks", reason=reason)
+    return brought or asked
+
+
+def refusable(operation: str) -> bool:
+    """Return whether any block refuses an operation; none refuses an abort or an unhold."""
+    return any(operation in refused for refused in REFUSED.values())
+
+
+def refusal(
+    node_uuid: str, held: Iterable[Hold], operation: str, said: str
+) -> errors.NodeHeld | None:
+    """Return the error of an operation that one of these holds in force refuses, or None.
+
+    :param operation: the event of a verb, or `POWER`, `REMOVAL`, `ALLOCATION`.
+    :param said: the name of the operation for the message, such as the verb's target.
+    """
+    for hold in held:
+        block = hold.block(operation)
+        if block is not None:
+            return errors.NodeHeld(
+                node=node_uuid,
+                hold=hold.uuid,
+                about=hold.about,
+                reason=hold.reason.rstrip("."),
+                block=str(block),
+                operation=said,
+            )
+    return None
+
+
+def _moment(at: datetime.datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"

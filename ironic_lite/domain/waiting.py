@@ -1,0 +1,154 @@
+"""The end of a node's wait: who or what ends it, its last sign, and its time-out. Pure."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ironic_lite.core import config
+from ironic_lite.core.configuration import Group
+from ironic_lite.core.json_types import JsonView
+from ironic_lite.domain import activities, states, step_planning, step_times
+from ironic_lite.domain.activities import Activity
+from ironic_lite.domain.fields import INTERFACE_KINDS
+from ironic_lite.domain.states import Kind, State
+from ironic_lite.records import RunStep
+
+AGENT, MACHINE, TIMER, OPERATOR = "agent", "machine", "timer", "operator"
+RETRY = "retry"
+"""The service retries the failed run by itself, at ``wakes_at``."""
+COLUMNS = (
+    *("provision_state", "provision_updated_at", "wake_at", "driver_internal_info"),
+    *("maintenance", "fault", "clean_step", "deploy_step", "service_step"),
+    *(f"{kind}_interface" for kind in INTERFACE_KINDS),
+)
+"""Columns of a node that `of` reads."""
+
+_HEARD, _TOKEN = "agent_last_heartbeat", "agent_secret_token"
+_IN_MEDIA = f"{_TOKEN}_pregenerated"
+_POLLED = "polled_since"
+_POLL_LIMIT = "poll_timeout"
+_STEP_LIMIT = "step_deadline"
+_IN_BAND = "agent"
+
+
+class Wait(NamedTuple):
+    """The wait of a node.
+
+    ``what`` ends it: the agent, the machine (its BMC is polled), a timer, the operator, or a retry
+    by the service.
+    ``given_up_at`` is the time of its failure by the option ``limit``, None without a limit.
+    Signs postpone it, unless it is `final`.
+    """
+
+    what: str
+    since: datetime.datetime | None
+    last_sign_at: datetime.datetime | None
+    wakes_at: datetime.datetime | None
+    given_up_at: datetime.datetime | None
+    limit: str | None
+
+    @property
+    def final(self) -> bool:
+        """True if neither a heartbeat nor a poll postpones the failure."""
+        return self.limit == f"[conductor]{_STEP_LIMIT}"
+
+
+def heard_at(node: JsonView) -> datetime.datetime | None:
+    """Return the time of the last heartbeat of the node's running agent."""
+    at = (node["driver_internal_info"] or {}).get(_HEARD)
+    return datetime.datetime.fromisoformat(at).replace(tzinfo=None) if at else None
+
+
+def asked_for_token(node: JsonView) -> bool | None:
+    """Return whether a ramdisk has looked this node up; None if its medium has the token."""
+    notes = node["driver_internal_info"] or {}
+    if notes.get(_HEARD):
+        return True
+    return None if notes.get(_IN_MEDIA) else _TOKEN in notes
+
+
+def of(
+    node: JsonView,
+    since: datetime.datetime | None,
+    settings: Group,
+    step: RunStep | None = None,
+) -> Wait | None:
+    """Return the wait of a node; None in states that do not wait.
+
+    :param node: with `COLUMNS`.
+    :param since: the begin of the step under way, or of the run.
+    :param settings: the options of ``[conductor]``.
+    :param step: the step under way.
+    """
+    state = State(node["provision_state"])
+    if states.kind(state) is Kind.HELD:
+        return Wait(OPERATOR, since, None, None, None, None)
+    if states.kind(state) is Kind.FAIL and node["wake_at"] is not None:
+        return Wait(RETRY, node["provision_updated_at"], None, node["wake_at"], None, None)
+    activity = activities.waiting(state)
+    if activity is None:
+        return None
+    what = _waited_for(node, activity)
+    sign = heard_at(node) if what is AGENT else None
+    if what is MACHINE and node["provision_updated_at"] != since:
+        sign = node["provision_updated_at"]
+    given_up_at, limit = _end(node, activity, settings, step)
+    return Wait(what, since, sign, node["wake_at"], given_up_at, limit)
+
+
+def _waited_for(node: JsonView, activity: Activity) -> str:
+    if node["wake_at"] is None:
+        return AGENT  # nothing but a heartbeat or a report continues this node
+    stepping = activities.stepping(node["provision_state"])
+    step = node[stepping.column] if stepping is not None and stepping.column else None
+    if step and step["step"] in step_planning.RESERVED:
+        return TIMER
+    if heard_at(node) is None:
+        return MACHINE
+    if step:
+        kind = step["interface"]
+        return AGENT if kind == "deploy" or node[f"{kind}_interface"] == _IN_BAND else MACHINE
+    return MACHINE if activity is activities.INSPECT else AGENT
+
+
+def _end(
+    node: JsonView, activity: Activity, settings: Group, step: RunStep | None
+) -> tuple[datetime.datetime | None, str | None]:
+    """Return the time of the first limit that ends the wait, and its option."""
+    found = sorted(_limits(node, activity, settings, step))
+    if not found:
+        return None, None
+    at, name = found[0]
+    return at, f"[conductor]{name}"
+
+
+def _limits(
+    node: JsonView, activity: Activity, settings: Group, step: RunStep | None
+) -> Iterator[tuple[datetime.datetime, str]]:
+    """Yield the end by each option that limits the wait."""
+    # Maintenance set by an operator stops the time-out of the state, and deadlines.
+    running = not (node["maintenance"] and node["fault"] is None)
+    begin, option = node["provision_updated_at"], activity.timeout
+    if running and begin is not None and option is not None and settings[option] > 0:
+        last = max(begin, node["wake_at"] or begin)
+        yield last + datetime.timedelta(seconds=settings[option]), option
+    deadline = _deadline(step, settings) if running else None
+    if deadline is not None:
+        yield deadline, _STEP_LIMIT
+    polled = (node["driver_internal_info"] or {}).get(_POLLED)
+    if polled and settings[_POLL_LIMIT] > 0:
+        first = datetime.datetime.fromisoformat(polled).replace(tzinfo=None)
+        yield first + datetime.timedelta(seconds=settings[_POLL_LIMIT]), _POLL_LIMIT
+
+
+def _deadline(step: RunStep | None, settings: Group) -> datetime.datetime | None:
+    """Return the deadline of a waiting step; None without one."""
+    if step is None or step["state"] != "waiting" or step["step"] in step_times.BY_REQUEST:
+        return None
+    seconds = config.priorities(settings[_STEP_LIMIT]).get(f"{step['interface']}.{step['step']}")
+    begun = step["started_at"]
+    if seconds is None or begun is None:
+        return None
+    return begun + datetime.timedelta(seconds=int(seconds))

@@ -1,0 +1,101 @@
+"""Holds: rights of owners, lessees and others, and rules of a policy file for single kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.test_policy_files import Ruled, ruled  # noqa: F401  # a fixture
+from tests.support.api_rows import AddNode
+from tests.support.callers import LESSEE, OWNER, STRANGER, Callers
+
+BODY = {"kind": "legal", "reason": "case 2026-114"}
+RIGHTS: dict[tuple[str, str | None], tuple[int, int]] = {
+    # caller: status of the list, status of a new hold
+    ("admin", None): (200, 201),
+    ("member", None): (200, 201),
+    ("reader", None): (200, 403),
+    ("service", None): (200, 201),
+    ("admin", OWNER): (200, 201),
+    ("manager", OWNER): (200, 201),
+    ("service", OWNER): (200, 201),
+    ("member", OWNER): (200, 403),
+    ("reader", OWNER): (200, 403),
+    ("admin", LESSEE): (403, 403),
+    ("reader", LESSEE): (403, 403),
+    ("admin", STRANGER): (404, 404),
+}
+
+
+@pytest.fixture
+def node(add_node: AddNode) -> dict[str, Any]:
+    return add_node(owner=OWNER, lessee=LESSEE, provision_state="manageable")
+
+
+@pytest.mark.parametrize("role, project", RIGHTS)
+def test_holds_are_for_readers_and_managers(
+    callers: Callers, node: dict[str, Any], role: str, project: str | None
+) -> None:
+    path = f"/v1/nodes/{node['uuid']}/holds"
+    admin, caller = callers("admin"), callers(role, project)
+    held = admin.post(path, BODY).json
+    reads, writes = RIGHTS[role, project]
+    told = caller.get(path)
+    assert told.status == reads
+    assert (b"case 2026-114" in told.body) is (reads == 200)
+    assert caller.post(path, BODY).status == writes
+    ended = caller.delete(f"{path}/{held['uuid']}")
+    assert ended.status == (204 if writes == 201 else writes)
+    still = [one["uuid"] for one in admin.get(path).json["holds"]]
+    assert (held["uuid"] in still) is (writes != 201)
+
+
+def test_list_of_all_nodes_has_those_of_the_own_project(
+    callers: Callers, add_node: AddNode, node: dict[str, Any]
+) -> None:
+    other = add_node(owner=STRANGER, lessee=OWNER)
+    admin = callers("admin")
+    for one in (node, other):
+        assert admin.post(f"/v1/nodes/{one['uuid']}/holds", BODY).status == 201
+    mine = callers("reader", OWNER).get("/v1/holds").json["holds"]
+    assert [one["node_uuid"] for one in mine] == [node["uuid"]]
+    assert callers("reader", LESSEE).get("/v1/holds").json["holds"] == []
+    assert len(callers("reader").get("/v1/holds").json["holds"]) == 2
+    path = f"/v1/holds?node={other['uuid']}"
+    assert callers("reader", OWNER).get(path).json["holds"] == []
+    assert callers("reader", LESSEE).get(path).status == 404
+    page = admin.get("/v1/holds?limit=1").json
+    rest = admin.get(f"/v1/holds?limit=1&marker={page['holds'][0]['uuid']}").json
+    assert [one["node_uuid"] for one in (*page["holds"], *rest["holds"])] == [
+        node["uuid"],
+        other["uuid"],
+    ]
+
+
+def test_policy_file_restricts_a_kind(ruled: Ruled, add_node: AddNode) -> None:  # noqa: F811
+    rule = "baremetal:node:hold:create:legal"
+    callers = ruled(f'"{rule}": "role:admin and system_scope:all"\n')
+    node = add_node(owner=OWNER, provision_state="manageable")["uuid"]
+    path = f"/v1/nodes/{node}/holds"
+    manager = callers("manager", OWNER)
+    refused = manager.post(path, BODY)
+    assert (refused.status, rule in refused.text) == (403, True)
+    assert manager.post(path, {"kind": "hardware", "reason": "fan 3"}).status == 201
+    assert callers("admin").post(path, BODY).status == 201
+
+
+def test_documents_of_nodes_do_not_change(callers: Callers, node: dict[str, Any]) -> None:
+    admin = callers("admin")
+    before = admin.get(f"/v1/nodes/{node['uuid']}").json
+    assert admin.post(f"/v1/nodes/{node['uuid']}/holds", BODY).status == 201
+    assert admin.get(f"/v1/nodes/{node['uuid']}").json == before
+
+
+@pytest.mark.parametrize("version", [1, 60])
+def test_resource_is_in_every_version(callers: Callers, node: dict[str, Any], version: int) -> None:
+    admin = callers("admin").at(version)
+    path = f"/v1/nodes/{node['uuid']}/holds"
+    assert admin.post(path, BODY).status == 201
+    assert len(admin.get(path).json["holds"]) == 1
+    assert len(admin.get("/v1/nodes?held=true").json["nodes"]) == 1

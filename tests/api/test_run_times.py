@@ -1,0 +1,267 @@
+"""Usual durations, the expected end of a run, and overdue steps on the wire."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from typing import Any
+
+import pytest
+
+from ironic_lite.api.resources import overdue_runs
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import runs
+from ironic_lite.db.tables import models
+from tests.support.api_rows import AddNode
+from tests.support.callers import OWNER, STRANGER, Callers
+from tests.support.statements import count_statements
+from tests.support.wsgi_client import Client
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def node(add_node: AddNode) -> str:
+    """The UUID of a node of the class gpu."""
+    return str(add_node(name="metal-7", resource_class="gpu")["uuid"])
+
+
+def add_run(database: Database, node: str, *steps: tuple[str, str, float], state: str) -> str:
+    """Add a run; a step is its name, its state, and the seconds since it began, or it took."""
+    run = str(uuid.uuid4())
+    now = clock.now()
+    row = {"uuid": run, "node_uuid": node, "verb": "clean", "state": state, "started_at": now}
+    rows: list[dict[str, Any]] = []
+    for ordinal, (name, each, seconds) in enumerate(steps):
+        begun = now - datetime.timedelta(seconds=seconds)
+        rows.append(
+            {
+                "run_uuid": run,
+                "kind": "clean",
+                "ordinal": ordinal,
+                "interface": "deploy",
+                "step": name,
+                "state": each,
+                "attempt": 1,
+                "started_at": None if each == "pending" else begun,
+                "ended_at": now if each == "done" else None,
+            }
+        )
+    database.write(lambda conn: runs.insert(conn, row))
+    database.write(lambda conn: runs.insert_steps(conn, rows))
+    return run
+
+
+def add_past_runs(database: Database, node: str, name: str, *seconds: float) -> None:
+    """Add runs with one step that has ended well, and has taken so long."""
+    for one in seconds:
+        add_run(database, node, (name, "done", one), state="done")
+
+
+def seconds_from_now(text: str) -> float:
+    moment = datetime.datetime.fromisoformat(text)
+    return (moment - datetime.datetime.now(datetime.UTC)).total_seconds()
+
+
+def test_run_under_way_has_an_expected_end(api: Client, database: Database, node: str) -> None:
+    add_past_runs(database, node, "erase_devices", HOUR, HOUR, 2 * HOUR, HOUR, 3 * HOUR)
+    add_past_runs(database, node, "burnin_cpu", 60, 60, 60, 60, 60, 60)
+    add_run(
+        database,
+        node,
+        ("burnin_cpu", "done", 50),
+        ("erase_devices", "waiting", HOUR / 2),
+        ("burnin_cpu", "pending", 0),
+        state="waiting",
+    )
+    shown = api.get(f"/v1/nodes/{node}/runs/current").json
+    eta = shown["eta"]
+    assert {"samples": eta["samples"], "of": eta["of"]} == {
+        "samples": 5,
+        "of": "step, driver, resource_class",
+    }
+    assert seconds_from_now(eta["ends_at"]) == pytest.approx(HOUR / 2 + 60, abs=60)
+    assert seconds_from_now(eta["late_at"]) == pytest.approx(2.5 * HOUR + 60, abs=60)
+    usual = [step["usual_seconds"] for step in shown["steps"]]
+    assert usual[1] == {"p50": HOUR, "p90": 3 * HOUR, "samples": 5}
+    assert usual[0] == usual[2] == {"p50": 60, "p90": 60, "samples": 7}
+    assert [step["overdue"] for step in shown["steps"]] == [None, None, None]
+
+
+def test_usual_times_of_all_steps_cost_one_statement(
+    api: Client, database: Database, node: str
+) -> None:
+    names = [(f"step_{number}", "pending", 0.0) for number in range(20)]
+    run = add_run(database, node, *names, state="running")
+    with count_statements(database) as sent:
+        assert len(api.get(f"/v1/nodes/{node}/runs/{run}").json["steps"]) == 20
+    assert len(sent) <= 4, sent  # node, run, steps, usual durations
+
+
+def test_run_with_an_unknown_step_has_no_expected_end(
+    api: Client, database: Database, node: str
+) -> None:
+    add_past_runs(database, node, "burnin_cpu", 60, 60, 60, 60, 60, 60)
+    run = add_run(
+        database, node, ("burnin_cpu", "running", 1), ("new_step", "pending", 0), state="running"
+    )
+    shown = api.get(f"/v1/nodes/{node}/runs/{run}").json
+    assert shown["eta"] is None
+    assert shown["steps"][1]["usual_seconds"] is None
+
+
+@pytest.mark.parametrize("reserved", ["hold", "wait"])
+def test_steps_that_last_as_long_as_requested_are_not_usual(
+    api: Client, database: Database, node: str, reserved: str
+) -> None:
+    add_past_runs(database, node, reserved, 60, 60, 60, 60, 60, 60)
+    run = add_run(database, node, (reserved, "waiting", 9 * HOUR), state="waiting")
+    shown = api.get(f"/v1/nodes/{node}/runs/{run}").json
+    assert shown["eta"] is None
+    assert shown["steps"][0]["usual_seconds"] is None
+    assert shown["steps"][0]["overdue"] is None
+
+
+def test_run_that_has_ended_has_no_expected_end(api: Client, database: Database, node: str) -> None:
+    add_past_runs(database, node, "burnin_cpu", 60, 60, 60, 60, 60)
+    run = add_run(database, node, ("burnin_cpu", "done", 9 * HOUR), state="done")
+    shown = api.get(f"/v1/nodes/{node}/runs/{run}").json
+    assert shown["eta"] is None
+    assert shown["steps"][0]["usual_seconds"]["samples"] == 6
+    assert shown["steps"][0]["overdue"] is None
+
+
+def test_step_that_takes_too_long_is_overdue(api: Client, database: Database, node: str) -> None:
+    add_past_runs(database, node, "erase_devices", 600, 600, 600, 600, 600)
+    run = add_run(
+        database,
+        node,
+        ("erase_devices", "waiting", HOUR),
+        ("erase_devices", "pending", 0),
+        state="waiting",
+    )
+    first, second = api.get(f"/v1/nodes/{node}/runs/{run}").json["steps"]
+    assert first["overdue"]["usual_p90"] == 600
+    assert seconds_from_now(first["overdue"]["since"]) == pytest.approx(1800 - HOUR, abs=60)
+    assert second["overdue"] is None
+
+
+def test_step_that_its_conductor_has_marked_is_overdue(
+    api: Client, database: Database, node: str
+) -> None:
+    run = add_run(database, node, ("erase_devices", "running", HOUR), state="running")
+    step = models.run_steps.c
+    for minutes, marked in ((90, False), (30, True)):
+        at = clock.after(-60 * minutes)
+        change = models.run_steps.update().where(step.run_uuid == run).values(overdue_at=at)
+        database.write(lambda conn, change=change: conn.execute(change))  # type: ignore[misc]
+        [shown] = api.get(f"/v1/nodes/{node}/runs/{run}").json["steps"]
+        known = {"since": f"{at.isoformat()}+00:00", "usual_p90": None}
+        assert shown["overdue"] == (known if marked else None)
+
+
+def test_fields_choose_the_expected_end_alone(api: Client, database: Database, node: str) -> None:
+    add_past_runs(database, node, "burnin_cpu", 60, 60, 60, 60, 60)
+    run = add_run(database, node, ("burnin_cpu", "running", 1), state="running")
+    shown = api.get(f"/v1/nodes/{node}/runs/{run}?fields=eta").json
+    assert shown.keys() == {"eta", "links"}
+    assert shown["eta"]["samples"] == 5
+
+
+def test_lists_of_runs_do_not_have_expected_ends(api: Client, node: str) -> None:
+    assert api.get(f"/v1/nodes/{node}/runs?fields=eta").status == 400
+
+
+# -- overdue runs of the fleet ---------------------------------------------------------------
+
+
+@pytest.fixture
+def overdue(database: Database, node: str, add_node: AddNode) -> dict[str, str]:
+    """Runs by a word: two that are overdue by their usual time, one that is marked, and others."""
+    add_past_runs(database, node, "erase_devices", 600, 600, 600, 600, 600)
+    other = str(add_node(resource_class="gpu", owner=OWNER)["uuid"])
+    runs_of = {
+        "hour": add_run(database, node, ("erase_devices", "waiting", HOUR), state="waiting"),
+        "day": add_run(database, other, ("erase_devices", "waiting", 24 * HOUR), state="waiting"),
+        "marked": add_run(database, node, ("other", "running", 120), state="running"),
+        "usual": add_run(database, node, ("erase_devices", "waiting", 1200), state="waiting"),
+        "unknown": add_run(database, node, ("other", "running", 9 * HOUR), state="running"),
+        "ended": add_run(database, node, ("other", "done", 9 * HOUR), state="done"),
+    }
+    mine = models.run_steps.c.run_uuid == runs_of["marked"]
+    change = models.run_steps.update().where(mine).values(overdue_at=clock.after(-60))
+    database.write(lambda conn: conn.execute(change))
+    return runs_of
+
+
+def listed(client: Client, known: dict[str, str], query: str) -> list[str]:
+    answer = client.get(f"/v1/runs?{query}")
+    assert answer.status == 200, answer.text
+    words = {uuid: word for word, uuid in known.items()}
+    return [words[run["uuid"]] for run in answer.json["runs"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("overdue=true", ["day", "hour", "marked"]),
+        ("overdue=true&fields=state", ["day", "hour", "marked"]),
+        ("overdue=true&sort_dir=asc", ["marked", "hour", "day"]),
+        ("overdue=true&node=metal-7", ["hour", "marked"]),
+        ("overdue=true&state=running", ["marked"]),
+        ("overdue=true&state=done", []),
+    ],
+)
+def test_overdue_runs_are_listed_by_their_excess(
+    api: Client, overdue: dict[str, str], query: str, words: list[str]
+) -> None:
+    if "fields" in query:
+        query += ",uuid"
+    assert listed(api, overdue, query) == words
+
+
+def test_overdue_runs_are_filtered_before_they_are_cut_off(
+    api: Client, overdue: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overdue_runs, "MOST", 1)
+    assert listed(api, overdue, "overdue=true") == ["day"]
+    assert listed(api, overdue, "overdue=true&node=metal-7") == ["hour"]
+    assert listed(api, overdue, "overdue=true&state=running") == ["marked"]
+
+
+def test_overdue_runs_are_paged(api: Client, overdue: dict[str, str]) -> None:
+    first = api.get("/v1/runs?overdue=true&limit=2").json
+    assert [run["uuid"] for run in first["runs"]] == [overdue["day"], overdue["hour"]]
+    second = api.get(first["next"].removeprefix("http://localhost:6385")).json
+    assert [run["uuid"] for run in second["runs"]] == [overdue["marked"]]
+    assert "next" not in second
+    assert api.get(f"/v1/runs?overdue=true&marker={overdue['ended']}").status == 404
+
+
+def test_runs_that_are_not_overdue_are_listed_as_ever(api: Client, overdue: dict[str, str]) -> None:
+    assert len(api.get("/v1/runs?overdue=false").json["runs"]) == len(overdue) + 5
+
+
+def test_no_run_is_overdue_without_samples(api: Client, database: Database, node: str) -> None:
+    add_run(database, node, ("erase_devices", "waiting", 24 * HOUR), state="waiting")
+    with count_statements(database) as sent:
+        assert api.get("/v1/runs?overdue=true").json == {"runs": []}
+    assert len(sent) <= 3, sent
+
+
+def test_owner_sees_overdue_runs_of_own_nodes(callers: Callers, overdue: dict[str, str]) -> None:
+    assert listed(callers("reader", OWNER), overdue, "overdue=true") == ["day"]
+    assert listed(callers("reader", STRANGER), overdue, "overdue=true") == []
+
+
+def test_explanation_of_a_node_names_its_overdue_step(
+    api: Client, database: Database, add_node: AddNode
+) -> None:
+    node = str(add_node(name="w1", provision_state="clean wait")["uuid"])
+    add_past_runs(database, node, "erase_devices", 600, 600, 600, 600, 600)
+    add_run(database, node, ("erase_devices", "waiting", HOUR), state="waiting")
+    found = api.get("/v1/nodes/w1/why").json["overdue"]
+    since = seconds_from_now(found.pop("since"))
+    assert since == pytest.approx(1800 - HOUR, abs=60)
+    assert found == {"step": "deploy.erase_devices", "usual_p90": 600}
