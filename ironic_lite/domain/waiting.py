@@ -90,7 +90,7 @@ def of(
     activity = activities.waiting(state)
     if activity is None:
         return None
-    what = _waited_for(node, activity)
+    what = waited_for(node, activity)
     sign = heard_at(node) if what is AGENT else None
     if what is MACHINE and node["provision_updated_at"] != since:
         sign = node["provision_updated_at"]
@@ -98,7 +98,11 @@ def of(
     return Wait(what, since, sign, node["wake_at"], given_up_at, limit)
 
 
-def _waited_for(node: JsonView, activity: Activity) -> str:
+def waited_for(node: JsonView, activity: Activity) -> str:
+    """Return who or what ends the wait of a node in the waiting state of this activity.
+
+    :param node: with `COLUMNS`.
+    """
     if node["wake_at"] is None:
         return AGENT  # nothing but a heartbeat or a report continues this node
     stepping = activities.stepping(node["provision_state"])

@@ -110,12 +110,14 @@ def _limit_facts(task: Task, activity: Activity) -> Json:
 def _agent_silence(task: Task, activity: Activity) -> errors.AgentUnreachable | None:
     """Return the silence of an agent as the cause of a time-out.
 
-    None: a timer was set, so a driver had to ask the BMC; or the agent has sent heartbeats.
+    None: the node waited for its machine or a timer; or the agent has sent heartbeats. A timer
+    alone does not tell: the first look at the work of an agent is set as one, too.
     """
     agent, limits = task.notes.agent, _limit_facts(task, activity)
-    if task.node.wake_at is not None:
+    node = task.node.as_dict()
+    if waiting.waited_for(node, activity) != waiting.AGENT:
         return None
-    looked_up = waiting.asked_for_token(task.node.as_dict())
+    looked_up = waiting.asked_for_token(node)
     if agent is None and looked_up:
         reason = "its ramdisk has looked the node up, and has sent no heartbeat since"
     elif agent is None:
