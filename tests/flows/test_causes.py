@@ -275,6 +275,24 @@ def test_wait_for_a_bmc_that_ends_by_time_names_its_limit(
     assert cause["facts"]["option"] == "[conductor]clean_callback_timeout"
 
 
+def test_agent_that_dies_before_the_first_look_at_its_work_is_named(
+    build: Callable[..., ConductorFixture],
+) -> None:
+    # The look at the work of an agent is a timer, as a poll of a BMC is.
+    rig = build(conductor__clean_callback_timeout=1800)
+    notes = {
+        "agent_url": "https://192.0.2.7:9999",
+        "agent_secret_token": "t" * 43,
+        "agent_last_heartbeat": clock.ago(3000).isoformat(),
+    }
+    step = {"interface": "deploy", "step": "erase_devices"}
+    due = {"clean_step": step, "wake_at": clock.ago(2000)}
+    node = waiting(rig, "clean wait", "manageable", driver_internal_info=notes, **due)
+    open_run(rig, node, "7c16a2fd-2a3f-44b0-a9d3-1d8f5d4d9c50")
+    sweep(rig)
+    assert cause_of(rig.run(node)["error"])["code"] == "AgentUnreachable"
+
+
 # -- without a run ---------------------------------------------------------------------------
 
 
