@@ -285,9 +285,9 @@ def test_agent_that_dies_before_the_first_look_at_its_work_is_named(
         "agent_secret_token": "t" * 43,
         "agent_last_heartbeat": clock.ago(3000).isoformat(),
     }
-    step = {"interface": "deploy", "step": "erase_devices"}
-    due = {"clean_step": step, "wake_at": clock.ago(2000)}
-    node = waiting(rig, "clean wait", "manageable", driver_internal_info=notes, **due)
+    due = clock.ago(2000)
+    node = waiting(rig, "clean wait", "manageable", driver_internal_info=notes, wake_at=due)
+    rig.edit(node, clean_step={"interface": "deploy", "step": "erase_devices"})
     open_run(rig, node, "7c16a2fd-2a3f-44b0-a9d3-1d8f5d4d9c50")
     sweep(rig)
     assert cause_of(rig.run(node)["error"])["code"] == "AgentUnreachable"
