@@ -58,6 +58,17 @@ class Record:
         self._changes.clear()
         self._row.update(written)
 
+    def snapshot(self) -> tuple[Row, Row]:
+        """Return the values and changes, for `restore`."""
+        return dict(self._row), dict(self._changes)
+
+    def restore(self, before: tuple[Row, Row], **learnt: object) -> None:
+        """Take back the assignments since a snapshot; ``learnt`` was read from the database."""
+        for kept, values in zip((self._row, self._changes), before, strict=True):
+            kept.clear()
+            kept.update(values)
+        self._row.update(learnt)
+
     def as_dict(self) -> Row:
         """Return all columns with their current values."""
         return dict(self._row)
@@ -192,6 +203,8 @@ class Node(Record):
     allocation_uuid: str | None
     locked_at: datetime.datetime | None
     lock_note: str | None
+    run_stop: str | None
+    """A stop of the run, as ``domain.run_stops`` writes it."""
 
 
 class Port(Record):

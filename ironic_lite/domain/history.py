@@ -32,6 +32,8 @@ TOLD: Mapping[str, frozenset[str] | None] = MappingProxyType(
         "flow_ended": None,
         "provision": frozenset({"fail", "abort"}),
         "abort_requested": None,
+        "stop_requested": None,
+        "stop_withdrawn": None,
         "step_waived": None,
         "power": frozenset({"fail"}),
         "step_ended": frozenset({FOR_PARENT}),
@@ -176,6 +178,19 @@ def _abort_requested(_event: Event, data: JsonView) -> _Told:
     return _Told(_activity_of(data.get("state")), INFO, text)
 
 
+def _stop_requested(event: Event, data: JsonView) -> _Told:
+    after = data.get("after")
+    place = "the step under way" if after is None else f"step {after}"
+    why = f": {data['reason']}" if data.get("reason") else "."
+    text = f"A stop ({event['event']}) of the run after {place} was requested{why}"
+    return _Told(_activity_of(data.get("state")), INFO, text)
+
+
+def _stop_withdrawn(event: Event, data: JsonView) -> _Told:
+    text = f"The requested stop ({event['event']}) of the run was taken back."
+    return _Told(_activity_of(data.get("state")), INFO, text)
+
+
 def _step_waived(_event: Event, data: JsonView) -> _Told:
     text = f"The step {data.get('step')} was waived: {data.get('reason')}"
     return _Told(_activity_of(data.get("state")), INFO, text)
@@ -230,6 +245,8 @@ _TELLERS: Mapping[str, Callable[[Event, JsonView], _Told]] = {
     "flow_ended": _flow_ended,
     "provision": _move_entry,
     "abort_requested": _abort_requested,
+    "stop_requested": _stop_requested,
+    "stop_withdrawn": _stop_withdrawn,
     "step_waived": _step_waived,
     "power": _power_entry,
     "step_ended": _step_ended,

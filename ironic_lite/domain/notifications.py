@@ -211,6 +211,8 @@ TABLE: tuple[Rule, ...] = (
     _silent_rule("step_waived", None, "the move that begins the retry is reported"),
     _silent_rule("agent_changed", None, "the steps start again; their results are reported"),
     _silent_rule("abort_requested", None, "the move that ends the run is reported"),
+    _silent_rule("stop_requested", None, "the move that holds or ends the run is reported"),
+    _silent_rule("stop_withdrawn", None, "the run continues; its results are reported"),
     _silent_rule("management", None, "Ironic has no such notification; the node shows the result"),
     _silent_rule("network", None, "the network service reports its own changes"),
     _silent_rule("overdue", None, "the step continues; its end is reported"),

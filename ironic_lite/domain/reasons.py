@@ -20,6 +20,7 @@ from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import activities, failures, node_locks, states, waiting
 from ironic_lite.domain.failures import shortened
 from ironic_lite.domain.holds import Hold
+from ironic_lite.domain.run_stops import Progress, Stop
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.records import Event, Run, RunStep
 
@@ -30,6 +31,7 @@ COLUMNS = tuple(
             *waiting.COLUMNS,
             *("name", "driver", "resource_class", "conductor_group", "target_provision_state"),
             *("created_at", "last_error", "maintenance_reason", "protected", "retired"),
+            "run_stop",
         )
     )
 )
@@ -147,7 +149,7 @@ def _document(facts: Facts, most: int) -> Json:
         "since": facts.since,
         "says": says(facts),
         "lock": _lock(node),
-        "run": _run(facts),
+        "run": _run(facts, most),
         "waits_for": wait._asdict() if wait is not None else None,
         "failure": failures.document(failure, facts.log, most) if failure is not None else None,
         "maintenance": _maintenance(node, most),
@@ -166,7 +168,24 @@ def _lock(node: JsonView) -> Json | None:
     return about
 
 
-def _run(facts: Facts) -> Json | None:
+def _stop_of(facts: Facts) -> Stop | None:
+    """Return the stop of the run under way."""
+    run = facts.run
+    if run is None or run["ended_at"] is not None:
+        return None
+    return Stop.read(facts.node["run_stop"], run["uuid"])
+
+
+def _stop(facts: Facts, most: int) -> Json | None:
+    stop = _stop_of(facts)
+    if stop is None:
+        return None
+    by = stop.requester
+    short = {"reason": shortened(stop.reason, most), "requester": by and shortened(by, most)}
+    return {**stop.document, **short}
+
+
+def _run(facts: Facts, most: int) -> Json | None:
     run = facts.run
     if run is None:
         return None
@@ -181,6 +200,7 @@ def _run(facts: Facts) -> Json | None:
         "step": None if position is None else position + 1,
         "of": len(facts.steps),
         "title": None if step is None else failures.title(step),
+        "stop": _stop(facts, most),
     }
 
 
@@ -240,7 +260,8 @@ _AT_REST: Mapping[State, str] = MappingProxyType(
 
 def says(facts: Facts) -> str:
     """Return the explanation as a few sentences."""
-    found = [_BY_KIND[facts.kind](facts), _about_retry(facts), _about_maintenance(facts)]
+    found = [_BY_KIND[facts.kind](facts), _about_stop(facts), _about_retry(facts)]
+    found.append(_about_maintenance(facts))
     found += [_about_lock(facts), _about_holds(facts), _about_verbs(facts)]
     return " ".join(one for one in found if one)
 
@@ -326,6 +347,19 @@ _BY_KIND: Mapping[Kind, Callable[[Facts], str]] = MappingProxyType(
         Kind.FAIL: _failed,
     }
 )
+
+
+def _about_stop(facts: Facts) -> str:
+    stop = _stop_of(facts)
+    if stop is None or (stop.progress is Progress.DONE and facts.kind is not Kind.HELD):
+        return ""
+    by = f" by {stop.requester}" if stop.requester else ""
+    if stop.progress is Progress.DONE:
+        text = f"The stop was requested{by}"
+    else:
+        place = "before its next step" if stop.after is None else f"after the step {stop.after}"
+        text = f"A stop ({stop.how}) {place} is requested{by}"
+    return f"{text}: {_sentence(stop.reason)}" if stop.reason else f"{text}."
 
 
 def _about_retry(facts: Facts) -> str:

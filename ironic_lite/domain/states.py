@@ -230,6 +230,10 @@ TABLE: tuple[Row, ...] = (
     Row("abort", (S.RESCUEWAIT,), S.RESCUEFAIL),
     Row("abort", (S.SERVICEWAIT, S.SERVICEHOLD), S.SERVICEFAIL),
     Row("abort", (S.SERVICEFAIL,), S.ACTIVE),
+    # -- stopped between two steps; ``verbs.possible`` keeps clients from it --
+    Row("abort", (S.CLEANING,), S.CLEANFAIL),
+    Row("abort", (S.DEPLOYING,), S.DEPLOYFAIL),
+    Row("abort", (S.SERVICING,), S.SERVICEFAIL),
 )
 
 _SETTLE = "settle"  # internal: from a momentary state to where it leads

@@ -31,7 +31,7 @@ HISTORY: tuple[tuple[str, str], ...] = (
     ("1.6", "vif_list, vif_attach, vif_detach."),
     ("1.7", "set_console_mode, get_console_information."),
     ("1.8", "Verbs return the UUID of the run that they open."),
-    ("1.9", "examine, examine_node, do_node_retry, plan_provision."),
+    ("1.9", "examine, examine_node, do_node_retry, plan_provision, stop_run."),
 )
 SINCE: Mapping[str, str] = {
     # method, or method.argument: its first version; all others have existed since 1.0
@@ -64,12 +64,15 @@ SINCE: Mapping[str, str] = {
     "examine_node": "1.9",
     "do_node_retry": "1.9",
     "plan_provision": "1.9",
+    "stop_run": "1.9",
 }
 VERSION = HISTORY[-1][0]
 TOPIC = "ironic_lite.conductor"
 EXCHANGE = "ironic_lite"
 
-CASTS = frozenset({"continue_node_clean", "continue_node_deploy", "continue_node_service"})
+CASTS = frozenset(
+    {"continue_node_clean", "continue_node_deploy", "continue_node_service", "stop_run"}
+)
 
 
 class Conductor(Protocol):
@@ -212,6 +215,12 @@ class Conductor(Protocol):
         self, context: Context, *, node_uuid: str, step_id: str | None = None
     ) -> None:
         """Continue after a waiting service step (cast); see ``continue_node_clean``."""
+
+    def stop_run(self, context: Context, *, node_uuid: str, run_uuid: str) -> None:
+        """Abort a waiting run now, if its stop demands it and its step may be interrupted (cast).
+
+        The stop stands in the node's row. A lost cast only delays the abort to the end of the wait.
+        """
 
     def get_clean_steps(self, context: Context, *, node_uuid: str) -> list[Json]:
         """Return all clean steps as by ``steps.as_offer``, highest priority first.

@@ -107,10 +107,14 @@ def busy(database: Database, recorder: Recorder) -> Busy:
 
 
 def test_every_request_that_answers_202_heeds_the_header() -> None:
-    """Agents repeat their heartbeats, and no client waits for these."""
+    """Agents repeat their heartbeats, and no client waits for these.
+
+    A stop takes effect with its answer; a GET of the node waits for its end.
+    """
     rows = [route for each in controllers.ALL for route, _ in each.exposed()]
     deaf = {f"{one.method} {one.path}" for one in rows if one.status == 202 and not one.prefers}
-    assert deaf == {"POST /heartbeat", "POST /heartbeat/{ident}"}
+    stop = "PUT /nodes/{ident}/runs/{run}/stop"
+    assert deaf == {"POST /heartbeat", "POST /heartbeat/{ident}", stop}
 
 
 def test_locked_node_costs_two_calls_of_the_conductor(

@@ -89,6 +89,9 @@ available: clean failed -> available
 retry: clean failed -> cleaning
 retry: deploy failed -> deploying
 retry: service failed -> servicing
+abort: cleaning -> clean failed
+abort: deploying -> deploy failed
+abort: servicing -> service failed
 """
 INTERNAL = {"done", "fail", "wait", "resume", "hold"}
 

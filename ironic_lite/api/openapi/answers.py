@@ -14,7 +14,15 @@ from ironic_lite.api.openapi import parts
 from ironic_lite.api.validation import shapes
 from ironic_lite.core import metrics
 from ironic_lite.core.json_types import Json
-from ironic_lite.domain import examination, fields, notifications, states, step_effects, verbs
+from ironic_lite.domain import (
+    examination,
+    fields,
+    notifications,
+    run_stops,
+    states,
+    step_effects,
+    verbs,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -317,6 +325,14 @@ _WHY = _object_with_all(
     overdue=_OBJECT_OR_NULL,
     verbs={"type": "array", "items": _VERB_OFFERED},
 )
+_STOP = _object_with_all(
+    how={"enum": [str(how) for how in run_stops.How]},
+    after={"type": ["integer", "null"]},
+    reason=_TEXT,
+    requester=_TEXT_OR_NULL,
+    at={"type": "string", "format": "date-time"},
+    progress={"enum": [str(progress) for progress in run_stops.Progress]},
+)
 _BOOT_DEVICE = Schemas(
     _object_with_all(boot_device=_TEXT_OR_NULL, persistent={"type": ["boolean", "null"]}),
     # Reading it needs the lock of the node.
@@ -348,6 +364,10 @@ ROUTES: Mapping[str, Schemas] = {
     "GET /runs/{run}": _OF_WAIT,
     "GET /nodes/{ident}/runs/{run}/log": Schemas(other_type="text/plain"),
     "GET /nodes/{ident}/why": Schemas(_WHY),
+    "PUT /nodes/{ident}/runs/{run}/stop": Schemas(
+        _STOP, takes=shapes.schema("stop"), refusals=(HTTPStatus.CONFLICT,)
+    ),
+    "DELETE /nodes/{ident}/runs/{run}/stop": Schemas(refusals=(HTTPStatus.CONFLICT,)),
     "POST /nodes/{ident}/holds": Schemas(
         {"$ref": "#/components/schemas/NodesHolds"},
         takes=shapes.schema("hold"),

@@ -228,6 +228,13 @@ RULES = (
     ),
     # Ironic does not have these rules.
     _node_rule("runs:get", OWNER_SEES, "See the runs of a node.", "GET ./runs", "GET ./runs/{run}"),
+    _node_rule(
+        "runs:stop",
+        RUNS,
+        "Stop a run at its next step.",
+        "PUT ./runs/{run}/stop",
+        "DELETE ./runs/{run}/stop",
+    ),
     Rule("baremetal:run:get", OWNER_SEES, "See a run.", ("GET /runs/{run}",), about=NODE),
     _node_rule("log:get", OWNER_SEES, "See the logs of a node's runs.", "GET ./runs/{run}/log"),
     _node_rule(

@@ -15,7 +15,7 @@ import fastjsonschema
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import holds
+from ironic_lite.domain import holds, run_stops
 from ironic_lite.domain.fields import Field, Type
 
 STEP_INTERFACES = ("vendor", "power", "management", "firmware", "deploy", "bios", "raid")
@@ -145,6 +145,16 @@ _SCHEMAS: Mapping[str, Json] = {
             "waive": {"type": "array", "items": _WAIVER, "maxItems": MOST_STEPS},
             "force": {"type": "boolean"},
         },
+        "additionalProperties": False,
+    },
+    "stop": {
+        "type": "object",
+        "properties": {
+            "how": {"enum": [str(how) for how in run_stops.How]},
+            "after": {"anyOf": [_ORDINAL, {"type": "null"}]},
+            "reason": {"type": ["string", "null"], "maxLength": 255},
+        },
+        "required": ["how"],
         "additionalProperties": False,
     },
     "hold": {

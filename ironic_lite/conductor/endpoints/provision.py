@@ -23,7 +23,7 @@ from ironic_lite.conductor.flows import (
 )
 from ironic_lite.conductor.flows import retry as retries
 from ironic_lite.conductor.flows.resume import resume
-from ironic_lite.conductor.steps import automated, requested, stepper
+from ironic_lite.conductor.steps import automated, requested, stepper, stops
 from ironic_lite.conductor.steps.phases import Checks, Phase
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.work.task import Task
@@ -191,6 +191,8 @@ class Provision:
         task.hand_over(clean.prepare)
 
     def _start_unhold(self, task: Task, _action: str) -> None:
+        if task.notes.paused:  # no agent has a step whose end it could report
+            task.node.wake_at = clock.now()
         heard = task.driver.deploy.in_band and task.notes.agent_url is not None
         if not heard:  # no agent would send the heartbeat that wakes the node
             task.node.wake_at = clock.now()
@@ -209,6 +211,15 @@ class Provision:
             _abort_later(task, phase)
             return
         aborts.start(task)
+
+    def stop_run(self, context: Context, *, node_uuid: str, run_uuid: str) -> None:
+        """Abort a waiting run now, if its stop demands it and its step may be interrupted."""
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            phase = activities.waiting_steps(task.state)
+            if phase is None or task.node.run_uuid != run_uuid or stepper.must_end(task, phase):
+                return
+            if stops.abort_waiting(task):
+                aborts.start(task)
 
     # -- plans -------------------------------------------------------------------------------
 

@@ -54,5 +54,7 @@ def asleep(task: Task) -> bool:
     phase = activities.waiting_steps(task.state)
     if phase is None or task.node.wake_at is None:
         return False
+    if task.notes.paused:
+        return True
     step = phase.current(task)
     return bool(step) and step["step"] in step_planning.RESERVED

@@ -6,6 +6,7 @@ most this step (S2.13, S2.24). Only the engine moves the node; a step returns DO
 
 from __future__ import annotations
 
+import functools
 import logging
 
 from ironic_lite import errors
@@ -17,6 +18,7 @@ from ironic_lite.conductor.steps import (
     maintenance,
     poll_timeout,
     step_execution,
+    stops,
 )
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
@@ -82,7 +84,13 @@ def run(task: Task, phase: Phase, *, first: int = 0, attempt: int | None = None)
         if task.notes.skipped(index):
             continue
         again = attempt if index == first else None
-        _begin_step(task, phase, index, attempt=again or task.notes.first_attempt(index))
+        number = again or task.notes.first_attempt(index)
+        begin = functools.partial(_begin_step, task, phase, index, attempt=number)
+        if again is not None:  # the step under way once more, no next step
+            begin()
+            task.save()
+        elif stops.stopped(task, phase, _step_ordinal(task, index), begin):
+            return
         try:
             event = _perform_step(task, phase, listed[index])
         except _ENGINE_ERRORS:
@@ -111,9 +119,8 @@ def resume(
     :param changed: the step has not ended, because another agent than before refused it.
     """
     index = task.notes.index(phase.kind)
-    if index is None:
-        task.move("resume")
-        phase.begin(task)
+    if index is None or task.notes.paused:
+        _resume_between_steps(task, phase)
         return
     step = task.notes.listed(phase.kind)[index]
     if poll and step["step"] not in step_planning.RESERVED:
@@ -140,14 +147,25 @@ def resume(
     run_next(task, phase)
 
 
+def _resume_between_steps(task: Task, phase: Phase) -> None:
+    """Make the list and run it; after a stop continue with the step that has not begun."""
+    task.move("resume")
+    if task.notes.paused:
+        run_next(task, phase)
+    else:
+        phase.begin(task)
+
+
 def must_end(task: Task, phase: Phase) -> bool:
     """Return whether the waiting step must not be interrupted."""
-    free = step_planning.interruptible(phase.current(task))
+    free = task.notes.paused or step_planning.interruptible(phase.current(task))
     return not free and states.kind(task.state) is states.Kind.WAIT
 
 
 def moment(task: Task, phase: Phase) -> CrashPoint:
     """Return the crash point: how far a lost conductor had come with the list."""
+    if task.notes.paused:
+        return CrashPoint.AFTER
     index = task.notes.index(phase.kind)
     if index is None:
         return CrashPoint.BEFORE
@@ -157,9 +175,11 @@ def moment(task: Task, phase: Phase) -> CrashPoint:
 
 
 def run_next(task: Task, phase: Phase) -> None:
-    """Run the steps after the current one, which has ended."""
+    """Run the steps after the current one, which has ended; after a pause perhaps the first."""
     index = task.notes.index(phase.kind)
-    assert index is not None
+    if index is None:
+        run(task, phase)
+        return
     phase.hear(task, index)
     run(task, phase, first=index + 1)
 
@@ -239,8 +259,10 @@ def _unplan_steps(task: Task, phase: Phase, index: int) -> None:
 
 
 def _begin_step(task: Task, phase: Phase, index: int, *, attempt: int) -> None:
+    """Record, for the next save, that a step runs."""
     step = task.notes.listed(phase.kind)[index]
     task.notes.advance(phase.kind, index)
+    task.notes.forget_pause()
     task.node.wake_at = None  # a timer of an earlier step must not end this one
     phase.show(task, step)
     started = {"state": "running", "attempt": attempt, "started_at": clock.now()}
@@ -251,7 +273,6 @@ def _begin_step(task: Task, phase: Phase, index: int, *, attempt: int) -> None:
         event=phase.kind,
         data=_step_facts(task, index, step),
     )
-    task.save()
 
 
 def _recorded_step(task: Task, phase: Phase, index: int) -> RunStep | None:

@@ -71,6 +71,19 @@ class Journal:
         self._new_steps: list[Row] = []
         self._steps: dict[str, dict[tuple[str, int], Row]] = {}
 
+    def snapshot(self) -> tuple[list[Row], list[Row], dict[str, dict[tuple[str, int], Row]]]:
+        """Return the unwritten events and changes of steps, for `restore`."""
+        known = {
+            run: {at: dict(row) for at, row in rows.items()} for run, rows in self._steps.items()
+        }
+        return list(self._events), [dict(row) for row in self._new_steps], known
+
+    def restore(
+        self, before: tuple[list[Row], list[Row], dict[str, dict[tuple[str, int], Row]]]
+    ) -> None:
+        """Forget the events and changes of steps since a snapshot."""
+        self._events, self._new_steps, self._steps = before
+
     @property
     def events(self) -> list[Row]:
         """The unwritten events."""

@@ -2,7 +2,8 @@
 
 Its keys are Ironic's, because old clients read them. ``agent_changes``, ``order``, ``retry``,
 ``automatic_retries``, ``step_list``, ``maintenance_of_failure``, ``untidied``, ``begun``,
-``polled_since``, ``cleaning_runbook``, ``deploy_templates`` and ``agent_secret_machine`` are ours.
+``polled_since``, ``paused``, ``cleaning_runbook``, ``deploy_templates`` and
+``agent_secret_machine`` are ours.
 Whole dictionaries are assigned, so that the record notices the change.
 """
 
@@ -80,9 +81,7 @@ class Notes(retry_notes.RetryNotes):
 
         :param tidied: False if clean-up happens later: `settle_ramdisk` follows then.
         """
-        self._drop_notes(
-            f"{kind}_step_index", _CHANGES, retry_notes.RETRY, retry_notes.LIST, *_FLAGS[kind]
-        )
+        self._drop_notes(f"{kind}_step_index", _CHANGES, *retry_notes.OF_RUN, *_FLAGS[kind])
         if tidied:
             self.settle_ramdisk(kind)
         if forget_list:
@@ -164,7 +163,7 @@ class Notes(retry_notes.RetryNotes):
         Requirement C34.
         """
         self._drop_notes("user_deploy_steps", _TEMPLATES, "deploy_steps", "deploy_step_index")
-        self._drop_notes("steps_validated", _CHANGES, retry_notes.RETRY, retry_notes.LIST)
+        self._drop_notes("steps_validated", _CHANGES, *retry_notes.OF_RUN)
 
     @property
     def deploy_validated(self) -> bool:
@@ -291,7 +290,7 @@ class Notes(retry_notes.RetryNotes):
 
     def forget_changes(self) -> None:
         """Forget the agent changes and the retry, because the run is over."""
-        self._drop_notes(_CHANGES, retry_notes.RETRY, retry_notes.LIST)
+        self._drop_notes(_CHANGES, *retry_notes.OF_RUN)
 
     def count_change(self) -> None:
         """Count a change of the agent."""

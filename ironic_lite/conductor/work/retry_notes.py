@@ -12,6 +12,11 @@ LIST = "step_list"
 """{"inputs": digest, "complete": flag}"""
 _OWN_MAINTENANCE = "maintenance_of_failure"
 _AUTOMATIC = "automatic_retries"
+PAUSED = "paused"
+"""The UUID of the run that a stop has paused between two steps."""
+
+OF_RUN = (RETRY, LIST, PAUSED)
+"""The keys that the end of a run removes."""
 
 
 class NoteStore:
@@ -99,6 +104,20 @@ class RetryNotes(NoteStore):
             self._put_notes(**{_AUTOMATIC: number})
         else:
             self._drop_notes(_AUTOMATIC)
+
+    @property
+    def paused(self) -> bool:
+        """True if a stop has paused this run: its current step has ended, no other has begun."""
+        run = self._get_note(PAUSED)
+        return run is not None and run == self._node.run_uuid
+
+    def pause(self) -> None:
+        """Record that a stop pauses this run."""
+        self._put_notes(**{PAUSED: self._node.run_uuid})
+
+    def forget_pause(self) -> None:
+        """Record that the run goes on with its next step."""
+        self._drop_notes(PAUSED)
 
     def skipped(self, index: int) -> bool:
         """Return whether a retry has decided that this step does not run."""

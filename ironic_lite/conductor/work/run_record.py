@@ -148,10 +148,12 @@ class RunRecord:
         """Return the flow that this task found begun, and its current step."""
         activity = activities.stepping(self._node.provision_state)
         index = None if activity is None else self._notes.index(activity.kind)
-        if activity is None or index is None:
+        if activity is None or (index is None and not self._notes.paused):
             return None, None
         listed = self._notes.listed(activity.kind)
         self.take_list(activity, listed)
+        if index is None:
+            return self._flow_of(activity), None
         return self._flow_of(activity), steps.title(listed[index]) if index < len(listed) else None
 
     def _flow_of(self, activity: StepActivity) -> str:

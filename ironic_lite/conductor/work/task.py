@@ -164,6 +164,10 @@ class Task(DriverView):
         """Write the node's changes and the collected history; see `Transaction.save`."""
         self.transaction.save()
 
+    def save_unless_stopped(self, known: str | None) -> None:
+        """Write as `save`; see `Transaction.save_unless_stopped`."""
+        self.transaction.save_unless_stopped(known)
+
     def add_write(self, write: Write, *, first: bool = False) -> None:
         """Run ``write`` in the transaction of the next save, after or before the node's.
 

@@ -6,6 +6,7 @@ Every write has the condition ``WHERE lock_token = :mine`` (invariant 2).
 from __future__ import annotations
 
 import datetime
+import functools
 import itertools
 from collections.abc import Callable
 
@@ -17,8 +18,9 @@ from ironic_lite.conductor.work.notes import Notes
 from ironic_lite.conductor.work.runtime import Runtime
 from ironic_lite.core import clock
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import nodes
+from ironic_lite.db.queries import nodes, run_stops
 from ironic_lite.drivers.base import POWER_OFF
 from ironic_lite.records import Node
 
@@ -54,6 +56,7 @@ class Transaction:
         self._token = token
         self._before: list[Write] = []
         self._after: list[Write] = []
+        self._write_node: Callable[..., None] = nodes.save
         # As last saved: history and notifications contain the state before.
         self._power = node.power_state
         self._target = node.target_provision_state
@@ -61,6 +64,18 @@ class Transaction:
     def add_write(self, write: Write, *, first: bool = False) -> None:
         """Run ``write`` in the transaction of the next save, after or before the node's."""
         (self._before if first else self._after).append(write)
+
+    def save_unless_stopped(self, known: str | None) -> None:
+        """Write as `save`, also without changes, unless a client has changed the run's stop.
+
+        :param known: the node's column ``run_stop`` as last read.
+        :raises run_stops.StopChanged: nothing was written; the changes are still unsaved.
+        """
+        self._write_node = functools.partial(run_stops.save, known=known)
+        try:
+            self.save()
+        finally:
+            self._write_node = nodes.save
 
     def save(self, *, release: bool = False) -> None:
         """Write the node's changes and the collected history in one transaction.
@@ -72,11 +87,12 @@ class Transaction:
         if node.changes.get("power_state") == POWER_OFF:
             self._notes.forget_agent(keep_token=True)
         changes, freed = node.changes, nodes.FREE if release else {}
-        if "power_state" in changes:
-            self._note_power(changes["power_state"])
-        self._note_error(changes.get("last_error"))
-        if not changes and not self._journal.pending and not self._after:
+        self._note_changes(changes)
+        guarded = self._write_node is not nodes.save
+        if not (guarded or changes or self._journal.pending or self._after):
             return
+        if "run_uuid" in changes:  # a stop of the run that has ended
+            freed = {**freed, "run_stop": None}
         if release and not self._journal.pending:
             self._journal.log.drop_minor()
         self._journal.log.prepare(node)
@@ -89,7 +105,7 @@ class Transaction:
             for act in self._before:
                 act(conn)
             # Also without changes: only the lock's holder may write history.
-            nodes.save(conn, node.uuid, {**changes, **freed}, token=token, at=stamp)
+            self._write_node(conn, node.uuid, {**changes, **freed}, token=token, at=stamp)
             self._journal.write(conn)
             for act in self._after:
                 act(conn)
@@ -135,6 +151,11 @@ class Transaction:
             told = self._journal.events
             notifier.tell(self._context, told, about, previous_target=self._target)
         self._target = self._node.target_provision_state
+
+    def _note_changes(self, changes: Row) -> None:
+        if "power_state" in changes:
+            self._note_power(changes["power_state"])
+        self._note_error(changes.get("last_error"))
 
     def _note_error(self, text: str | None) -> None:
         """Record a changed last_error in history, unless an event already contains it."""

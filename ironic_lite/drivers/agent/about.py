@@ -14,7 +14,7 @@ from ironic_lite.drivers.boot import modes
 
 _LEFT_OUT = frozenset({"driver_notes", "agent_verify_ca", "agent_url"})
 _LOCK = frozenset({"lock_token", "lock_expires", "locked_at", "lock_note", "reservation"})
-_OURS = _LOCK | {"generation", "wake_at"}
+_OURS = _LOCK | {"generation", "wake_at", "run_stop"}
 _ERASING = (
     # key of driver_internal_info, option of [deploy]
     ("agent_erase_devices_iterations", "shred_random_overwrite_iterations"),

@@ -83,6 +83,7 @@ nodes = sa.Table(
     column.uuid("allocation_uuid"),  # the reverse of allocations.node_uuid, written with it
     column.time("locked_at"),
     column.text("lock_note"),
+    sa.Column("run_stop", column.LongText),  # text, because statements compare it
     # Sweeps select free nodes that are due, and all nodes that one host has locked.
     sa.Index("ix_nodes_reservation", "reservation", "wake_at"),
     sa.Index("ix_nodes_provision_state", "provision_state", "provision_updated_at"),

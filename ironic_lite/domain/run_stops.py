@@ -1,0 +1,100 @@
+"""Stops of runs: a request to hold or abort a run when a step has ended. Pure.
+
+The column ``run_stop`` of a node has the stop as text. The API writes it when it is asked for. The
+conductor compares it in the statement that begins a step, so a stop is in time or comes too late,
+and steps cost no statement more.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from typing import NamedTuple, Self
+
+import orjson
+
+from ironic_lite.core.json_types import Json
+from ironic_lite.domain import activities
+from ironic_lite.domain.activities import StepActivity
+from ironic_lite.domain.states import State
+
+
+class How(enum.StrEnum):
+    """The effect of a stop: ``hold`` waits for unhold or abort, ``abort`` ends the run."""
+
+    HOLD = "hold"
+    ABORT = "abort"
+
+
+class Progress(enum.StrEnum):
+    """The progress of a stop; it can be taken back while it is asked for."""
+
+    ASKED = "asked"
+    TAKEN = "taken"
+    """The conductor begins no further step; it is about to move the node."""
+    DONE = "done"
+    """The run is held, or has been."""
+
+
+class Stop(NamedTuple):
+    """A stop of one run.
+
+    :ivar run: UUID of the run.
+    :ivar after: ordinal of the step after which the run stops; None: before the next step.
+    :ivar reason: text of the request, may be empty.
+    :ivar requester: user of the request.
+    :ivar at: time of the request, ISO 8601 in UTC. It tells two equal requests apart.
+    """
+
+    run: str
+    how: How
+    after: int | None
+    reason: str
+    requester: str | None
+    at: str
+    progress: Progress = Progress.ASKED
+
+    @classmethod
+    def read(cls, text: str | None, run: str | None) -> Self | None:
+        """Return the stop in a node's column; None without one, or if it is for another run."""
+        if text is None or run is None:
+            return None
+        values = orjson.loads(text)
+        if values["run"] != run:
+            return None
+        how, progress = How(values.pop("how")), Progress(values.pop("progress"))
+        return cls(how=how, progress=progress, **values)
+
+    @property
+    def text(self) -> str:
+        """The text for the node's column."""
+        return orjson.dumps(self._asdict()).decode()
+
+    def due(self, ordinal: int) -> bool:
+        """Return whether the step with this ordinal must not begin."""
+        if self.progress is Progress.DONE:
+            return False
+        taken = self.progress is Progress.TAKEN
+        return taken or self.after is None or ordinal > self.after
+
+    @property
+    def document(self) -> Json:
+        """The stop as clients see it."""
+        shown = self._asdict()
+        del shown["run"]
+        return {**shown, "at": datetime.datetime.fromisoformat(self.at)}
+
+
+_STOPPABLE = frozenset(
+    state
+    for activity in activities.TABLE
+    if isinstance(activity, StepActivity) and activity.held is not None
+    for state in (activity.busy, activity.waiting, activity.held)
+    if state is not None
+) | frozenset(activities.DELETE.states[:1])
+"""Cleaning, deploying, servicing, and a deletion, whose run goes on with cleaning."""
+
+
+def stoppable(state: str) -> bool:
+    """Return whether a run in this state has steps between which it can be held."""
+    return State(state) in _STOPPABLE
