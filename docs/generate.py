@@ -283,32 +283,20 @@ def check_table(module: str) -> str:
 
 def journeys() -> str:
     """Return the paths between stable states as a literal block, one verb for each line."""
-    rows: dict[tuple[State, str], tuple[str, ...]] = {}
-    for start in State:
-        if states.kind(start) is Kind.STABLE:
-            for verb in verbs.TABLE:
-                if verbs.possible(verb, start):
-                    rows.setdefault((start, verb.event), _journey(start, verb))
-    widths = [max(map(len, column)) for column in zip(*rows.values(), strict=True)]
+    rows = [_journey_cells(journey) for journey in verbs.journeys()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
         "   " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        for row in rows.values()
+        for row in rows
     )
     return "::\n\n" + "\n".join(line.rstrip() for line in lines)
 
 
-def _journey(start: State, verb: verbs.Verb) -> tuple[str, ...]:
-    first = states.follow(start, verb.event)
-    asked = (str(start), f"--{verb.target}-->")
-    if states.kind(first) is not Kind.BUSY:
-        return *asked, "", "", f"==> {first}", ""
-    pausing = [event for event in ("wait", "hold") if states.allows(first, event)]
-    pauses = ", ".join(states.follow(first, event) for event in pausing)
-    # A manual clean ends by the event `manage`, a deletion by going on to clean.
-    ending = "clean" if first is State.DELETING else "done"
-    good = states.follow(first, "manage" if verb.target == "clean" else ending)
-    failed = states.follow(first, "fail")
-    return *asked, first, f"({pauses})" if pauses else "", f"==> {good}", f"or {failed}"
+def _journey_cells(journey: verbs.Journey) -> tuple[str, ...]:
+    pauses = f"({', '.join(journey.pauses)})" if journey.pauses else ""
+    failed = f"or {journey.failed}" if journey.failed else ""
+    asked = (str(journey.start), f"--{journey.target}-->")
+    return *asked, journey.busy or "", pauses, f"==> {journey.ends}", failed
 
 
 def recovery_map() -> str:

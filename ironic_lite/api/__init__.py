@@ -8,6 +8,7 @@
     openapi        the OpenAPI document, generated from the tables that handlers use
     resources      shared by controllers: show, list and change records of the database
     health         liveness and readiness probes, metrics
+    window         the files of the web interface below /ui/
     auth           login checks
     traffic        limits on concurrent requests and on their duration
     validation     checks of values and bodies in requests

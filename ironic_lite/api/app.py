@@ -25,6 +25,7 @@ from ironic_lite.api.resources import repeats
 from ironic_lite.api.routing import ConductorRouter
 from ironic_lite.api.service import Client, Service
 from ironic_lite.api.traffic import limits
+from ironic_lite.api.window import files
 from ironic_lite.api.wire import idempotency_key, render, request, routes
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json, JsonView
@@ -197,5 +198,5 @@ def build(
     :raises config.ConfigError: as for `routed`, or [api]auth_strategy cannot be used.
     """
     inner = routed(database, client, conf, told, tail)
-    watched = probes.table(conf, lambda: inner.service)
+    watched = {**probes.table(conf, lambda: inner.service), **files.table(conf)}
     return middleware.RequestMiddleware(inner, conf, identify.way(conf), watched)

@@ -15,7 +15,6 @@ from typing import Protocol
 from ironic_lite import errors
 from ironic_lite.api import policy
 from ironic_lite.api.auth import identify
-from ironic_lite.api.health import probes
 from ironic_lite.api.traffic import body_reader, browser_guard
 from ironic_lite.api.wire import refusals, request
 from ironic_lite.api.wire.request import Environ, StartResponse
@@ -50,6 +49,24 @@ class Inner(Protocol):
         """Answer an admitted request."""
 
 
+class Direct(Protocol):
+    """The answer of one path before versions and routes: a probe, or a file of the window."""
+
+    @property
+    def guarded(self) -> bool:
+        """True if a login and the right to read metrics are needed."""
+
+    @property
+    def immediate(self) -> bool:
+        """True if the answer waits for nothing."""
+
+    def takes(self, method: str) -> bool:
+        """Return whether this method is answered."""
+
+    def answer(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer a request."""
+
+
 class RequestMiddleware:
     """The outermost WSGI application.
 
@@ -62,12 +79,12 @@ class RequestMiddleware:
         inner: Inner,
         conf: Configuration,
         who: identify.Identify = request.anonymous,
-        watched: Mapping[str, probes.Probe] | None = None,
+        watched: Mapping[str, Direct] | None = None,
     ) -> None:
         """Store the parts.
 
         :param who: identifies the caller: `identify.way`.
-        :param watched: the probes: `probes.table`.
+        :param watched: the probes, `probes.table`, and the window, `files.table`, by path.
         """
         self._inner = inner
         self._watched = watched or {}
@@ -142,7 +159,7 @@ class RequestMiddleware:
         return self._inner.admit(environ)
 
     def _carry_out(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        probe: probes.Probe | None = environ.get(_PROBE)
+        probe: Direct | None = environ.get(_PROBE)
         if probe is not None:
             return probe.answer(environ, start_response)
         return self._inner(environ, start_response)

@@ -25,6 +25,7 @@ from ironic_lite.api import app, middleware  # noqa: E402
 from ironic_lite.api.auth import identify  # noqa: E402
 from ironic_lite.api.health import probes  # noqa: E402
 from ironic_lite.api.watching.blocking import BlockingWatches  # noqa: E402
+from ironic_lite.api.window import files  # noqa: E402
 from ironic_lite.api.wire.request import Environ, StartResponse  # noqa: E402
 from ironic_lite.core import config  # noqa: E402
 from ironic_lite.db.engine import session  # noqa: E402
@@ -91,7 +92,6 @@ def _load_configuration() -> tuple[cfg.ConfigOpts, identify.Identify]:
 
 _CONF, _WAY = _load_configuration()
 late = Late(_CONF)
-_REQUESTS = middleware.RequestMiddleware(
-    late, _CONF, _WAY, probes.table(_CONF, lambda: late.open().service)
-)
+_DIRECT = {**probes.table(_CONF, lambda: late.open().service), **files.table(_CONF)}
+_REQUESTS = middleware.RequestMiddleware(late, _CONF, _WAY, _DIRECT)
 application = BlockingWatches(_REQUESTS, _REQUESTS.answer, lambda: late.open().service.tail)

@@ -61,6 +61,8 @@ def workers(
         keeper.close()  # a stopping orphan must not hold the address
         begin()
         LOG.info("Listening on %s", listen_socket.url(conf, there))
+        if conf.api.enable_window:
+            LOG.info("Window at %s/ui/", listen_socket.url(conf, there))
         if boards is not None:
             metrics.BOARD.share(boards, number)
         server.serve(conf, there)

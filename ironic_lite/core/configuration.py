@@ -50,6 +50,7 @@ class ApiOptions(Group, Protocol):
     project_admin_can_manage_own_nodes: bool
     allow_unauthenticated_bind: bool
     allowed_hosts: list[str]
+    enable_window: bool
     idempotency_hours: int
     enable_ramdisk_endpoints: bool
     restrict_lookup: bool

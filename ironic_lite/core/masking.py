@@ -26,6 +26,8 @@ _SECRET = re.compile(
 _SECRET_TO_STRANGERS = re.compile(
     r"(^|[_-])(pwd?|passwd|login|pin)([_-]|$)|keys?$|community|cookie|license", re.IGNORECASE
 )
+SECRET_PATTERN = _SECRET.pattern
+"""Regular expression of the names of secret keys, for clients; case is ignored."""
 # These are secret by their place, not by their name.
 _SECRET_IN: Mapping[str, frozenset[str]] = {
     "instance_info": frozenset({"configdrive", "image_url"})

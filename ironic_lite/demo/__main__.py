@@ -138,6 +138,7 @@ def _print_examples(service: backstage.Service, kept: bool) -> None:
     say(f"  curl {nodes}/demo-1")
     say(f"""  {put} -d '{{"target": "power on"}}' {nodes}/demo-2/states/power""")
     say(f"""  {put} -d '{{"target": "active"}}' {nodes}/demo-3/states/provision""")
+    say(f"Or open the window in a browser: {service.url}/ui/")
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ _READING = frozenset({"GET", "HEAD"})
 _NO_RETRY_AFTER = "python-ironicclient"
 """User-Agent of clients that raise a TypeError, instead of trying again, for a refusal with
 Retry-After (python-ironicclient 6.3: ``HttpError`` does not take ``retry_after``)."""
+_BODILESS = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _PHRASES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
@@ -268,7 +269,7 @@ def _answer_headers(
         shown.append(("Preference-Applied", call.heeded))
     if body and not any(name == _JSON[0] for name, _ in shown):
         shown.append(_JSON)
-    if status != HTTPStatus.NO_CONTENT:
+    if status not in _BODILESS:
         shown.append(("Content-Length", str(len(body))))
     return shown
 

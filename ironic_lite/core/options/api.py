@@ -171,6 +171,12 @@ API = (
         "so, or * for any. With allow_unauthenticated_bind, names are checked only if this "
         "is set.",
     ),
+    cfg.BoolOpt(
+        "enable_window",
+        default=True,
+        help="Serve the web interface at /ui/. Its files hold no data of the service and need no "
+        "login; what they show is read from the API with the login of the user.",
+    ),
     cfg.IntOpt(
         "idempotency_hours",
         default=24,

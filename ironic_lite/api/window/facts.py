@@ -1,0 +1,55 @@
+"""Facts of the domain for the window, as the JavaScript module ``facts.js``.
+
+It is made at start from the tables of the service, so it is never stale.
+"""
+
+from __future__ import annotations
+
+import orjson
+
+from ironic_lite.core import masking
+from ironic_lite.core.json_types import Json
+from ironic_lite.domain import states, verbs, versions
+from ironic_lite.domain.states import State
+
+
+def module() -> bytes:
+    """Return the source of ``facts.js``: one exported constant for each fact."""
+    lines = (f"export const {name} = {orjson.dumps(value).decode()};" for name, value in _facts())
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _facts() -> tuple[tuple[str, object], ...]:
+    return (
+        ("VERSION", f"1.{versions.LAST}"),
+        ("STATES", {str(state): _state(state) for state in State}),
+        ("VERBS", [_verb(verb) for verb in verbs.TABLE]),
+        ("JOURNEYS", [_journey(journey) for journey in verbs.journeys()]),
+        ("SECRET_KEY", masking.SECRET_PATTERN),
+    )
+
+
+def _state(state: State) -> Json:
+    target = states.STATES[state].target
+    return {"kind": states.kind(state).value, "target": target and str(target)}
+
+
+def _verb(verb: verbs.Verb) -> Json:
+    return {
+        "target": verb.target,
+        "event": verb.event,
+        "from": [str(state) for state in State if verbs.possible(verb, state)],
+        "needs": list(verb.needs),
+        "allows": list(verb.allows),
+    }
+
+
+def _journey(journey: verbs.Journey) -> Json:
+    return {
+        "from": str(journey.start),
+        "verb": journey.target,
+        "busy": journey.busy and str(journey.busy),
+        "pauses": [str(state) for state in journey.pauses],
+        "ends": str(journey.ends),
+        "failed": journey.failed and str(journey.failed),
+    }
