@@ -175,7 +175,10 @@ def test_the_wheel_carries_code_migrations_sample_and_unit_files(
         if "migrations" not in path.parts
     }
     assert "ironic_lite/db/migrations/env.py" in migrations
-    wanted = migrations | units | code
+    page = ROOT / "ironic_lite/api/window/page"
+    window = {str(path.relative_to(ROOT)) for path in page.rglob("*") if path.is_file()}
+    assert "ironic_lite/api/window/page/vendor/LICENSES" in window
+    wanted = migrations | units | code | window
     wanted |= {
         "ironic_lite/py.typed",
         "ironic_lite/etc/ironic-lite/ironic-lite.conf.sample",

@@ -7,6 +7,8 @@ import functools
 import pathlib
 
 ROOT = pathlib.Path(__file__).parents[2]
+GENERATED = "ironic_lite/core/configuration.py"
+"""Grows by a line with each option: `make sample`."""
 FILE_LINES = 450
 FUNCTION_LINES = 40
 NAMELESS = {"utils", "common", "helpers", "helper", "manager", "misc", "base2"}
@@ -45,7 +47,8 @@ def length(function: Function) -> int:
 
 
 def test_a_file_fits_in_the_head() -> None:
-    lines = {path: len(source.splitlines()) for path, source in modules().items()}
+    written = {path: text for path, text in modules().items() if path != GENERATED}
+    lines = {path: len(source.splitlines()) for path, source in written.items()}
     assert {path: count for path, count in lines.items() if count > FILE_LINES} == {}
 
 

@@ -59,7 +59,11 @@ class Probe:
         """Answer a request that `middleware` has opened."""
         environ[request.CALL].route = self.path
         found = self.ask(environ)
-        headers = [("Content-Type", found.kind), ("Cache-Control", "no-store")]
+        headers = [
+            ("Content-Type", found.kind),
+            ("Cache-Control", "no-store"),
+            ("X-Content-Type-Options", "nosniff"),
+        ]
         return request.send(environ, start_response, found.status, found.body, headers)
 
 

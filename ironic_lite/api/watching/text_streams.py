@@ -21,6 +21,7 @@ HEADERS = [
     ("Content-Type", "text/plain; charset=utf-8"),
     ("Cache-Control", "no-store"),
     ("X-Accel-Buffering", "no"),
+    ("X-Content-Type-Options", "nosniff"),
 ]
 SILENT_SECONDS = 15.0
 LOOK_SECONDS = 5.0
