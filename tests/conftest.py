@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator
@@ -27,8 +28,20 @@ ALLOWED = ["127.0.0.0/8", "::1/128", "192.0.2.0/24", "255.255.255.255/32"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Spare parallel workers what one can do for all."""
+    """Spare parallel workers what one can do for all, and find tests without garbage collection."""
     assertions.before_workers(config)
+    if hasattr(config, "workerinput") or not getattr(config.option, "numprocesses", None):
+        gc.disable()  # this process finds tests, and keeps nearly all objects of the search
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector skip all modules and tests from here on.
+
+    Otherwise each full garbage collection visits them; `leftovers` starts many.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
