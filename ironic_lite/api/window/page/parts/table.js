@@ -1,0 +1,204 @@
+/** A table that draws only the rows on the screen. */
+import { h } from "../vendor/preact.js";
+import { useEffect, useLayoutEffect, useRef, useState } from "../vendor/hooks.js";
+import { prefs } from "../state/prefs.js";
+import { html } from "./text.js";
+
+export const ROW = 28;
+const BEYOND = 8;
+const PLAIN_PAGE = 500;
+
+/**
+ * @typedef {object} Column
+ * @property {string} key
+ * @property {string} title
+ * @property {(row: any) => any} cell
+ * @property {string} [width]
+ * @property {boolean} [wide] shown on wide screens only
+ */
+
+/**
+ * @param {{rows: any[], columns: Column[], id: (row: any) => string, label: string,
+ *   onOpen: (row: any) => void, selected?: Set<string>, onSelect?: (ids: Set<string>) => void,
+ *   sort?: string, onSort?: (key: string) => void, onHold?: (held: boolean) => void}} props
+ */
+export function Table(props) {
+  const { rows, columns, id, label, selected, onSelect } = props;
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const [focus, setFocus] = useState(0);
+  const view = useWindow(box, rows.length);
+  const first = prefs.value.plain ? view.page * PLAIN_PAGE : view.first;
+  const last = prefs.value.plain ? first + PLAIN_PAGE : view.last;
+  const at = Math.min(focus, Math.max(0, rows.length - 1));
+  /** @param {number} next */
+  const move = (next) => {
+    const to = Math.max(0, Math.min(rows.length - 1, next));
+    setFocus(to);
+    reveal(box.current, to);
+  };
+  const keys = /** @param {KeyboardEvent} event */ (event) => onKey(event, { ...props, at, move });
+  const shown = rows.slice(first, last);
+  const template = columns.map((column) => column.width ?? "1fr").join(" ");
+  const style = { "--columns": onSelect ? `32px ${template}` : template };
+  return html`<div class="grid-frame" style=${style}>
+    <div
+      class=${prefs.value.plain ? "grid plain" : "grid"}
+      role="grid"
+      aria-label=${label}
+      aria-rowcount=${rows.length + 1}
+      aria-multiselectable=${onSelect ? "true" : undefined}
+      tabindex="0"
+      ref=${box}
+      aria-activedescendant=${rows.length ? `row-${label}-${at}` : undefined}
+      onKeyDown=${keys}
+      onScroll=${view.onScroll}
+      onPointerEnter=${() => props.onHold?.(true)}
+      onPointerLeave=${() => props.onHold?.(false)}
+    >
+      ${h(Head, { columns, select: !!onSelect, sort: props.sort, onSort: props.onSort })}
+      <div class="body" role="rowgroup" style=${bodyStyle(rows.length)}>
+        <div role="presentation" style=${offset(first)}>
+          ${shown.map((row, place) =>
+            h(Row, {
+              key: id(row), row, columns, label, index: first + place, active: first + place === at,
+              checked: selected?.has(id(row)), onOpen: props.onOpen,
+              onFocus: () => setFocus(first + place),
+              onCheck: onSelect && (() => onSelect(toggled(selected, id(row)))),
+            }),
+          )}
+        </div>
+      </div>
+    </div>
+    ${prefs.value.plain && rows.length > PLAIN_PAGE && h(Pager, { view, rows: rows.length })}
+  </div>`;
+}
+
+/** @param {number} rows */
+const bodyStyle = (rows) => (prefs.value.plain ? {} : { height: `${rows * ROW}px` });
+/** @param {number} first */
+const offset = (first) =>
+  prefs.value.plain ? {} : { transform: `translateY(${first * ROW}px)` };
+
+/** @param {Set<string> | undefined} all @param {string} one */
+export function toggled(all, one) {
+  const next = new Set(all);
+  if (!next.delete(one)) next.add(one);
+  return next;
+}
+
+/** @param {{columns: Column[], select: boolean, sort?: string, onSort?: (key: string) => void}} props */
+function Head({ columns, select, sort, onSort }) {
+  return html`<div class="row head" role="row" aria-rowindex="1">
+    ${select && html`<span role="columnheader"><span class="unseen">Selected</span></span>`}
+    ${columns.map((column) => {
+      const order = sort === column.key ? "ascending" : sort === `-${column.key}` ? "descending" : "none";
+      return html`<span role="columnheader" aria-sort=${order} class=${column.wide ? "wide" : ""}>
+        ${onSort
+          ? html`<button class="quiet" tabindex="-1" onClick=${() => onSort(column.key)}>
+              ${column.title}${order === "ascending" ? " ↑" : order === "descending" ? " ↓" : ""}
+            </button>`
+          : column.title}
+      </span>`;
+    })}
+  </div>`;
+}
+
+/** @param {any} props */
+function Row({ row, columns, label, index, active, checked, onOpen, onFocus, onCheck }) {
+  return html`<div
+    class=${`row${active ? " active" : ""}${checked ? " checked" : ""}`}
+    role="row"
+    id=${`row-${label}-${index}`}
+    aria-rowindex=${index + 2}
+    aria-selected=${onCheck ? String(!!checked) : undefined}
+    onClick=${onFocus}
+    onDblClick=${() => onOpen(row)}
+  >
+    ${onCheck &&
+    html`<span role="gridcell"
+      ><input type="checkbox" tabindex="-1" aria-label="Select" checked=${!!checked} onClick=${onCheck}
+    /></span>`}
+    ${columns.map(
+      (/** @type {Column} */ column) =>
+        html`<span role="gridcell" class=${`cell ${column.key}${column.wide ? " wide" : ""}`}
+          >${column.cell(row)}</span
+        >`,
+    )}
+  </div>`;
+}
+
+/** @param {any} props */
+function Pager({ view, rows }) {
+  const pages = Math.ceil(rows / PLAIN_PAGE);
+  return html`<div class="pager">
+    <button disabled=${view.page === 0} onClick=${() => view.setPage(view.page - 1)}>Before</button>
+    Page ${view.page + 1} of ${pages}
+    <button disabled=${view.page + 1 >= pages} onClick=${() => view.setPage(view.page + 1)}>
+      Next
+    </button>
+  </div>`;
+}
+
+/** @param {{current: HTMLElement | null}} box @param {number} count */
+function useWindow(box, count) {
+  const [top, setTop] = useState(0);
+  const [height, setHeight] = useState(600);
+  const [page, setPage] = useState(0);
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (!element) return undefined;
+    const observer = new ResizeObserver(() => setHeight(element.clientHeight));
+    observer.observe(element);
+    setHeight(element.clientHeight);
+    return () => observer.disconnect();
+  }, []);
+  useEffect(() => {
+    if (page * PLAIN_PAGE >= count) setPage(0);
+  }, [count]);
+  const first = Math.max(0, Math.floor(top / ROW) - BEYOND);
+  const onScroll = /** @param {Event} event */ (event) =>
+    setTop(/** @type {HTMLElement} */ (event.currentTarget).scrollTop);
+  const last = Math.min(count, Math.ceil((top + height) / ROW) + BEYOND);
+  return { first: Math.min(first, Math.max(0, count - 1)), last, page, setPage, onScroll };
+}
+
+/** @param {HTMLElement | null} box @param {number} index */
+function reveal(box, index) {
+  if (!box || prefs.value.plain) return;
+  const top = index * ROW;
+  const space = box.clientHeight - 2 * ROW;
+  if (top < box.scrollTop) box.scrollTop = top;
+  else if (top > box.scrollTop + space) box.scrollTop = top - space;
+}
+
+/** @param {KeyboardEvent} event @param {any} state */
+function onKey(event, { rows, at, move, id, selected, onSelect, onOpen }) {
+  const row = rows[at];
+  const single = prefs.value.keys && !event.ctrlKey && !event.metaKey;
+  /** @type {Record<string, () => void>} */
+  const acts = {
+    ArrowDown: () => {
+      if (event.shiftKey && row && onSelect) onSelect(new Set([...(selected ?? []), id(row)]));
+      move(at + 1);
+    },
+    ArrowUp: () => move(at - 1),
+    PageDown: () => move(at + 20),
+    PageUp: () => move(at - 20),
+    Home: () => move(0),
+    End: () => move(rows.length - 1),
+    Enter: () => row && onOpen(row),
+    " ": () => row && onSelect?.(toggled(selected, id(row))),
+    ...(single && { j: () => move(at + 1), k: () => move(at - 1) }),
+    ...(single && { x: () => row && onSelect?.(toggled(selected, id(row))) }),
+  };
+  if ((event.ctrlKey || event.metaKey) && event.key === "a" && onSelect) {
+    onSelect(new Set(rows.map(id)));
+    event.preventDefault();
+    return;
+  }
+  const act = acts[event.key];
+  if (!act || /** @type {HTMLElement} */ (event.target).tagName === "INPUT") return;
+  act();
+  event.preventDefault();
+  event.stopPropagation();
+}
