@@ -12,6 +12,7 @@ import functools
 import gzip
 import hashlib
 import importlib.resources
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from importlib.resources.abc import Traversable
@@ -46,6 +47,7 @@ _KINDS = {
     "LICENSES": "text/plain; charset=utf-8",
 }
 _METHODS = frozenset({"GET", "HEAD"})
+_COMMENTS = re.compile(rb"^ *(/\*\*(?:[^*]|\*(?!/))*\*/|//.*)\n", re.MULTILINE)
 _HASH_DIGITS = 12
 _KEPT = "public, max-age=31536000, immutable"
 _REVALIDATED = "no-cache"
@@ -142,7 +144,13 @@ def contents() -> Iterator[tuple[str, bytes]]:
     page = importlib.resources.files("ironic_lite.api.window").joinpath("page")
     for name, path in _walk(page, ""):
         if _suffix(name) in _KINDS:
-            yield name, path.read_bytes()
+            yield name, _bare(name, path.read_bytes())
+
+
+def _bare(name: str, data: bytes) -> bytes:
+    """Return a module of ours without the comments that fill whole lines: browsers need none."""
+    own = _suffix(name) == "js" and not name.startswith("vendor/")
+    return _COMMENTS.sub(b"", data) if own else data
 
 
 def _walk(folder: Traversable, above: str) -> Iterator[tuple[str, Traversable]]:

@@ -26,7 +26,6 @@ const COLUMNS = [
   { key: "power_state", title: "Power", width: "5rem", cell: Power },
   { key: "resource_class", title: "Class", width: "7rem", cell: shown("resource_class"), wide: true },
   { key: "conductor", title: "Conductor", width: "7rem", cell: shown("conductor"), wide: true },
-  { key: "data_state", title: "Data", width: "5rem", cell: shown("data_state"), wide: true },
 ];
 
 /** @param {Node} node */

@@ -1,13 +1,14 @@
 /** States as shape, word and colour. */
 import { STATES } from "../facts.js";
-import { html, visible } from "./text.js";
+import { h } from "../vendor/preact.js";
+import { html, Text } from "./text.js";
 import { KINDS, RESULTS } from "./words.js";
 
 /** @param {{state: string | null}} props a provision state */
 export function State({ state }) {
   const kind = STATES[state ?? ""]?.kind ?? "stable";
   return html`<span class=${`state ${kind}`}
-    ><span class="sign" aria-hidden="true">${KINDS[kind]?.sign}</span> ${visible(state)}</span
+    ><span class="sign" aria-hidden="true">${KINDS[kind]?.sign}</span>${h(Text, { of: state })}</span
   >`;
 }
 

@@ -2,20 +2,22 @@
 import { STATES } from "../facts.js";
 import { signal } from "../vendor/signals.js";
 import { get, pages } from "../wire/api.js";
+import { Fault } from "../wire/faults.js";
 import { Feed } from "../wire/feed.js";
+import { path } from "./route.js";
 
 const FIELDS = [
   "uuid", "name", "provision_state", "target_provision_state", "provision_updated_at",
   "power_state", "maintenance", "fault", "resource_class", "driver", "conductor_group", "conductor",
-  "owner", "lessee", "shard", "retired", "protected", "instance_name", "instance_uuid", "data_state",
+  "owner", "lessee", "shard", "retired", "protected", "instance_name", "instance_uuid",
 ];
 const PAGE = 1000;
 /** More nodes than this are not held. */
 export const MOST_NODES = 20000;
-/** As many UUIDs as one request may name. */
-const AT_ONCE = 150;
+/** As many nodes as are read again one by one in a second. */
+const AT_ONCE = 20;
 const AGAIN_MS = 1000;
-const MANY_MARKED = 3000;
+const MANY_MARKED = 200;
 const LISTS_MS = 2000;
 const LISTS_APART_MS = 5000;
 /** Kinds of events after which runs, overdue steps and holds are read again. */
@@ -46,7 +48,6 @@ let lists = 0;
 let listsAt = -Infinity;
 let drawing = 0;
 let loads = 0;
-let fields = FIELDS;
 
 /** @param {Node} node @returns {string} the kind of its state */
 export const kind = (node) => STATES[node.provision_state]?.kind ?? "stable";
@@ -88,10 +89,6 @@ export async function load() {
     }
     failure.value = null;
   } catch (error) {
-    if (fields.includes("data_state") && /data_state/.test(String(error))) {
-      fields = fields.filter((name) => name !== "data_state");
-      return load();
-    }
     failure.value = /** @type {Error} */ (error);
     return;
   }
@@ -103,7 +100,7 @@ export async function load() {
   await readLists();
 }
 
-export const listPath = () => `/v1/nodes?limit=${PAGE}&fields=${fields.join(",")}`;
+export const listPath = () => `/v1/nodes?limit=${PAGE}&fields=${FIELDS.join(",")}`;
 
 /** @param {Node} node */
 function put(node) {
@@ -148,14 +145,18 @@ async function readMarked() {
   const some = [...marked].slice(0, AT_ONCE);
   for (const uuid of some) marked.delete(uuid);
   if (marked.size) again = window.setTimeout(readMarked, AGAIN_MS);
+  await Promise.all(some.map(readOne));
+  changed();
+}
+
+/** @param {string} uuid */
+async function readOne(uuid) {
   try {
-    const { body } = await get(`${listPath()}&uuid=${some.join(",")}`);
-    const missing = new Set(some);
-    for (const node of body.nodes) missing.delete(put(node).uuid);
-    for (const uuid of missing) nodes.delete(uuid);
-    changed();
-  } catch {
-    for (const uuid of some) marked.add(uuid);
+    const { body } = await get(`${path("nodes", uuid)}?fields=${FIELDS.join(",")}`);
+    put(body);
+  } catch (error) {
+    if (error instanceof Fault && error.status === 404) return void nodes.delete(uuid);
+    marked.add(uuid);
     again ||= window.setTimeout(readMarked, 5 * AGAIN_MS);
   }
 }
@@ -170,16 +171,16 @@ const LISTS = /** @type {const} */ ([
 export async function readLists() {
   lists = 0;
   listsAt = performance.now();
-  await Promise.allSettled([...LISTS.map(([into, path, key]) => readList(into, path, key)), readHolds()]);
+  await Promise.allSettled([...LISTS.map(([into, from, key]) => readList(into, from, key)), readHolds()]);
   changed();
 }
 
 /**
  * @param {import("../vendor/signals.js").Signal<Map<string, any>>} into
- * @param {string} path @param {string} key
+ * @param {string} from @param {string} key
  */
-async function readList(into, path, key) {
-  const { body } = await get(path);
+async function readList(into, from, key) {
+  const { body } = await get(from);
   into.value = new Map(body[key].map((/** @type {any} */ run) => [run.node_uuid, run]));
 }
 
