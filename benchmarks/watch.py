@@ -52,7 +52,7 @@ def _speed(ours: stage.Service, opened: Database, node: str) -> Figure:
                 cursor = told["cursor"]
                 if "end" in told:
                     break
-                count += 1
+                count += "kind" in told
                 if count == BACKLOG:
                     break
     seconds = time.monotonic() - began

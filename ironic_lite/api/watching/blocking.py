@@ -125,8 +125,10 @@ class _Body:
 
 def _lines(tail: Tail, stream: Stream) -> Iterator[bytes]:
     """Yield the lines of a stream; a line with the cursor alone shows whether the client lives."""
-    cursor, left, removed = stream.after, stream.limit, 0
+    cursor, left, removed = stream.after, stream.limit, stream.removed
     until, end, told = time.monotonic() + _STREAM_SECONDS, "time", time.monotonic()
+    # The first line comes at once: a client sees that no proxy on the way holds lines back.
+    yield bookmark(cursor, trimmed=cursor < removed)
     while end == "time" and time.monotonic() < until:
         try:
             tail.look()

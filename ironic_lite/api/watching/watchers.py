@@ -278,8 +278,8 @@ class Watchers:
     async def _follow(self, stream: Stream, sender: Sender, waiter: asyncio.Event) -> None:
         cursor, left = stream.after, stream.limit
         until = self._loop.time() + self._stream_seconds * random.uniform(0.9, 1.1)
-        if cursor < sender.removed:
-            await sender.bookmark(cursor, trimmed=True)
+        # The first line comes at once: a client sees that no proxy on the way holds lines back.
+        await sender.bookmark(cursor, trimmed=cursor < sender.removed)
         while True:
             waiter.clear()
             found = await self._following(stream, cursor, sender)
