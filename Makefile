@@ -26,7 +26,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick vm-test life repeats recorded fuzz compare tempest chaos attack outage busy-test stall-test lint services bench demo sample docs format clean
+.PHONY: help venv test quick vm-test life repeats recorded fuzz compare tempest chaos attack outage busy-test stall-test lint services evidence-wheel bench demo sample docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,14 @@ quick: $(STAMP) ## run the tests that start no server: unit, spec, API and lint,
 	$(VENV)/bin/pytest -q -n $(WORKERS) -k "not mysql and not postgresql" \
 		--ignore tests/api/test_openapi.py --ignore tests/api/test_rights.py $(ARGS) \
 		tests/unit tests/spec tests/api tests/lint
+
+evidence-wheel: $(STAMP) ## build the hardware manager that reports erasures, for ramdisks: dist/evidence/*.whl
+	rm -rf build/evidence
+	mkdir -p build
+	cp -r scripts/ramdisk/evidence build/evidence
+	$(VENV)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
+		--wheel-dir dist/evidence build/evidence
+	@ls dist/evidence
 
 vm-test: $(STAMP) ## deploy and rescue a virtual machine (root, QEMU, 20 minutes)
 	@scripts/vm.sh $(VENV) $(ARGS)

@@ -2,8 +2,8 @@
 # Build the system that machines are booted into: scripts/ramdisk.sh FOLDER
 #
 # FOLDER/agent.kernel, FOLDER/agent.initramfs and FOLDER/esp.img are what [conductor]deploy_kernel,
-# deploy_ramdisk and bootloader want: Debian with an unmodified ironic-python-agent, for x86-64. What
-# stands already is not built again; remove FOLDER to start again. See docs/ramdisk.rst.
+# deploy_ramdisk and bootloader want: Debian with an unmodified ironic-python-agent and our hardware
+# manager that reports erasures (scripts/ramdisk/evidence), for x86-64. What stands already is not built again; remove FOLDER to start again. See docs/ramdisk.rst.
 #
 # Environment:
 #   SUITE            Debian's release (bookworm), of MIRROR (http://deb.debian.org/debian)
@@ -11,6 +11,7 @@
 #   AGENT            what pip installs (ironic-python-agent>=13,<14)
 #   EXTRA_PACKAGES   of Debian, such as firmware
 #   EXTRA_WHEELS     of PyPI, such as hardware managers of your own
+#   EVIDENCE         no: leave out the hardware manager that reports erasures (yes)
 #   SSH_KEY          a file with the public keys that may log in as root; default: no login
 set -euo pipefail
 
@@ -86,17 +87,28 @@ programs() {
     rm "$root/usr/sbin/policy-rc.d"
 }
 
+evidence() { # evidence WHEELS: build our hardware manager, not in the checkout
+    rm -rf "$work/evidence"
+    cp -r "$files/evidence" "$work/evidence"
+    "$work/pip/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$1" \
+        "$work/evidence"
+}
+
 python_agent() {
     local wheels=$root/opt/wheels version
     version=$(inside python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     read -r -a more <<< "${EXTRA_WHEELS:-}"
     python3 -m venv --clear "$work/pip"
+    if [ "${EVIDENCE:-yes}" = yes ]; then
+        evidence "$wheels"
+        more+=(ironic-lite-evidence)
+    fi
     # Our pip fetches, for the Python in there: mirrors and certificates set up here count.
     "$work/pip/bin/pip" download --quiet --disable-pip-version-check --dest "$wheels" \
         --python-version "$version" --only-binary :all: \
         --platform manylinux_2_34_x86_64 --platform manylinux_2_28_x86_64 \
         --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
-        "$agent" "${more[@]}"
+        --find-links "$wheels" "$agent" "${more[@]}"
     inside python3 -m venv --clear /opt/agent
     inside /opt/agent/bin/pip install --quiet --no-index --find-links /opt/wheels \
         "$agent" "${more[@]}"

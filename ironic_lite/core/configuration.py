@@ -165,6 +165,7 @@ class DeployOptions(Group, Protocol):
     continue_if_disk_secure_erase_fails: bool
     enable_ata_secure_erase: bool
     enable_nvme_secure_erase: bool
+    erase_method: str
     disk_erasure_concurrency: int
     erase_skip_read_only: bool
     default_boot_mode: str

@@ -55,6 +55,7 @@ endpoint_override = http://{address}:{api}
 http_host = {address}
 http_port = {http}
 shred_random_overwrite_iterations = 0
+erase_skip_read_only = true
 [ipmi]
 allowed_networks = 0.0.0.0/0
 [redfish]
@@ -89,6 +90,7 @@ def main(words: Sequence[str] | None = None) -> int:
     rack.isolate()
     up = _service(folder, asked)
     machine = rack.Rack(folder, asked.folder / "venv", asked.accelerator, asked.memory)
+    machine.more_disks = asked.life == journey.ERASURE
     machine.driver, machine.firmware = asked.bmc, asked.firmware
     try:
         with rack.running(machine, _dnsmasq(folder, up, asked)):

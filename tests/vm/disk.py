@@ -20,6 +20,11 @@ def make(path: pathlib.Path) -> None:
         file.truncate(SIZE)
 
 
+def make_small(path: pathlib.Path) -> None:
+    """Make a disk of 8 MiB that is full of other bytes than zeros."""
+    path.write_bytes(b"LEFT" * (2 * _CHUNK))
+
+
 def mark(path: pathlib.Path, word: bytes) -> None:
     """Write what a former user may have left."""
     with path.open("r+b") as file:

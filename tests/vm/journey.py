@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import pathlib
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,6 +22,8 @@ PASSWORD = "let $me 'in"
 OF_CONFIGURATION = "told-by-a-config-drive"
 Json = dict[str, Any]
 
+ERASURE = "erasure"
+"""The life of a machine with a read-only disk and a disk that cannot be erased."""
 CLEANED = frozenset({"whole", "clean"})
 """Lives with cleanings; the others have none."""
 _LOOK_SECONDS = 0.5
@@ -82,7 +86,8 @@ class Journey:
         self._verb("manage", "manageable")
         for part in LIVES[self.way.life]:
             part(self)
-        self._nothing_left()
+        if self.way.life != ERASURE:  # which ends with a failed step, and its machine on
+            self._nothing_left()
 
     def record(self) -> list[str]:
         """Return what the service tells of its runs afterwards."""
@@ -96,6 +101,40 @@ class Journey:
         self.story.say(f"the disk holds the marks of a former user: {self._used()}")
         self._verb("provide", "available")
         self._erased()
+
+    def _report(self) -> None:
+        """Check what the ramdisk's hardware manager reports of three disks, of which one fails."""
+        disk.mark(self.machine.disk, LEFT)
+        step = {"interface": "deploy", "step": "erase_devices"}
+        self.story.say("--- clean")
+        body = {"target": "clean", "clean_steps": [step]}
+        self._ask("PUT", f"/v1/nodes/{NODE}/states/provision", body)
+        self._wait(lambda: self._shown() == "clean failed", "clean failed")
+        told = self._get(f"/v1/nodes/{NODE}")["last_error"]
+        self.story.say(f"clean failed: {told}")
+        found = {one["serial"]: one for one in self._disks()}
+        for one in found.values():
+            self.story.say(f"    {json.dumps(one)}")
+        wanted = {"PLAIN": "erased", "READ-ONLY": "skipped", "BROKEN": "failed"}
+        results = {serial: one["result"] for serial, one in found.items()}
+        self._check(results == wanted, f"{wanted}, not {results}")
+        plain = found["PLAIN"]
+        self._check(plain["level"] == "clear", f"the level clear: {plain}")
+        self._check(plain["verification"]["changed"] > 0, f"samples that have changed: {plain}")
+        self._check(found["READ-ONLY"]["why"] == "read-only", "the reason read-only")
+        self._erased()
+
+    def _shown(self) -> str:
+        node = self._get(f"/v1/nodes/{NODE}")
+        self.story.node(node)
+        return str(node["provision_state"])
+
+    def _disks(self) -> list[Json]:
+        """Return the disks of the last report that the agent has printed."""
+        found = re.findall(r"Disks after erase_devices: (\{.*\})", self.machine.serial)
+        self._check(found, "a report of the hardware manager on the serial line")
+        disks: list[Json] = json.loads(found[-1])["disks"]
+        return disks
 
     def _provide(self) -> None:
         self._verb("provide", "available")
@@ -261,6 +300,7 @@ class Journey:
 LIVES: Mapping[str, Sequence[Callable[[Journey], None]]] = {
     "whole": (Journey._clean, Journey._deploy, Journey._rescue, Journey._delete),
     "clean": (Journey._clean,),
+    ERASURE: (Journey._report,),
     "uncleaned": (Journey._provide, Journey._deploy, Journey._rescue, Journey._delete),
     "deploy": (Journey._provide, Journey._deploy, Journey._delete),
     "rescue": (Journey._adopt, Journey._rescue, Journey._delete),

@@ -63,15 +63,28 @@ _FIRMWARE = {
 _ROM = {"uefi": '<rom enabled="no"/>', "bios": ""}
 """A BIOS boots from a network by the iPXE that QEMU puts on its cards."""
 _MORE = {
-    "uefi": "",
+    "uefi": (),
     # Without a screen, all that a BIOS and its loaders show goes to the serial line.
-    "bios": """\
-  <qemu:commandline>
-    <qemu:arg value="-machine"/>
-    <qemu:arg value="graphics=off"/>
-  </qemu:commandline>
-""",
+    "bios": ("-machine", "graphics=off"),
 }
+_READ_ONLY = """\
+    <disk type="file" device="disk">
+      <driver name="qemu" type="raw"/>
+      <source file="{disk}"/>
+      <target dev="vdb" bus="virtio"/>
+      <readonly/>
+      <serial>READ-ONLY</serial>
+    </disk>
+"""
+_BROKEN = (
+    *(
+        "-drive",
+        "if=none,id=broken,format=raw,file.driver=blkdebug,file.image.filename={disk},"
+        "file.inject-error.0.event=pwritev,file.inject-error.0.errno=5",
+    ),
+    *("-device", "virtio-blk-pci,drive=broken,serial=BROKEN,addr=0x1c"),
+)
+"""A disk that answers each write with an error, which libvirt has no words for."""
 
 _DOMAIN = """\
 <domain type="{accelerator}" xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0">
@@ -89,8 +102,9 @@ _DOMAIN = """\
       <driver name="qemu" type="raw" cache="unsafe" discard="unmap" detect_zeroes="unmap"/>
       <source file="{disk}"/>
       <target dev="vda" bus="virtio"/>
+      <serial>PLAIN</serial>
     </disk>
-    <interface type="bridge">
+{disks}    <interface type="bridge">
       <source bridge="{bridge}"/>
       <mac address="{mac}"/>
       <model type="virtio"/>
@@ -133,6 +147,7 @@ class Rack:
     :param memory: of the machine, MiB.
     :param firmware: ``uefi`` or ``bios``.
     :param driver: ``redfish`` or ``ipmi``, which its BMC speaks.
+    :param more_disks: it has a read-only disk, and one whose writes fail, too.
     """
 
     folder: pathlib.Path
@@ -141,6 +156,7 @@ class Rack:
     memory: int = 1536
     firmware: str = "uefi"
     driver: str = "redfish"
+    more_disks: bool = False
     driver_info: dict[str, Any] = dataclasses.field(default_factory=dict)
     _started: list[subprocess.Popen[bytes]] = dataclasses.field(default_factory=list)
 
@@ -177,8 +193,16 @@ class Rack:
             serial=self.folder / "serial.log",
             firmware=_FIRMWARE[self.firmware],
             rom=_ROM[self.firmware],
-            more=_MORE[self.firmware],
+            disks=_READ_ONLY.format(disk=self.folder / "read-only.raw") if self.more_disks else "",
+            more=self._arguments(),
         )
+
+    def _arguments(self) -> str:
+        words = [*_MORE[self.firmware]]
+        if self.more_disks:
+            words += [word.format(disk=self.folder / "broken.raw") for word in _BROKEN]
+        lines = "".join(f'    <qemu:arg value="{word}"/>\n' for word in words)
+        return f"  <qemu:commandline>\n{lines}  </qemu:commandline>\n" if words else ""
 
     def start(self, dnsmasq: pathlib.Path) -> None:
         """Build all of it; the machine is off.
@@ -190,6 +214,8 @@ class Rack:
         self._start("dnsmasq", *said, leases, f"--conf-file={dnsmasq}")
         self._libvirt()
         disk.make(self.disk)
+        for name in ("read-only.raw", "broken.raw") if self.more_disks else ():
+            disk.make_small(self.folder / name)
         description = self.folder / "machine.xml"
         description.write_text(self.description())
         run("virsh", "--quiet", "define", description)

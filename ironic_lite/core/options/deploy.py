@@ -66,6 +66,14 @@ DEPLOY = (
         default=True,
         help="Use the erase command of NVMe disks.",
     ),
+    cfg.StrOpt(
+        "erase_method",
+        default="clear",
+        choices=["clear", "purge"],
+        help="Preferred level of erasure. With purge, a ramdisk with the hardware manager "
+        "ironic-lite-evidence uses the sanitize command of disks that have one. Other ramdisks "
+        "ignore this option.",
+    ),
     cfg.IntOpt(
         "disk_erasure_concurrency",
         default=4,

@@ -22,6 +22,7 @@ _ERASING = (
     ("agent_continue_if_secure_erase_failed", "continue_if_disk_secure_erase_fails"),
     ("agent_enable_ata_secure_erase", "enable_ata_secure_erase"),
     ("agent_enable_nvme_secure_erase", "enable_nvme_secure_erase"),
+    ("erase_method", "erase_method"),
     ("disk_erasure_concurrency", "disk_erasure_concurrency"),
     ("agent_erase_skip_read_only", "erase_skip_read_only"),
 )

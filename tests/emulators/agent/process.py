@@ -34,6 +34,8 @@ from tests.support.ports import free_port
 ROOT = pathlib.Path(__file__).parents[3]
 ENVIRONMENT = ROOT / ".venv-agent"
 PLUGIN = pathlib.Path(__file__).parent / "plugin"
+EVIDENCE = ROOT / "scripts" / "ramdisk" / "evidence" / "ironic_lite_evidence"
+"""Our hardware manager that reports erasures."""
 UID = 65534
 HOST = "127.0.0.1"
 PATIENCE = 60.0
@@ -96,6 +98,31 @@ class Agent:
         """Have it believe servers whose certificates are of this authority, a PEM file."""
         shutil.copy(authority, self.folder / "authority.pem")
         self.parameters["cafile"] = str(self.folder / "authority.pem")
+        self._give()
+
+    def add_evidence(self) -> None:
+        """Install our hardware manager beside the test's, which erases by the agent's code then.
+
+        A disk is overwritten by the real ``shred``; it fails for a disk whose serial number is BAD.
+        """
+        shutil.copytree(EVIDENCE, self.folder / "plugin" / EVIDENCE.name, dirs_exist_ok=True)
+        about = self.folder / "plugin" / "ironic_lite_evidence-1.0.dist-info"
+        about.mkdir(exist_ok=True)
+        (about / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: ironic-lite-evidence\nVersion: 1.0\n"
+        )
+        (about / "entry_points.txt").write_text(
+            "[ironic_python_agent.hardware_managers]\n"
+            "ironic_lite_evidence = ironic_lite_evidence.manager:EvidenceManager\n"
+        )
+        shred = self.folder / "bin" / "shred"
+        shred.write_text(
+            '#!/bin/sh\ncase "$*" in *BAD*) echo "input/output error" >&2; exit 1 ;; esac\n'
+            f'exec {shutil.which("shred", path="/usr/bin:/bin")} "$@"\n'
+        )
+        self.environment["MACHINE_ERASES"] = "generic"
+        # Its check reads lsblk, which has a stand-in that shows no disk of the host.
+        self.parameters["guard_special_filesystems"] = "false"
         self._give()
 
     @property

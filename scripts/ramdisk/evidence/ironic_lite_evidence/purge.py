@@ -1,0 +1,93 @@
+"""Sanitize commands of NVMe and ATA disks, for ``[deploy]erase_method = purge``.
+
+A disk goes on with a sanitize that has begun, also after a reset, so the end is polled.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import re
+import time
+from collections.abc import Callable
+
+from ironic_lite_evidence import devices
+
+HOURS = 48
+_POLL = 5.0  # seconds
+_NVME = ((1, "2"), (0, "4"), (2, "3"))
+"""Bits of SANICAP and the action for each, best first: block erase, cryptographic, overwrite."""
+_SSTAT = slice(2, 4)
+"""Place of the status in the log page."""
+_DONE, _RUNNING, _DONE_NO_DEALLOCATE = 1, 2, 4
+_ATA = (
+    ("BLOCK_ERASE_EXT", "--sanitize-block-erase"),
+    ("CRYPTO_SCRAMBLE_EXT", "--sanitize-crypto-scramble"),
+)
+_YES = "--yes-i-know-what-i-am-doing"
+
+
+class Failed(Exception):
+    """A sanitize began and did not end well."""
+
+
+def sanitize(name: str, sleep: Callable[[float], None] = time.sleep) -> bool:
+    """Sanitize a disk; False if the disk cannot, and nothing was done.
+
+    :raises Failed: the sanitize began and failed, or has not ended within ``HOURS``.
+    """
+    begun, state = _nvme(name) if name.startswith("/dev/nvme") else _ata(name)
+    if not begun:
+        return False
+    for _ in range(int(HOURS * 3600 / _POLL)):
+        found = state()
+        if found is not None:
+            if not found:
+                raise Failed(f"the sanitize of {name} failed")
+            return True
+        sleep(_POLL)
+    raise Failed(f"the sanitize of {name} has not ended within {HOURS} hours")
+
+
+def _nvme(name: str) -> tuple[bool, Callable[[], bool | None]]:
+    def state() -> bool | None:
+        # The raw page is the same in each release of nvme-cli, its JSON form is not.
+        status, page = devices.ask("nvme", "sanitize-log", name, "-b")
+        field = page[_SSTAT]
+        if status != 0 or not field:
+            return None
+        code = int.from_bytes(field, "little") & 7
+        if code == _RUNNING:
+            return None
+        return code in {_DONE, _DONE_NO_DEALLOCATE}
+
+    controller = re.fullmatch(r"(/dev/nvme\d+)n\d+", name)
+    if controller is None or len(glob.glob(f"{controller[1]}n*[0-9]")) > 1 + _partitions(name):
+        # A sanitize erases all namespaces, also those that must be left alone.
+        return False, state
+    try:
+        able = int(json.loads(devices.text("nvme", "id-ctrl", name, "-o", "json"))["sanicap"])
+    except (ValueError, KeyError, TypeError):
+        return False, state
+    for bit, action in _NVME:
+        if able >> bit & 1:
+            return devices.ask("nvme", "sanitize", name, "-a", action)[0] == 0, state
+    return False, state
+
+
+def _partitions(name: str) -> int:
+    return len(glob.glob(f"{name}p*[0-9]"))
+
+
+def _ata(name: str) -> tuple[bool, Callable[[], bool | None]]:
+    def state() -> bool | None:
+        told = devices.text("hdparm", "--sanitize-status", name)
+        if not told or re.search(r"\bSD2\b|In Process", told, re.IGNORECASE):
+            return None
+        return "Completed Without Error" in told
+
+    able = devices.text("hdparm", "-I", name)
+    for word, option in _ATA:
+        if re.search(rf"\*\s+{word}\b", able):
+            return devices.ask("hdparm", _YES, option, name)[0] == 0, state
+    return False, state
