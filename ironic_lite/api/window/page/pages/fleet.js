@@ -10,6 +10,7 @@ import { State } from "../parts/chip.js";
 import { Curl } from "../parts/copy.js";
 import { Bulk } from "../parts/bulk.js";
 import { Attention } from "../parts/attention.js";
+import { opened } from "../parts/dialog.js";
 import { openEnroll } from "../parts/enroll.js";
 import { FaultBox } from "../parts/read.js";
 import { Table } from "../parts/table.js";
@@ -71,6 +72,12 @@ export function Fleet() {
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
   const [held, setHeld] = useState(false);
   useEffect(() => void fleet.start(), []);
+  useEffect(() => {
+    const clear = /** @param {KeyboardEvent} event */ (event) =>
+      event.key === "Escape" && !opened.value && setSelected(new Set());
+    addEventListener("keydown", clear);
+    return () => removeEventListener("keydown", clear);
+  }, []);
   const given = useRemote(query);
   const rows = useRows(query, words, sort, held, given);
   void fleet.tick.value;

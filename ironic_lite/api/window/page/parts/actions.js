@@ -10,6 +10,7 @@ import { close, DialogHead, show } from "./dialog.js";
 import { HoldForm } from "./holding.js";
 import { Confirm, openVerb } from "./plan.js";
 import { FaultBox } from "./read.js";
+import { openStop } from "./stopping.js";
 import { html, visible } from "./text.js";
 import { verb } from "./words.js";
 
@@ -32,6 +33,8 @@ export function Actions({ why, node, tag, reload }) {
   const name = why.name ?? why.node;
   return html`<div class="actions" role="group" aria-label="Acts on this node">
     ${offered.map((one, at) => h(VerbButton, { key: one.target, one, node: self, first: at === 0 }))}
+    ${underWay(why.run) &&
+    html`<button onClick=${() => openStop({ own, name, reload })}>Stop at the next step…</button>`}
     <details class="menu">
       <summary>Power</summary>
       ${POWERS.map(([target, label, kind]) => {
@@ -73,6 +76,9 @@ export function Actions({ why, node, tag, reload }) {
     </button>
   </div>`;
 }
+
+/** @param {Json | null} run */
+const underWay = (run) => ["running", "waiting"].includes(run?.state);
 
 /** Verbs with more than one name are shown once; a retry comes first. @param {Json[]} verbs @returns {Json[]} */
 function distinct(verbs) {

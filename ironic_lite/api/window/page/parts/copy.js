@@ -6,9 +6,16 @@ import { html } from "./text.js";
 /** A sentence for the live region: the result of the last own action. */
 export const said = signal("");
 
+const SHOWN_MS = 8000;
+let until = 0;
+
 /** @param {string} sentence */
 export function say(sentence) {
   said.value = sentence;
+  clearTimeout(until);
+  until = window.setTimeout(() => {
+    said.value = "";
+  }, SHOWN_MS);
 }
 
 /** @param {string} text */
