@@ -9,6 +9,8 @@ from oslo_config import cfg
 
 from ironic_lite.db.engine import session
 from tests.support.api_rows import HOST, AddNode, add_conductor
+from tests.support.callers import OWNER, STRANGER, Callers
+from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client
 
 NOBODY = "00000000-0000-4000-8000-00000000dead"
@@ -87,6 +89,68 @@ def test_filters_pick(api: Client, add_node: AddNode) -> None:
     for query in ("associated=no", "maintenance=f", "retired=off", "sharded=0"):
         found = [node["uuid"] for node in api.get(f"/v1/nodes?{query}").json["nodes"]]
         assert found == [plain], query
+
+
+def test_chosen_nodes_are_read_by_one_statement(
+    api: Client, add_node: AddNode, database: session.Database
+) -> None:
+    added = [add_node(provision_state="active")["uuid"] for _ in range(3)]
+    failed = add_node(provision_state="clean failed")["uuid"]
+    child = add_node(parent_node=failed)["uuid"]
+
+    def found(query: str) -> list[str]:
+        return [node["uuid"] for node in api.get(f"/v1/nodes?fields=uuid&{query}").json["nodes"]]
+
+    assert found(f"uuid={added[2].upper()},{added[0]},{NOBODY},{added[0]}") == [added[0], added[2]]
+    assert found(f"uuid={added[1].replace('-', '')}") == [added[1]]
+    assert found(f"uuid={added[1]},{failed}&provision_state=active") == [added[1]]
+    assert found(f"uuid={added[0]},{added[1]}&conductor={HOST}") == added[:2]
+    assert found(f"uuid={child}") == []
+    assert found(f"uuid={child}&include_children=true") == [child]
+    several = ",".join([NOBODY[:-3] + f"{number:03x}" for number in range(149)] + [failed])
+    with count_statements(database) as sent:
+        assert found(f"uuid={several}") == [failed]
+    assert len(sent) == 1
+    following = api.get(f"/v1/nodes?limit=1&uuid={added[0]},{added[1]}").json["next"]
+    rest = api.get(following.removeprefix("http://localhost:6385")).json["nodes"]
+    assert [node["uuid"] for node in rest] == [added[1]]
+
+
+def test_nodes_of_several_provision_states_are_listed(api: Client, add_node: AddNode) -> None:
+    states = ("active", "clean failed", "available", "active")
+    added = [add_node(provision_state=state)["uuid"] for state in states]
+
+    def found(query: str) -> list[str]:
+        path = f"/v1/nodes?provision_state={query}"
+        return [node["uuid"] for node in api.get(path).json["nodes"]]
+
+    assert found("active,clean%20failed") == [added[0], added[1], added[3]]
+    assert found("active,active") == [added[0], added[3]]
+    assert found("deploying,rescue") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("uuid=", "uuid: Expected a UUID but received"),
+        ("uuid=rack1", "uuid: Expected a UUID but received 'rack1'"),
+        (f"uuid={NOBODY},", "uuid: Expected a UUID but received"),
+        (f"uuid={','.join([NOBODY] * 151)}", "uuid: names more than 150 nodes"),
+        ("provision_state=", "provision_state: '' is not a provision state"),
+        ("provision_state=active,", "provision_state: '' is not a provision state"),
+        ("provision_state=active,flying", "provision_state: 'flying' is not a provision state"),
+        ("provision_state=active, enroll", "provision_state: ' enroll' is not a provision"),
+    ],
+)
+def test_wrong_values_among_several_are_named(api: Client, query: str, said: str) -> None:
+    answer = api.get(f"/v1/nodes?{query.replace(' ', '%20')}")
+    assert (answer.status, said in answer.text) == (400, True), answer.text
+
+
+def test_chosen_nodes_of_others_are_not_listed(callers: Callers, add_node: AddNode) -> None:
+    mine, theirs = add_node(owner=OWNER)["uuid"], add_node(owner=STRANGER)["uuid"]
+    answer = callers("reader", OWNER).get(f"/v1/nodes?uuid={mine},{theirs}")
+    assert [node["uuid"] for node in answer.json["nodes"]] == [mine]
 
 
 def test_nodes_can_be_listed_by_their_conductor(

@@ -87,7 +87,7 @@ NODES = Resource(
         Filter("associated", 1, values.flag),
         Filter("maintenance", 1, values.flag),
         Filter("chassis_uuid", 1, rules.uuid),
-        Filter("provision_state", 9, values.state),
+        Filter("provision_state", 9, values.node_states),
         Filter("driver", 16, values.text),
         Filter("resource_class", 21, values.text),
         Filter("fault", 42, values.fault),
@@ -104,8 +104,9 @@ NODES = Resource(
         Filter("include_children", 83, values.flag),
         Filter("parent_node", 83, values.text),
         Filter("instance_name", 104, values.text),
-        # Ironic does not have it.
+        # Ironic does not have the next two.
         Filter("held", 1, values.flag),
+        Filter("uuid", 1, values.uuids),
     ),
 )
 
