@@ -26,6 +26,7 @@ from ironic_lite.conductor.endpoints.with_deadline import WithDeadline
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch import keepalive
 from ironic_lite.conductor.watch.allocation_recovery import AllocationRecovery
+from ironic_lite.conductor.watch.batches import Batches
 from ironic_lite.conductor.watch.consoles import Consoles
 from ironic_lite.conductor.watch.file_cleanup import FileCleanup
 from ironic_lite.conductor.watch.hung import HungWork
@@ -149,6 +150,7 @@ class Service:
         moved = LocalState(self.tasks, self.ownership)
         old_files = FileCleanup(self.tasks, self.ownership)
         consoles = Consoles(self.tasks, self.ownership)
+        batches = Batches(self.tasks, self.ownership, self.endpoints)
         searches = AllocationRecovery(self.tasks, self.ownership, self.endpoints.allocator)
         return [
             Sweep("time-outs", settings.check_provision_state_interval, timeouts.sweep),
@@ -157,6 +159,8 @@ class Service:
             Sweep("power sync", settings.sync_power_state_interval, self.power.sweep),
             Sweep("power recovery", settings.power_failure_recovery_interval, self.power.recover),
             Sweep("old history", settings.node_history_cleanup_interval, trimming.sweep),
+            Sweep("batches", Batches.INTERVAL, batches.sweep),
+            Sweep("old batches", _HOUR, batches.forget),
             Sweep("old keys", _HOUR, OldKeys(self.tasks).sweep),
             Sweep("sensors", self.sensors.interval, self.sensors.sweep),
             Sweep("consoles", consoles.interval, consoles.sweep),

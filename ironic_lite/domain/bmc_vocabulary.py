@@ -6,6 +6,15 @@ from typing import Final
 
 BOOT_MODES: Final = ("bios", "uefi")
 
+POWER_TARGETS: Final = {
+    "power on": 1,
+    "power off": 1,
+    "rebooting": 1,
+    "soft rebooting": 27,
+    "soft power off": 27,
+}
+"""Targets of power requests, and the minor versions that have them."""
+
 COMPONENTS: Final = ("system", "chassis", "power", "disk", "nic")
 """Parts of a machine that have indicators."""
 

@@ -219,6 +219,10 @@ TABLE: tuple[Rule, ...] = (
     _silent_rule("taken_over", None, "the node continues; its results are reported"),
     _silent_rule("hold_added", None, "Ironic has no such notification; history shows the hold"),
     _silent_rule("hold_ended", None, "Ironic has no such notification; history shows the hold"),
+    *(
+        _silent_rule(f"batch_{what}", None, "Ironic has no batches")
+        for what in ("started", "wave", "paused", "resumed", "aborted", "ended", "deleted")
+    ),
 )
 
 _NODELESS = frozenset({"chassis", "deploy_template", "allocation", "runbook", "inspection_rule"})

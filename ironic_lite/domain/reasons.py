@@ -17,7 +17,7 @@ from ironic_lite import errors
 from ironic_lite.core import log_lines
 from ironic_lite.core.configuration import Group
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import activities, failures, node_locks, states, waiting
+from ironic_lite.domain import activities, batch_reasons, failures, node_locks, states, waiting
 from ironic_lite.domain.failures import shortened
 from ironic_lite.domain.holds import Hold
 from ironic_lite.domain.run_stops import Progress, Stop
@@ -70,6 +70,7 @@ class Facts:
         has not.
     :ivar earlier: the run of this operation.
     :ivar held: the holds in force.
+    :ivar batch: the newest batch with the node, None without one.
     :ivar settings: the options of ``[conductor]``.
     """
 
@@ -84,6 +85,7 @@ class Facts:
     settings: Group
     now: datetime.datetime
     earlier: Run | None = None
+    batch: JsonView | None = None
 
     @property
     def state(self) -> State:
@@ -154,6 +156,7 @@ def _document(facts: Facts, most: int) -> Json:
         "failure": failures.document(failure, facts.log, most) if failure is not None else None,
         "maintenance": _maintenance(node, most),
         "holds": [_hold(one, most) for one in facts.held],
+        "batch": batch_reasons.document(facts.batch, facts.run),
         "overdue": facts.overdue,
         "verbs": [_verb(offer, most) for offer in facts.offers],
     }
@@ -212,12 +215,8 @@ def _maintenance(node: JsonView, most: int) -> Json | None:
 
 
 def _hold(hold: Hold, most: int) -> Json:
-    by = hold.created_by
-    short = {
-        "reason": shortened(hold.reason, most),
-        "created_by": shortened(by, most) if by else None,
-    }
-    return {**hold.document, **short}
+    by = hold.created_by and shortened(hold.created_by, most)
+    return {**hold.document, "reason": shortened(hold.reason, most), "created_by": by}
 
 
 def _verb(offer: Offer, most: int) -> Json:
@@ -262,7 +261,8 @@ def says(facts: Facts) -> str:
     """Return the explanation as a few sentences."""
     found = [_BY_KIND[facts.kind](facts), _about_stop(facts), _about_retry(facts)]
     found.append(_about_maintenance(facts))
-    found += [_about_lock(facts), _about_holds(facts), _about_verbs(facts)]
+    found += [_about_lock(facts), _about_holds(facts)]
+    found += [batch_reasons.of(facts.batch, facts.run), _about_verbs(facts)]
     return " ".join(one for one in found if one)
 
 

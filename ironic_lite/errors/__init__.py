@@ -25,6 +25,7 @@ The branch tells a caller what to do, so branches are few::
     +- NotAcceptable               406  newer than the requested version
     +- Conflict                    409  retry when the other operation has ended
     |  +- NodeLocked                    another operation holds the node's lock
+    |  +- UnexpectedCount               a batch would have another number of nodes than expected
     |  +- NodeHeld                      an operator's hold blocks it: end the hold first
     |  +- KeyInUse                      a request with this Idempotency-Key is under way
     |  +- StepInDoubt                   a step whose end is unknown must not run twice
@@ -43,6 +44,7 @@ The branch tells a caller what to do, so branches are few::
     |  |  +- ConductorNotListening      the message was not received: ask another conductor
     |  |  +- ConductorUnresponsive      the work may have begun
     |  +- TooManyActions
+    |  +- TooManyBatches                as many batches are open as may be
     |  +- TooManyRequests               the API serves too many requests already
     |  +- Pinned                        during an upgrade, older conductors cannot do it
     |  +- Stopping                      internal: a worker leaves its node to the next owner
@@ -144,6 +146,7 @@ from ironic_lite.errors.refusals import (
     TooLarge,
     Unauthorized,
     UnexpectedArguments,
+    UnexpectedCount,
     UnsupportedDriverExtension,
     VolumeConnectorNotFound,
     VolumeTargetNotFound,
@@ -169,6 +172,7 @@ from ironic_lite.errors.service import (
     StepsUnavailable,
     Stopping,
     TooManyActions,
+    TooManyBatches,
     TooManyRequests,
     Unavailable,
     Unexpected,
@@ -249,11 +253,13 @@ __all__ = [
     "TimedOut",
     "TooLarge",
     "TooManyActions",
+    "TooManyBatches",
     "TooManyRequests",
     "Unauthorized",
     "Unavailable",
     "Unexpected",
     "UnexpectedArguments",
+    "UnexpectedCount",
     "UnknownMethod",
     "UnsupportedDriverExtension",
     "VolumeConnectorNotFound",

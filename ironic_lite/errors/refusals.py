@@ -174,6 +174,13 @@ class Conflict(Error):
     text = "The state of node {node} does not allow this: {reason}"
 
 
+class UnexpectedCount(Conflict):
+    text = (
+        "The batch would have {found} nodes, not {expect} as expected. Correct the filter, or "
+        'repeat the request with "expect": {found}.'
+    )
+
+
 class NodeLocked(Conflict):
     text = (
         "Node {node} is locked by host {host}, please retry after the current operation is "

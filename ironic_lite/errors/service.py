@@ -45,6 +45,11 @@ class TooManyActions(Unavailable):
     text = "Limit of {limit} nodes doing {action} at once reached; retry when some have finished."
 
 
+class TooManyBatches(Unavailable):
+    retry_after = 60
+    text = "There are {limit} open batches, which is the limit; retry when one has ended."
+
+
 class Stopping(Unavailable):
     text = (
         "Conductor {host} is stopping; the work continues after its restart or on another "

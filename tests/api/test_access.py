@@ -575,6 +575,7 @@ _BODIES: dict[tuple[str, str], Any] = {
 
 
 _THEIR_OWN = {("POST", "/nodes"), ("POST", "/allocations"), ("POST", "/runbooks")}
+_THEIR_OWN |= {("POST", "/batches")}
 """What anybody may add, who then owns it."""
 
 _BELONGINGS: dict[str, dict[str, Any]] = {

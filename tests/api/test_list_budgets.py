@@ -26,7 +26,12 @@ from tests.support.wsgi_client import Client
 MANY = 100
 MOST = 2
 """Statements of a list: one for whose rows they are, and one for the rows."""
-PARENTS = {"nodes": "node_uuid", "chassis": "chassis_uuid", "portgroups": "portgroup_uuid"}
+PARENTS = {
+    "nodes": "node_uuid",
+    "chassis": "chassis_uuid",
+    "portgroups": "portgroup_uuid",
+    "batches": "batch_uuid",
+}
 ASKED_OF_CONDUCTORS = {
     *("/nodes/{ident}/cleaning/steps", "/nodes/{ident}/management/boot_device/supported"),
     *("/nodes/{ident}/management/indicators", "/nodes/{ident}/management/indicators/{component}"),

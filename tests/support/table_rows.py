@@ -18,12 +18,14 @@ TABLES: Mapping[str, str] = {
     "HISTORY": "events",
     "NODES_RUNS": "runs",
     "NODES_HOLDS": "holds",
+    "BATCHES_NODES": "batch_nodes",
     "FIRMWARE": "firmware_components",
 }
 OWNER = "p-owner"
 VALUES: Mapping[str, Any] = {
     # column: what the wire can show; others get something of their type
     "owner": OWNER,
+    "project": OWNER,
     "driver": "fake-hardware",
     "provision_state": "manageable",
     "kind": "provision",
@@ -34,6 +36,8 @@ VALUES: Mapping[str, Any] = {
     "state": "active",
     "online": True,
     "blocks": "use",
+    "options": {"waves": [1], "concurrency": 1, "on_failures": "pause", "between_waves": "go on"},
+    "request": {"target": "manage"},
 }
 
 

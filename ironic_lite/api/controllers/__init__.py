@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ironic_lite.api.controllers import (
     allocations,
+    batches,
     bios,
     bmc,
     chassis,
@@ -81,6 +82,7 @@ ALL: tuple[type[expose.Controller], ...] = (
     runbooks.Traits,
     allocations.Allocations,
     allocations.NodeAllocation,
+    batches.Batches,
     drivers.Drivers,
     vendor.DriverVendor,
     conductors.Conductors,

@@ -43,13 +43,6 @@ _CONSOLE = "/nodes/{ident}/states/console"
 _ROUTED = ("uuid", "driver", "conductor_group")
 _LOCKED = (*node_locks.COLUMNS, "driver", "conductor_group")
 _POWER = ("uuid", "driver", "conductor_group", "provision_state", "disable_power_off", "held")
-_POWER_TARGETS = {
-    "power on": 1,
-    "power off": 1,
-    "rebooting": 1,
-    "soft rebooting": 27,
-    "soft power off": 27,
-}
 _TIMEOUT_SINCE = 27
 _BOOT_SINCE = 76
 _POWERS_OFF = frozenset({"power off", "soft power off"})
@@ -284,13 +277,13 @@ def _point_to_states(request: Request, ident: str) -> None:
 
 def _check_power(version: int, node: Json, target: str, timeout: int | None) -> None:
     """Check a power request in Ironic's order: version, values, state."""
-    since = _POWER_TARGETS.get(target)
+    since = bmc_vocabulary.POWER_TARGETS.get(target)
     if since is not None and version < since:
         raise errors.NotAcceptable(what=f"The target {target}", since=since)
     if timeout is not None and version < _TIMEOUT_SINCE:
         raise errors.NotAcceptable(what="The parameter timeout", since=_TIMEOUT_SINCE)
     if since is None:
-        known = ", ".join(_POWER_TARGETS)
+        known = ", ".join(bmc_vocabulary.POWER_TARGETS)
         reason = f"{target[:64]!r} is not one of {known}"
         raise errors.InvalidParameter(path="target", reason=reason)
     if timeout is not None and timeout < 1:

@@ -12,6 +12,7 @@ from ironic_lite.core.json_types import Json, RowView
 from ironic_lite.domain import history
 
 _OPTIONS = orjson.OPT_NAIVE_UTC
+_OF_BATCHES = "batch_"
 _FIELDS: Mapping[str, str] = {
     # key of the document: column
     "at": "at",
@@ -39,6 +40,8 @@ class Event:
     def document(self) -> Json:
         """The event as an object of the API."""
         shown = {key: self.row[column] for key, column in _FIELDS.items()}
+        if self.row["kind"].startswith(_OF_BATCHES):
+            shown["node"] = None  # the column has the UUID of the batch, as the data have
         data = self.row["data"] or {}
         if history.UNMASKED in data:
             data = {name: value for name, value in data.items() if name != history.UNMASKED}

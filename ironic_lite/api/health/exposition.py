@@ -16,7 +16,8 @@ from ironic_lite.api.service import Service
 from ironic_lite.core import metrics
 from ironic_lite.core.json_types import Json
 from ironic_lite.core.metrics import Family
-from ironic_lite.db.queries import conductors, holds, node_counts
+from ironic_lite.db.queries import batches, conductors, holds, node_counts
+from ironic_lite.domain.batches import NodeState
 
 LOG = logging.getLogger(__name__)
 
@@ -24,6 +25,8 @@ PREFIX = "ironic_lite_"
 _FRESH = 1.0  # seconds that values read from the database are reused
 _NODES = Family("Nodes.", ("provision_state", "maintenance"))
 _HOLDS = Family("Holds in force on nodes.", ("kind",))
+_BATCHES = Family("Batches that have not ended.", ("state",))
+_BATCH_NODES = Family("Nodes of batches that have not ended.", ("state",))
 _UP = Family("Whether a conductor is alive.", ("conductor",))
 _AGE = Family("Seconds since a conductor reported its counts.", ("conductor",))
 _DATABASE = Family("Whether the database could be read.", ())
@@ -78,6 +81,7 @@ class Exposition:
             "conductors": rows,
             "nodes": service.database.read(node_counts.nodes),
             "holds": service.database.read(holds.by_kind),
+            "batches": service.database.read(batches.by_state),
         }
 
 
@@ -109,6 +113,12 @@ class _Registry:
             yield _gauge_family("nodes", _NODES, nodes)
             held = [((kind,), count) for kind, count in fleet["holds"].items()]
             yield _gauge_family("holds", _HOLDS, held)
+            whole, members = fleet["batches"]
+            states = ("running", "paused", "aborted")
+            found = [((state,), whole.get(state, 0)) for state in states]
+            yield _gauge_family("batches", _BATCHES, found)
+            found = [((str(state),), members.get(state, 0)) for state in NodeState]
+            yield _gauge_family("batch_nodes", _BATCH_NODES, found)
         yield _gauge_family("conductor_up", _UP, [((row["hostname"],), row["up"]) for row in rows])
         ages = [((row["hostname"],), row["age"]) for row in rows]
         yield _gauge_family("conductor_counts_age_seconds", _AGE, ages)

@@ -238,13 +238,14 @@ _FOUND: Json = {"type": "object", "properties": {"node": _OBJECT, "config": _OBJ
 
 _WAITED = (HTTPStatus.FAILED_DEPENDENCY, HTTPStatus.GATEWAY_TIMEOUT)
 _WAIT = {"wait": {"type": "integer", "minimum": 1}, "until": _TEXT}
+_BATCH: Json = {"$ref": "#/components/schemas/Batches"}
 _OF_WAIT = Schemas(beside=_WAIT, refusals=_WAITED)
 _STATES = Schemas({"$ref": "#/components/schemas/NodeStates"})
 _WAITING_STATES = dataclasses.replace(_STATES, refusals=_WAITED)
 _EVENT = _object_with_all(
     cursor=_TEXT,
     at={"type": "string", "format": "date-time"},
-    node=_TEXT,
+    node=_TEXT_OR_NULL,
     name=_TEXT_OR_NULL,
     kind={"enum": list(notifications.KINDS)},
     event=_TEXT_OR_NULL,
@@ -322,6 +323,7 @@ _WHY = _object_with_all(
     failure=_OBJECT_OR_NULL,
     maintenance=_OBJECT_OR_NULL,
     holds={"type": "array", "items": _OBJECT},
+    batch=_OBJECT_OR_NULL,
     overdue=_OBJECT_OR_NULL,
     verbs={"type": "array", "items": _VERB_OFFERED},
 )
@@ -341,7 +343,6 @@ _BOOT_DEVICE = Schemas(
 _CONSOLE = Schemas(
     _object_with_all(console_enabled=_FLAG, console_info={"type": ["object", "null"]})
 )
-
 
 ROUTES: Mapping[str, Schemas] = {
     "GET ": Schemas(_ROOT),
@@ -368,6 +369,11 @@ ROUTES: Mapping[str, Schemas] = {
         _STOP, takes=shapes.schema("stop"), refusals=(HTTPStatus.CONFLICT,)
     ),
     "DELETE /nodes/{ident}/runs/{run}/stop": Schemas(refusals=(HTTPStatus.CONFLICT,)),
+    "GET /batches/{ident}": _OF_WAIT,
+    "POST /batches": Schemas(
+        _BATCH, takes=shapes.schema("batch"), also={200: _OBJECT}, refusals=(404,)
+    ),
+    "PUT /batches/{ident}/state": Schemas(_BATCH, takes=shapes.schema("batch_state")),
     "POST /nodes/{ident}/holds": Schemas(
         {"$ref": "#/components/schemas/NodesHolds"},
         takes=shapes.schema("hold"),

@@ -13,11 +13,21 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ironic_lite.api.policy import below_nodes, of_nodes, of_others
-from ironic_lite.api.policy.personas import ALLOCATION, ANYONE, BOTH, NODE, RUNBOOK, SYSTEM, Rule
+from ironic_lite.api.policy.personas import (
+    ALLOCATION,
+    ANYONE,
+    BATCH,
+    BOTH,
+    NODE,
+    RUNBOOK,
+    SYSTEM,
+    Rule,
+)
 
 __all__ = [
     "ALLOCATION",
     "ANYONE",
+    "BATCH",
     "BOTH",
     "BY_NAME",
     "METRICS",

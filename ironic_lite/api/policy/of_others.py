@@ -8,6 +8,7 @@ from ironic_lite.api.policy.personas import (
     ALLOCATION,
     ANY_READER,
     ANYONE,
+    BATCH,
     MEMBER,
     READER,
     RUNBOOK,
@@ -256,6 +257,37 @@ _ALLOCATIONS = (
     ),
 )
 
+# Ironic does not have batches.
+_BATCHES = (
+    Rule(
+        "baremetal:batch:get",
+        any_of(READER, of("reader", "batch.owner")),
+        "Show a batch and its nodes.",
+        ("GET /batches/{ident}", "GET /batches/{ident}/nodes"),
+        BATCH,
+    ),
+    Rule(
+        "baremetal:batch:list",
+        ANY_READER,
+        "List the own project's batches.",
+        ("GET /batches",),
+    ),
+    Rule("baremetal:batch:list_all", READER, "List all batches."),
+    Rule(
+        "baremetal:batch:create",
+        any_of(MEMBER, "role:member"),
+        "Begin a batch; the rules of its request are checked for each node.",
+        ("POST /batches",),
+    ),
+    Rule(
+        "baremetal:batch:update",
+        any_of(MEMBER, of("member", "batch.owner")),
+        "Pause, resume, abort and delete a batch.",
+        ("PUT /batches/{ident}/state", "DELETE /batches/{ident}"),
+        BATCH,
+    ),
+)
+
 _RUNBOOK_RULES = (
     Rule(
         "baremetal:runbook:get",
@@ -327,4 +359,4 @@ _PUBLIC = (
 )
 
 
-RULES = (*_OTHERS, *_ALLOCATIONS, *_RUNBOOK_RULES, *_PUBLIC)
+RULES = (*_OTHERS, *_ALLOCATIONS, *_BATCHES, *_RUNBOOK_RULES, *_PUBLIC)

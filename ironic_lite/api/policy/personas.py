@@ -13,7 +13,7 @@ VENDOR_METHODS = ("GET", "PUT", "POST", "PATCH", "DELETE")
 VENDOR_PLACES = ("/vendor_passthru", "/vendor_passthru/{method}")
 """HTTP methods of vendor passthru, and its paths below an object."""
 
-NODE, ALLOCATION, RUNBOOK = "node", "allocation", "runbook"
+NODE, ALLOCATION, RUNBOOK, BATCH = "node", "allocation", "runbook", "batch"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Read the facts that explain a node's state: at most three statements, four if it is held."""
+"""Read the facts that explain a node's state: at most four statements, five if it is held."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ironic_lite.api.service import Service
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core import clock, text_masking
 from ironic_lite.core.json_types import Json
-from ironic_lite.db.queries import events, runs
+from ironic_lite.db.queries import batches, events, runs
 from ironic_lite.domain import (
     activities,
     failures,
@@ -57,6 +57,7 @@ def show(service: Service, request: Request, ident: str) -> Json:
         earlier=earlier,
         overdue=_overdue(service, node, run, steps),
         held=held,
+        batch=service.database.read(lambda conn: batches.latest_of(conn, node["uuid"])),
         offers=tuple(_offers(service, request, node, run, steps, held=held)),
         settings=service.conf.conductor,
         now=clock.now(),

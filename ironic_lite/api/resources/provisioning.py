@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from ironic_lite.api import policy
 from ironic_lite.api.policy.access import Access
@@ -19,7 +19,7 @@ from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import runs
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.records import Run, RunStep
-from ironic_lite.rpc import interface
+from ironic_lite.rpc import interface, verb_calls
 
 RULE = "baremetal:node:set_provision_state"
 BODY_LIMIT = 64 * 1024
@@ -74,79 +74,12 @@ def demand_steps_of_retry(service: Service, request: Request, ident: str, node_u
 
 # -- asking the conductor --------------------------------------------------------------------
 
-Send = Callable[[interface.Conductor, Context, Asked], str | None]
-
-
-def _send_deploy(conductor: interface.Conductor, who: Context, asked: Asked) -> str | None:
-    return conductor.do_node_deploy(
-        who,
-        node_uuid=asked.node["uuid"],
-        rebuild=asked.verb.event == "rebuild",
-        configdrive=asked.body.get("configdrive"),
-        deploy_steps=asked.body.get("deploy_steps"),
-    )
-
-
-def _send_clean(conductor: interface.Conductor, who: Context, asked: Asked) -> str | None:
-    return conductor.do_node_clean(
-        who,
-        node_uuid=asked.node["uuid"],
-        clean_steps=asked.body["clean_steps"],
-        disable_ramdisk=asked.body.get("disable_ramdisk", False),
-    )
-
-
-def _send_service(conductor: interface.Conductor, who: Context, asked: Asked) -> str | None:
-    return conductor.do_node_service(
-        who,
-        node_uuid=asked.node["uuid"],
-        service_steps=asked.body["service_steps"],
-        disable_ramdisk=asked.body.get("disable_ramdisk", False),
-    )
-
-
-def _send_rescue(conductor: interface.Conductor, who: Context, asked: Asked) -> str | None:
-    return conductor.do_node_rescue(
-        who, node_uuid=asked.node["uuid"], rescue_password=asked.body["rescue_password"]
-    )
-
-
-def _send_unrescue(conductor: interface.Conductor, who: Context, asked: Asked) -> str | None:
-    return conductor.do_node_unrescue(who, node_uuid=asked.node["uuid"])
-
-
-def _tear_down(conductor: interface.Conductor, who: Context, asked: Asked) -> str | None:
-    return conductor.do_node_tear_down(who, node_uuid=asked.node["uuid"])
-
-
-def _send_retry(conductor: interface.Conductor, who: Context, asked: Asked) -> str | None:
-    return conductor.do_node_retry(who, node_uuid=asked.node["uuid"], retry=asked.body.get("retry"))
-
-
-def _send_inspect(conductor: interface.Conductor, who: Context, asked: Asked) -> str | None:
-    return conductor.inspect_hardware(who, node_uuid=asked.node["uuid"])
-
-
-BY_EVENT: Mapping[str, Send] = {
-    "deploy": _send_deploy,
-    "rebuild": _send_deploy,
-    "delete": _tear_down,
-    "clean": _send_clean,
-    "service": _send_service,
-    "rescue": _send_rescue,
-    "unrescue": _send_unrescue,
-    "inspect": _send_inspect,
-    "retry": _send_retry,
-}
-"""Events with an RPC method of their own."""
-
 
 def send(conductor: interface.Conductor, who: Context, asked: Asked) -> str | None:
     """Send the verb to the conductor; return the UUID of its run when it is accepted.
 
     :raises errors.Error: the conductor's refusal.
     """
-    event = asked.verb.event
-    if event in BY_EVENT:
-        return BY_EVENT[event](conductor, who, asked)
-    return conductor.do_provisioning_action(who, node_uuid=asked.node["uuid"], action=event)
+    return verb_calls.send(
+        conductor, who, event=asked.verb.event, node_uuid=asked.node["uuid"], body=asked.body
+    )

@@ -208,6 +208,7 @@ RUNS = Resource(
         Filter("retry_of", 1, rules.uuid),
         Filter("latest", 1, values.flag),
         Filter("overdue", 1, values.flag),
+        Filter("batch", 1, rules.uuid),
     ),
     fields_since=1,
     detail_since=None,
@@ -219,6 +220,25 @@ _OF_HOLDS = (Filter("kind", 1, values.text), Filter("ended", 1, values.flag))
 NODES_HOLDS = Resource(fields.HOLD, _OF_HOLDS, fields_since=1, detail_since=None)
 HOLDS = Resource(
     fields.HOLD, (Filter("node", 1, values.ident), *_OF_HOLDS), fields_since=1, detail_since=None
+)
+
+BATCHES = Resource(
+    fields.BATCH,
+    (
+        Filter("state", 1, values.batch_states),
+        Filter("project", 1, values.text),
+        Filter("requester", 1, values.text),
+        Filter("name", 1, values.text),
+    ),
+    fields_since=1,
+    detail_since=None,
+    direction="desc",
+)
+BATCHES_NODES = Resource(
+    fields.BATCH_NODE,
+    (Filter("result", 1, values.batch_results), Filter("wave", 1, values.number)),
+    fields_since=1,
+    detail_since=None,
 )
 
 BIOS_SETTINGS = Resource(fields.BIOS_SETTING, fields_since=74, detail_since=74)

@@ -13,12 +13,13 @@ from typing import Any
 from ironic_lite import errors
 from ironic_lite.api.validation import rules
 from ironic_lite.core import clock
-from ironic_lite.domain import states, verbs
+from ironic_lite.domain import batches, states, verbs
 from ironic_lite.domain.states import State
 
 Parser = Callable[[str, str], Any]
 
 _LONGEST_TIME = 40
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _BLANK_OFFSET = re.compile(r"(?<=\d) (\d\d:?\d\d)$")
 _DURATION = re.compile(
     r"P(?:(?P<days>\d{1,6})D)?"
@@ -136,6 +137,25 @@ def moment(value: str, path: str) -> datetime.datetime:
 def run_states(value: str, path: str) -> list[str]:
     """Read the states of runs ``a,b,c``."""
     return several(value, path, lambda each, at: one_of(each, at, "a run's state", RUN_STATES))
+
+
+def batch_states(value: str, path: str) -> list[str]:
+    """Read the states of batches ``a,b,c``."""
+    known = tuple(batches.BatchState)
+    return several(value, path, lambda each, at: one_of(each, at, "a batch's state", known))
+
+
+def batch_results(value: str, path: str) -> list[str]:
+    """Read the states of nodes in batches ``a,b,c``."""
+    known = tuple(batches.NodeState)
+    return several(value, path, lambda each, at: one_of(each, at, "a node's result", known))
+
+
+def number(value: str, path: str) -> int:
+    """Read a number from 0."""
+    if not _NUMBER.fullmatch(value):
+        raise errors.InvalidParameter(path=path, reason=f"{value[:32]!r} is not a number from 0")
+    return int(value)
 
 
 def one_of(value: str, path: str, what: str, known: Collection[str]) -> str:

@@ -295,6 +295,14 @@ def node_refusals(asked: Asked) -> list[errors.Error]:
     return _without_repeats(_each(NODE_CHECKS, asked))
 
 
+def check_body(asked: Asked) -> None:
+    """Make the checks of the body and its version alone; the node is not read.
+
+    :raises errors.Error: with status 400 or 406.
+    """
+    _raise_first((_check_version, *BODY_CHECKS), asked)
+
+
 def _each(checks: Iterable[Check], asked: Asked) -> Refusals:
     for one in checks:
         yield from one(asked)
@@ -316,6 +324,11 @@ def _without_repeats(found: Iterable[errors.Error]) -> list[errors.Error]:
 def _open_runbook(asked: Asked, book: JsonView) -> Asked:
     """Return the request as if it had listed the steps of its runbook."""
     runbooks.check(book, asked.node["uuid"], asked.node["traits"], asked.version)
+    return with_steps(asked, book)
+
+
+def with_steps(asked: Asked, book: JsonView) -> Asked:
+    """Return the request with the steps of a runbook in place of its name."""
     key = next(key for key in asked.verb.needs if key != "runbook")
     kept = {name: value for name, value in asked.body.items() if name != "runbook"}
     arguments = {key: runbooks.steps(book), "disable_ramdisk": bool(book["disable_ramdisk"])}

@@ -15,7 +15,7 @@ import fastjsonschema
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import holds, run_stops
+from ironic_lite.domain import batches, holds, run_stops
 from ironic_lite.domain.fields import Field, Type
 
 STEP_INTERFACES = ("vendor", "power", "management", "firmware", "deploy", "bios", "raid")
@@ -170,6 +170,36 @@ _SCHEMAS: Mapping[str, Json] = {
             },
         },
         "required": ["kind", "reason"],
+        "additionalProperties": False,
+    },
+    "batch": {
+        "type": "object",
+        "properties": {
+            "name": {"type": ["string", "null"], "maxLength": 255},
+            "nodes": {"type": ["array", "object"]},
+            "expect": {"type": "integer", "minimum": 0},
+            "request": _OBJECT,
+            "waves": {"type": "array", "items": {"type": ["integer", "string"]}},
+            "concurrency": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": batches.MOST_CONCURRENT,
+            },
+            "max_failures": {"type": ["integer", "string"]},
+            "on_failures": {"enum": ["pause", "abort"]},
+            "between_waves": {"enum": ["go on", "pause"]},
+        },
+        "required": ["nodes", "request"],
+        "additionalProperties": False,
+    },
+    "batch_state": {
+        "type": "object",
+        "properties": {
+            "target": {"enum": ["pause", "resume", "abort"]},
+            "runs": {"enum": ["go on", "abort"]},
+            "max_failures": {"type": ["integer", "string"]},
+        },
+        "required": ["target"],
         "additionalProperties": False,
     },
     "configdrive": {

@@ -64,6 +64,21 @@ _OF_NODE = _Words(_UNTIL_NODE, "a provision state or idle", None)
 _OF_RUN = _Words({word: word for word in _UNTIL_RUN}, "ended, done or waiting", ENDED)
 
 
+_OF_BATCH = _Words(
+    {word: word for word in (ENDED, "done", "aborted", "paused", "running")},
+    "ended, done, aborted, paused or running",
+    ENDED,
+)
+
+
+def of_batch(wait: str | None, until: str | None, conf: Configuration) -> Wait | None:
+    """Return the wait for a batch that the arguments ask for, None without one.
+
+    :raises errors.InvalidParameter: an argument cannot be read, or ``until`` lacks ``wait``.
+    """
+    return _of(wait, until, conf, _OF_BATCH)
+
+
 def of_node(wait: str | None, until: str | None, conf: Configuration) -> Wait | None:
     """Return the wait for a node that the arguments ask for, None without one.
 

@@ -61,3 +61,8 @@ class Ownership:
         """
         owner = ring.owner(self.members(), row["conductor_group"], row["driver"], row["uuid"])
         return owner == self._desk.host
+
+    def has_owner(self, row: JsonView) -> bool:
+        """Return whether any living conductor can drive a node; ``row`` as for `mine`."""
+        group, driver = row["conductor_group"], row["driver"]
+        return bool(ring.candidates(self.members(), group, driver))

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import paging
+from ironic_lite.db.queries import batches, paging
 from ironic_lite.db.tables import models
 
 _RUN, _NODE = models.runs.c, models.nodes.c
@@ -47,6 +47,7 @@ LISTING = paging.Listing(
         "driver": _of_nodes(_NODE.driver, "driver"),
         "resource_class": _of_nodes(_NODE.resource_class, "resource_class"),
         "of_owner": paging.Bound(_RUN.node_uuid.in_(_OWNED)),
+        "batch": paging.Bound(batches.RUNS_OF_BATCH),
         "latest": paging.Switch(on=_RUN.id.in_(_NEWEST)),
     },
     more={"node_name": _NODE_NAME},
@@ -67,7 +68,7 @@ def page(
     :param columns: of the run, and ``node_name``.
     :param where: columns of the run; ``since`` and ``before`` (its start), ``driver`` and
         ``resource_class`` of its node, ``of_owner`` (the node's owner), ``latest`` (True: only the
-        newest run of each node).
+        newest run of each node), ``batch`` (UUID).
     :param marker_id: UUID of the last run of the page before.
     :raises errors.NotFound: no run that the owner may see is the marker.
     """

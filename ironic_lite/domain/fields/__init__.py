@@ -19,6 +19,8 @@ from ironic_lite.domain.fields.resources import (
     RUNBOOK,
 )
 from ironic_lite.domain.fields.views import (
+    BATCH,
+    BATCH_NODE,
     BIOS_SETTING,
     CONDUCTOR,
     FIRMWARE_COMPONENT,
@@ -32,6 +34,8 @@ from ironic_lite.domain.fields.views import (
 
 __all__ = [
     "ALLOCATION",
+    "BATCH",
+    "BATCH_NODE",
     "BIOS_SETTING",
     "CHASSIS",
     "CONDUCTOR",

@@ -94,6 +94,47 @@ HOLD: tuple[Field, ...] = tuple(
     )
 )
 
+# An addition to Ironic, shown at every version.
+BATCH: tuple[Field, ...] = tuple(
+    dataclasses.replace(field, access=R, brief=True, sort=False)
+    for field in (
+        Field("uuid"),
+        Field("name"),
+        Field("state"),
+        Field("wave", type=Type.INTEGER),
+        computed("waves", 1, Type.LIST),
+        computed("counts", 1, Type.OBJECT),
+        computed("failures_left", 1, Type.INTEGER),
+        Field("max_failures", type=Type.INTEGER),
+        computed("concurrency", 1, Type.INTEGER),
+        computed("on_failures", 1, Type.STRING),
+        computed("between_waves", 1, Type.STRING),
+        Field("request", type=Type.OBJECT),
+        computed("eta", 1, Type.STRING),
+        Field("requester"),
+        Field("project"),
+        Field("paused_by"),
+        moment("created_at"),
+        moment("updated_at"),
+        moment("ended_at"),
+    )
+)
+BATCH_NODE: tuple[Field, ...] = tuple(
+    dataclasses.replace(field, access=R, brief=True, sort=False)
+    for field in (
+        Field("uuid"),
+        Field("name"),
+        Field("wave", type=Type.INTEGER),
+        Field("result"),
+        Field("was"),
+        Field("run"),
+        Field("tries", type=Type.INTEGER),
+        Field("error", type=Type.OBJECT),
+        moment("started_at"),
+        moment("ended_at"),
+    )
+)
+
 BIOS_SETTING: tuple[Field, ...] = (
     moment("created_at", 40),
     moment("updated_at", 40),

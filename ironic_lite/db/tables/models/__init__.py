@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from ironic_lite.db.tables.models.batches import batch_nodes, batches
 from ironic_lite.db.tables.models.column import metadata
 from ironic_lite.db.tables.models.node_owned import (
     holds,
@@ -44,6 +45,8 @@ from ironic_lite.db.tables.models.service import (
 __all__ = [
     "agent_steps",
     "allocations",
+    "batch_nodes",
+    "batches",
     "bios_settings",
     "chassis",
     "columns",

@@ -1,0 +1,352 @@
+"""Batches: one request for many nodes, in waves, with a bounded number of failures.
+
+Ironic does not have batches: every version of this API has them. The conductors carry them out.
+"""
+
+from __future__ import annotations
+
+import datetime
+from http import HTTPStatus
+from typing import Any, cast
+
+from ironic_lite import errors
+from ironic_lite.api import policy
+from ironic_lite.api.resources import batch_requests, changes, event_rows, pages, queries
+from ironic_lite.api.validation import rules, shapes, types
+from ironic_lite.api.watching import waits
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.later import Suspension
+from ironic_lite.api.wire.request import Request
+from ironic_lite.core import clock, masking
+from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import batches, events
+from ironic_lite.domain import batches as core
+from ironic_lite.domain.batches import BatchState, NodeState
+
+_LIMIT = 8 * 1024  # KiB of a body, which may have a configdrive
+_PAUSE = 1.0  # seconds between two looks of a request that waits
+_OPTIONS = ("waves", "concurrency", "on_failures", "between_waves")
+_HIDDEN = ("configdrive", "rescue_password")
+_ABORTED = {"code": "Aborted", "text": "The batch was aborted before the node started."}
+
+
+class Batches(expose.Controller):
+    """The batches, and the nodes of each."""
+
+    @expose.expose("GET", "/batches", raw_query=True)
+    def index(self, request: Request) -> Json:
+        """Return a page of batches, the newest first: one statement, and one for each batch."""
+        query = pages.query(self.service, request, queries.BATCHES)
+        where = dict(query.where)
+        owner = request.access.only(where.get("project"))
+        if owner is not None:
+            where["project"] = owner
+
+        def read(conn: Connection) -> list[Json]:
+            found = batches.LISTING.page(
+                conn,
+                where=where,
+                marker_id=query.marker,
+                direction=query.direction,
+                limit=query.limit,
+            )
+            counts = batches.counts_of(conn, [row["uuid"] for row in found])
+            return [_document(row, counts.get(row["uuid"], {})) for row in found]
+
+        shown = self.service.database.read(read)
+        last = shown[-1]["uuid"] if shown else ""
+        chosen = [{name: one[name] for name in query.fields} for one in shown]
+        return pages.body(request, query, "batches", chosen, last)
+
+    @expose.expose("GET", "/batches/{ident}", types.word, raw_query=True)
+    def show(self, request: Request, ident: str) -> Json:
+        """Return a batch; with ``wait``, when it is in a state that ``until`` names."""
+        given, wait = waits.split(request.query, self.service.conf, waits.of_batch)
+        chosen = queries.one(queries.BATCHES, given, version=request.version)
+
+        def read(conn: Connection) -> Json:
+            row = self._get(conn, request, ident)
+            return _document(row, batches.counts(conn, row["uuid"]))
+
+        found = self.service.database.read(read)
+        if wait is not None:
+            _check_wait(request, wait, found)
+        return {name: found[name] for name in chosen or found}
+
+    @expose.expose("GET", "/batches/{ident}/nodes", types.word, raw_query=True)
+    def members(self, request: Request, ident: str) -> Json:
+        """Return a page of the nodes of a batch with their results, in the order of their start."""
+        query = pages.query(self.service, request, queries.BATCHES_NODES)
+
+        def read(conn: Connection) -> list[Json]:
+            row = self._get(conn, request, ident)
+            where: Json = {**query.where, "batch_uuid": row["uuid"]}
+            if "result" in where:
+                where["state"] = where.pop("result")
+            return batches.NODES.page(
+                conn,
+                where=where,
+                marker_id=query.marker,
+                direction=query.direction,
+                limit=query.limit,
+            )
+
+        found = [_member(row) for row in self.service.database.read(read)]
+        last = found[-1]["uuid"] if found else ""
+        chosen = [{name: one[name] for name in query.fields} for one in found]
+        return pages.body(request, query, "nodes", chosen, last)
+
+    @expose.expose(
+        "POST",
+        "/batches",
+        types.boolean,
+        status=HTTPStatus.CREATED,
+        body=expose.WHOLE,
+        limit=_LIMIT,
+    )
+    def create(self, request: Request, plan: bool = False) -> Json:
+        """Begin a batch; with ``plan``, return what it would be with status 200."""
+        wanted = batch_requests.read(self.service, request)
+        row = _new_row(request, wanted)
+        members = list(wanted.members(row["uuid"]))
+        counts = _first_counts(wanted)
+        if plan:
+            uuids = [node["uuid"] for node in wanted.nodes]
+            self.service.database.read(lambda conn: batches.refuse_taken(conn, uuids))
+            request.answer.status = HTTPStatus.OK
+            return {**_document(row, counts), "uuid": None, "state": "planned"}
+
+        def write(conn: Connection) -> None:
+            if batches.count_open(conn) >= core.MOST_OPEN:
+                raise errors.TooManyBatches(limit=core.MOST_OPEN)
+            batches.refuse_taken(conn, [one["node_uuid"] for one in members])
+            batches.add(conn, row, members)
+            events.add(conn, [_event(request, row, "batch_started", {"nodes": len(members)})])
+
+        changes.write(self.service, request, write)
+        location = f"{request.base}/v1/batches/{row['uuid']}"
+        request.answer.headers.append(("Location", location))
+        return _document(row, counts)
+
+    @expose.expose("PUT", "/batches/{ident}/state", types.word, body=expose.WHOLE)
+    def set_state(self, request: Request, ident: str) -> Json:
+        """Pause, resume or abort a batch; a repetition changes nothing."""
+        self.service.database.read(lambda conn: self._get(conn, request, ident))
+        body = request.json
+        shapes.check("batch_state", body, "", "Schema error for state")
+        if "runs" in body and body["target"] != "abort":
+            raise errors.InvalidParameter(path="runs", reason="belongs to the target abort")
+        if "max_failures" in body and body["target"] != "resume":
+            raise errors.InvalidParameter(
+                path="max_failures", reason="belongs to the target resume"
+            )
+
+        def write(conn: Connection) -> Json:
+            row = self._get(conn, request, ident, hold=True)
+            counts = batches.counts(conn, row["uuid"])
+            values = _CHANGES[body["target"]](request, row, counts, body)
+            if values:
+                if values.get("state") == BatchState.ABORTED:
+                    batches.skip_pending(conn, row["uuid"], clock.now(), _ABORTED)
+                    counts = batches.counts(conn, row["uuid"])
+                values["updated_at"] = clock.now()
+                batches.update(conn, row["uuid"], values)
+                row.update(values)
+                by = {"by": request.who.user}
+                told = {
+                    "pause": _event(request, row, "batch_paused", by),
+                    "resume": _event(request, row, "batch_resumed", by),
+                    "abort": _event(request, row, "batch_aborted", by),
+                }
+                events.add(conn, [told[body["target"]]])
+            return _document(row, counts)
+
+        return changes.write(self.service, request, write)
+
+    @expose.expose("DELETE", "/batches/{ident}", types.word, status=HTTPStatus.NO_CONTENT)
+    def delete(self, request: Request, ident: str) -> None:
+        """Delete a batch that has ended; the runs of its nodes stay."""
+
+        def write(conn: Connection) -> None:
+            row = self._get(conn, request, ident, hold=True)
+            if row["ended_at"] is None:
+                raise errors.Conflict(
+                    f"Batch {row['uuid']} has not ended. Abort it, and wait for the end of its "
+                    "runs.",
+                    batch=row["uuid"],
+                )
+            batches.delete(conn, row["uuid"])
+            events.add(conn, [_event(request, row, "batch_deleted", {})])
+
+        changes.write(self.service, request, write)
+
+    def _get(self, conn: Connection, request: Request, ident: str, *, hold: bool = False) -> Json:
+        """Return a batch that the caller may use in this way.
+
+        :raises errors.NotFound: it does not exist, or the caller may not see it.
+        """
+        if not rules.uuid_like(ident):
+            raise errors.NotFound(what="Batch", ident=ident)
+        known = rules.uuid(ident, "batch")
+        row = batches.get(conn, known, hold=hold)
+        missing = errors.NotFound(what="Batch", ident=known)
+        request.access.owned(policy.BATCH, {"owner": row["project"]}, missing)
+        return row
+
+
+# -- changes of the state --------------------------------------------------------------------
+
+
+def _pause(request: Request, row: Json, _counts: core.Counts, _body: Json) -> Json:
+    _refuse_ended(row, "paused")
+    if row["state"] == BatchState.PAUSED:
+        return {}
+    return {"state": BatchState.PAUSED.value, "paused_by": request.who.user or "anonymous"}
+
+
+def _resume(_request: Request, row: Json, counts: core.Counts, body: Json) -> Json:
+    _refuse_ended(row, "resumed")
+    values: Json = {}
+    if "max_failures" in body:
+        count = sum(counts.values())
+        values["max_failures"] = core.failures_allowed(body["max_failures"], count)
+    if row["state"] == BatchState.PAUSED:
+        values |= {
+            "state": BatchState.RUNNING.value,
+            "paused_by": None,
+            "forgiven": core.total(counts, core.FAILURES),
+        }
+    return values
+
+
+def _abort(_request: Request, row: Json, _counts: core.Counts, body: Json) -> Json:
+    runs = body.get("runs") == "abort"
+    if row["ended_at"] is None and row["state"] == BatchState.ABORTED:
+        return {"abort_runs": True} if runs and not row["abort_runs"] else {}
+    _refuse_ended(row, "aborted")
+    return {"state": BatchState.ABORTED.value, "paused_by": None, "abort_runs": runs}
+
+
+def _refuse_ended(row: Json, what: str) -> None:
+    if row["ended_at"] is not None or row["state"] == BatchState.ABORTED:
+        raise errors.Conflict(
+            f"Batch {row['uuid']} is {row['state']} and cannot be {what}. Begin another batch "
+            'with {"batch": ..., "result": ...} as its nodes.',
+            batch=row["uuid"],
+        )
+
+
+_CHANGES = {"pause": _pause, "resume": _resume, "abort": _abort}
+
+
+# -- documents -------------------------------------------------------------------------------
+
+
+def _new_row(request: Request, wanted: batch_requests.Wanted) -> Json:
+    return {
+        **dict.fromkeys(batches.COLUMNS[1:]),
+        "uuid": changes.subject(request),
+        "name": wanted.name,
+        "state": BatchState.RUNNING.value,
+        "request": wanted.request,
+        "options": wanted.options,
+        "wave": 0,
+        "max_failures": wanted.max_failures,
+        "forgiven": 0,
+        "abort_runs": False,
+        "requester": request.who.user,
+        "project": request.who.project,
+        "context": request.who.as_dict(),
+        "created_at": clock.now(),
+    }
+
+
+def _first_counts(wanted: batch_requests.Wanted) -> dict[tuple[int, str], int]:
+    pending = NodeState.PENDING.value
+    return {(wave, pending): size for wave, size in enumerate(wanted.options["waves"])}
+
+
+def _document(row: JsonView, counts: core.Counts) -> Json:
+    options = {name: row["options"][name] for name in _OPTIONS}
+    batch = core.of_row(row)
+    return {
+        "uuid": row["uuid"],
+        "name": row["name"],
+        "state": row["state"],
+        "wave": row["wave"],
+        "waves": options["waves"],
+        "counts": core.by_state(counts),
+        "failures_left": max(0, core.failures_left(batch, counts)),
+        "max_failures": row["max_failures"],
+        "concurrency": options["concurrency"],
+        "on_failures": options["on_failures"],
+        "between_waves": options["between_waves"],
+        "request": _masked(row["request"]),
+        "eta": _end_of(row, counts),
+        "requester": row["requester"],
+        "project": row["project"],
+        "paused_by": row["paused_by"],
+        "created_at": row["created_at"],
+        "updated_at": row["updated_at"],
+        "ended_at": row["ended_at"],
+    }
+
+
+def _masked(request: JsonView) -> Any:
+    hidden = {name: masking.MASK for name in _HIDDEN if name in request}
+    return {**masking.mask(dict(request)), **hidden}
+
+
+def _end_of(row: JsonView, counts: core.Counts) -> datetime.datetime | None:
+    """Return the end of a running batch if its nodes go on at the pace so far."""
+    ended, left = core.total(counts, core.ENDED), core.total(counts, core.UNENDED)
+    if row["state"] != BatchState.RUNNING or not ended or not left:
+        return None
+    now, began = clock.now(), cast(datetime.datetime, row["created_at"])
+    return now + (now - began) / ended * left
+
+
+def _member(row: JsonView) -> Json:
+    kept = ("name", "wave", "was", "tries", "error", "started_at", "ended_at")
+    return {
+        "uuid": row["node_uuid"],
+        "result": row["state"],
+        "run": row["run_uuid"],
+        **{name: row[name] for name in kept},
+    }
+
+
+def _event(request: Request, row: JsonView, kind: str, data: Json) -> Json:
+    about = {"batch": row["uuid"], "name": row["name"], **data}
+    return event_rows.of(request.who, row["uuid"], kind, about)
+
+
+def _check_wait(request: Request, wait: waits.Wait, found: JsonView) -> None:
+    """Return if the batch is in a state that the request waits for.
+
+    :raises errors.EndedOtherwise: it has ended otherwise, or is paused.
+    :raises errors.NotYet: it may still come.
+    """
+    state, over = found["state"], found["ended_at"] is not None
+    # An aborted batch has ended when the runs under way have.
+    if (state in wait.until and (over or state != BatchState.ABORTED)) or (
+        over and waits.ENDED in wait.until
+    ):
+        return
+    if over or state == BatchState.PAUSED:
+        what = "has ended as" if over else "is"
+        by = f" by {found['paused_by']}" if found["paused_by"] else ""
+        raise errors.EndedOtherwise(
+            f"Batch {found['uuid']} {what} {state}{by}, not {' or '.join(wait.until)}. "
+            f"GET /v1/batches/{found['uuid']}/nodes?result=failed,refused lists its failures.",
+            batch=found["uuid"],
+        )
+    left = wait.seconds - request.call.watch.seconds
+    request.call.later = Suspension(left, pause=_PAUSE) if left > 0 else None
+    raise errors.NotYet(
+        what=f"Batch {found['uuid']}",
+        until=" or ".join(wait.until),
+        seconds=f"{wait.seconds:g}",
+        state=state,
+    )

@@ -1,0 +1,321 @@
+"""Queries on batches and their nodes.
+
+Every change of a node names the state that it changes, so that two conductors which act for the
+same node at once write one of the two results.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite import errors
+from ironic_lite.core.json_types import Json, Row, RowView
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import paging
+from ironic_lite.db.tables import models
+from ironic_lite.domain.batches import UNDER_WAY, NodeState
+
+_BATCH, _MEMBER = models.batches.c, models.batch_nodes.c
+_NODE, _RUN = models.nodes.c, models.runs.c
+COLUMNS: tuple[str, ...] = models.columns(models.batches)
+NODE_COLUMNS: tuple[str, ...] = models.columns(models.batch_nodes)
+_ROWS = 500
+"""Rows of one INSERT; all are of one transaction."""
+
+_OF_BATCH = _MEMBER.batch_uuid == sa.bindparam("k_batch")
+_OF_NODE = sa.and_(_OF_BATCH, _MEMBER.node_uuid == sa.bindparam("k_node"))
+_OPEN = sa.select(models.batches).where(_BATCH.ended_at.is_(None)).order_by(_BATCH.id)
+_ONE = sa.select(models.batches).where(_BATCH.uuid == sa.bindparam("k_batch"))
+_COUNT_OPEN = (
+    sa.select(sa.func.count()).select_from(models.batches).where(_BATCH.ended_at.is_(None))
+)
+_COUNTS = (
+    sa.select(_MEMBER.wave, _MEMBER.state, sa.func.count())
+    .where(_OF_BATCH)
+    .group_by(_MEMBER.wave, _MEMBER.state)
+)
+_UPDATE = models.batches.update().where(_BATCH.uuid == sa.bindparam("k_batch"))
+_UPDATE_NODE = models.batch_nodes.update().where(
+    _OF_NODE, _MEMBER.state.in_(sa.bindparam("k_states", expanding=True))
+)
+_UPDATE_OWN = _UPDATE_NODE.where(_MEMBER.host == sa.bindparam("k_host"))
+_MACHINE = ("driver", "conductor_group", "provision_state", "target_power_state")
+_MEMBERS = sa.select(
+    models.batch_nodes, *(_NODE[name] for name in _MACHINE), _NODE.uuid.label("present")
+).select_from(models.batch_nodes.outerjoin(models.nodes, _NODE.uuid == _MEMBER.node_uuid))
+_PENDING = _MEMBERS.where(
+    _OF_BATCH,
+    _MEMBER.state == NodeState.PENDING.value,
+    _MEMBER.wave == sa.bindparam("k_wave", type_=sa.Integer),
+    sa.or_(
+        _MEMBER.not_before.is_(None),
+        _MEMBER.not_before <= sa.bindparam("k_now", type_=_MEMBER.not_before.type),
+    ),
+).order_by(_MEMBER.place)
+_IN_STATE = _MEMBERS.where(_OF_BATCH, _MEMBER.state == sa.bindparam("k_state")).order_by(
+    _MEMBER.place
+)
+_RESULTS = (
+    sa.select(_MEMBER.node_uuid, _MEMBER.run_uuid, _RUN.state, _RUN.error, _RUN.ended_at, _RUN.uuid)
+    .select_from(models.batch_nodes.outerjoin(models.runs, _RUN.uuid == _MEMBER.run_uuid))
+    .where(
+        _OF_BATCH,
+        _MEMBER.state == NodeState.RUNNING.value,
+        _MEMBER.run_uuid.is_not(None),
+        sa.or_(_RUN.uuid.is_(None), _RUN.state.in_(("done", "failed", "aborted"))),
+    )
+)
+_WITHOUT_RUN = _MEMBERS.where(
+    _OF_BATCH, _MEMBER.state == NodeState.RUNNING.value, _MEMBER.run_uuid.is_(None)
+)
+_TAKEN = (
+    sa.select(_MEMBER.node_uuid, _MEMBER.batch_uuid)
+    .where(_MEMBER.open_uuid.in_(sa.bindparam("k_nodes", expanding=True)))
+    .order_by(_MEMBER.place)
+    .limit(1)
+)
+_BY_STATE = (
+    sa.select(_BATCH.uuid, _BATCH.state, _MEMBER.state, sa.func.count())
+    .select_from(models.batch_nodes.join(models.batches, _BATCH.uuid == _MEMBER.batch_uuid))
+    .where(_BATCH.ended_at.is_(None))
+    .group_by(_BATCH.uuid, _BATCH.state, _MEMBER.state)
+)
+_OLD = (
+    sa.select(_BATCH.uuid)
+    .where(_BATCH.ended_at < sa.bindparam("k_before", type_=_BATCH.ended_at.type))
+    .order_by(_BATCH.ended_at)
+    .limit(1)
+)
+_SHOWN = (
+    *("batch_uuid", "wave", "state", "run_uuid", "tries", "error"),
+    *("batch_name", "batch_state", "paused_by"),
+)
+_LATEST_OF_NODE = (
+    sa.select(*(_MEMBER[name] for name in _SHOWN[:6]), _BATCH.name, _BATCH.state, _BATCH.paused_by)
+    .select_from(models.batch_nodes.join(models.batches, _BATCH.uuid == _MEMBER.batch_uuid))
+    .where(_MEMBER.node_uuid == sa.bindparam("k_node"))
+    .order_by(_MEMBER.id.desc())
+    .limit(1)
+)
+
+LISTING = paging.Listing(
+    models.batches, {"open": paging.Switch(_BATCH.ended_at.is_(None), _BATCH.ended_at.is_not(None))}
+)
+NODES = paging.Listing(models.batch_nodes, marker="node_uuid")
+RUNS_OF_BATCH = _RUN.uuid.in_(
+    sa.select(_MEMBER.run_uuid).where(_MEMBER.batch_uuid == sa.bindparam("batch", type_=sa.String))
+)
+"""The condition that a row of ``runs`` belongs to a batch."""
+
+
+# -- whole batches ---------------------------------------------------------------------------
+
+
+def add(conn: Connection, batch: RowView, members: Sequence[RowView]) -> None:
+    """Add a batch with all its nodes.
+
+    :raises errors.Conflict: a node has not ended in another batch.
+    """
+    conn.execute(models.batches.insert().inline(), dict(batch))
+    try:
+        for first in range(0, len(members), _ROWS):
+            rows = [dict(row) for row in members[first : first + _ROWS]]
+            conn.execute(models.batch_nodes.insert().inline(), rows)
+    except sa.exc.IntegrityError as why:
+        text = "One of the nodes is in an open batch, which has begun meanwhile; repeat the request"
+        raise errors.Conflict(f"{text} to see which.") from why
+
+
+def refuse_taken(conn: Connection, nodes: Sequence[str]) -> None:
+    """Refuse nodes that have not ended in another batch.
+
+    :raises errors.Conflict: naming the first of them, and its batch.
+    """
+    for first in range(0, len(nodes), _ROWS):
+        found = conn.execute(_TAKEN, {"k_nodes": list(nodes[first : first + _ROWS])}).first()
+        if found is not None:
+            reason = f"it is in the open batch {found[1]}; wait for its end there, or abort it"
+            raise errors.Conflict(node=found[0], batch=found[1], reason=reason)
+
+
+def count_open(conn: Connection) -> int:
+    """Return the number of batches that have not ended."""
+    return int(conn.execute(_COUNT_OPEN).scalar_one())
+
+
+def open_batches(conn: Connection) -> list[Row]:
+    """Return the batches that have not ended, the oldest first."""
+    return [_row(found) for found in conn.execute(_OPEN)]
+
+
+def get(conn: Connection, uuid: str, *, hold: bool = False) -> Row:
+    """Return a batch with all columns.
+
+    :param hold: prevent other changes until this transaction ends.
+    :raises errors.NotFound:
+    """
+    found = conn.execute(_ONE.with_for_update() if hold else _ONE, {"k_batch": uuid}).first()
+    if found is None:
+        raise errors.NotFound(what="Batch", ident=uuid)
+    return _row(found)
+
+
+def _row(found: sa.Row[Any]) -> Row:
+    return dict(zip(COLUMNS, found, strict=True))
+
+
+def counts(conn: Connection, uuid: str) -> dict[tuple[int, str], int]:
+    """Return the number of a batch's nodes by wave and state."""
+    found = conn.execute(_COUNTS, {"k_batch": uuid})
+    return {(int(wave), str(state)): int(number) for wave, state, number in found}
+
+
+def counts_of(conn: Connection, uuids: Sequence[str]) -> dict[str, dict[tuple[int, str], int]]:
+    """Return the counts of several batches by one statement."""
+    statement = (
+        sa.select(_MEMBER.batch_uuid, _MEMBER.wave, _MEMBER.state, sa.func.count())
+        .where(_MEMBER.batch_uuid.in_(list(uuids)))
+        .group_by(_MEMBER.batch_uuid, _MEMBER.wave, _MEMBER.state)
+    )
+    found: dict[str, dict[tuple[int, str], int]] = {}
+    for uuid, wave, state, number in conn.execute(statement) if uuids else ():
+        found.setdefault(str(uuid), {})[int(wave), str(state)] = int(number)
+    return found
+
+
+def update(conn: Connection, uuid: str, values: RowView) -> None:
+    """Change columns of a batch."""
+    conn.execute(_UPDATE.values(dict(values)), {"k_batch": uuid})
+
+
+def delete(conn: Connection, uuid: str) -> None:
+    """Remove a batch; its nodes' rows go with it."""
+    conn.execute(models.batches.delete().where(_BATCH.uuid == uuid))
+
+
+def remove_old(conn: Connection, before: datetime.datetime) -> bool:
+    """Remove the batch that has ended longest before a time; return False if there is none."""
+    uuid = conn.execute(_OLD, {"k_before": before}).scalar()
+    if uuid is not None:
+        delete(conn, uuid)
+    return uuid is not None
+
+
+def by_state(conn: Connection) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the numbers of open batches, and of nodes in them, by state."""
+    whole: dict[str, str] = {}
+    members: dict[str, int] = {}
+    for uuid, state, result, number in conn.execute(_BY_STATE):
+        whole[str(uuid)] = str(state)
+        members[str(result)] = members.get(str(result), 0) + int(number)
+    return dict(Counter(whole.values())), members
+
+
+# -- their nodes -----------------------------------------------------------------------------
+
+
+def pending(conn: Connection, uuid: str, wave: int, now: datetime.datetime) -> Iterator[Row]:
+    """Yield the nodes of a wave that may start now, in their order.
+
+    Rows have the columns of ``batch_nodes``, and of the node ``driver``, ``conductor_group``,
+    ``provision_state`` and ``present``, which is None for a removed node.
+    """
+    values = {"k_batch": uuid, "k_wave": wave, "k_now": now}
+    with conn.execute(_PENDING, values) as found:
+        for row in found:
+            yield _member(row)
+
+
+def in_state(conn: Connection, uuid: str, state: NodeState) -> list[Row]:
+    """Return the nodes in a state, with the columns of `pending`."""
+    return [_member(row) for row in conn.execute(_IN_STATE, {"k_batch": uuid, "k_state": state})]
+
+
+def without_run(conn: Connection, uuid: str) -> list[Row]:
+    """Return the running nodes whose request opens no run, with the columns of `pending`."""
+    return [_member(row) for row in conn.execute(_WITHOUT_RUN, {"k_batch": uuid})]
+
+
+def _member(row: sa.Row[Any]) -> Row:
+    return dict(zip((*NODE_COLUMNS, *_MACHINE, "present"), row, strict=True))
+
+
+def results(conn: Connection, uuid: str) -> list[Row]:
+    """Return the running nodes whose run has ended or was removed.
+
+    Keys: node_uuid, run_uuid, state, error, ended_at; state is None for a removed run.
+    """
+    names = ("node_uuid", "run_uuid", "state", "error", "ended_at")
+    return [
+        dict(zip(names, row[:5], strict=True)) for row in conn.execute(_RESULTS, {"k_batch": uuid})
+    ]
+
+
+def change_node(
+    conn: Connection,
+    batch: str,
+    node: str,
+    values: RowView,
+    *,
+    states: Sequence[NodeState],
+    host: str | None = None,
+) -> bool:
+    """Change a node that is in one of ``states``; return False if it no longer is.
+
+    :param host: only if this conductor has claimed the node.
+    """
+    given: Json = {"k_batch": batch, "k_node": node, "k_states": list(states)}
+    statement = _UPDATE_NODE
+    if host is not None:
+        statement, given = _UPDATE_OWN, {**given, "k_host": host}
+    return bool(conn.execute(statement.values(dict(values)), given).rowcount)
+
+
+def end_node(
+    conn: Connection,
+    batch: str,
+    node: str,
+    state: str,
+    *,
+    at: datetime.datetime,
+    error: RowView | None = None,
+    states: Sequence[NodeState] = UNDER_WAY,
+    host: str | None = None,
+    run: str | None = None,
+) -> bool:
+    """Write the result of a node; return False if it has one."""
+    values: Json = {"state": str(state), "open_uuid": None, "ended_at": at, "error": error}
+    if run is not None:
+        values["run_uuid"] = run
+    return change_node(conn, batch, node, values, states=states, host=host)
+
+
+def skip_pending(conn: Connection, uuid: str, at: datetime.datetime, error: RowView) -> None:
+    """Skip all nodes that have not started."""
+    conn.execute(
+        models.batch_nodes.update()
+        .where(_OF_BATCH, _MEMBER.state == NodeState.PENDING.value)
+        .values(state=NodeState.SKIPPED.value, open_uuid=None, ended_at=at, error=dict(error)),
+        {"k_batch": uuid},
+    )
+
+
+def nodes_with(conn: Connection, uuid: str, state: str) -> list[str]:
+    """Return the UUIDs of a batch's nodes in a state, in their order."""
+    statement = (
+        sa.select(_MEMBER.node_uuid)
+        .where(_MEMBER.batch_uuid == uuid, _MEMBER.state == state)
+        .order_by(_MEMBER.place)
+    )
+    return [str(found) for found in conn.execute(statement).scalars()]
+
+
+def latest_of(conn: Connection, node: str) -> Row | None:
+    """Return what an explanation shows of the newest batch with a node, None without one."""
+    found = conn.execute(_LATEST_OF_NODE, {"k_node": node}).first()
+    return dict(zip(_SHOWN, found, strict=True)) if found is not None else None

@@ -1,0 +1,225 @@
+"""Batches: one request for many nodes, in waves, with a bounded number of failures. Pure.
+
+A batch has no owner. Each conductor reads the counts of the nodes and calls `turn`, which decides
+the next state of the batch and how many nodes may start.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
+
+MOST_NODES = 10_000
+MOST_OPEN = 100
+MOST_WAVES = 100
+MOST_CONCURRENT = 1000
+DEFAULT_CONCURRENCY = 10
+WAIT_SECONDS = 3600
+"""Seconds for which a node that is locked or finds no worker is tried again."""
+KEPT_DAYS = 90
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 5, 60  # seconds between two tries
+_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)%")
+_ALL = 100
+_NAMESPACE = uuid.UUID("5d6dd8a4-6e0c-4f5c-9c57-0b1f63b9a6b4")
+
+
+class BatchState(enum.StrEnum):
+    """The state of a batch."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    DONE = "done"
+    ABORTED = "aborted"
+
+
+class NodeState(enum.StrEnum):
+    """The state of a node in a batch."""
+
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    ABORTED = "aborted"
+    REFUSED = "refused"
+    SKIPPED = "skipped"
+
+
+UNDER_WAY = (NodeState.STARTING, NodeState.RUNNING)
+UNENDED = (NodeState.PENDING, *UNDER_WAY)
+ENDED = tuple(state for state in NodeState if state not in UNENDED)
+FAILURES = (NodeState.FAILED, NodeState.REFUSED)
+BY_FAILURES = "failures"
+BY_WAVE = "end of a wave"
+"""Values of ``paused_by`` that are no user: see `turn`."""
+
+Counts = Mapping[tuple[int, str], int]
+"""Number of nodes by wave and `NodeState`."""
+
+
+class Batch(NamedTuple):
+    """Input of `turn` from a row of ``batches``.
+
+    :ivar wave: index of the wave under way.
+    :ivar forgiven: failures before the last resume, which do not count.
+    :ivar on_failures: ``pause`` or ``abort``.
+    :ivar between_waves: ``go on`` or ``pause``.
+    """
+
+    state: str
+    wave: int
+    waves: int
+    concurrency: int
+    max_failures: int
+    forgiven: int
+    on_failures: str = "pause"
+    between_waves: str = "go on"
+
+
+class Turn(NamedTuple):
+    """The decision about a batch.
+
+    :ivar start: nodes of the wave that may start now.
+    :ivar paused_by: reason of a pause, None without one.
+    :ivar ended: True if no node is pending or under way any more.
+    """
+
+    state: BatchState
+    wave: int
+    start: int = 0
+    paused_by: str | None = None
+    ended: bool = False
+
+
+def turn(batch: Batch, counts: Counts) -> Turn:
+    """Decide the next state of a batch, and how many of its nodes may start."""
+    state, wave = BatchState(batch.state), batch.wave
+    under_way = total(counts, UNDER_WAY)
+    if not total(counts, UNENDED):
+        end = BatchState.ABORTED if state is BatchState.ABORTED else BatchState.DONE
+        return Turn(end, wave, ended=True)
+    if state is not BatchState.RUNNING:
+        return Turn(state, wave)
+    if failures_left(batch, counts) < 0:
+        if batch.on_failures == "abort":
+            return Turn(BatchState.ABORTED, wave, ended=not under_way)
+        return Turn(BatchState.PAUSED, wave, paused_by=BY_FAILURES)
+    # The last wave is never complete here, because a node is pending or under way.
+    complete = not sum(n for (at, each), n in counts.items() if at <= wave and each in UNENDED)
+    if complete and wave + 1 < batch.waves:
+        wave += 1
+        if batch.between_waves == "pause":
+            return Turn(BatchState.PAUSED, wave, paused_by=BY_WAVE)
+    pending = counts.get((wave, NodeState.PENDING), 0)
+    return Turn(state, wave, start=max(0, min(pending, batch.concurrency - under_way)))
+
+
+def total(counts: Counts, states: Sequence[str]) -> int:
+    """Return the number of nodes in one of these states, in all waves."""
+    return sum(number for (_, state), number in counts.items() if state in states)
+
+
+def failures_left(batch: Batch, counts: Counts) -> int:
+    """Return how many more nodes may fail; negative when too many have failed."""
+    return batch.max_failures - (total(counts, FAILURES) - batch.forgiven)
+
+
+# -- options ---------------------------------------------------------------------------------
+
+
+def wave_sizes(given: Sequence[object], count: int) -> list[int]:
+    """Return the sizes of waves over ``count`` nodes; the last one takes the rest.
+
+    :param given: numbers of nodes, or shares of all nodes such as ``10%``, which are rounded up.
+    :raises errors.InvalidParameter: an entry is neither.
+    """
+    if len(given) > MOST_WAVES:
+        raise errors.InvalidParameter(path="waves", reason=f"has more than {MOST_WAVES} entries")
+    sizes: list[int] = []
+    left = count
+    for index, entry in enumerate(given):
+        share = _share(entry, f"waves/{index}")
+        size = -int(-count * share // _ALL) if share is not None else _number(entry, index)
+        size = min(max(1, size), left)
+        if size:
+            sizes.append(size)
+        left -= size
+    if left and sizes:
+        sizes[-1] += left
+    return sizes or [count]
+
+
+def failures_allowed(given: object, count: int) -> int:
+    """Return the number of nodes that may fail; a share of all nodes is rounded down.
+
+    :raises errors.InvalidParameter: neither a number nor a share.
+    """
+    share = _share(given, "max_failures")
+    if share is not None:
+        return int(count * share // _ALL)
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        reason = f"{given!r:.32} is not a number of nodes, from 0, or a share such as 5%"
+        raise errors.InvalidParameter(path="max_failures", reason=reason)
+    return min(given, MOST_NODES)
+
+
+def _number(entry: object, index: int) -> int:
+    if isinstance(entry, bool) or not isinstance(entry, int) or entry < 1:
+        reason = f"{entry!r:.32} is not a number of nodes, from 1, or a share such as 10%"
+        raise errors.InvalidParameter(path=f"waves/{index}", reason=reason)
+    return entry
+
+
+def _share(entry: object, path: str) -> float | None:
+    """Return the percentage of a share; None if the entry is not a text."""
+    if not isinstance(entry, str):
+        return None
+    found = _SHARE.fullmatch(entry)
+    if found is None or float(found[1]) > _ALL:
+        reason = f"{entry[:32]!r} is not a share from 0% to 100%"
+        raise errors.InvalidParameter(path=path, reason=reason)
+    return float(found[1])
+
+
+def request_id(batch: str, node: str, what: str = "") -> str:
+    """Return the ID of the request for a node, the same in every process and at every try.
+
+    A conductor refuses a request that has a run, so no node runs twice in a batch.
+
+    :param what: ``abort`` for the request that ends the node's run.
+    """
+    return f"req-{uuid.uuid5(_NAMESPACE, f'{batch} {node} {what}'.rstrip())}"
+
+
+def pause_seconds(tries: int) -> int:
+    """Return the seconds until a node is tried again after so many tries."""
+    return int(min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2 ** min(max(0, tries - 1), 8)))
+
+
+# -- documents -------------------------------------------------------------------------------
+
+
+def of_row(row: JsonView) -> Batch:
+    """Return what `turn` reads from a row of ``batches``."""
+    options = row["options"]
+    return Batch(
+        state=row["state"],
+        wave=row["wave"],
+        waves=len(options["waves"]),
+        concurrency=options["concurrency"],
+        max_failures=row["max_failures"],
+        forgiven=row["forgiven"],
+        on_failures=options["on_failures"],
+        between_waves=options["between_waves"],
+    )
+
+
+def by_state(counts: Counts) -> dict[str, int]:
+    """Return the number of nodes in each state."""
+    return {str(state): total(counts, (state,)) for state in NodeState}

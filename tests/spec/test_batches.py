@@ -1,0 +1,243 @@
+"""Batches through the API: which nodes, in which order, how many failures, and what ends them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.operator import Json, Operator
+from tests.support.wsgi_client import Response
+
+Serve = Callable[..., Operator]
+BROKEN = {"fake_fail_steps": {"deploy.erase_devices": "disk 3"}}
+
+
+def post(operator: Operator, nodes: Any, request: Json | None = None, **more: Any) -> Response:
+    """Ask for a batch."""
+    body = {"nodes": nodes, "request": request or {"target": "manage"}, **more}
+    return operator.api.post("/v1/batches", body)
+
+
+def begin(operator: Operator, nodes: Any, request: Json | None = None, **more: Any) -> Json:
+    """Begin a batch."""
+    answer = post(operator, nodes, request, **more)
+    assert answer.status == 201, answer.text
+    assert answer.headers["location"].endswith(f"/v1/batches/{answer.json['uuid']}")
+    return dict(answer.json)
+
+
+def look(operator: Operator, batch: Json) -> Json:
+    """Return the batch as it is now."""
+    answer = operator.api.get(f"/v1/batches/{batch['uuid']}")
+    assert answer.status == 200, answer.text
+    return dict(answer.json)
+
+
+def results(operator: Operator, batch: Json) -> list[str]:
+    """Return the results of the nodes in their order."""
+    answer = operator.api.get(f"/v1/batches/{batch['uuid']}/nodes")
+    assert answer.status == 200, answer.text
+    return [one["result"] for one in answer.json["nodes"]]
+
+
+def sweep(operator: Operator, times: int = 1) -> None:
+    """Let the conductor look at the batches, and wait for the work that it has begun."""
+    for _ in range(times):
+        operator.rig.sweep("batches")
+        assert operator.rig.service.runtime.workers.wait_idle(20)
+
+
+def fleet(operator: Operator, count: int, state: str = "enroll", **fields: Any) -> list[str]:
+    """Add nodes."""
+    return [operator.enroll(state, **fields) for _ in range(count)]
+
+
+def test_batch_runs_its_request_on_each_node_once(operator: Operator) -> None:
+    nodes = fleet(operator, 5)
+    batch = begin(operator, nodes, name="all of them", concurrency=2)
+    assert (batch["state"], batch["waves"], batch["counts"]["pending"]) == ("running", [5], 5)
+    sweep(operator)
+    assert results(operator, batch) == ["running"] * 2 + ["pending"] * 3
+    sweep(operator, 6)
+    shown = look(operator, batch)
+    assert (shown["state"], shown["counts"]["done"]) == ("done", 5)
+    assert shown["ended_at"] is not None
+    found = operator.api.get(f"/v1/runs?batch={batch['uuid']}").json["runs"]
+    assert sorted(run["node_uuid"] for run in found) == sorted(nodes)
+    assert all(operator.shows(node)["provision_state"] == "manageable" for node in nodes)
+
+
+def test_waves_follow_each_other(operator: Operator) -> None:
+    nodes = fleet(operator, 6)
+    batch = begin(operator, nodes, waves=[1, "50%", "100%"])
+    assert batch["waves"] == [1, 3, 2]
+    sweep(operator)
+    assert results(operator, batch) == ["running"] + ["pending"] * 5
+    sweep(operator)
+    assert results(operator, batch) == ["done"] + ["running"] * 3 + ["pending"] * 2
+    sweep(operator, 3)
+    assert look(operator, batch)["state"] == "done"
+
+
+def test_failing_canary_pauses_the_batch(operator: Operator) -> None:
+    nodes = fleet(operator, 3, "manageable")
+    operator.patches(nodes[0], driver_info=BROKEN)
+    clean = {"target": "clean", "clean_steps": [{"interface": "deploy", "step": "erase_devices"}]}
+    batch = begin(operator, nodes, clean, waves=[1, "100%"])
+    sweep(operator, 3)
+    shown = look(operator, batch)
+    assert (shown["state"], shown["paused_by"]) == ("paused", "failures")
+    assert results(operator, batch) == ["failed", "pending", "pending"]
+    failed = operator.api.get(f"/v1/batches/{batch['uuid']}/nodes?result=failed").json["nodes"]
+    assert failed[0]["uuid"] == nodes[0]
+    assert "disk 3" in failed[0]["error"]["text"]
+    path = f"/v1/batches/{batch['uuid']}/state"
+    resumed = operator.api.put(path, {"target": "resume"})
+    assert (resumed.status, resumed.json["state"]) == (200, "running")
+    sweep(operator, 3)
+    assert results(operator, batch) == ["failed", "done", "done"]
+    # What failed is retried by a batch of its own.
+    operator.patches(nodes[0], driver_info={})
+    again = {"batch": batch["uuid"], "result": "failed"}
+    second = begin(operator, again, {"target": "retry"}, expect=1)
+    sweep(operator, 3)
+    assert look(operator, second)["counts"]["done"] == 1
+    assert operator.shows(nodes[0])["provision_state"] == "manageable"
+
+
+def test_too_many_failures_abort_the_batch(operator: Operator) -> None:
+    nodes = fleet(operator, 3, "manageable")
+    operator.patches(nodes[0], driver_info=BROKEN)
+    clean = {"target": "clean", "clean_steps": [{"interface": "deploy", "step": "erase_devices"}]}
+    batch = begin(operator, nodes, clean, concurrency=1, on_failures="abort")
+    sweep(operator, 4)
+    shown = look(operator, batch)
+    assert shown["state"] == "aborted"
+    assert shown["ended_at"] is not None
+    assert results(operator, batch) == ["failed", "skipped", "skipped"]
+
+
+def test_node_in_another_state_is_skipped(operator: Operator) -> None:
+    nodes = fleet(operator, 2)
+    batch = begin(operator, nodes)
+    operator.provision(nodes[1], "manage")
+    sweep(operator, 3)
+    assert results(operator, batch) == ["done", "skipped"]
+
+
+def test_refused_request_counts_as_a_failure(operator: Operator) -> None:
+    nodes = fleet(operator, 1)
+    batch = begin(operator, nodes, {"target": "provide"})
+    sweep(operator, 2)
+    assert results(operator, batch) == ["refused"]
+    member = operator.api.get(f"/v1/batches/{batch['uuid']}/nodes").json["nodes"][0]
+    assert member["error"]["code"] == "InvalidState"
+    assert look(operator, batch)["failures_left"] == 0
+
+
+def test_power_of_many_nodes(operator: Operator) -> None:
+    nodes = fleet(operator, 3, "manageable")
+    batch = begin(operator, nodes, {"power": "power on"})
+    sweep(operator, 3)
+    assert look(operator, batch)["counts"]["done"] == 3
+    assert {operator.shows(node)["power_state"] for node in nodes} == {"power on"}
+
+
+def test_pause_resume_and_abort(operator: Operator) -> None:
+    nodes = fleet(operator, 3)
+    batch = begin(operator, nodes, concurrency=1)
+    path = f"/v1/batches/{batch['uuid']}/state"
+    assert operator.api.put(path, {"target": "pause"}).json["state"] == "paused"
+    assert operator.api.put(path, {"target": "pause"}).json["state"] == "paused"
+    sweep(operator, 2)
+    assert results(operator, batch) == ["pending"] * 3
+    assert operator.api.put(path, {"target": "resume"}).json["state"] == "running"
+    sweep(operator)
+    aborted = operator.api.put(path, {"target": "abort"})
+    assert aborted.json["counts"]["skipped"] == 2
+    assert operator.api.delete(f"/v1/batches/{batch['uuid']}").status == 409
+    sweep(operator, 2)
+    assert results(operator, batch) == ["done", "skipped", "skipped"]
+    assert operator.api.put(path, {"target": "resume"}).status == 409
+    assert operator.api.delete(f"/v1/batches/{batch['uuid']}").status == 204
+    assert operator.api.get(f"/v1/batches/{batch['uuid']}").status == 404
+
+
+def test_pause_between_waves(operator: Operator) -> None:
+    nodes = fleet(operator, 2)
+    batch = begin(operator, nodes, waves=[1, 1], between_waves="pause")
+    sweep(operator, 3)
+    shown = look(operator, batch)
+    assert (shown["state"], shown["paused_by"], shown["wave"]) == ("paused", "end of a wave", 1)
+    path = f"/v1/batches/{batch['uuid']}/state"
+    operator.api.put(path, {"target": "resume"})
+    sweep(operator, 3)
+    assert look(operator, batch)["state"] == "done"
+
+
+def test_filter_needs_the_expected_count(operator: Operator) -> None:
+    fleet(operator, 2, resource_class="gpu")
+    chosen = {"resource_class": "gpu"}
+    assert post(operator, chosen).status == 400
+    refused = post(operator, chosen, expect=3)
+    assert (refused.status, "2 nodes" in refused.text) == (409, True)
+    assert post(operator, {"resource_class": "none"}, expect=0).status == 400
+    assert begin(operator, chosen, expect=2)["counts"]["pending"] == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"nodes": []}, 400),
+        ({"nodes": ["absent"]}, 404),
+        ({"nodes": [7]}, 400),
+        ({"nodes": {}, "expect": 1}, 400),
+        ({"nodes": {"colour": "red"}, "expect": 1}, 400),
+        ({"request": {}}, 400),
+        ({"request": {"target": "fly"}}, 400),
+        ({"request": {"target": "clean"}}, 400),
+        ({"request": {"power": "half"}}, 400),
+        ({"waves": [0]}, 400),
+        ({"waves": ["101%"]}, 400),
+        ({"concurrency": 0}, 400),
+        ({"max_failures": -1}, 400),
+        ({"max_failures": "x"}, 400),
+        ({"on_failures": "sing"}, 400),
+        ({"unknown": 1}, 400),
+    ],
+)
+def test_bad_request_changes_nothing(operator: Operator, change: Json, status: int) -> None:
+    body = {"nodes": fleet(operator, 1), "request": {"target": "manage"}, **change}
+    answer = operator.api.post("/v1/batches", body)
+    assert answer.status == status, answer.text
+    assert operator.api.get("/v1/batches").json["batches"] == []
+
+
+def test_node_is_in_one_open_batch(operator: Operator) -> None:
+    nodes = fleet(operator, 2)
+    first = begin(operator, nodes)
+    refused = post(operator, nodes[:1])
+    assert refused.status == 409
+    assert first["uuid"] in refused.text
+    sweep(operator, 3)
+    assert look(operator, first)["state"] == "done"
+    assert post(operator, nodes[:1], {"target": "provide"}).status == 201
+
+
+def test_plan_shows_the_batch_and_writes_nothing(operator: Operator) -> None:
+    nodes = fleet(operator, 4)
+    body = {"nodes": nodes, "request": {"target": "manage"}, "waves": [1, "100%"]}
+    answer = operator.api.post("/v1/batches?plan=true", body)
+    assert (answer.status, answer.json["waves"], answer.json["uuid"]) == (200, [1, 3], None)
+    assert operator.api.get("/v1/batches").json["batches"] == []
+
+
+def test_locked_node_is_tried_again(operator: Operator) -> None:
+    nodes = fleet(operator, 1)
+    operator.rig.edit(nodes[0], reservation="elsewhere", lock_token="t")
+    batch = begin(operator, nodes)
+    sweep(operator)
+    member = operator.api.get(f"/v1/batches/{batch['uuid']}/nodes").json["nodes"][0]
+    assert (member["result"], member["error"]["code"]) == ("pending", "NodeLocked")
