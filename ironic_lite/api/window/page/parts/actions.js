@@ -5,11 +5,10 @@ import { h } from "../vendor/preact.js";
 import { path, go } from "../state/route.js";
 import { change } from "../wire/changes.js";
 import { Fault } from "../wire/faults.js";
-import { Curl, say } from "./copy.js";
-import { close, DialogHead, show } from "./dialog.js";
+import { say } from "./copy.js";
+import { ActForm, close, show } from "./dialog.js";
 import { HoldForm } from "./holding.js";
 import { Confirm, openVerb } from "./plan.js";
-import { FaultBox } from "./read.js";
 import { openStop } from "./stopping.js";
 import { html, visible } from "./text.js";
 import { verb } from "./words.js";
@@ -125,16 +124,9 @@ export function Simple(props) {
       setBusy(false);
     }
   };
-  const headers = tag ? { "If-Match": tag } : {};
-  return html`<form method="dialog" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    ${h(DialogHead, { title })} ${h(Confirm, { kind, name, onSure: setSure })}
-    ${fault && h(FaultBox, { fault })}
-    <footer>
-      ${h(Curl, { method, path: props.path, body, headers })}
-      <button type="button" autofocus onClick=${close}>Cancel</button>
-      <button type="button" class="primary" disabled=${!ready} onClick=${() => void send()}>${button}</button>
-    </footer>
-  </form>`;
+  const request = { method, path: props.path, body, headers: tag ? { "If-Match": tag } : {} };
+  return h(ActForm, { title, fault, request, button, ready, send },
+    h(Confirm, { kind, name, onSure: setSure }));
 }
 
 /** @param {{own: string, name: string, reload: () => void}} props */
@@ -147,15 +139,8 @@ function HoldOne({ own, name, reload }) {
       close();
       reload();
     }, setFault);
-  return html`<form method="dialog" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    ${h(DialogHead, { title: `Hold ${name}` })} ${h(HoldForm, { body, onChange: setBody })}
-    ${fault && h(FaultBox, { fault })}
-    <footer>
-      ${h(Curl, { method: "POST", path: `${own}/holds`, body })}
-      <button type="button" autofocus onClick=${close}>Cancel</button>
-      <button type="button" class="primary" disabled=${!body.reason} onClick=${() => void send()}>
-        Hold ${name}
-      </button>
-    </footer>
-  </form>`;
+  const request = { method: "POST", path: `${own}/holds`, body };
+  const title = `Hold ${name}`;
+  return h(ActForm, { title, fault, request, button: title, ready: !!body.reason, send },
+    h(HoldForm, { body, onChange: setBody }));
 }

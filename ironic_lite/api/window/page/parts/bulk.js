@@ -8,10 +8,9 @@ import { ask, key } from "../wire/api.js";
 import { change } from "../wire/changes.js";
 import { Fault } from "../wire/faults.js";
 import { Curl, say } from "./copy.js";
-import { close, DialogHead, show } from "./dialog.js";
+import { ActForm, close, show } from "./dialog.js";
 import { HoldForm } from "./holding.js";
 import { Confirm } from "./plan.js";
-import { FaultBox } from "./read.js";
 import { html, Text } from "./text.js";
 import { verb } from "./words.js";
 
@@ -95,8 +94,13 @@ function BatchDialog({ nodes, what }) {
       },
     );
   const fresh = plan && planned === text;
-  return html`<form method="dialog" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    ${h(DialogHead, { title: `Batch of ${nodes.length} node${nodes.length > 1 ? "s" : ""}` })}
+  const act = {
+    title: `Batch of ${nodes.length} node${nodes.length > 1 ? "s" : ""}`, fault, ready: sure, send: start,
+    request: { method: "POST", path: "/v1/batches", body },
+    button: fresh ? `${verb(target)} ${nodes.length} nodes` : "",
+    more: html`<button type="button" onClick=${() => void look()}>Plan</button>`,
+  };
+  return h(ActForm, act, html`
     <div class="form-grid">
       ${select("Request", target, setTarget, offered, what === "power" ? (one) => one : verb)}
       ${select("Waves", waves, setWaves, Object.keys(WAVES), (one) => one)}
@@ -109,18 +113,8 @@ function BatchDialog({ nodes, what }) {
       <textarea rows="3" spellcheck="false" onInput=${(/** @type {any} */ event) => setSteps(event.target.value)} />
       ${steps && list === null && html`<span class="wrong">This is not JSON.</span>`}
     </label>`}
-    ${fault && h(FaultBox, { fault })} ${fresh && h(BatchPlan, { plan })}
-    ${fresh && h(Confirm, { kind: "name", name: String(nodes.length), what: "number of nodes", onSure: setSure })}
-    <footer>
-      ${h(Curl, { method: "POST", path: "/v1/batches", body })}
-      <button type="button" autofocus onClick=${close}>Cancel</button>
-      <button type="button" onClick=${() => void look()}>Plan</button>
-      ${fresh &&
-      html`<button type="button" class="primary" disabled=${!sure} onClick=${() => void start()}>
-        ${verb(target)} ${nodes.length} nodes
-      </button>`}
-    </footer>
-  </form>`;
+    ${fresh && h(BatchPlan, { plan })}
+    ${fresh && h(Confirm, { kind: "name", name: String(nodes.length), what: "number of nodes", onSure: setSure })}`);
 }
 
 /** @param {string} target @param {unknown} list */
@@ -238,20 +232,16 @@ function Maintaining({ nodes }) {
     path: path("nodes", node.uuid, "maintenance"),
     ...(on ? { body: { reason } } : {}),
   }));
-  return html`<form method="dialog" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    ${h(DialogHead, { title: `Maintenance of ${nodes.length} nodes` })}
+  const act = {
+    title: `Maintenance of ${nodes.length} nodes`, ready: !each.busy, send: each.run,
+    button: `Set maintenance ${on ? "on" : "off"}`,
+  };
+  return h(ActForm, act, html`
     ${select("Maintenance", on ? "on" : "off", (value) => setOn(value === "on"), ["on", "off"], String)}
     <label class="block"
       >Reason <input onInput=${(/** @type {any} */ event) => setReason(event.target.value)}
     /></label>
-    ${h(Results, { nodes, results: each.results })}
-    <footer>
-      <button type="button" autofocus onClick=${close}>Close</button>
-      <button class="primary" type="button" disabled=${each.busy} onClick=${() => void each.run()}>
-        Set maintenance ${on ? "on" : "off"}
-      </button>
-    </footer>
-  </form>`;
+    ${h(Results, { nodes, results: each.results })}`);
 }
 
 /** @param {{nodes: Json[]}} props */
@@ -260,19 +250,8 @@ function Holding({ nodes }) {
   const each = useEach(nodes, (node) => ({
     method: "POST", path: path("nodes", node.uuid, "holds"), body,
   }));
-  return html`<form method="dialog" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    ${h(DialogHead, { title: `Hold ${nodes.length} nodes` })} ${h(HoldForm, { body, onChange: setBody })}
-    ${h(Results, { nodes, results: each.results })}
-    <footer>
-      <button type="button" autofocus onClick=${close}>Close</button>
-      <button
-        class="primary"
-        type="button"
-        disabled=${each.busy || !body.reason}
-        onClick=${() => void each.run()}
-      >
-        Hold ${nodes.length} nodes
-      </button>
-    </footer>
-  </form>`;
+  const title = `Hold ${nodes.length} nodes`;
+  const act = { title, button: title, ready: !each.busy && !!body.reason, send: each.run };
+  return h(ActForm, act, html`${h(HoldForm, { body, onChange: setBody })}
+    ${h(Results, { nodes, results: each.results })}`);
 }

@@ -2,6 +2,9 @@
 import { h } from "../vendor/preact.js";
 import { useEffect, useRef } from "../vendor/hooks.js";
 import { signal } from "../vendor/signals.js";
+import { Fault } from "../wire/faults.js";
+import { Curl } from "./copy.js";
+import { FaultBox } from "./read.js";
 import { html } from "./text.js";
 
 /** The dialog that is open: a function that draws it. */
@@ -41,11 +44,27 @@ function Frame({ draw }) {
 }
 
 /**
- * @param {{title: string, note?: string, children?: any}} props
+ * The form of an act: its title, its fields, what was refused, its curl, and two buttons.
+ * @param {{title: string, note?: string, fault?: Fault | null, request?: Record<string, any>,
+ *   button?: string, ready?: boolean, send?: () => unknown, more?: any, children?: any}} props
+ *   `more`: further buttons
  */
-export function DialogHead({ title, note }) {
-  return html`<header class="dialog-head">
-    <h2 id="dialog-title">${title}</h2>
-    ${note && html`<span class="small">${note}</span>`}
-  </header>`;
+export function ActForm({ title, note, fault, request, button, ready = true, send, more, children }) {
+  const submit = /** @param {Event} event */ (event) => {
+    event.preventDefault();
+    if (ready) void send?.();
+  };
+  return html`<form method="dialog" onSubmit=${submit}>
+    <header class="dialog-head">
+      <h2 id="dialog-title">${title}</h2>
+      ${note && html`<span class="small">${note}</span>`}
+    </header>
+    ${children} ${fault && h(FaultBox, { fault })}
+    <footer>
+      ${request && h(Curl, /** @type {any} */ (request))}
+      <button type="button" autofocus onClick=${close}>Cancel</button>
+      ${more}
+      ${button && html`<button class="primary" disabled=${!ready}>${button}</button>`}
+    </footer>
+  </form>`;
 }

@@ -6,9 +6,8 @@ import { go, href, path } from "../state/route.js";
 import { get, key } from "../wire/api.js";
 import { change } from "../wire/changes.js";
 import { Fault } from "../wire/faults.js";
-import { Curl, say } from "./copy.js";
-import { close, DialogHead, show } from "./dialog.js";
-import { FaultBox } from "./read.js";
+import { say } from "./copy.js";
+import { ActForm, close, show } from "./dialog.js";
 import { html, Text } from "./text.js";
 
 const secret = new RegExp(SECRET_KEY, "i");
@@ -51,8 +50,11 @@ function Enroll() {
     );
   const info = /** @type {(name: string) => (event: any) => void} */ (name) => (event) =>
     setBody({ ...body, driver_info: withValue(body.driver_info ?? {}, name, event.target.value) });
-  return html`<form method="dialog" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    ${h(DialogHead, { title: "Enroll a machine" })}
+  const act = {
+    title: "Enroll a machine", fault, button: "Enroll", ready: !!driver, send,
+    request: { method: "POST", path: "/v1/nodes", body: request },
+  };
+  return h(ActForm, act, html`
     <div class="form-grid">
       <label
         >Name
@@ -85,14 +87,7 @@ function Enroll() {
       <dl class="small">
         ${Object.entries(fields).map(([name, about]) => html`<dt>${name}</dt><dd>${h(Text, { of: about })}</dd>`)}
       </dl>
-    </details>
-    ${fault && h(FaultBox, { fault })}
-    <footer>
-      ${h(Curl, { method: "POST", path: "/v1/nodes", body: request })}
-      <button type="button" onClick=${close}>Cancel</button>
-      <button type="button" class="primary" disabled=${!driver} onClick=${() => void send()}>Enroll</button>
-    </footer>
-  </form>`;
+    </details>`);
 }
 
 /** @param {Json} all @param {string} name @param {string} value "" removes the key */

@@ -4,7 +4,7 @@ import { prefs } from "../state/prefs.js";
 import { go, route } from "../state/route.js";
 import { curl } from "../wire/curl.js";
 import { copy } from "./copy.js";
-import { close, DialogHead, opened, show } from "./dialog.js";
+import { ActForm, opened, show } from "./dialog.js";
 import { openPalette } from "./palette.js";
 import { nextTheme, PAGES } from "./shell.js";
 import { html } from "./text.js";
@@ -22,15 +22,13 @@ const HELP = /** @type {const} */ ([
 ]);
 
 export function openHelp() {
-  show(
-    () => html`${h(DialogHead, { title: "Shortcuts" })}
-      <dl class="help">
+  show(() =>
+    h(ActForm, { title: "Shortcuts" }, html`<dl class="help">
         ${HELP.map(([keys, what]) => html`<dt><kbd>${keys}</kbd></dt><dd>${what}</dd>`)}
       </dl>
       <p>
         Every page is a path of the API: leave out <code>/ui/#</code> and it is the address for curl.
-      </p>
-      <footer><button autofocus onClick=${close}>Close</button></footer>`,
+      </p>`),
   );
 }
 

@@ -7,9 +7,9 @@ import { go, href, path } from "../state/route.js";
 import { ask, key } from "../wire/api.js";
 import { change, monitor } from "../wire/changes.js";
 import { Fault } from "../wire/faults.js";
-import { Curl, say } from "./copy.js";
-import { close, DialogHead, show } from "./dialog.js";
-import { FaultBox, Skeleton } from "./read.js";
+import { say } from "./copy.js";
+import { ActForm, close, show } from "./dialog.js";
+import { Skeleton } from "./read.js";
 import { html, Text } from "./text.js";
 import { DESTROYS, verb } from "./words.js";
 
@@ -43,29 +43,21 @@ function VerbDialog({ node, target }) {
   const name = node.name ?? node.uuid;
   const kind = plan.body ? confirmation(plan.body, node.provision_state) : null;
   const ready = plan.body?.accepted && !sending.busy && (kind === "none" || sure);
-  const submit = /** @param {Event} event */ (event) => {
-    event.preventDefault();
-    if (ready) void sending.send();
+  const act = {
+    title: `${verb(target)} ${name}`, note: plan.tag && `plan with tag ${plan.tag}`,
+    fault: sending.fault ?? plan.fault, ready, send: sending.send,
+    button: plan.body?.accepted && `${verb(target)} ${name}`,
+    request: {
+      method: "PUT", path: path("nodes", name, "states", "provision"),
+      body: { target, ...options }, headers: sending.headers,
+    },
   };
-  return html`<form method="dialog" onSubmit=${submit}>
-    ${h(DialogHead, { title: `${verb(target)} ${name}`, note: plan.tag && `plan with tag ${plan.tag}` })}
+  return h(ActForm, act, html`
     ${h(Arguments, { target, onChange: setOptions })}
-    ${plan.fault && h(FaultBox, { fault: plan.fault })}
     ${!plan.body && !plan.fault && h(Skeleton, { rows: 3 })}
     ${plan.body && h(Plan, { plan: plan.body })}
     ${plan.body?.accepted && h(Confirm, { kind, name, onSure: setSure, key: plan.tag })}
-    ${sending.fault && h(FaultBox, { fault: sending.fault })}
-    ${sending.note && html`<p role="status">${sending.note}</p>`}
-    <footer>
-      ${h(Curl, {
-        method: "PUT", path: path("nodes", name, "states", "provision"),
-        body: { target, ...options }, headers: sending.headers,
-      })}
-      <button type="button" autofocus onClick=${close}>Cancel</button>
-      ${plan.body?.accepted &&
-      html`<button class="primary" disabled=${!ready}>${verb(target)} ${name}</button>`}
-    </footer>
-  </form>`;
+    ${sending.note && html`<p role="status">${sending.note}</p>`}`);
 }
 
 /** @param {Json} node @param {Json} body */

@@ -3,9 +3,8 @@ import { useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { change } from "../wire/changes.js";
 import { Fault } from "../wire/faults.js";
-import { Curl, say } from "./copy.js";
-import { close, DialogHead, show } from "./dialog.js";
-import { FaultBox } from "./read.js";
+import { say } from "./copy.js";
+import { ActForm, close, show } from "./dialog.js";
 import { html } from "./text.js";
 
 const WAYS = { hold: "hold there, to go on later", abort: "abort the run" };
@@ -29,8 +28,8 @@ function Stop({ own, name, reload }) {
       close();
       reload();
     }, setFault);
-  return html`<form method="dialog" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    ${h(DialogHead, { title: `Stop the run of ${name}` })}
+  const title = `Stop the run of ${name}`;
+  return h(ActForm, { title, fault, request, button: title, send }, html`
     <p>The step under way ends first. Its machine is never left in the middle of a step.</p>
     ${Object.entries(WAYS).map(
       ([way, what]) => html`<label class="block"
@@ -39,12 +38,5 @@ function Stop({ own, name, reload }) {
     )}
     <label class="block"
       >Reason <input onInput=${(/** @type {any} */ event) => setReason(event.target.value)}
-    /></label>
-    ${fault && h(FaultBox, { fault })}
-    <footer>
-      ${h(Curl, request)}
-      <button type="button" autofocus onClick=${close}>Cancel</button>
-      <button type="button" class="primary" onClick=${() => void send()}>Stop the run of ${name}</button>
-    </footer>
-  </form>`;
+    /></label>`);
 }
