@@ -21,17 +21,22 @@ _OPEN = ("running", "waiting")
 class RunTimes:
     """Predictions for one run, from earlier steps: one statement for those that are not known.
 
+    A run that has ended has no predictions, and costs no statement.
+
     :param machine: columns `MACHINE` of the node; None reads them.
     """
 
     def __init__(
         self, service: Service, run: Run, steps: Sequence[RunStep], machine: JsonView | None
     ) -> None:
-        if machine is None and steps:
-            machine = service.database.read(lambda conn: nodes.get(conn, run["node_uuid"], MACHINE))
         self._run = run
         self._steps = steps
         self._now = clock.now()
+        self._usual: list[Usual | None] = [None] * len(steps)
+        if run["state"] not in _OPEN or not steps:
+            return
+        if machine is None:
+            machine = service.database.read(lambda conn: nodes.get(conn, run["node_uuid"], MACHINE))
         driver, resource_class = ((machine or {}).get(name) for name in MACHINE)
         names = [(step["interface"], step["step"]) for step in steps]
         known = service.usual.of_all(names, driver, resource_class)
@@ -39,7 +44,7 @@ class RunTimes:
 
     @property
     def steps(self) -> list[Json]:
-        """The keys of each step: usual_seconds and overdue."""
+        """The keys of each step: usual_seconds and overdue; null if the run has ended."""
         return [
             {
                 "usual_seconds": usual.document if usual is not None else None,
