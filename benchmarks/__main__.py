@@ -22,6 +22,7 @@ SUBJECTS = {
     "watch": "clients that wait and follow",
     "watch_apis": "clients that wait and follow at two APIs on PostgreSQL",
     "provision": "a machine from its enrolment to its instance, by a real agent",
+    "retry": "a clean that fails at its fourth step, continued and begun again",
     "fleet_size": "10 000 nodes beside 1 000",
     "conductors": "nodes through a clean, on one conductor and more",
     "recovery": "nodes of a dead conductor",

@@ -172,7 +172,8 @@ class FileMachine(hardware.GenericHardwareManager):
         with open(FOLDER / "steps.jsonl", "a", encoding="utf-8") as lines:
             lines.write(json.dumps({"step": name, **about}) + "\n")
 
-    def scrub(self, node, ports):
+    def scrub(self, node, ports, seconds=0):
+        time.sleep(seconds)
         self._note("scrub", node=node["uuid"], ports=[port["address"] for port in ports])
         return {"scrubbed": 1}
 
@@ -190,7 +191,8 @@ class FileMachine(hardware.GenericHardwareManager):
     def renew(self, node, ports):
         self._note("renew")
 
-    def paint(self, node, ports, colour="red"):
+    def paint(self, node, ports, colour="red", seconds=0):
+        time.sleep(seconds)
         self._note("paint", colour=colour)
 
     def create_configuration(self, node, ports):
