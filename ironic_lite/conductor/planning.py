@@ -326,7 +326,7 @@ def _plan_retry(task: Task, body: JsonView, found: Findings) -> Listed | None:
     _check_limit(task, phase, found)
     expected = _expected(task, kind, found, ramdisk=boots)
     faults = step_planning.requested_faults(
-        left.steps, expected.steps, kind, open_interfaces=expected.open_interfaces
+        stored.steps, expected.steps, kind, skip=left.skip, open_interfaces=expected.open_interfaces
     )
     found.attempt(lambda: list_faults.refuse(f"{kind}_steps", faults))
     origins = [Origin("run", left.failed.uuid)] * len(left.steps)

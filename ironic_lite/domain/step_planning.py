@@ -133,17 +133,19 @@ def requested(
     kind: StepKind,
     *,
     ramdisk: bool = True,
+    skip: Collection[int] = (),
     besides: Sequence[Fault] = (),
 ) -> list[StoredStep]:
     """Check a requested list of steps and return it in stored form; see `as_requested`.
 
+    :param skip: ordinals of steps that are not checked, because they will not run.
     :param ramdisk: False refuses steps that need the agent (disable_ramdisk).
     :param besides: further faults of the list, found by the caller. Only the caller checks steps
         for children, which belong to their drivers.
     :raises errors.InvalidParameter: with every fault of the whole list in its reason (S1.16).
     """
     known = list(offered)
-    faults = requested_faults(wanted, known, kind, ramdisk=ramdisk)
+    faults = requested_faults(wanted, known, kind, ramdisk=ramdisk, skip=skip)
     list_faults.refuse(f"{kind}_steps", [*besides, *faults])
     return as_requested(wanted, known)
 
@@ -154,30 +156,26 @@ def requested_faults(
     kind: StepKind,
     *,
     ramdisk: bool = True,
+    skip: Collection[int] = (),
     open_interfaces: Collection[str] = (),
 ) -> list[Fault]:
-    """Return the faults of a requested list of steps.
+    """Return the faults of a requested list of steps; paths have the ordinals of the whole list.
 
+    :param skip: ordinals of steps that are not checked, because they will not run.
     :param open_interfaces: interfaces to which a ramdisk may add steps: an unknown step of theirs
         is no fault yet.
     """
     known = {step.title: step for step in offered}
     found: list[Fault] = []
     for place, asked in enumerate(wanted):
+        if place in skip:
+            continue
         path, driver_step = f"{kind}_steps/{place}", known.get(steps.title(asked))
         if asked["step"] in RESERVED:
             found += list_faults.of_reserved(asked, kind, path)
         elif not for_children(asked) and (driver_step or asked["interface"] not in open_interfaces):
             found += list_faults.of_step(asked, driver_step, kind, path, ramdisk=ramdisk)
     return found
-
-
-def step_faults(asked: StoredStep, offered: Iterable[Step], kind: StepKind) -> list[str]:
-    """Return a sentence for each fault of one listed step without a ramdisk."""
-    title = steps.title(asked)
-    known = next((step for step in offered if step.title == title), None)
-    found = list_faults.of_step(asked, known, kind, f"{kind}_steps", ramdisk=True)
-    return [fault.text for fault in found]
 
 
 def as_requested(wanted: Sequence[StoredStep], offered: Iterable[Step]) -> list[StoredStep]:

@@ -172,6 +172,8 @@ def test_step_that_is_not_offered_any_more_fails_the_retry_before_any_step(
     row = rig.reaches(node, "clean failed")
     assert "raid.delete_configuration" in row["last_error"]
     assert rig.started(node) == begun
+    cause = rig.run(node)["error"]["cause"]
+    assert cause["facts"]["paths"] == ["clean_steps/1/step"]  # its ordinal in the failed run
 
 
 def test_run_without_a_list_cannot_be_retried(rig: ConductorFixture) -> None:

@@ -75,6 +75,17 @@ def test_waived_step_stays_waived_if_the_agent_changes(rig: ConductorFixture) ->
     assert "deploy.erase_devices_metadata" not in rig.started(node)[begun:]
 
 
+def test_fault_of_a_deployment_has_the_ordinal_of_the_failed_run(rig: ConductorFixture) -> None:
+    node = deploy_fails(rig, "deploy.boot_instance", agent(deploy_steps=[BURN_IN]))
+    listed = [f"{row['interface']}.{row['step']}" for row in rig.run(node)["steps"]]
+    rig.edit(node, driver_info={"fake_agent": agent()})
+    rig.ask("do_node_retry", node)
+    wait_for(lambda: len(rig.runs(node)) == 2)
+    rig.reaches(node, "deploy failed")
+    facts = rig.run(node)["error"]["cause"]["facts"]
+    assert facts["paths"] == [f"deploy_steps/{listed.index('deploy.burn')}/step"]
+
+
 def test_doubt_survives_a_forced_retry_that_fails_before_the_step(
     rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -212,6 +212,12 @@ def test_a_checked_list_can_be_checked_again() -> None:
     assert step_planning.requested(once, OFFERED, StepKind.CLEAN) == once
 
 
+def test_paths_have_ordinals_of_the_whole_list_if_steps_are_skipped() -> None:
+    wanted = [asked("raid.gone"), asked("deploy.erase"), asked("raid.gone")]
+    faults = step_planning.requested_faults(wanted, OFFERED, StepKind.CLEAN, skip=[0])
+    assert [fault.path for fault in faults] == ["clean_steps/2/step"]
+
+
 def test_every_fault_of_the_whole_list_is_told_at_once() -> None:
     # S1.16: the step and the argument are named; nothing is left for the next try to find.
     wanted = [

@@ -88,10 +88,12 @@ def begin(task: Task) -> None:
         stepper.start(task, PHASE, _planned_steps(task))
 
 
-def _complete_list(task: Task, wanted: list[StoredStep]) -> list[StoredStep]:
+def _complete_list(task: Task, wanted: list[StoredStep], skip: retry.Skip = ()) -> list[StoredStep]:
     overrides = task.runtime.clean_priorities
     ramdisk = task.notes.boots_ramdisk(StepKind.CLEAN)
-    return requested.complete(task, StepKind.CLEAN, wanted, overrides=overrides, ramdisk=ramdisk)
+    return requested.complete(
+        task, StepKind.CLEAN, wanted, overrides=overrides, ramdisk=ramdisk, skip=skip
+    )
 
 
 def _planned_steps(task: Task) -> list[StoredStep]:

@@ -206,29 +206,26 @@ def hear(task: Task, done: int) -> None:
         return
     listed = task.notes.listed(StepKind.DEPLOY)
     if task.notes.retries:  # the list stays that of the failed run
-        left = range(done + 1, len(listed))
-        _check_offered(task, [listed[at] for at in left if not task.notes.skipped(at)])
+        past = (at for at in range(len(listed)) if at <= done or task.notes.skipped(at))
+        _check_offered(task, listed, frozenset(past))
         return
     ran = {steps.title(step) for step in listed[: done + 1]}
     whole = compose(task, task.notes.user_deploy_steps)
     stepper.replace(task, PHASE, done, [step for step in whole if steps.title(step) not in ran])
 
 
-def _check_offered(task: Task, wanted: list[StoredStep]) -> None:
+def _check_offered(task: Task, wanted: list[StoredStep], skip: retry.Skip) -> None:
     """Refuse steps that are not offered any more, as soon as all steps are known.
 
+    :param skip: ordinals of steps that are not checked, because they do not run.
     :raises errors.InvalidParameter: with every fault.
     """
     if is_old(task) or not _list_is_complete(task):
         return
     offered = available.offered(task, StepKind.DEPLOY)
-    faults = [
-        fault
-        for step in wanted
-        if step["step"] not in step_planning.RESERVED
-        for fault in step_planning.step_faults(step, offered, StepKind.DEPLOY)
-    ]
-    requested.refuse(StepKind.DEPLOY, faults)
+    kind = StepKind.DEPLOY
+    faults = step_planning.requested_faults(wanted, offered, kind, skip=skip)
+    list_faults.refuse(f"{kind}_steps", faults)
 
 
 def resume(task: Task, *, poll: bool) -> None:

@@ -6,7 +6,7 @@ notes of the node when the verb is accepted, so a crash at any later point finds
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from ironic_lite import errors
@@ -24,14 +24,25 @@ from ironic_lite.domain.step_effects import OF_RESERVED
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.records import StoredStep
 
+Skip = Collection[int]
+"""Ordinals of steps that do not run."""
 Rerunnable = Callable[[Task, StepKind, StoredStep], bool]
 
 
 class Left(NamedTuple):
-    """The run that a retry continues, and its steps that would run."""
+    """The run that a retry continues.
+
+    :ivar skip: the ordinals of its steps that would not run.
+    """
 
     failed: FailedRun
-    steps: list[StoredStep]
+    skip: frozenset[int]
+
+    @property
+    def steps(self) -> list[StoredStep]:
+        """The steps that would run."""
+        listed = self.failed.stored.steps
+        return [step for at, step in enumerate(listed) if at not in self.skip]
 
 
 def start(task: Task, phase: Phase, wanted: JsonView, *, automatic: bool = False) -> None:
@@ -94,13 +105,13 @@ def _decide(
     by = {"requester": task.context.user, "at": clock.now().isoformat()}
     inputs = list_inputs.digest(task.node, kind)
     decided = retries.decide(failed, asked, effects, by=by, inputs=inputs)
-    _check_allowed(task, kind, _steps_to_run(failed, decided))
+    _check_allowed(task, kind, _left(failed, decided).steps)
     return decided
 
 
-def _steps_to_run(failed: FailedRun, decided: list[Decision]) -> list[StoredStep]:
-    pairs = zip(failed.stored.steps, decided, strict=True)
-    return [step for step, one in pairs if one.action is Action.RUN]
+def _left(failed: FailedRun, decided: list[Decision]) -> Left:
+    skip = (at for at, one in enumerate(decided) if one.action is not Action.RUN)
+    return Left(failed, frozenset(skip))
 
 
 def _check_allowed(task: Task, kind: StepKind, wanted: list[StoredStep]) -> None:
@@ -122,7 +133,7 @@ def planned(task: Task, phase: Phase, wanted: JsonView) -> Left:
     """
     _verb, failed = _find_failed(task, phase)
     decided = _decide(task, phase, failed, wanted, _may_rerun)
-    return Left(failed, _steps_to_run(failed, decided))
+    return _left(failed, decided)
 
 
 def _may_rerun(task: Task, kind: StepKind, step: StoredStep) -> bool:
@@ -175,15 +186,15 @@ def _restore_request(task: Task, kind: StepKind, stored: Stored) -> None:
     task.notes.request_steps(kind, listed, ramdisk=stored.ramdisk, runbook=stored.runbook)
 
 
-def begin(task: Task, phase: Phase, check: Callable[[list[StoredStep]], object]) -> None:
+def begin(task: Task, phase: Phase, check: Callable[[list[StoredStep], Skip], object]) -> None:
     """Run the steps that the retry left; no step runs unless all are still offered.
 
-    :param check: raises unless these steps are offered.
+    :param check: raises unless the steps are offered, apart from those to skip.
     """
     run_uuid = task.node.run_uuid
     assert run_uuid is not None  # the verb has opened it
     stored = task.runtime.database.read(lambda conn: runs.get(conn, run_uuid))["listed"]
     assert stored is not None  # the verb has stored it
     listed = list(Stored.from_json(stored).steps)
-    check([step for at, step in enumerate(listed) if not task.notes.skipped(at)])
+    check(listed, [at for at in range(len(listed)) if task.notes.skipped(at)])
     stepper.restart(task, phase, listed)

@@ -38,9 +38,9 @@ def begin(task: Task) -> None:
         stepper.start(task, PHASE, _complete_list(task, task.notes.listed(StepKind.SERVICE)))
 
 
-def _complete_list(task: Task, wanted: list[StoredStep]) -> list[StoredStep]:
+def _complete_list(task: Task, wanted: list[StoredStep], skip: retry.Skip = ()) -> list[StoredStep]:
     ramdisk = task.notes.boots_ramdisk(StepKind.SERVICE)
-    return requested.complete(task, StepKind.SERVICE, wanted, ramdisk=ramdisk)
+    return requested.complete(task, StepKind.SERVICE, wanted, ramdisk=ramdisk, skip=skip)
 
 
 def finish(task: Task) -> None:

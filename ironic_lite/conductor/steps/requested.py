@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ironic_lite import errors
 from ironic_lite.conductor.steps import available, children
@@ -65,15 +65,6 @@ def _wrong_step(path: str, reason: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(path=path, reason=reason)
 
 
-def refuse(kind: StepKind, faults: Sequence[str]) -> None:
-    """Refuse a request if faults were found in it.
-
-    :raises errors.InvalidParameter: with all faults.
-    """
-    path = f"{kind}_steps"
-    list_faults.refuse(path, [Fault(path, text) for text in faults])
-
-
 def needs_ramdisk(task: Task, kind: StepKind, wanted: Sequence[StoredStep]) -> bool:
     """Return whether a requested run must boot the ramdisk.
 
@@ -104,6 +95,7 @@ def complete(
     *,
     overrides: step_planning.Overrides | None = None,
     ramdisk: bool = True,
+    skip: Collection[int] = (),
 ) -> list[StoredStep]:
     """Return a requested list as stored, after checking it as a whole.
 
@@ -112,25 +104,37 @@ def complete(
     :param wanted: the steps of the request.
     :param overrides: configured priorities, by ``interface.step``.
     :param ramdisk: as in ``step_planning.requested``.
+    :param skip: ordinals of steps that are not checked, because they will not run.
     :raises errors.InvalidParameter: with every fault of the whole list.
     """
     offered = available.offered(task, kind, ramdisk=ramdisk)
     known = step_planning.overridden(offered, overrides or {})
-    faults = node_faults(task, kind, wanted)
-    return step_planning.requested(wanted, known, kind, ramdisk=ramdisk, besides=faults)
+    faults = node_faults(task, kind, wanted, skip)
+    return step_planning.requested(wanted, known, kind, ramdisk=ramdisk, skip=skip, besides=faults)
 
 
-def node_faults(task: Task, kind: StepKind, wanted: Sequence[StoredStep]) -> list[Fault]:
-    """Return the faults of a list that depend on the node or on its children."""
-    return [*power_faults(task.node, kind, wanted), *_children_faults(task, kind, wanted)]
+def node_faults(
+    task: Task, kind: StepKind, wanted: Sequence[StoredStep], skip: Collection[int] = ()
+) -> list[Fault]:
+    """Return the faults of a list that depend on the node or on its children.
+
+    :param skip: ordinals of steps that are not checked, because they will not run.
+    """
+    of_children = _children_faults(task, kind, wanted, skip)
+    return [*power_faults(task.node, kind, wanted, skip), *of_children]
 
 
-def power_faults(node: Node, kind: StepKind, wanted: Iterable[StoredStep]) -> list[Fault]:
-    """Return the fault of each step that would break the node's ``disable_power_off``."""
+def power_faults(
+    node: Node, kind: StepKind, wanted: Iterable[StoredStep], skip: Collection[int] = ()
+) -> list[Fault]:
+    """Return the fault of each step that would break the node's ``disable_power_off``.
+
+    :param skip: ordinals of steps that are not checked, because they will not run.
+    """
     return [
         Fault(f"{kind}_steps/{place}/step", text)
         for place, step in enumerate(wanted)
-        if not step_planning.for_children(step)
+        if place not in skip and not step_planning.for_children(step)
         for text in _power_texts(node, kind, step)
     ]
 
@@ -147,9 +151,15 @@ def _power_texts(node: Node, kind: StepKind, step: StoredStep) -> list[str]:
     return [f"{kind} step {title} is not possible while the node's disable_power_off is set"]
 
 
-def _children_faults(task: Task, kind: StepKind, wanted: Sequence[StoredStep]) -> list[Fault]:
+def _children_faults(
+    task: Task, kind: StepKind, wanted: Sequence[StoredStep], skip: Collection[int]
+) -> list[Fault]:
     """Return the faults that the children's drivers find in the steps for children."""
-    theirs = {place: step for place, step in enumerate(wanted) if step_planning.for_children(step)}
+    theirs = {
+        place: step
+        for place, step in enumerate(wanted)
+        if place not in skip and step_planning.for_children(step)
+    }
     known = children.of(task) if theirs else []
     found = []
     for child in known:
