@@ -26,7 +26,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick vm-test life repeats recorded fuzz compare tempest chaos attack outage busy-test stall-test lint services evidence-wheel bench demo sample docs format clean
+.PHONY: help venv test quick vm-test life repeats recorded fuzz compare tempest chaos attack outage busy-test stall-test static lint services evidence-wheel bench demo sample docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,11 +103,13 @@ busy-test: $(STAMP) ## run a command beside BUSY=8 busy loops: the whole suite, 
 stall-test: $(STAMP) ## run a command whose processes stop for STALL=4 s about every 8 s: the whole suite, or RUN="..."
 	$(VENV)/bin/python scripts/stalls.py $(STALL) 8 $(RUN)
 
-lint: $(STAMP) ## run ruff, mypy --strict, import-linter, and the checks in tests/lint
+static: $(STAMP) ## run ruff, mypy --strict and import-linter
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+
+lint: static ## run `make static`, and the checks in tests/lint, which are part of `make test`
 	$(VENV)/bin/pytest -q -p no:cacheprovider tests/lint
 
 services: ## install and start PostgreSQL, MariaDB and RabbitMQ, install ipmitool and ipmi_sim (Debian)
