@@ -64,6 +64,7 @@ function BatchDialog({ nodes, what }) {
   const [waves, setWaves] = useState(nodes.length > 1 ? "one, then all" : "all at once");
   const [concurrency, setConcurrency] = useState(8);
   const [budget, setBudget] = useState(0);
+  const [name, setName] = useState("");
   const [plan, setPlan] = useState(/** @type {Json | null} */ (null));
   const [fault, setFault] = useState(/** @type {Fault | null} */ (null));
   const [sure, setSure] = useState(false);
@@ -72,7 +73,7 @@ function BatchDialog({ nodes, what }) {
   const body = {
     ...targets(nodes),
     request: what === "power" ? { power: target } : { target, ...listOf(target, list) },
-    waves: WAVES[waves], concurrency, max_failures: budget,
+    waves: WAVES[waves], concurrency, max_failures: budget, ...(name ? { name } : {}),
   };
   const text = JSON.stringify(body);
   const [planned, setPlanned] = useState("");
@@ -104,6 +105,10 @@ function BatchDialog({ nodes, what }) {
     <div class="form-grid">
       ${select("Request", target, setTarget, offered, what === "power" ? (one) => one : verb)}
       ${select("Waves", waves, setWaves, Object.keys(WAVES), (one) => one)}
+      <label
+        >Name (optional)
+        <input onInput=${(/** @type {any} */ event) => setName(event.target.value)}
+      /></label>
       ${number("At the same time", concurrency, setConcurrency, 1)}
       ${number("Failures allowed", budget, setBudget, 0)}
     </div>
@@ -114,7 +119,10 @@ function BatchDialog({ nodes, what }) {
       ${steps && list === null && html`<span class="wrong">This is not JSON.</span>`}
     </label>`}
     ${fresh && h(BatchPlan, { plan })}
-    ${fresh && h(Confirm, { kind: "name", name: String(nodes.length), what: "number of nodes", onSure: setSure })}`);
+    ${fresh && h(Confirm, {
+      kind: "name", name: String(nodes.length), what: "number of nodes", on: "these nodes",
+      onSure: setSure,
+    })}`);
 }
 
 /** @param {string} target @param {unknown} list */
@@ -170,16 +178,11 @@ function number(label, value, onChange, least) {
 
 /** @param {{plan: Json}} props */
 function BatchPlan({ plan }) {
-  const rows = plan.nodes ?? [];
-  const refused = rows.filter((/** @type {Json} */ row) => !row.accepted);
-  return html`<p>${rows.length - refused.length} accepted, ${refused.length} refused.</p>
-    <ul class="plan">
-      ${refused.slice(0, 20).map(
-        (/** @type {Json} */ row) => html`<li class="wrong">
-          ${h(Text, { of: row.name ?? row.node })}: ${h(Text, { of: row.faults?.[0]?.text ?? "" })}
-        </li>`,
-      )}
-    </ul>`;
+  const { waves, concurrency, failures_left: left } = plan;
+  return html`<p role="status">
+    ${waves.length > 1 ? `Waves of ${waves.join(", ")} nodes` : `One wave of ${waves[0]} nodes`},
+    ${" "}${concurrency} at the same time. More than ${left} failures pause the batch.
+  </p>`;
 }
 
 /**

@@ -213,9 +213,9 @@ const word = (effect) => DESTROYS[effect] ?? effect;
 
 /**
  * @param {{kind: string | null, name: string, onSure: (sure: boolean) => void,
- *   what?: string}} props `name` is what has to be typed
+ *   what?: string, on?: string}} props `name` is what has to be typed
  */
-export function Confirm({ kind, name, onSure, what = "name of the node" }) {
+export function Confirm({ kind, name, onSure, what = "name of the node", on = name }) {
   const [text, setText] = useState("");
   if (kind === "none") return null;
   if (kind === "tick") {
@@ -232,7 +232,7 @@ export function Confirm({ kind, name, onSure, what = "name of the node" }) {
     onSure(event.target.value === name);
   };
   return html`<label class="block danger"
-    >This may destroy the data on ${h(Text, { of: name })}. Type the ${what}:
+    >This may destroy the data on ${h(Text, { of: on })}. Type the ${what}:
     <input autocomplete="off" spellcheck="false" value=${text} onInput=${typed} />
   </label>`;
 }

@@ -12,7 +12,7 @@ export const KINDS = /** @type {Record<string, {sign: string, word: string}>} */
 /** Results of runs and steps. */
 export const RESULTS = /** @type {Record<string, string>} */ ({
   done: "✓", failed: "▲", aborted: "×", running: "◐", waiting: "◔", held: "■", pending: "○",
-  kept: "↷", waived: "⤼", skipped: "⤼", starting: "◌", ok: "✓", warning: "!", unknown: "?",
+  kept: "↷", waived: "⤼", skipped: "⤼", starting: "◌", paused: "■", refused: "×", ok: "✓", warning: "!", unknown: "?",
 });
 
 /** Labels of verbs whose name is no plain imperative. */

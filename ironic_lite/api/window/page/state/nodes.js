@@ -2,9 +2,7 @@
 import { STATES } from "../facts.js";
 import { signal } from "../vendor/signals.js";
 import { get, pages } from "../wire/api.js";
-import { Fault } from "../wire/faults.js";
 import { Feed } from "../wire/feed.js";
-import { path } from "./route.js";
 
 const FIELDS = [
   "uuid", "name", "provision_state", "target_provision_state", "provision_updated_at",
@@ -14,10 +12,10 @@ const FIELDS = [
 const PAGE = 1000;
 /** More nodes than this are not held. */
 export const MOST_NODES = 20000;
-/** As many nodes as are read again one by one in a second. */
-const AT_ONCE = 20;
+/** As many UUIDs as one request may name. */
+const AT_ONCE = 150;
 const AGAIN_MS = 1000;
-const MANY_MARKED = 200;
+const MANY_MARKED = 3000;
 const LISTS_MS = 2000;
 const LISTS_APART_MS = 5000;
 /** Kinds of events after which runs, overdue steps and holds are read again. */
@@ -145,18 +143,14 @@ async function readMarked() {
   const some = [...marked].slice(0, AT_ONCE);
   for (const uuid of some) marked.delete(uuid);
   if (marked.size) again = window.setTimeout(readMarked, AGAIN_MS);
-  await Promise.all(some.map(readOne));
-  changed();
-}
-
-/** @param {string} uuid */
-async function readOne(uuid) {
   try {
-    const { body } = await get(`${path("nodes", uuid)}?fields=${FIELDS.join(",")}`);
-    put(body);
-  } catch (error) {
-    if (error instanceof Fault && error.status === 404) return void nodes.delete(uuid);
-    marked.add(uuid);
+    const { body } = await get(`${listPath()}&uuid=${some.join(",")}`);
+    const missing = new Set(some);
+    for (const node of body.nodes) missing.delete(put(node).uuid);
+    for (const uuid of missing) nodes.delete(uuid);
+    changed();
+  } catch {
+    for (const uuid of some) marked.add(uuid);
     again ||= window.setTimeout(readMarked, 5 * AGAIN_MS);
   }
 }
