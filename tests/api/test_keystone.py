@@ -125,6 +125,18 @@ def test_conductor_gets_the_user_and_the_project(
     )
 
 
+def test_token_tells_who_asks_and_until_when(api: Client, identity: Identity) -> None:
+    found = ask(api, "mine", "/v1/whoami").json
+    assert (found["auth"], found["user"], found["project"]) == (
+        "keystone",
+        "user-of-mine",
+        "p-mine",
+    )
+    assert set(found["roles"]) == {"member", "reader"}
+    assert found["expires_at"] == identity.tokens["mine"]["token"]["expires_at"]
+    assert ask(api, None, "/v1/whoami").status == 401
+
+
 @pytest.mark.parametrize("token", [None, "", "forged"], ids=["none", "empty", "unknown"])
 def test_without_a_valid_token_nothing_is_told(api: Client, token: str | None) -> None:
     for path in ("/v1/nodes", "/v1/none/such", "/metrics"):

@@ -43,7 +43,7 @@ KEPT = {"/doctor", "/stats/steps"}
 """Answers that a process makes once in a while, for all requests."""
 OF_ONE_ROW = {
     *("", "/runbooks/{ident}/traits", "/drivers/{name}", "/conductors/{hostname}/counters"),
-    "/nodes/{ident}/why",
+    *("/nodes/{ident}/why", "/whoami"),
 }
 """Lists that are a value of one row, or of the code."""
 """First word of a path, and the column by which the rows below belong to one of those."""

@@ -82,6 +82,7 @@ class Tokens:
             return who
         verdict = self._ask_middleware(environ, request_id)
         call.access = self._asker.access(verdict)
+        call.access.expires_at = verdict["keystone.token_info"]["token"]["expires_at"]
         roles = tuple(filter(None, verdict.get("HTTP_X_ROLES", "").split(",")))
         return dataclasses.replace(
             who,

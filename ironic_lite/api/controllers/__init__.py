@@ -41,6 +41,7 @@ from ironic_lite.api.controllers import (
     vendor,
     vifs,
     volumes,
+    whoami,
     why,
 )
 from ironic_lite.api.wire import expose
@@ -88,6 +89,7 @@ ALL: tuple[type[expose.Controller], ...] = (
     conductors.Conductors,
     doctor.Doctor,
     statistics.Statistics,
+    whoami.Whoami,
     lookup.Lookup,
     heartbeat.Heartbeat,
     inspection.ContinueInspection,

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from http import HTTPStatus
 
-from ironic_lite.api.openapi import parts
+from ironic_lite.api.openapi import of_fleet, parts
 from ironic_lite.api.validation import shapes
 from ironic_lite.core import metrics
 from ironic_lite.core.json_types import Json
@@ -286,23 +286,6 @@ _DOCTOR = Schemas(
     ),
     refusals=(HTTPStatus.NOT_FOUND,),
 )
-_SECONDS = {"type": ["number", "null"]}
-_STEP_STATISTICS = Schemas(
-    _object_with_all(
-        steps={
-            "type": "array",
-            "items": _object_with_all(
-                **dict.fromkeys(("interface", "step", "kind"), _TEXT),
-                **dict.fromkeys(("driver", "resource_class"), _TEXT_OR_NULL),
-                **{name: {"type": "integer"} for name in ("count", "failed", "aborted")},
-                codes={"type": "object", "additionalProperties": {"type": "integer"}},
-                **dict.fromkeys(("p50", "p90", "p99", "longest"), _SECONDS),
-            ),
-        },
-        of={"type": "integer"},
-        **{"from": {"type": ["string", "null"], "format": "date-time"}},
-    )
-)
 _OBJECT_OR_NULL: Json = {"type": ["object", "null"]}
 _VERB_OFFERED = _object_with_all(
     target={"enum": [verb.target for verb in verbs.TABLE]},
@@ -359,7 +342,8 @@ ROUTES: Mapping[str, Schemas] = {
     "POST /nodes/{ident}/vifs": Schemas(takes=_VIF),
     "GET /events": _EVENTS,
     "GET /doctor": _DOCTOR,
-    "GET /stats/steps": _STEP_STATISTICS,
+    "GET /stats/steps": Schemas(of_fleet.STEP_STATISTICS),
+    "GET /whoami": Schemas(of_fleet.WHOAMI),
     "GET /nodes/{ident}": _OF_WAIT,
     "GET /nodes/{ident}/runs/{run}": _OF_WAIT,
     "GET /runs/{run}": _OF_WAIT,

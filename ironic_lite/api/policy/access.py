@@ -12,7 +12,7 @@ caller may see but not use in this way.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from ironic_lite import errors
 from ironic_lite.api import policy
@@ -41,9 +41,14 @@ class Access:
     :param project: the caller's project, to which lists are narrowed.
     :param system: whether the caller's token has system scope.
     :param there: returns whether a rule exists; the rules of the table always exist.
+    :param roles: the caller's roles.
+    :param key: equal for callers for whom all rules give equal results.
     """
 
-    __slots__ = ("_ask", "_pending", "_rule", "_there", "_verdicts", "project", "system")
+    __slots__ = (
+        *("_ask", "_pending", "_rule", "_there", "_verdicts"),
+        *("expires_at", "key", "project", "roles", "system"),
+    )
 
     def __init__(
         self,
@@ -52,6 +57,8 @@ class Access:
         *,
         system: bool = False,
         there: Callable[[str], bool] = policy.BY_NAME.__contains__,
+        roles: Sequence[str] = (),
+        key: Hashable = None,
     ) -> None:
         self._ask = ask
         self._there = there
@@ -60,6 +67,10 @@ class Access:
         self._rule: policy.Rule | None = None
         self.project = project
         self.system = system
+        self.roles = tuple(roles)
+        self.key = key
+        self.expires_at: str | None = None
+        """When the caller's token expires, in ISO 8601; None without a token."""
 
     @property
     def limited(self) -> bool:

@@ -105,4 +105,11 @@ class Asker:
             return found
 
         system = values.get("system_scope") == "all"
-        return Access(ask, values.get("project_id"), system=system, there=self._rules.has)
+        return Access(
+            ask,
+            values.get("project_id"),
+            system=system,
+            there=self._rules.has,
+            roles=values["roles"],
+            key=caller.key,
+        )

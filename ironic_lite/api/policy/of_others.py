@@ -9,6 +9,7 @@ from ironic_lite.api.policy.personas import (
     ANY_READER,
     ANYONE,
     BATCH,
+    LOGGED_IN,
     MEMBER,
     READER,
     RUNBOOK,
@@ -53,7 +54,13 @@ NAMED = (
 
 
 _OTHERS = (
-    # Ironic does not have the next three rules.
+    # Ironic does not have the next four rules.
+    Rule(
+        "baremetal:whoami:get",
+        LOGGED_IN,
+        "Show who one is, and which rules one passes.",
+        ("GET /whoami",),
+    ),
     Rule("baremetal:metrics:get", READER, "Read the metrics of the whole service at /metrics."),
     Rule(
         "baremetal:doctor:get",

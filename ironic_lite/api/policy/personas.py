@@ -8,6 +8,8 @@ SYSTEM = ("system",)
 BOTH = ("system", "project")
 ANYONE = ""
 """The check that every caller passes, even without a login."""
+LOGGED_IN = "@"
+"""The check that every caller with a login passes."""
 
 VENDOR_METHODS = ("GET", "PUT", "POST", "PATCH", "DELETE")
 VENDOR_PLACES = ("/vendor_passthru", "/vendor_passthru/{method}")
