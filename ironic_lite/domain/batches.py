@@ -96,6 +96,14 @@ class Turn(NamedTuple):
     paused_by: str | None = None
     ended: bool = False
 
+    @property
+    def skips(self) -> bool:
+        """True if no pending node starts any more: each is to be skipped, now and later.
+
+        A node that was under way at the abort may become pending again, because it was locked.
+        """
+        return self.state is BatchState.ABORTED
+
 
 def turn(batch: Batch, counts: Counts) -> Turn:
     """Decide the next state of a batch, and how many of its nodes may start."""
@@ -105,7 +113,7 @@ def turn(batch: Batch, counts: Counts) -> Turn:
         end = BatchState.ABORTED if state is BatchState.ABORTED else BatchState.DONE
         return Turn(end, wave, ended=True)
     if state is not BatchState.RUNNING:
-        return Turn(state, wave)
+        return Turn(state, wave, ended=state is BatchState.ABORTED and not under_way)
     if failures_left(batch, counts) < 0:
         if batch.on_failures == "abort":
             return Turn(BatchState.ABORTED, wave, ended=not under_way)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from ironic_lite.db.queries import batches as rows
+from ironic_lite.domain.batches import NodeState
 from tests.support.operator import Json, Operator
 from tests.support.wsgi_client import Response
 
@@ -52,6 +54,15 @@ def sweep(operator: Operator, times: int = 1) -> None:
 def fleet(operator: Operator, count: int, state: str = "enroll", **fields: Any) -> list[str]:
     """Add nodes."""
     return [operator.enroll(state, **fields) for _ in range(count)]
+
+
+def write(operator: Operator, batch: Json, node: str, **values: Any) -> None:
+    """Change the row of a node that is pending, as a conductor that was lost has left it."""
+    operator.rig.database.write(
+        lambda conn: rows.change_node(
+            conn, batch["uuid"], node, values, states=(NodeState.PENDING,)
+        )
+    )
 
 
 def test_batch_runs_its_request_on_each_node_once(operator: Operator) -> None:
@@ -241,3 +252,20 @@ def test_locked_node_is_tried_again(operator: Operator) -> None:
     sweep(operator)
     member = operator.api.get(f"/v1/batches/{batch['uuid']}/nodes").json["nodes"][0]
     assert (member["result"], member["error"]["code"]) == ("pending", "NodeLocked")
+
+
+def test_aborted_batch_ends_though_a_node_became_pending_again(operator: Operator) -> None:
+    nodes = fleet(operator, 2)
+    batch = begin(operator, nodes)
+    write(operator, batch, nodes[0], state="starting", host="elsewhere")
+    path = f"/v1/batches/{batch['uuid']}/state"
+    assert operator.api.put(path, {"target": "abort"}).json["counts"]["starting"] == 1
+    operator.rig.database.write(
+        lambda conn: rows.change_node(
+            conn, batch["uuid"], nodes[0], {"state": "pending"}, states=(NodeState.STARTING,)
+        )
+    )
+    sweep(operator)
+    shown = look(operator, batch)
+    assert (shown["state"], shown["ended_at"] is None) == ("aborted", False)
+    assert results(operator, batch) == ["skipped"] * 2

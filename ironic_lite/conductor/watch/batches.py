@@ -157,11 +157,13 @@ class Batches:
         if row["ended_at"] is not None:
             return None
         before = core.of_row(row)
-        decided = core.turn(before, batches.counts(conn, uuid))
+        counts = batches.counts(conn, uuid)
+        decided = core.turn(before, counts)
         plan = _Plan(decided, [], [], [])
         if decided.start:
             self._choose(conn, uuid, plan)
         changed = (decided.state, decided.wave) != (before.state, before.wave) or decided.ended
+        changed = changed or (decided.skips and core.total(counts, (NodeState.PENDING,)) > 0)
         return plan if changed or any(plan[1:]) else None
 
     def _choose(self, conn: Connection, uuid: str, plan: _Plan) -> None:
@@ -225,6 +227,7 @@ class Batches:
         if decided.state is BatchState.ABORTED and before.state != BatchState.ABORTED:
             changes["state"] = decided.state.value
             told.append({"kind": "batch_aborted", "data": {"by": core.BY_FAILURES}})
+        if decided.skips:
             batches.skip_pending(conn, row["uuid"], now, batch_results.ABORTED)
         if decided.ended:
             changes |= {"state": decided.state.value, "ended_at": now, "paused_by": None}
