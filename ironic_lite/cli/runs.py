@@ -26,6 +26,7 @@ _FILTERS: Mapping[str, tuple[str, str]] = {
     "code": ("<code>[,<code>]", "Only runs whose error has one of these codes as its cause."),
     "since": ("<time>", "Only runs begun at this time or later; or PT12H for 12 hours ago."),
     "before": ("<time>", "Only runs begun before this time."),
+    "batch": ("<batch>", "Only runs that this batch has started."),
     "retry-of": ("<run>", "Only runs that repeat this run."),
 }
 

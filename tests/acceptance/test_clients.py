@@ -379,3 +379,25 @@ def test_commands_hold_a_node_and_end_the_hold(running: Service) -> None:
     assert baremetal(running.url, *words).returncode == 0
     ended = baremetal(running.url, "node", "hold", "list", "cli-held", "--ended", "-f", "json")
     assert json.loads(ended.stdout)[0]["end_reason"] == "over"
+
+
+def test_commands_begin_watch_and_delete_a_batch(running: Service) -> None:
+    for name in ("cli-batch-1", "cli-batch-2"):
+        running.create(name, resource_class="cli-batch")
+    chosen = ("--filter", "resource_class=cli-batch", "--expect", "2", "--waves", "1,100%")
+    made = said(running, "batch", "create", "inspect", *chosen, "--plan")
+    assert (made["state"], made["waves"], made["uuid"]) == ("planned", [1, 1], None)
+    words = ("--name", "cli", "-f", "json")
+    begun = baremetal(running.url, "batch", "create", "manage", *chosen, *words)
+    assert begun.returncode == 0, begun.stderr
+    batch = json.loads(begun.stdout)["uuid"]
+    watched = baremetal(running.url, "batch", "watch", batch, "--within", str(PATIENCE))
+    assert (watched.returncode, "cli: done, wave 2 of 2" in watched.stdout) == (0, True), watched
+    nodes = said(running, "batch", "node", "list", batch)
+    assert [one["result"] for one in nodes] == ["done", "done"]
+    assert len(said(running, "run", "list", "--batch", batch)) == 2
+    assert said(running, "batch", "list")[0]["ended"] == 2
+    late = baremetal(running.url, "batch", "pause", batch)
+    assert (late.returncode, "cannot be paused" in late.stderr) == (1, True), late
+    said(running, "batch", "delete", batch)
+    assert baremetal(running.url, "batch", "show", batch).returncode == 1

@@ -1,0 +1,207 @@
+"""The commands for batches without a network: what they send, and what they print."""
+
+from __future__ import annotations
+
+import argparse
+import io
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ironicclient import exc
+
+from ironic_lite.cli import batches
+
+Json = dict[str, Any]
+STATES = ("pending", "starting", "running", "done", "failed", "aborted", "refused", "skipped")
+
+
+def batch(state: str = "running", ended: bool = False, **counts: int) -> Json:
+    """Return a batch as the API shows it."""
+    return {
+        "uuid": "b1",
+        "name": "reset",
+        "state": state,
+        "wave": 1,
+        "waves": [1, 20, 179],
+        "counts": {**dict.fromkeys(STATES, 0), **counts},
+        "paused_by": "failures" if state == "paused" else None,
+        "requester": "ann",
+        "created_at": "2030-01-01T00:00:00+00:00",
+        "ended_at": "2030-01-01T00:01:00+00:00" if ended else None,
+    }
+
+
+class Service:
+    """Answers in place of the HTTP client, and records the requests."""
+
+    def __init__(self, *answers: Json) -> None:
+        self.asked: list[tuple[str, str, Any]] = []
+        self._answers = list(answers)
+
+    def json_request(self, method: str, url: str, **more: Any) -> tuple[Any, Any]:
+        """Return the next answer."""
+        self.asked.append((method, url, more.get("body")))
+        if method != "GET":
+            assert more["headers"]["Idempotency-Key"]
+        return SimpleNamespace(headers={}), self._answers.pop(0)
+
+
+def take(service: Service, kind: Any, *words: str) -> tuple[Any, str, str]:
+    """Run a command; return its result and what it has printed."""
+    output, fault = io.StringIO(), io.StringIO()
+    manager = SimpleNamespace(baremetal=SimpleNamespace(http_client=service))
+    app = SimpleNamespace(client_manager=manager, stdout=output, stderr=fault)
+    one = kind(app, None)
+    result = one.take_action(one.get_parser("baremetal").parse_args(list(words)))
+    return result, output.getvalue(), fault.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("words", "body"),
+    [
+        (
+            ("manage", "--node", "a", "--node", "b"),
+            {"nodes": ["a", "b"], "request": {"target": "manage"}},
+        ),
+        (("power off", "--node", "a"), {"nodes": ["a"], "request": {"power": "power off"}}),
+        (("reboot", "--node", "a"), {"nodes": ["a"], "request": {"power": "reboot"}}),
+        (
+            ('{"target": "rebuild", "configdrive": "x"}', "--node", "a"),
+            {"nodes": ["a"], "request": {"target": "rebuild", "configdrive": "x"}},
+        ),
+        (
+            ("rebuild", "--filter", "owner=x", "--filter", "driver=y=z", "--expect", "4"),
+            {
+                "nodes": {"owner": "x", "driver": "y=z"},
+                "request": {"target": "rebuild"},
+                "expect": 4,
+            },
+        ),
+        (
+            ("retry", "--failed-of", "b1", "--expect", "1"),
+            {
+                "nodes": {"batch": "b1", "result": "failed"},
+                "request": {"target": "retry"},
+                "expect": 1,
+            },
+        ),
+        (
+            (
+                *("manage", "--node", "a", "--waves", "1, 10%,100%", "--max-failures", "5%"),
+                *("--concurrency", "8", "--on-failures", "abort", "--pause-between-waves"),
+                *("--name", "gpu bios"),
+            ),
+            {
+                "nodes": ["a"],
+                "request": {"target": "manage"},
+                "waves": [1, "10%", "100%"],
+                "max_failures": "5%",
+                "concurrency": 8,
+                "on_failures": "abort",
+                "between_waves": "pause",
+                "name": "gpu bios",
+            },
+        ),
+    ],
+)
+def test_create_sends_the_batch(words: tuple[str, ...], body: Json) -> None:
+    service = Service(batch())
+    (names, values), _, _ = take(service, batches.CreateBatch, *words)
+    assert service.asked == [("POST", "/v1/batches", body)]
+    assert dict(zip(names, values, strict=True)) == batch()
+
+
+def test_create_reads_a_request_from_a_file_and_plans(tmp_path: Path) -> None:
+    file = tmp_path / "request.json"
+    file.write_text('{"target": "clean", "clean_steps": []}', encoding="utf-8")
+    service = Service(batch())
+    take(service, batches.CreateBatch, f"@{file}", "--node", "a", "--plan")
+    _, url, body = service.asked[0]
+    assert (url, body["request"]["target"]) == ("/v1/batches?plan=true", "clean")
+
+
+@pytest.mark.parametrize("request_", ["{", "@/absent", "{]"])
+def test_create_refuses_a_request_that_is_no_json(request_: str) -> None:
+    service = Service()
+    with pytest.raises(exc.CommandError):
+        take(service, batches.CreateBatch, request_, "--node", "a")
+    assert service.asked == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("manage",),
+        ("manage", "--node", "a", "--filter", "b=c"),
+        ("manage", "--filter", "b"),
+        ("manage", "--node", "a", "--waves", "many"),
+    ],
+)
+def test_create_refuses_a_bad_command_line(words: tuple[str, ...]) -> None:
+    with pytest.raises((SystemExit, argparse.ArgumentError)):
+        take(Service(), batches.CreateBatch, *words)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "body"),
+    [
+        (batches.PauseBatch, (), {"target": "pause"}),
+        (batches.ResumeBatch, (), {"target": "resume"}),
+        (
+            batches.ResumeBatch,
+            ("--max-failures", "3"),
+            {"target": "resume", "max_failures": 3},
+        ),
+        (batches.AbortBatch, (), {"target": "abort", "runs": "go on"}),
+        (batches.AbortBatch, ("--runs",), {"target": "abort", "runs": "abort"}),
+    ],
+)
+def test_change_of_the_state(kind: Any, words: tuple[str, ...], body: Json) -> None:
+    service = Service(batch())
+    take(service, kind, "b1", *words)
+    assert service.asked == [("PUT", "/v1/batches/b1/state", body)]
+
+
+def test_list_counts_nodes() -> None:
+    service = Service({"batches": [batch(pending=5, running=1, done=3, failed=1, refused=2)]})
+    (names, rows), _, _ = take(service, batches.ListBatches, "--open")
+    assert service.asked[0][1] == "/v1/batches?open=true"
+    row = dict(zip(names, next(iter(rows)), strict=True))
+    assert (row["wave"], row["nodes"], row["ended"], row["failed"]) == ("2/3", 12, 6, 3)
+
+
+@pytest.mark.parametrize(
+    ("last", "status", "more"),
+    [
+        (batch("done", True, done=2), 0, None),
+        (batch("done", True, done=1, skipped=1), 0, None),
+        (batch("aborted", True, done=1, skipped=1), 3, None),
+        (batch("done", True, done=1, aborted=1), 3, None),
+        (batch("paused", False, failed=1, pending=1), 3, "disk 3"),
+        (batch("done", True, done=1, refused=1), 3, "disk 3"),
+    ],
+)
+def test_watch_ends_with_the_batch(last: Json, status: int, more: str | None) -> None:
+    failed = {
+        "uuid": "n1",
+        "name": "r\x1b1",
+        "result": "failed",
+        "error": {"code": "StepFailed", "text": "disk 3\nis bad"},
+    }
+    first = batch(running=1, pending=1)
+    service = Service(first, first, last, {"nodes": [failed]})
+    result, output, _ = take(service, batches.WatchBatch, "b1")
+    assert result == status
+    lines = output.splitlines()
+    assert lines[0].startswith("reset: running, wave 2 of 3 [--------------------] 0/2: 1 pending")
+    assert len(lines) == (3 if more else 2), "a line for each change"
+    assert "r?1 failed: StepFailed: disk 3 is bad" in output if more else "disk" not in output
+
+
+def test_watch_ends_in_time() -> None:
+    result, _, fault = take(
+        Service(*[batch(running=1)] * 9), batches.WatchBatch, "b1", "--within", "0.2"
+    )
+    assert (result, fault) == (75, "The batch goes on.\n")
