@@ -7,7 +7,7 @@ WORKERS ?= $(shell expr $$(nproc) + 1)
 # Number of lifecycles in `make life`, of up to 40 events each.
 LIVES ?= 500
 # Number of requests in `make repeats`.
-REQUESTS ?= 10000
+REPEATS ?= 10000
 # Number of requests that `make fuzz` sends to each route.
 REQUESTS ?= 300
 # Further folders of recorded machines for `make recorded`, separated by colons.
@@ -66,8 +66,8 @@ life: $(STAMP) ## run LIVES=500 random node lifecycles, and crash at each moment
 		tests/flows/test_any_life.py tests/flows/test_agents_die.py tests/flows/test_dies_again.py \
 		tests/flows/test_bmc_steps_die.py $(ARGS)
 
-repeats: $(STAMP) ## send REQUESTS=10000 requests with keys to an API that is killed all the time
-	IDEMPOTENT_REQUESTS=$(REQUESTS) $(VENV)/bin/pytest -s -n0 -o faulthandler_timeout=0 \
+repeats: $(STAMP) ## send REPEATS=10000 requests with keys to an API that is killed all the time
+	IDEMPOTENT_REQUESTS=$(REPEATS) $(VENV)/bin/pytest -s -n0 -o faulthandler_timeout=0 \
 		tests/acceptance/test_idempotency.py $(ARGS)
 
 recorded: $(STAMP) ## drive all recorded machines, also those in RECORDINGS=folder, and write their results
