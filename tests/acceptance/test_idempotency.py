@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import random
 import signal
@@ -207,12 +208,17 @@ def live(client: Repeater, name: str) -> str:
     return str(made.json()["uuid"])
 
 
+def up_or_ended(program: Program) -> bool:
+    """Return whether an API listens, or has ended because another program has its port."""
+    return bool(program.pids(API_UP)) or program.process.poll() is not None
+
+
 def live_and_die(found: Service, threads: list[threading.Thread]) -> int:
     """Start an API and kill it, until the clients have ended; return the number of deaths."""
     deaths = 0
     while any(thread.is_alive() for thread in threads):
         program = found.start("ironic-lite-api")
-        service.until(lambda program=program: program.pids(API_UP), "the API")  # type: ignore[misc]
+        service.until(functools.partial(up_or_ended, program), "the API")
         time.sleep(PAUSE * random.uniform(0.5, 1.5))
         program.clear()
         deaths += 1
