@@ -138,6 +138,51 @@ def ran_twice(history: History) -> Found:
             yield runs[0].node, f"{request_id} has {len(runs)} runs"
 
 
+# -- retries ---------------------------------------------------------------------------------
+
+
+def kept_again(history: History) -> Found:
+    """A step that a retry keeps does not run in the retry."""
+    kept = {(run.uuid, ordinal) for run in history.runs for ordinal in run.kept}
+    for act in history.acts:
+        if act.step is not None and _place(act.step) in kept:
+            yield act.node, f"{act.call} ({act.step}) ran, although an earlier run had done it"
+
+
+def doubt_again(history: History) -> Found:
+    """A retry repeats a step that must not run twice, and may have ended, only with force.
+
+    These machines fail only by the loss of their BMC, so a step that began and is not recorded as
+    done may have ended.
+    """
+    runs = {run.uuid: run for run in history.runs}
+    once = {_place(act.step): act for act in history.acts if act.step and not act.again}
+    for (uuid, ordinal), act in once.items():
+        run = runs.get(uuid)
+        before = run and runs.get(str(run.retry_of))
+        while before and (before.uuid, ordinal) not in once:
+            before = runs.get(str(before.retry_of))
+        if run and before and ordinal not in before.done and not _forced(history, run):
+            yield (
+                run.node,
+                f"{act.call} ({act.step}) ran again; its end in {before.uuid} is unknown",
+            )
+
+
+def _place(step: str) -> tuple[str, int]:
+    """Return run and ordinal of a step's id."""
+    run, ordinal, _changes = step.split("/")
+    return run, int(ordinal)
+
+
+def _forced(history: History, run: Run) -> bool:
+    """Tell whether a retry was forced, or may have been by a request without an answer."""
+    return any(
+        one.force and one.node == run.node and one.request_id in (run.request_id, None)
+        for one in history.requests
+    )
+
+
 # -- the event log ---------------------------------------------------------------------------
 
 
@@ -333,6 +378,8 @@ RULES: Mapping[str, Callable[[History], Found]] = {
     "left unfinished": unfinished,
     "ended wrong": wrong_ends,
     "request carried out twice": ran_twice,
+    "kept step ran again": kept_again,
+    "step in doubt ran again": doubt_again,
     "history broken": broken_chains,
     "step begun after its end": begun_after_end,
     "step run twice": steps_twice,

@@ -33,6 +33,9 @@ CLEAN: Json = {
         {"interface": "deploy", "step": "erase_devices"},
     ]
 }
+RETRY: tuple[tuple[str, Json], ...] = (("retry", {}), ("retry", {"retry": {"force": True}}))
+RETRIED = (State.CLEANFAIL, State.DEPLOYFAIL, State.SERVICEFAIL)
+"""States with a retry, which ends the maintenance that the failure has set."""
 NEXT: Mapping[State, tuple[tuple[str, Json], ...]] = {
     State.MANAGEABLE: (("clean", CLEAN), ("clean", CLEAN), ("provide", {}), ("inspect", {})),
     State.AVAILABLE: (("active", {}), ("active", {}), ("manage", {})),
@@ -45,12 +48,12 @@ NEXT: Mapping[State, tuple[tuple[str, Json], ...]] = {
     State.RESCUE: (("unrescue", {}),),
     State.ENROLL: (("manage", {}),),
     State.ERROR: (("deleted", {}),),
-    State.CLEANFAIL: (("manage", {}),),
-    State.DEPLOYFAIL: (("deleted", {}), ("active", {})),
+    State.CLEANFAIL: (("manage", {}), *RETRY),
+    State.DEPLOYFAIL: (("deleted", {}), ("active", {}), *RETRY),
     State.INSPECTFAIL: (("manage", {}),),
     State.RESCUEFAIL: (("unrescue", {}), ("deleted", {})),
     State.UNRESCUEFAIL: (("unrescue", {}), ("deleted", {})),
-    State.SERVICEFAIL: (("deleted", {}),),
+    State.SERVICEFAIL: (("deleted", {}), *RETRY),
 }
 """What is asked of a node at rest, and with which body."""
 
@@ -124,14 +127,15 @@ class Load:
         number = self._ports.alive(dice.randrange(1000))
         url = f"{self._ports.url(number)}/v1/nodes/{row['uuid']}"
         body: Any
-        if row["maintenance"]:
+        state = State(row["provision_state"])
+        if row["maintenance"] and (state not in RETRIED or dice.random() < 0.5):
             self._ask(session, row["uuid"], "patch", ("DELETE", f"{url}/maintenance", None))
-        elif dice.random() < 0.25:
+        elif not row["maintenance"] and dice.random() < 0.25:
             value = self._values[row["uuid"]] = self._values.get(row["uuid"], 0) + 1
             body = [{"op": "add", "path": "/extra/value", "value": value}]
             self._ask(session, row["uuid"], "patch", ("PATCH", url, body), value)
         else:
-            target, more = dice.choice(NEXT[State(row["provision_state"])])
+            target, more = dice.choice(RETRY if row["maintenance"] else NEXT[state])
             body = {"target": target, **more}
             self._ask(session, row["uuid"], target, ("PUT", f"{url}/states/provision", body))
 
@@ -151,7 +155,9 @@ class Load:
             text = "" if answer.ok else answer.text
         except (OSError, requests.RequestException) as why:
             text = type(why).__name__
-        asked = Request(node, what, begin, time.monotonic(), status, request_id, value, text)
+        force = bool(((how[2] or {}) if what == "retry" else {}).get("retry", {}).get("force"))
+        end = time.monotonic()
+        asked = Request(node, what, begin, end, status, request_id, value, text, force)
         with self._guard:
             self.requests.append(asked)
         if self.twice is not None and status == 202 and what in VERBS and request_id:
@@ -166,6 +172,7 @@ VERBS: Mapping[str, tuple[str, Json]] = {
     "deleted": ("do_node_tear_down", {}),
     "rescue": ("do_node_rescue", {"rescue_password": "sesame"}),
     "unrescue": ("do_node_unrescue", {}),
+    "retry": ("do_node_retry", {"retry": {}}),
     "service": ("do_node_service", NEXT[State.ACTIVE][3][1]),
 }
 """The messages by which the API hands these verbs to a conductor."""

@@ -12,10 +12,12 @@ import itertools
 import json
 import os
 import pathlib
+import random
 import time
 from collections.abc import Iterator
 from typing import Any
 
+from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake.deploy import FakeDeploy
 from ironic_lite.drivers.fake.power import FakePower
@@ -23,6 +25,10 @@ from ironic_lite.drivers.fake.power import FakePower
 JOURNAL = "CHAOS_JOURNAL"
 AGENT = "chaos_agent"
 """Key of driver_info: the step ``by_agent`` of this node waits for an agent's heartbeat."""
+UNSTEADY = "chaos_unsteady"
+"""Key of driver_info: the BMC of this node answers no more in the middle of some steps."""
+LOST = 0.3
+"""Share of the steps in which it does so."""
 ENTRY_POINTS = """\
 [ironic_lite.hardware.interfaces.deploy]
 chaos = tests.chaos.machine:ChaosDeploy
@@ -105,6 +111,8 @@ class ChaosDeploy(FakeDeploy):
     ) -> Iterator[None]:
         with act(task, str(step["step"]), step=task.step_id, again=again):
             yield
+            if task.node.driver_info.get(UNSTEADY) and random.random() < LOST:
+                raise errors.BmcUnreachable(address="192.0.2.1", reason="no answer")
 
     def prepare(self, task: base.Task) -> None:
         """Get ready for a deployment."""

@@ -23,6 +23,7 @@ class Request:
     :ivar what: a target of the provision verbs, or ``patch``.
     :ivar status: of the answer; None if none came: then nobody knows what was done.
     :ivar value: what a patch writes; larger each time on one node.
+    :ivar force: a retry that repeats a step in doubt.
     """
 
     node: str
@@ -33,6 +34,7 @@ class Request:
     request_id: str | None = None
     value: int | None = None
     text: str = ""
+    force: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,7 +115,12 @@ class Wait:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
-    """A row of the runs, and the states of its steps."""
+    """A row of the runs, and the states of its steps.
+
+    :ivar retry_of: the run that this one continues.
+    :ivar done: the ordinals of the steps that are recorded as done.
+    :ivar kept: the ordinals of the steps that an earlier run did.
+    """
 
     uuid: str
     node: str
@@ -124,6 +131,9 @@ class Run:
     steps: tuple[str, ...] = ()
     explained: bool = True
     """False if it has failed, or was aborted, without an error that has a cause."""
+    retry_of: str | None = None
+    done: tuple[int, ...] = ()
+    kept: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

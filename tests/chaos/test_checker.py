@@ -83,6 +83,28 @@ PAUSED = Fault("stop-conductor", 2.5, 6.0, (7,))
 AWAY = Fault("database-restart", 2.4, 2.6)
 OTHER = {"pid": 8, "token": "lock-8"}
 
+
+def retried(*, force: bool = False, answered: bool = True, **first: object) -> History:
+    """A step that must never run again was interrupted, and a retry ran it again."""
+    failed = {"state": "failed", "steps": ("failed",), **first}
+    second = Run("run-2", NODE, "clean", "req-3", "done", True, ("done",), retry_of="run-1")
+    status, request_id = (202, "req-3") if answered else (None, None)
+    return changed(
+        requests=asked(what="retry", status=status, request_id=request_id, force=force),
+        acts=(
+            act(2.0, 3.0, again=False),
+            act(22.0, 23.0, again=False, step="run-2/0/0"),
+        ),
+        events=(
+            move(1, "clean", "manageable", "cleaning"),
+            move(2, "fail", "cleaning", "clean failed"),
+            dataclasses.replace(move(3, "retry", "clean failed", "cleaning"), run="run-2"),
+            dataclasses.replace(move(4, "manage", "cleaning", "manageable"), run="run-2"),
+        ),
+        runs=(*run(**failed), second),
+    )
+
+
 BAD = {
     "accepted verb lost": changed(requests=asked(what="inspect", status=202, request_id="req-3")),
     "accepted write lost": changed(nodes=node(value=None)),
@@ -94,6 +116,8 @@ BAD = {
     "request carried out twice": changed(
         runs=(*GOOD.runs, dataclasses.replace(GOOD.runs[0])),
     ),
+    "kept step ran again": changed(runs=run(kept=(0,))),
+    "step in doubt ran again": retried(),
     "history broken": changed(nodes=node(state="available")),
     "step begun after its end": changed(events=(*GOOD.events, step(5, "step_started"))),
     "step run twice": again(act(2.0, 3.0), act(4.0, 5.0)),
@@ -110,6 +134,17 @@ BAD = {
 """For each rule a history that breaks it, and no other."""
 
 ALSO_BAD = {
+    "a step in doubt, after a retry that did not come to it": (
+        dataclasses.replace(
+            retried(),
+            runs=(
+                *retried().runs[:1],
+                dataclasses.replace(retried().runs[1], retry_of="run-0"),
+                Run("run-0", NODE, "clean", None, "failed", True, ("skipped",), retry_of="run-1"),
+            ),
+        ),
+        {"step in doubt ran again", "ended wrong"},
+    ),
     "a node in a busy state": (
         changed(nodes=node(state="cleaning"), events=GOOD.events[:3]),
         {"left unfinished", "ended wrong"},
@@ -212,6 +247,9 @@ ALSO_BAD = {
 }
 
 EXCUSED = {
+    "a step in doubt is run again by force": retried(force=True),
+    "a retry without an answer may have been forced": retried(force=True, answered=False),
+    "a retry repeats a step that was done and does not last": retried(done=(0,)),
     "a step is run again after a crash": again(
         act(2.0, None), act(4.0, 5.0, **OTHER), faults=(KILLED,)
     ),

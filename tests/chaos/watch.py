@@ -161,9 +161,9 @@ class Watch:
 
     def runs(self) -> tuple[Run, ...]:
         """Return all runs."""
-        steps: dict[str, list[str]] = {}
+        steps: dict[str, list[Mapping[str, Any]]] = {}
         for row in self._all(models.run_steps):
-            steps.setdefault(row["run_uuid"], []).append(row["state"])
+            steps.setdefault(row["run_uuid"], []).append(row)
         return tuple(_run(row, steps.get(row["uuid"], [])) for row in self._all(models.runs))
 
     def _all(self, table: sa.Table) -> list[Mapping[str, Any]]:
@@ -180,6 +180,8 @@ def row_of(number: int, seconds: float) -> dict[str, Any]:
         info[machine.AGENT] = True
     if number % 4 == 2:
         info["fake_async_steps"] = ["deploy.erase_devices", "deploy.write_image"]
+    if number % 4 == 3:
+        info[machine.UNSTEADY] = True
     kinds = {f"{kind}_interface": "fake" for kind in fields.INTERFACE_KINDS}
     ours = {"deploy_interface": "chaos", "power_interface": "chaos"}
     noop = {"network_interface": "noop", "storage_interface": "noop"}
@@ -228,7 +230,7 @@ def _event(row: Mapping[str, Any]) -> Event:
     )
 
 
-def _run(row: Mapping[str, Any], steps: list[str]) -> Run:
+def _run(row: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> Run:
     return Run(
         uuid=row["uuid"],
         node=row["node_uuid"],
@@ -236,6 +238,9 @@ def _run(row: Mapping[str, Any], steps: list[str]) -> Run:
         request_id=row["request_id"],
         state=row["state"],
         ended=row["ended_at"] is not None,
-        steps=tuple(steps),
+        steps=tuple(step["state"] for step in steps),
         explained=row["state"] not in {"failed", "aborted"} or "cause" in (row["error"] or {}),
+        retry_of=row["retry_of"],
+        done=tuple(step["ordinal"] for step in steps if step["state"] == "done"),
+        kept=tuple(step["ordinal"] for step in steps if step["done_in"] is not None),
     )
