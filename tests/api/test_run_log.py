@@ -69,6 +69,7 @@ def test_log_joins_events_and_lines_by_time(
         answer = api.get(f"/v1/nodes/n1/runs/{run}/log")
     assert (answer.status, texts(answer.body)) == (200, EXPECTED)
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["x-content-type-options"] == "nosniff"
     assert len(sent) == 4, sent
 
 

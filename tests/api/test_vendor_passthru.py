@@ -65,6 +65,9 @@ def test_the_answer_says_how_the_method_was_called(
         found = api.post(path, {})
         assert (found.status, found.body) == (status, body)
         assert body == b"" or found.headers.get("content-type") == kind
+        if kind is not None:
+            nosniff = "nosniff" if kind.startswith("text/plain") else None
+            assert found.headers.get("x-content-type-options") == nosniff
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,10 @@ from ironic_lite.records import Run
 _CURRENT = "current"
 _NODE = ("uuid", "provision_state")
 _NODE_OF_ONE = (*_NODE, *run_times.MACHINE)
-_PLAIN = ("Content-Type", "text/plain; charset=utf-8")
+_PLAIN = (
+    ("Content-Type", "text/plain; charset=utf-8"),
+    ("X-Content-Type-Options", "nosniff"),  # the text of a machine is never a page
+)
 
 
 class Runs(expose.Controller):
@@ -87,7 +90,7 @@ class Runs(expose.Controller):
         if follow:
             request.call.later = TextStream(reader.piece, node["uuid"])
             return None
-        request.answer.headers.append(_PLAIN)
+        request.answer.headers.extend(_PLAIN)
         return orjson.Fragment(reader.text().encode())
 
     def _find_run(self, node: Json, run: str, *, or_newest: bool) -> Run:

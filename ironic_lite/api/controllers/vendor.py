@@ -19,7 +19,10 @@ from ironic_lite.core.json_types import Json
 Handler = Callable[..., Any]
 
 _ROUTED = ("uuid", "driver", "conductor_group")
-_PLAIN = ("Content-Type", "text/plain; charset=utf-8")
+_PLAIN = (
+    ("Content-Type", "text/plain; charset=utf-8"),
+    ("X-Content-Type-Options", "nosniff"),  # the text of a machine is never a page
+)
 
 
 def _relay_method(verb: str, path: str) -> Handler:
@@ -58,7 +61,7 @@ def _answer_outcome(request: Request, outcome: Json) -> Any:
         return None
     result = outcome["return"]
     if outcome["attach"] and isinstance(result, str):
-        request.answer.headers.append(_PLAIN)
+        request.answer.headers.extend(_PLAIN)
         return orjson.Fragment(result.encode("utf-8", "replace"))
     # The body null distinguishes a finished method without result from one that is still running.
     return orjson.Fragment(b"null") if result is None else result
