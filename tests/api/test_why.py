@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.api_rows import AddNode
 from tests.support.callers import LESSEE, OWNER, STRANGER, Callers
+from tests.support.conductor_recorder import Recorder
 
 CALLERS: dict[tuple[str, str | None], int] = {
     ("reader", None): 200,
@@ -61,6 +62,33 @@ def test_refusals_are_those_of_the_same_caller(
         assert refused is None or refused["text"] == answer.text, verb
     mere_reader = role == "reader"
     assert all((one["refused"] or {}).get("code") == "Forbidden" for one in told) is mere_reader
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [("GET", "why", None), ("POST", "plan", {"target": "manage"})],
+)
+def test_tag_of_the_node_binds_the_request_that_follows(  # noqa: PLR0917  # the facts of a row
+    callers: Callers,
+    recorder: Recorder,
+    node: dict[str, Any],
+    method: str,
+    path: str,
+    body: Any,
+) -> None:
+    recorder.answers["plan_provision"] = {
+        **{"faults": [], "steps": [], "ramdisk": False, "restarts": 0, "destroys": []},
+        **{"complete": True, "incomplete": None},
+    }
+    caller, place = callers("admin"), f"/v1/nodes/{node['uuid']}"
+    change = [{"op": "add", "path": "/extra/x", "value": 1}]
+    answer = caller.request(method, f"{place}/{path}", body)
+    assert answer.headers["etag"] == caller.get(place).headers["etag"]
+    seen = {"If-Match": answer.headers["etag"]}
+    assert caller.patch(place, change, headers=seen).status == 200
+    assert caller.patch(place, change, headers=seen).status == 412
+    again = caller.request(method, f"{place}/{path}", body)
+    assert again.headers["etag"] == caller.get(place).headers["etag"] != seen["If-Match"]
 
 
 def test_lists_and_documents_of_nodes_do_not_change(callers: Callers, node: dict[str, Any]) -> None:

@@ -72,7 +72,7 @@ class Nodes(expose.Controller):
         traits = "traits" in plan.computed
         columns = (*plan.columns, "generation")
         row = node_waits.fetch(self.service, request, ident, columns, wait, with_traits=traits)
-        _add_etag(request, row)
+        node_lookup.add_tag(request, row)
         del row["generation"]
         return self.document(request, plan, row)
 
@@ -142,7 +142,7 @@ class Nodes(expose.Controller):
 
     def whole(self, request: Request, row: Json) -> Json:
         """Return the document of a written node from all its columns and traits."""
-        _add_etag(request, row)
+        node_lookup.add_tag(request, row)
         plan = views.plan(views.NODES, _visible_fields(request.version), request.version, full=True)
         kept = {column: row[column] for column in plan.columns}
         if "traits" in plan.computed:
@@ -167,10 +167,6 @@ class Nodes(expose.Controller):
                 redact(row)
 
         return compute
-
-
-def _add_etag(request: Request, row: Json) -> None:
-    request.answer.headers.append(("ETag", node_lookup.tag(row)))
 
 
 @cache

@@ -27,7 +27,7 @@ from ironic_lite.domain.states import State
 
 _RULE = "baremetal:node:plan"
 _RUNS = "baremetal:node:runs:get"
-_COLUMNS = (*verb_checks.COLUMNS, "resource_class", "target_provision_state")
+_COLUMNS = (*verb_checks.COLUMNS, "resource_class", "target_provision_state", "generation")
 _SECONDS = 10.0
 """Time limit of the conductor's part."""
 
@@ -56,6 +56,7 @@ class Plans(expose.Controller):
         )
         if body["target"] == "retry":
             provisioning.demand_steps_of_retry(self.service, request, ident, node["uuid"])
+        node_lookup.add_tag(request, node)
         found = self._plan(request, body, node)
         if not found["accepted"]:
             request.answer.status = HTTPStatus.UNPROCESSABLE_ENTITY

@@ -42,8 +42,10 @@ def show(service: Service, request: Request, ident: str) -> Json:
 
     :raises errors.NodeNotFound, errors.Forbidden: as `node_lookup.fetch`.
     """
-    columns = dict.fromkeys((*reasons.COLUMNS, *verb_checks.COLUMNS, *OWNERS, *text_masking.FIELDS))
-    node = _masked(node_lookup.fetch(service, request, ident, tuple(columns)))
+    shown = (*reasons.COLUMNS, *verb_checks.COLUMNS, *OWNERS, *text_masking.FIELDS)
+    columns = tuple(dict.fromkeys((*shown, "generation")))
+    node = _masked(node_lookup.fetch(service, request, ident, columns))
+    node_lookup.add_tag(request, node)
     run, steps = service.database.read(lambda conn: runs.newest_with_steps(conn, node["uuid"]))
     held = node_holds.of(service, node)
     failure = failures.of(node, run, None)

@@ -40,6 +40,11 @@ def tag(row: JsonView) -> str:
     return f'"{row[_GENERATION]}"'
 
 
+def add_tag(request: Request, row: JsonView) -> None:
+    """Add the node's entity tag to the answer, as `tag`."""
+    request.answer.headers.append(("ETag", tag(row)))
+
+
 def fetch(
     service: Service,
     request: Request,
