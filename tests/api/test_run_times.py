@@ -89,6 +89,29 @@ def test_run_under_way_has_an_expected_end(api: Client, database: Database, node
     assert [step["overdue"] for step in shown["steps"]] == [None, None, None]
 
 
+@pytest.mark.parametrize("path", ["/v1/runs", "/v1/nodes/metal-7/runs"])
+def test_lists_show_place_and_end_of_runs_under_way(
+    api: Client, database: Database, node: str, path: str
+) -> None:
+    add_past_runs(database, node, "erase_devices", *[HOUR] * 5)
+    steps = (("burnin_cpu", "done", 50), ("erase_devices", "waiting", HOUR / 2))
+    run = add_run(database, node, *steps, state="waiting")
+    with count_statements(database) as sent:
+        listed = api.get(f"{path}?fields=uuid,place,eta").json["runs"]
+    assert len(sent) <= 4, sent  # node, runs, steps, usual durations
+    shown = {one["uuid"]: one for one in listed}[run]
+    assert seconds_from_now(shown["place"].pop("since")) == pytest.approx(-HOUR / 2, abs=60)
+    place = {"ordinal": 1, "of": 2, "interface": "deploy", "step": "erase_devices", "attempt": 1}
+    assert shown["place"] == place
+    single = api.get(f"/v1/nodes/{node}/runs/{run}").json
+    assert shown["eta"].keys() == single["eta"].keys()
+    assert seconds_from_now(shown["eta"]["ends_at"]) == pytest.approx(HOUR / 2, abs=60)
+    assert [one["place"] for one in listed if one["uuid"] != run] == [None] * 5
+    assert "place" not in single
+    for query in ("", "?detail=true") if "nodes" in path else ("",):
+        assert not {"place", "eta"} & api.get(path + query).json["runs"][0].keys()
+
+
 def test_usual_times_of_all_steps_cost_one_statement(
     api: Client, database: Database, node: str
 ) -> None:
@@ -174,8 +197,8 @@ def test_fields_choose_the_expected_end_alone(api: Client, database: Database, n
     assert shown["eta"]["samples"] == 5
 
 
-def test_lists_of_runs_do_not_have_expected_ends(api: Client, node: str) -> None:
-    assert api.get(f"/v1/nodes/{node}/runs?fields=eta").status == 400
+def test_lists_of_runs_do_not_have_steps(api: Client, node: str) -> None:
+    assert api.get(f"/v1/nodes/{node}/runs?fields=steps").status == 400
 
 
 # -- overdue runs of the fleet ---------------------------------------------------------------

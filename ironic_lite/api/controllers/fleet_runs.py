@@ -13,6 +13,7 @@ from ironic_lite.api.resources import (
     pages,
     queries,
     run_documents,
+    run_places,
     run_times,
     views,
 )
@@ -38,7 +39,7 @@ class FleetRuns(expose.Controller):
         With ``overdue``, those that have been overdue longest come first.
         """
         query = pages.query(self.service, request, queries.RUNS)
-        shown = views.plan(views.RUNS, query.fields, request.version, full=False)
+        shown = views.plan(views.LISTED_RUNS, query.fields, request.version, full=False)
         where = self._where(request, query)
         if where.pop("overdue", False):
             rows = overdue_runs.page(self.service, query, shown.columns, where)
@@ -53,6 +54,7 @@ class FleetRuns(expose.Controller):
                     limit=query.limit,
                 )
             )
+        run_places.add(self.service, shown, rows)
         last = rows[-1]["uuid"] if rows else ""
         return pages.body(
             request, query, "runs", run_documents.several(request, None, shown, rows), last

@@ -14,6 +14,7 @@ from ironic_lite.api.resources import (
     queries,
     run_documents,
     run_logs,
+    run_places,
     run_times,
     views,
 )
@@ -24,9 +25,12 @@ from ironic_lite.api.wire.later import TextStream
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import runs
+from ironic_lite.domain import fields
 from ironic_lite.records import Run
 
 _CURRENT = "current"
+_LISTED = tuple(field.name for field in fields.RUN)
+"""The fields of a list, also of one in detail, if the client names none."""
 _NODE = ("uuid", "provision_state")
 _NODE_OF_ONE = (*_NODE, *run_times.MACHINE)
 _PLAIN = (
@@ -42,7 +46,8 @@ class Runs(expose.Controller):
     def index(self, request: Request, ident: str) -> Json:
         """Return a page of a node's runs, the newest first: two statements."""
         query = pages.query(self.service, request, queries.NODES_RUNS)
-        shown = views.plan(views.NODES_RUNS, query.fields, request.version, full=False)
+        names = query.fields if query.chosen else _LISTED
+        shown = views.plan(views.LISTED_NODES_RUNS, names, request.version, full=False)
         node = node_lookup.fetch(self.service, request, ident, _NODE)
         rows = self.service.database.read(
             lambda conn: runs.page(
@@ -55,6 +60,7 @@ class Runs(expose.Controller):
                 limit=query.limit,
             )
         )
+        run_places.add(self.service, shown, rows)
         last = rows[-1]["uuid"] if rows else ""
         documents = run_documents.several(request, node["uuid"], shown, rows)
         return pages.body(request, query, "runs", documents, last)

@@ -184,7 +184,7 @@ CONDUCTORS = Resource(
 HISTORY = Resource(fields.HISTORY, fields_since=78, detail_since=78)
 
 NODES_RUNS = Resource(
-    fields.RUN,
+    fields.LISTED_RUN,
     (Filter("state", 1, values.run_states), Filter("verb", 1, values.verb)),
     fields_since=1,
     detail_since=1,
@@ -193,7 +193,7 @@ NODES_RUNS = Resource(
 NODES_RUN = Resource(fields.WHOLE_RUN, fields_since=1)
 
 RUNS = Resource(
-    fields.FLEET_RUN,
+    fields.LISTED_FLEET_RUN,
     (
         Filter("state", 1, values.run_states),
         Filter("verb", 1, values.run_verbs),

@@ -63,6 +63,10 @@ WHOLE_RUN: tuple[Field, ...] = (
     computed("eta", 1, Type.OBJECT),
 )
 
+_UNDER_WAY = (computed("place", 1, Type.OBJECT), computed("eta", 1, Type.OBJECT))
+LISTED_RUN: tuple[Field, ...] = (*RUN, *_UNDER_WAY)
+"""The fields of a run in a list; those of runs under way are shown if a client names them."""
+
 FLEET_RUN: tuple[Field, ...] = (
     *RUN[:-1],
     *(
@@ -71,6 +75,7 @@ FLEET_RUN: tuple[Field, ...] = (
     ),
     RUN[-1],
 )
+LISTED_FLEET_RUN: tuple[Field, ...] = (*FLEET_RUN, *_UNDER_WAY)
 WHOLE_FLEET_RUN: tuple[Field, ...] = (
     *FLEET_RUN,
     *WHOLE_RUN[len(RUN) :],
