@@ -159,7 +159,7 @@ class Service:
             Sweep("power sync", settings.sync_power_state_interval, self.power.sweep),
             Sweep("power recovery", settings.power_failure_recovery_interval, self.power.recover),
             Sweep("old history", settings.node_history_cleanup_interval, trimming.sweep),
-            Sweep("batches", Batches.INTERVAL, batches.sweep),
+            Sweep("batches", settings.batch_interval, batches.sweep),
             Sweep("old batches", _HOUR, batches.forget),
             Sweep("old keys", _HOUR, OldKeys(self.tasks).sweep),
             Sweep("sensors", self.sensors.interval, self.sensors.sweep),

@@ -147,6 +147,7 @@ class ConductorOptions(Group, Protocol):
     rescue_ramdisk_by_arch: dict[str, str]
     bootloader: str | None
     bootloader_by_arch: dict[str, str]
+    batch_interval: int
     sync_local_state_interval: int
 
 

@@ -6,8 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from ironic_lite.core import clock
 from ironic_lite.db.queries import batches as rows
+from ironic_lite.db.tables import models
+from ironic_lite.domain import batches as core
 from ironic_lite.domain.batches import NodeState
 from tests.support.operator import Json, Operator
 from tests.support.wsgi_client import Response
@@ -39,9 +43,14 @@ def look(operator: Operator, batch: Json) -> Json:
 
 def results(operator: Operator, batch: Json) -> list[str]:
     """Return the results of the nodes in their order."""
+    return [one["result"] for one in members(operator, batch)]
+
+
+def members(operator: Operator, batch: Json) -> list[Json]:
+    """Return the nodes of a batch in their order."""
     answer = operator.api.get(f"/v1/batches/{batch['uuid']}/nodes")
     assert answer.status == 200, answer.text
-    return [one["result"] for one in answer.json["nodes"]]
+    return list(answer.json["nodes"])
 
 
 def sweep(operator: Operator, times: int = 1) -> None:
@@ -269,3 +278,108 @@ def test_aborted_batch_ends_though_a_node_became_pending_again(operator: Operato
     shown = look(operator, batch)
     assert (shown["state"], shown["ended_at"] is None) == ("aborted", False)
     assert results(operator, batch) == ["skipped"] * 2
+
+
+def test_abort_of_runs_ends_them_after_the_step_under_way(operator: Operator) -> None:
+    # The first step waits for a timer, so the run is in "clean wait" when it is aborted.
+    node = operator.enroll()
+    waits = {"fake_async_steps": ["deploy.erase_devices"], "fake_step_seconds": 3600}
+    operator.patches(node, driver_info=waits)
+    steps = [
+        {"interface": "deploy", "step": "erase_devices"},
+        {"interface": "management", "step": "reset_bmc"},
+    ]
+    batch = begin(operator, [node], {"target": "clean", "clean_steps": steps})
+    sweep(operator)
+    assert results(operator, batch) == ["running"]
+    path = f"/v1/batches/{batch['uuid']}/state"
+    body = {"target": "abort", "runs": "abort"}
+    assert operator.api.put(path, body).json["state"] == "aborted"
+    assert look(operator, batch)["ended_at"] is None
+    sweep(operator, 3)
+    shown = look(operator, batch)
+    assert (shown["state"], shown["counts"]["aborted"]) == ("aborted", 1)
+    assert shown["ended_at"] is not None
+    run = operator.api.get(f"/v1/runs?batch={batch['uuid']}").json["runs"][0]
+    assert run["state"] == "aborted"
+    asked = [one["data"]["reason"] for one in operator.rig.events(node, "stop_requested")]
+    assert asked == ["The batch was aborted."]
+
+
+def test_abort_of_runs_asks_a_busy_run_to_stop(operator: Operator) -> None:
+    node = operator.enroll(fake_step_seconds=1)
+    steps = [{"interface": "management", "step": "reset_bmc"}] * 50
+    batch = begin(operator, [node], {"target": "clean", "clean_steps": steps})
+    operator.rig.sweep("batches")
+    operator.rig.enters(node, "cleaning")
+    path = f"/v1/batches/{batch['uuid']}/state"
+    operator.api.put(path, {"target": "abort", "runs": "abort"})
+    operator.rig.sweep("batches")
+    sweep(operator, 2)
+    assert results(operator, batch) == ["aborted"]
+    assert operator.rig.step_states(node).count("done") < 50
+
+
+def test_repeated_key_begins_one_batch(operator: Operator) -> None:
+    body = {"nodes": fleet(operator, 2), "request": {"target": "manage"}}
+    key = {"Idempotency-Key": "one"}
+    first = operator.api.post("/v1/batches", body, headers=key)
+    again = operator.api.post("/v1/batches", body, headers=key)
+    assert (first.status, again.status) == (201, 201)
+    assert again.json["uuid"] == first.json["uuid"]
+    assert len(operator.api.get("/v1/batches").json["batches"]) == 1
+
+
+def set_times(operator: Operator, table: sa.Table, **values: Any) -> None:
+    """Write times into all rows, as if the time had passed."""
+    operator.rig.database.write(lambda conn: conn.execute(table.update().values(**values)))
+
+
+def test_locked_node_is_refused_after_an_hour(operator: Operator) -> None:
+    nodes = fleet(operator, 2)
+    operator.rig.edit(nodes[0], reservation="elsewhere", lock_token="t")
+    batch = begin(operator, nodes, max_failures=1)
+    sweep(operator)
+    assert results(operator, batch)[0] == "pending"
+    sweep(operator)
+    tries = [one["tries"] for one in members(operator, batch)]
+    assert tries == [1, 1], "the pause before the next try is not over"
+    early = clock.ago(core.WAIT_SECONDS - 60)
+    of_table = models.batch_nodes
+    set_times(operator, of_table, started_at=early, not_before=early)
+    sweep(operator)
+    assert members(operator, batch)[0]["result"] == "pending"
+    late = clock.ago(core.WAIT_SECONDS + 1)
+    set_times(operator, of_table, started_at=late, not_before=late)
+    sweep(operator, 2)
+    found = members(operator, batch)
+    assert [one["result"] for one in found] == ["refused", "done"], found
+    assert (found[0]["error"]["code"], found[0]["tries"]) == ("NodeLocked", 3)
+    assert look(operator, batch)["state"] == "done"
+
+
+def test_batches_are_removed_90_days_after_their_end(operator: Operator) -> None:
+    old, new, still = ([operator.enroll("enroll")] for _ in range(3))
+    first = begin(operator, old)
+    sweep(operator, 2)
+    second = begin(operator, new)
+    sweep(operator, 2)
+    third = begin(operator, still)
+    table = models.batches
+    days = 24 * 3600
+
+    def age(batch: Json, seconds: int) -> None:
+        mine = table.update().where(table.c.uuid == batch["uuid"])
+        when = clock.ago(seconds)
+        operator.rig.database.write(lambda conn: conn.execute(mine.values(created_at=when)))
+        if batch is not third:
+            ended = mine.values(ended_at=when)
+            operator.rig.database.write(lambda conn: conn.execute(ended))
+
+    age(first, 91 * days)
+    age(second, 89 * days)
+    age(third, 200 * days)
+    operator.rig.sweep("old batches")
+    left = [one["uuid"] for one in operator.api.get("/v1/batches").json["batches"]]
+    assert sorted(left) == sorted([second["uuid"], third["uuid"]])
+    assert operator.api.get(f"/v1/runs?node={old[0]}").json["runs"]

@@ -218,6 +218,7 @@ def configure(**values: Any) -> Any:
         "conductor__power_failure_recovery_interval": 0,
         "conductor__hash_ring_reset_interval": 0,
         "conductor__sync_local_state_interval": 0,
+        "conductor__batch_interval": 0,
         **values,
     }
     for name, value in settings.items():

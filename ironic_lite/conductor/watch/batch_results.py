@@ -6,14 +6,19 @@ from collections.abc import Sequence
 
 from ironic_lite import errors
 from ironic_lite.core import clock
+from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json, RowView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import batches
+from ironic_lite.db.queries import batches, events, nodes, run_stops
 from ironic_lite.domain import batches as core
+from ironic_lite.domain import history, states
 from ironic_lite.domain.batches import NodeState
+from ironic_lite.domain.run_stops import How, Progress, Stop, stoppable
+from ironic_lite.domain.states import Kind, State
 
 _LATER = (errors.Unavailable, errors.NodeLocked, errors.ConcurrentUpdate, errors.LockLost)
 GONE = {"code": "NodeNotFound", "text": "The node was removed."}
+STOPPED = "The batch was aborted."
 ABORTED = {"code": "Aborted", "text": "The batch was aborted before the node started."}
 
 
@@ -136,3 +141,34 @@ def write(conn: Connection, uuid: str, end: Json) -> None:
         error=end["error"],
         states=(NodeState.PENDING,) if skipped else (NodeState.RUNNING,),
     )
+
+
+def stop(conn: Connection, node: str, run: str, who: Context) -> Kind | None:
+    """Ask for the abort of a run at its next step; a repetition changes nothing.
+
+    :return: kind of the node's state; None if only the verb ``abort`` can end the run.
+    """
+    row = nodes.get(conn, node, ("uuid", *history.STANDING, "run_uuid", "run_stop"), hold=True)
+    state = State(row["provision_state"])
+    kind = states.kind(state)
+    if row["run_uuid"] != run or not stoppable(state) or kind is Kind.HELD:
+        return None
+    known = Stop.read(row["run_stop"], run)
+    aborts = known is not None and known.how is How.ABORT and known.after is None
+    if not aborts and (known is None or known.progress is not Progress.TAKEN):
+        now = clock.now()
+        wanted = Stop(run, How.ABORT, None, STOPPED, who.user, now.isoformat())
+        run_stops.put(conn, node, run, wanted.text)
+        facts = {"how": str(wanted.how), "after": wanted.after, "reason": wanted.reason}
+        told = {
+            "at": now,
+            "node_uuid": node,
+            "kind": "stop_requested",
+            "event": str(wanted.how),
+            "run_uuid": run,
+            "requester": who.user,
+            "request_id": who.request_id,
+            "data": {**history.standing_of(row), "project": who.project, **facts},
+        }
+        events.add(conn, [told])
+    return kind

@@ -26,6 +26,7 @@ from ironic_lite.db.queries import batches, events, nodes, runs
 from ironic_lite.domain import batches as core
 from ironic_lite.domain import verbs
 from ironic_lite.domain.batches import BatchState, NodeState
+from ironic_lite.domain.states import Kind
 from ironic_lite.rpc import interface, verb_calls
 
 LOG = logging.getLogger(__name__)
@@ -46,9 +47,6 @@ class _Plan(NamedTuple):
 
 class Batches:
     """Brings the open batches on, as far as this conductor's nodes are concerned."""
-
-    INTERVAL = 2.0
-    """Seconds between two sweeps."""
 
     def __init__(self, tasks: Tasks, fleet: Ownership, conductor: interface.Conductor) -> None:
         self._runtime = tasks.runtime
@@ -337,6 +335,12 @@ class Batches:
             ident = core.request_id(batch["uuid"], node, "abort")
             who = Context.from_dict({**batch["context"], "request_id": ident})
             try:
+                stop = functools.partial(batch_results.stop, node=node, run=run, who=who)
+                kind = self._database.write(stop)
+                if kind is Kind.WAIT:
+                    self._conductor.stop_run(who, node_uuid=node, run_uuid=run)
+                if kind is not None:
+                    continue
                 row = self._database.read(
                     functools.partial(nodes.get, ident=node, columns=("run_uuid",))
                 )

@@ -383,6 +383,11 @@ _RAMDISKS = (
         "the image of an EFI system partition that virtual media start kernels from",
     ),
     rows.sweep(
+        "batch_interval",
+        2,
+        "Seconds between two looks at open batches, to start the nodes of this conductor in them.",
+    ),
+    rows.sweep(
         "sync_local_state_interval",
         180,
         "Seconds between two checks for nodes from another conductor, whose boot files are to be "
