@@ -27,8 +27,9 @@ JOINED = {
     "resource_class": ("nodes", "resource_class"),
     "shard": ("nodes", "shard"),
     "conductor_groups": ("nodes", "conductor_group"),
+    "batch": ("batch_nodes", "batch_uuid"),
 }
-"""Filters of what belongs to nodes, by a column of the node."""
+"""Filters of what belongs to nodes, by a column of the node or of its place in a batch."""
 BOTH = {"NODES": ("owner", "lessee"), "RUNBOOKS": ("owner",)}
 """What ``project`` is compared with."""
 WITHOUT = {

@@ -155,8 +155,9 @@ async function readMarked() {
   }
 }
 
+const OF_RUN = "uuid,node_uuid,verb,state,place";
 const LISTS = /** @type {const} */ ([
-  [under, "/v1/runs?state=running,waiting&limit=1000", "runs"],
+  [under, `/v1/runs?state=running,waiting&limit=1000&fields=${OF_RUN}`, "runs"],
   [failed, "/v1/runs?state=failed,aborted&latest=true&limit=1000", "runs"],
   [overdue, "/v1/runs?overdue=true", "runs"],
 ]);
