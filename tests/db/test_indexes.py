@@ -43,6 +43,9 @@ WITHOUT = {
     ("NODES", "held"),  # looks each node up in an index of holds
     # Of the holds in force, or of one node.
     *((name, "kind") for name in ("HOLDS", "NODES_HOLDS")),
+    # At most 100 batches are open, and ended ones stay 90 days.
+    *(("BATCHES", asked) for asked in ("state", "project", "requester", "name")),
+    *(("BATCHES_NODES", asked) for asked in ("result", "wave")),  # of one batch
 }
 
 
