@@ -1,68 +1,68 @@
-"""The window in a real browser, against real processes. Skipped without Chromium."""
+"""Journeys of an operator through the window, in a real browser on real processes."""
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from playwright import sync_api
 
 from tests.support import service
+from tests.window.conftest import Faults, OpenPage
 
 # One worker starts one service and one browser.
 pytestmark = pytest.mark.xdist_group("window")
 
-_PROGRAMS = ("chromium-headless-shell", "chromium")
-_PATIENCE_MS = 60_000
+expect = sync_api.expect
+ERASE = "deploy.erase_devices"
+SLOW = {"fake_async_steps": [ERASE], "fake_step_seconds": 300}
 
 
-@pytest.fixture(scope="module")
-def live() -> Iterator[service.Service]:
-    with service.service() as running:
-        running.start()
-        running.up()
-        yield running
+def to(running: service.Service, address: str) -> str:
+    """Return the address of the window that shows a path of the API."""
+    return f"{running.url}/ui/#{address}"
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[sync_api.Browser]:
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _PROGRAMS)), None)
-    if found is None:
-        text = "no browser: apt-get install --no-install-recommends chromium-headless-shell"
-        if os.environ.get("REQUIRE_BROWSER"):
-            pytest.fail(text)
-        pytest.skip(text)
-    # The sandbox of Chromium does not work for root.
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_api.sync_playwright() as driver:
-        program = driver.chromium.launch(executable_path=found, args=arguments)
-        yield program
-        program.close()
+def row(page: sync_api.Page, name: str) -> sync_api.Locator:
+    """Return the row of a node in the table of the fleet."""
+    return page.get_by_role("grid", name="Nodes").get_by_role("row", name=name)
 
 
-@pytest.fixture
-def page(browser: sync_api.Browser, live: service.Service) -> Iterator[sync_api.Page]:
-    """A page whose test fails on any error of the console or request to another origin."""
-    faults: list[str] = []
-    shown = browser.new_page()
-    shown.set_default_timeout(_PATIENCE_MS)
-    shown.on("pageerror", lambda error: faults.append(str(error)))
+def state(page: sync_api.Page, text: str) -> sync_api.Locator:
+    """Return the chip with the state of the node that a page shows."""
+    return page.locator(".node-head .state").get_by_text(text, exact=True)
 
-    def hear(said: sync_api.ConsoleMessage) -> None:
-        if said.type == "error":
-            faults.append(said.text)
 
-    def check(asked: sync_api.Request) -> None:
-        if not asked.url.startswith(f"{live.url}/"):
-            faults.append(asked.url)
+def press(page: sync_api.Page, name: str) -> None:
+    """Press a button of the node that a page shows."""
+    page.locator(".actions").get_by_role("button", name=name, exact=True).click()
 
-    shown.on("console", hear)
-    shown.on("request", check)
-    yield shown
-    shown.close()
-    assert faults == []
+
+def confirm(page: sync_api.Page, button: str, typed: str | None = None) -> None:
+    """Confirm the plan in the open dialog; ``typed`` is the name of the node if it asks for one."""
+    dialog = page.get_by_role("dialog")
+    if typed is not None:
+        dialog.get_by_label("Type the name of the node").fill(typed)
+    dialog.get_by_role("button", name=button, exact=True).click()
+    dialog.wait_for(state="detached")
+
+
+def edit(running: service.Service, name: str, info: dict[str, Any]) -> None:
+    """Replace the ``driver_info`` of a node."""
+    patch = [{"op": "add", "path": "/driver_info", "value": info}]
+    answer = running.ask("PATCH", f"/v1/nodes/{name}", patch)
+    assert answer.status_code == 200, answer.text
+
+
+def failed_node(running: service.Service, name: str) -> None:
+    """Create a node whose second clean step fails, and clean it."""
+    running.create(name, driver_info={"fake_fail_steps": {ERASE: "disk 3 does not answer"}})
+    running.provision(name, "manage", "manageable")
+    body = {"target": "provide"}
+    assert running.ask("PUT", f"/v1/nodes/{name}/states/provision", body).status_code == 202
+    service.until(
+        lambda: running.get(f"/v1/nodes/{name}/why")["provision_state"] == "clean failed", name
+    )
 
 
 def test_window_shows_a_node_and_its_new_state_without_a_reload(
@@ -71,7 +71,241 @@ def test_window_shows_a_node_and_its_new_state_without_a_reload(
     live.create("rack3-21")
     page.goto(f"{live.url}/ui")
     assert page.url == f"{live.url}/ui/"
-    row = page.get_by_role("row", name="rack3-21")
-    row.wait_for()
+    row(page, "rack3-21").wait_for()
     live.provision("rack3-21", "manage", "manageable")
-    row.get_by_text("manageable", exact=True).wait_for()
+    row(page, "rack3-21").get_by_text("manageable", exact=True).wait_for()
+
+
+def test_machine_is_enrolled_managed_and_cleaned(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    page.goto(to(live, "/v1/nodes"))
+    page.get_by_role("button", name="Enroll…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Driver").select_option("fake-hardware")
+    dialog.get_by_label("Name", exact=True).fill("fresh-1")
+    dialog.get_by_role("button", name="Enroll", exact=True).click()
+    state(page, "enroll").wait_for()
+    press(page, "Manage…")
+    confirm(page, "Manage fresh-1")
+    state(page, "manageable").wait_for()
+    press(page, "Provide…")
+    confirm(page, "Provide fresh-1", typed="fresh-1")
+    state(page, "available").wait_for()
+    expect(page.locator(".steps li")).to_have_class(["done", "done"])
+    assert live.settled("fresh-1", "available")["name"] == "fresh-1"
+    page.get_by_role("link", name="Fleet").click()
+    row(page, "fresh-1").get_by_text("available", exact=True).wait_for()
+
+
+def test_failed_cleaning_is_noticed_explained_and_retried(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    page.goto(to(live, "/v1/nodes"))
+    page.get_by_role("grid", name="Nodes").wait_for()
+    failed_node(live, "fail-1")
+    attention = page.locator(".attention li").filter(has_text="fail-1")
+    attention.get_by_text("disk 3 does not answer").wait_for()
+    attention.get_by_role("link", name="Why").click()
+    says = live.get("/v1/nodes/fail-1/why")["says"].partition(", ")[0]
+    expect(page.locator("p.says")).to_contain_text(says)
+    expect(page.locator(".steps li.failed")).to_contain_text(ERASE)
+    edit(live, "fail-1", {})
+    press(page, "Retry…")
+    confirm(page, "Retry fail-1", typed="fail-1")
+    state(page, "available").wait_for()
+    expect(page.locator(".steps li").first).to_contain_text("done in an earlier run")
+    expect(page.locator(".steps li").last).to_have_class("done")
+    runs = live.get("/v1/nodes/fail-1/runs")["runs"]
+    assert [run["state"] for run in runs if run["verb"] == "provide"].count("done") == 1
+
+
+def test_plan_shows_faults_at_their_steps_and_offers_no_button(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    live.create("plan-1")
+    live.provision("plan-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/plan-1"))
+    press(page, "Clean…")
+    dialog = page.get_by_role("dialog")
+    steps = (
+        '[{"interface": "bios", "step": "apply_configuration"},'
+        ' {"interface": "deploy", "step": "no_such"}]'
+    )
+    dialog.get_by_label("Steps, as JSON").fill(steps)
+    first, second = dialog.locator(".plan > li").first, dialog.locator(".plan > li").last
+    expect(first).to_contain_text("clean_steps/0/args/settings")
+    expect(second).to_contain_text("clean_steps/1/step")
+    expect(dialog.get_by_role("button", name="Clean plan-1", exact=True)).to_have_count(0)
+    faults.allow("422")
+
+
+def test_typed_name_cannot_be_skipped(page: sync_api.Page, live: service.Service) -> None:
+    live.create("sure-1")
+    live.provision("sure-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/sure-1"))
+    press(page, "Provide…")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    field = dialog.get_by_label("Type the name of the node")
+    button = dialog.get_by_role("button", name="Provide sure-1", exact=True)
+    for typed in ("", "sure-", "SURE-1", "sure-1 "):
+        field.fill(typed)
+        expect(button).to_be_disabled()
+        field.press("Enter")
+        button.dblclick(force=True)
+    expect(dialog).to_be_visible()
+    runs = live.get("/v1/nodes/sure-1/runs")["runs"]
+    assert [run["verb"] for run in runs] == ["manage"]
+    field.fill("sure-1")
+    button.dblclick()
+    state(page, "available").wait_for()
+    runs = live.get("/v1/nodes/sure-1/runs")["runs"]
+    assert [run["verb"] for run in runs].count("provide") == 1
+
+
+def test_change_by_another_client_brings_a_new_plan_and_starts_nothing(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    live.create("other-1")
+    live.provision("other-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/other-1"))
+    press(page, "Provide…")
+    dialog = page.get_by_role("dialog")
+    field = dialog.get_by_label("Type the name of the node")
+    field.fill("other-1")
+    button = dialog.get_by_role("button", name="Provide other-1", exact=True)
+    expect(button).to_be_enabled()
+    edit(live, "other-1", {"fake_step_seconds": 0})
+    with page.expect_response(lambda one: one.request.method == "PUT") as answer:
+        button.click()
+    assert answer.value.status == 412
+    faults.allow("412")
+    dialog.get_by_text("The node has changed").wait_for()
+    expect(field).to_have_value("")
+    expect(button).to_be_disabled()
+    assert [run["verb"] for run in live.get("/v1/nodes/other-1/runs")["runs"]] == ["manage"]
+    confirm(page, "Provide other-1", typed="other-1")
+    state(page, "available").wait_for()
+
+
+def test_run_under_way_moves_without_a_reload(page: sync_api.Page, live: service.Service) -> None:
+    info = {"fake_async_steps": ["*"], "fake_step_seconds": 2}
+    live.create("moves-1", driver_info=info)
+    live.provision("moves-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/moves-1"))
+    state(page, "manageable").wait_for()
+    body = {"target": "provide"}
+    live.ask("PUT", "/v1/nodes/moves-1/states/provision", body)
+    steps = page.locator(".steps li")
+    expect(steps).to_have_count(2)
+    page.get_by_role("link", name="Log", exact=True).click()
+    log = page.get_by_role("log")
+    log.get_by_text(ERASE, exact=False).first.wait_for()
+    page.get_by_role("link", name="Runs", exact=True).last.click()
+    expect(steps).to_have_class(["done", "done"])
+    state(page, "available").wait_for()
+
+
+def test_rows_equal_the_api_after_a_restart(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    live.create("again-1")
+    live.create("again-2")
+    page.goto(to(live, "/v1/nodes?~q=again-"))
+    row(page, "again-1").wait_for()
+    live.again()
+    live.provision("again-1", "manage", "manageable")
+    live.create("again-3")
+    assert live.ask("DELETE", "/v1/nodes/again-2").status_code == 204
+    row(page, "again-3").wait_for()
+    row(page, "again-2").wait_for(state="detached")
+    row(page, "again-1").get_by_text("manageable", exact=True).wait_for()
+    expect(page.locator(".connection")).to_contain_text("live")
+    grid = page.get_by_role("grid", name="Nodes")
+    there = [node["name"] for node in live.get("/v1/nodes")["nodes"]]
+    wanted = sorted(name for name in there if name.startswith("again-"))
+    expect(grid.locator(".cell.name")).to_have_text(wanted)
+    faults.allow("net::ERR_|404.*/v1/nodes/")
+
+
+def test_hold_refuses_by_kind_and_reason_until_it_ends(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("held-1")
+    live.provision("held-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/held-1"))
+    press(page, "Hold…")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Kind").select_option("legal")
+    dialog.get_by_label("Reason").fill("case 4711")
+    dialog.get_by_role("button", name="Hold held-1", exact=True).click()
+    page.locator(".node-head").get_by_text("held (legal): case 4711").wait_for()
+    refused = page.locator(".actions").get_by_role("button", name="Provide… refused")
+    expect(refused).to_have_attribute("aria-disabled", "true")
+    expect(refused).to_contain_text("case 4711")
+    refused.click(force=True)  # of Playwright: it does not press what is marked as disabled
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_role("link", name="Holds", exact=True).click()
+    page.get_by_role("button", name="End…").click()
+    dialog.get_by_label("I have read what changes").check()
+    dialog.get_by_role("button", name="End the hold", exact=True).click()
+    dialog.wait_for(state="detached")
+    page.locator(".actions").get_by_role("button", name="Provide…", exact=True).wait_for()
+
+
+def test_node_is_deleted_by_its_typed_name(page: sync_api.Page, live: service.Service) -> None:
+    live.create("gone-1")
+    page.goto(to(live, "/v1/nodes/gone-1"))
+    press(page, "Delete…")
+    dialog = page.get_by_role("dialog")
+    button = dialog.get_by_role("button", name="Delete gone-1", exact=True)
+    expect(button).to_be_disabled()
+    confirm(page, "Delete gone-1", typed="gone-1")
+    page.get_by_role("grid", name="Nodes").wait_for()
+    assert live.ask("GET", "/v1/nodes/gone-1").status_code == 404
+
+
+def test_page_of_a_node_that_is_gone_names_the_request(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    page.goto(to(live, "/v1/nodes/no-such-node"))
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("HTTP 404")
+    expect(alert.get_by_role("button", name="req-")).to_be_visible()
+    faults.allow("404")
+
+
+def test_keyboard_alone_retries_a_failed_node(open_page: OpenPage, live: service.Service) -> None:
+    page = open_page(live)
+    failed_node(live, "keys-1")
+    edit(live, "keys-1", {})
+    page.goto(to(live, "/v1/nodes"))
+    row(page, "keys-1").wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("keys-1")
+    page.keyboard.press("Tab")
+    expect(page.locator(".grid .row")).to_have_count(2)
+    while page.evaluate("document.activeElement.getAttribute('role')") != "grid":
+        page.keyboard.press("Tab")
+    page.keyboard.press("Home")
+    page.keyboard.press("Enter")
+    state(page, "clean failed").wait_for()
+    while not page.evaluate("document.activeElement.matches('.actions button')"):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    field = dialog.get_by_label("Type the name of the node")
+    field.wait_for()
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="detached")
+    assert page.evaluate("document.activeElement.matches('.actions button')")
+    page.keyboard.press("Enter")
+    field.wait_for()
+    while not page.evaluate("document.activeElement.matches('dialog .danger input')"):
+        page.keyboard.press("Tab")
+    page.keyboard.type("keys-1")
+    expect(dialog.get_by_role("button", name="Retry keys-1", exact=True)).to_be_enabled()
+    page.keyboard.press("Enter")
+    state(page, "available").wait_for()

@@ -75,7 +75,9 @@ function useEvents(name, uuid, onEvent) {
       }, 300);
     };
     get("/v1/events?since=now").then(({ body }) => {
-      if (!stopped) feed = new Feed(body.cursor, soon, soon, { node: uuid });
+      if (stopped) return;
+      feed = new Feed(body.cursor, soon, soon, { node: uuid });
+      soon(); // The documents were read before the cursor: what happened between is read now.
     }, () => {});
     return () => {
       stopped = true;

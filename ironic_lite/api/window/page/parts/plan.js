@@ -39,6 +39,8 @@ function VerbDialog({ node, target }) {
   const [options, setOptions] = useState(/** @type {Json} */ ({}));
   const plan = usePlan(node, { target, ...options });
   const [sure, setSure] = useState(false);
+  // A confirmation is of the plan that was read, not of the one that took its place.
+  useEffect(() => setSure(false), [plan.count]);
   const sending = useSending(node, { target, ...options }, plan);
   const name = node.name ?? node.uuid;
   const kind = plan.body ? confirmation(plan.body, node.provision_state) : null;
@@ -56,13 +58,14 @@ function VerbDialog({ node, target }) {
     ${h(Arguments, { target, onChange: setOptions })}
     ${!plan.body && !plan.fault && h(Skeleton, { rows: 3 })}
     ${plan.body && h(Plan, { plan: plan.body })}
-    ${plan.body?.accepted && h(Confirm, { kind, name, onSure: setSure, key: plan.tag })}
+    ${plan.body?.accepted && h(Confirm, { kind, name, onSure: setSure, key: plan.count })}
     ${sending.note && html`<p role="status">${sending.note}</p>`}`);
 }
 
 /** @param {Json} node @param {Json} body */
 function usePlan(node, body) {
-  const [state, setState] = useState(/** @type {any} */ ({ body: null, tag: "", fault: null }));
+  const none = { body: null, tag: "", fault: null, count: 0, text: "" };
+  const [state, setState] = useState(/** @type {any} */ (none));
   const [turn, setTurn] = useState(0);
   const text = JSON.stringify(body);
   useEffect(() => {
@@ -71,8 +74,9 @@ function usePlan(node, body) {
       ask("POST", path("nodes", node.uuid, "plan"), {
         body: JSON.parse(text), accepts: [422], signal: abort.signal,
       }).then(
-        (answer) => setState({ body: answer.body, tag: answer.tag, fault: null }),
-        (fault) => !abort.signal.aborted && setState({ body: null, tag: "", fault }),
+        ({ body: found, tag }) =>
+          setState((/** @type {any} */ old) => ({ body: found, tag, fault: null, count: old.count + 1, text })),
+        (fault) => !abort.signal.aborted && setState({ ...none, fault, text }),
       );
     }, 150);
     return () => {
@@ -80,7 +84,9 @@ function usePlan(node, body) {
       abort.abort();
     };
   }, [text, turn]);
-  return { ...state, again: () => setTurn((last) => last + 1) };
+  // The plan of an earlier request is not shown beside the button of this one.
+  const shown = state.text === text ? state : { ...none, count: state.count };
+  return { ...shown, again: () => setTurn((last) => last + 1) };
 }
 
 /** @param {Json} node @param {Json} body @param {any} plan */
