@@ -18,7 +18,6 @@ import pecan
 from ironic_lite import errors
 from ironic_lite.api import controllers, middleware
 from ironic_lite.api.auth import identify
-from ironic_lite.api.feed.tail import Tail
 from ironic_lite.api.health import probes
 from ironic_lite.api.lock_waiters import LockWaiters
 from ironic_lite.api.resources import repeats
@@ -32,6 +31,7 @@ from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import traits
 from ironic_lite.db.queries.usual import UsualTimes
+from ironic_lite.feed.tail import Tail
 from ironic_lite.rpc import notifier
 from ironic_lite.rpc.notifier import Notifier
 

@@ -26,13 +26,13 @@ from granian import rsgi
 
 from ironic_lite import errors
 from ironic_lite.api import middleware
-from ironic_lite.api.feed.tail import Tail
 from ironic_lite.api.traffic import body_reader, source_limit, thread_pool
 from ironic_lite.api.watching import sender, text_streams, watchers
 from ironic_lite.api.wire import refusals, request
 from ironic_lite.api.wire.later import Later, Stream, Suspension, TextStream
 from ironic_lite.api.wire.request import Environ
 from ironic_lite.core.configuration import Configuration
+from ironic_lite.feed.tail import Tail
 
 _MOST_THREADS = 1024
 _LAST_SECONDS = 1.0

@@ -14,10 +14,10 @@ from granian.server import embed
 
 from ironic_lite.api import app, middleware, rsgi
 from ironic_lite.api.auth import identify
-from ironic_lite.api.feed.tail import Tail
 from ironic_lite.api.traffic import listen_socket
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.db.engine import session
+from ironic_lite.feed.tail import Tail
 from ironic_lite.rpc import client, transport
 
 STOP_SECONDS = 25.0

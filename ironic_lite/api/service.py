@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ironic_lite.api.failover import Failover
-from ironic_lite.api.feed.tail import Tail
 from ironic_lite.api.lock_waiters import LockWaiters
 from ironic_lite.api.routing import ConductorRouter
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries.usual import UsualTimes
+from ironic_lite.feed.tail import Tail
 from ironic_lite.rpc import interface
 from ironic_lite.rpc.notifier import Notifier
 from ironic_lite.rpc.stub import Call, Interceptor, connect

@@ -40,6 +40,7 @@ from ironic_lite.conductor.watch.sensors import Sensors
 from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
 from ironic_lite.conductor.watch.timeouts import Timeouts
 from ironic_lite.conductor.watch.timers import Timers
+from ironic_lite.conductor.watch.webhooks import Webhooks
 from ironic_lite.conductor.work import db_retry
 from ironic_lite.conductor.work.allocator import Allocator
 from ironic_lite.conductor.work.builtin_rules import BuiltinRules
@@ -97,8 +98,7 @@ class Service:
         transport: object | None,
         displaced: Callable[[], None] = lambda: None,
     ) -> None:
-        self._conf = conf
-        settings = conf.conductor
+        self._conf, settings = conf, conf.conductor
         self.timers = Timers()
         stopping = threading.Event()
         database = db_retry.retrying(database, conf.host, stopping)
@@ -119,6 +119,7 @@ class Service:
         self.tasks = Tasks(self.runtime)
         self.endpoints = Endpoints(self.tasks)
         self.ownership = Ownership(self.runtime)
+        self.webhooks = Webhooks(self.runtime, self.ownership)
         self.overdue = OverdueSteps(self.tasks, self.ownership)
         self.keepalive = keepalive.Keepalive(self.tasks, self._gauges, displaced)
         self.orphans = Orphans(self.tasks, self.ownership)
@@ -134,7 +135,8 @@ class Service:
         """Return the gauges that only the whole service knows, by metric."""
         in_hand = self._server.in_hand if self._server else 0
         values = {"rpc_in_hand": in_hand, "overdue_runs": self.overdue.count}
-        return {name: [{"value": value}] for name, value in values.items()}
+        plain = {name: [{"value": value}] for name, value in values.items()}
+        return {**plain, **self.webhooks.gauges()}
 
     def _new_server(self, transport: Any) -> Server:
         limit = WithDeadline(answer_seconds(transport) * _WAITED)
@@ -168,6 +170,7 @@ class Service:
             Sweep("joins and leaves", settings.sync_local_state_interval and often, moved.follow),
             Sweep("hanging work", self.hung.interval, self.hung.sweep),
             Sweep("overdue steps", seldom, self.overdue.sweep),
+            Sweep("webhooks", self.webhooks.interval, self.webhooks.sweep),
             Sweep("old files", settings.sync_local_state_interval, old_files.sweep),
         ]
 

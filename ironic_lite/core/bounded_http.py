@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import errno
 import http.client
+import math
 import re
 import socket
 import ssl
@@ -88,7 +89,8 @@ class Limits:
     ``connect``: seconds until there is a connection, TLS included; ``whole``: seconds for the
     request to be sent, and then for the answer to be read; ``size``: bytes of an answer with its
     headers. ``head``: seconds for the headers, None: ``whole``. ``silence``: seconds without a
-    byte, None: ``whole``.
+    byte, None: ``whole``. ``last``: seconds from the start of the connection to the last byte,
+    None: the sum of the other spans.
     """
 
     connect: float
@@ -96,16 +98,23 @@ class Limits:
     size: int
     head: float | None = None
     silence: float | None = None
+    last: float | None = None
 
 
 class _Budget:
     """Remaining time and bytes of an exchange."""
 
-    __slots__ = ("_begin", "_end", "_seconds_left", "limits")
+    __slots__ = ("_begin", "_end", "_last", "_seconds_left", "limits")
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._seconds_left = limits.size
+        self.start_all()
+
+    def start_all(self) -> None:
+        """Begin the time of all spans together, and the first one."""
+        limit = self.limits.last
+        self._last = math.inf if limit is None else time.monotonic() + limit
         self.start()
 
     def start(self, seconds: float | None = None) -> None:
@@ -122,7 +131,7 @@ class _Budget:
 
         :raises TimeoutError: the time is over.
         """
-        left = self._end - time.monotonic()
+        left = min(self._end, self._last) - time.monotonic()
         if left <= 0:
             raise TimeoutError("the exchange took too long")
         silence = self.limits.silence
@@ -205,6 +214,7 @@ class Connection(http.client.HTTPConnection):
         :raises NoConnection: another reason.
         """
         end = time.monotonic() + self.limits.connect
+        self.budget.start_all()
         try:
             plain = _connect_any_address(self.host, self.port, end, self.judge)
             plain.budget = self.budget

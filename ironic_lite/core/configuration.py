@@ -342,6 +342,15 @@ class MetricsOptions(Group, Protocol):
     public: bool
 
 
+class WebhooksOptions(Group, Protocol):
+    """Options of [webhooks]."""
+
+    enabled: bool
+    blocked_networks: list[str]
+    allowed_networks: list[str]
+    allow_http: bool
+
+
 class OsloMessagingNotificationsOptions(Group, Protocol):
     """Options of [oslo_messaging_notifications]."""
 
@@ -400,6 +409,7 @@ class Configuration(Group, Protocol):
     oslo_messaging_local: OsloMessagingLocalOptions
     healthcheck: HealthcheckOptions
     metrics: MetricsOptions
+    webhooks: WebhooksOptions
     oslo_messaging_notifications: OsloMessagingNotificationsOptions
     http_basic_auth_user_file: str
     rbac_service_role_elevated_access: bool

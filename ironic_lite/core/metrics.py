@@ -71,12 +71,15 @@ FAMILIES: Mapping[str, Family] = {
     "bmc_calls_total": Family("Calls of BMCs.", ("kind", "operation", "result")),
     "bmc_retries_total": Family("Retried calls of BMCs.", ("kind",)),
     "bmc_call_seconds": Family("Calls of BMCs.", ("kind",), _BMC),
+    "webhook_deliveries_total": Family("Tries to deliver events to webhooks.", ("result",)),
 }
 GAUGES: Mapping[str, Family] = {
     "workers": Family("Threads of the pool, by what they do; at most so many.", ("state",)),
     "locks_held": Family("Nodes that a conductor has locked.", ()),
     "rpc_in_hand": Family("Calls that a conductor is answering.", ()),
     "overdue_runs": Family("Runs with an overdue step, on a conductor's nodes.", ()),
+    "webhooks": Family("Webhooks that a conductor serves.", ("state",)),
+    "webhook_behind": Family("Distance of a webhook from the newest event number.", ("webhook",)),
 }
 """Metrics that are measured when they are read."""
 

@@ -27,6 +27,7 @@ The branch tells a caller what to do, so branches are few::
     |  +- NodeLocked                    another operation holds the node's lock
     |  +- UnexpectedCount               a batch would have another number of nodes than expected
     |  +- NodeHeld                      an operator's hold blocks it: end the hold first
+    |  +- TooManyWebhooks, WebhookChanged
     |  +- KeyInUse                      a request with this Idempotency-Key is under way
     |  +- StepInDoubt                   a step whose end is unknown must not run twice
     |  +- ConcurrentUpdate              another request has changed the node
@@ -144,12 +145,14 @@ from ironic_lite.errors.refusals import (
     RunbookNotFound,
     StepInDoubt,
     TooLarge,
+    TooManyWebhooks,
     Unauthorized,
     UnexpectedArguments,
     UnexpectedCount,
     UnsupportedDriverExtension,
     VolumeConnectorNotFound,
     VolumeTargetNotFound,
+    WebhookChanged,
 )
 from ironic_lite.errors.root import (
     Error,
@@ -255,6 +258,7 @@ __all__ = [
     "TooManyActions",
     "TooManyBatches",
     "TooManyRequests",
+    "TooManyWebhooks",
     "Unauthorized",
     "Unavailable",
     "Unexpected",
@@ -264,5 +268,6 @@ __all__ = [
     "UnsupportedDriverExtension",
     "VolumeConnectorNotFound",
     "VolumeTargetNotFound",
+    "WebhookChanged",
     "from_data",
 ]

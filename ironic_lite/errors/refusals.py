@@ -181,6 +181,14 @@ class UnexpectedCount(Conflict):
     )
 
 
+class TooManyWebhooks(Conflict):
+    text = "There are {most} webhooks, which is the limit; delete one of them first."
+
+
+class WebhookChanged(Conflict):
+    text = "Webhook {webhook} was changed at the same time; read it and repeat the request."
+
+
 class NodeLocked(Conflict):
     text = (
         "Node {node} is locked by host {host}, please retry after the current operation is "

@@ -40,5 +40,14 @@ def owner(members: Iterable[Member], group: str, driver: str, node_uuid: str) ->
     return max(able, key=lambda one: (_host_weight(one.host, node_uuid), one.host)).host
 
 
+def responsible(members: Iterable[Member], ident: str) -> str | None:
+    """Return the host that does work that every conductor can do, None without members."""
+    return max(
+        (one.host for one in members),
+        key=lambda host: (_host_weight(host, ident), host),
+        default=None,
+    )
+
+
 def _host_weight(host: str, node_uuid: str) -> bytes:
     return hashlib.blake2b(f"{host}\0{node_uuid}".encode(), digest_size=8).digest()

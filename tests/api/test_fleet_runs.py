@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.api.feed.tail import Tail
 from ironic_lite.api.watching.blocking import BlockingWatches
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import runs
+from ironic_lite.feed.tail import Tail
 from tests.api.test_runs import FIELDS, NOON, WHY, add_run
 from tests.support.api_rows import AddNode
 from tests.support.callers import LESSEE, OWNER, STRANGER, Callers

@@ -13,12 +13,12 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.api import controllers
-from ironic_lite.api.feed.tail import Tail
 from ironic_lite.api.watching import blocking
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import events, nodes
 from ironic_lite.db.tables import models
+from ironic_lite.feed.tail import Tail
 from tests.support.api_rows import HOST, AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.statements import count_statements
@@ -109,12 +109,14 @@ def busy(database: Database, recorder: Recorder) -> Busy:
 def test_every_request_that_answers_202_heeds_the_header() -> None:
     """Agents repeat their heartbeats, and no client waits for these.
 
-    A stop takes effect with its answer; a GET of the node waits for its end.
+    A stop takes effect with its answer; a GET of the node waits for its end. No request waits for
+    the receiver of a webhook.
     """
     rows = [route for each in controllers.ALL for route, _ in each.exposed()]
     deaf = {f"{one.method} {one.path}" for one in rows if one.status == 202 and not one.prefers}
     stop = "PUT /nodes/{ident}/runs/{run}/stop"
-    assert deaf == {"POST /heartbeat", "POST /heartbeat/{ident}", stop}
+    replay = "POST /webhooks/{ident}/replay"
+    assert deaf == {"POST /heartbeat", "POST /heartbeat/{ident}", stop, replay}
 
 
 def test_locked_node_costs_two_calls_of_the_conductor(

@@ -12,11 +12,11 @@ from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.api import rsgi
-from ironic_lite.api.feed.tail import Tail
 from ironic_lite.api.traffic import body_reader, source_limit
 from ironic_lite.api.wire import request
 from ironic_lite.api.wire.later import Suspension
 from ironic_lite.db.engine.session import Database
+from ironic_lite.feed.tail import Tail
 
 
 class Headers:

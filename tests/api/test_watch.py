@@ -7,11 +7,11 @@ import json
 
 import pytest
 
-from ironic_lite.api.feed.tail import Tail
 from ironic_lite.api.watching.blocking import BlockingWatches
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events, nodes, retention, runs
+from ironic_lite.feed.tail import Tail
 from tests.support.api_rows import AddNode
 from tests.support.callers import Callers
 from tests.support.conductor_recorder import Recorder

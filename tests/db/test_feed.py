@@ -8,11 +8,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ironic_lite.api.feed.events import Filter
-from ironic_lite.api.feed.tail import Tail
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events
+from ironic_lite.feed.events import Filter
+from ironic_lite.feed.tail import Tail
 from tests.support.database_rows import new_uuid
 from tests.support.service import until
 

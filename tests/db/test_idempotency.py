@@ -12,7 +12,6 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_lite.api import app, middleware
-from ironic_lite.api.feed.tail import Tail
 from ironic_lite.api.watching import blocking
 from ironic_lite.api.wire import request as wire_request
 from ironic_lite.core import clock
@@ -21,6 +20,7 @@ from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import events, idempotency
 from ironic_lite.db.tables import models
+from ironic_lite.feed.tail import Tail
 from tests.support.conductor_recorder import Recorder
 from tests.support.in_process import InProcess
 from tests.support.wsgi_client import Client, Response

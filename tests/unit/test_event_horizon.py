@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ironic_lite.api.feed.horizon import MYSQL, POSTGRESQL, SQLITE, Horizon, Snapshot
+from ironic_lite.feed.horizon import MYSQL, POSTGRESQL, SQLITE, Horizon, Snapshot
 
 
 def test_sqlite_settles_every_visible_id_at_once() -> None:

@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.api.feed.events import Event, Filter
-from ironic_lite.api.feed.tail import News, Tail
 from ironic_lite.api.watching import sender, text_streams, watchers
 from ironic_lite.api.wire.later import Piece, Stream, Suspension, TextStream
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events, feed
 from ironic_lite.db.tables import models
+from ironic_lite.feed.events import Event, Filter
+from ironic_lite.feed.tail import News, Tail
 from tests.support.statements import count_statements
 
 T = TypeVar("T")

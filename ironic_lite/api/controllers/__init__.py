@@ -41,6 +41,7 @@ from ironic_lite.api.controllers import (
     vendor,
     vifs,
     volumes,
+    webhooks,
     whoami,
     why,
 )
@@ -70,6 +71,7 @@ ALL: tuple[type[expose.Controller], ...] = (
     history.History,
     holds.Holds,
     why.Why,
+    webhooks.Webhooks,
     bios.Bios,
     firmware.Firmware,
     inventory.Inventory,

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from http import HTTPStatus
 
-from ironic_lite.api.openapi import of_fleet, parts
+from ironic_lite.api.openapi import of_fleet, parts, plan_documents, webhook_documents
 from ironic_lite.api.validation import shapes
 from ironic_lite.core import metrics
 from ironic_lite.core.json_types import Json
@@ -20,7 +20,6 @@ from ironic_lite.domain import (
     notifications,
     run_stops,
     states,
-    step_effects,
     verbs,
 )
 
@@ -46,21 +45,12 @@ class Schemas:
     other_type: str = ""
 
 
-def _object_with_all(**properties: Json) -> Json:
-    """Return the schema of an object with all of these keys, and no others."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
 def _object_with_some(**properties: Json) -> Json:
     """Return the schema of an object with any of these keys, and no others."""
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
+_object_with_all = parts.object_with_all
 _TEXT: Json = {"type": "string"}
 _TEXT_OR_NULL: Json = {"type": ["string", "null"]}
 _FLAG: Json = {"type": "boolean"}
@@ -136,51 +126,6 @@ _STEP = {
     },
     "required": ["interface", "step", "priority", "abortable", "args"],
 }
-_NUMBER_OR_NULL: Json = {"type": ["integer", "null"]}
-_DESTROYS: Json = {
-    "type": ["array", "null"],
-    "items": {"enum": list(step_effects.DESTROYED)},
-}
-_DURATION: Json = {
-    "type": ["object", "null"],
-    "properties": {
-        "p50": {"type": "number"},
-        "p90": {"type": "number"},
-        "samples": {"type": "integer"},
-    },
-    "required": ["p50", "p90", "samples"],
-}
-_PLANNED_STEP = _object_with_all(
-    ordinal={"type": "integer"},
-    interface=_TEXT,
-    step=_TEXT,
-    args=_OBJECT,
-    priority={"type": "number"},
-    abortable=_FLAG,
-    by={"enum": ["ramdisk", "bmc", "service", "children", None]},
-    known=_TEXT_OR_NULL,
-    destroys=_DESTROYS,
-    restarts=_NUMBER_OR_NULL,
-    lasting=_FLAG,
-    usual_seconds=_DURATION,
-    **{"from": _object_with_all(what=_TEXT, name=_TEXT_OR_NULL)},
-)
-_PLAN = _object_with_all(
-    target=_TEXT,
-    accepted=_FLAG,
-    leads_to=_TEXT_OR_NULL,
-    faults={
-        "type": "array",
-        "items": _object_with_all(path=_TEXT_OR_NULL, code=_TEXT, text=_TEXT),
-    },
-    steps={"type": "array", "items": _PLANNED_STEP},
-    ramdisk={"type": ["boolean", "null"]},
-    restarts=_NUMBER_OR_NULL,
-    destroys=_DESTROYS,
-    seconds=_DURATION,
-    complete=_FLAG,
-    incomplete=_TEXT_OR_NULL,
-)
 _VALIDATION: Json = {
     "type": "object",
     "additionalProperties": {
@@ -344,6 +289,22 @@ ROUTES: Mapping[str, Schemas] = {
     "GET /doctor": _DOCTOR,
     "GET /stats/steps": Schemas(of_fleet.STEP_STATISTICS),
     "GET /whoami": Schemas(of_fleet.WHOAMI),
+    "GET /webhooks": Schemas(webhook_documents.WEBHOOKS),
+    "GET /webhooks/{ident}": Schemas(webhook_documents.WEBHOOK),
+    "GET /webhooks/{ident}/failed": Schemas(webhook_documents.FAILED),
+    "POST /webhooks": Schemas(
+        webhook_documents.WEBHOOK, takes=shapes.schema("webhook"), refusals=(HTTPStatus.CONFLICT,)
+    ),
+    "PATCH /webhooks/{ident}": Schemas(
+        webhook_documents.WEBHOOK,
+        takes={"type": "array", "items": _OBJECT},
+        refusals=(HTTPStatus.CONFLICT,),
+    ),
+    "POST /webhooks/{ident}/replay": Schemas(
+        webhook_documents.WEBHOOK,
+        takes=shapes.schema("webhook_replay"),
+        refusals=(HTTPStatus.CONFLICT,),
+    ),
     "GET /nodes/{ident}": _OF_WAIT,
     "GET /nodes/{ident}/runs/{run}": _OF_WAIT,
     "GET /runs/{run}": _OF_WAIT,
@@ -371,7 +332,9 @@ ROUTES: Mapping[str, Schemas] = {
     "GET /nodes/{ident}/validate": Schemas(_VALIDATION),
     "GET /nodes/validate": Schemas(_VALIDATION, refusals=(HTTPStatus.NOT_FOUND,)),
     "POST /nodes/{ident}/plan": Schemas(
-        _PLAN, takes=_PROVISION, also={HTTPStatus.UNPROCESSABLE_ENTITY: _PLAN}
+        plan_documents.PLAN,
+        takes=_PROVISION,
+        also={HTTPStatus.UNPROCESSABLE_ENTITY: plan_documents.PLAN},
     ),
     "GET /nodes/{ident}/cleaning/steps": Schemas(
         {"type": "array", "items": _STEP},

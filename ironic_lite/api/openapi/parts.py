@@ -52,6 +52,16 @@ _ARGUMENTS: Mapping[int, Json] = {
 }
 
 
+def object_with_all(**properties: Json) -> Json:
+    """Return the schema of an object with all of these keys, and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
 def argument(kind: object) -> Json:
     """Return the schema of an argument that WSME parses.
 

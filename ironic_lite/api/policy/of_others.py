@@ -89,6 +89,35 @@ _OTHERS = (
     Rule("baremetal:hold:list_all", READER, "List the holds of all nodes."),
     Rule("baremetal:run:list", ANY_READER, "List runs of the own project's nodes.", ("GET /runs",)),
     Rule("baremetal:run:list_all", READER, "List the runs of all nodes."),
+    # Ironic does not have the next four rules.
+    Rule(
+        "baremetal:webhook:get",
+        ADMIN,
+        "Show webhooks and their failed deliveries.",
+        ("GET /webhooks", "GET /webhooks/{ident}", "GET /webhooks/{ident}/failed"),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:webhook:create",
+        ADMIN,
+        "Add webhooks, which receive the events of all nodes.",
+        ("POST /webhooks",),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:webhook:update",
+        ADMIN,
+        "Change webhooks, and send their events again.",
+        ("PATCH /webhooks/{ident}", "POST /webhooks/{ident}/replay"),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:webhook:delete",
+        ADMIN,
+        "Remove webhooks.",
+        ("DELETE /webhooks/{ident}",),
+        scope=SYSTEM,
+    ),
     Rule("baremetal:shards:get", READER, "List the shards.", ("GET /shards",)),
     Rule(
         "baremetal:chassis:get",

@@ -25,6 +25,21 @@ MOST_STEPS = 1000
 step, and cannot be interrupted until a step waits."""
 
 _OBJECT = {"type": "object"}
+_WEBHOOK = {
+    "url": {"type": "string", "minLength": 1, "maxLength": 1024},
+    "kinds": {
+        "type": ["array", "null"],
+        "items": {"type": "string", "pattern": r"^[a-z_]{1,32}\Z"},
+        "minItems": 1,
+        "maxItems": 50,
+    },
+    "nodes": {
+        "type": ["array", "null"],
+        "items": {"type": "string", "minLength": 1, "maxLength": 255},
+        "minItems": 1,
+        "maxItems": 50,
+    },
+}
 _STEP = {"type": "string", "minLength": 1, "maxLength": 255}
 _LISTED_STEP = {
     "type": "object",
@@ -200,6 +215,27 @@ _SCHEMAS: Mapping[str, Json] = {
             "max_failures": {"type": ["integer", "string"]},
         },
         "required": ["target"],
+        "additionalProperties": False,
+    },
+    "webhook": {
+        "type": "object",
+        "properties": {**_WEBHOOK, "since": {"type": "string", "pattern": r"^(now|[0-9]{1,18})\Z"}},
+        "required": ["url"],
+        "additionalProperties": False,
+    },
+    "webhook_change": {
+        "type": "object",
+        "properties": {**_WEBHOOK, "state": {"enum": ["active", "paused"]}},
+        "additionalProperties": False,
+    },
+    "webhook_replay": {
+        "type": "object",
+        "properties": {
+            "since": {"type": "string", "pattern": r"^[0-9]{1,18}\Z"},
+            "failed": {"type": "integer", "minimum": 1, "maximum": 2**62},
+        },
+        "minProperties": 1,
+        "maxProperties": 1,
         "additionalProperties": False,
     },
     "configdrive": {

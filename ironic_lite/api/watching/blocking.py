@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api.feed.tail import PAGE, News, Tail
 from ironic_lite.api.watching import text_streams
 from ironic_lite.api.watching.sender import bookmark
 from ironic_lite.api.wire import refusals, request
 from ironic_lite.api.wire.later import Stream, Suspension, TextStream
 from ironic_lite.api.wire.request import Environ, StartResponse
+from ironic_lite.feed.tail import PAGE, News, Tail
 
 MOST = 16
 """Requests of a process that may wait or stream at once."""

@@ -15,13 +15,13 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from ironic_lite import errors
-from ironic_lite.api.feed.events import Event, Filter
-from ironic_lite.api.feed.tail import PAGE, News, Tail
 from ironic_lite.api.watching import text_streams
 from ironic_lite.api.watching.sender import Sender, Transport
 from ironic_lite.api.wire.later import Piece, Stream, Suspension, TextStream
 from ironic_lite.core import log_lines, metrics
 from ironic_lite.core.configuration import Configuration
+from ironic_lite.feed.events import Event, Filter
+from ironic_lite.feed.tail import PAGE, News, Tail
 
 LOG = logging.getLogger(__name__)
 

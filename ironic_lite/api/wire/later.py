@@ -19,7 +19,7 @@ class Suspension:
 
     :ivar seconds: the time that is left. The last call happens at its end.
     :ivar node: wake after any event of this node.
-    :ivar choice: wake after a settled event that this `api.feed.events.Filter` accepts.
+    :ivar choice: wake after a settled event that this `feed.events.Filter` accepts.
     :ivar pause: call after this time without a change, too.
     """
 
@@ -39,7 +39,7 @@ class Stream:
     """Stream the events that follow a cursor.
 
     :ivar after: the cursor.
-    :ivar choice: an `api.feed.events.Filter`.
+    :ivar choice: an `feed.events.Filter`.
     :ivar limit: end after this number of events, None for no limit.
     :ivar skipped: ids above the cursor that the client does not want.
     :ivar removed: the largest id of a removed event, 0 if none was removed.

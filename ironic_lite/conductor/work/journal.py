@@ -227,7 +227,7 @@ class Journal:
         """Write the collected events, as the last statement of the transaction.
 
         So the time between the number of an event and its commit is short, and followers wait
-        briefly for it (`api.feed.horizon`).
+        briefly for it (`feed.horizon`).
         """
         if self._events:
             events.add(conn, [self._masked(one) for one in self._events])

@@ -63,5 +63,6 @@ GROUPS: Mapping[str, Sequence[cfg.Opt]] = {
     "oslo_messaging_local": messaging.LOCAL,
     "healthcheck": monitoring.HEALTHCHECK,
     "metrics": monitoring.METRICS,
+    "webhooks": monitoring.WEBHOOKS,
 }
 """Options by group, in the order of the sample file; `config.register` uses them."""

@@ -1,10 +1,10 @@
-"""Options of [sensor_data], [healthcheck] and [metrics]."""
+"""Options of [sensor_data], [healthcheck], [metrics] and [webhooks]."""
 
 from __future__ import annotations
 
 from oslo_config import cfg
 
-from ironic_lite.core.options import rows
+from ironic_lite.core.options import rows, values
 
 SENSOR_DATA = (
     cfg.BoolOpt(
@@ -60,5 +60,22 @@ METRICS = (
         default=False,
         help="Answer /metrics to every client that reaches the API, without the login of "
         "[api]auth_strategy.",
+    ),
+)
+
+WEBHOOKS = (
+    cfg.BoolOpt("enabled", default=True, help="Deliver events to webhooks."),
+    cfg.ListOpt(
+        "blocked_networks",
+        item_type=values.IPNetwork(),
+        default=[],
+        help="Networks to which no webhook is delivered, besides loopback, link-local, multicast "
+        "and metadata addresses. Networks of BMCs belong here.",
+    ),
+    rows.allowed_networks("receivers of webhooks"),
+    cfg.BoolOpt(
+        "allow_http",
+        default=False,
+        help="Accept webhooks whose URL is http. Their events can be read on the way.",
     ),
 )

@@ -29,6 +29,7 @@ _FEW = (
     models.runbooks,
     models.inspection_rules,
     models.volume_targets,
+    models.webhooks,
 )
 """Tables small enough to be scanned at each start."""
 

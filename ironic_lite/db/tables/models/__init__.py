@@ -41,6 +41,7 @@ from ironic_lite.db.tables.models.service import (
     run_steps,
     runs,
 )
+from ironic_lite.db.tables.models.webhooks import webhook_failures, webhooks
 
 __all__ = [
     "agent_steps",
@@ -71,6 +72,8 @@ __all__ = [
     "traits",
     "volume_connectors",
     "volume_targets",
+    "webhook_failures",
+    "webhooks",
 ]
 
 

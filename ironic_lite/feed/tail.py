@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from ironic_lite.api.feed.events import Event, Filter
-from ironic_lite.api.feed.horizon import Horizon, Snapshot
 from ironic_lite.core import metrics
-from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.engine.session import Connection, Transactions
 from ironic_lite.db.queries import feed
+from ironic_lite.feed.events import Event, Filter
+from ironic_lite.feed.horizon import Horizon, Snapshot
 
 LOG = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Tail:
 
     def __init__(
         self,
-        database: Database,
+        database: Transactions,
         *,
         kept: int = KEPT,
         now: Callable[[], float] = time.monotonic,
@@ -136,14 +136,16 @@ class Tail:
         return self._database.read(feed.removed)
 
     def _begin(self) -> Horizon:
-        def read(conn: Connection) -> tuple[int, int]:
-            return feed.head(conn), feed.step(conn)
+        def read(conn: Connection) -> tuple[int, int, str]:
+            name = conn.dialect.name
+            kind = "mysql" if name == "mariadb" else name
+            return feed.head(conn), feed.step(conn), kind
 
-        head, step = self._database.read(read)
+        head, step, kind = self._database.read(read)
         # Ids that are missing among the newest may belong to open transactions.
         start = max(0, head - PAGE)
         if self._horizon is None:
-            self._horizon = Horizon(self._database.kind, start, step=step)
+            self._horizon = Horizon(kind, start, step=step)
         self._horizon.skip(start)
         floor = self._horizon.settled
         self._ring = _Ring(floor, [])

@@ -1,0 +1,325 @@
+"""Webhooks against receivers that work, fail, hang, redirect, or lie at a closed address."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import functools
+import hashlib
+import hmac
+import http.server
+import json
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.conductor.watch.webhooks import Webhooks
+from ironic_lite.core import clock
+from ironic_lite.db.queries import events
+from ironic_lite.db.queries import webhooks as rows
+from ironic_lite.domain import webhooks
+from tests.support.conductor_fixture import ConductorFixture, wait_for
+
+SECRET = webhooks.new_secret()
+
+
+class Dying(Webhooks):
+    """Never writes the result of a try."""
+
+    def record(self, row: Any, answer: Any) -> bool:
+        del row, answer
+        raise errors.Unavailable
+
+
+class Receiver:
+    """An HTTP server that answers as told and keeps what it received."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[dict[str, str], bytes]] = []
+        self.status = 200
+        self.headers: dict[str, str] = {}
+        receiver = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                receiver.got.append((headers, body))
+                self.send_response(receiver.status)
+                for name, value in receiver.headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(b"as told")
+
+            def log_message(self, *args: Any) -> None:
+                del args
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/metal"
+
+    def cursors(self) -> list[int]:
+        """Return the cursors of all received events, in the order of their arrival."""
+        return [
+            int(event["cursor"])
+            for _, body in self.got
+            for event in json.loads(body)["data"]["events"]
+        ]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    made = Receiver()
+    thread = threading.Thread(target=made.server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+@pytest.fixture
+def served(rig: ConductorFixture) -> Webhooks:
+    conf = rig.service.runtime.conf
+    conf.set_override("allow_http", True, "webhooks")
+    conf.set_override("allowed_networks", ["127.0.0.0/8"], "webhooks")
+    return rig.service.webhooks
+
+
+def add_hook(rig: ConductorFixture, url: str, **values: Any) -> str:
+    row = {
+        **dict.fromkeys(rows.COLUMNS[1:]),
+        **rows.BLANK,
+        "uuid": str(uuid.uuid4()),
+        "url": url,
+        "secret": {"current": SECRET},
+        "state": "active",
+        "generation": 1,
+        "position": 0,
+        "created_at": clock.now(),
+        **values,
+    }
+    rig.database.write(lambda conn: rows.add(conn, row))
+    return str(row["uuid"])
+
+
+def add_events(rig: ConductorFixture, count: int, **values: Any) -> None:
+    row = {"at": clock.now(), "node_uuid": str(uuid.uuid4()), "kind": "provision", **values}
+    rig.database.write(lambda conn: events.add(conn, [dict(row) for _ in range(count)]))
+
+
+def get(rig: ConductorFixture, hook: str) -> dict[str, Any]:
+    return rig.database.read(lambda conn: rows.get(conn, hook))
+
+
+def change(rig: ConductorFixture, hook: str, **values: Any) -> None:
+    rig.database.write(lambda conn: rows.change(conn, rows.get(conn, hook), values))
+
+
+def sweep_until(served: Webhooks, what: Any) -> None:
+    def done() -> Any:
+        served.sweep()
+        return what()
+
+    wait_for(done)
+
+
+def test_events_arrive_in_order_and_signed(
+    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+) -> None:
+    add_events(rig, 250)
+    hook = add_hook(rig, receiver.url)
+    sweep_until(served, lambda: len(receiver.cursors()) == 250)
+    assert receiver.cursors() == sorted(set(receiver.cursors()))
+    assert [len(json.loads(body)["data"]["events"]) for _, body in receiver.got] == [100, 100, 50]
+    for headers, body in receiver.got:
+        signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+        key = base64.b64decode(SECRET.removeprefix("whsec_"))
+        wanted = base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
+        assert headers["webhook-signature"] == f"v1,{wanted}"
+    wait_for(lambda: get(rig, hook)["position"] == receiver.cursors()[-1])
+
+
+def test_failed_delivery_holds_later_events_and_is_repeated_under_its_id(
+    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+) -> None:
+    receiver.status = 503
+    add_events(rig, 3)
+    hook = add_hook(rig, receiver.url)
+    sweep_until(served, lambda: get(rig, hook)["tries"] == 1)
+    add_events(rig, 2)
+    for _ in range(3):
+        served.sweep()
+    assert len(receiver.got) == 1
+    row = get(rig, hook)
+    assert row["last_status"] == 503
+    assert row["failing_since"] is not None
+    assert row["not_before"] > clock.now()
+    receiver.status = 204
+    change(rig, hook, not_before=None)
+    sweep_until(served, lambda: len(receiver.cursors()) == 3 + 3 + 2)
+    first, second, third = (headers["webhook-id"] for headers, _ in receiver.got)
+    assert first == second != third
+    assert receiver.got[0][1] == receiver.got[1][1]
+
+
+def test_conductor_that_dies_after_the_post_repeats_the_delivery(
+    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+) -> None:
+    add_events(rig, 2)
+    hook = add_hook(rig, receiver.url)
+
+    Dying(rig.service.runtime, rig.service.ownership).sweep()
+    wait_for(lambda: len(receiver.got) == 1)
+    assert get(rig, hook)["position"] == 0
+    add_events(rig, 1)
+    sweep_until(served, lambda: len(receiver.got) == 3)
+    assert receiver.got[0][0]["webhook-id"] == receiver.got[1][0]["webhook-id"]
+    assert len(receiver.cursors()) == 2 + 2 + 1
+
+
+def test_receiver_that_is_gone_suspends_and_a_resumed_one_gets_everything(
+    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+) -> None:
+    receiver.status = 410
+    add_events(rig, 2)
+    hook = add_hook(rig, receiver.url)
+    sweep_until(served, lambda: get(rig, hook)["state"] == "suspended")
+    receiver.status = 200
+    served.sweep()
+    assert len(receiver.got) == 1
+    change(rig, hook, state="active", not_before=None)
+    sweep_until(served, lambda: len(receiver.got) == 2)
+    assert receiver.got[0][1] == receiver.got[1][1]
+
+
+def test_refused_delivery_is_put_aside_after_ten_tries(
+    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+) -> None:
+    receiver.status = 422
+    add_events(rig, 1)
+    hook = add_hook(rig, receiver.url, refusals=9)
+    change(rig, hook, first=1, last=1)
+    sweep_until(served, lambda: get(rig, hook)["position"] == 1)
+    (aside,) = rig.database.read(lambda conn: rows.failures(conn, hook))
+    assert (aside["first"], aside["last"], aside["status"]) == (1, 1, 422)
+    assert aside["answer"] == "status 422 as told"
+    assert get(rig, hook)["state"] == "active"
+
+
+def test_redirection_is_a_failure(
+    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+) -> None:
+    receiver.status, receiver.headers = 307, {"Location": receiver.url + "/other"}
+    add_events(rig, 1)
+    hook = add_hook(rig, receiver.url)
+    sweep_until(served, lambda: get(rig, hook)["tries"] == 1)
+    assert len(receiver.got) == 1
+    assert get(rig, hook)["last_status"] == 307
+
+
+def test_replay_during_a_delivery_wins(
+    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+) -> None:
+    add_events(rig, 2)
+    hook = add_hook(rig, receiver.url)
+    row = get(rig, hook)
+    change(rig, hook, state="paused")
+    assert served.deliver(row) is False
+    assert receiver.got == []
+    assert get(rig, hook)["position"] == 0
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_closed_address_is_not_connected_to(
+    rig: ConductorFixture, served: Webhooks, receiver: Receiver, host: str
+) -> None:
+    rig.service.runtime.conf.set_override("allowed_networks", [], "webhooks")
+    add_events(rig, 1)
+    hook = add_hook(rig, receiver.url.replace("127.0.0.1", host))
+    sweep_until(served, lambda: get(rig, hook)["tries"] == 1)
+    assert receiver.got == []
+    assert "allowed_networks" in get(rig, hook)["last_error"]
+
+
+def test_blocked_network_is_closed_within_an_allowed_one(
+    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+) -> None:
+    rig.service.runtime.conf.set_override("blocked_networks", ["127.0.0.1/32"], "webhooks")
+    add_events(rig, 1)
+    hook = add_hook(rig, receiver.url)
+    sweep_until(served, lambda: get(rig, hook)["tries"] == 1)
+    assert receiver.got == []
+    assert "blocked_networks" in get(rig, hook)["last_error"]
+
+
+def trickle(listener: socket.socket, beginning: bytes, part: bytes, pause: float) -> None:
+    with contextlib.suppress(OSError):
+        taken, _ = listener.accept()
+        with taken:
+            taken.recv(65536)
+            taken.sendall(beginning)
+            while part:
+                taken.sendall(part)
+                time.sleep(pause)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        (b"HTTP/1.1 200 OK\r\nX: ", b"y", 0.1, None),
+        (b"HTTP/1.1 500 No\r\n\r\n", b"z" * 65536, 0.0, 500),
+        (b"HTTP/1.1 500 No\r\n\r\n", b"z", 0.1, 500),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"z" * 65536, 0.0, 200),
+        (b"HTTP/1.1 20", b"", 0.0, None),
+        (b"", b"", 0.0, None),
+    ],
+)
+@pytest.mark.usefixtures("served")
+def test_odd_receiver_is_left_in_time(
+    rig: ConductorFixture, odd: tuple[bytes, bytes, float, int | None]
+) -> None:
+    beginning, part, pause, status = odd
+    hasty = Webhooks(rig.service.runtime, rig.service.ownership, seconds=0.5)
+    add_events(rig, 1)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        act = functools.partial(trickle, listener, beginning, part, pause)
+        threading.Thread(target=act, daemon=True).start()
+        hook = add_hook(rig, f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        sweep_until(hasty, lambda: get(rig, hook)["generation"] == 3)
+    row = get(rig, hook)
+    assert row["last_status"] == status
+    assert (row["position"] == 1) is (status == 200)
+
+
+def test_filters_choose_events_and_quiet_webhooks_move(
+    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+) -> None:
+    add_events(rig, 1200)
+    add_events(rig, 1, kind="fault")
+    hook = add_hook(rig, receiver.url, kinds=["fault"])
+    quiet = add_hook(rig, receiver.url, kinds=["overdue"])
+    sweep_until(served, lambda: get(rig, hook)["position"] == get(rig, quiet)["position"] == 1201)
+    assert receiver.cursors() == [1201]
+
+
+def test_secret_that_was_replaced_signs_for_a_day() -> None:
+    now = clock.now()
+    stored = webhooks.replaced({"current": SECRET}, now)
+    assert webhooks.signing(stored, now) == (stored["current"], SECRET)
+    assert webhooks.signing(stored, now + webhooks.OLD_SECRET) == (stored["current"],)
+
+
+def test_signature_is_that_of_standard_webhooks() -> None:
+    # The example of the specification's reference libraries.
+    made = webhooks.signature(
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        1614265330,
+        b'{"test": 2432232314}',
+    )
+    assert made == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
