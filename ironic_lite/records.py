@@ -205,6 +205,9 @@ class Node(Record):
     lock_note: str | None
     run_stop: str | None
     """A stop of the run, as ``domain.run_stops`` writes it."""
+    data_state: str | None
+    data_state_at: datetime.datetime | None
+    data_state_by: str | None
 
 
 class Port(Record):

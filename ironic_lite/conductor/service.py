@@ -41,7 +41,7 @@ from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
 from ironic_lite.conductor.watch.timeouts import Timeouts
 from ironic_lite.conductor.watch.timers import Timers
 from ironic_lite.conductor.watch.webhooks import Webhooks
-from ironic_lite.conductor.work import db_retry
+from ironic_lite.conductor.work import db_retry, evidence_key
 from ironic_lite.conductor.work.allocator import Allocator
 from ironic_lite.conductor.work.builtin_rules import BuiltinRules
 from ironic_lite.conductor.work.fence import Fence
@@ -51,7 +51,7 @@ from ironic_lite.core import clock, config, run_lines
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Transactions
-from ironic_lite.db.queries import conductors, nodes, traits
+from ironic_lite.db.queries import conductors, erasures, nodes, traits
 from ironic_lite.drivers.registry import Registry, Settings
 from ironic_lite.rpc import interface, notifier, stub
 from ironic_lite.rpc.server import Server, answer_seconds
@@ -98,8 +98,7 @@ class Service:
         transport: object | None,
         displaced: Callable[[], None] = lambda: None,
     ) -> None:
-        self._conf, settings = conf, conf.conductor
-        self.timers = Timers()
+        self._conf, settings, self.timers = conf, conf.conductor, Timers()
         stopping = threading.Event()
         database = db_retry.retrying(database, conf.host, stopping)
         self.runtime = Runtime(
@@ -114,6 +113,7 @@ class Service:
             verify_priorities=config.priorities(settings.verify_step_priority_override),
             notifier=_new_notifier(conf, database),
             rulebook=_load_rules(conf),
+            evidence_key=evidence_key.load(settings.evidence_key_file),
             stopping=stopping,
         )
         self.tasks = Tasks(self.runtime)
@@ -200,11 +200,21 @@ class Service:
         run_lines.install(self.runtime.registry.packages)
         if self.files is not None:
             self.files.start()
+        self._publish_key()
         if self._server is not None:
             self._server.start()
         self.runtime.database.write(functools.partial(keepalive.register, runtime=self.runtime))
         self.tasks.leases.renewed()  # the row is the first heartbeat
         self.keepalive.start()
+
+    def _publish_key(self) -> None:
+        """Store the public key, so that no record is older than its key."""
+        key = self.runtime.evidence_key
+        if key is not None:
+            at = clock.now()
+            self.runtime.database.write(
+                lambda conn: erasures.publish_key(conn, key.name, key.pem, at)
+            )
 
     def begin(self) -> None:
         """Take back nodes of earlier lives of this host, start timers and sweeps."""

@@ -149,6 +149,9 @@ class ConductorOptions(Group, Protocol):
     bootloader_by_arch: dict[str, str]
     batch_interval: int
     sync_local_state_interval: int
+    clean_level: str
+    require_clean_data: bool
+    evidence_key_file: str | None
 
 
 class DeployOptions(Group, Protocol):

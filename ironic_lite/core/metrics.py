@@ -62,6 +62,7 @@ FAMILIES: Mapping[str, Family] = {
     "rpc_call_seconds": Family("Calls of conductors, as seen by the caller.", ("method",), _QUICK),
     "rpc_served_total": Family("Calls that a conductor has answered.", ("method", "result")),
     "rpc_served_seconds": Family("Calls that a conductor has answered.", ("method",), _QUICK),
+    "erasures_total": Family("Erasure records by result and level.", ("result", "level")),
     "runs_total": Family("Runs that have ended.", ("verb", "result")),
     "run_seconds": Family("Runs that have ended, waits included.", ("verb",), _LONG),
     "steps_total": Family("Steps that have ended.", ("kind", "result")),

@@ -223,6 +223,8 @@ TABLE: tuple[Rule, ...] = (
         _silent_rule(f"batch_{what}", None, "Ironic has no batches")
         for what in ("started", "wave", "paused", "resumed", "aborted", "ended", "deleted")
     ),
+    _silent_rule("data_state", None, "Ironic has no such notification; fields=data_state shows it"),
+    _silent_rule("erasure", None, "Ironic has no such notification; the record is readable"),
 )
 
 _NODELESS = frozenset({"chassis", "deploy_template", "allocation", "runbook", "inspection_rule"})

@@ -60,6 +60,7 @@ The branch tells a caller what to do, so branches are few::
     |  +- ImageUnusable                 the image differs from its checksum or format
     |  +- StepFailed                    the parent of CleanStepFailed and DeployStepFailed
     |  +- StepInterrupted               the conductor was lost during a step
+    |  +- DataNotProven                 an automated clean has no proof that the disks were erased
     |  +- AgentChanged                  a driver found another agent; its steps are listed again
     |  +- AgentUnreachable              retryable: no agent answers at the moment
     |  +- AgentBusy                     retryable: the agent runs another command
@@ -97,6 +98,7 @@ from ironic_lite.errors.machine import (
     BmcTaskFailed,
     BmcUnreachable,
     CleanStepFailed,
+    DataNotProven,
     DeadlinePassed,
     DeployStepFailed,
     HardwareError,
@@ -201,6 +203,7 @@ __all__ = [
     "ConductorNotListening",
     "ConductorUnresponsive",
     "Conflict",
+    "DataNotProven",
     "DeadlinePassed",
     "DeployStepFailed",
     "DeployTemplateNotFound",

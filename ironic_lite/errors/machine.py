@@ -55,6 +55,16 @@ class DeployStepFailed(StepFailed):
     """A deploy step failed; S3.17 gives this name (conflict C20)."""
 
 
+class DataNotProven(HardwareError):
+    """[conductor]require_clean_data is set, and no record proves that the data are gone."""
+
+    text = (
+        "The data of node {node} are not proven to be erased (data_state is {state}), and "
+        "[conductor]require_clean_data is set. Read GET /v1/nodes/{node}/erasures, erase the disks "
+        "by a manual clean, or declare the state with PUT /v1/nodes/{node}/data_state."
+    )
+
+
 class AgentChanged(HardwareError):
     """The agent refused a step because it is another agent than before.
 

@@ -147,7 +147,11 @@ def test_a_list_costs_the_same_however_many_rows_it_has(
         asked.append(f"{place}?fields={','.join(one.name for one in resource.table)}")
     costs = []
     for count in (1, MANY - 1):
-        fill(database, table, count, {_owner(path): parent} if parent else {})
+        known = {_owner(path): parent} if parent else {}
+        if path == "/erasures":  # rows without a foreign key to their node
+            (node,) = fill(database, models.nodes, 1, {})
+            known = {"node_uuid": node["uuid"]}
+        fill(database, table, count, known)
         for one in asked:
             api.get(one)  # what is read once and kept
         for one in asked:

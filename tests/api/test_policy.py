@@ -36,7 +36,8 @@ def test_only_these_paths_ask_for_no_login() -> None:
 
     documents = {"", "/", "/openapi", "/openapi.json"}
     assert public == documents | {
-        *("/lookup", "/heartbeat", "/heartbeat/{ident}", "/continue_inspection")
+        *("/lookup", "/heartbeat", "/heartbeat/{ident}", "/continue_inspection"),
+        "/erasures/keys/{key}",
     }
     assert policy.public("/heartbeat/5e4d")
     assert not policy.public("/heartbeat/5e4d/x")

@@ -20,7 +20,7 @@ COLUMN_OF = {
     "ended": "ended_at",
 }
 """Filters that are told by a column of another name."""
-TABLES = {"NODES_RUNS": "runs", "NODES_HOLDS": "holds"}
+TABLES = {"NODES_RUNS": "runs", "NODES_HOLDS": "holds", "NODES_ERASURES": "erasures"}
 """Resources whose table has another name."""
 JOINED = {
     "driver": ("nodes", "driver"),
@@ -28,6 +28,7 @@ JOINED = {
     "shard": ("nodes", "shard"),
     "conductor_groups": ("nodes", "conductor_group"),
     "batch": ("batch_nodes", "batch_uuid"),
+    "serial": ("erasure_disks", "serial"),
 }
 """Filters of what belongs to nodes, by a column of the node or of its place in a batch."""
 BOTH = {"NODES": ("owner", "lessee"), "RUNBOOKS": ("owner",)}
@@ -74,6 +75,8 @@ def columns_of(name: str, asked: str) -> list[tuple[str, str]]:
     table = TABLES.get(name, name.lower())
     if asked == "project":
         return [(table, column) for column in BOTH[name]]
+    if (table, asked) == ("erasures", "since"):
+        return [(table, "at")]
     if asked in JOINED and asked not in metadata.tables[table].c:
         return [JOINED[asked], (table, "node_uuid")]
     return [(table, COLUMN_OF.get(asked, asked))]

@@ -152,6 +152,10 @@ class FakeTask:
     def step_id(self) -> str:
         return f"{self.node.uuid}/0/0"
 
+    def report_erasure(self, report: object) -> None:
+        """Keep the report of an erasing step."""
+        self.erasure = report
+
     def wake_after(self, seconds: float) -> None:
         self.timers.append(seconds)
 

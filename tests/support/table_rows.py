@@ -18,6 +18,7 @@ TABLES: Mapping[str, str] = {
     "HISTORY": "events",
     "NODES_RUNS": "runs",
     "NODES_HOLDS": "holds",
+    "NODES_ERASURES": "erasures",
     "BATCHES_NODES": "batch_nodes",
     "FIRMWARE": "firmware_components",
 }
@@ -36,6 +37,7 @@ VALUES: Mapping[str, Any] = {
     "state": "active",
     "online": True,
     "blocks": "use",
+    "statement": "{}",
     "options": {"waves": [1], "concurrency": 1, "on_failures": "pause", "between_waves": "go on"},
     "request": {"target": "manage"},
 }

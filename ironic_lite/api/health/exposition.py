@@ -24,6 +24,7 @@ LOG = logging.getLogger(__name__)
 PREFIX = "ironic_lite_"
 _FRESH = 1.0  # seconds that values read from the database are reused
 _NODES = Family("Nodes.", ("provision_state", "maintenance"))
+_DATA = Family("Nodes by the state of the last user's data.", ("state",))
 _HOLDS = Family("Holds in force on nodes.", ("kind",))
 _BATCHES = Family("Batches that have not ended.", ("state",))
 _BATCH_NODES = Family("Nodes of batches that have not ended.", ("state",))
@@ -109,8 +110,10 @@ class _Registry:
     def _fleet_gauges(fleet: Json, rows: Sequence[Json]) -> Iterator[Any]:
         yield _gauge_family("database_up", _DATABASE, [((), fleet["database"])])
         if fleet["database"]:
-            nodes = [((state, str(put).lower()), n) for state, put, n in fleet["nodes"]]
+            nodes = [((state, str(put).lower()), n) for state, put, n in fleet["nodes"].states]
             yield _gauge_family("nodes", _NODES, nodes)
+            data = [((state,), count) for state, count in fleet["nodes"].data_states.items()]
+            yield _gauge_family("nodes_by_data_state", _DATA, data)
             held = [((kind,), count) for kind, count in fleet["holds"].items()]
             yield _gauge_family("holds", _HOLDS, held)
             whole, members = fleet["batches"]

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 from ironic_lite.api.openapi import of_fleet, parts, plan_documents, webhook_documents
+from ironic_lite.api.openapi.route_schemas import Schemas
 from ironic_lite.api.validation import shapes
 from ironic_lite.core import metrics
 from ironic_lite.core.json_types import Json
@@ -24,25 +25,14 @@ from ironic_lite.domain import (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Schemas:
-    """The schemas of one route.
-
-    ``answer`` is for the response body, None without a body. ``takes`` is for a request body that
-    the handler parses itself, ``query`` (name -> schema) for query arguments that it parses itself.
-    ``beside`` are query arguments beside those of the resource's table.
-    ``also`` are other success statuses with the schemas of their bodies. ``refusals`` are error
-    statuses beyond those of `refusals`. ``other_type`` is another content type
-    that a response may have.
-    """
-
-    answer: Json | None = None
-    takes: Json | None = None
-    query: Mapping[str, Json] = dataclasses.field(default_factory=dict)
-    beside: Mapping[str, Json] = dataclasses.field(default_factory=dict)
-    also: Mapping[int, Json | None] = dataclasses.field(default_factory=dict)
-    refusals: tuple[int, ...] = ()
-    other_type: str = ""
+def _object_with_all(**properties: Json) -> Json:
+    """Return the schema of an object with all of these keys, and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def _object_with_some(**properties: Json) -> Json:
@@ -319,6 +309,12 @@ ROUTES: Mapping[str, Schemas] = {
         _BATCH, takes=shapes.schema("batch"), also={200: _OBJECT}, refusals=(404,)
     ),
     "PUT /batches/{ident}/state": Schemas(_BATCH, takes=shapes.schema("batch_state")),
+    "PUT /nodes/{ident}/data_state": Schemas(
+        takes=shapes.schema("data_state"), refusals=(HTTPStatus.CONFLICT,)
+    ),
+    "GET /erasures/{erasure}": Schemas(_OBJECT),
+    "GET /erasures/{erasure}/signature": Schemas(other_type="application/octet-stream"),
+    "GET /erasures/keys/{key}": Schemas(other_type="application/x-pem-file"),
     "POST /nodes/{ident}/holds": Schemas(
         {"$ref": "#/components/schemas/NodesHolds"},
         takes=shapes.schema("hold"),

@@ -11,7 +11,8 @@ from typing import Any
 
 from ironic_lite.api import policy
 from ironic_lite.api.openapi import parts, preferences, refusals
-from ironic_lite.api.openapi.answers import ROUTES, Schemas
+from ironic_lite.api.openapi.answers import ROUTES
+from ironic_lite.api.openapi.route_schemas import Schemas
 from ironic_lite.api.resources import queries, views
 from ironic_lite.api.wire.routes import Route
 from ironic_lite.core.json_types import Json

@@ -246,6 +246,10 @@ RULES = (
     _node_rule("hold:get", OWNER_SEES, "See the holds of a node.", "GET ./holds"),
     _node_rule("hold:create", MANAGES, "Hold a node.", "POST ./holds"),
     _node_rule("hold:delete", MANAGES, "End a hold of a node.", "DELETE ./holds/{hold}"),
+    _node_rule("erasures:get", OWNER_SEES, "See the erasure records of a node.", "GET ./erasures"),
+    _node_rule(
+        "data_state:set", MANAGES, "Declare the state of a node's data.", "PUT ./data_state"
+    ),
     _node_rule("plan", RUNS, "See what a verb would do to a node.", "POST ./plan"),
     _node_rule("steps:get", RUNS, "See the clean steps of a node.", "GET ./cleaning/steps"),
 )

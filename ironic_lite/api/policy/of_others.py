@@ -82,11 +82,24 @@ _OTHERS = (
         ("GET /events",),
     ),
     Rule("baremetal:event:list_all", READER, "Follow the events of all nodes."),
-    # Ironic does not have the next four rules.
+    # Ironic does not have the next seven rules.
     Rule(
         "baremetal:hold:list", ANY_READER, "List holds of the own project's nodes.", ("GET /holds",)
     ),
     Rule("baremetal:hold:list_all", READER, "List the holds of all nodes."),
+    Rule(
+        "baremetal:erasure:list",
+        ANY_READER,
+        "Read erasure records of the own project's nodes.",
+        ("GET /erasures", "GET /erasures/{erasure}", "GET /erasures/{erasure}/signature"),
+    ),
+    Rule("baremetal:erasure:list_all", READER, "Read the erasure records of all nodes."),
+    Rule(
+        "baremetal:erasure:key",
+        ANYONE,
+        "Read the public keys of erasure records.",
+        ("GET /erasures/keys/{key}",),
+    ),
     Rule("baremetal:run:list", ANY_READER, "List runs of the own project's nodes.", ("GET /runs",)),
     Rule("baremetal:run:list_all", READER, "List the runs of all nodes."),
     # Ironic does not have the next four rules.

@@ -7,7 +7,6 @@ filters to ``db``.
 from __future__ import annotations
 
 import dataclasses
-import re
 import urllib.parse
 from collections.abc import Collection, Mapping
 from functools import cache
@@ -22,7 +21,6 @@ from ironic_lite.domain import fields, versions
 
 FIELDS_SINCE = 8
 DETAIL_SINCE = 43
-_INTEGER = re.compile(r"-?[0-9]{1,18}")
 _PAGING = ("marker", "limit", "sort_key", "sort_dir")
 
 
@@ -107,6 +105,7 @@ NODES = Resource(
         # Ironic does not have the next two.
         Filter("held", 1, values.flag),
         Filter("uuid", 1, values.uuids),
+        Filter("data_state", 1, values.data_state),
     ),
 )
 
@@ -241,6 +240,22 @@ BATCHES_NODES = Resource(
     detail_since=None,
 )
 
+_OF_ERASURES = (
+    Filter("serial", 1, values.text),
+    Filter("since", 1, values.moment),
+    Filter("result", 1, values.erasure_result),
+)
+NODES_ERASURES = Resource(
+    fields.ERASURE, _OF_ERASURES, fields_since=1, detail_since=None, direction="desc"
+)
+ERASURES = Resource(
+    fields.ERASURE,
+    (Filter("node", 1, values.ident), *_OF_ERASURES),
+    fields_since=1,
+    detail_since=None,
+    direction="desc",
+)
+
 BIOS_SETTINGS = Resource(fields.BIOS_SETTING, fields_since=74, detail_since=74)
 
 FIRMWARE = Resource(fields.FIRMWARE_COMPONENT, fields_since=86, detail_since=86)
@@ -287,10 +302,10 @@ def listing(
         fields=shown,
         chosen=chosen,
         detail=everything,
-        limit=_read_limit(given.get("limit"), max_limit),
+        limit=values.limit(given.get("limit"), max_limit),
         marker=resource.marker(given["marker"], "marker") if "marker" in given else None,
         sort=fields.sort_column(resource.table, given.get("sort_key") or "id", version),
-        direction=_read_direction(given.get("sort_dir", resource.direction)),
+        direction=values.direction(given.get("sort_dir", resource.direction)),
         where=where,
         given=dict(given),
     )
@@ -308,13 +323,13 @@ def check_form(resource: Resource, given: Mapping[str, str], *, detail: bool = F
     for name, text in given.items():
         if name in known and known[name].parse in values.TYPES:
             known[name].parse(text, name)
-    _integer(given.get("limit", "1"))
+    values.integer(given.get("limit", "1"))
     if "marker" in given:
         resource.marker(given["marker"], "marker")
     if "detail" in given:
         rules.boolean(given["detail"], "detail")
     if "sort_dir" in given:
-        _read_direction(given["sort_dir"])
+        values.direction(given["sort_dir"])
     _check_names(resource, given)
 
 
@@ -405,28 +420,6 @@ def _check_choice(resource: Resource, version: int) -> None:
 def _names(asked: str) -> tuple[str, ...]:
     # Duplicates are removed, because plans are cached by the choice of fields.
     return tuple(dict.fromkeys(name for name in asked.split(",") if name.strip())) or ("links",)
-
-
-def _read_limit(text: str | None, most: int) -> int:
-    if text is None:
-        return most
-    number = _integer(text)
-    if number <= 0:
-        raise errors.InvalidParameter(path="limit", reason="must be positive")
-    return min(number, most)
-
-
-def _integer(text: str) -> int:
-    if not _INTEGER.fullmatch(text):
-        raise errors.InvalidParameter(path="limit", reason=f"{text!r} is not an integer")
-    return int(text)
-
-
-def _read_direction(text: str) -> str:
-    if text not in ("asc", "desc"):
-        reason = f"Invalid sort direction: {text!r}. Acceptable values are 'asc' or 'desc'"
-        raise errors.InvalidParameter(path="sort_dir", reason=reason)
-    return text
 
 
 # -- writing ---------------------------------------------------------------------------------

@@ -13,12 +13,13 @@ from typing import Any
 from ironic_lite import errors
 from ironic_lite.api.validation import rules
 from ironic_lite.core import clock
-from ironic_lite.domain import batches, states, verbs
+from ironic_lite.domain import batches, erasure_records, states, verbs
 from ironic_lite.domain.states import State
 
 Parser = Callable[[str, str], Any]
 
 _LONGEST_TIME = 40
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _BLANK_OFFSET = re.compile(r"(?<=\d) (\d\d:?\d\d)$")
 _DURATION = re.compile(
@@ -158,9 +159,44 @@ def number(value: str, path: str) -> int:
     return int(value)
 
 
+def data_state(value: str, path: str) -> str:
+    """Read the state of a node's data."""
+    return one_of(value, path, "a state of data", tuple(map(str, erasure_records.DataState)))
+
+
+def erasure_result(value: str, path: str) -> str:
+    """Read the result of an erasure record."""
+    return one_of(value, path, "a result of an erasure", erasure_records.RESULTS)
+
+
 def one_of(value: str, path: str, what: str, known: Collection[str]) -> str:
     """Read one of the words ``known``."""
     if value not in known:
         reason = f"{value!r} is not {what}. Valid are: {', '.join(known)}"
         raise errors.InvalidParameter(path=path, reason=reason)
     return value
+
+
+def limit(text: str | None, most: int) -> int:
+    """Read the number of rows of a page, at most ``most``."""
+    if text is None:
+        return most
+    number = integer(text)
+    if number <= 0:
+        raise errors.InvalidParameter(path="limit", reason="must be positive")
+    return min(number, most)
+
+
+def integer(text: str) -> int:
+    """Read the integer of ``limit``."""
+    if not _INTEGER.fullmatch(text):
+        raise errors.InvalidParameter(path="limit", reason=f"{text!r} is not an integer")
+    return int(text)
+
+
+def direction(text: str) -> str:
+    """Read the order of a list."""
+    if text not in ("asc", "desc"):
+        reason = f"Invalid sort direction: {text!r}. Acceptable values are 'asc' or 'desc'"
+        raise errors.InvalidParameter(path="sort_dir", reason=reason)
+    return text

@@ -16,6 +16,7 @@ import fastjsonschema
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import batches, holds, run_stops
+from ironic_lite.domain.erasure_records import DataState
 from ironic_lite.domain.fields import Field, Type
 
 STEP_INTERFACES = ("vendor", "power", "management", "firmware", "deploy", "bios", "raid")
@@ -236,6 +237,15 @@ _SCHEMAS: Mapping[str, Json] = {
         },
         "minProperties": 1,
         "maxProperties": 1,
+        "additionalProperties": False,
+    },
+    "data_state": {
+        "type": "object",
+        "properties": {
+            "data_state": {"enum": [str(state) for state in DataState]},
+            "reason": {"type": "string", "minLength": 1, "maxLength": 255},
+        },
+        "required": ["data_state", "reason"],
         "additionalProperties": False,
     },
     "configdrive": {

@@ -34,6 +34,12 @@ def of_verb(task: Task, target: str) -> Refusals:
     if not verbs.possible(verb, task.state):
         yield errors.InvalidState(verb=target, node=node.uuid, state=str(task.state))
     yield from of_holds(task, verb.event, target)
+    settings = task.runtime.conf.conductor
+    if verb.event == "available" and settings.require_clean_data:
+        state = node.data_state or "unknown"
+        if state != "clean":
+            text = errors.DataNotProven(node=node.uuid, state=state).message
+            yield errors.Conflict(node=node.uuid, reason=text)
     if verb.spares_protected and node.protected:
         yield errors.NodeProtected(node=node.uuid)
     if verb.spares_retired and node.retired:

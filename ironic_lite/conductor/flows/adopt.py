@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text
+from ironic_lite.conductor.steps import evidence
 from ironic_lite.conductor.steps.phases import Checks, Flow
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import activities
+from ironic_lite.domain.erasure_records import DataState
 
 
 def checks(task: Task) -> Checks:
@@ -18,6 +20,7 @@ def start(task: Task) -> None:
     """Let the deploy interface take over, read the power state, and move to active."""
     task.driver.deploy.adopt(task)
     task.node.power_state = task.driver.power.get_power_state(task)
+    evidence.change(task, DataState.DIRTY)
     task.move("done")
 
 

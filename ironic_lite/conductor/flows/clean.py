@@ -22,6 +22,7 @@ from ironic_lite.conductor.steps import (
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import activities, step_planning, steps
+from ironic_lite.domain.erasure_records import DataState
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import WAIT, Step, StepKind
 from ironic_lite.records import StoredStep
@@ -57,6 +58,7 @@ def prepare(task: Task) -> None:
     """
     if not task.notes.manual(StepKind.CLEAN):
         if not enabled(task) and not task.notes.retries:
+            _require_clean_data(task)
             _forget_steps(task)
             _leave_cleaning(task)
             return
@@ -120,12 +122,25 @@ def finish(task: Task) -> None:
     Requirements S1.13 and S4.5.
     """
     firmware_cache.refresh(task)
+    _require_clean_data(task)
     if task.notes.boots_ramdisk(StepKind.CLEAN):
         task.driver.deploy.tear_down_cleaning(task)
     _forget_steps(task)
     if not task.driver.deploy.minds_agent:
         task.notes.forget_agent()
     _leave_cleaning(task)
+
+
+def _require_clean_data(task: Task) -> None:
+    """Refuse to make a node available whose data are not proven to be gone.
+
+    :raises errors.DataNotProven: the configuration requires the proof.
+    """
+    required = task.runtime.conf.conductor.require_clean_data
+    automated = task.goal is not State.MANAGEABLE
+    state = task.node.data_state or DataState.UNKNOWN
+    if required and automated and state != DataState.CLEAN:
+        raise errors.DataNotProven(node=task.node.uuid, state=str(state))
 
 
 def _forget_steps(task: Task) -> None:

@@ -13,6 +13,7 @@ from ironic_lite import errors
 from ironic_lite.conductor.steps import (
     agent_steps,
     children,
+    evidence,
     firmware_cache,
     list_inputs,
     maintenance,
@@ -265,6 +266,7 @@ def _begin_step(task: Task, phase: Phase, index: int, *, attempt: int) -> None:
     task.notes.forget_pause()
     task.node.wake_at = None  # a timer of an earlier step must not end this one
     phase.show(task, step)
+    evidence.begins(task, phase.kind)
     started = {"state": "running", "attempt": attempt, "started_at": clock.now()}
     _note_step(task, phase, index, **started)
     task.journal.event(
@@ -313,6 +315,7 @@ def _poll_step(task: Task, phase: Phase, index: int, step: StoredStep) -> bool:
         _fail_phase(task, phase, index, why)
         return False
     if outcome is WAIT:
+        evidence.reported_early(task, phase.kind, step, _step_ordinal(task, index))
         task.save_on_release = True
         return False
     return True
@@ -324,6 +327,7 @@ def _record_end(task: Task, phase: Phase, index: int) -> None:
     step = task.notes.listed(phase.kind)[index]
     if not step_planning.for_children(step):
         firmware_cache.after(task, step)
+        evidence.ended(task, phase.kind, step, _step_ordinal(task, index))
     task.journal.event(
         "step_ended", run=task.node.run_uuid, event=phase.kind, data=_step_facts(task, index, step)
     )
@@ -334,6 +338,8 @@ def _fail_phase(task: Task, phase: Phase, index: int, why: Exception) -> None:
     failure = _step_failure(phase, step, why)
     about = causes.record(failure, task.journal.hide)
     _note_step(task, phase, index, state="failed", ended_at=clock.now(), error=about)
+    if not step_planning.for_children(step):
+        evidence.ended(task, phase.kind, step, _step_ordinal(task, index), failure)
     data = {**_step_facts(task, index, step), "error": failure.message}
     task.journal.event("step_ended", run=task.node.run_uuid, event=phase.kind, data=data)
     LOG.warning(

@@ -115,6 +115,7 @@ class Allocator:
     def _find_node(self, context: Context, uuid: str) -> None:
         conf = self._desk.conf.conductor
         wanted = self._desk.database.read(lambda conn: allocations.get(conn, uuid))
+        wanted = {**wanted, "clean_data": conf.require_clean_data}
         offers: list[Offer] = []
         for attempt in range(max(1, conf.node_locked_retry_attempts)):
             if attempt and self._desk.stopping.wait(conf.node_locked_retry_interval):

@@ -39,6 +39,8 @@ class DriverView:
         self.notes = Notes(node)
         self.node_ports = ports
         self.failing = False
+        self.erasure: object = None
+        """The driver's report about the running erasing step."""
         self.transaction = transaction
         self._driver = driver
         self._lock = lock
@@ -73,6 +75,10 @@ class DriverView:
     def keep(self, key: str, value: object) -> None:
         """Store a driver's JSON value with the next save."""
         self.notes.keep(key, value)
+
+    def report_erasure(self, report: object) -> None:
+        """Take the report for the record that the engine makes at the end of the step."""
+        self.erasure = report
 
     def wake_after(self, seconds: float) -> None:
         """Have the waiting step polled after ``seconds``; durable from the next save on."""

@@ -9,7 +9,7 @@ from ironic_lite.conductor.work.journal import Journal
 from ironic_lite.conductor.work.notes import Notes
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json, Row
-from ironic_lite.domain import activities, causes, retries, states, steps
+from ironic_lite.domain import activities, causes, erasure_records, retries, states, steps
 from ironic_lite.domain.activities import StepActivity
 from ironic_lite.domain.retries import Action, Decision, FailedRun, Stored
 from ironic_lite.domain.states import Kind, State
@@ -67,6 +67,12 @@ class RunRecord:
             if one.action is Action.WAIVE:
                 facts = {"step": steps.title(stored.steps[ordinal]), "ordinal": ordinal}
                 data = {**facts, **one.facts["waiver"]}
+                fallen = erasure_records.after_waiver(self._node.data_state)
+                if fallen is not None and erasure_records.erases_data(stored.steps[ordinal]):
+                    self._node.data_state = str(fallen)
+                    self._node.data_state_at, self._node.data_state_by = clock.now(), run
+                    change = {"before": "clean", "after": str(fallen)}
+                    self._journal.event("data_state", run=run, **change)
                 self._journal.event("step_waived", run=run, event=stored.kind, data=data)
         return run
 

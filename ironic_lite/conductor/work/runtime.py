@@ -10,6 +10,7 @@ from typing import Protocol
 
 from ironic_lite.conductor.work.boot import Boot
 from ironic_lite.conductor.work.builtin_rules import BuiltinRules
+from ironic_lite.conductor.work.evidence_key import EvidenceKey
 from ironic_lite.conductor.work.fence import Fence
 from ironic_lite.conductor.work.workers import Workers
 from ironic_lite.core.configuration import Configuration
@@ -34,7 +35,8 @@ class Runtime:
     ``conf`` is the oslo.config object with our groups; ``clean_priorities`` and
     ``verify_priorities`` map ``interface.step`` to the priority the operator configured (S2.5).
     ``fence`` stores the time of the last lease renewal. ``notifier`` receives committed events
-    (S5.29). ``rulebook`` has the inspection rules of the configuration. ``boot`` identifies this
+    (S5.29). ``rulebook`` has the inspection rules of the configuration. ``evidence_key`` signs
+    erasure records. ``boot`` identifies this
     process among others with its name. ``draining`` is set when the service begins to stop, after
     which no new work begins. ``stopping`` is set when running work has had its time and must leave
     its nodes.
@@ -51,6 +53,7 @@ class Runtime:
     verify_priorities: Mapping[str, Priority] = dataclasses.field(default_factory=dict)
     notifier: Notifier = notifier.OFF
     rulebook: BuiltinRules = dataclasses.field(default_factory=lambda: BuiltinRules(None))
+    evidence_key: EvidenceKey | None = None
     boot: Boot = dataclasses.field(default_factory=Boot)
     draining: threading.Event = dataclasses.field(default_factory=threading.Event)
     stopping: threading.Event = dataclasses.field(default_factory=threading.Event)

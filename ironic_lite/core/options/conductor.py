@@ -395,4 +395,24 @@ _RAMDISKS = (
     ),
 )
 
-CONDUCTOR = (*_MEMBERSHIP, *_WORK, *_LIFE, *_WATCH, *_HISTORY, *_IMAGES, *_RAMDISKS)
+_ERASURES = (
+    cfg.StrOpt(
+        "clean_level",
+        default="clear",
+        choices=["clear", "purge"],
+        help="Level of erasure of every disk at which the data of a node count as gone.",
+    ),
+    cfg.BoolOpt(
+        "require_clean_data",
+        default=False,
+        help="Fail automated cleaning that does not prove the erasure of every disk, refuse to "
+        "make such a node available, and let allocations pass it by.",
+    ),
+    cfg.StrOpt(
+        "evidence_key_file",
+        help="PEM file with the Ed25519 private key that signs erasure records. Unset, records "
+        "are not signed. A new key is used from the next start on; public keys are kept.",
+    ),
+)
+
+CONDUCTOR = (*_MEMBERSHIP, *_WORK, *_LIFE, *_WATCH, *_HISTORY, *_IMAGES, *_RAMDISKS, *_ERASURES)

@@ -118,6 +118,8 @@ def _candidate_conditions(wanted: RowView) -> tuple[list[Clause], list[Clause], 
     if wanted["owner"]:
         allowed.append(_OWNED)
         values["k_owner"] = wanted["owner"]
+    if wanted.get("clean_data"):
+        fitting.append(_NODE.data_state == sa.literal("clean"))
     if wanted["traits"]:
         fitting.append(_TRAITED)
         traits = sorted(set(wanted["traits"]))
@@ -128,7 +130,8 @@ def _candidate_conditions(wanted: RowView) -> tuple[list[Clause], list[Clause], 
 def offers(conn: Connection, wanted: RowView) -> list[Offer]:
     """Return the nodes that suit an allocation, locked ones too.
 
-    :param wanted: resource_class, traits, candidate_nodes and owner of the allocation.
+    :param wanted: resource_class, traits, candidate_nodes and owner of the allocation; with
+        ``clean_data`` only nodes whose data_state is clean suit.
     """
     allowed, fitting, values = _candidate_conditions(wanted)
     statement = sa.select(

@@ -36,7 +36,8 @@ class Field:
 
     ``column`` is the database column, None for fields computed elsewhere (links, conductor,
     traits); ``empty`` is shown instead of null; ``default`` is what removal sets; ``brief`` fields
-    make up the default list; ``length`` bounds strings; ``required`` refuses null.
+    make up the default list; ``length`` bounds strings; ``required`` refuses null; ``asked`` fields
+    are shown only if the caller names them.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Field:
     empty: Any = None
     default: Any = None
     length: int | None = 255
+    asked: bool = False
 
     @property
     def stored(self) -> str | None:

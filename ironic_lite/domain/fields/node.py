@@ -81,4 +81,8 @@ NODE: tuple[Field, ...] = (
     computed("conductor", 49, Type.STRING),
     Field("allocation_uuid", 52, access=R, sort=False, length=36),
     Field("chassis_uuid", length=36),
+    # Additions to Ironic.
+    Field("data_state", access=R, empty="unknown", default="unknown", asked=True),
+    Field("data_state_at", type=Type.TIME, access=R, asked=True),
+    Field("data_state_by", access=R, asked=True),
 )

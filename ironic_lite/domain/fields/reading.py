@@ -26,8 +26,8 @@ def blank(table: tuple[Field, ...]) -> JsonView:
 
 @cache
 def visible(table: tuple[Field, ...], version: int) -> tuple[Field, ...]:
-    """Return the fields shown at minor API ``version``, in wire order."""
-    return tuple(field for field in table if field.since <= version)
+    """Return the fields shown by default at minor API ``version``, in wire order."""
+    return tuple(field for field in table if field.since <= version and not field.asked)
 
 
 @cache

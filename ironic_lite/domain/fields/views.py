@@ -140,6 +140,22 @@ BATCH_NODE: tuple[Field, ...] = tuple(
     )
 )
 
+ERASURE: tuple[Field, ...] = tuple(
+    dataclasses.replace(field, access=R, brief=True, sort=False)
+    for field in (
+        Field("uuid"),
+        Field("node_uuid"),
+        Field("node_name"),
+        Field("run_uuid"),
+        moment("at"),
+        Field("result"),
+        Field("level"),
+        Field("serials", type=Type.LIST),
+        Field("key"),
+        Field("sha256"),
+    )
+)
+
 BIOS_SETTING: tuple[Field, ...] = (
     moment("created_at", 40),
     moment("updated_at", 40),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ironic_lite import errors
-from ironic_lite.core.json_types import JsonView
-from ironic_lite.domain import fast_track
+from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.domain import erasure_records, erasure_results, fast_track
 from ironic_lite.domain.states import State
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import about, logs, ramdisk, standby
@@ -103,6 +103,18 @@ class AgentDeploy(InBand, base.Deploy):
             task.wake_after(0)
             return False
         return heard(task)
+
+    def after_step(
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep, value: Json
+    ) -> None:
+        """Report the result of an erasing step.
+
+        :raises errors.HardwareError: a disk was not erased although the step ended.
+        """
+        if kind is base.StepKind.CLEAN and erasure_records.erases(step):
+            report = value.get("clean_result")
+            task.report_erasure(report)
+            erasure_results.refuse_failed(report)
 
     def agent_steps(self, task: base.Task, kind: base.StepKind) -> base.AgentReport | None:
         """Read the agent's steps, and the versions of its hardware managers.

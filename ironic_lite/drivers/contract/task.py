@@ -96,6 +96,14 @@ class Task(Protocol):
         The engine writes it with its next save; driver_internal_info shows it.
         """
 
+    def report_erasure(self, report: object) -> None:
+        """Report the result of the running erasing step.
+
+        The engine makes the erasure record when the step ends.
+
+        :param report: as ``domain.erasure_results`` describes it; any other value proves nothing.
+        """
+
     def wake_after(self, seconds: float) -> None:
         """Request a poll (``poll_step``) after ``seconds`` for a step that returns WAIT.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.domain import step_planning, steps
+from ironic_lite.domain import erasure_results, step_planning, steps
 from ironic_lite.drivers import base
 
 VERBS = ("inspect", "rescue", "unrescue", "adopt", "delete", "verify")
@@ -62,6 +62,10 @@ PROPERTIES: Mapping[str, str] = {
         "Seconds, an integer: only an agent knows the clean steps. Before the first cleaning the "
         "list is not available, retry after that time; -1 is unknown. Optional."
     ),
+    "fake_erasures": (
+        "List of disks that deploy.erase_devices reports, as an agent does: each a dictionary with "
+        "name, result (erased, skipped or failed), serial, level and so on. Optional."
+    ),
     "fake_agent": (
         "List of ramdisks, the first of which boots to clean, deploy or service: each a dictionary "
         "with version, clean_steps, deploy_steps and service_steps (as an agent lists them), and "
@@ -72,7 +76,7 @@ PROPERTIES: Mapping[str, str] = {
 
 _OF_STEPS = ("fake_step_seconds", "fake_async_steps", "fake_fail_steps")
 _OF_KIND: Mapping[str, tuple[str, ...]] = {
-    "deploy": ("fake_fail_verbs", "fake_steps_unavailable", "fake_agent"),
+    "deploy": ("fake_fail_verbs", "fake_steps_unavailable", "fake_agent", "fake_erasures"),
     "inspect": ("fake_step_seconds", "fake_fail_verbs", "fake_async_verbs", "fake_ports"),
     "management": (
         *("fake_step_seconds", "fake_fail_verbs", "fake_fail_calls", "fake_ports"),
@@ -118,6 +122,7 @@ class Behaviour:
     vendor: str | None = None
     steps_unavailable: int | None = None
     agent: tuple[Ramdisk, ...] = ()
+    erasures: list[Any] | None = None
 
     def waits(self, title: str) -> bool:
         """Return whether the step ``interface.step`` waits and finishes by itself."""
@@ -319,6 +324,13 @@ def _read_steps(key: str, place: str, entry: JsonView, name: str) -> list[base.S
     return [step for listed in found.values() for step in listed]
 
 
+def _read_erasures(key: str, value: object) -> list[Any]:
+    found = erasure_results.parse({"kind": erasure_results.KIND, "disks": value})
+    if found.fault is not None or not isinstance(value, list):
+        raise _refuse_key(key, found.fault or "it is not a list")
+    return value
+
+
 _READERS: Mapping[str, Callable[[str, object], Any]] = {
     "fake_step_seconds": _read_seconds,
     "fake_async_steps": _list_reader(_async_title),
@@ -331,5 +343,6 @@ _READERS: Mapping[str, Callable[[str, object], Any]] = {
     "fake_vendor": _read_word,
     "fake_steps_unavailable": _whole_seconds,
     "fake_agent": _read_ramdisks,
+    "fake_erasures": _read_erasures,
 }
 _PLAIN = Behaviour()

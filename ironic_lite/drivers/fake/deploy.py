@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ironic_lite import errors
+from ironic_lite.domain import erasure_results
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import stage
 
@@ -82,6 +83,13 @@ class FakeDeploy(stage.Staged, base.Deploy):
             raise errors.StepsUnavailable(node=task.node.uuid, seconds=wait)
         return super().get_clean_steps(task)
 
+    def _erase(self, task: base.Task) -> None:
+        disks = stage.told(task).erasures
+        if disks is not None:
+            report = {"kind": erasure_results.KIND, "managers": {"fake": "1"}, "disks": disks}
+            task.report_erasure(report)
+            erasure_results.refuse_failed(report)
+
     def _boot_ramdisk(self, task: base.Task) -> base.Outcome:
         script = stage.told(task)
         if script.agent or script.steps_unavailable is not None:
@@ -93,7 +101,11 @@ class FakeDeploy(stage.Staged, base.Deploy):
 
     @base.clean_step(priority=10, abortable=True, destroys=("data",), restarts=0)
     def erase_devices(self, task: base.Task) -> None:
-        """Erase all data."""
+        """Erase the disks of driver_info/fake_erasures, if there are any.
+
+        :raises errors.HardwareError: one of them fails.
+        """
+        self._erase(task)
 
     @base.clean_step(priority=99, abortable=True, destroys=("data",), restarts=0)
     def erase_devices_metadata(self, task: base.Task) -> None:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from ironic_lite.db.tables.models.batches import batch_nodes, batches
 from ironic_lite.db.tables.models.column import metadata
+from ironic_lite.db.tables.models.erasures import erasure_disks, erasures, evidence_keys
 from ironic_lite.db.tables.models.node_owned import (
     holds,
     portgroups,
@@ -53,7 +54,10 @@ __all__ = [
     "columns",
     "conductors",
     "deploy_templates",
+    "erasure_disks",
+    "erasures",
     "events",
+    "evidence_keys",
     "firmware_components",
     "hardware_interfaces",
     "holds",

@@ -84,6 +84,10 @@ nodes = sa.Table(
     column.time("locked_at"),
     column.text("lock_note"),
     sa.Column("run_stop", column.LongText),  # text, because statements compare it
+    # clean, dirty, unknown; the run that made it so, or "declared"
+    column.text("data_state", 8, server_default="unknown", index=True),
+    column.time("data_state_at"),
+    column.text("data_state_by", 36),
     # Sweeps select free nodes that are due, and all nodes that one host has locked.
     sa.Index("ix_nodes_reservation", "reservation", "wake_at"),
     sa.Index("ix_nodes_provision_state", "provision_state", "provision_updated_at"),

@@ -1,0 +1,91 @@
+"""Queries on erasure records and their public keys; rows are added, and never changed."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite import errors
+from ironic_lite.core.json_types import Row, RowView
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import paging
+from ironic_lite.db.tables import models
+
+_RECORD, _DISK, _KEY, _NODE = (
+    models.erasures.c,
+    models.erasure_disks.c,
+    models.evidence_keys.c,
+    models.nodes.c,
+)
+_OWNED = sa.select(_NODE.uuid).where(_NODE.owner == sa.bindparam("of_owner", type_=sa.String))
+_NAMING = sa.select(_DISK.erasure_uuid).where(
+    _DISK.serial == sa.bindparam("serial", type_=sa.String)
+)
+_OF_OWNER = _RECORD.node_uuid.in_(_OWNED)
+_ONE = sa.select(models.erasures).where(_RECORD.uuid == sa.bindparam("k_uuid"))
+_ONE_OWNED = _ONE.where(_OF_OWNER)
+_LAST = (
+    sa.select(_RECORD.sha256)
+    .where(_RECORD.node_uuid == sa.bindparam("k_node"))
+    .order_by(_RECORD.id.desc())
+    .limit(1)
+)
+_PEM = sa.select(_KEY.pem).where(_KEY.key == sa.bindparam("k_key"))
+
+LISTING = paging.Listing(
+    models.erasures,
+    {
+        "of_owner": paging.Bound(_OF_OWNER),
+        "serial": paging.Bound(_RECORD.uuid.in_(_NAMING)),
+        "since": paging.Bound(_RECORD.at >= sa.bindparam("since", type_=_RECORD.at.type)),
+    },
+)
+page = LISTING.page
+
+
+def last_digest(conn: Connection, node_uuid: str) -> str | None:
+    """Return the SHA-256 of a node's newest record, None without records."""
+    found: str | None = conn.execute(_LAST, {"k_node": node_uuid}).scalar()
+    return found
+
+
+def add(conn: Connection, row: RowView) -> None:
+    """Add a record with the serial numbers of its disks."""
+    conn.execute(models.erasures.insert().inline(), dict(row))
+    disks = [{"erasure_uuid": row["uuid"], "serial": one} for one in row["serials"]]
+    if disks:
+        conn.execute(models.erasure_disks.insert().inline(), disks)
+
+
+def get(conn: Connection, uuid: str, *, owner: str | None = None) -> Any:
+    """Return a record with all columns.
+
+    :param owner: the project that must own its node; None for all records.
+    :raises errors.NotFound: there is no such record.
+    """
+    statement = _ONE if owner is None else _ONE_OWNED
+    values: Row = {"k_uuid": uuid} if owner is None else {"k_uuid": uuid, "of_owner": owner}
+    found = conn.execute(statement, values).first()
+    if found is None:
+        raise errors.NotFound(what="Erasure record", ident=uuid)
+    return dict(zip(models.columns(models.erasures), found, strict=True))
+
+
+def publish_key(conn: Connection, key: str, pem: str, at: datetime.datetime) -> None:
+    """Add a public key unless it is there."""
+    if conn.execute(_PEM, {"k_key": key}).first() is None:
+        row = {"key": key, "pem": pem, "created_at": at}
+        conn.execute(models.evidence_keys.insert().inline(), row)
+
+
+def public_key(conn: Connection, key: str) -> str:
+    """Return the public key, PEM.
+
+    :raises errors.NotFound: no conductor has used this key.
+    """
+    found: str | None = conn.execute(_PEM, {"k_key": key}).scalar()
+    if found is None:
+        raise errors.NotFound(what="Evidence key", ident=key)
+    return found
