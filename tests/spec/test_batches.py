@@ -383,3 +383,48 @@ def test_batches_are_removed_90_days_after_their_end(operator: Operator) -> None
     left = [one["uuid"] for one in operator.api.get("/v1/batches").json["batches"]]
     assert sorted(left) == sorted([second["uuid"], third["uuid"]])
     assert operator.api.get(f"/v1/runs?node={old[0]}").json["runs"]
+
+
+@pytest.mark.parametrize(("target", "result"), [("pause", "pending"), ("abort", "skipped")])
+def test_claimed_node_does_not_start_after_a_pause_or_an_abort(
+    operator: Operator, target: str, result: str
+) -> None:
+    nodes = fleet(operator, 1)
+    batch = begin(operator, nodes)
+    me = operator.rig.service.runtime.host
+    ident = core.request_id(batch["uuid"], nodes[0])
+    write(operator, batch, nodes[0], state="starting", host=me, request_id=ident, tries=1)
+    path = f"/v1/batches/{batch['uuid']}/state"
+    assert operator.api.put(path, {"target": target}).status == 200
+    sweep(operator)
+    assert results(operator, batch) == [result]
+    assert operator.shows(nodes[0])["provision_state"] == "enroll"
+    assert operator.api.get(f"/v1/runs?batch={batch['uuid']}").json["runs"] == []
+
+
+def test_accepted_node_is_taken_after_a_pause(operator: Operator) -> None:
+    nodes = fleet(operator, 1)
+    batch = begin(operator, nodes)
+    me = operator.rig.service.runtime.host
+    sweep(operator)
+    run = operator.api.get(f"/v1/runs?batch={batch['uuid']}").json["runs"][0]["uuid"]
+    operator.rig.database.write(
+        lambda conn: rows.change_node(
+            conn,
+            batch["uuid"],
+            nodes[0],
+            {"state": "starting", "host": me, "run_uuid": None},
+            states=(NodeState.RUNNING,),
+        )
+    )
+    operator.api.put(f"/v1/batches/{batch['uuid']}/state", {"target": "pause"})
+    sweep(operator, 2)
+    member = operator.api.get(f"/v1/batches/{batch['uuid']}/nodes").json["nodes"][0]
+    assert (member["result"], member["run"]) == ("done", run)
+
+
+def test_sweep_starts_a_wide_batch_in_several_claims(operator: Operator) -> None:
+    nodes = fleet(operator, 20)
+    batch = begin(operator, nodes, concurrency=18)
+    sweep(operator)
+    assert results(operator, batch) == ["running"] * 18 + ["pending"] * 2

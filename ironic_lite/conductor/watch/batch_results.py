@@ -40,6 +40,22 @@ def skipped(member: RowView, state: str) -> Json:
     return ended(NodeState.SKIPPED, {"code": "StateChanged", "text": text})
 
 
+def stopped(member: RowView, state: str) -> Json:
+    """Return the values of a claimed node whose request was not sent.
+
+    :param state: of its batch: paused or aborted.
+    """
+    if state != core.BatchState.PAUSED:
+        return ended(NodeState.SKIPPED, ABORTED)
+    return {
+        "state": NodeState.PENDING.value,
+        "host": None,
+        "tries": max(0, member["tries"] - 1),
+        "started_at": None,
+        "not_before": None,
+    }
+
+
 def accepted(run: str | None, request: RowView) -> Json:
     """Return the values of an accepted node; a request without a run has ended with that."""
     if run is None and not request.get("power"):

@@ -33,7 +33,8 @@ LOG = logging.getLogger(__name__)
 
 _THREADS = 8
 _RESULTS = 200  # results of one transaction
-_WITHOUT_RUN = frozenset({"abort", "unhold"})
+_CLAIMS = 16  # nodes that are claimed and started at once
+_ROUNDS = 4  # claims of a batch in one sweep
 
 
 class _Plan(NamedTuple):
@@ -71,11 +72,12 @@ class Batches:
 
     def _advance(self, batch: Row) -> None:
         self._record_results(batch)
-        work = self._left(batch)
-        work += self._claim(batch)
-        if work:
-            with ThreadPoolExecutor(_THREADS, thread_name_prefix="batch") as pool:
-                list(pool.map(functools.partial(self._start, batch), work))
+        self._start_all(batch, self._left(batch))
+        for _ in range(_ROUNDS):
+            work = self._claim(batch)
+            if not work:
+                break
+            self._start_all(batch, work)
         if batch["abort_runs"]:
             self._abort_runs(batch)
 
@@ -174,7 +176,7 @@ class Batches:
                 plan.mine.append(member)
             elif first and not self._fleet.has_owner({**member, "uuid": member["node_uuid"]}):
                 plan.homeless.append(member)
-            if len(plan.mine) >= plan.decided.start or len(plan.homeless) >= _RESULTS:
+            if len(plan.mine) >= min(plan.decided.start, _CLAIMS) or len(plan.homeless) >= _RESULTS:
                 return
 
     def _write_claim(self, conn: Connection, uuid: str, plan: _Plan) -> list[Row]:
@@ -251,6 +253,11 @@ class Batches:
 
     # -- starts ------------------------------------------------------------------------------
 
+    def _start_all(self, batch: Row, members: Sequence[Row]) -> None:
+        if members:
+            with ThreadPoolExecutor(_THREADS, thread_name_prefix="batch") as pool:
+                list(pool.map(functools.partial(self._start, batch), members))
+
     def _start(self, batch: Row, member: Row) -> None:
         """Send the request of a claimed node, and write what has become of it."""
         if self._runtime.draining.is_set():
@@ -265,7 +272,7 @@ class Batches:
             context.enter(before)
 
     def _send(self, batch: Row, member: Row, who: Context) -> Json | errors.Error | None:
-        """Return the values of an accepted or skipped node, or the refusal.
+        """Return the values of an accepted, skipped or stopped node, or the refusal.
 
         None leaves the node as it is, because the outcome is unknown.
         """
@@ -273,6 +280,10 @@ class Batches:
         try:
             accepted = self._accepted(batch, member)
             if accepted is None:
+                # A pause or an abort since the claim holds for this node as well.
+                state = self._database.read(lambda conn: batches.state_of(conn, batch["uuid"]))
+                if state != BatchState.RUNNING:
+                    return batch_results.stopped(member, state)
                 row = self._database.read(lambda conn: nodes.get(conn, node, ("provision_state",)))
                 if row["provision_state"] != member["was"]:
                     return batch_results.skipped(member, row["provision_state"])

@@ -31,6 +31,7 @@ _OF_BATCH = _MEMBER.batch_uuid == sa.bindparam("k_batch")
 _OF_NODE = sa.and_(_OF_BATCH, _MEMBER.node_uuid == sa.bindparam("k_node"))
 _OPEN = sa.select(models.batches).where(_BATCH.ended_at.is_(None)).order_by(_BATCH.id)
 _ONE = sa.select(models.batches).where(_BATCH.uuid == sa.bindparam("k_batch"))
+_STATE = sa.select(_BATCH.state).where(_BATCH.uuid == sa.bindparam("k_batch"))
 _COUNT_OPEN = (
     sa.select(sa.func.count()).select_from(models.batches).where(_BATCH.ended_at.is_(None))
 )
@@ -163,6 +164,17 @@ def get(conn: Connection, uuid: str, *, hold: bool = False) -> Row:
     if found is None:
         raise errors.NotFound(what="Batch", ident=uuid)
     return _row(found)
+
+
+def state_of(conn: Connection, uuid: str) -> str:
+    """Return the state of a batch.
+
+    :raises errors.NotFound:
+    """
+    found: str | None = conn.execute(_STATE, {"k_batch": uuid}).scalar()
+    if found is None:
+        raise errors.NotFound(what="Batch", ident=uuid)
+    return found
 
 
 def _row(found: sa.Row[Any]) -> Row:
