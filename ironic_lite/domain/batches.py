@@ -24,8 +24,8 @@ WAIT_SECONDS = 3600
 """Seconds for which a node that is locked or finds no worker is tried again."""
 KEPT_DAYS = 90
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 5, 60  # seconds between two tries
-_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)%")
-_ALL = 100
+_SHARE = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,2}))?%")
+_ALL = 100 * 100  # hundredths of a percent
 _NAMESPACE = uuid.UUID("5d6dd8a4-6e0c-4f5c-9c57-0b1f63b9a6b4")
 
 
@@ -153,7 +153,7 @@ def wave_sizes(given: Sequence[object], count: int) -> list[int]:
     left = count
     for index, entry in enumerate(given):
         share = _share(entry, f"waves/{index}")
-        size = -int(-count * share // _ALL) if share is not None else _number(entry, index)
+        size = -(-count * share // _ALL) if share is not None else _number(entry, index)
         size = min(max(1, size), left)
         if size:
             sizes.append(size)
@@ -170,7 +170,7 @@ def failures_allowed(given: object, count: int) -> int:
     """
     share = _share(given, "max_failures")
     if share is not None:
-        return int(count * share // _ALL)
+        return count * share // _ALL
     if isinstance(given, bool) or not isinstance(given, int) or given < 0:
         reason = f"{given!r:.32} is not a number of nodes, from 0, or a share such as 5%"
         raise errors.InvalidParameter(path="max_failures", reason=reason)
@@ -184,15 +184,16 @@ def _number(entry: object, index: int) -> int:
     return entry
 
 
-def _share(entry: object, path: str) -> float | None:
-    """Return the percentage of a share; None if the entry is not a text."""
+def _share(entry: object, path: str) -> int | None:
+    """Return a share in hundredths of a percent; None if the entry is not a text."""
     if not isinstance(entry, str):
         return None
     found = _SHARE.fullmatch(entry)
-    if found is None or float(found[1]) > _ALL:
+    share = None if found is None else int(found[1]) * 100 + int((found[2] or "").ljust(2, "0"))
+    if share is None or share > _ALL:
         reason = f"{entry[:32]!r} is not a share from 0% to 100%"
         raise errors.InvalidParameter(path=path, reason=reason)
-    return float(found[1])
+    return share
 
 
 def request_id(batch: str, node: str, what: str = "") -> str:

@@ -190,7 +190,8 @@ def test_bad_entry_of_waves_is_refused(entry: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("allowed", "count", "number"), [(0, 9, 0), (3, 9, 3), ("5%", 40, 2), ("5%", 19, 0)]
+    ("allowed", "count", "number"),
+    [(0, 9, 0), (3, 9, 3), ("5%", 40, 2), ("5%", 19, 0), ("64.1%", 1000, 641)],
 )
 def test_failures_allowed(allowed: object, count: int, number: int) -> None:
     assert batches.failures_allowed(allowed, count) == number

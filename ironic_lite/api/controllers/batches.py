@@ -6,11 +6,14 @@ Ironic does not have batches: every version of this API has them. The conductors
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, cast
 
 from ironic_lite import errors
 from ironic_lite.api import policy
+from ironic_lite.api.policy import NODE
+from ironic_lite.api.policy.access import OWNERS, target
 from ironic_lite.api.resources import batch_requests, changes, event_rows, pages, queries
 from ironic_lite.api.validation import rules, shapes, types
 from ironic_lite.api.watching import waits
@@ -20,7 +23,7 @@ from ironic_lite.api.wire.request import Request
 from ironic_lite.core import clock, masking
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import batches, events
+from ironic_lite.db.queries import batches, events, nodes
 from ironic_lite.domain import batches as core
 from ironic_lite.domain.batches import BatchState, NodeState
 
@@ -76,7 +79,10 @@ class Batches(expose.Controller):
 
     @expose.expose("GET", "/batches/{ident}/nodes", types.word, raw_query=True)
     def members(self, request: Request, ident: str) -> Json:
-        """Return a page of the nodes of a batch with their results, in the order of their start."""
+        """Return a page of the nodes of a batch with their results, in the order of their start.
+
+        A lessee of a node sees the code of its error, but not the text.
+        """
         query = pages.query(self.service, request, queries.BATCHES_NODES)
 
         def read(conn: Connection) -> list[Json]:
@@ -84,15 +90,17 @@ class Batches(expose.Controller):
             where: Json = {**query.where, "batch_uuid": row["uuid"]}
             if "result" in where:
                 where["state"] = where.pop("result")
-            return batches.NODES.page(
+            rows = batches.NODES.page(
                 conn,
                 where=where,
                 marker_id=query.marker,
                 direction=query.direction,
                 limit=query.limit,
             )
+            hidden = _unreadable(conn, request, rows)
+            return [_member(row, row["node_uuid"] in hidden) for row in rows]
 
-        found = [_member(row) for row in self.service.database.read(read)]
+        found = self.service.database.read(read)
         last = found[-1]["uuid"] if found else ""
         chosen = [{name: one[name] for name in query.fields} for one in found]
         return pages.body(request, query, "nodes", chosen, last)
@@ -307,12 +315,28 @@ def _end_of(row: JsonView, counts: core.Counts) -> datetime.datetime | None:
     return now + (now - began) / ended * left
 
 
-def _member(row: JsonView) -> Json:
-    kept = ("name", "wave", "was", "tries", "error", "started_at", "ended_at")
+def _unreadable(conn: Connection, request: Request, rows: Sequence[JsonView]) -> set[str]:
+    """Return the nodes whose errors are hidden from the caller, as in their runs."""
+    failed = {row["node_uuid"] for row in rows if row["error"]}
+    if not failed or not request.access.limited:
+        return set()
+    where = {"uuids": sorted(failed), "include_children": True}
+    found = nodes.page(conn, columns=("uuid", *OWNERS), where=where)
+    return failed - {
+        row["uuid"]
+        for row in found
+        if request.access.allows("baremetal:node:runs:get", target(NODE, row))
+    }
+
+
+def _member(row: JsonView, hidden: bool) -> Json:
+    kept = ("name", "wave", "was", "tries", "started_at", "ended_at")
+    error = row["error"]
     return {
         "uuid": row["node_uuid"],
         "result": row["state"],
         "run": row["run_uuid"],
+        "error": {**error, "text": "See the runs of the node."} if error and hidden else error,
         **{name: row[name] for name in kept},
     }
 
