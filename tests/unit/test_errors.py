@@ -106,6 +106,7 @@ def test_retryable_errors_are_those_that_may_pass() -> None:
         "ConductorNotListening",
         "ConductorUnresponsive",
         "TooManyActions",
+        "TooManyBatches",
         "Stopping",
         "TooManyRequests",
         "Pinned",

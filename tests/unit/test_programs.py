@@ -10,11 +10,13 @@ import pytest
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "programs.sh"
 SERVERS = {"dnsmasq": "", "nginx": "", "haproxy": ""}
+BROWSER = {"chromium-headless-shell": ""}
 WHOLE = {"ipmitool": "", "ipmi_sim": "", "socat": "", "parted": "", "sgdisk": "", "qemu-img": ""}
-WHOLE |= SERVERS
+WHOLE_BUT_BROWSER = WHOLE | SERVERS
+WHOLE = WHOLE_BUT_BROWSER | BROWSER
 PACKAGES = (
     *("ipmitool", "openipmi", "socat", "parted", "gdisk", "qemu-utils"),
-    *("dnsmasq-base", "nginx-light", "haproxy"),
+    *("dnsmasq-base", "nginx-light", "haproxy", "chromium-headless-shell"),
 )
 ALL = " ".join(PACKAGES)
 ROOT = {"id": "echo 0"}
@@ -39,6 +41,7 @@ class Case(NamedTuple):
 CASES = {
     "all is there": Case({**WHOLE, **ROOT, **APT}),
     "nothing is there": Case({**ROOT, **APT}, PACKAGES),
+    "another Chromium is there": Case({**WHOLE_BUT_BROWSER, "chromium": "", **ROOT, **APT}),
     "one is there": Case({"ipmitool": "", **ROOT, **APT}, PACKAGES[1:]),
     "not root": Case({**USER, **APT}, said=f"{ALL}: not root; some tests are skipped."),
     "no Debian": Case(ROOT, said=f"{ALL}: no apt-get; some tests are skipped."),
