@@ -69,7 +69,7 @@ def test_before_1_11_a_node_starts_available(api: Client) -> None:
 def test_every_field_is_shown_from_its_version_on(api: Client, add_node: AddNode) -> None:
     node = add_node()
     below = {"ports": 1, "states": 14, "portgroups": 24, "volume": 32}
-    since = {**{field.name: field.since for field in fields.NODE}, **below}
+    since = {**{field.name: field.since for field in fields.NODE if not field.asked}, **below}
     for version in (1, 4, 5, 12, 31, 37, 61, 75, 86, 95, 103, 104, 109, 115):
         shown = api.at(version).get(f"/v1/nodes/{node['uuid']}").json
         assert set(shown) == {name for name, first in since.items() if first <= version}

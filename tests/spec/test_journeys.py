@@ -86,6 +86,10 @@ NEVER = {
     ("service failed", "hold"),
     ("service failed", "wait"),
     ("service hold", "fail"),
+    # Only the stop of a run aborts a busy node: tests/flows/test_run_stops.py.
+    ("cleaning", "abort"),
+    ("deploying", "abort"),
+    ("servicing", "abort"),
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import bcrypt
 import pytest
+import requests
 
 from tests.support import service
 from tests.window.conftest import Faults, OpenPage, expect
@@ -26,7 +27,7 @@ def guarded() -> Iterator[service.Service]:
             f"[api]\nauth_strategy = http_basic\n[DEFAULT]\nhttp_basic_auth_user_file = {users}\n"
         )
         with service.service(more) as found:
-            found.session.auth = ("ann", PASSWORD.encode())
+            found.session.auth = requests.auth.HTTPBasicAuth("ann", PASSWORD.encode())
             found.start()
             found.up()
             yield found

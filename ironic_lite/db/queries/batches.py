@@ -35,6 +35,11 @@ _STATE = sa.select(_BATCH.state).where(_BATCH.uuid == sa.bindparam("k_batch"))
 _COUNT_OPEN = (
     sa.select(sa.func.count()).select_from(models.batches).where(_BATCH.ended_at.is_(None))
 )
+_COUNTS_OF = (
+    sa.select(_MEMBER.batch_uuid, _MEMBER.wave, _MEMBER.state, sa.func.count())
+    .where(_MEMBER.batch_uuid.in_(sa.bindparam("k_batches", expanding=True)))
+    .group_by(_MEMBER.batch_uuid, _MEMBER.wave, _MEMBER.state)
+)
 _COUNTS = (
     sa.select(_MEMBER.wave, _MEMBER.state, sa.func.count())
     .where(_OF_BATCH)
@@ -189,13 +194,9 @@ def counts(conn: Connection, uuid: str) -> dict[tuple[int, str], int]:
 
 def counts_of(conn: Connection, uuids: Sequence[str]) -> dict[str, dict[tuple[int, str], int]]:
     """Return the counts of several batches by one statement."""
-    statement = (
-        sa.select(_MEMBER.batch_uuid, _MEMBER.wave, _MEMBER.state, sa.func.count())
-        .where(_MEMBER.batch_uuid.in_(list(uuids)))
-        .group_by(_MEMBER.batch_uuid, _MEMBER.wave, _MEMBER.state)
-    )
     found: dict[str, dict[tuple[int, str], int]] = {}
-    for uuid, wave, state, number in conn.execute(statement) if uuids else ():
+    rows = conn.execute(_COUNTS_OF, {"k_batches": list(uuids)}) if uuids else ()
+    for uuid, wave, state, number in rows:
         found.setdefault(str(uuid), {})[int(wave), str(state)] = int(number)
     return found
 
