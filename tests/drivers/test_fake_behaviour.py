@@ -36,6 +36,7 @@ SENSE = st.fixed_dictionaries(
         "fake_ports": st.lists(st.sampled_from(["52:54:00:12:34:56", "52:54:00:AB:CD:EF"])),
         "fake_steps_unavailable": st.integers(-1, behaviour.LONGEST),
         "fake_agent": st.just(AGENT),
+        "fake_erasures": st.just([{"name": "/dev/sda", "result": "erased"}]),
     },
 )
 
@@ -88,6 +89,9 @@ NONSENSE: list[tuple[str, Any]] = [
     ("fake_steps_unavailable", -2),
     ("fake_steps_unavailable", "30"),
     ("fake_steps_unavailable", 10**30),
+    ("fake_erasures", {}),
+    ("fake_erasures", ["sda"]),
+    ("fake_erasures", [{"name": "/dev/sda", "result": "gone"}]),
     ("fake_agent", {}),
     ("fake_agent", []),
     ("fake_agent", None),
@@ -219,7 +223,10 @@ KINDS = sorted(set(fake_task.FAKE.__slots__) - {"hardware_type"})
 STEPS = {"fake_step_seconds", "fake_async_steps", "fake_fail_steps"}
 KEYS = {
     "bios": STEPS,
-    "deploy": {*STEPS, "fake_fail_verbs", "fake_steps_unavailable", "fake_agent"},
+    "deploy": {
+        *STEPS,
+        *("fake_fail_verbs", "fake_steps_unavailable", "fake_agent", "fake_erasures"),
+    },
     "firmware": STEPS,
     "inspect": {"fake_step_seconds", "fake_fail_verbs", "fake_async_verbs", "fake_ports"},
     "management": {*STEPS, "fake_fail_verbs", "fake_fail_calls", "fake_ports", "fake_vendor"},

@@ -13,7 +13,7 @@ from tests.support import conductor_fixture, fake_task
 TYPES = ("fake-hardware", "ipmi", "manual-management", "redfish")
 REQUIRED = {"ipmi": "ipmi_address", "redfish": "redfish_address"}
 STEPS = {"fake_step_seconds", "fake_async_steps", "fake_fail_steps"}
-DEPLOY = {*STEPS, "fake_fail_verbs", "fake_steps_unavailable", "fake_agent"}
+DEPLOY = {*STEPS, "fake_fail_verbs", "fake_steps_unavailable", "fake_agent", "fake_erasures"}
 FAKE = {
     "ipmi": DEPLOY,
     "redfish": DEPLOY,

@@ -19,16 +19,16 @@ expect = sync_api.expect
 expect.set_options(timeout=_PATIENCE_MS)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def live() -> Iterator[service.Service]:
-    """The service without a login; one for all tests of a worker."""
+    """The service without a login; one for all tests of a module."""
     with service.service() as running:
         running.start()
         running.up()
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[sync_api.Browser]:
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _PROGRAMS)), None)
     if found is None:

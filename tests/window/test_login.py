@@ -27,7 +27,7 @@ def guarded() -> Iterator[service.Service]:
             f"[api]\nauth_strategy = http_basic\n[DEFAULT]\nhttp_basic_auth_user_file = {users}\n"
         )
         with service.service(more) as found:
-            found.session.auth = requests.auth.HTTPBasicAuth("ann", PASSWORD.encode())
+            found.session.auth = requests.auth.HTTPBasicAuth(b"ann", PASSWORD.encode())
             found.start()
             found.up()
             yield found
