@@ -2,8 +2,8 @@
 # and git; `make demo` and `make test` install the rest themselves.
 
 VENV ?= .venv
-# Parallel test processes: one more than there are processors, as many tests wait for other programs.
-WORKERS ?= $(shell expr $$(nproc) + 1)
+# Parallel test processes: three for each processor, as many tests wait for other programs.
+WORKERS ?= $(shell expr 3 \* $$(nproc))
 # Number of lifecycles in `make life`, of up to 40 events each.
 LIVES ?= 500
 # Number of requests in `make repeats`.
@@ -26,7 +26,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick vm-test life repeats recorded fuzz compare tempest chaos attack outage busy-test stall-test static lint services evidence-wheel bench demo sample docs format clean
+.PHONY: help venv test quick vm-test life repeats recorded fuzz compare tempest chaos attack outage busy-test stall-test static lint services evidence-wheel bench bench-ironic bench-ironic-start demo shots sample docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ venv: $(STAMP) ## create the virtual environment in .venv
 
 demo: $(STAMP) ## take demo nodes through their whole lifecycle; ARGS=--keep leaves the service running
 	@$(VENV)/bin/python -m ironic_lite.demo $(ARGS)
+
+shots: $(STAMP) ## take pictures of the window's pages, beside make demo ARGS=--keep: build/shots/*.png
+	$(VENV)/bin/python scripts/shots.py http://127.0.0.1:6385 build/shots
 
 test: $(STAMP) ## run the whole test suite; as root on Debian, install ipmitool and ipmi_sim first
 	@scripts/programs.sh
@@ -103,11 +106,12 @@ busy-test: $(STAMP) ## run a command beside BUSY=8 busy loops: the whole suite, 
 stall-test: $(STAMP) ## run a command whose processes stop for STALL=4 s about every 8 s: the whole suite, or RUN="..."
 	$(VENV)/bin/python scripts/stalls.py $(STALL) 8 $(RUN)
 
-static: $(STAMP) ## run ruff, mypy --strict and import-linter
+static: $(STAMP) ## run ruff, mypy --strict, import-linter, and TypeScript on the window's JavaScript
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+	$(VENV)/bin/python scripts/window.py lint
 
 lint: static ## run `make static`, and the checks in tests/lint, which are part of `make test`
 	$(VENV)/bin/pytest -q -p no:cacheprovider tests/lint
@@ -117,6 +121,17 @@ services: ## install and start PostgreSQL, MariaDB and RabbitMQ, install ipmitoo
 
 bench: $(STAMP) ## run the benchmarks and compare with the budgets
 	$(VENV)/bin/python -m benchmarks $(ARGS)
+
+$(VENV)-ironic/.installed: $(STAMP)
+	$(VENV)/bin/python -m venv $(VENV)-ironic
+	$(VENV)-ironic/bin/pip install --quiet --disable-pip-version-check "ironic == 39.*" pymysql
+	@touch $@
+
+bench-ironic: $(VENV)-ironic/.installed ## compare the CPU of requests with Ironic in .venv-ironic; ARGS="--scaled mysql"
+	$(VENV)/bin/python -W ignore -m benchmarks.against_ironic $(VENV)-ironic $(ARGS)
+
+bench-ironic-start: $(VENV)-ironic/.installed ## compare the time of a start with Ironic in .venv-ironic
+	$(VENV)/bin/python -W ignore -m benchmarks.cold_start $(VENV)-ironic $(ARGS)
 
 sample: $(STAMP) ## generate ironic-lite.conf.sample and core/configuration.py from the options
 	$(VENV)/bin/oslo-config-generator --config-file etc/config-generator.conf

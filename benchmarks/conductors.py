@@ -66,7 +66,7 @@ def fleet(
         running.enter_context(program(folder, "api"))
         for host in hosts:
             running.enter_context(program(folder, "conductor", host))
-        stage.wait_until(lambda: _hosts(port) == len(hosts), "the conductors")
+        stage.wait_until(lambda: alive(port) == len(hosts), "the conductors")
         yield stage.Service(folder, port, os.getpid())
 
 
@@ -88,7 +88,8 @@ def program(folder: pathlib.Path, name: str, host: str | None = None) -> Iterato
         process.wait(stage.PATIENCE)
 
 
-def _hosts(port: int) -> int:
+def alive(port: int) -> int:
+    """Return how many conductors are alive, for an API."""
     with stage.Client(port) as client:
         client.send(stage.get("/v1/conductors"))
         status, body = client.receive()

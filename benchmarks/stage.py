@@ -110,12 +110,16 @@ class Service:
 
 @contextlib.contextmanager
 def service(
-    folder: pathlib.Path, more: str = "", source: pathlib.Path | None = None
+    folder: pathlib.Path,
+    more: str = "",
+    source: pathlib.Path | None = None,
+    environment: dict[str, str] | None = None,
 ) -> Iterator[Service]:
     """Run ``ironic-lite``, which is API and conductor, on the database of a folder.
 
     :param more: lines of [api].
     :param source: another checkout of the project to run it from.
+    :param environment: further environment variables.
     """
     port = free_port()
     settings = folder / "bench.conf"
@@ -124,17 +128,20 @@ def service(
         f"[api]\nport = {port}\n{more}[conductor]\nsync_power_state_interval = 0\n"
     )
     command = (sys.executable, "-m", "ironic_lite.cmd.all", "--config-file", settings)
-    with _running(command, folder, source=source) as process:
+    with _running(command, folder, environment, source=source) as process:
         _wait_for(port, "/v1/nodes?limit=1", process)
         wait_until(lambda: orjson.loads(_conductors(port))["conductors"], "a conductor")
         yield Service(folder, port, process.pid)
 
 
 @contextlib.contextmanager
-def api(folder: pathlib.Path, name: str, connection: str) -> Iterator[Service]:
+def api(
+    folder: pathlib.Path, name: str, connection: str, counter: pathlib.Path | None = None
+) -> Iterator[Service]:
     """Run ``ironic-lite-api`` alone, with one worker, on a database.
 
     :param name: of its configuration file.
+    :param counter: a file of `counted`, in which the API counts its statements.
     """
     port = free_port()
     settings = folder / f"{name}.conf"
@@ -142,7 +149,8 @@ def api(folder: pathlib.Path, name: str, connection: str) -> Iterator[Service]:
         f"[DEFAULT]\nstate_path = {folder}\nhost = bench\n[database]\nconnection = {connection}\n"
         f"[api]\nport = {port}\nworkers = 1\n"
     )
-    command = (sys.executable, "-m", "ironic_lite.cmd.api", "--config-file", settings)
+    program = ("benchmarks.counted", counter) if counter else ("ironic_lite.cmd.api",)
+    command = (sys.executable, "-m", *program, "--config-file", settings)
     with _running(command, folder) as process:
         _wait_for(port, "/v1/nodes?limit=1", process)
         yield Service(folder, port, process.pid)

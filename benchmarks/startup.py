@@ -25,7 +25,7 @@ START_BUDGET = 1.5  # seconds
 MEMORY_BUDGET = 130.0  # MiB
 IDLE = 5.0
 """Seconds without a request over which the use of the processor is counted."""
-_NAMES = ("supervisor", "API", "conductor")
+_NAMES = ("supervisor", "conductor", "API")
 _WARM_UP = 50
 
 

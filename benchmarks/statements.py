@@ -22,6 +22,7 @@ def main() -> int:
         opened = stage.database(folder)
         uuids = stage.fill(opened, NODES)
         whole = InProcess(opened)
+        whole.stop_clocks()
         logging.disable()
         node = f"/v1/nodes/{uuids[0]}"
         patch = [{"op": "replace", "path": "/extra/rack", "value": "r99"}]

@@ -82,11 +82,20 @@ def _same(one: object, other: object) -> bool:
 
     Python takes ``1`` for ``True``, also inside lists and dictionaries.
     """
+    if one is other:
+        return True
+    if one != other:  # compared in C; only equal values need the closer look
+        return False
+    return _same_types(one, other)
+
+
+def _same_types(one: object, other: object) -> bool:
+    """Return whether equal values have booleans in the same places."""
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+        return all(_same_types(value, other[key]) for key, value in one.items())
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
+        return all(map(_same_types, one, other))
+    return isinstance(one, bool) is isinstance(other, bool)
 
 
 VIF = "tenant_vif_port_id"

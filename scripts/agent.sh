@@ -12,7 +12,9 @@ cd "$(dirname "$0")/.."
 
 nobody() { # run a command as the agent will be run
     if [ "$(id -u)" = 0 ]; then
-        setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs -- "$@"
+        # setpriv itself may still read more when it starts the command; the shell may not.
+        setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs -- \
+            sh -c 'exec "$@"' sh "$@"
     else
         "$@"
     fi
@@ -25,11 +27,12 @@ sys.exit(not importlib.metadata.version("ironic-python-agent").startswith("13.")
 }
 
 interpreter() {
-    local name
+    local name path
     for name in ${PYTHON:-python3 python3.13 python3.12 python3.11 /usr/bin/python3}; do
-        if nobody "$name" -c 'import ensurepip, sys, venv
+        path=$(command -v "$name") || continue
+        if nobody "$path" -c 'import ensurepip, sys, venv
 sys.exit(sys.version_info < (3, 10))' > /dev/null 2>&1; then
-            command -v "$name"
+            echo "$path"
             return
         fi
     done

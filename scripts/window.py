@@ -1,12 +1,17 @@
-"""Vendor the browser modules of the window: fetch their npm packages, verify and copy them.
+"""Vendor the browser modules of the window, and check the types of its own modules.
 
     python scripts/window.py vendor
+    python scripts/window.py lint
+
+``lint`` checks the JSDoc types of the page by TypeScript, with the published types of the vendored
+packages. It installs both with npm into ``build/window``, and is skipped with a line where npm or
+its registry cannot be reached.
 
 ``page/vendor/vendor.json`` pins each package by the integrity of its tarball (the value that npm
 publishes). The files are copied unchanged, except that imports by package name become relative
 paths: an import map would need an inline script, which the Content-Security-Policy forbids. Source
-maps are not served, so the comments that name them are removed. Needs the program npm, which the
-service itself never does.
+maps are not served, so the comments that name them are removed. Both commands need the program npm,
+which the service itself never does.
 """
 
 from __future__ import annotations
@@ -16,14 +21,49 @@ import hashlib
 import io
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 from typing import Any
 
-VENDOR = pathlib.Path(__file__).resolve().parents[1] / "ironic_lite/api/window/page/vendor"
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGE = ROOT / "ironic_lite/api/window/page"
+VENDOR = PAGE / "vendor"
 _SECONDS = 120
+_TYPESCRIPT = "typescript@7.0.2"
+_INSTALL = (
+    "npm",
+    "install",
+    "--silent",
+    "--no-audit",
+    "--no-fund",
+    "--no-save",
+    "--ignore-scripts",
+)
+_FLAGS = (
+    *("--checkJs", "--noEmit", "--strict", "--skipLibCheck", "--noUnusedLocals"),
+    *("--exactOptionalPropertyTypes", "--noImplicitReturns", "--noUncheckedIndexedAccess"),
+    *("--target", "esnext", "--module", "esnext", "--moduleResolution", "bundler"),
+    *("--lib", "esnext,dom,dom.iterable"),
+)
+_TYPES = {
+    "vendor/preact.d.ts": 'export * from "preact";',
+    "vendor/hooks.d.ts": 'export * from "preact/hooks";',
+    "vendor/signals.d.ts": 'export * from "@preact/signals";',
+    "vendor/htm.d.ts": 'import htm from "htm"; export default htm;',
+    "facts.d.ts": """
+export const VERSION: string;
+export const STATES: Record<string, { kind: string }>;
+export const VERBS: { target: string; event: string; from: string[] }[];
+export const JOURNEYS: {
+  from: string; verb: string; busy: string | null; pauses: string[]; failed: string | null;
+}[];
+export const SECRET_KEY: string;
+""",
+}
+"""Declarations beside the page's modules, by path. `facts.py` makes the module of the last one."""
 
 
 def _tarball(package: str, version: str, integrity: str) -> bytes:
@@ -81,7 +121,48 @@ def vendor() -> None:
     (VENDOR / "vendor.json").write_text(json.dumps(pins, indent=2) + "\n")
 
 
+def lint() -> int:
+    """Check the types of the page's modules; return the exit status of TypeScript."""
+    folder = ROOT / "build/window"
+    if missing := _install(folder):
+        print(f"SKIPPED: the window's types are not checked: {missing}", file=sys.stderr)
+        return 0
+    page = folder / "page"
+    shutil.rmtree(page, ignore_errors=True)
+    shutil.copytree(PAGE, page, ignore=shutil.ignore_patterns("vendor"))
+    for name, text in _TYPES.items():
+        (page / name).parent.mkdir(exist_ok=True)
+        (page / name).write_text(text)
+    command = ["node_modules/.bin/tsc", *_FLAGS, "page/main.js"]
+    return subprocess.run(command, cwd=folder, check=False, timeout=_SECONDS).returncode
+
+
+def _install(folder: pathlib.Path) -> str:
+    """Install TypeScript and the vendored packages unless they are there.
+
+    :returns: what is missing, "" if nothing is.
+    """
+    pins: list[dict[str, Any]] = json.loads((VENDOR / "vendor.json").read_text())
+    wanted = sorted({_TYPESCRIPT, *(f"{pin['package']}@{pin['version']}" for pin in pins)})
+    stamp = folder / "installed"
+    if stamp.is_file() and stamp.read_text().split() == wanted:
+        return ""
+    if not (shutil.which("npm") and shutil.which("node")):
+        return "npm and node are not installed"
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [*_INSTALL, "--prefix", str(folder), *wanted]
+    try:
+        subprocess.run(command, check=True, timeout=_SECONDS, capture_output=True)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        return f"{' '.join(command)}: {error}"
+    stamp.write_text("\n".join(wanted))
+    return ""
+
+
 if __name__ == "__main__":
-    if sys.argv[1:] != ["vendor"]:
-        sys.exit(f"usage: {sys.argv[0]} vendor")
-    vendor()
+    if sys.argv[1:] == ["vendor"]:
+        vendor()
+    elif sys.argv[1:] == ["lint"]:
+        sys.exit(lint())
+    else:
+        sys.exit(f"usage: {sys.argv[0]} vendor|lint")

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 
 import hypothesis
 import pytest
+from xdist.remote import Producer
 
 from ironic_lite.core import config as settings
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import migrate
-from tests.support import assertions, leftovers
+from tests.support import assertions, leftovers, quick_engines, scheduling
 
 # How fast examples are made or judged tells of the load of this machine, not of the product.
 hypothesis.settings.register_profile(
@@ -32,6 +33,23 @@ def pytest_configure(config: pytest.Config) -> None:
     assertions.before_workers(config)
     if hasattr(config, "workerinput") or not getattr(config.option, "numprocesses", None):
         gc.disable()  # this process finds tests, and keeps nearly all objects of the search
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Spread the tests that wait over the run of parallel workers."""
+    if hasattr(config, "workerinput") and config.getoption("loadgroup"):
+        items[:] = scheduling.arrange(items)
+
+
+def pytest_xdist_make_scheduler(
+    config: pytest.Config, log: Producer
+) -> scheduling.Scheduler | None:
+    """Distribute tests by groups, and by modules where tests compute."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    config.option.loadscopereorder = False  # the order is that of `scheduling.arrange`
+    return scheduling.Scheduler(config, log)
 
 
 def pytest_collection_finish() -> None:
@@ -85,7 +103,7 @@ def make_sqlite(
         def make() -> Database:
             database = session.open_database(f"sqlite:///{path}")
             opened.callback(database.close)
-            return database
+            return quick_engines.quicken(database)
 
         yield make
 

@@ -150,7 +150,9 @@ class Application:
     async def _stream(
         self, stream: Stream | TextStream, source: str, answer: _Answer, protocol: Exchange
     ) -> None:
-        with self._watchers.place("stream", source):
+        # The send may notice first that the client has left.
+        gone = contextlib.suppress(rsgi.ProtocolClosed)  # type: ignore[attr-defined]  # as below
+        with self._watchers.place("stream", source), gone:
             if isinstance(stream, TextStream):
                 headers = [*answer.extra, *text_streams.HEADERS]
                 transport = protocol.response_stream(200, headers)

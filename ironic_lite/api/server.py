@@ -7,6 +7,7 @@ import contextlib
 import pathlib
 import resource
 import signal
+from collections.abc import Callable
 
 import uvloop
 from granian import constants, http, log
@@ -30,11 +31,15 @@ _LOGGING = {"handlers": {}, "formatters": {}, "loggers": {"_granian": {"propagat
 """Makes granian log through the service's own handlers."""
 
 
-def serve(conf: Configuration, address: listen_socket.Address) -> None:
+def serve(
+    conf: Configuration, address: listen_socket.Address, *, begin: Callable[[], object]
+) -> None:
     """Answer requests until SIGTERM, then finish the running requests.
 
     Database and RPC are opened here, so that the caller may fork before.
 
+    :param begin: called when all is ready but the socket; may wait. The database may be made
+        meanwhile.
     :param address: from `listen_socket.reserve`. Each process opens its own socket there, and Linux
         divides connections among the sockets (SO_REUSEPORT).
     :raises RuntimeError: granian has stopped by itself.
@@ -45,6 +50,7 @@ def serve(conf: Configuration, address: listen_socket.Address) -> None:
     try:
         tail = Tail(database)
         application = app.build(database, client.Client(transport.get()), conf, told, tail)
+        begin()
         # uvloop wakes up faster, and each request takes two or three wake-ups.
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve_until_stopped(application, conf, address, tail))

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from cliff import command, lister, show
 from ironicclient import exc
 
-from ironic_lite.cli import arguments, progress, watching
+from ironic_lite.cli import arguments, http_api, progress, watching
 from ironic_lite.core.json_types import Json, JsonView
 
 _COLUMNS = ("uuid", "name", "state", "wave", "nodes", "ended", "failed", "requester", "created_at")
@@ -71,7 +71,7 @@ class CreateBatch(show.ShowOne):
         body: Json = {"nodes": _nodes(parsed_args), "request": _read_request(parsed_args.request)}
         body |= {name: value for name, value in given.items() if value is not None}
         plan = "true" if parsed_args.plan else None
-        found = watching.Api(self.app).change("POST", "batches", body=body, plan=plan)
+        found = http_api.Api(self.app).change("POST", "batches", body=body, plan=plan)
         return tuple(found), tuple(found.values())
 
 
@@ -90,7 +90,7 @@ class ListBatches(lister.Lister):
     ) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         """Return the columns and a row for each batch."""
         query = {"open": "true" if parsed_args.open else None, "limit": parsed_args.limit}
-        found = watching.Api(self.app).get("batches", **query)
+        found = http_api.Api(self.app).get("batches", **query)
         return _COLUMNS, [_row(one) for one in found["batches"]]
 
 
@@ -103,7 +103,7 @@ class ShowBatch(show.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
         """Return names and values."""
-        found = watching.Api(self.app).get("batches", parsed_args.batch)
+        found = http_api.Api(self.app).get("batches", parsed_args.batch)
         return tuple(found), tuple(found.values())
 
 
@@ -122,7 +122,7 @@ class ListBatchNodes(lister.Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         """Return the columns and a row for each node."""
-        found = _members(watching.Api(self.app), parsed_args.batch, parsed_args.result)
+        found = _members(http_api.Api(self.app), parsed_args.batch, parsed_args.result)
         return _NODE_COLUMNS, [_member_row(one) for one in found]
 
 
@@ -186,7 +186,7 @@ class DeleteBatch(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Delete the batch."""
-        watching.Api(self.app).change("DELETE", "batches", parsed_args.batch)
+        http_api.Api(self.app).change("DELETE", "batches", parsed_args.batch)
 
 
 class WatchBatch(command.Command):
@@ -212,7 +212,7 @@ class WatchBatch(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Show the progress."""
-        api, output = watching.Api(self.app), self.app.stdout
+        api, output = http_api.Api(self.app), self.app.stdout
         until = time.monotonic() + parsed_args.within
         states = _states(api, parsed_args.batch, lambda: until - time.monotonic())
         last = _draw(states, output) if _is_terminal(output) else _print(states, output)
@@ -316,11 +316,11 @@ def _nodes(parsed_args: argparse.Namespace) -> Json | list[str]:
 
 
 def _change(app: Any, batch: str, body: Json) -> tuple[Sequence[str], Sequence[Any]]:
-    found = watching.Api(app).change("PUT", "batches", batch, "state", body=body)
+    found = http_api.Api(app).change("PUT", "batches", batch, "state", body=body)
     return tuple(found), tuple(found.values())
 
 
-def _members(api: watching.Api, batch: str, result: str | None) -> Iterator[Json]:
+def _members(api: http_api.Api, batch: str, result: str | None) -> Iterator[Json]:
     """Yield the nodes of a batch, page by page."""
     marker: str | None = None
     while True:
@@ -336,10 +336,10 @@ def _goes_on(batch: JsonView) -> bool:
     return batch["ended_at"] is None and batch["state"] != "paused"
 
 
-def _states(api: watching.Api, batch: str, left: Callable[[], float]) -> Iterator[Json]:
+def _states(api: http_api.Api, batch: str, left: Callable[[], float]) -> Iterator[Json]:
     """Yield a batch once a second, until it ends or pauses or the time is over."""
     while True:
-        found: Json = watching.repeated(lambda: api.get("batches", batch))
+        found: Json = http_api.repeated(lambda: api.get("batches", batch))
         yield found
         if not _goes_on(found) or left() <= 0:
             return

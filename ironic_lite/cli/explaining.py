@@ -8,7 +8,7 @@ from typing import Any
 
 from cliff import show
 
-from ironic_lite.cli.watching import Api
+from ironic_lite.cli.http_api import Api
 from ironic_lite.core.json_types import Json
 
 _LABEL = 10

@@ -9,7 +9,7 @@ from typing import Any
 
 from cliff import command
 
-from ironic_lite.cli import arguments, watching
+from ironic_lite.cli import arguments, http_api, watching
 from ironic_lite.core.json_types import Json
 
 
@@ -37,7 +37,7 @@ class RetryNode(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Retry, print the run, and wait for its end."""
-        api = watching.Api(self.app)
+        api = http_api.Api(self.app)
         wanted: Json = {"force": False, "waive": [], **options(parsed_args)}
         run = api.retry(parsed_args.node, wanted)
         if run is None:
@@ -97,7 +97,7 @@ _HIDDEN = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 """Answers to callers who may not read the run."""
 
 
-def _wait_for_end(api: watching.Api, node: str, run: str | None, seconds: float) -> str | None:
+def _wait_for_end(api: http_api.Api, node: str, run: str | None, seconds: float) -> str | None:
     """Return the state of a run when it has ended, None if it goes on.
 
     Without the run, or for a caller who may not read it, it is the state of the node.

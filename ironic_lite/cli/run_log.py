@@ -7,7 +7,7 @@ import functools
 
 from cliff import command
 
-from ironic_lite.cli import progress, watching
+from ironic_lite.cli import http_api, progress, watching
 
 _SECONDS = 10
 """Longest time between two reads of a log that is followed: lines may come without an event."""
@@ -29,22 +29,22 @@ class ShowRunLog(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Print the lines, each once."""
-        api, node = watching.Api(self.app), parsed_args.node
+        api, node = http_api.Api(self.app), parsed_args.node
         run = watching.find_run(api, node, parsed_args.run)["uuid"]
         read = functools.partial(api.text, "nodes", node, "runs", run, "log")
         if not parsed_args.follow:
             self._print_new(read(), set())
             return 0
         shown: set[str] = set()
-        cursor = str(watching.repeated(lambda: api.get("events", since="now"))["cursor"])
+        cursor = str(http_api.repeated(lambda: api.get("events", since="now"))["cursor"])
         while True:
             # The state first: a run that has ended gets no more events.
-            state = watching.repeated(lambda: api.run(node, run))["state"]
-            self._print_new(watching.repeated(read), shown)
+            state = http_api.repeated(lambda: api.run(node, run))["state"]
+            self._print_new(http_api.repeated(read), shown)
             if state not in progress.OPEN:
                 return 0 if state == "done" else watching.ENDED_OTHERWISE
             ask = functools.partial(api.events, cursor, _SECONDS, run=run)
-            cursor = str(watching.repeated(ask)["cursor"])
+            cursor = str(http_api.repeated(ask)["cursor"])
 
     def _print_new(self, text: str, shown: set[str]) -> None:
         for line in text.splitlines():

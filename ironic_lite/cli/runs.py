@@ -8,7 +8,7 @@ from typing import Any
 
 from cliff import lister, show
 
-from ironic_lite.cli.watching import Api
+from ironic_lite.cli.http_api import Api
 from ironic_lite.core.json_types import Json, JsonView
 
 _COLUMNS = ("uuid", "node", "verb", "state", "step", "code", "started_at", "duration_seconds")

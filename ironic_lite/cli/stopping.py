@@ -6,7 +6,7 @@ import argparse
 
 from cliff import command
 
-from ironic_lite.cli.watching import Api
+from ironic_lite.cli.http_api import Api
 from ironic_lite.core.json_types import Json
 
 

@@ -14,15 +14,13 @@ import os
 import queue
 import threading
 import time
-import urllib.parse
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TextIO, TypeVar
 
 from cliff import command, lister, show
 from ironicclient import exc
 
-from ironic_lite.cli import arguments, progress
+from ironic_lite.cli import arguments, http_api, progress
 from ironic_lite.core.json_types import Json
 
 T = TypeVar("T")
@@ -30,103 +28,10 @@ T = TypeVar("T")
 ENDED_OTHERWISE = 3
 NOT_IN_TIME = os.EX_TEMPFAIL
 
-_POLL_SECONDS = 50
-"""Longest wait of one request, below the idle time-out of most proxies."""
-_REQUEST_SECONDS = _POLL_SECONDS + 60
-_PAUSE = 1.0
-_TRIES = 15
-"""Attempts to send a change; with their pauses they outlast an answer that is under way."""
-_REPEAT_SECONDS = 5.0
-"""Seconds before a request is repeated after a fault of the service or of the network."""
-_FAILED_DEPENDENCY, _GATEWAY_TIMEOUT, _UNAVAILABLE = 424, 504, 503
+_FAILED_DEPENDENCY = 424
 _REDRAW_SECONDS = 1.0
 _RUN_COLUMNS = ("uuid", "verb", "state", "requester", "started_at", "ended_at")
 _EVENT_COLUMNS = ("cursor", "at", "name", "kind", "event", "before", "after")
-
-
-class Api:
-    """The HTTP API by the client of python-ironicclient.
-
-    :param app: of cliff, with a client manager.
-    """
-
-    def __init__(self, app: Any) -> None:
-        self._client = app.client_manager.baremetal.http_client
-
-    def get(self, *words: str, **query: object) -> Any:
-        """Return the body of ``GET /v1/words...``; arguments that are None are left out.
-
-        :raises exc.HTTPException: the service refuses the request.
-        """
-        _, body = self._request(*words, **query)
-        return body
-
-    def text(self, *words: str, **query: object) -> str:
-        """Return the body of an answer that is text; as `get`."""
-        answer, _ = self._request(*words, **query)
-        return str(answer.text)
-
-    def _request(self, *words: str, **query: object) -> tuple[Any, Any]:
-        path = "/".join(urllib.parse.quote(word, safe="") for word in words)
-        given = {name: value for name, value in query.items() if value is not None}
-        url = f"/v1/{path}?{urllib.parse.urlencode(given, safe=',')}".rstrip("?")
-        found: tuple[Any, Any] = self._client.json_request("GET", url, timeout=_REQUEST_SECONDS)
-        return found
-
-    def run(self, node: str, run: str) -> Json:
-        """Return one run of a node, with its steps."""
-        found: Json = self.get("nodes", node, "runs", run)
-        return found
-
-    def retry(self, node: str, wanted: Json) -> str | None:
-        """Retry the failed run of a node; return the UUID of the new run, None without a Link.
-
-        A lost request is repeated with its Idempotency-Key, so it opens one run.
-        """
-        words = urllib.parse.quote(node, safe="")
-        body = {"target": "retry", "retry": wanted}
-        url = f"/v1/nodes/{words}/states/provision"
-        answer, _ = self._send_once("PUT", url, body)
-        href = str(answer.headers.get("Link", "")).partition(">")[0]
-        return href.rpartition("/")[2] or None
-
-    def _send_once(self, method: str, url: str, body: Json | None) -> tuple[Any, Any]:
-        """Return an answer and its body; repeat under one key while the service is away."""
-        headers = {"Idempotency-Key": str(uuid.uuid4())}
-        more = {} if body is None else {"body": body}
-        for left in reversed(range(_TRIES)):
-            try:
-                found: tuple[Any, Any] = self._client.json_request(
-                    method, url, headers=dict(headers), timeout=_REQUEST_SECONDS, **more
-                )
-                return found
-            except Exception as why:
-                if not left or not _passing(why):
-                    raise
-                time.sleep(_REPEAT_SECONDS)
-        raise AssertionError(url)
-
-    def change(self, method: str, *words: str, body: Json | None = None, **query: object) -> Any:
-        """Send a request that changes something; return its body; ``query`` as for `get`."""
-        path = "/".join(urllib.parse.quote(word, safe="") for word in words)
-        given = {name: value for name, value in query.items() if value is not None}
-        url = f"/v1/{path}?{urllib.parse.urlencode(given)}".rstrip("?")
-        return self._send_once(method, url, body)[1]
-
-    def events(self, since: str, wait: int, **query: object) -> Json:
-        """Return the events after a cursor; wait for the first one."""
-        found: Json = self.get("events", since=since, wait=wait, **query)
-        return found
-
-
-def _status(why: Exception) -> int:
-    return int(getattr(why, "http_status", 0) or 0)
-
-
-def _passing(why: Exception) -> bool:
-    """Return whether a request may succeed if it is repeated."""
-    lost = isinstance(why, exc.ConnectionRefused | exc.CommunicationError)
-    return lost or _status(why) in (_UNAVAILABLE, _GATEWAY_TIMEOUT)
 
 
 class WaitForNode(command.Command):
@@ -150,15 +55,15 @@ class WaitForNode(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Wait, and print the state or the reason."""
-        exits = {_FAILED_DEPENDENCY: ENDED_OTHERWISE, _GATEWAY_TIMEOUT: NOT_IN_TIME}
+        exits = {_FAILED_DEPENDENCY: ENDED_OTHERWISE, http_api.GATEWAY_TIMEOUT: NOT_IN_TIME}
         given = parsed_args
         try:
-            state = _wait_for_node(Api(self.app), given.node, given.until, given.within)
+            state = _wait_for_node(http_api.Api(self.app), given.node, given.until, given.within)
         except Exception as why:
-            if _status(why) not in exits:
+            if http_api.status_of(why) not in exits:
                 raise
             print(why, file=self.app.stderr)
-            return exits[_status(why)]
+            return exits[http_api.status_of(why)]
         print(state, file=self.app.stdout)
         return 0
 
@@ -181,7 +86,7 @@ class ListRuns(lister.Lister):
     ) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         """Return the columns and a row for each run."""
         query = {"limit": parsed_args.limit, "state": parsed_args.state}
-        found = Api(self.app).get("nodes", parsed_args.node, "runs", **query)
+        found = http_api.Api(self.app).get("nodes", parsed_args.node, "runs", **query)
         rows = ([run.get(name) for name in _RUN_COLUMNS] for run in found["runs"])
         return _RUN_COLUMNS, rows
 
@@ -195,7 +100,7 @@ class ShowRun(show.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
         """Return names and values."""
-        run = find_run(Api(self.app), parsed_args.node, parsed_args.run)
+        run = find_run(http_api.Api(self.app), parsed_args.node, parsed_args.run)
         return tuple(run), tuple(run.values())
 
 
@@ -214,7 +119,7 @@ class WatchRun(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Show the progress."""
-        api, left, output = Api(self.app), _countdown(parsed_args.within), self.app.stdout
+        api, left, output = http_api.Api(self.app), _countdown(parsed_args.within), self.app.stdout
         first = find_run(api, parsed_args.node, parsed_args.run)
         states = _states(api, parsed_args.node, first["uuid"], left)
         print(progress.opening(first), file=output, flush=True)
@@ -240,7 +145,7 @@ class ListEvents(lister.Lister):
     ) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         """Return the columns and a row for each event."""
         query = {**_filters(parsed_args), "limit": parsed_args.limit}
-        found = Api(self.app).get("events", since=parsed_args.since, **query)
+        found = http_api.Api(self.app).get("events", since=parsed_args.since, **query)
         rows = ([event.get(name) for name in _EVENT_COLUMNS] for event in found["events"])
         return _EVENT_COLUMNS, rows
 
@@ -258,7 +163,7 @@ class WatchEvents(command.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Print the events."""
-        events = _follow(Api(self.app), parsed_args.since or "now", _filters(parsed_args))
+        events = _follow(http_api.Api(self.app), parsed_args.since or "now", _filters(parsed_args))
         for event in itertools.islice(events, parsed_args.limit):
             words = (str(event[name]) for name in _EVENT_COLUMNS if event[name] is not None)
             print(*words, file=self.app.stdout, flush=True)
@@ -268,33 +173,21 @@ class WatchEvents(command.Command):
 # -- helpers ---------------------------------------------------------------------------------
 
 
-def _follow(api: Api, cursor: str, query: Json) -> Iterator[Json]:
+def _follow(api: http_api.Api, cursor: str, query: Json) -> Iterator[Json]:
     """Yield events after a cursor for ever."""
     while True:
-        found = _repeated(functools.partial(api.events, cursor, _POLL_SECONDS, **query), _no_end)
+        found = http_api.repeat_until(
+            functools.partial(api.events, cursor, http_api.POLL_SECONDS, **query), http_api.no_end
+        )
         yield from found["events"]
         cursor = str(found["cursor"])
 
 
-def _repeated(ask: Callable[[], T], left: Callable[[], float]) -> T:
-    """Return the answer of ``ask``; repeat it while the service or the network is away.
-
-    :param left: returns the seconds that are left; the last fault is raised at their end.
-    """
-    while True:
-        try:
-            return ask()
-        except Exception as why:
-            if not _passing(why) or left() <= 0:
-                raise
-            _pause(why)
-
-
-def wait_for_run(api: Api, node: str, run: str, seconds: float) -> Json | None:
+def wait_for_run(api: http_api.Api, node: str, run: str, seconds: float) -> Json | None:
     """Return a run when it has ended; None if it goes on after so many seconds."""
     left = _countdown(seconds)
     while True:
-        found = _repeated(lambda: api.run(node, run), left)
+        found = http_api.repeat_until(lambda: api.run(node, run), left)
         if found["state"] not in progress.OPEN:
             return found
         if left() <= 0:
@@ -302,55 +195,40 @@ def wait_for_run(api: Api, node: str, run: str, seconds: float) -> Json | None:
         try:
             api.get("nodes", node, "runs", run, wait=_poll(left()), until="ended", fields="state")
         except Exception as why:
-            if not _passing(why):
+            if not http_api.is_passing(why):
                 raise
-            _pause(why)
+            http_api.pause_after(why)
 
 
-def _wait_for_node(api: Api, node: str, until: str, seconds: float) -> str:
+def _wait_for_node(api: http_api.Api, node: str, until: str, seconds: float) -> str:
     """Return a node's state when it is one of those waited for."""
     left, fields = _countdown(seconds), "provision_state"
-    found: Json = _repeated(
+    found: Json = http_api.repeat_until(
         lambda: api.get("nodes", node, wait=_poll(left()), until=until, fields=fields), left
     )
     return str(found[fields])
 
 
-def wait_until_idle(api: Api, node: str, seconds: float) -> str | None:
+def wait_until_idle(api: http_api.Api, node: str, seconds: float) -> str | None:
     """Return a node's state when no run is under way; None if one goes on after so many seconds."""
     try:
         return _wait_for_node(api, node, "idle", seconds)
     except Exception as why:
-        if _status(why) != _GATEWAY_TIMEOUT:
+        if http_api.status_of(why) != http_api.GATEWAY_TIMEOUT:
             raise
         return None
 
 
-def _no_end() -> float:
-    return float("inf")
-
-
-def repeated(ask: Callable[[], T]) -> T:
-    """Return the answer of ``ask``; repeat it as long as the service or the network is away."""
-    return _repeated(ask, _no_end)
-
-
-def _pause(why: Exception) -> None:
-    """Pause before a repetition, unless the service has waited already."""
-    if _status(why) != _GATEWAY_TIMEOUT:
-        time.sleep(_PAUSE)
-
-
-def _states(api: Api, node: str, run: str, left: Callable[[], float]) -> Iterator[Json]:
+def _states(api: http_api.Api, node: str, run: str, left: Callable[[], float]) -> Iterator[Json]:
     """Yield a run after each change, until it has ended or the time is over."""
-    cursor = str(_repeated(lambda: api.get("events", since="now"), left)["cursor"])
+    cursor = str(http_api.repeat_until(lambda: api.get("events", since="now"), left)["cursor"])
     while True:
-        found = _repeated(lambda: api.run(node, run), left)
+        found = http_api.repeat_until(lambda: api.run(node, run), left)
         yield found
         if found["state"] not in progress.OPEN or left() <= 0:
             return
         ask = functools.partial(api.events, cursor, _poll(left()), run=run)
-        cursor = str(_repeated(ask, left)["cursor"])
+        cursor = str(http_api.repeat_until(ask, left)["cursor"])
 
 
 def _print(states: Iterator[Json], output: TextIO) -> Json:
@@ -393,7 +271,7 @@ def _is_terminal(output: TextIO) -> bool:
     return output.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def find_run(api: Api, node: str, run: str | None) -> Json:
+def find_run(api: http_api.Api, node: str, run: str | None) -> Json:
     """Return the named run, or the newest one of a node.
 
     :raises exc.CommandError: the node has no run.
@@ -447,4 +325,4 @@ def _countdown(seconds: float) -> Callable[[], float]:
 
 def _poll(left: float) -> int:
     """Return the seconds that the next request may wait."""
-    return max(1, int(min(_POLL_SECONDS, left)))
+    return max(1, int(min(http_api.POLL_SECONDS, left)))

@@ -11,7 +11,7 @@ import gc  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 
-from ironic_lite.cmd import api, checks, entry, processes  # noqa: E402
+from ironic_lite.cmd import api, checks, conductors, entry, processes  # noqa: E402
 from ironic_lite.db.tables import migrate, reencryption  # noqa: E402
 
 PROG = "ironic-lite"
@@ -21,10 +21,6 @@ ABOUT = (
     "file, all data is in one folder, [DEFAULT]state_path, and the API answers at "
     "http://127.0.0.1:6385. The service stops on SIGTERM or Ctrl-C, after running work has ended."
 )
-_END_SECONDS = 30.0
-"""Most seconds a conductor takes to stop, beside its wait for running work."""
-
-
 _READY_SECONDS = 30.0
 """Seconds the API waits for its conductor; then it answers the requests that need none."""
 
@@ -49,23 +45,11 @@ def _run_service(conf: Configuration) -> int:
     preparation = processes.Child(PROG, lambda: _prepare_start(conf))
     prepared, registered = processes.Flag(), processes.Flag()
 
-    def conduct() -> int:
-        # Loaded here, because the one conductor shares no memory with other processes.
-        served: int = entry.load("ironic_lite.cmd.conductor").serve(
-            conf, prepared=prepared.wait, registered=registered.set
-        )
-        return served
-
-    settings = conf.conductor
-    working = processes.Child(
-        "conductor",
-        conduct,
-        stop_seconds=_stop_seconds(settings.graceful_shutdown_timeout),
-        drain_seconds=_stop_seconds(settings.drain_shutdown_timeout),
-    )
-    # All three load their modules at the same time; the API's workers share the memory.
+    working = conductors.children(conf, prepared=prepared.wait, registered=registered.set)
+    # All load their modules at the same time; the API's workers share the memory.
     preparation.start()
-    working.start()
+    for one in working:
+        one.start()
     # A client with an answer may enroll at once, so the API waits for a conductor.
     serving = api.workers(conf, keeper, begin=lambda: registered.wait(_READY_SECONDS))
     status = processes.run(preparation)
@@ -73,12 +57,7 @@ def _run_service(conf: Configuration) -> int:
         return status
     prepared.set()
     # The API is stopped first, so that no new work reaches the conductor.
-    return processes.supervise(serving, [working])
-
-
-def _stop_seconds(seconds: float) -> float | None:
-    """Return the seconds the conductor may take to stop; None is no limit."""
-    return seconds + _END_SECONDS if seconds else None
+    return processes.supervise(serving, working, conductors.file_servers(conf))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence  # noqa: E402
 
 from ironic_lite.api.traffic import listen_socket  # noqa: E402
 from ironic_lite.cmd import checks, entry, processes  # noqa: E402
-from ironic_lite.core import metrics  # noqa: E402
+from ironic_lite.core import metrics, modules  # noqa: E402
 
 LOG = logging.getLogger(__name__)
 PROG = "ironic-lite-api"
@@ -49,7 +49,8 @@ def workers(
     :raises config.ConfigError: [api]auth_strategy cannot be used.
     """
     # Loaded once for all workers, after the configuration has been checked.
-    server = entry.load("ironic_lite.api.server")
+    with modules.left_out("genshi", "jinja2", "kajiki", "pygments"):
+        server = entry.load("ironic_lite.api.server")
     server.check(conf)
 
     there = listen_socket.address(keeper)
@@ -57,15 +58,17 @@ def workers(
     # A worker answers Prometheus with the counts of all workers.
     boards = metrics.Pool(count) if count > 1 else None
 
-    def body(number: int) -> int:
-        keeper.close()  # a stopping orphan must not hold the address
+    def report() -> None:
         begin()
         LOG.info("Listening on %s", listen_socket.url(conf, there))
         if conf.api.enable_window:
             LOG.info("Window at %s/ui/", listen_socket.url(conf, there))
+
+    def body(number: int) -> int:
+        keeper.close()  # a stopping orphan must not hold the address
         if boards is not None:
             metrics.BOARD.share(boards, number)
-        server.serve(conf, there)
+        server.serve(conf, there, begin=report)
         return 0
 
     names = ["API"] if count == 1 else [f"API {number + 1}" for number in range(count)]

@@ -13,6 +13,7 @@ from ironic_lite.core.configuration import Configuration
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import migrate, reencryption
+from ironic_lite.membership import names
 from ironic_lite.rpc import notifier, pins, server, transport
 
 
@@ -76,9 +77,9 @@ def run(conf: Configuration) -> None:
 
 
 def claim(conf: Configuration) -> None:
-    """Check that the conductor's address is free and usable, without a broker.
+    """Check that the conductor's addresses are free and usable, without a broker.
 
-    Call it in a process that ends soon, because only its end frees the address again.
+    Call it in a process that ends soon, because only its end frees the addresses again.
 
     :raises config.ConfigError: the path is too long for a socket, or notifications cannot be sent
         as configured.
@@ -87,4 +88,5 @@ def claim(conf: Configuration) -> None:
     found = transport.build()
     notifier.build(conf, "", lambda _: ())
     if found.local:
-        server.Server(found, conf.host, object()).start()
+        for host in names.of_processes(conf.host, conf.conductor.processes):
+            server.Server(found, host, object()).start()

@@ -15,7 +15,7 @@ import threading  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
 
 from ironic_lite import errors  # noqa: E402
-from ironic_lite.cmd import checks, entry, signals  # noqa: E402
+from ironic_lite.cmd import checks, conductors, entry, processes, signals  # noqa: E402
 from ironic_lite.conductor.service import Service  # noqa: E402
 from ironic_lite.db.tables import migrate, reencryption  # noqa: E402
 from ironic_lite.drivers.registry import Registry, Settings  # noqa: E402
@@ -34,7 +34,18 @@ _DISPLACED = (
 )
 
 
-def serve(
+def serve(conf: Configuration) -> int:
+    """Run [conductor]processes conductors until SIGTERM or SIGINT; return the exit status.
+
+    Raises as `conduct`.
+    """
+    if conf.conductor.processes == 1:
+        return conduct(conf)
+    checks.run(conf)
+    return processes.supervise(conductors.children(conf), conductors.file_servers(conf))
+
+
+def conduct(
     conf: Configuration,
     *,
     prepared: Callable[[], object] = lambda: None,

@@ -1,8 +1,8 @@
 """Child processes of a program: forked, watched, restarted, never left behind.
 
 They are forked, so that they share the modules their parent has loaded; ``gc.freeze`` keeps garbage
-collections from writing to that memory. Measured idle, all processes together: 122 MiB PSS instead
-of 131 without ``gc.freeze`` with one worker of the API, 175 instead of 211 with four. A worker
+collections from writing to that memory. Measured idle with one worker of the API, all processes
+together: 145 MiB PSS instead of 153 if the conductor is forked before ``gc.freeze``. A worker
 started separately would take 60.
 """
 
@@ -99,6 +99,9 @@ class Child:
         """Fork it; if the system refuses, schedule another start."""
         sys.stdout.flush()
         sys.stderr.flush()
+        # Children share all memory that they do not write to. A garbage collection would write to
+        # all objects that are not frozen.
+        gc.freeze()
         self.start_at = None
         self._started = time.monotonic()
         line = _parent_lifeline()
@@ -201,8 +204,6 @@ def supervise(*groups: Sequence[Child]) -> int:
     restarted like any other, and its siblings keep serving. At a stop the groups are stopped in
     order, each after the previous one has ended; a second signal speeds this up.
     """
-    # Children share all memory that they do not write to. A garbage collection would write to it.
-    gc.freeze()
     stops = held()
     children = [child for group in groups for child in group]
     for child in children:

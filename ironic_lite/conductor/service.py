@@ -41,13 +41,13 @@ from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
 from ironic_lite.conductor.watch.timeouts import Timeouts
 from ironic_lite.conductor.watch.timers import Timers
 from ironic_lite.conductor.watch.webhooks import Webhooks
-from ironic_lite.conductor.work import db_retry, evidence_key
+from ironic_lite.conductor.work import db_retry
 from ironic_lite.conductor.work.allocator import Allocator
 from ironic_lite.conductor.work.builtin_rules import BuiltinRules
 from ironic_lite.conductor.work.fence import Fence
 from ironic_lite.conductor.work.runtime import Runtime
 from ironic_lite.conductor.work.workers import Workers
-from ironic_lite.core import clock, config, run_lines
+from ironic_lite.core import clock, config, evidence_key, run_lines
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Transactions
@@ -87,7 +87,8 @@ class Service:
     :param conf: the oslo.config object with our groups.
     :param transport: from ``rpc.transport``; None runs without RPC (tests call ``endpoints``).
     :param displaced: called when another process has taken this conductor's name: it must stop.
-    :raises config.ConfigError: the configured notifications, file server or rules cannot be used.
+    :raises config.ConfigError: the configured notifications, file server, rules or evidence key
+        cannot be used.
     """
 
     def __init__(
@@ -161,7 +162,7 @@ class Service:
             Sweep("power sync", settings.sync_power_state_interval, self.power.sweep),
             Sweep("power recovery", settings.power_failure_recovery_interval, self.power.recover),
             Sweep("old history", settings.node_history_cleanup_interval, trimming.sweep),
-            Sweep("batches", settings.batch_interval, batches.sweep),
+            Sweep("batches", settings.batch_interval, batches.sweep, self.runtime.run_ends),
             Sweep("old batches", _HOUR, batches.forget),
             Sweep("old keys", _HOUR, OldKeys(self.tasks).sweep),
             Sweep("sensors", self.sensors.interval, self.sensors.sweep),
@@ -228,12 +229,14 @@ class Service:
 
         :param timeout: seconds for running work; None uses [conductor]graceful_shutdown_timeout, 0
             waits without limit.
-        :returns: True if all work finished in time.
+        :returns: True if all work finished in time, or left its node to the next owner after
+            `hurry`.
         """
         limit = self._conf.conductor.graceful_shutdown_timeout if timeout is None else timeout
         end = time.monotonic() + limit if limit else float("inf")
         host = self.runtime.host
         self.runtime.draining.set()
+        self.runtime.run_ends.end()
         _run_briefly(self._sign_off)
         if self._server is not None:
             self._stay_reachable()
@@ -287,7 +290,7 @@ class Service:
                 return True
             if time.monotonic() >= end:
                 return False
-        return self.runtime.workers.busy == 0
+        return True  # interrupted workers get a moment to leave their nodes
 
     def _let_go(self) -> None:
         """Give the locks of running work to other conductors at once.
@@ -364,7 +367,8 @@ def file_server(conf: Configuration) -> FileServer | None:
 
     :raises config.ConfigError: see ``fileserver.configured``.
     """
-    if conf.deploy.http_port is None:
+    # Several processes of one machine share a file server in a process of its own.
+    if conf.deploy.http_port is None or conf.conductor.processes > 1:
         return None
     from ironic_lite.conductor import fileserver  # noqa: PLC0415  # few need it
 

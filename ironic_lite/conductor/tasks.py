@@ -1,7 +1,8 @@
 """Tasks and node locks: taking a lock, releasing it, making the task under it.
 
-A lock is one conditional UPDATE with a random token and an expiry (invariant 2). The keepalive
-renews the leases of all tokens held here; a conductor that stops renewing loses them.
+A lock is a random token and an expiry, written by one conditional UPDATE (invariant 2), which may
+also make the first change under it. The keepalive renews the leases of all tokens held here; a
+conductor that stops renewing loses them.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import contextlib
 import functools
 import itertools
 import logging
-import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text, failure
-from ironic_lite.conductor.work import db_retry, locks
+from ironic_lite.conductor.work import db_retry, locks, node_interfaces
 from ironic_lite.conductor.work.leases import Leases
 from ironic_lite.conductor.work.notes import Notes
 from ironic_lite.conductor.work.runtime import Runtime
@@ -25,14 +26,14 @@ from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json, Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes
-from ironic_lite.domain import fields, node_locks, states
+from ironic_lite.domain import node_locks, states
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.drivers.base import Driver
 from ironic_lite.records import Node
 
 LOG = logging.getLogger(__name__)
 
-_INTERFACES = operator.itemgetter(*(f"{kind}_interface" for kind in fields.INTERFACE_KINDS))
+T = TypeVar("T")
 
 
 class Tasks:
@@ -71,7 +72,8 @@ class Tasks:
         :param worker: the block may call ``task.hand_over``. A worker slot is claimed first, so
             that a full pool refuses before anything changes.
         :param patient: retry as ``[conductor]node_locked_retry_*`` configures; False: try once.
-        :param reserved: whether the worker may come from the reserve.
+        :param reserved: whether the worker may come from the reserve. Work in the background never
+            takes one of the reserve.
         :param stale: a dead holder's lock, which this one may replace unless it is renewed.
         :param whole: refuse a node whose interfaces are not all loaded here. False: a missing
             interface (see ``lack``) refuses to be called, and the node can be put away.
@@ -80,7 +82,7 @@ class Tasks:
         :raises errors.NoFreeWorker: nothing has changed.
         """
         if worker:
-            self.runtime.workers.claim(reserved=reserved)
+            self.runtime.workers.claim(reserved=reserved and not context.background)
         handed_over = False
         held = task = None
         doubt = False
@@ -94,7 +96,7 @@ class Tasks:
             with run_lines.gathering(task.journal.log, below=node.run_uuid is None):
                 yield task
                 if task.save_on_release and task.work is None:
-                    _rest_node(task)
+                    task.rest()
             if worker and task.work is not None:
                 handed_over = True
                 self._hand_over(task, held)
@@ -108,6 +110,75 @@ class Tasks:
                 finally:
                     if worker:
                         self.runtime.workers.leave()
+
+    def start(
+        self, context: Context, node_uuid: str, act: Callable[[Task], T], *, worker: bool = True
+    ) -> T:
+        """Run ``act``, which starts work on a node; a worker continues it under the node's lock.
+
+        The first save of ``act`` takes the lock too. So a start costs one transaction. A node that
+        is locked, or changes before that save, is locked first; then ``act`` runs (again).
+
+        :param act: reads until it saves; a request to the machine before that makes it run again
+            under the lock. It may also delete the node.
+        :param worker: as `lock`.
+        :raises errors.NodeNotFound, errors.NodeLocked, errors.NoFreeWorker: as `lock`.
+        """
+        node = self.runtime.database.read(lambda conn: nodes.load(conn, node_uuid))
+        if node.lock_token is None:
+            try:
+                return self._start_unlocked(context, node, act, worker=worker)
+            except locks.Outrun:
+                LOG.debug("Node %s changed before its lock was taken; once more", node_uuid)
+        with self.lock(context, node_uuid, worker=worker) as task:
+            return act(task)
+
+    def _start_unlocked(
+        self, context: Context, node: Node, act: Callable[[Task], T], *, worker: bool
+    ) -> T:
+        """Run ``act`` on a node as just read; its first save takes the lock.
+
+        :raises locks.Outrun: this save found a lock or another change, and wrote nothing.
+        """
+        if worker:
+            self.runtime.workers.claim(reserved=not context.background)
+        handed_over = False
+        try:
+            held = locks.Held.new(node.uuid)
+            task = Task(self.runtime, context, node, self.driver(node), held, other_nodes=self)
+            found = self._act_unlocked(task, held, act)
+            if worker and task.work is not None:
+                assert not task.locks_by_save, "work needs a lock, which a save takes"
+                handed_over = True
+                self._hand_over(task, held)
+            elif not task.locks_by_save:
+                self._give_back(node.uuid, held, task)
+            return found
+        finally:
+            if worker and not handed_over:
+                self.runtime.workers.leave()
+
+    def _act_unlocked(self, task: Task, held: locks.Held, act: Callable[[Task], T]) -> T:
+        task.take_lock_by_save(functools.partial(self._lock_values, held, task.context))
+        try:
+            with run_lines.gathering(task.journal.log, below=task.node.run_uuid is None):
+                return act(task)
+        except BaseException as why:
+            doubt = db_retry.outcome_unknown(why)
+            if doubt or not task.locks_by_save:
+                self._give_back(task.node.uuid, held, task, doubt=doubt)
+                raise
+            self.locks.drop(held.token)
+            if isinstance(why, (errors.NodeLocked, errors.ConcurrentUpdate)):
+                raise locks.Outrun from why
+            raise
+
+    def _lock_values(self, held: locks.Held, context: Context) -> Row:
+        """Return the values of a lock's columns; the lock is recorded here before it is stored."""
+        self.locks.enter(held)
+        expires = clock.after(self.runtime.conf.conductor.heartbeat_timeout)
+        note = node_locks.note(context)
+        return nodes.held(host=self.runtime.host, token=held.token, expires=expires, note=note)
 
     def note(self, seen: Task) -> None:
         """Save the changes of a node that was read without its lock, by one statement.
@@ -126,12 +197,9 @@ class Tasks:
         :raises errors.NoFreeWorker: nothing has changed.
         """
         self.runtime.workers.claim(reserved=False)
-        held = self.locks.add(seen.node.uuid)
+        held = locks.Held.new(seen.node.uuid)
         try:
-            expires = clock.after(self.runtime.conf.conductor.heartbeat_timeout)
-            note = node_locks.note(seen.context)
-            host, token = self.runtime.host, held.token
-            self._edit_lock(seen, nodes.held(host=host, token=token, expires=expires, note=note))
+            self._edit_lock(seen, self._lock_values(held, seen.context))
         except BaseException:
             self.locks.drop(held.token)
             self.runtime.workers.leave()
@@ -153,10 +221,7 @@ class Tasks:
         node.settle(**lock, generation=node.generation + 1)
 
     def look(self, context: Context, node_uuid: str) -> Task:
-        """Return a read-only task, which neither takes nor waits for the lock.
-
-        :raises errors.NodeNotFound:
-        """
+        """Return a read-only task, without the lock; raises NodeNotFound."""
         return self.view(context, self.runtime.database.read(lambda c: nodes.load(c, node_uuid)))
 
     def view(self, context: Context, node: Node) -> Task:
@@ -198,7 +263,7 @@ class Tasks:
         :raises errors.InterfaceNotFound: the node names an interface that is not loaded here.
         """
         return self.runtime.registry.driver_for(
-            node.driver, _interface_names(node), node.instance_info
+            node.driver, node_interfaces.names(node), node.instance_info
         )
 
     def lack(self, node: Node) -> errors.Error | None:
@@ -216,7 +281,7 @@ class Tasks:
         if whole or self.lack(node) is None:
             return self.driver(node)
         return self.runtime.registry.remains(
-            node.driver, _interface_names(node), node.instance_info
+            node.driver, node_interfaces.names(node), node.instance_info
         )
 
     # -- the lock itself ---------------------------------------------------------------------
@@ -333,7 +398,7 @@ class Tasks:
                 work, task.work = task.work, None
                 work(task)
             if task.save_on_release:
-                _rest_node(task)
+                task.rest()
         except Exception as why:
             self._handle_error(task, why)
 
@@ -372,7 +437,7 @@ class Tasks:
     def _fresh_task(self, task: Task) -> Task:
         """Return a task on the node as stored, without changes that could not be saved."""
         node = self.runtime.database.read(lambda conn: nodes.load(conn, task.node.uuid))
-        return Task(
+        fresh = Task(
             self.runtime,
             task.context,
             node,
@@ -381,20 +446,5 @@ class Tasks:
             other_nodes=self,
             log=task.journal.log,
         )
-
-
-def _rest_node(task: Task) -> None:
-    """Save the result of polling a waiting node and release its lock.
-
-    Both happen in one statement. A database too busy for that fails no run: as after a crash before
-    the poll, the next poll finds the same.
-    """
-    try:
-        task.transaction.save(release=True)
-    except errors.Unavailable as why:
-        LOG.warning("Node %s: the result of a poll was not saved: %s", task.node.uuid, why)
-
-
-def _interface_names(node: Node) -> dict[str, str | None]:
-    """Return the interface names of a node by kind."""
-    return dict(zip(fields.INTERFACE_KINDS, _INTERFACES(node.as_dict()), strict=True))
+        fresh.erasure = task.erasure  # of the step whose end could not be saved
+        return fresh

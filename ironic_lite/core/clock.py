@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 _NOTICED = datetime.timedelta(seconds=1)
 """Seconds; a smaller difference is the time between two readings, not a set clock."""
+_NOTICED_SECONDS = _NOTICED.total_seconds()
 
 _REMEMBERED = 100  # settings; a clock that is set again and again must not fill the memory
 
@@ -103,19 +104,20 @@ class Ahead:
     """
 
     def __init__(self, wall: Callable[[], float], steady: Callable[[], float]) -> None:
-        self._clocks = wall, steady
-        self._last = wall(), steady()
+        self._wall, self._steady = wall, steady
+        self._ahead = wall() - steady()
         self._leapt = 0.0
         self._reading = threading.Lock()
 
     def read(self) -> float:
         """Return the seconds."""
         with self._reading:
-            wall, steady = (clock() for clock in self._clocks)
-            leap = (wall - self._last[0]) - (steady - self._last[1])
-            if leap >= _NOTICED.total_seconds():
+            wall, steady = self._wall(), self._steady()
+            ahead = wall - steady
+            leap = ahead - self._ahead
+            if leap >= _NOTICED_SECONDS:
                 self._leapt += leap
-            self._last = wall, steady
+            self._ahead = ahead
             return steady + self._leapt
 
 

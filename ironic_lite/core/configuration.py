@@ -84,6 +84,7 @@ class ConductorOptions(Group, Protocol):
     hash_ring_reset_interval: int
     graceful_shutdown_timeout: int
     drain_shutdown_timeout: int
+    processes: int
     workers_pool_size: int
     reserved_workers_pool_percentage: int
     periodic_max_workers: int

@@ -15,7 +15,8 @@ class Context:
     """One request's identity.
 
     ``request_id`` is ``req-<UUID>`` as in the response headers; ``user`` is None for anonymous
-    clients.
+    clients. ``background`` is True if no client waits for the work, which then leaves the reserve
+    of workers free; it stays in this process.
     """
 
     request_id: str
@@ -23,6 +24,7 @@ class Context:
     project: str | None = None
     roles: tuple[str, ...] = ()
     global_request_id: str | None = None
+    background: bool = False
 
     def as_dict(self) -> Json:
         """Return plain JSON types, for the wire between the processes."""
@@ -47,7 +49,7 @@ class Context:
         return cls(**kept)
 
 
-_FIELDS = tuple(field.name for field in dataclasses.fields(Context))
+_FIELDS = tuple(field.name for field in dataclasses.fields(Context) if field.name != "background")
 
 
 def new_request_id() -> str:

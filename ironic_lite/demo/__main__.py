@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import signal
+import sqlite3
 import sys
 import time
 from collections.abc import Sequence
 
-from ironic_lite.demo import backstage, display, emulator, journey
+from ironic_lite.demo import backstage, display, emulator, fleet, journey
 from ironic_lite.demo.client import ApiError, Client
 from ironic_lite.demo.display import say
 
@@ -17,6 +18,8 @@ MACHINES = 3
 LIMIT = 90.0
 """Time limit in seconds for all machines together."""
 _INTERRUPTED = 130
+# A step is overdue after 15 minutes, and clean_callback_timeout ends it after 30.
+_OVERDUE_MINUTES = 20
 _POWER_SECONDS = 0.2
 _STEP_SECONDS = 0.4
 _FAULTS = (ApiError, backstage.ServiceError, emulator.EmulatorError, journey.JourneyError)
@@ -61,6 +64,8 @@ def _run_demo(wanted: argparse.Namespace) -> int:
             say(f"{service.url} answers; {bmc.address} is the BMC of {', '.join(names)}.\n")
             with display.board() as show:
                 done = journey.travel(api, names, show, LIMIT)
+            if wanted.keep:
+                _fill_window(api, service)
         except _FAULTS:
             say(f"\nThe end of the log of ironic-lite:\n{service.tail()}")
             raise
@@ -69,6 +74,16 @@ def _run_demo(wanted: argparse.Namespace) -> int:
         if wanted.keep:
             _keep_running(service)
     return 0
+
+
+def _fill_window(api: Client, service: backstage.Service) -> None:
+    """Create the fleet; print what prevents it, because the service is useful without it."""
+    say(f"\nFilling the window with {len(fleet.NAMES)} more nodes ...")
+    try:
+        fleet.populate(api, LIMIT)
+        service.age_run(fleet.OVERDUE, _OVERDUE_MINUTES)
+    except (ApiError, journey.JourneyError, sqlite3.Error) as why:
+        say(f"The fleet is not complete: {why}")
 
 
 def _keep_running(service: backstage.Service) -> None:

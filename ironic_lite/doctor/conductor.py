@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterator
 
 from ironic_lite import errors
-from ironic_lite.core import config
+from ironic_lite.core import config, evidence_key
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.db.engine.session import Transactions
 from ironic_lite.db.queries import server_health
@@ -84,6 +84,22 @@ def find_certificates(place: Place) -> Iterator[Verdict]:
     trusted = conf.webserver_verify_ca
     if trusted.lower() not in {"true", "false"}:
         yield from certificates.find_authorities("[DEFAULT]webserver_verify_ca", trusted)
+
+
+def find_evidence_key(place: Place) -> Iterator[Verdict]:
+    """Read the key that signs erasure records from the next start on."""
+    path = place.conf.conductor.evidence_key_file
+    if path is None:
+        return
+    try:
+        found = evidence_key.read(path)
+    except config.ConfigError as why:
+        yield failed(why.message, "Correct the file before the next start of the conductor.")
+        return
+    if found.exposed is not None:
+        yield warning(found.exposed, f"chmod 0600 {path}")
+    else:
+        yield passed(f"{evidence_key.OPTION} {path}: key {found.key.name}")
 
 
 def find_ramdisk(place: Place) -> Iterator[Verdict]:
@@ -172,6 +188,12 @@ TABLE: tuple[Check[Place], ...] = (
         "The certificate of the file server, and the authorities for BMCs (``[redfish]ca_folder``),"
         f" agents and web servers, are valid for {WARNING_DAYS} days.",
         find_certificates,
+        "Correct the option that names the file.",
+    ),
+    Check(
+        "evidence_key",
+        "The key in ``[conductor]evidence_key_file`` can be used, and by no other user.",
+        find_evidence_key,
         "Correct the option that names the file.",
     ),
     Check(

@@ -13,19 +13,30 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ironic_lite import errors
-from ironic_lite.core.json_types import JsonView
+from ironic_lite.core import masking
+from ironic_lite.core.json_types import Json, JsonView
 
 MOST_NODES = 10_000
 MOST_OPEN = 100
 MOST_WAVES = 100
 MOST_CONCURRENT = 1000
 DEFAULT_CONCURRENCY = 10
-WAIT_SECONDS = 3600
-"""Seconds for which a node that is locked or finds no worker is tried again."""
+MOST_TRIES = 64
+"""Refused tries of a node; the pauses between them are an hour together."""
+LIMIT_SECONDS = 10
+"""Seconds until a node is tried again that has met a limit of the service."""
 KEPT_DAYS = 90
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 5, 60  # seconds between two tries
+SKIPPED_BY_ABORT: Json = {
+    "code": "Aborted",
+    "text": "The batch was aborted before the node started.",
+}
+"""The error of a node that an abort has kept from its start."""
+_SHORTEST_PAUSE = 5
+LONGEST_PAUSE = 60
+"""Seconds between two tries, at most."""
 _SHARE = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,2}))?%")
 _ALL = 100 * 100  # hundredths of a percent
+_HIDDEN = ("configdrive", "rescue_password")
 _NAMESPACE = uuid.UUID("5d6dd8a4-6e0c-4f5c-9c57-0b1f63b9a6b4")
 
 
@@ -208,10 +219,16 @@ def request_id(batch: str, node: str, what: str = "") -> str:
 
 def pause_seconds(tries: int) -> int:
     """Return the seconds until a node is tried again after so many tries."""
-    return int(min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2 ** min(max(0, tries - 1), 8)))
+    return int(min(LONGEST_PAUSE, _SHORTEST_PAUSE * 2 ** min(max(0, tries - 1), 8)))
 
 
 # -- documents -------------------------------------------------------------------------------
+
+
+def masked(request: JsonView) -> Json:
+    """Return the request of a batch without its secrets."""
+    hidden = {name: masking.MASK for name in _HIDDEN if name in request}
+    return {**masking.mask(dict(request)), **hidden}
 
 
 def of_row(row: JsonView) -> Batch:

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import orjson
 
-from ironic_lite.core.json_types import Json, RowView
+from ironic_lite.core.json_types import Json, JsonView, RowView
+from ironic_lite.domain import step_planning
 from ironic_lite.domain.erasure_results import LEVELS, Disk, Reported
 from ironic_lite.records import StoredStep
 
@@ -70,9 +71,9 @@ def judge(
     """
     fallen = DataState.DIRTY if before == DataState.CLEAN else None
     if not reported.disks:
-        if failed:
-            return Verdict("failed", "none", None)
-        return Verdict("unknown", "none", None if metadata else DataState.UNKNOWN)
+        doubt = DataState.UNKNOWN if before == DataState.CLEAN or not failed else None
+        result = "failed" if failed else "unknown"
+        return Verdict(result, "none", None if metadata else doubt)
     erased = [one for one in reported.disks if one["result"] == "erased"]
     level = min((one["level"] for one in erased), key=LEVELS.index, default="none")
     if failed or len(erased) < len(reported.disks):
@@ -83,9 +84,13 @@ def judge(
     return Verdict("complete", level, DataState.CLEAN if enough and not metadata else None)
 
 
-def after_waiver(before: str | None) -> DataState | None:
-    """Return data_state after an erasing step was waived, None if it stays."""
-    return DataState.DIRTY if before == DataState.CLEAN else None
+def after_waiver(before: str | None, step: StoredStep) -> DataState | None:
+    """Return data_state after a step was waived, None if it stays.
+
+    A step on child nodes erases no disk of its own node.
+    """
+    mine = erases_data(step) and not step_planning.for_children(step)
+    return DataState.DIRTY if mine and before == DataState.CLEAN else None
 
 
 class Facts(NamedTuple):
@@ -149,6 +154,29 @@ def digest(data: bytes) -> str:
 def serials(disks: Sequence[Disk]) -> list[str]:
     """Return the serial numbers of the disks, each once."""
     return list(dict.fromkeys(one["serial"][:255] for one in disks if one.get("serial")))
+
+
+def strangers(inventory: JsonView, proof: str) -> list[str]:
+    """Return the disks of an inventory that a record does not name, by serial number or WWN.
+
+    A disk without both cannot be compared, so it is no stranger.
+
+    :param proof: the statement of the record.
+    :return: their serial numbers or WWNs.
+    """
+    statement = orjson.loads(proof)
+    known = [_identity(one) for one in (*statement["disks"], *statement["not_erased"])]
+    listed = inventory.get("disks")
+    told = [_identity(one) for one in (listed if isinstance(listed, list) else ())]
+    return [sorted(one)[0] for one in told if one and not any(one & each for each in known)]
+
+
+def _identity(disk: object) -> set[str]:
+    """Return serial number and WWN of a disk without the marks in which two reports differ."""
+    about = disk if isinstance(disk, dict) else {}
+    texts = [about.get(name) for name in ("serial", "wwn")]
+    bare = ("".join(filter(str.isalnum, text)) for text in texts if isinstance(text, str))
+    return {text.casefold() for text in bare if text}
 
 
 def machine(inventory: RowView | None) -> Json:

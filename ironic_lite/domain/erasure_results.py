@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping
-from typing import Literal, TypeAlias, TypedDict
+from typing import Literal, TypeAlias, TypedDict, TypeGuard, cast
 
 import orjson
 
@@ -17,18 +17,26 @@ from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
 
 KIND = "ironic_lite.erasure_result/1"
+_KINDS = "ironic_lite.erasure_result/"
+"""Begin of the kinds of all versions; only `KIND` can be read."""
+READER = "erasure_reports"
+"""Key of driver_internal_info, true for ramdisks: the service fails the step for a failed disk."""
 MOST_DISKS = 1000
 MOST_TOOLS = 64
 """Programs noted for one disk."""
 LARGEST = 960 * 1024
-"""Bytes of all disks, so that a record has at most 1 MiB."""
+"""Bytes of all disks and managers, so that a record has at most 1 MiB."""
 _TEXT = 1024
 """Characters of a text."""
 _WORDS = 64
 """Words of a command."""
 _LARGEST = 2**63 - 1
 _LAST_EXIT = 255
+_DIGITS = 20
+_COUNTS = ("samples", "changed", "blank")
 _DIGEST = re.compile("[0-9a-f]{64}")
+_OVERWRITE = "overwrite"
+"""Begin of the methods that write all addressable blocks."""
 
 Level: TypeAlias = Literal["none", "clear", "purge"]
 LEVELS: tuple[Level, ...] = ("none", "clear", "purge")
@@ -46,18 +54,37 @@ class Tool(TypedDict, total=False):
     output_sha256: str
 
 
-class Verification(TypedDict):
-    """Samples read before and after the erasure: how many changed, how many are blank now."""
+class Verification(TypedDict, total=False):
+    """Samples read before and after the erasure; ``samples``, ``changed``, ``blank`` are there.
+
+    ``unchanged`` samples hold what they held before, and ``unreadable`` ones cannot be read after.
+    """
 
     samples: int
     changed: int
     blank: int
+    unchanged: int
+    unreadable: int
+
+
+class HiddenAreas(TypedDict, total=False):
+    """Hidden areas of an ATA disk; a fact that the ramdisk could not read is missing.
+
+    ``hpa`` is a host protected area, ``dco`` a device configuration overlay. ``sectors`` are
+    addressable; ``native_sectors`` include the host protected area.
+    """
+
+    hpa: bool
+    dco: bool
+    sectors: int
+    native_sectors: int
 
 
 class Disk(TypedDict, total=False):
     """A disk of the ramdisk's inventory; ``name`` and ``result`` are there.
 
-    ``size`` is in bytes; times are ISO 8601; ``why`` explains a disk that was not erased.
+    ``size`` is in bytes, ``logical_sectors`` are bytes of a sector; times are ISO 8601; ``why``
+    explains a disk that was not erased.
     """
 
     name: str
@@ -65,8 +92,11 @@ class Disk(TypedDict, total=False):
     model: str
     serial: str
     wwn: str
+    by_path: str
     size: int
+    logical_sectors: int
     media: str
+    hidden_areas: HiddenAreas
     result: Literal["erased", "skipped", "failed"]
     level: Level
     method: str
@@ -97,14 +127,26 @@ class Reported:
 
 
 def refuse_failed(value: object) -> None:
-    """Fail a step whose report names disks that could not be erased.
+    """Fail a step whose report names disks that could not be erased, or is invalid.
 
-    :raises errors.HardwareError: naming them.
+    A ramdisk reports a failed disk as a result, so an invalid report may hide one.
+
+    :raises errors.HardwareError: naming the disks, or the fault of the report.
     """
-    failed = [one for one in parse(value).disks if one["result"] == "failed"]
+    reported = parse(value)
+    if reported.fault is not None and is_report(value):
+        raise errors.HardwareError(
+            reason=f"{reported.fault}. It may hide a failed disk; update the ramdisk's manager."
+        )
+    failed = [one for one in reported.disks if one["result"] == "failed"]
     if failed:
         told = ", ".join(f"{one['name']} ({one.get('why', 'no reason given')})" for one in failed)
         raise errors.HardwareError(reason=f"these disks were not erased: {told:.1000}")
+
+
+def is_report(value: object) -> TypeGuard[JsonView]:
+    """Return whether a value is meant as a report; `parse` checks it."""
+    return isinstance(value, Mapping) and str(value.get("kind")).startswith(_KINDS)
 
 
 class _Nonsense(ValueError):
@@ -119,7 +161,7 @@ def parse(value: object) -> Reported:
     :param value: ``clean_result`` of the agent's answer.
     :return: the disks, or why there are none.
     """
-    if not isinstance(value, Mapping) or value.get("kind") != KIND:
+    if not is_report(value):
         return Reported(fault="the ramdisk does not report its erasures")
     try:
         return _report(value)
@@ -128,16 +170,17 @@ def parse(value: object) -> Reported:
 
 
 def _report(value: JsonView) -> Reported:
-    listed = value.get("disks")
+    if value["kind"] != KIND:
+        raise _Nonsense(f"kind is not {KIND}, the only one that this version reads")
+    listed, managers = value.get("disks"), value.get("managers", {})
     if not isinstance(listed, list) or len(listed) > MOST_DISKS:
         raise _Nonsense(f"disks is not a list of at most {MOST_DISKS}")
-    if len(orjson.dumps(listed)) > LARGEST:
-        raise _Nonsense(f"disks has more than {LARGEST} bytes")
+    if _size([listed, managers]) > LARGEST:
+        raise _Nonsense(f"disks and managers have more than {LARGEST} bytes")
     disks = tuple(_disk(one, f"disks/{place}") for place, one in enumerate(listed))
     names = [one["name"] for one in disks]
     if len(set(names)) < len(names):
         raise _Nonsense("disks names a disk twice")
-    managers = value.get("managers", {})
     if not isinstance(managers, Mapping) or len(managers) > _WORDS:
         raise _Nonsense(f"managers is not an object of at most {_WORDS} names")
     versions = {_text(key, "managers"): _text(one, "managers") for key, one in managers.items()}
@@ -147,6 +190,13 @@ def _report(value: JsonView) -> Reported:
     )
 
 
+def _size(value: object) -> int:
+    try:
+        return len(orjson.dumps(value))
+    except TypeError as why:  # such as lists within lists, more than JSON is written with
+        raise _Nonsense(f"disks or managers cannot be written as JSON ({why})") from why
+
+
 def _disk(value: object, path: str) -> Disk:
     found = _object(value, path, _DISK)
     if found.get("result") not in RESULTS or "name" not in found:
@@ -154,9 +204,26 @@ def _disk(value: object, path: str) -> Disk:
     if found["result"] == "erased":
         if found.setdefault("level", "none") not in LEVELS:
             raise _Nonsense(f"{path}/level is not one of {', '.join(LEVELS)}")
+        samples = cast(Verification, found.get("verification", {}))
+        if samples.get("unchanged") or samples.get("unreadable"):
+            raise _Nonsense(f"{path} is erased, but samples are unchanged or cannot be read")
+        if found["level"] != "none" and (doubt := _contradiction(found)) is not None:
+            raise _Nonsense(f"{path} is erased with the level {found['level']}, but {doubt}")
     else:
         found["level"] = "none"
     return found  # type: ignore[return-value]  # checked above
+
+
+def _contradiction(disk: Json) -> str | None:
+    """Return what speaks against the level of an erased disk, None for nothing."""
+    if (tools := disk.get("tools")) and tools[-1]["exit"] != 0:
+        return "its last program failed"
+    if "verification" in disk and disk["verification"]["samples"] == 0:
+        return "no sample was read"
+    areas = disk.get("hidden_areas", {})
+    if disk.get("method", "").startswith(_OVERWRITE) and (areas.get("hpa") or areas.get("dco")):
+        return "an overwrite does not reach its hidden area"
+    return None
 
 
 def _tool(value: object, path: str) -> Tool:
@@ -167,11 +234,15 @@ def _tool(value: object, path: str) -> Tool:
 
 
 def _verification(value: object, path: str) -> Verification:
-    found = _object(value, path, dict.fromkeys(("samples", "changed", "blank"), _count))
-    counts = [int(str(found.get(key, -1))) for key in ("samples", "changed", "blank")]
-    if min(counts) < 0 or max(counts) > counts[0]:
-        raise _Nonsense(f"{path} is not three counts, none above samples")
+    found = _object(value, path, dict.fromkeys((*_COUNTS, "unchanged", "unreadable"), _count))
+    counts = cast(dict[str, int], found)
+    if set(_COUNTS) - set(counts) or max(counts.values()) > counts["samples"]:
+        raise _Nonsense(f"{path} lacks one of {', '.join(_COUNTS)}, or a count is above samples")
     return found  # type: ignore[return-value]  # checked above
+
+
+def _hidden_areas(value: object, path: str) -> HiddenAreas:
+    return _object(value, path, _HIDDEN)  # type: ignore[return-value]  # each value is checked
 
 
 _Reader: TypeAlias = Callable[[object, str], object]
@@ -196,6 +267,18 @@ def _text(value: object, path: str) -> str:
 def _count(value: object, path: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
         raise _Nonsense(f"{path} is not an integer from 0")
+    return value
+
+
+def _number(value: object, path: str) -> int:
+    """Return a count; lsblk of older ramdisks reports numbers as text."""
+    text = isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < _DIGITS
+    return _count(int(str(value)) if text else value, path)
+
+
+def _flag(value: object, path: str) -> bool:
+    if not isinstance(value, bool):
+        raise _Nonsense(f"{path} is not true or false")
     return value
 
 
@@ -231,9 +314,14 @@ _TOOL: Mapping[str, _Reader] = {
     "exit": _exit,
     "output_sha256": _digest,
 }
+_HIDDEN: Mapping[str, _Reader] = {
+    **dict.fromkeys(("hpa", "dco"), _flag),
+    **dict.fromkeys(("sectors", "native_sectors"), _count),
+}
 _DISK: Mapping[str, _Reader] = {
-    **dict.fromkeys(("name", "vendor", "model", "serial", "wwn", "media"), _text),
-    "size": _count,
+    **dict.fromkeys(("name", "vendor", "model", "serial", "wwn", "by_path", "media"), _text),
+    **dict.fromkeys(("size", "logical_sectors"), _number),
+    "hidden_areas": _hidden_areas,
     **dict.fromkeys(("result", "level", "method"), _text),
     "tools": _tools,
     **dict.fromkeys(("started_at", "ended_at"), _text),

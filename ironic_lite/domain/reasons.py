@@ -9,18 +9,25 @@ import dataclasses
 import datetime
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
 
 import orjson
 
-from ironic_lite import errors
 from ironic_lite.core import log_lines
 from ironic_lite.core.configuration import Group
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import activities, batch_reasons, failures, node_locks, states, waiting
+from ironic_lite.domain import (
+    activities,
+    batch_reasons,
+    data_reasons,
+    failures,
+    node_locks,
+    states,
+    stop_reasons,
+    waiting,
+)
 from ironic_lite.domain.failures import shortened
 from ironic_lite.domain.holds import Hold
-from ironic_lite.domain.run_stops import Progress, Stop
+from ironic_lite.domain.offers import Offer, Order
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.records import Event, Run, RunStep
 
@@ -31,7 +38,7 @@ COLUMNS = tuple(
             *waiting.COLUMNS,
             *("name", "driver", "resource_class", "conductor_group", "target_provision_state"),
             *("created_at", "last_error", "maintenance_reason", "protected", "retired"),
-            "run_stop",
+            *("run_stop", "data_state"),
         )
     )
 )
@@ -46,19 +53,6 @@ _OPEN = ("running", "waiting")
 _ENDED_EARLY = ("failed", "aborted")
 
 
-class Offer(NamedTuple):
-    """A verb that the state offers.
-
-    ``leads_to`` is the state at its end; ``after`` the step that ends before the verb has an
-    effect; ``refusal`` the first error of the same request, None if it would be accepted.
-    """
-
-    target: str
-    leads_to: State
-    after: str | None
-    refusal: errors.Error | None
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Facts about a node at one moment.
@@ -71,6 +65,7 @@ class Facts:
     :ivar earlier: the run of this operation.
     :ivar held: the holds in force.
     :ivar batch: the newest batch with the node, None without one.
+    :ivar orders: the orders of the node outside of verbs.
     :ivar settings: the options of ``[conductor]``.
     """
 
@@ -86,6 +81,7 @@ class Facts:
     now: datetime.datetime
     earlier: Run | None = None
     batch: JsonView | None = None
+    orders: Sequence[Order] = ()
 
     @property
     def state(self) -> State:
@@ -156,9 +152,11 @@ def _document(facts: Facts, most: int) -> Json:
         "failure": failures.document(failure, facts.log, most) if failure is not None else None,
         "maintenance": _maintenance(node, most),
         "holds": [_hold(one, most) for one in facts.held],
+        "data_state": str(data_reasons.state_of(node)),
         "batch": batch_reasons.document(facts.batch, facts.run),
         "overdue": facts.overdue,
-        "verbs": [_verb(offer, most) for offer in facts.offers],
+        "verbs": [offer.document(most) for offer in facts.offers],
+        "orders": [order.document(most) for order in facts.orders],
     }
 
 
@@ -169,23 +167,6 @@ def _lock(node: JsonView) -> Json | None:
     about = lock._asdict()
     about["for"] = about.pop("purpose")
     return about
-
-
-def _stop_of(facts: Facts) -> Stop | None:
-    """Return the stop of the run under way."""
-    run = facts.run
-    if run is None or run["ended_at"] is not None:
-        return None
-    return Stop.read(facts.node["run_stop"], run["uuid"])
-
-
-def _stop(facts: Facts, most: int) -> Json | None:
-    stop = _stop_of(facts)
-    if stop is None:
-        return None
-    by = stop.requester
-    short = {"reason": shortened(stop.reason, most), "requester": by and shortened(by, most)}
-    return {**stop.document, **short}
 
 
 def _run(facts: Facts, most: int) -> Json | None:
@@ -203,7 +184,7 @@ def _run(facts: Facts, most: int) -> Json | None:
         "step": None if position is None else position + 1,
         "of": len(facts.steps),
         "title": None if step is None else failures.title(step),
-        "stop": _stop(facts, most),
+        "stop": stop_reasons.document(stop_reasons.read(facts.node, run), most),
     }
 
 
@@ -217,16 +198,6 @@ def _maintenance(node: JsonView, most: int) -> Json | None:
 def _hold(hold: Hold, most: int) -> Json:
     by = hold.created_by and shortened(hold.created_by, most)
     return {**hold.document, "reason": shortened(hold.reason, most), "created_by": by}
-
-
-def _verb(offer: Offer, most: int) -> Json:
-    why = offer.refusal
-    return {
-        "target": offer.target,
-        "leads_to": str(offer.leads_to),
-        "after": offer.after,
-        "refused": {"code": why.code, "text": shortened(why.message, most)} if why else None,
-    }
 
 
 # -- sentences -------------------------------------------------------------------------------
@@ -262,6 +233,7 @@ def says(facts: Facts) -> str:
     found = [_BY_KIND[facts.kind](facts), _about_stop(facts), _about_retry(facts)]
     found.append(_about_maintenance(facts))
     found += [_about_lock(facts), _about_holds(facts)]
+    found.append(data_reasons.of(facts.node, facts.failure, facts.settings))
     found += [batch_reasons.of(facts.batch, facts.run), _about_verbs(facts)]
     return " ".join(one for one in found if one)
 
@@ -350,15 +322,10 @@ _BY_KIND: Mapping[Kind, Callable[[Facts], str]] = MappingProxyType(
 
 
 def _about_stop(facts: Facts) -> str:
-    stop = _stop_of(facts)
-    if stop is None or (stop.progress is Progress.DONE and facts.kind is not Kind.HELD):
+    stop = stop_reasons.read(facts.node, facts.run)
+    text = stop_reasons.of(stop, is_held=facts.kind is Kind.HELD)
+    if stop is None or not text:
         return ""
-    by = f" by {stop.requester}" if stop.requester else ""
-    if stop.progress is Progress.DONE:
-        text = f"The stop was requested{by}"
-    else:
-        place = "before its next step" if stop.after is None else f"after the step {stop.after}"
-        text = f"A stop ({stop.how}) {place} is requested{by}"
     return f"{text}: {_sentence(stop.reason)}" if stop.reason else f"{text}."
 
 

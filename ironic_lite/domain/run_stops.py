@@ -98,3 +98,12 @@ _STOPPABLE = frozenset(
 def stoppable(state: str) -> bool:
     """Return whether a run in this state has steps between which it can be held."""
     return State(state) in _STOPPABLE
+
+
+def ends_uncleaned(state: str, own: bool | None, *, cleans: bool) -> bool:
+    """Return whether a run is a deletion without cleaning, which has no step to stop before.
+
+    :param own: the node's ``automated_clean``.
+    :param cleans: ``[conductor]automated_clean``, for nodes without a setting of their own.
+    """
+    return state == State.DELETING and not (cleans if own is None else own)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -230,25 +231,38 @@ def collect(interface: str, implementation: object, kind: StepKind) -> list[Step
     :param interface: the interface kind it serves, such as ``"raid"``.
     :param implementation: the interface instance (or its class).
     """
-    # Looked up on the class, so that no property of the instance is run.
     owner = implementation if isinstance(implementation, type) else type(implementation)
-    found = []
-    for name in sorted(dir(owner)):
-        mark = getattr(getattr(owner, name, None), _MARKS, {}).get(kind)
-        if mark is not None:
-            found.append(
-                Step(
-                    interface,
-                    name,
-                    mark.priority,
-                    mark.abortable,
-                    mark.args,
-                    mark.requires_ramdisk,
-                    rerunnable=mark.rerunnable,
-                    effects=mark.effects,
-                )
-            )
-    return found
+    return [
+        Step(
+            interface,
+            name,
+            mark.priority,
+            mark.abortable,
+            mark.args,
+            mark.requires_ramdisk,
+            rerunnable=mark.rerunnable,
+            effects=mark.effects,
+        )
+        for name, marks in _marked(owner)
+        if (mark := marks.get(kind)) is not None
+    ]
+
+
+@functools.lru_cache(maxsize=1024)
+def _marked(owner: type) -> tuple[tuple[str, Mapping[StepKind, Mark]], ...]:
+    """Return the marked methods of a class, by name.
+
+    The class is examined, not an instance, so that no property of the instance is run.
+    """
+    methods = ((name, getattr(owner, name, None)) for name in sorted(dir(owner)))
+    return tuple(
+        (name, getattr(method, _MARKS)) for name, method in methods if hasattr(method, _MARKS)
+    )
+
+
+def forget_classes() -> None:
+    """Examine classes anew: one has got another method since its steps were collected."""
+    _marked.cache_clear()
 
 
 # -- the wire --------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import states
+from ironic_lite.domain.erasure_records import DataState
 from ironic_lite.domain.states import State
 
 
@@ -178,6 +179,18 @@ def refusals_of_abort(state: State, node: JsonView) -> Iterator[errors.Error]:
     if state is State.SERVICEFAIL and node["maintenance"]:
         reason = "end the maintenance first, because its fault is not fixed"
         yield errors.Conflict(node=node["uuid"], reason=reason)
+
+
+def refusals_of_available(verb: Verb, node: JsonView, *, required: bool) -> Iterator[errors.Error]:
+    """Yield the refusal to skip cleaning without a proof that the data are gone.
+
+    :param node: with uuid and data_state.
+    :param required: ``[conductor]require_clean_data``.
+    """
+    state = node["data_state"] or DataState.UNKNOWN
+    if required and verb.event == "available" and state != DataState.CLEAN:
+        text = errors.DataNotProven(node=node["uuid"], state=str(state)).message
+        yield errors.Conflict(node=node["uuid"], reason=text)
 
 
 def leads_to(verb: Verb, state: State, *, target: str | None, retired: bool) -> State:

@@ -37,8 +37,10 @@ OLD_SECRET = datetime.timedelta(hours=24)
 LONGEST_URL = 1024
 PREFIX = "whsec_"
 _SECRET_BYTES = 32
+_CHOICE_DIGITS = 8
 _DELAYS = (5.0, 60.0, 300.0, 1800.0, 3600.0)
 _HOUR = 3600
+_JITTER = 0.2
 _TEMPORARY = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.GONE, HTTPStatus.TOO_MANY_REQUESTS})
 
 
@@ -99,9 +101,17 @@ def portion(lines: Sequence[bytes]) -> int:
     return count
 
 
-def delivery_id(webhook: str, first: int, last: int) -> str:
-    """Return the id of a delivery, the same in each try."""
-    return f"evt_{webhook}_{first}_{last}"
+def delivery_id(webhook: JsonView) -> str:
+    """Return the id of the delivery that a webhook has begun, the same in each try.
+
+    It depends on the chosen kinds and nodes as well: a replay with another choice of the same span
+    has other events, and must not be dropped as a repetition.
+    """
+    span = f"evt_{webhook['uuid']}_{webhook['first']}_{webhook['last']}"
+    choice = [sorted(webhook[name] or ()) for name in ("kinds", "nodes")]
+    if not any(choice):
+        return span
+    return f"{span}_{hashlib.sha256(orjson.dumps(choice)).hexdigest()[:_CHOICE_DIGITS]}"
 
 
 def body(since: int, last: int, events: Sequence[JsonView]) -> bytes:
@@ -120,12 +130,24 @@ def delay(tries: int, retry_after: str | None = None) -> float:
     :param tries: failed tries so far, at least 1.
     :param retry_after: the header of the answer; seconds up to an hour are respected.
     """
-    usual = _DELAYS[min(tries, len(_DELAYS)) - 1]
     # Jitter needs no cryptographic random generator.
-    usual *= random.uniform(0.8, 1.2)
+    usual = _usual(tries) * random.uniform(1 - _JITTER, 1 + _JITTER)
     if retry_after is not None and retry_after.isascii() and retry_after.isdigit():
         return max(usual, min(float(retry_after[:9]), _HOUR))
     return usual
+
+
+def longest_delay(tries: int, status: int | None) -> datetime.timedelta:
+    """Return the longest result of `delay`.
+
+    :param status: of the last answer; None without one, so without a Retry-After.
+    """
+    longest = _usual(tries) * (1 + _JITTER)
+    return datetime.timedelta(seconds=longest if status is None else max(longest, _HOUR))
+
+
+def _usual(tries: int) -> float:
+    return _DELAYS[min(max(tries, 1), len(_DELAYS)) - 1]
 
 
 def refuses(status: int | None) -> bool:

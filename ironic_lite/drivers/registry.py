@@ -31,6 +31,8 @@ TYPES = "ironic_lite.hardware.types"
 INTERFACES = "ironic_lite.hardware.interfaces"
 
 _FIELDS = tuple((kind, f"{kind}_interface") for kind in base.KINDS)
+_REPORTED = frozenset({"management", "console"})
+"""Kinds of interfaces whose methods are orders for a BMC."""
 DEPLOY_PRIORITIES = {
     "erase_devices_priority": "deploy.erase_devices",
     "erase_devices_metadata_priority": "deploy.erase_devices_metadata",
@@ -230,6 +232,7 @@ class Registry:
                 "interface_type": kind,
                 "interface_name": name,
                 "is_default": name == offered.default,
+                "methods": _methods(kind, self.interfaces[kind][name]),
             }
             for hardware_type, kinds in self._choices.items()
             for kind, offered in kinds.items()
@@ -414,3 +417,16 @@ def _refuse_ties(clean_steps: Iterable[steps.Step], priorities: Mapping[str, flo
             f"{other.priority:g}; give one of them another with "
             "[conductor]clean_step_priority_override"
         )
+
+
+def _methods(kind: str, interface: base.Interface) -> str | None:
+    """Return the public methods of the contract that an interface implements; None: not reported.
+
+    Methods that the contract refuses by default are left out.
+    """
+    if kind not in _REPORTED:
+        return None
+    contract = vars(base.BASES[kind])
+    names = (name for name, default in contract.items() if callable(default) and name[0] != "_")
+    own = (name for name in names if getattr(type(interface), name) is not contract[name])
+    return ",".join(sorted(own))

@@ -21,7 +21,7 @@ def held(card: Card) -> str | None:
 
 
 def find(cards: Sequence[Card], vif_id: str) -> Card | None:
-    """Return the port or portgroup that a VIF is attached to, None if there is none."""
+    """Return the port or portgroup that a VIF is attached to, None if it is not attached."""
     return next((card for card in cards if held(card) == vif_id), None)
 
 

@@ -60,8 +60,10 @@ class DataNotProven(HardwareError):
 
     text = (
         "The data of node {node} are not proven to be erased (data_state is {state}), and "
-        "[conductor]require_clean_data is set. Read GET /v1/nodes/{node}/erasures, erase the disks "
-        "by a manual clean, or declare the state with PUT /v1/nodes/{node}/data_state."
+        "[conductor]require_clean_data is set. Read GET /v1/nodes/{node}/erasures. Repeat the "
+        'erasing step with the verb retry and {{"retry": {{"from": n}}}}, where n is its ordinal, '
+        "erase the disks by a manual clean, or declare the state with "
+        "PUT /v1/nodes/{node}/data_state."
     )
 
 

@@ -58,7 +58,7 @@ class Filter(NamedTuple):
 
     :ivar nodes: UUIDs of nodes.
     :ivar runs: UUIDs of runs.
-    :ivar owner: the only project whose nodes' events are shown.
+    :ivar owner: the only project whose events are shown: those of its nodes and batches.
     """
 
     nodes: frozenset[str] | None = None

@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
-import pycdlib
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
@@ -137,6 +136,8 @@ def files(drive: JsonView, *, uuid: str, name: str | None = None) -> Mapping[str
 
 def _iso_image(content: Mapping[str, bytes]) -> bytes:
     """Return an ISO 9660 image; readers use its names of Rock Ridge and Joliet."""
+    import pycdlib  # noqa: PLC0415  # takes 2 MiB, and few nodes need such an image
+
     iso = pycdlib.PyCdlib()
     iso.new(interchange_level=3, vol_ident=LABEL, joliet=3, rock_ridge="1.09")
     known: dict[str, str] = {"": ""}

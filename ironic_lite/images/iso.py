@@ -22,13 +22,13 @@ import struct
 import tempfile
 import threading
 from collections.abc import Iterator
-from typing import BinaryIO
-
-import pycdlib
-from pycdlib import pycdlibexception
+from typing import TYPE_CHECKING, BinaryIO
 
 from ironic_lite import errors
 from ironic_lite.images import checksums, once
+
+if TYPE_CHECKING:
+    import pycdlib
 
 LABEL = "VMEDIA_BOOT_ISO"
 SECTOR = 2048
@@ -186,7 +186,7 @@ def _file_digest(path: pathlib.Path) -> str:
 
 def _build(recipe: Recipe, made: BinaryIO) -> None:
     """Lay out and write a base."""
-    disc = pycdlib.PyCdlib()
+    disc = _new_disc()
     disc.new(interchange_level=3, vol_ident=LABEL, rock_ridge="1.09", joliet=3)
     tree = _Tree(disc)
     blanks = _padded_text("")
@@ -209,6 +209,12 @@ def _build(recipe: Recipe, made: BinaryIO) -> None:
         if recipe.uefi:
             _add_partition_table(disc, made, recipe.loader.stat().st_size)
     disc.close()
+
+
+def _new_disc() -> pycdlib.PyCdlib:
+    import pycdlib  # noqa: PLC0415  # takes 2 MiB, and few nodes boot from a medium
+
+    return pycdlib.PyCdlib()
 
 
 class _Tree:
@@ -300,7 +306,7 @@ def _padded_text(text: str) -> bytes:
 
 def _patch(made: BinaryIO, recipe: Recipe, config: bytes, publisher: str) -> None:
     offset, length = _PUBLISHER
-    disc = pycdlib.PyCdlib()
+    disc = _new_disc()
     disc.open_fp(made)
     places = [_file_offset(disc, name) for name in _grub_configs(recipe)]
     disc.close()
@@ -362,6 +368,8 @@ def _copy_file(source: BinaryIO, target: BinaryIO) -> None:
 @contextlib.contextmanager
 def _translate_file_errors(recipe: Recipe, target: pathlib.Path) -> Iterator[None]:
     """Raise errors of files as errors of this service."""
+    from pycdlib import pycdlibexception  # noqa: PLC0415  # with pycdlib, see `_new_disc`
+
     try:
         yield
     except pycdlibexception.PyCdlibException as why:

@@ -75,7 +75,7 @@ def get(url: str, terms: Terms, headers: Mapping[str, str]) -> Iterator[http.cli
     """Yield the response at the end of a URL's redirections; its body is unread.
 
     :param url: http or https; user and password in it are sent to its host only.
-    :raises FetchFailed: there is none.
+    :raises FetchFailed: no response came.
     """
     end = time.monotonic() + terms.seconds
     sent = {"Accept": "*/*", "User-Agent": "ironic-lite", "Connection": "close", **headers}

@@ -381,6 +381,22 @@ def test_commands_hold_a_node_and_end_the_hold(running: Service) -> None:
     assert json.loads(ended.stdout)[0]["end_reason"] == "over"
 
 
+def test_commands_list_show_and_verify_erasures(running: Service) -> None:
+    disk = {"name": "/dev/sda", "serial": "S-cli", "result": "erased", "level": "clear"}
+    node = machine(running, "cli-15", driver_info={"fake_erasures": [disk]})
+    assert said(running, "node", "data", "state", "show", "cli-15")["data_state"] == "clean"
+    reason = ("--reason", "borrowed")
+    words = ("node", "data", "state", "set", "cli-15", "dirty", *reason, "-f", "json")
+    done = baremetal(running.url, *words)
+    assert json.loads(done.stdout)["data_state_by"] == "declared", done.stderr
+    (one,) = said(running, "erasure", "list", "--serial", "S-cli")
+    assert (one["node_uuid"], one["result"]) == (node, "complete")
+    assert said(running, "erasure", "show", one["uuid"])["disks"] == [disk]
+    done = baremetal(running.url, "erasure", "verify", "--node", "cli-15", "-f", "json")
+    (row,) = json.loads(done.stdout)
+    assert (done.returncode, row["verified"]) == (3, "not signed")
+
+
 def test_commands_begin_watch_and_delete_a_batch(running: Service) -> None:
     for name in ("cli-batch-1", "cli-batch-2"):
         running.create(name, resource_class="cli-batch")

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
+import requests
 
 from tests.support import service
 from tests.support.ports import free_port
@@ -52,10 +53,33 @@ def started(program: Program) -> list[psutil.Process]:
     return found
 
 
+def check_fleet(url: str) -> None:
+    """Check that each page of the window has something to show."""
+    counts = requests.get(f"{url}/v1/stats/nodes?by=provision_state,retired,data_state", timeout=60)
+    found = {tuple(group.values())[:3] for group in counts.json()["counts"]}
+    states = {state for state, _, _ in found}
+    assert {"available", "active", "manageable", "clean failed", "inspect failed"} <= states
+    assert ("manageable", True, "dirty") in found
+    assert ("available", False, "clean") in found
+    assert counts.json()["of"] == 39
+    assert len(requests.get(f"{url}/v1/holds", timeout=60).json()["holds"]) == 2
+    assert requests.get(f"{url}/v1/erasures", timeout=60).json()["erasures"]
+    (late,) = requests.get(f"{url}/v1/runs?overdue=true", timeout=60).json()["runs"]
+    assert late["node_name"] == "rack2-04"
+
+    def paused() -> bool:
+        (batch,) = requests.get(f"{url}/v1/batches", timeout=60).json()["batches"]
+        return (batch["state"], batch["counts"]["failed"]) == ("paused", 1)
+
+    service.until(paused, "a batch that its canary has paused")
+
+
 def test_three_machines_go_all_the_way_and_kept_running_it_offers_commands_that_work() -> None:
     with demo("--keep") as program:
         processes = started(program)
         service.until(lambda: "until Ctrl-C" in program.said(), "the end of the journey")
+        (window,) = re.findall(r"in a browser: (\S+)/ui/", program.said())
+        check_fleet(window)
         commands = service.until(lambda: (CURL.findall(program.said()) + [None] * 3)[:3], "curls")
         for command in commands:
             done = subprocess.run(

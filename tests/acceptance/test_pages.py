@@ -2,7 +2,7 @@
 
 A ``json`` block is an excerpt of what the last curl before it answered: its keys and values must be
 found there, ``*`` in a text stands for anything. A request that is to be refused stands after a
-comment ``# refused with STATUS``.
+comment ``# refused with STATUS``, and a command that has to fail after ``# fails``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _BLOCK = re.compile(
     re.MULTILINE,
 )
 _REFUSED = re.compile(r"^# refused with (\d{3})$", re.MULTILINE)
+_FAILS = re.compile(r"^# fails\n(.+)$", re.MULTILINE)
 _SHELL = """
 set -eu
 expected=
@@ -64,8 +65,11 @@ def speaks_to_a_service(page: pathlib.Path) -> bool:
     return any(f":{PORT}" in block.text for block in blocks(page) if block.kind == "sh")
 
 
-CONFIGURED = frozenset({"boot", "manual-management"})
+CONFIGURED = frozenset({"boot", "erasure", "manual-management"})
 """Pages whose ini blocks are in force while their examples are run."""
+_KEY = re.compile(r"^ +(openssl genpkey .*)$", re.MULTILINE)
+"""A command that makes a key which the configuration of the page names."""
+CONFIGURATION = "/etc/ironic-lite/"
 PAGES = [page for page in sorted(DOCS.glob("*.rst")) if speaks_to_a_service(page)]
 
 
@@ -93,8 +97,18 @@ def script(page: pathlib.Path, folder: pathlib.Path, port: int) -> tuple[str, di
             excerpts[number] = orjson.loads(block.text)
             lines.append(f'cp "$ANSWER" {folder}/{number}')
         else:
-            lines.append(_REFUSED.sub(r"expected=\1", block.text))
+            text = _FAILS.sub(r"if \1; then echo 'no failure' >&2; exit 1; fi", block.text)
+            lines.append(_REFUSED.sub(r"expected=\1", text))
     return "\n".join(lines).replace(f":{PORT}/", f":{port}/"), excerpts
+
+
+def configuration(page: pathlib.Path, folder: pathlib.Path) -> str:
+    """Return the settings of a page; make the key that they name, by the command of the page."""
+    for command in _KEY.findall(page.read_text(encoding="utf-8")):
+        words = command.replace(CONFIGURATION, f"{folder}/").split()
+        subprocess.run(words, check=True, capture_output=True)
+    settings = [block.text for block in blocks(page) if block.kind == "ini"]
+    return "\n".join(settings).replace(CONFIGURATION, f"{folder}/")
 
 
 @contextlib.contextmanager
@@ -110,11 +124,12 @@ def warm_client() -> Iterator[pathlib.Path]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_does_what_it_says(page: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    settings = [block.text for block in blocks(page) if block.kind == "ini"]
-    with service.service("\n".join(settings) if page.stem in CONFIGURED else "") as found:
+    settings = configuration(page, tmp_path) if page.stem in CONFIGURED else ""
+    with service.service(settings) as found:
         found.start("ironic-lite")
         found.up()
         text, excerpts = script(page, tmp_path, found.port)
+        text = text.replace(CONFIGURATION, f"{tmp_path}/")
         with warm_client() as programs:
             done = subprocess.run(
                 ["bash", "-c", text],

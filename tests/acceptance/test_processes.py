@@ -24,8 +24,15 @@ from tests.support.service import API_UP, CONDUCTOR_UP, Program, Service
 
 @pytest.fixture
 def fresh() -> Iterator[Service]:
-    """A configuration with nothing started yet."""
+    """A configuration with nothing started yet, for tests of the start itself."""
     with service.service(warm=False) as found:
+        yield found
+
+
+@pytest.fixture
+def quick() -> Iterator[Service]:
+    """A configuration whose programs are forked, for tests of what comes after the start."""
+    with service.service() as found:
         yield found
 
 
@@ -70,37 +77,37 @@ def test_service_keeps_its_nodes_over_a_restart(fresh: Service) -> None:
     assert fresh.get("/v1/nodes/kept")["uuid"] == node
 
 
-def test_a_killed_api_comes_back(fresh: Service) -> None:
-    program = fresh.start()
-    fresh.up()
-    node = fresh.create("kept")
+def test_a_killed_api_comes_back(quick: Service) -> None:
+    program = quick.start()
+    quick.up()
+    node = quick.create("kept")
     before = program.pids(API_UP)
     killed = psutil.Process(before[-1])
     killed.kill()
     service.until(lambda: not service.alive(killed), "its death")
-    fresh.session.close()
-    found = service.until(lambda: fresh.get("/v1/nodes/kept"), "the next process")
+    quick.session.close()
+    found = service.until(lambda: quick.get("/v1/nodes/kept"), "the next process")
     assert found["uuid"] == node
     assert len(program.pids(API_UP)) == len(before) + 1
 
 
-def test_a_killed_conductor_comes_back(fresh: Service) -> None:
-    program = fresh.start()
-    fresh.up()
-    fresh.create("worked-on")
+def test_a_killed_conductor_comes_back(quick: Service) -> None:
+    program = quick.start()
+    quick.up()
+    quick.create("worked-on")
     kill(program, CONDUCTOR_UP)
-    assert fresh.provision("worked-on", "manage", "manageable")["last_error"] is None
+    assert quick.provision("worked-on", "manage", "manageable")["last_error"] is None
     assert "conductor ended by SIGKILL; it is restarted" in program.said()
 
 
-def test_a_killed_supervisor_leaves_nothing_and_frees_the_port(fresh: Service) -> None:
-    program = fresh.start()
-    fresh.up()
+def test_a_killed_supervisor_leaves_nothing_and_frees_the_port(quick: Service) -> None:
+    program = quick.start()
+    quick.up()
     processes = service.family(program.pid)
     program.stop(signal.SIGKILL)
     service.until(lambda: service.gone(processes), "all of them gone")
-    fresh.start()
-    fresh.up()
+    quick.start()
+    quick.up()
 
 
 def test_every_api_worker_that_is_killed_comes_back() -> None:
@@ -114,17 +121,17 @@ def test_every_api_worker_that_is_killed_comes_back() -> None:
         assert len(service.family(program.pid)) == 5
 
 
-def test_sigterm_lets_a_request_finish_that_waits_for_a_machine(fresh: Service) -> None:
-    program = fresh.start()
-    fresh.up()
+def test_sigterm_lets_a_request_finish_that_waits_for_a_machine(quick: Service) -> None:
+    program = quick.start()
+    quick.up()
     with socket.create_server((service.HOST, 0)) as bmc:
         address = f"http://{service.HOST}:{bmc.getsockname()[1]}"
-        fresh.create(
+        quick.create(
             "slow",
             driver="redfish",
             driver_info={"redfish_address": address, "redfish_system_id": "/redfish/v1/Systems/1"},
         )
-        path = f"{fresh.url}/v1/nodes/slow/management/boot_device"
+        path = f"{quick.url}/v1/nodes/slow/management/boot_device"
         fetch = f"import requests; print(requests.get({path!r}, timeout=60).status_code)"
         with subprocess.Popen(
             [sys.executable, "-c", fetch], stdout=subprocess.PIPE, env=service.environment()
@@ -133,7 +140,7 @@ def test_sigterm_lets_a_request_finish_that_waits_for_a_machine(fresh: Service) 
             line, _ = bmc.accept()
             program.process.send_signal(signal.SIGTERM)
             service.until(lambda: "Stopping" in program.said(), "the signal taken")
-            service.until(lambda: refused(fresh), "a closed door")
+            service.until(lambda: refused(quick), "a closed door")
             # Only now the machine says anything, which is not worth much.
             bmc.close()
             line.close()
@@ -150,45 +157,45 @@ def refused(asked: Service) -> bool:
     return False
 
 
-def test_sigterm_lets_a_request_finish_that_is_still_arriving(fresh: Service) -> None:
-    program = fresh.start()
-    fresh.up()
+def test_sigterm_lets_a_request_finish_that_is_still_arriving(quick: Service) -> None:
+    program = quick.start()
+    quick.up()
     body = b'{"driver": "fake-hardware", "name": "late"}'
-    with socket.create_connection((service.HOST, fresh.port), timeout=service.PATIENCE) as line:
+    with socket.create_connection((service.HOST, quick.port), timeout=service.PATIENCE) as line:
         line.sendall(
             b"POST /v1/nodes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body)
         )
         assert line.recv(100).startswith(b"HTTP/1.1 100 ")
         program.process.send_signal(signal.SIGTERM)
-        service.until(lambda: refused(fresh), "a closed door")
+        service.until(lambda: refused(quick), "a closed door")
         line.sendall(body)
         assert line.recv(4096).startswith(b"HTTP/1.1 201 ")
     assert program.process.wait(service.PATIENCE) == 0
 
 
 def test_a_conductor_killed_during_a_clean_does_the_step_again_and_finishes(
-    fresh: Service,
+    quick: Service,
 ) -> None:
-    program = fresh.start()
-    fresh.up()
-    fresh.create("cleaned", driver_info={"fake_step_seconds": 1})
-    fresh.provision("cleaned", "manage", "manageable")
+    program = quick.start()
+    quick.up()
+    quick.create("cleaned", driver_info={"fake_step_seconds": 1})
+    quick.provision("cleaned", "manage", "manageable")
     steps = [
         {"interface": "management", "step": "reset_bmc"},
         {"interface": "power", "step": "cycle"},
     ]
     body = {"target": "clean", "clean_steps": steps}
-    assert fresh.ask("PUT", "/v1/nodes/cleaned/states/provision", body).status_code == 202
+    assert quick.ask("PUT", "/v1/nodes/cleaned/states/provision", body).status_code == 202
 
     def second_step_runs() -> bool:
-        step = fresh.get("/v1/nodes/cleaned")["clean_step"]
+        step = quick.get("/v1/nodes/cleaned")["clean_step"]
         return bool(step and step["step"] == "cycle")
 
     service.until(second_step_runs, "the second step")
     kill(program, CONDUCTOR_UP)
-    assert fresh.settled("cleaned", "manageable")["last_error"] is None
-    assert attempts(fresh, "cleaned") == {"reset_bmc": (1, "done"), "cycle": (2, "done")}
+    assert quick.settled("cleaned", "manageable")["last_error"] is None
+    assert attempts(quick, "cleaned") == {"reset_bmc": (1, "done"), "cycle": (2, "done")}
 
 
 def attempts(asked: Service, name: str) -> dict[str, tuple[int, str]]:
@@ -203,17 +210,17 @@ def attempts(asked: Service, name: str) -> dict[str, tuple[int, str]]:
         return {row[0]: (row[1], row[2]) for row in database.execute(query, (name,))}
 
 
-def test_without_a_conductor_the_api_reads_and_says_who_is_away(fresh: Service) -> None:
-    program = fresh.start()
-    fresh.up()
-    fresh.create("alone")
+def test_without_a_conductor_the_api_reads_and_says_who_is_away(quick: Service) -> None:
+    program = quick.start()
+    quick.up()
+    quick.create("alone")
     program.stop()
-    fresh.start("ironic-lite-api")
-    service.until(lambda: fresh.get("/v1/nodes/alone"), "the API")
-    answer = fresh.ask("PUT", "/v1/nodes/alone/states/provision", {"target": "manage"})
+    quick.start("ironic-lite-api")
+    service.until(lambda: quick.get("/v1/nodes/alone"), "the API")
+    answer = quick.ask("PUT", "/v1/nodes/alone/states/provision", {"target": "manage"})
     assert answer.status_code == 503
     assert "conductor" in answer.json()["error_message"]
-    assert fresh.get("/v1/nodes/alone")["provision_state"] == "enroll"
+    assert quick.get("/v1/nodes/alone")["provision_state"] == "enroll"
 
 
 def test_the_parts_run_apart_and_find_each_other(fresh: Service) -> None:
@@ -230,15 +237,15 @@ def test_the_parts_run_apart_and_find_each_other(fresh: Service) -> None:
 
 
 def test_a_second_service_on_the_same_port_is_refused_and_the_first_goes_on(
-    fresh: Service,
+    quick: Service,
 ) -> None:
-    fresh.start()
-    fresh.up()
-    second = fresh.start()
+    quick.start()
+    quick.up()
+    second = quick.start()
     assert second.process.wait(service.PATIENCE) == 1
     assert second.said().count("\n") == 1
     assert "Address already in use" in second.said()
-    assert fresh.get("/v1/nodes") == {"nodes": []}
+    assert quick.get("/v1/nodes") == {"nodes": []}
 
 
 def test_service_offers_tls_to_the_users_of_a_file_and_keeps_secrets() -> None:
@@ -293,15 +300,15 @@ def test_nothing_starts_without_the_keys_of_the_database() -> None:
             assert said.startswith(f"{script}: The database has values that were encrypted with")
 
 
-def test_a_client_that_sends_ten_megabytes_without_asking_is_told_so(fresh: Service) -> None:
-    fresh.start()
-    fresh.up()
+def test_a_client_that_sends_ten_megabytes_without_asking_is_told_so(quick: Service) -> None:
+    quick.start()
+    quick.up()
     body = b'{"extra": "' + b"x" * 10_000_000 + b'"}'
     head = (
         f"POST /v1/nodes HTTP/1.1\r\nHost: {service.HOST}\r\nConnection: close\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    with socket.create_connection((service.HOST, fresh.port), service.PATIENCE) as wire:
+    with socket.create_connection((service.HOST, quick.port), service.PATIENCE) as wire:
         wire.sendall(head.encode() + body)
         answer = b""
         while part := wire.recv(65536):

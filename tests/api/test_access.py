@@ -592,7 +592,8 @@ def _ask(api: Client, route: routes.Route, ident: str, node: str) -> Response:
         place = place.replace("{component}", "led@chassis")
     for word, value in _WORDS.items():
         place = place.replace(word, value)
-    query = {"/nodes/validate": f"?node={ident}"}.get(route.path, "")
+    queries = {"/nodes/validate": f"?node={ident}", "/stats/nodes": "?by=provision_state"}
+    query = queries.get(route.path, "")
     if any(name == "node_ident" for name, _, _ in route.arguments):
         query = "" if "{node_ident}" in place else f"?node_ident={ident}"
         place = place.replace("{node_ident}", ident)

@@ -1,8 +1,11 @@
-"""Errors of a batch's nodes, as callers with different rights see them."""
+"""Batches, as callers with different rights begin, change and see them."""
 
 from __future__ import annotations
 
 import functools
+from typing import Any
+
+import pytest
 
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.tables import models
@@ -37,3 +40,85 @@ def test_lessee_sees_the_code_of_an_error_and_its_owner_the_text(
         told[project] = shown["error"]
     assert told["p-owner"] == ERROR
     assert told["p-lessee"] == {"code": "TimedOut", "text": "See the runs of the node."}
+
+
+@pytest.mark.parametrize(
+    ("request_", "rule"),
+    [
+        ({"target": "rebuild"}, "baremetal:node:set_provision_state"),
+        (
+            {"target": "clean", "clean_steps": [{"interface": "raid", "step": "no_such"}]},
+            "baremetal:node:set_provision_state",
+        ),
+    ],
+    ids=["verb", "steps"],
+)
+def test_first_node_without_the_right_is_named_and_nothing_begins(
+    callers: Callers, add_node: AddNode, request_: dict[str, Any], rule: str
+) -> None:
+    own = add_node(name="n1", owner="p-owner", provision_state="manageable")
+    theirs = add_node(name="n2", owner="p-else", lessee="p-owner", provision_state="manageable")
+    more = add_node(name="n3", owner="p-else", lessee="p-owner", provision_state="manageable")
+    api = callers("reader", "p-owner")
+    refused = api.post("/v1/batches", {"nodes": ["n1"], "request": request_})
+    assert refused.status == 403
+    api = callers("member", "p-owner")
+    body = {"nodes": ["n1", "n2", "n3"], "request": request_}
+    refused = api.post("/v1/batches", body)
+    assert (refused.status, theirs["uuid"] in refused.text) == (403, True), refused.text
+    assert rule in refused.text
+    assert own["uuid"] not in refused.text
+    assert more["uuid"] not in refused.text
+    assert callers("admin").get("/v1/batches").json["batches"] == []
+
+
+def test_node_that_the_caller_may_not_see_is_not_found(callers: Callers, add_node: AddNode) -> None:
+    add_node(name="n1", owner="p-else", provision_state="manageable")
+    body = {"nodes": ["n1"], "request": {"target": "provide"}}
+    assert callers("admin", "p-owner").post("/v1/batches", body).status == 404
+
+
+@pytest.mark.parametrize(
+    ("who", "status"),
+    [
+        (("member", "p-owner"), 200),
+        (("reader", "p-owner"), 403),
+        (("member", "p-else"), 404),
+        (("member", None), 200),
+    ],
+)
+def test_members_of_the_project_pause_a_batch(
+    callers: Callers,
+    add_node: AddNode,
+    database: Database,
+    who: tuple[str, str | None],
+    status: int,
+) -> None:
+    add_node(name="n1", owner="p-owner", provision_state="active")
+    begun = callers("admin", "p-owner").post(
+        "/v1/batches", {"nodes": ["n1"], "request": {"target": "rebuild"}}
+    )
+    own = models.batches.update().values(project="p-owner")
+    database.write(lambda conn: conn.execute(own))
+    path = f"/v1/batches/{begun.json['uuid']}/state"
+    for target in ("pause", "resume"):
+        answer = callers(*who).put(path, {"target": target})
+        assert answer.status == status, answer.text
+
+
+def test_project_sees_the_events_of_its_own_batches(
+    callers: Callers, add_node: AddNode, database: Database
+) -> None:
+    add_node(name="n1", owner="p-owner", provision_state="active")
+    begun = callers("admin", "p-owner").post(
+        "/v1/batches", {"nodes": ["n1"], "request": {"target": "rebuild"}}
+    )
+    own = models.batches.update().values(project="p-owner")
+    database.write(lambda conn: conn.execute(own))
+    told = {}
+    for project in ("p-owner", "p-else", None):
+        answer = callers("admin", project).get("/v1/events?kind=batch_started")
+        assert answer.status == 200, answer.text
+        told[project] = [one["data"]["batch"] for one in answer.json["events"]]
+    mine = [begun.json["uuid"]]
+    assert told == {"p-owner": mine, "p-else": [], None: mine}

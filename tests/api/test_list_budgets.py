@@ -39,7 +39,7 @@ ASKED_OF_CONDUCTORS = {
 }
 FOLLOWED = {"/events"}
 """Lists whose statements `test_watch` counts."""
-KEPT = {"/doctor", "/stats/steps"}
+KEPT = {"/doctor", "/stats/nodes", "/stats/steps"}
 """Answers that a process makes once in a while, for all requests."""
 BOUNDED = {"/webhooks", "/webhooks/{ident}/failed"}
 """Lists of at most a hundred rows, read by at most two statements."""

@@ -65,7 +65,10 @@ def test_an_agent_is_told_its_node_and_its_settings(
     assert found["uuid"] == node["uuid"]
     assert found["properties"] == {"cpus": 4}
     assert found["instance_info"] == {}
-    assert found["driver_internal_info"] == {"agent_erase_devices_iterations": 1}
+    assert found["driver_internal_info"] == {
+        "agent_erase_devices_iterations": 1,
+        "erasure_reports": True,
+    }
     config = answer.json["config"]
     assert config["agent_token"] == TOKEN
     assert config["agent_token_required"] is True
@@ -111,7 +114,10 @@ def test_a_stranger_is_told_only_what_an_agent_reads(
         "root_device": {"serial": "abc"},
         "capabilities": {"boot_mode": "uefi"},
     }
-    assert found["driver_internal_info"] == {"agent_erase_skip_read_only": 1}
+    assert found["driver_internal_info"] == {
+        "agent_erase_skip_read_only": 1,
+        "erasure_reports": True,
+    }
     assert found["properties"] == {
         "cpus": 4,
         "root_device": {"wwn": "0x5"},

@@ -16,6 +16,8 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite.api import middleware
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.tables import reencryption
 from tests.support import every_route
 from tests.support.api_rows import AddNode
 from tests.support.conductor_recorder import Recorder
@@ -147,3 +149,12 @@ def test_memory_of_bodies_of_16_mib_returns(
     for _ in range(4):
         assert _send(application, "PUT", path, body) == status
     assert _resident() - before < 8, "one of them is larger"
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_reference_counting_frees_the_examination_of_keys(sqlite_database: Database) -> None:
+    """The doctor examines at most every ten seconds, so not with each request above."""
+    for _ in range(2):
+        reencryption.missing_keys(sqlite_database)
+        left = gc.collect()
+    assert left == 0

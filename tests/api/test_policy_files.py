@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import uuid
 from collections.abc import Callable
@@ -14,10 +15,11 @@ from ironic_lite.api import app, middleware
 from ironic_lite.api.policy import enforcer
 from ironic_lite.core import clock
 from ironic_lite.db.engine import session
-from ironic_lite.db.queries import runs
+from ironic_lite.db.queries import batches, runs
 from tests.support.api_rows import AddNode
 from tests.support.callers import LESSEE, OWNER, Callers, Known
 from tests.support.conductor_recorder import Recorder
+from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client, op
 
 ERASE = {"interface": "deploy", "step": "erase_devices"}
@@ -89,6 +91,34 @@ def test_retry_needs_the_rules_of_steps_that_an_operator_has_chosen(
     database.write(lambda conn: runs.insert_steps(conn, [step]))
     answer = callers("member", OWNER).put(f"/v1/nodes/{node}/states/provision", {"target": "retry"})
     assert answer.status == status, answer.text
+
+
+def test_batch_of_retries_names_the_node_whose_steps_are_refused(
+    ruled: Ruled, database: session.Database, add_node: AddNode
+) -> None:
+    callers = ruled(f'"{RULE}": "role:admin and project_id:%(node.owner)s"\n')
+    nodes = [add_node(owner=OWNER, provision_state="clean failed")["uuid"] for _ in range(3)]
+    known = {}
+    for node, listed in zip(nodes, (OTHER, ERASE, OTHER), strict=True):
+        known[node] = str(uuid.uuid4())
+        about = {"verb": "clean", "state": "failed", "started_at": clock.now()}
+        row = {**about, "uuid": known[node], "node_uuid": node, "listed": {"requested": True}}
+        step = {"run_uuid": known[node], "ordinal": 0, "kind": "clean", **listed}
+        database.write(functools.partial(runs.insert, values=row))
+        database.write(functools.partial(runs.insert_steps, rows=[step]))
+    body: dict[str, Any] = {"nodes": nodes, "request": {"target": "retry"}}
+    with count_statements(database) as sent:
+        answer = callers("member", OWNER).post("/v1/batches", body)
+    assert (answer.status, nodes[1] in answer.text) == (403, True), answer.text
+    assert RULE in answer.text
+    assert len(sent) <= 6, "a statement for each node"
+    made = callers("member", OWNER).post("/v1/batches", {**body, "nodes": nodes[::2]})
+    assert made.status == 201, made.text
+    columns = batches.NODE_COLUMNS
+    rows = database.read(lambda conn: batches.NODES.page(conn, columns=columns, limit=9))
+    assert {row["node_uuid"]: row["retry_of"] for row in rows} == {
+        node: known[node] for node in nodes[::2]
+    }
 
 
 def test_a_step_without_a_rule_is_for_who_may_name_steps(ruled: Ruled, add_node: AddNode) -> None:

@@ -8,14 +8,16 @@ import types
 from typing import Any
 
 import pytest
+from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]  # exported, but not marked so
 from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.api import rsgi
 from ironic_lite.api.traffic import body_reader, source_limit
 from ironic_lite.api.wire import request
-from ironic_lite.api.wire.later import Suspension
+from ironic_lite.api.wire.later import Stream, Suspension
 from ironic_lite.db.engine.session import Database
+from ironic_lite.feed.events import Filter
 from ironic_lite.feed.tail import Tail
 
 
@@ -217,3 +219,37 @@ def test_waiting_request_is_not_ended_because_the_service_is_busy(
 
     # The second answer is right if this machine has stopped for half a second.
     assert asyncio.run(ask()) in {("200 OK", 3), ("503 Service Unavailable", 2)}
+
+
+class StreamFront(Front):
+    """Answers with a stream of events."""
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        later = Stream(0, Filter())
+        environ[request.CALL] = types.SimpleNamespace(later=later, waited=False, accepted=True)
+        start_response("200 OK", [])
+        return []
+
+
+class LeftProtocol(LivingProtocol):
+    """Its client has left, which the first line notices."""
+
+    async def send_bytes(self, _chunk: bytes) -> None:
+        raise ProtocolClosed
+
+    def response_stream(self, _status: int, _headers: Any) -> LeftProtocol:
+        return self
+
+
+def test_stream_whose_client_has_left_ends_without_an_error(
+    conf: cfg.ConfigOpts, sqlite_database: Database
+) -> None:
+    async def ask() -> None:
+        front: Any = StreamFront()
+        application = rsgi.Application(front, conf, Tail(sqlite_database))
+        protocol: Any = LeftProtocol()
+        await asyncio.wait_for(application.__rsgi__(scope(path="/v1/events"), protocol), 60)
+        await application.end_watches()
+        await application.close()
+
+    asyncio.run(ask())

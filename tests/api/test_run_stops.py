@@ -6,6 +6,7 @@ import uuid
 from typing import Any
 
 import pytest
+from oslo_config import cfg
 
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
@@ -58,6 +59,11 @@ def begin(
 def node(add_node: AddNode, database: Database) -> dict[str, Any]:
     row = add_node(owner=OWNER, lessee=LESSEE, provision_state="cleaning", reservation="c1")
     return {**row, "run": begin(database, row, LIST)}
+
+
+@pytest.fixture
+def stage(api: Client, add_node: AddNode, database: Database) -> tuple[Client, AddNode, Database]:
+    return api, add_node, database
 
 
 def path_of(node: dict[str, Any], run: str = "current") -> str:
@@ -238,3 +244,24 @@ def test_documents_of_nodes_do_not_change(api: Client, node: dict[str, Any]) -> 
     after = api.get(f"/v1/nodes/{node['uuid']}")
     assert after.json == before.json
     assert after.headers.get("ETag") == before.headers.get("ETag")
+
+
+@pytest.mark.parametrize(
+    ("settings", "status"),
+    [((None, True), 202), ((None, False), 409), ((True, False), 202), ((False, True), 409)],
+    ids=["enabled", "disabled", "own true", "own false"],
+)
+def test_stop_of_a_deletion_without_cleaning_is_refused(
+    stage: tuple[Client, AddNode, Database],
+    conf: cfg.ConfigOpts,
+    settings: tuple[bool | None, bool],
+    status: int,
+) -> None:
+    (own, cleans), (api, add_node, database) = settings, stage
+    conf.set_override("automated_clean_enable", cleans, "conductor")
+    row = add_node(provision_state="deleting", reservation="c1", automated_clean=own)
+    begin(database, row, [])
+    answer = api.put(path_of(row), BODY)
+    assert answer.status == status, answer.text
+    if status == 409:
+        assert "without cleaning" in answer.text

@@ -24,6 +24,7 @@ FAKE = {f"{kind}_interface": "fake" for kind in fields.INTERFACE_KINDS} | {
 def whole(sqlite_database: Database) -> Iterator[InProcess]:
     """API and conductor, with a conductor registered and known."""
     service = InProcess(sqlite_database)
+    service.stop_clocks()
     yield service
     service.close()
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from ironic_lite.db.engine.session import Database
 from ironic_lite.domain import webhooks
 from tests.support.callers import OWNER, Callers
+from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client
 
 BODY = {"url": "https://hooks.example.org/metal"}
@@ -101,6 +103,24 @@ def test_cursor_is_never_set_forward(api: Client, hook: dict[str, Any]) -> None:
     assert api.post(path, {"failed": 1}).status == 404
 
 
+def test_nodes_of_a_webhook_are_read_together(api: Client, database: Database) -> None:
+    made = [
+        api.post("/v1/nodes", {"driver": "fake-hardware", "name": f"r{number}"}).json["uuid"]
+        for number in range(20)
+    ]
+    idents = [*made[:10], *(f"r{number}" for number in range(10, 20))]
+    with count_statements(database) as few:
+        one = api.post(PATH, {**BODY, "nodes": [made[0], "r10"]})
+    with count_statements(database) as sent:
+        all_ = api.post(PATH, {**BODY, "nodes": idents})
+    assert (one.json["nodes"], all_.json["nodes"]) == ([made[0], made[10]], made)
+    assert len(sent) <= len(few), sent  # the first request reads more once
+    missing = api.post(PATH, {**BODY, "nodes": [made[0], "none"]})
+    assert missing.status == 404
+    twice = api.post(PATH, {**BODY, "nodes": [made[0], "r0"]})
+    assert (twice.status, twice.json["nodes"]) == (201, [made[0]])
+
+
 def test_webhooks_are_limited(api: Client, hook: dict[str, Any]) -> None:
     for _ in range(webhooks.MOST - 1):
         assert api.post(PATH, BODY).status == 201
@@ -108,6 +128,19 @@ def test_webhooks_are_limited(api: Client, hook: dict[str, Any]) -> None:
     assert api.delete(f"{PATH}/{hook['uuid']}").status == 204
     assert api.post(PATH, BODY).status == 201
     assert api.get(f"{PATH}/{hook['uuid']}").status == 404
+
+
+def test_repeated_request_with_a_key_returns_the_same_secret(api: Client) -> None:
+    first, again, other = (
+        api.post(PATH, BODY, headers={"Idempotency-Key": key}) for key in ("k1", "k1", "k2")
+    )
+    assert [answer.status for answer in (first, again, other)] == [201] * 3
+    assert first.json == again.json
+    assert again.headers["idempotent-replay"] == "true"
+    assert other.json["secret"] != first.json["secret"]
+    assert len(api.get(PATH).json["webhooks"]) == 2
+    changed = api.post(PATH, {**BODY, "since": "0"}, headers={"Idempotency-Key": "k1"})
+    assert changed.status == 422
 
 
 @pytest.mark.parametrize(

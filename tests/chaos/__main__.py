@@ -19,7 +19,7 @@ import sys  # noqa: E402
 import tempfile  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 
-from tests.chaos import ending, faults, records, report, story  # noqa: E402
+from tests.chaos import ending, faults, records, report, story, whole_fleet  # noqa: E402
 from tests.support import private_servers  # noqa: E402
 
 STAGES = (
@@ -32,17 +32,30 @@ STAGES = (
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests.chaos", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60, help="of faults, in each stage")
+    parser.add_argument(
+        "--seconds", type=float, help="of faults, in each stage; 60, or at most 3600 with --batch"
+    )
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--database", choices=("sqlite", "postgresql", "mysql"))
     parser.add_argument("--rpc", choices=("local", "rabbit", "cluster"))
-    parser.add_argument("--faults", default=",".join(faults.GROUPS), help="groups, with commas")
+    parser.add_argument(
+        "--faults", default=",".join(faults.GROUPS), help="groups, with commas; or none"
+    )
     parser.add_argument("--nodes", type=int, default=200)
     parser.add_argument("--conductors", type=int, default=3)
     parser.add_argument("--rate", type=float, default=15, help="requests in a second")
+    parser.add_argument(
+        "--batch", type=int, help="clean so many nodes by a batch, then by requests; no other load"
+    )
+    parser.add_argument("--step-seconds", type=float, help="0.15; 5 with --batch")
     parser.add_argument("--keep", type=pathlib.Path, help="folder for logs and history")
     given = parser.parse_args(words)
-    unknown = set(given.faults.split(",")) - set(faults.GROUPS)
+    if given.seconds is None:
+        given.seconds = 60.0 if given.batch is None else 3600.0
+    if given.step_seconds is None:
+        given.step_seconds = 0.15 if given.batch is None else whole_fleet.STEP_SECONDS
+    given.faults = "" if given.faults == "none" else given.faults
+    unknown = set(filter(None, given.faults.split(","))) - set(faults.GROUPS)
     if unknown:
         parser.error(f"no such faults: {', '.join(unknown)}; there are {', '.join(faults.GROUPS)}")
     return given
@@ -66,7 +79,9 @@ def main(words: Sequence[str]) -> int:
             database,
             rpc,
             tuple(given.faults.split(",")),
-            nodes=given.nodes,
+            nodes=given.batch or given.nodes,
+            fleet=given.batch is not None,
+            step_seconds=given.step_seconds,
             conductors=given.conductors,
             rate=given.rate,
         )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from ironic_lite import errors
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind, State
+from tests.chaos import batch_rules, erasure_rules, webhook_rules
 from tests.chaos.records import Act, Event, Fault, History, Request, Run, Wait
 
 REST = (Kind.STABLE, Kind.FAIL)
@@ -24,7 +25,7 @@ EXPECTED = frozenset({200, 201, 202, 204, 400, 404, 409, 503})
 """Answers that a caller can do something with, whatever the faults."""
 WAITED = frozenset({200, 424, 503, 504})
 """Answers to a wait for a node that exists."""
-RUNLESS = frozenset({"patch", "abort", "unhold"})
+RUNLESS = frozenset({"patch", "abort", "unhold", "batch", "declare"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,10 +58,23 @@ def _accepted(history: History) -> Iterator[Request]:
 
 
 def lost_verbs(history: History) -> Found:
-    """Every accepted verb has its run."""
+    """Every accepted verb has its run; that of a repetition with a key may be of an earlier try."""
     known = {run.request_id for run in history.runs}
+    asked = {one.request_id for one in history.requests}
+    by_batch = {one.run for one in history.members}
+    # The run of a try without an answer, whose id nobody was told.
+    unknown = {
+        (run.node, run.verb)
+        for run in history.runs
+        if run.request_id not in asked and run.uuid not in by_batch
+    }
+    keys = {
+        one.key
+        for one in history.requests
+        if one.request_id in known or (one.status is None and (one.node, one.what) in unknown)
+    } - {None}
     for one in _accepted(history):
-        if one.what not in RUNLESS and one.request_id not in known:
+        if one.what not in RUNLESS and one.request_id not in known and one.key not in keys:
             yield one.node, f"{one.what} was accepted as {one.request_id}, and there is no run"
 
 
@@ -390,4 +404,11 @@ RULES: Mapping[str, Callable[[History], Found]] = {
     "event lost": lost_events,
     "out of order": disordered_events,
     "wait that lies": lying_waits,
+    "batch over its bound": batch_rules.over_bound,
+    "batch node twice": batch_rules.node_twice,
+    "batch left open": batch_rules.left_open,
+    "webhook gap": webhook_rules.gaps,
+    "clean without proof": erasure_rules.clean_without_proof,
+    "erasure unrecorded": erasure_rules.unrecorded,
+    "erasure chain broken": erasure_rules.broken_chains,
 }

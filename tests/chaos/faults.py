@@ -31,6 +31,7 @@ from tests.chaos.load import Agents, Load
 from tests.chaos.proxy import Proxy
 from tests.chaos.records import EVERYBODY
 from tests.chaos.watch import Watch
+from tests.support import database_servers
 from tests.support.private_servers import MariaDB, PostgreSQL, RabbitMQ
 
 NOTHING = (0,)
@@ -329,7 +330,7 @@ def rival(world: World, dice: random.Random, lasts: float) -> Iterator[Struck]:
 
 
 def _compete(world: World, dice: random.Random, closing: threading.Event) -> None:
-    engine = world.watch.database.engine
+    engine = database_servers.transactional(world.watch.database)
     uuids = list(world.watch.look.rows)
     while not closing.wait(0.02):
         some = dice.sample(uuids, 8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import pathlib
 import re
@@ -14,8 +15,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 
+from tests.support.evidence_key import make_key
 from tests.support.ports import HOST, free_port
-from tests.support.service import CONDUCTOR_UP, SCRIPTS, environment, family, gone, until
+from tests.support.service import API_UP, CONDUCTOR_UP, SCRIPTS, environment, family, gone, until
 
 LEASE = 3
 """Seconds: [conductor]heartbeat_timeout."""
@@ -42,9 +44,14 @@ check_provision_state_interval = 1
 sync_power_state_interval = 5
 node_history_max_entries = 0
 clean_callback_timeout = 45
+max_concurrent_clean = 500
 deploy_callback_timeout = 45
 node_locked_retry_interval = 1
 graceful_shutdown_timeout = 15
+evidence_key_file = {folder}/evidence.pem
+[webhooks]
+allow_http = true
+allowed_networks = 127.0.0.0/8
 """
 
 
@@ -153,6 +160,7 @@ class Fleet:
         self._closing = threading.Event()
         self.settings = folder / "chaos.conf"
         values = {"database": database, "transport": transport or f"local://{folder}/state/rpc"}
+        make_key(folder, "evidence.pem")
         self.settings.write_text(SETTINGS.format(folder=folder, lease=LEASE, **values) + settings)
 
     def migrate(self) -> None:
@@ -168,8 +176,9 @@ class Fleet:
         for number in range(conductors):
             name = f"conductor-{number}"
             self._launch(name, "ironic-lite-conductor", f"[DEFAULT]\nhost = {name}\n")
-        for one in self.conductors:
-            until(lambda one=one: self._up(one), f"{one.name} is up")  # type: ignore[misc]
+        for pattern, processes in ((API_UP, self.apis), (CONDUCTOR_UP, self.conductors)):
+            for one in processes:
+                until(functools.partial(self._up, one, pattern), f"{one.name} is up")
         self._tender = threading.Thread(target=self._tend, name="tender", daemon=True)
         self._tender.start()
         return ports
@@ -185,10 +194,10 @@ class Fleet:
         return [str(SCRIPTS / script), "--config-file", str(settings)]
 
     @staticmethod
-    def _up(process: Process) -> bool:
+    def _up(process: Process, pattern: str) -> bool:
         said = process.log.read_text(errors="replace")
         assert process.alive, said[-4000:]
-        return bool(re.search(CONDUCTOR_UP, said, re.MULTILINE))
+        return bool(re.search(pattern, said, re.MULTILINE))
 
     @property
     def conductors(self) -> list[Process]:

@@ -33,6 +33,8 @@ CLEAN: Json = {
         {"interface": "deploy", "step": "erase_devices"},
     ]
 }
+DECLARED = 0.05
+"""Share of the requests that declare the state of a node's data."""
 RETRY: tuple[tuple[str, Json], ...] = (("retry", {}), ("retry", {"retry": {"force": True}}))
 RETRIED = (State.CLEANFAIL, State.DEPLOYFAIL, State.SERVICEFAIL)
 """States with a retry, which ends the maintenance that the failure has set."""
@@ -96,6 +98,15 @@ class Load:
         for one in self._threads:
             one.join()
 
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Ask for the length of a block."""
+        self.start()
+        try:
+            yield
+        finally:
+            self.stop()
+
     def _run(self, dice: random.Random) -> None:
         with contextlib.closing(requests.Session()) as session:
             session.trust_env = False
@@ -134,6 +145,9 @@ class Load:
             value = self._values[row["uuid"]] = self._values.get(row["uuid"], 0) + 1
             body = [{"op": "add", "path": "/extra/value", "value": value}]
             self._ask(session, row["uuid"], "patch", ("PATCH", url, body), value)
+        elif not row["maintenance"] and dice.random() < DECLARED:
+            body = {"data_state": dice.choice(("clean", "dirty")), "reason": "chaos"}
+            self._ask(session, row["uuid"], "declare", ("PUT", f"{url}/data_state", body))
         else:
             target, more = dice.choice(RETRY if row["maintenance"] else NEXT[state])
             body = {"target": target, **more}

@@ -24,6 +24,7 @@ class Request:
     :ivar status: of the answer; None if none came: then nobody knows what was done.
     :ivar value: what a patch writes; larger each time on one node.
     :ivar force: a retry that repeats a step in doubt.
+    :ivar key: its Idempotency-Key; repetitions have the same.
     """
 
     node: str
@@ -35,6 +36,7 @@ class Request:
     value: int | None = None
     text: str = ""
     force: bool = False
+    key: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ class Run:
     :ivar retry_of: the run that this one continues.
     :ivar done: the ordinals of the steps that are recorded as done.
     :ivar kept: the ordinals of the steps that an earlier run did.
+    :ivar erased: the ordinals of the steps that have erased disks, or have failed to.
     """
 
     uuid: str
@@ -134,6 +137,7 @@ class Run:
     retry_of: str | None = None
     done: tuple[int, ...] = ()
     kept: tuple[int, ...] = ()
+    erased: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -149,6 +153,92 @@ class Node:
     wakes: bool = False
     last_error: str | None = None
     value: int | None = None
+    data_state: str = "unknown"
+    data_state_by: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Erasure:
+    """An erasure record.
+
+    :ivar ordinal: of the erasing step in its run.
+    :ivar digest: the SHA-256 of its bytes, in hexadecimal.
+    :ivar previous: what it says of the record before it.
+    :ivar signed: False if its signature is wrong or missing.
+    """
+
+    uuid: str
+    node: str
+    run: str
+    ordinal: int
+    attempt: int
+    result: str
+    level: str
+    digest: str
+    previous: str | None
+    signed: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch at the end of it all."""
+
+    uuid: str
+    state: str
+    ended: bool
+    concurrency: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Member:
+    """A node of a batch at the end of it all."""
+
+    batch: str
+    node: str
+    wave: int
+    state: str
+    request_id: str | None = None
+    run: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Glance:
+    """The nodes of an open batch at one moment.
+
+    :ivar counts: wave, state, and the number of nodes.
+    """
+
+    batch: str
+    at: float
+    counts: tuple[tuple[int, str, int], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hook:
+    """A webhook for all events, from the first one on, at the end of it all."""
+
+    uuid: str
+    state: str
+    cursor: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Delivery:
+    """A POST that the receiver of a webhook has got.
+
+    :ivar ident: its ``webhook-id``.
+    :ivar body: a digest of the body.
+    :ivar events: the cursors of its events.
+    :ivar signed: False if its signature is wrong.
+    :ivar accepted: False if the receiver answered with a failure, or did not answer.
+    """
+
+    hook: str
+    ident: str
+    body: str
+    events: tuple[int, ...]
+    signed: bool
+    accepted: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -172,6 +262,14 @@ class History:
     """How often the follower was connected."""
     refusals: tuple[str, ...] = ()
     """Answers to the follower that are neither 200 nor 503."""
+    batches: tuple[Batch, ...] = ()
+    members: tuple[Member, ...] = ()
+    glances: tuple[Glance, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    erasures: tuple[Erasure, ...] = ()
+    """The records of all nodes, in the order of their making."""
+    deliveries: tuple[Delivery, ...] = ()
+    """All that the receivers got, in the order of their arrival."""
 
 
 def read_acts(path: pathlib.Path) -> tuple[Act, ...]:
@@ -218,6 +316,12 @@ def load(path: pathlib.Path) -> History:
         "nodes": Node,
         "waits": Wait,
         "followed": Told,
+        "batches": Batch,
+        "members": Member,
+        "glances": Glance,
+        "hooks": Hook,
+        "deliveries": Delivery,
+        "erasures": Erasure,
     }
     plain = {"upto": rows["upto"], "connections": rows["connections"]}
     found: dict[str, Iterable[Any]] = {
@@ -228,5 +332,9 @@ def load(path: pathlib.Path) -> History:
 
 
 def _whole(kind: Any, row: dict[str, Any]) -> Any:
+    return kind(**{key: _tuples(value) for key, value in row.items()})
+
+
+def _tuples(value: Any) -> Any:
     # JSON has no tuples.
-    return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in row.items()})
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

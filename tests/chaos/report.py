@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable, Iterator
 
+from tests.chaos import whole_fleet
 from tests.chaos.story import Outcome
 
 SHOWN = 20
@@ -30,6 +31,13 @@ def lines(outcome: Outcome) -> Iterator[str]:
         f"{len(history.events)} in the table"
     )
     yield f"  waits      {len(history.waits)}: {_counted(str(one.status) for one in history.waits)}"
+    yield (
+        f"  batches    {len(history.batches)}: {_counted(one.state for one in history.batches)}; "
+        f"nodes {len(history.members)}: {_counted(one.state for one in history.members)}"
+    )
+    bad = sum(not one.accepted for one in history.deliveries)
+    again = len(history.deliveries) - len({one.ident for one in history.deliveries})
+    yield f"  deliveries {len(history.deliveries)}: failed {bad}, repeated {again}"
     beats = ", ".join(f"{word} {count}" for word, count in sorted(outcome.beats.items()))
     yield f"  heartbeats {sum(outcome.beats.values())}: {beats}"
     injected = [one.kind for one in history.faults if one.kind not in NOTICED]
@@ -38,6 +46,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
     yield f"  noticed    {noticed or 'nothing else'}"
     if outcome.lacking:
         yield f"  NOT TESTED here: {', '.join(outcome.lacking)}"
+    yield from whole_fleet.lines(outcome.seconds, history)
     longest = max(outcome.recoveries, default=0.0)
     yield (
         f"  recovery   {len(outcome.recoveries)} conductors died with nodes locked; the longest "

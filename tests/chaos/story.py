@@ -10,7 +10,7 @@ import pathlib
 import random
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ironic_lite.core import config
@@ -18,20 +18,25 @@ from ironic_lite.core.context import Context
 from ironic_lite.domain import states
 from ironic_lite.domain.states import State
 from ironic_lite.rpc import client, transport
-from tests.chaos import checker, clock, cluster, faults, machine, proxy, records
+from tests.chaos import batches, checker, clock, cluster, faults, machine, proxy, records
 from tests.chaos.faults import World
 from tests.chaos.fleet import Fleet
 from tests.chaos.load import Agents, Load
-from tests.chaos.observers import Observers
+from tests.chaos.observers import CATCHES_UP, Observers
+from tests.chaos.receiver import Receiver
 from tests.chaos.records import EVERYBODY, Fault, History
 from tests.chaos.watch import EVERY, Watch
+from tests.chaos.whole_fleet import WholeFleet
 from tests.support import private_servers
 from tests.support.service import ROOT
 
 DISK_MIB = 96
-SETTLES = 90.0
-"""Seconds that the last run may take to its end after the last fault."""
+SETTLES = 150.0
+"""Seconds that the last run may take to its end after the last fault. A batch tries a node that was
+locked again after a minute."""
 APIS = 2
+CALMER = 10
+"""How much longer the pauses between faults are while a fleet is cleaned, whose runs are longer."""
 QUIET = 4
 """Looks in a row at which all nodes are at rest, until all is taken to be over."""
 
@@ -45,6 +50,7 @@ class Wishes:
     :ivar rate: requests in a second.
     :ivar settings: further lines of the configuration of all processes.
     :ivar login: of the load: see `fleet.Ports`.
+    :ivar fleet: clean all nodes by a batch and by requests, in ``seconds`` at most; no other load.
     """
 
     seconds: float
@@ -59,6 +65,8 @@ class Wishes:
     most: int = 500
     settings: str = ""
     login: str = ""
+    fleet: bool = False
+    step_seconds: float = 0.15
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +80,8 @@ class Outcome:
     settled: float
     beats: Mapping[str, int]
     lacking: list[str]
+    seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """The length of each part, if the whole fleet was cleaned."""
 
 
 def run(wishes: Wishes, folder: pathlib.Path) -> Outcome:
@@ -79,23 +89,39 @@ def run(wishes: Wishes, folder: pathlib.Path) -> Outcome:
 
     :raises servers.Lacking: a server that was asked for is not installed.
     """
-    with world_of(wishes, folder) as world:
+    receiver = Receiver(wishes.seed)
+    with receiver.listening(), world_of(wishes, folder) as world:
+        batches.add_hook(world.ports, receiver)
+        operator = batches.Operator(world.ports, world.watch, wishes.seed)
         observers = Observers(world.ports, world.watch, wishes.seed)
+        whole = WholeFleet(world, wishes.seconds)
         observers.start()
         try:
-            broken = _break(world, wishes)
+            if wishes.fleet:
+                broken = _break(world, wishes, whole.clean)
+            else:
+                operator.start()
+                with world.load.running():
+                    broken = _break(world, wishes, lambda: time.sleep(wishes.seconds))
+                operator.stop()
             begun = time.monotonic()
+            batches.resume_all(world.ports, world.watch)
             settle(world)
             settled = time.monotonic() - begun
             observers.finish()
+            _until_told(world, observers.upto)
         finally:
+            operator.stop()
             observers.stop()
         world.agents.stop()
         if world.brokers is not None:
             world.fleet.left.extend(world.brokers.flaws())
         world.fleet.end()
+        found = history_of(world, folder, broken)
         found = dataclasses.replace(
-            history_of(world, folder, broken),
+            found,
+            requests=(*found.requests, *operator.requests, *whole.requests),
+            deliveries=tuple(receiver.deliveries),
             waits=tuple(observers.waits),
             followed=tuple(observers.follower.told),
             upto=observers.upto,
@@ -111,6 +137,7 @@ def run(wishes: Wishes, folder: pathlib.Path) -> Outcome:
             settled,
             world.agents.heard,
             [kind.name for kind in left if not faults.able(kind, world.has)],
+            whole.seconds,
         )
 
 
@@ -141,7 +168,7 @@ def world_of(wishes: Wishes, folder: pathlib.Path) -> Iterator[World]:
         fleet.migrate()
         watch = Watch(direct)
         stack.callback(watch.close)
-        watch.fill(wishes.nodes, 0.15)
+        watch.fill(wishes.nodes, wishes.step_seconds, alike=wishes.fleet)
         watch.start()
         ports = fleet.begin(wishes.apis, wishes.conductors, wishes.login)
         watch.pid_of = lambda host: fleet.processes[host].pid
@@ -227,25 +254,23 @@ def _caller(url: str, settings: pathlib.Path) -> Any:
 # -- what happens ----------------------------------------------------------------------------
 
 
-def _break(world: World, wishes: Wishes) -> list[Fault]:
-    """Load everything and let faults come, both sorts at once; return those that struck."""
+def _break(world: World, wishes: Wishes, work: Callable[[], None]) -> list[Fault]:
+    """Let faults come during some work, both sorts at once; return those that struck."""
     broken: list[Fault] = []
     over = threading.Event()
     lanes = [
         threading.Thread(target=_lane, args=(world, wishes, around, over, broken))
         for around in (False, True)
     ]
-    world.load.start()
     try:
         for lane in lanes:
             lane.start()
-        time.sleep(wishes.seconds)
+        work()
     finally:
         over.set()
         for lane in lanes:
             if lane.ident is not None:
                 lane.join()
-        world.load.stop()
     return sorted(broken, key=lambda one: one.begin)
 
 
@@ -259,8 +284,9 @@ def _lane(
     end = time.monotonic() + wishes.seconds
     planned = faults.plan(wishes.seed, wishes.faults, world.has, around=around, count=wishes.most)
     for one in planned:
-        left = end - time.monotonic() - one.pause
-        if left <= 0 or over.wait(one.pause):
+        pause = one.pause * (CALMER if wishes.fleet else 1)
+        left = end - time.monotonic() - pause
+        if left <= 0 or over.wait(pause):
             return
         begin = time.monotonic()
         dice = random.Random(one.seed)
@@ -282,8 +308,16 @@ def settle(world: World) -> None:
         time.sleep(EVERY)
         look = world.watch.look
         if look.at > seen:  # not the same look again: the watch may have lost its connection
-            quiet = quiet + 1 if all(map(_rests, look.rows.values())) else 0
+            rests = all(map(_rests, look.rows.values())) and not world.watch.open_batches
+            quiet = quiet + 1 if rests else 0
         seen = look.at
+
+
+def _until_told(world: World, upto: int) -> None:
+    """Return when the webhooks have told of all events, or have had time enough."""
+    end = time.monotonic() + CATCHES_UP
+    while time.monotonic() < end and any(one.cursor < upto for one in world.watch.hooks()):
+        time.sleep(EVERY)
 
 
 def _rests(row: Mapping[str, Any]) -> bool:
@@ -301,4 +335,9 @@ def history_of(world: World, folder: pathlib.Path, broken: list[Fault]) -> Histo
         runs=world.watch.runs(),
         nodes=world.watch.nodes(),
         left=tuple(world.fleet.left),
+        batches=world.watch.batches(),
+        members=world.watch.members(),
+        glances=tuple(world.watch.glances),
+        hooks=world.watch.hooks(),
+        erasures=world.watch.erasures(),
     )

@@ -9,7 +9,23 @@ import pathlib
 import pytest
 
 from tests.chaos import checker, faults, records
-from tests.chaos.records import Act, Event, Fault, History, Node, Request, Run, Told, Wait
+from tests.chaos.records import (
+    Act,
+    Batch,
+    Delivery,
+    Erasure,
+    Event,
+    Fault,
+    Glance,
+    History,
+    Hook,
+    Member,
+    Node,
+    Request,
+    Run,
+    Told,
+    Wait,
+)
 
 NODE = "11111111-1111-4111-8111-111111111111"
 
@@ -28,6 +44,17 @@ def act(begin: float, end: float | None, **facts: object) -> Act:
     return Act(NODE, begin=begin, end=end, **given)  # type: ignore[arg-type]
 
 
+def data(ident: int, before: str, after: str) -> Event:
+    return Event(ident, NODE, "data_state", None, before, after, "run-1", {})
+
+
+def record(number: int = 1, **facts: object) -> Erasure:
+    given = {"run": "run-1", "ordinal": 0, "attempt": 1, "result": "complete", "level": "clear"}
+    given |= {"previous": None if number == 1 else f"sha256:digest-{number - 1}", "signed": True}
+    names = {"uuid": f"erasure-{number}", "node": NODE, "digest": f"digest-{number}"}
+    return Erasure(**{**names, **given, **facts})  # type: ignore[arg-type]
+
+
 GOOD = History(
     requests=(
         Request(NODE, "clean", 1.0, 1.1, 202, "req-1"),
@@ -40,13 +67,25 @@ GOOD = History(
         step(3, "step_ended"),
         move(4, "manage", "cleaning", "manageable"),
     ),
-    runs=(Run("run-1", NODE, "clean", "req-1", "done", True, ("done",)),),
+    runs=(Run("run-1", NODE, "clean", "req-1", "done", True, ("done",), erased=(0,)),),
     nodes=(Node(NODE, "manageable", "manageable", value=1),),
     waits=(Wait(NODE, ("manageable",), 0.5, 0.6, 200, 0, 0, "manageable"),),
     followed=tuple(Told(ident, NODE) for ident in range(1, 5)),
     upto=4,
+    batches=(Batch("batch-1", "done", True, 1),),
+    members=(Member("batch-1", NODE, 0, "done", "req-1", "run-1"),),
+    glances=(Glance("batch-1", 2.5, ((0, "running", 1),)),),
+    hooks=(Hook("hook-1", "active", 4),),
+    erasures=(record(),),
+    deliveries=(
+        Delivery("hook-1", "evt_1_2", "digest-1", (1, 2), signed=True, accepted=True),
+        Delivery("hook-1", "evt_3_4", "digest-2", (3, 4), signed=True, accepted=True),
+    ),
 )
-"""A manual clean with one step, watched to its end, and a write after it, and no fault at all."""
+"""A manual clean with one step, watched to its end, and a write after it, and no fault at all.
+
+The clean is that of a batch, and a webhook tells of it.
+"""
 
 
 def changed(**parts: object) -> History:
@@ -76,6 +115,52 @@ def waited(*until: str, **facts: object) -> History:
 
 def again(*acts: Act, faults: tuple[Fault, ...] = ()) -> History:
     return changed(acts=acts, faults=faults)
+
+
+def clean(by: str, *events: Event, **parts: object) -> History:
+    """A node whose data are gone."""
+    nodes = node(data_state="clean", data_state_by=by)
+    return changed(nodes=nodes, events=(*GOOD.events, *events), **parts)
+
+
+def batch(state: str, ended: bool, *states: str, concurrency: int = 1) -> History:
+    """A batch with further nodes, which were not started."""
+    more = (Member("batch-1", f"node-{number}", 0, one) for number, one in enumerate(states, 2))
+    return changed(
+        batches=(Batch("batch-1", state, ended, concurrency),), members=(*GOOD.members, *more)
+    )
+
+
+def two_runs(*, wave: int = 0, concurrency: int = 2, late: bool = False) -> History:
+    """A second node of the batch, whose run overlaps that of the first unless it is late."""
+    begin, end = (5, 6) if late else (3, 5)
+    other = [
+        dataclasses.replace(move(ident, *words), node="node-2", run="run-2")
+        for ident, words in (
+            (begin, ("clean", "manageable", "cleaning")),
+            (end, ("manage", "cleaning", "manageable")),
+        )
+    ]
+    return changed(
+        runs=(*GOOD.runs, Run("run-2", "node-2", "clean", "req-2b", "done", True, ("done",))),
+        events=tuple(sorted((*GOOD.events, *other), key=lambda one: one.id)),
+        batches=(Batch("batch-1", "done", True, concurrency),),
+        members=(*GOOD.members, Member("batch-1", "node-2", wave, "done", "req-2b", "run-2")),
+    )
+
+
+def glanced(*counts: tuple[int, str, int]) -> History:
+    return changed(glances=(Glance("batch-1", 2.5, counts),))
+
+
+def delivered(*deliveries: Delivery, cursor: int = 4) -> History:
+    return changed(deliveries=deliveries, hooks=(Hook("hook-1", "active", cursor),))
+
+
+def delivery(*events: int, **facts: object) -> Delivery:
+    ident = f"evt_{events[0]}_{events[-1]}"
+    given = {"body": f"digest of {ident}", "signed": True, "accepted": True, **facts}
+    return Delivery("hook-1", ident, events=events, **given)  # type: ignore[arg-type]
 
 
 KILLED = Fault("kill-conductor", 2.5, 6.0, (7,))
@@ -114,7 +199,7 @@ BAD = {
         runs=(*GOOD.runs, Run("run-2", NODE, "clean", "req-1b", "failed", True))
     ),
     "request carried out twice": changed(
-        runs=(*GOOD.runs, dataclasses.replace(GOOD.runs[0])),
+        runs=(*GOOD.runs, dataclasses.replace(GOOD.runs[0])), members=()
     ),
     "kept step ran again": changed(runs=run(kept=(0,))),
     "step in doubt ran again": retried(),
@@ -130,10 +215,58 @@ BAD = {
     "event lost": told(1, 2, 4),
     "out of order": told(1, 3, 2, 4),
     "wait that lies": waited("active"),
+    "batch over its bound": glanced((0, "starting", 1), (0, "running", 1)),
+    "batch node twice": changed(
+        members=(dataclasses.replace(GOOD.members[0], run=None, state="refused"),)
+    ),
+    "batch left open": batch("running", False, "pending"),
+    "webhook gap": delivered(delivery(1, 2), delivery(4)),
+    "clean without proof": clean("run-2", data(5, "unknown", "clean")),
+    "erasure unrecorded": changed(erasures=()),
+    "erasure chain broken": changed(erasures=(record(previous="sha256:gone"),)),
 }
 """For each rule a history that breaks it, and no other."""
 
+DEPLOYED = Event(6, NODE, "step_started", "deploy", None, None, "run-1", {})
 ALSO_BAD = {
+    "a verb with a key, and none of its tries has a run": (
+        changed(
+            requests=(
+                *asked(what="inspect", status=None, request_id="req-3", key="k1"),
+                *asked(what="inspect", status=202, request_id="req-4", key="k1")[2:],
+            )
+        ),
+        {"accepted verb lost"},
+    ),
+    "a clean node that was deployed since": (
+        clean("run-1", data(5, "unknown", "clean"), DEPLOYED),
+        {"clean without proof"},
+    ),
+    "a clean node whose record says less": (
+        clean("run-1", data(5, "unknown", "clean"), erasures=(record(result="partial"),)),
+        {"clean without proof"},
+    ),
+    "a clean node whose record is of metadata": (
+        clean("run-1", data(5, "unknown", "clean"), erasures=(record(level="none"),)),
+        {"clean without proof"},
+    ),
+    "a state of data without its event": (clean("declared"), {"clean without proof"}),
+    "a gap in the states of data": (
+        clean("run-1", data(5, "dirty", "clean")),
+        {"clean without proof"},
+    ),
+    "two records of one attempt": (
+        changed(erasures=(record(), record(2))),
+        {"erasure unrecorded"},
+    ),
+    "a record that was removed": (
+        changed(erasures=(record(), record(3, attempt=2))),
+        {"erasure chain broken"},
+    ),
+    "a record without a good signature": (
+        changed(erasures=(record(signed=False),)),
+        {"erasure chain broken"},
+    ),
     "a step in doubt, after a retry that did not come to it": (
         dataclasses.replace(
             retried(),
@@ -235,6 +368,54 @@ ALSO_BAD = {
         {"wait that lies"},
     ),
     "a wait that failed": (waited("active", status=500), {"answer nobody can use"}),
+    "runs of a batch that overlap": (two_runs(concurrency=1), {"batch over its bound"}),
+    "a run of a wave before its turn": (two_runs(wave=1), {"batch over its bound"}),
+    "a wave that began too early": (
+        glanced((0, "pending", 1), (1, "starting", 1)),
+        {"batch over its bound"},
+    ),
+    "a node of a batch with two runs": (
+        changed(runs=(*GOOD.runs, dataclasses.replace(GOOD.runs[0], uuid="run-2", erased=()))),
+        {"batch node twice", "request carried out twice", "ended wrong"},
+    ),
+    "a node of a batch whose run is another one": (
+        changed(members=(dataclasses.replace(GOOD.members[0], run="run-2"),)),
+        {"batch node twice"},
+    ),
+    "a paused batch without pending nodes": (batch("paused", False), {"batch left open"}),
+    "a paused batch whose node is starting": (
+        batch("paused", False, "starting"),
+        {"batch left open"},
+    ),
+    "a batch that has ended too early": (
+        batch("done", True, "pending"),
+        {"batch left open"},
+    ),
+    "an aborted batch that does not end": (batch("aborted", False), {"batch left open"}),
+    "a webhook that came to no end": (
+        delivered(delivery(1, 2), cursor=2),
+        {"webhook gap"},
+    ),
+    "a webhook that is suspended": (
+        changed(hooks=(Hook("hook-1", "suspended", 4),)),
+        {"webhook gap"},
+    ),
+    "a delivery that was refused, and the next one": (
+        delivered(delivery(1, 2, accepted=False), delivery(3, 4)),
+        {"webhook gap"},
+    ),
+    "an event that was delivered late": (
+        delivered(delivery(1), delivery(3), delivery(2), delivery(4)),
+        {"webhook gap"},
+    ),
+    "a delivery with two bodies": (
+        delivered(delivery(1, 2, 3, 4), delivery(1, 2, 3, 4, body="another")),
+        {"webhook gap"},
+    ),
+    "a delivery without a signature": (
+        delivered(delivery(1, 2, 3, 4, signed=False)),
+        {"webhook gap"},
+    ),
     "a paused owner that goes on with the next step": (
         again(
             act(2.0, 6.1, step="run-1/0/0"),
@@ -247,6 +428,13 @@ ALSO_BAD = {
 }
 
 EXCUSED = {
+    "a clean node that was deployed before": clean(
+        "run-1", dataclasses.replace(DEPLOYED, id=5), data(6, "unknown", "clean")
+    ),
+    "a clean node by declaration": clean("declared", data(5, "unknown", "clean")),
+    "a step that ran again makes another record": changed(
+        erasures=(record(), record(2, attempt=2))
+    ),
     "a step in doubt is run again by force": retried(force=True),
     "a retry without an answer may have been forced": retried(force=True, answered=False),
     "a retry repeats a step that was done and does not last": retried(done=(0,)),
@@ -275,6 +463,19 @@ EXCUSED = {
         requests=asked(what="patch", status=None, value=2), nodes=node(value=2)
     ),
     "a verb without an answer": changed(requests=asked(what="inspect", status=None)),
+    "a repetition with a key was answered for its first try": changed(
+        requests=(
+            dataclasses.replace(GOOD.requests[0], status=None, key="k1"),
+            *asked(what="clean", status=202, request_id="req-3", key="k1")[1:],
+        )
+    ),
+    "a repetition with a key was answered for a try without an answer": changed(
+        requests=(
+            dataclasses.replace(GOOD.requests[0], status=None, request_id=None, key="k1"),
+            *asked(what="clean", status=202, request_id="req-3", key="k1")[1:],
+        ),
+        members=(),
+    ),
     "an event is told again after a cut": told(1, 2, 3, 2, 3, 4),
     "an event comes after the follower's time": told(1, 2, 3, upto=3),
     "a wait that sees a state in passing": waited("active", "cleaning", shown="cleaning"),
@@ -283,6 +484,12 @@ EXCUSED = {
         waits=tuple(
             Wait(NODE, ("active",), 1.0, 2.0, status, 4) for status in (424, 503, 504, None)
         )
+    ),
+    "a paused batch waits for an operator": batch("paused", False, "pending", "skipped"),
+    "runs of a batch overlap as far as they may": two_runs(),
+    "a run of a wave comes after the one before": two_runs(wave=1, concurrency=1, late=True),
+    "a delivery is repeated, and was refused before": delivered(
+        delivery(1, 2, accepted=False), delivery(1, 2), delivery(1, 2), delivery(3, 4)
     ),
     "a refusal": changed(requests=asked(what="inspect", status=409)),
 }

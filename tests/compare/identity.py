@@ -49,6 +49,10 @@ class Identity(identity_server.IdentityServer):
             return 200, self._token(token)
         return 404, {"error": {"code": 404}}
 
+    def forget(self, token: str) -> None:
+        """Let a token be invalid from now on."""
+        self._personas = {name: one for name, one in self._personas.items() if name != token}
+
     def login(self, body: bytes) -> tuple[Mapping[str, Any], str]:
         """Return the token of the user that the body names, or `SERVICE`."""
         user = json.loads(body)["auth"]["identity"]["password"]["user"]

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 import psycopg
@@ -72,6 +73,39 @@ def test_a_write_that_loses_its_connection_is_done_exactly_once(server_database:
 
     server_database.write(work)
     assert get_node(server_database, node)["generation"] == 1
+
+
+_SHORT = {
+    "postgresql": "SET idle_in_transaction_session_timeout = 50",
+    "mysql": "SET SESSION idle_write_transaction_timeout = 1",
+}
+
+
+def test_transaction_that_the_server_ended_while_we_were_stopped_is_repeated(
+    server_database: Database,
+) -> None:
+    node = add_node(server_database)
+    tries: list[int] = []
+
+    def write(conn: Connection) -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            conn.execute(sa.text(_SHORT[server_database.kind]))
+        nodes.edit(conn, node, {"description": f"try {len(tries)}"}, generation=0)
+        if len(tries) == 1:
+            time.sleep(3)  # longer than the server waits
+        nodes.get(conn, node)
+
+    server_database.write(write)
+    assert get_node(server_database, node)["description"] == "try 2"
+    assert len(tries) == 2
+
+
+def test_end_of_an_idle_transaction_is_the_end_of_its_connection() -> None:
+    """The message may arrive before the driver sees that the connection is closed."""
+    ended = psycopg.errors.IdleInTransactionSessionTimeout("terminating connection")
+    error = sa.exc.InternalError("SELECT 1", {}, ended)
+    assert faults.classify(error) is faults.Fault.DISCONNECTED
 
 
 def test_a_connection_lost_in_mid_commit_is_not_guessed_about(server_database: Database) -> None:
@@ -246,10 +280,11 @@ def ask(database: Database, statement: str) -> Any:
 
 
 def test_sqlite_is_opened_for_several_processes(sqlite_database: Database) -> None:
-    assert ask(sqlite_database, "PRAGMA journal_mode") == "wal"
-    assert ask(sqlite_database, "PRAGMA synchronous") == 1
-    assert ask(sqlite_database, "PRAGMA busy_timeout") == 10000
-    assert ask(sqlite_database, "PRAGMA foreign_keys") == 1
+    with contextlib.closing(session.open_database(sqlite_database.url)) as database:
+        assert ask(database, "PRAGMA journal_mode") == "wal"
+        assert ask(database, "PRAGMA synchronous") == 1
+        assert ask(database, "PRAGMA busy_timeout") == 10000
+        assert ask(database, "PRAGMA foreign_keys") == 1
 
 
 def test_a_new_sqlite_file_is_readable_by_its_owner_only(tmp_path: pathlib.Path) -> None:

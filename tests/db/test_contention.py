@@ -19,6 +19,7 @@ from ironic_lite.db.engine import faults, session
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import conductors, nodes, sweeps
 from ironic_lite.db.tables import models
+from tests.support import database_servers
 from tests.support.database_rows import NOON, add_node, get_node
 
 WRITERS = 10
@@ -207,7 +208,7 @@ def test_writers_that_all_wait_leave_connections_to_readers(server_database: Dat
     with (
         contextlib.closing(session.open_database(url, **options)) as small,
         ThreadPoolExecutor(6) as pool,
-        server_database.engine.begin() as holder,
+        database_servers.transactional(server_database).begin() as holder,
     ):
         holder.execute(models.nodes.update().where(models.nodes.c.uuid == node).values(extra={}))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import threading
+import time
 import uuid
 from typing import Any
 
@@ -10,10 +12,11 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.core import clock
-from ironic_lite.db.engine.session import Database
+from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import allocations, holds, nodes
 from ironic_lite.db.tables import models
 from ironic_lite.domain.holds import ALLOCATION, MOST, MOST_KEPT
+from tests.support import conductor_fixture
 
 WANTED: dict[str, Any] = {
     "resource_class": "gold",
@@ -90,6 +93,8 @@ def test_hold_is_in_force_until_it_is_ended(database: Database, node: str) -> No
     assert end(database, first)
     assert not end(database, first)
     assert held(database, node) == [second]
+    found = database.read(lambda conn: holds.in_force_of(conn, [other, node]))
+    assert {one: [hold.uuid for hold in some] for one, some in found.items()} == {node: [second]}
     assert end(database, second)
     assert (is_held(database, node), listed(database, True)) == (False, set())
 
@@ -186,3 +191,33 @@ def test_lists_have_the_holds_in_force_or_all(database: Database, node: str) -> 
     assert page(kind="freeze", ended=True) == [gone, last]
     found = database.read(holds.by_kind)
     assert found == {"legal": 1, "hardware": 0, "freeze": 1, "other": 0}
+
+
+def test_hold_set_at_the_same_time_keeps_the_node(server_database: Database) -> None:
+    """The deletion waits for the row that the setter of the hold has locked, then refuses."""
+    rig = conductor_fixture.build(server_database)
+    node = rig.node()
+    holding = threading.Event()
+    row = {
+        "uuid": str(uuid.uuid4()),
+        "node_uuid": node,
+        "kind": "audit",
+        "reason": "case 7",
+        "blocks": "forget",
+        "created_at": clock.now(),
+    }
+
+    def set_hold(conn: Connection) -> None:
+        nodes.get(conn, node, ("uuid",), hold=True)
+        holds.add(conn, row)
+        holding.set()
+        time.sleep(1)  # the deletion reads the holds meanwhile, if it does not wait
+
+    setter = threading.Thread(target=server_database.write, args=(set_hold,))
+    setter.start()
+    assert holding.wait(30)
+    with pytest.raises(errors.NodeHeld):
+        rig.ask("destroy_node", node)
+    setter.join(30)
+    assert rig.get(node)["uuid"] == node
+    rig.bury()

@@ -89,7 +89,7 @@ class Bmc:
     """A running BMC, as a context manager; the machine behind it is off.
 
     :param key: the BMC key (Kg), ASCII.
-    :param serial: the TCP port of what is behind the machine's serial port, None if there is none.
+    :param serial: the TCP port of what is behind the machine's serial port, or None.
     """
 
     folder: pathlib.Path

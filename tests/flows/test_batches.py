@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import threading
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
+from uuid import uuid4
 
 import pytest
 
+from ironic_lite import errors
+from ironic_lite.conductor.watch import batches as module
+from ironic_lite.conductor.watch.batch_aborts import Aborts
 from ironic_lite.core import clock
+from ironic_lite.core.context import Context
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import batches
 from ironic_lite.db.tables import models
 from ironic_lite.domain import batches as core
+from ironic_lite.rpc import interface
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, wait_for
+from tests.support.statements import count_statements
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
@@ -27,14 +36,27 @@ BATCH = "b0000000-0000-4000-8000-000000000000"
 OPTIONS = {"on_failures": "pause", "between_waves": "go on"}
 
 
-def begin(rig: ConductorFixture, nodes: list[str], waves: list[int], concurrency: int) -> None:
-    """Add a batch that manages these nodes, as the API does."""
+def begin(
+    rig: ConductorFixture,
+    nodes: list[str],
+    waves: list[int],
+    concurrency: int,
+    *,
+    uuid: str = BATCH,
+    request: dict[str, Any] | None = None,
+    was: str = "enroll",
+    **values: Any,
+) -> None:
+    """Add a batch that manages these nodes, as the API does.
+
+    :param values: columns of the rows of its nodes.
+    """
     places = [wave for wave, size in enumerate(waves) for _ in range(size)]
     row = {
         **dict.fromkeys(batches.COLUMNS[1:]),
-        "uuid": BATCH,
+        "uuid": uuid,
         "state": "running",
-        "request": {"target": "manage"},
+        "request": request or {"target": "manage"},
         "options": {**OPTIONS, "waves": waves, "concurrency": concurrency},
         "wave": 0,
         "max_failures": 0,
@@ -46,14 +68,15 @@ def begin(rig: ConductorFixture, nodes: list[str], waves: list[int], concurrency
     members = [
         {
             **dict.fromkeys(batches.NODE_COLUMNS[1:]),
-            "batch_uuid": BATCH,
+            "batch_uuid": uuid,
             "place": place,
             "node_uuid": node,
             "open_uuid": node,
             "wave": wave,
             "state": "pending",
-            "was": "enroll",
+            "was": was,
             "tries": 0,
+            **values,
         }
         for place, (node, wave) in enumerate(zip(nodes, places, strict=True))
     ]
@@ -63,6 +86,39 @@ def begin(rig: ConductorFixture, nodes: list[str], waves: list[int], concurrency
 def counts(database: Database) -> dict[str, int]:
     found = database.read(lambda conn: batches.counts(conn, BATCH))
     return {name: number for name, number in core.by_state(found).items() if number}
+
+
+def rows(database: Database) -> list[dict[str, Any]]:
+    """Return the rows of the batch's nodes, in their order."""
+    of_batch = models.batch_nodes.select().where(models.batch_nodes.c.batch_uuid == BATCH)
+    ordered = of_batch.order_by(models.batch_nodes.c.place)
+    return database.read(lambda conn: [dict(row) for row in conn.execute(ordered).mappings()])
+
+
+def add_run(rig: ConductorFixture, node: str, uuid: str = "", **values: Any) -> None:
+    """Add a run of a node, and name it in the node's row of a batch."""
+    uuid = uuid or str(uuid4())
+    members = models.batch_nodes
+    of_node = members.update().where(members.c.node_uuid == node)
+
+    def write(conn: Any) -> None:
+        conn.execute(models.runs.insert(), {"uuid": uuid, "node_uuid": node, **values})
+        conn.execute(of_node.values(run_uuid=uuid))
+
+    rig.database.write(write)
+
+
+def statements(rig: ConductorFixture) -> int:
+    """Return the number of statements of a look at the batches."""
+    with count_statements(rig.database) as sent:
+        rig.sweep("batches")
+    return len(sent)
+
+
+def lose(database: Database, host: str) -> None:
+    """Have a conductor be lost."""
+    gone = models.conductors.update().where(models.conductors.c.hostname == host)
+    database.write(lambda conn: conn.execute(gone, {"online": False}))
 
 
 def ended(database: Database) -> bool:
@@ -103,12 +159,317 @@ def test_death_after_each_save(
     rig.bury()
     heir = build(sqlite_database, DEFAULT__host="heir" if elsewhere else "mortal", **SHORT)
     if elsewhere:
-        gone = models.conductors.update().where(models.conductors.c.hostname == "mortal")
-        sqlite_database.write(lambda conn: conn.execute(gone, {"online": False}))
+        lose(sqlite_database, "mortal")
     finish(heir, 3)
     for node in nodes:
         assert heir.get(node)["provision_state"] == "manageable"
         assert len(heir.runs(node)) == 1
+
+
+@pytest.mark.parametrize("elsewhere", [True, False], ids=["another goes on", "itself goes on"])
+@pytest.mark.parametrize("commits", range(1, 8))
+def test_power_order_ends_after_a_death(
+    build: Build, sqlite_database: Database, commits: int, elsewhere: bool
+) -> None:
+    """An order whose conductor died is done, or failed as interrupted; it is not under way."""
+    life = crashes.Life()
+    rig = build(crashes.database(sqlite_database, life), DEFAULT__host="mortal", **SHORT)
+    rig.database = sqlite_database
+    nodes = [rig.node("manageable") for _ in range(2)]
+    begin(rig, nodes, [2], 2, request={"power": "power on"}, was="manageable")
+    life.arm(commit=commits)
+    with contextlib.suppress(crashes.Died):
+        for _ in range(20):
+            rig.sweep("batches")
+            rig.service.runtime.workers.wait_idle(5)
+    assert life.dead, "the batch has fewer saves"
+    rig.bury()
+    heir = build(sqlite_database, DEFAULT__host="heir" if elsewhere else "mortal", **SHORT)
+    if elsewhere:
+        lose(sqlite_database, "mortal")
+
+    def swept() -> bool:
+        for name in ("orphans", "batches"):
+            heir.sweep(name)
+        found = counts(sqlite_database)
+        return not found.get("starting") and not found.get("running")
+
+    wait_for(swept, lambda: counts(sqlite_database))
+    found = rows(sqlite_database)
+    assert {row["state"] for row in found} <= {"done", "failed", "pending"}
+    assert all(row["error"]["code"] == "Interrupted" for row in found if row["state"] == "failed")
+    assert [heir.get(node)["target_power_state"] for node in nodes] == [None, None]
+
+
+def test_claimed_node_without_a_conductor_is_pending_again(rig: ConductorFixture) -> None:
+    node = rig.node("enroll", conductor_group="edge")
+    ident = core.request_id(BATCH, node)
+    begin(rig, [node], [1], 1, state="starting", host="dead", request_id=ident)
+    rig.sweep("batches")
+    (found,) = rows(rig.database)
+    assert (found["state"], found["error"]["code"]) == ("pending", "NoValidHost")
+    assert rig.get(node)["provision_state"] == "enroll"
+
+
+def test_claimed_node_without_a_conductor_keeps_its_run(rig: ConductorFixture) -> None:
+    node = rig.node("enroll")
+    ident = core.request_id(BATCH, node)
+    begin(rig, [node], [1], 1, state="starting", host="dead", request_id=ident)
+    who = dataclasses.replace(rig.who, request_id=ident)
+    run = rig.endpoints.do_provisioning_action(who, node_uuid=node, action="manage")
+    rig.settled(node)
+    rig.edit(node, conductor_group="edge")
+    rig.sweep("batches")
+    assert [(row["state"], row["run_uuid"]) for row in rows(rig.database)] == [("running", run)]
+
+
+def test_claimed_node_that_has_moved_goes_to_its_owner(build: Build) -> None:
+    rig, edge = build(), build(DEFAULT__host="edge", conductor__conductor_group="edge")
+    node = rig.node("enroll", conductor_group="edge")
+    ident = core.request_id(BATCH, node)
+    begin(rig, [node], [1], 1, state="starting", host="here", request_id=ident, tries=1)
+    rig.sweep("batches")
+    (found,) = rows(rig.database)
+    assert (found["state"], found["host"], found["tries"]) == ("pending", None, 0)
+    edge.sweep("batches")
+    edge.reaches(node, "manageable")
+
+
+@pytest.mark.parametrize("reservation", ["dead", None])
+def test_power_order_that_nobody_ends_has_failed(
+    rig: ConductorFixture, reservation: str | None
+) -> None:
+    lock: dict[str, Any] = {"reservation": reservation, "lock_token": reservation and "t"}
+    group = "edge" if reservation else ""
+    node = rig.node(target_power_state="power on", conductor_group=group, **lock)
+    request = {"power": "power on"}
+    begin(rig, [node], [1], 1, request=request, state="running", request_id="req-lost")
+    rig.sweep("batches")
+    (found,) = rows(rig.database)
+    assert (found["state"], found["error"]["code"]) == ("failed", "Interrupted")
+    rig.sweep("batches")
+    assert ended(rig.database) or counts(rig.database) == {"failed": 1}
+
+
+def test_power_order_under_way_is_left_alone(build: Build) -> None:
+    rig = build()
+    build(DEFAULT__host="there", conductor__conductor_group="edge")
+    lock = {"reservation": "there", "lock_token": "t"}
+    node = rig.node(target_power_state="power on", conductor_group="edge", **lock)
+    request = {"power": "power on"}
+    begin(rig, [node], [1], 1, request=request, state="running", request_id="req-1")
+    rig.sweep("batches")
+    assert counts(rig.database) == {"running": 1}
+
+
+@pytest.mark.parametrize("request_", [{"target": "manage"}, {"power": "power on"}], ids=str)
+def test_end_of_a_run_starts_the_next_node_at_once(build: Build, request_: dict[str, Any]) -> None:
+    """The sweep of batches would run by itself after a quarter of an hour at least."""
+    rig = build(conductor__batch_interval=3600)
+    nodes = [rig.node("enroll") for _ in range(3)]
+    begin(rig, nodes, [3], 1, request=request_)
+    rig.sweep("batches")
+    wait_for(lambda: ended(rig.database), lambda: counts(rig.database))
+    assert counts(rig.database) == {"done": 3}
+
+
+def test_end_of_a_run_starts_no_sweep_without_an_open_batch(build: Build) -> None:
+    rig = build(conductor__batch_interval=3600)
+    rig.sweep("batches")
+    with count_statements(rig.database) as sent:
+        rig.act("manage", rig.node("enroll"))
+        time.sleep(0.5)
+    assert [one for one in sent if "batches" in one] == []
+
+
+@pytest.mark.parametrize("group", ["west", ""])
+def test_conductor_without_pending_nodes_reads_none_of_the_others(build: Build, group: str) -> None:
+    """In the group of the others it reads the wave once, and then what has been tried."""
+    owner, rig = build(), build(DEFAULT__host="west", conductor__conductor_group=group)
+    of_owner: list[str] = []
+    while len(of_owner) < 201:  # two pages
+        node = owner.node("enroll")
+        row = owner.get(node)
+        of_owner.extend([node] if owner.service.ownership.mine(row) else ())
+    begin(rig, of_owner, [201], 3)
+    if not group:
+        rig.sweep("batches")
+    with count_statements(rig.database) as sent:
+        rig.sweep("batches")
+    # Ended runs, ended power changes, claimed nodes, counts, and one page of pending nodes.
+    assert len([one for one in sent if "batch_nodes" in one]) == 5, sent
+    assert counts(rig.database) == {"pending": 201}
+    owner.sweep("batches")
+    wait_for(lambda: counts(rig.database).get("pending") == 198, lambda: counts(rig.database))
+
+
+@pytest.mark.parametrize(("ahead", "state"), [(30, "pending"), (3600, "done")])
+def test_wrong_clock_postpones_no_node_by_more_than_the_longest_pause(
+    rig: ConductorFixture, ahead: float, state: str
+) -> None:
+    begin(rig, [rig.node("enroll")], [1], 1, not_before=clock.after(ahead), tries=1)
+    for _ in range(2):
+        rig.sweep("batches")
+        rig.service.runtime.workers.wait_idle(5)
+    assert counts(rig.database) == {state: 1}
+
+
+def test_retry_of_a_batch_that_names_no_runs_is_skipped(rig: ConductorFixture) -> None:
+    """Rows of batches that were made before migration 0023 name no run."""
+    node = rig.node("manageable", fake_fail_steps={"bios.factory_reset": "checksum"})
+    rig.clean(node, "bios.factory_reset")
+    begin(rig, [node], [1], 1, request={"target": "retry"}, was="clean failed")
+    rig.sweep("batches")
+    (found,) = rows(rig.database)
+    assert (found["state"], found["error"]["code"]) == ("skipped", "StateChanged")
+    assert "begin another batch" in found["error"]["text"]
+    assert len(rig.runs(node)) == 1
+
+
+@pytest.mark.parametrize(("cleans", "asked"), [(True, 1), (False, 0)])
+def test_abort_asks_no_stop_of_a_deletion_without_cleaning(
+    rig: ConductorFixture, cleans: bool, asked: int
+) -> None:
+    run = str(uuid4())
+    node = rig.node("deleting", run_uuid=run, automated_clean=cleans)
+    begin(rig, [node], [1], 1, state="running")
+    add_run(rig, node, run, state="running", verb="deleted", started_at=clock.now())
+    aborts = Aborts(rig.tasks, rig.service.ownership, rig.endpoints)
+    for _ in range(2):
+        aborts.sweep([BATCH])
+    assert len(rig.events(node, "stop_requested")) == asked
+    assert (rig.get(node)["run_stop"] is not None) is cleans
+
+
+def test_batch_leaves_the_reserve_of_workers_to_callers(build: Build) -> None:
+    rig = build(conductor__workers_pool_size=10, conductor__reserved_workers_pool_percentage=20)
+    workers = rig.service.runtime.workers
+    for _ in range(7):
+        workers.claim()
+    nodes = [rig.node("enroll", fake_step_seconds=1) for _ in range(4)]
+    begin(rig, nodes, [4], 4)
+    rig.sweep("batches")
+    assert counts(rig.database) == {"running": 1, "pending": 3}
+    met = [row["error"]["code"] for row in rows(rig.database) if row["error"]]
+    assert met == ["NoFreeWorker"] * 3
+    for _ in range(7):
+        workers.leave()
+    finish(rig, 4)
+
+
+def test_sweep_records_a_bounded_number_of_results(
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LOOK", 2)
+    nodes = [rig.node("enroll") for _ in range(3)]
+    begin(rig, nodes, [3], 3, state="running")
+    run: dict[str, Any] = {"state": "done", "verb": "manage", "started_at": clock.now()}
+    for node in nodes:
+        add_run(rig, node, **run)
+    rig.sweep("batches")
+    assert counts(rig.database) == {"running": 1, "done": 2}
+    rig.sweep("batches")
+    assert counts(rig.database) == {"done": 3}
+
+
+def test_removed_nodes_are_skipped_by_one_statement(
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_RESULTS", 3)
+    begin(rig, [str(uuid4()) for _ in range(4)], [4], 4)
+    with count_statements(rig.database) as sent:
+        rig.sweep("batches")
+    assert counts(rig.database) == {"skipped": 3, "pending": 1}
+    assert len([one for one in sent if one.startswith("UPDATE batch_nodes")]) == 1
+    rig.sweep("batches")
+    assert counts(rig.database) == {"skipped": 4}
+
+
+def test_conductor_records_the_results_of_its_own_nodes(build: Build) -> None:
+    """The first conductor by name records the results of removed nodes as well."""
+    rig, edge = build(), build(DEFAULT__host="edge", conductor__conductor_group="edge")
+    of_edge, of_rig = rig.node("enroll", conductor_group="edge"), rig.node("enroll")
+    nodes = [of_edge, of_rig, str(uuid4())]
+    begin(rig, nodes, [3], 3, state="running", run_uuid=str(uuid4()))
+    run: dict[str, Any] = {"state": "done", "verb": "manage", "started_at": clock.now()}
+    for node in nodes[:2]:
+        add_run(rig, node, **run)
+    rig.sweep("batches")
+    assert [row["state"] for row in rows(rig.database)] == ["running", "done", "running"]
+    edge.sweep("batches")
+    assert [row["state"] for row in rows(rig.database)] == ["done", "done", "failed"]
+
+
+def test_conductor_skips_no_removed_node_that_another_skips(build: Build) -> None:
+    rig, edge = build(), build(DEFAULT__host="edge", conductor__conductor_group="edge")
+    begin(rig, [str(uuid4())], [1], 1)
+    rig.sweep("batches")
+    assert counts(rig.database) == {"pending": 1}
+    edge.sweep("batches")
+    assert counts(rig.database) == {"skipped": 1}
+
+
+class Refusing:
+    """A conductor that refuses each abort."""
+
+    def __init__(self, why: errors.Error) -> None:
+        self.why, self.asked = why, 0
+
+    def do_provisioning_action(self, context: Context, *, node_uuid: str, action: str) -> str:
+        del context, node_uuid, action
+        self.asked += 1
+        raise self.why
+
+
+@pytest.mark.parametrize(
+    ("why", "times"),
+    [
+        (errors.NodeHeld("held"), 1),
+        (errors.InvalidState("no"), 1),
+        (errors.NodeLocked("locked"), 2),
+        (errors.Unavailable("away"), 2),
+    ],
+    ids=lambda value: getattr(value, "code", None),
+)
+def test_refused_abort_is_repeated_if_the_refusal_may_pass(
+    rig: ConductorFixture, why: errors.Error, times: int
+) -> None:
+    run = str(uuid4())
+    node = rig.node("inspect wait", run_uuid=run)
+    begin(rig, [node], [1], 1, state="running")
+    add_run(rig, node, run, state="running", verb="inspect", started_at=clock.now())
+    conductor = Refusing(why)
+    aborts = Aborts(rig.tasks, rig.service.ownership, cast(interface.Conductor, conductor))
+    for _ in range(2):
+        aborts.sweep([BATCH])
+    assert conductor.asked == times
+
+
+def test_sweep_has_as_many_statements_for_many_nodes_as_for_few(build: Build) -> None:
+    """Other conductors, more batches and more nodes under way cost a look no statement more."""
+    rig = build(conductor__hash_ring_reset_interval=3600)
+    rig.service.ownership.members()
+    assert statements(rig) == 1
+    sent = []
+    requests: list[dict[str, Any]] = [{"target": "clean", "clean_steps": []}, {"power": "reboot"}]
+    abort = models.batches.update().values(state="aborted", abort_runs=True)
+    for number, size in enumerate((1, 20)):
+        for kind, request in enumerate(requests):
+            uuid = f"b000000{kind}-0000-4000-8000-00000000000{number}"
+            runs = [None if kind else str(uuid4()) for _ in range(size)]
+            about = {"lock_token": "t", "reservation": "here"}
+            about |= {"target_power_state": "power on"} if kind else {}
+            nodes = [rig.node("cleaning", run_uuid=run, **about) for run in runs]
+            state: dict[str, Any] = {"state": "running", "request_id": f"req-{uuid}"}
+            begin(rig, nodes, [size], size, uuid=uuid, request=request, **state)
+            rig.database.write(lambda conn: conn.execute(abort))
+            for node, run in zip(nodes, runs, strict=True):
+                if run is not None:
+                    now = clock.now()
+                    add_run(rig, node, run, state="running", verb="clean", started_at=now)
+        rig.sweep("batches")  # asks for the aborts
+        sent.append(statements(rig))
+    assert sent[0] == sent[1] <= 7, sent
 
 
 @pytest.mark.parametrize("conductors", [2, 3])

@@ -291,8 +291,8 @@ def test_an_accepted_abort_is_not_lost(
     rig.bury()
     again = build(sqlite_database)
     row = again.settled(node)
-    assert row["provision_state"] == "clean failed" or not accepted
-    assert row["provision_state"] == ("clean wait" if n == 1 else "clean failed")
+    assert row["provision_state"] == "clean failed"
+    assert accepted == (n > 1)
 
 
 def test_an_interrupted_power_change_is_told(theatre: Theatre) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import pathlib
 import resource
 import socket
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -540,3 +541,24 @@ def test_node_without_a_port_to_boot_from_is_reported(boot: str, status: Status)
     assert not task.ports
     found = one(doctor_node.find_ports(doctor_node.Subject(config.CONF, task)))
     assert found.status is status
+
+
+# -- the key of erasure records ---------------------------------------------------------------
+
+
+def test_key_of_erasure_records_is_judged(
+    place: conductor.Place, options: Set, tmp_path: pathlib.Path
+) -> None:
+    assert list(conductor.find_evidence_key(place)) == []
+    path = tmp_path / "key.pem"
+    options(conductor__evidence_key_file=str(path))
+    assert one(conductor.find_evidence_key(place)).status is Status.FAILED
+    command = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(path)]
+    subprocess.run(command, check=True, capture_output=True)
+    for mode, status in (
+        (0o600, Status.OK),
+        (0o640, Status.WARNING),
+        (0o644, Status.FAILED),
+    ):
+        path.chmod(mode)
+        assert one(conductor.find_evidence_key(place)).status is status

@@ -204,3 +204,12 @@ def test_conductor_without_a_pause_sends_no_confirming_statement(
     node = rig.node()
     rig.clean(node, "bios.factory_reset")
     assert asked == []
+
+
+def test_node_is_deleted_while_a_renewal_is_in_doubt(rig: ConductorFixture) -> None:
+    """The lock ends with its row, so nothing confirms it after the deletion."""
+    node = rig.node()
+    rig.service.runtime.fence.doubt(0)
+    rig.endpoints.destroy_node(rig.who, node_uuid=node)
+    with pytest.raises(errors.NodeNotFound):
+        rig.get(node)

@@ -22,7 +22,7 @@ from ironic_lite.db.queries import inventories, ports
 from ironic_lite.drivers.fake.boot import FakeBoot
 from tests.flows.test_agents_die import forget
 from tests.support import crashes
-from tests.support.conductor_fixture import ConductorFixture, drivers
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed
 
 MAC = "52:54:00:00:00:01"
 API = "http://192.0.2.1:6385"
@@ -391,3 +391,35 @@ def test_a_report_that_comes_late_once_more_is_none_of_another_inspection(
         rig.endpoints.continue_inspection(who, **found)
     assert rig.settled(node)["provision_state"] == "inspect wait"
     assert reports(rig, node)["provision_state"] == "manageable"
+
+
+# -- erasure records -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("serials", "declared", "after"),
+    [
+        (["S1"], False, "clean"),
+        (["S1", "S2"], False, "unknown"),
+        (["S2"], False, "unknown"),
+        ([], False, "clean"),
+        (["S2"], True, "clean"),
+    ],
+)
+def test_disk_that_the_proof_of_a_clean_node_does_not_name_makes_the_node_unknown(
+    rig: ConductorFixture, serials: list[str], declared: bool, after: str
+) -> None:
+    disk = {"name": "/dev/sda", "serial": "S1", "result": "erased", "level": "clear"}
+    node = rig.node(inspect_interface="agent", fake_erasures=[disk])
+    rig.call("do_node_clean", node, clean_steps=listed("deploy.erase_devices"))
+    assert rig.get(node)["data_state"] == "clean"
+    if declared:
+        rig.edit(node, data_state_by="declared")
+    rig.call("inspect_hardware", node)
+    disks = [{"name": f"/dev/{one}", "size": 1024**3, "serial": one} for one in serials]
+    row = reports(rig, node, inventory(disks=disks))
+    assert (row["provision_state"], row["last_error"]) == ("manageable", None)
+    assert row["data_state"] == after
+    if after == "unknown":
+        assert row["data_state_by"] == rig.run(node)["uuid"]
+        assert rig.events(node, "data_state")[-1]["before"] == "clean"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+import time
 import types
 from typing import cast
 
 from ironic_lite.conductor.watch import node_queue
 from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
+from ironic_lite.conductor.work.wakeup import Wakeup
 from ironic_lite.records import Node
+from tests.support.conductor_fixture import wait_for
 
 
 def node(name: str) -> Node:
@@ -52,3 +56,24 @@ def test_a_sweep_runs_again_after_an_exit() -> None:
 
     Sweeps(halted, [Sweep("test", 0.001, act)]).start()
     assert halted.wait(10)
+
+
+def test_a_sweep_that_is_signalled_all_the_time_rests_four_times_as_long_as_it_runs() -> None:
+    halted, wakeup = threading.Event(), Wakeup()
+    wakeup.armed = True
+    spans: list[tuple[float, float]] = []
+
+    def act() -> None:
+        began = time.monotonic()
+        time.sleep(0.3)
+        wakeup.signal()
+        spans.append((began, time.monotonic()))
+        if len(spans) == 3:
+            halted.set()
+
+    wakeup.signal()
+    Sweeps(halted, [Sweep("a slow one", 3600, act, wakeup)]).start()
+    assert halted.wait(60)
+    wait_for(lambda: len(spans) == 3)
+    for (began, ended), (following, _) in itertools.pairwise(spans):
+        assert following - ended >= 4 * (ended - began) - 0.01

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 
 from ironic_lite.conductor.watch import file_cleanup
-from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.core import config
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import ports
@@ -18,6 +17,7 @@ from ironic_lite.drivers.boot import dnsmasq, loaders
 from ironic_lite.drivers.registry import Registry, Settings
 from ironic_lite.images import node_files as files
 from ironic_lite.images import published
+from ironic_lite.membership import ring
 from tests.support import conductor_fixture
 
 GONE = "6e0b0a1e-1d6b-4f0a-9d4e-0123456789ab"
@@ -203,7 +203,11 @@ def test_a_card_is_ignored_while_a_node_has_it_and_forgotten_with_its_port(
     others.write_text("52:54:00:aa:00:09,ignore\n")
     sweep(conductor)
     assert said(hosts) == IGNORED
-    monkeypatch.setattr(Ownership, "mine", lambda self, row: False)  # another conductor has it now
+    host = conductor.tasks.runtime.host
+    monkeypatch.setattr(ring, "owner", lambda *_: f"{host}:2")  # one more process of this machine
+    sweep(conductor)
+    assert said(hosts) == IGNORED
+    monkeypatch.setattr(ring, "owner", lambda *_: f"{host}-2")  # another machine has it now
     sweep(conductor)
     assert (said(hosts), others.exists()) == (None, True)
 

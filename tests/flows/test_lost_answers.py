@@ -151,7 +151,7 @@ def test_an_answer_that_is_lost_once_is_found_out(
         if not losing.begun:
             break
         lost += 1
-    assert lost >= 2
+    assert lost >= 1
 
 
 @pytest.mark.parametrize("away", [False, True], ids=["back", "away"])
@@ -182,7 +182,7 @@ def test_request_with_an_unknown_outcome_leaves_no_lock_and_nothing_half_done(
         if not losing.begun:
             assert row["provision_state"] == case.end
             break
-    assert told >= 2
+    assert told >= 1
 
 
 def end_leases(conn: Connection) -> None:

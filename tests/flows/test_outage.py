@@ -84,7 +84,7 @@ def test_no_flow_changes_when_the_database_is_away(
         assert stage.story(CASES[name], sickness) == healthy
         if not sickness.begun.is_set():
             break
-    assert n > 2
+    assert n > 1
 
 
 @pytest.mark.parametrize("name", ["deploy", "delete"])

@@ -13,6 +13,7 @@ from ironic_lite import errors
 from ironic_lite.api.resources import run_stops
 from ironic_lite.conductor.watch import timers
 from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries.run_stops import StopChanged
 from ironic_lite.drivers.registry import Registry
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
@@ -400,3 +401,15 @@ def play_death(
         assert heir.run(node)["state"] == "aborted"
     heir.bury()
     return True
+
+
+def test_save_that_a_stop_prevents_notes_the_power_once(rig: ConductorFixture) -> None:
+    node = rig.node(power_state="power off")
+    with rig.tasks.lock(rig.who, node) as task:
+        task.node.power_state = "power on"
+        with pytest.raises(StopChanged):
+            task.save_unless_stopped("another stop")
+        assert task.journal.events == []
+        task.save()
+    (event,) = rig.events(node, "power")
+    assert (event["before"], event["after"]) == ("power off", "power on")

@@ -7,12 +7,10 @@ import contextlib
 import functools
 import hashlib
 import hmac
-import http.server
 import json
 import socket
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,12 +19,19 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.conductor.watch.webhooks import Webhooks
 from ironic_lite.core import clock
-from ironic_lite.db.queries import events
 from ironic_lite.db.queries import webhooks as rows
 from ironic_lite.domain import webhooks
 from tests.support.conductor_fixture import ConductorFixture, wait_for
-
-SECRET = webhooks.new_secret()
+from tests.support.webhook_receiver import (
+    SECRET,
+    Receiver,
+    add_events,
+    add_hook,
+    allow_loopback,
+    change,
+    get,
+    sweep_until,
+)
 
 
 class Dying(Webhooks):
@@ -37,95 +42,15 @@ class Dying(Webhooks):
         raise errors.Unavailable
 
 
-class Receiver:
-    """An HTTP server that answers as told and keeps what it received."""
-
-    def __init__(self) -> None:
-        self.got: list[tuple[dict[str, str], bytes]] = []
-        self.status = 200
-        self.headers: dict[str, str] = {}
-        receiver = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                receiver.got.append((headers, body))
-                self.send_response(receiver.status)
-                for name, value in receiver.headers.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(b"as told")
-
-            def log_message(self, *args: Any) -> None:
-                del args
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/metal"
-
-    def cursors(self) -> list[int]:
-        """Return the cursors of all received events, in the order of their arrival."""
-        return [
-            int(event["cursor"])
-            for _, body in self.got
-            for event in json.loads(body)["data"]["events"]
-        ]
-
-
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    made = Receiver()
-    thread = threading.Thread(target=made.server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+    with Receiver().serving() as made:
+        yield made
 
 
 @pytest.fixture
 def served(rig: ConductorFixture) -> Webhooks:
-    conf = rig.service.runtime.conf
-    conf.set_override("allow_http", True, "webhooks")
-    conf.set_override("allowed_networks", ["127.0.0.0/8"], "webhooks")
-    return rig.service.webhooks
-
-
-def add_hook(rig: ConductorFixture, url: str, **values: Any) -> str:
-    row = {
-        **dict.fromkeys(rows.COLUMNS[1:]),
-        **rows.BLANK,
-        "uuid": str(uuid.uuid4()),
-        "url": url,
-        "secret": {"current": SECRET},
-        "state": "active",
-        "generation": 1,
-        "position": 0,
-        "created_at": clock.now(),
-        **values,
-    }
-    rig.database.write(lambda conn: rows.add(conn, row))
-    return str(row["uuid"])
-
-
-def add_events(rig: ConductorFixture, count: int, **values: Any) -> None:
-    row = {"at": clock.now(), "node_uuid": str(uuid.uuid4()), "kind": "provision", **values}
-    rig.database.write(lambda conn: events.add(conn, [dict(row) for _ in range(count)]))
-
-
-def get(rig: ConductorFixture, hook: str) -> dict[str, Any]:
-    return rig.database.read(lambda conn: rows.get(conn, hook))
-
-
-def change(rig: ConductorFixture, hook: str, **values: Any) -> None:
-    rig.database.write(lambda conn: rows.change(conn, rows.get(conn, hook), values))
-
-
-def sweep_until(served: Webhooks, what: Any) -> None:
-    def done() -> Any:
-        served.sweep()
-        return what()
-
-    wait_for(done)
+    return allow_loopback(rig)
 
 
 def test_events_arrive_in_order_and_signed(
@@ -167,6 +92,28 @@ def test_failed_delivery_holds_later_events_and_is_repeated_under_its_id(
     assert receiver.got[0][1] == receiver.got[1][1]
 
 
+@pytest.mark.parametrize(("ahead", "status"), [(3600, None), (3605, 503)])
+def test_time_of_a_wrong_clock_postpones_no_retry(
+    rig: ConductorFixture, served: Webhooks, receiver: Receiver, ahead: float, status: int | None
+) -> None:
+    """The pause after the first try is at most 6 s, or an hour if the answer asked for it."""
+    add_events(rig, 1)
+    hook = add_hook(rig, receiver.url, tries=1, last_status=status, not_before=clock.after(ahead))
+    sweep_until(served, lambda: len(receiver.got) == 1)
+    wait_for(lambda: get(rig, hook)["position"] > 0)
+
+
+@pytest.mark.parametrize(("ahead", "status"), [(5, None), (3500, 503)])
+def test_retry_waits_for_its_time(
+    rig: ConductorFixture, served: Webhooks, receiver: Receiver, ahead: float, status: int | None
+) -> None:
+    add_events(rig, 1)
+    add_hook(rig, receiver.url, tries=1, last_status=status, not_before=clock.after(ahead))
+    for _ in range(3):
+        served.sweep()
+    assert receiver.got == []
+
+
 def test_conductor_that_dies_after_the_post_repeats_the_delivery(
     rig: ConductorFixture, served: Webhooks, receiver: Receiver
 ) -> None:
@@ -180,6 +127,24 @@ def test_conductor_that_dies_after_the_post_repeats_the_delivery(
     sweep_until(served, lambda: len(receiver.got) == 3)
     assert receiver.got[0][0]["webhook-id"] == receiver.got[1][0]["webhook-id"]
     assert len(receiver.cursors()) == 2 + 2 + 1
+
+
+def test_webhook_is_served_after_a_thread_could_not_start(
+    rig: ConductorFixture,
+    served: Webhooks,
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    add_events(rig, 1)
+    hook = add_hook(rig, receiver.url)
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError):
+        patched.setattr(threading.Thread, "start", refuse)
+        served.sweep()
+    assert get(rig, hook)["position"] == 0
+    sweep_until(served, lambda: len(receiver.got) == 1)
 
 
 def test_receiver_that_is_gone_suspends_and_a_resumed_one_gets_everything(

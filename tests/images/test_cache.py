@@ -61,7 +61,9 @@ class Web:
                 """Say nothing."""
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/image.raw"
 
@@ -373,7 +375,7 @@ def trickling(begin: bytes) -> Iterator[str]:
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}/image.raw"
         gone.set()
         server.shutdown()
@@ -414,7 +416,7 @@ def test_a_redirection_within_a_server_that_keeps_connections_is_followed(page: 
             """Say nothing."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}/image.raw"
         assert cache.fetch(url).read_bytes() == b"found"
         server.shutdown()

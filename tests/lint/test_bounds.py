@@ -6,6 +6,8 @@ import ast
 import functools
 import pathlib
 
+from tests.support import source_trees
+
 ROOT = pathlib.Path(__file__).parents[2]
 GENERATED = "ironic_lite/core/configuration.py"
 """Grows by a line with each option: `make sample`."""
@@ -17,20 +19,26 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @functools.cache
-def modules() -> dict[str, str]:
-    """Return the source of our modules by path; migrations, behind a link, are tables."""
+def paths() -> dict[str, pathlib.Path]:
+    """Return our modules by name; migrations, behind a link, are tables."""
     folders = (ROOT / "ironic_lite", ROOT / "benchmarks")
-    paths = sorted(path for folder in folders for path in folder.rglob("*.py"))
-    names = {str(path.relative_to(ROOT)): path for path in paths}
-    return {name: path.read_text() for name, path in names.items() if "migrations" not in name}
+    found = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    names = {str(path.relative_to(ROOT)): path for path in found}
+    return {name: path for name, path in names.items() if "migrations" not in name}
+
+
+@functools.cache
+def modules() -> dict[str, str]:
+    """Return the source of our modules by name."""
+    return {name: path.read_text() for name, path in paths().items()}
 
 
 def functions() -> dict[str, Function]:
     """Return every function, nested ones and methods too, by ``path:line name``."""
     return {
-        f"{path}:{node.lineno} {node.name}": node
-        for path, source in modules().items()
-        for node in ast.walk(ast.parse(source))
+        f"{name}:{node.lineno} {node.name}": node
+        for name, path in paths().items()
+        for node in source_trees.nodes(path)
         if isinstance(node, Function)
     }
 
@@ -58,7 +66,8 @@ def test_a_function_fits_on_a_screen() -> None:
 
 
 def test_a_module_says_first_what_it_is_for() -> None:
-    silent = {path for path, text in modules().items() if not ast.get_docstring(ast.parse(text))}
+    trees = {name: source_trees.tree(path) for name, path in paths().items()}
+    silent = {name for name, tree in trees.items() if not ast.get_docstring(tree)}
     assert {path for path in silent if modules()[path].strip()} == set()
 
 

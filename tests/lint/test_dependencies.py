@@ -9,6 +9,8 @@ import pathlib
 import re
 import sys
 
+from tests.support import source_trees
+
 ROOT = pathlib.Path(__file__).parents[2]
 
 
@@ -47,7 +49,7 @@ def imported(*, by: str | None) -> dict[str, str]:
         place = str(path.relative_to(ROOT))
         if next((extra for extra, places in EXTRAS.items() if place in places), None) != by:
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in source_trees.nodes(path):
             names: list[str] = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]

@@ -5,18 +5,20 @@ from __future__ import annotations
 import ast
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ironic_lite.core import options
+from tests.support import source_trees
 
 ROOT = pathlib.Path(__file__).parents[2]
 TABLES = ROOT / "ironic_lite/core/options"
 
 
-def trees() -> Iterator[tuple[str, ast.AST]]:
+def trees() -> Iterator[tuple[str, Sequence[ast.AST]]]:
+    """Yield the nodes of each module that is no table of options, with its path."""
     for path in sorted((ROOT / "ironic_lite").rglob("*.py")):
         if TABLES not in path.parents:
-            yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+            yield str(path.relative_to(ROOT)), source_trees.nodes(path)
 
 
 def written() -> tuple[set[str], list[re.Pattern[str]]]:
@@ -24,7 +26,7 @@ def written() -> tuple[set[str], list[re.Pattern[str]]]:
 
     A form is an f-string that begins and ends with words, as in ``f"enabled_{kind}_interfaces"``.
     """
-    nodes = [node for _, tree in trees() for node in ast.walk(tree)]
+    nodes = [node for _, found in trees() for node in found]
     names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     names |= {str(node.value) for node in nodes if isinstance(node, ast.Constant)}
     forms = [
@@ -55,8 +57,8 @@ def test_every_option_that_is_read_exists() -> None:
     known = {group: {opt.dest for opt in opts} for group, opts in options.GROUPS.items()}
     unknown = {
         f"{path}:{node.lineno} [{node.value.attr}]{node.attr}"
-        for path, tree in trees()
-        for node in ast.walk(tree)
+        for path, found in trees()
+        for node in found
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Attribute)
         and node.value.attr in known

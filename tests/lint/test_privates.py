@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 import pathlib
 import re
+from collections.abc import Sequence
+
+from tests.support import source_trees
 
 TESTS = pathlib.Path(__file__).parents[1]
 MOST = 33
@@ -14,7 +17,7 @@ PUBLIC = {"_exit", "_replace", "_asdict", "_fields", "_make"}
 """Public names of the standard library: of ``os`` and of named tuples."""
 
 
-def own(nodes: list[ast.AST]) -> set[str]:
+def own(nodes: Sequence[ast.AST]) -> set[str]:
     """Return the private names that a module defines: functions, and attributes of ``self``."""
     names = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     set_here = {
@@ -39,7 +42,7 @@ def reads(path: pathlib.Path) -> list[str]:
     text = path.read_text(encoding="utf-8")
     if not FOREIGN.search(text):
         return []
-    nodes = list(ast.walk(ast.parse(text)))
+    nodes = source_trees.nodes(path)
     known = own(nodes) | PUBLIC
     return [
         f"{path.relative_to(TESTS)}:{node.lineno} {ast.unparse(node)}"

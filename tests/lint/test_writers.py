@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
+
+from tests.support import source_trees
 
 ROOT = pathlib.Path(__file__).parents[2] / "ironic_lite"
 WRITERS = {
@@ -36,13 +39,13 @@ def named(target: ast.expr) -> Iterator[str]:
         yield from named(target.value)
 
 
-def written(tree: ast.AST, *, literals: bool) -> set[str]:
+def written(nodes: Sequence[ast.AST], *, literals: bool) -> set[str]:
     """Return the names to which a module assigns.
 
     :param literals: and those that are keys of its dictionaries.
     """
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Assign):
             found.update(name for target in node.targets for name in named(target))
         elif isinstance(node, ast.AugAssign | ast.AnnAssign) and node.value is not None:
@@ -52,15 +55,18 @@ def written(tree: ast.AST, *, literals: bool) -> set[str]:
     return found
 
 
-MODULES = {
-    # In the API such dictionaries are filters of lists, and tables of fields.
-    str(path.relative_to(ROOT)): written(ast.parse(path.read_text()), literals=folder != "api")
-    for folder in ("conductor", "db", "drivers", "api")
-    for path in sorted((ROOT / folder).rglob("*.py"))
-    if "migrations" not in path.parts
-}
+@functools.cache
+def modules() -> dict[str, set[str]]:
+    """Return the names that each module writes; read once, and not by workers that run no test."""
+    return {
+        # In the API such dictionaries are filters of lists, and tables of fields.
+        str(path.relative_to(ROOT)): written(source_trees.nodes(path), literals=folder != "api")
+        for folder in ("conductor", "db", "drivers", "api")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if "migrations" not in path.parts
+    }
 
 
 @pytest.mark.parametrize("column", WRITERS)
 def test_a_column_is_written_where_it_may_be(column: str) -> None:
-    assert {path for path, names in MODULES.items() if column in names} == WRITERS[column]
+    assert {path for path, names in modules().items() if column in names} == WRITERS[column]

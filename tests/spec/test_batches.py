@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite.core import clock
+from ironic_lite.core import clock, masking
 from ironic_lite.db.queries import batches as rows
 from ironic_lite.db.tables import models
 from ironic_lite.domain import batches as core
 from ironic_lite.domain.batches import NodeState
 from tests.support.operator import Json, Operator
+from tests.support.statements import count_statements
 from tests.support.wsgi_client import Response
 
 Serve = Callable[..., Operator]
@@ -125,6 +126,26 @@ def test_failing_canary_pauses_the_batch(operator: Operator) -> None:
     sweep(operator, 3)
     assert look(operator, second)["counts"]["done"] == 1
     assert operator.shows(nodes[0])["provision_state"] == "manageable"
+
+
+def test_retry_leaves_a_node_with_another_run_alone(operator: Operator) -> None:
+    nodes = fleet(operator, 2, "manageable")
+    for node in nodes:
+        operator.patches(node, driver_info=BROKEN)
+    clean = {"target": "clean", "clean_steps": [{"interface": "deploy", "step": "erase_devices"}]}
+    first = begin(operator, nodes, clean, max_failures=2)
+    sweep(operator, 3)
+    assert results(operator, first) == ["failed"] * 2
+    batch = begin(operator, nodes, {"target": "retry"}, max_failures=2)
+    operator.asks(nodes[0], "retry")
+    operator.rig.reaches(nodes[0], "clean failed")
+    sweep(operator, 3)
+    found = members(operator, batch)
+    assert [one["result"] for one in found] == ["skipped", "failed"]
+    assert found[0]["error"]["code"] == "StateChanged"
+    verbs = [run["verb"] for run in operator.rig.runs(nodes[0])]
+    assert verbs[-2:] == ["clean", "clean"]
+    assert verbs.count("clean") == 2
 
 
 def test_too_many_failures_abort_the_batch(operator: Operator) -> None:
@@ -254,6 +275,40 @@ def test_plan_shows_the_batch_and_writes_nothing(operator: Operator) -> None:
     assert operator.api.get("/v1/batches").json["batches"] == []
 
 
+def test_plan_names_the_nodes_that_would_refuse(operator: Operator) -> None:
+    nodes = fleet(operator, 5, "manageable")
+    operator.patches(nodes[1], retired=True)
+    hold = {"kind": "freeze", "reason": "case 7"}
+    assert operator.api.post(f"/v1/nodes/{nodes[2]}/holds", hold).status == 201
+    operator.rig.edit(nodes[3], reservation="elsewhere", lock_token="t")
+    nodes.append(operator.enroll("enroll"))
+
+    def plan(request: Json) -> dict[str, str]:
+        body = {"nodes": nodes, "request": request}
+        refused = operator.api.post("/v1/batches?plan=true", body).json["refused"]
+        assert refused["count"] == len(refused["first"])
+        return {one["uuid"]: one["code"] for one in refused["first"]}
+
+    assert plan({"target": "provide"}) == {
+        nodes[1]: "NodeRetired",
+        nodes[2]: "NodeHeld",
+        nodes[5]: "InvalidState",
+    }
+    assert plan({"power": "power off"}) == {nodes[2]: "NodeHeld"}
+
+
+def test_plan_reads_many_nodes_with_the_statements_of_one(operator: Operator) -> None:
+    nodes = fleet(operator, 30)
+    sent = []
+    for some in (nodes[:1], nodes):
+        body = {"nodes": some, "request": {"target": "provide"}}
+        with count_statements(operator.rig.database) as seen:
+            refused = operator.api.post("/v1/batches?plan=true", body).json["refused"]
+        assert (refused["count"], len(refused["first"])) == (len(some), min(len(some), 20))
+        sent.append(len(seen))
+    assert sent[1] <= sent[0], sent
+
+
 def test_locked_node_is_tried_again(operator: Operator) -> None:
     nodes = fleet(operator, 1)
     operator.rig.edit(nodes[0], reservation="elsewhere", lock_token="t")
@@ -306,6 +361,35 @@ def test_abort_of_runs_ends_them_after_the_step_under_way(operator: Operator) ->
     assert asked == ["The batch was aborted."]
 
 
+def test_stops_of_runs_are_of_the_caller_who_aborts(operator: Operator) -> None:
+    node = operator.enroll(fake_step_seconds=1)
+    steps = [{"interface": "management", "step": "reset_bmc"}] * 50
+    batch = begin(operator, [node], {"target": "clean", "clean_steps": steps})
+    of_ann = {"request_id": "req-ann", "user": "ann", "project": "p-ann"}
+    operator.rig.database.write(lambda conn: rows.update(conn, batch["uuid"], {"context": of_ann}))
+    operator.rig.sweep("batches")
+    operator.rig.enters(node, "cleaning")
+    path = f"/v1/batches/{batch['uuid']}/state"
+    operator.api.put(path, {"target": "abort", "runs": "abort"})
+    operator.rig.sweep("batches")
+    (stop,) = operator.rig.events(node, "stop_requested")
+    assert (stop["requester"], stop["data"]["project"]) == (None, None)
+    sweep(operator, 2)
+    assert results(operator, batch) == ["aborted"]
+    assert {run["requester"] for run in operator.rig.runs(node)} == {"ann", None}
+
+
+def test_resume_that_changes_a_limit_is_no_event(operator: Operator) -> None:
+    batch = begin(operator, fleet(operator, 2))
+    path = f"/v1/batches/{batch['uuid']}/state"
+    changed = operator.api.put(path, {"target": "resume", "max_failures": 1})
+    assert (changed.json["state"], changed.json["max_failures"]) == ("running", 1)
+    assert operator.rig.events(batch["uuid"], "batch_resumed") == []
+    operator.api.put(path, {"target": "pause"})
+    operator.api.put(path, {"target": "resume", "max_failures": 2})
+    assert len(operator.rig.events(batch["uuid"], "batch_resumed")) == 1
+
+
 def test_abort_of_runs_asks_a_busy_run_to_stop(operator: Operator) -> None:
     node = operator.enroll(fake_step_seconds=1)
     steps = [{"interface": "management", "step": "reset_bmc"}] * 50
@@ -335,7 +419,7 @@ def set_times(operator: Operator, table: sa.Table, **values: Any) -> None:
     operator.rig.database.write(lambda conn: conn.execute(table.update().values(**values)))
 
 
-def test_locked_node_is_refused_after_an_hour(operator: Operator) -> None:
+def test_locked_node_is_refused_after_an_hour_of_tries(operator: Operator) -> None:
     nodes = fleet(operator, 2)
     operator.rig.edit(nodes[0], reservation="elsewhere", lock_token="t")
     batch = begin(operator, nodes, max_failures=1)
@@ -344,18 +428,77 @@ def test_locked_node_is_refused_after_an_hour(operator: Operator) -> None:
     sweep(operator)
     tries = [one["tries"] for one in members(operator, batch)]
     assert tries == [1, 1], "the pause before the next try is not over"
-    early = clock.ago(core.WAIT_SECONDS - 60)
-    of_table = models.batch_nodes
-    set_times(operator, of_table, started_at=early, not_before=early)
+    write(operator, batch, nodes[0], tries=core.MOST_TRIES - 2, not_before=None)
     sweep(operator)
     assert members(operator, batch)[0]["result"] == "pending"
-    late = clock.ago(core.WAIT_SECONDS + 1)
-    set_times(operator, of_table, started_at=late, not_before=late)
+    write(operator, batch, nodes[0], not_before=None)
     sweep(operator, 2)
     found = members(operator, batch)
     assert [one["result"] for one in found] == ["refused", "done"], found
-    assert (found[0]["error"]["code"], found[0]["tries"]) == ("NodeLocked", 3)
+    assert (found[0]["error"]["code"], found[0]["tries"]) == ("NodeLocked", core.MOST_TRIES)
     assert look(operator, batch)["state"] == "done"
+
+
+def test_pause_of_a_batch_uses_up_no_tries(operator: Operator) -> None:
+    nodes = fleet(operator, 1)
+    operator.rig.edit(nodes[0], reservation="elsewhere", lock_token="t")
+    batch = begin(operator, nodes)
+    sweep(operator)
+    path = f"/v1/batches/{batch['uuid']}/state"
+    operator.api.put(path, {"target": "pause"})
+    long_ago = clock.ago(7200)
+    set_times(operator, models.batch_nodes, not_before=long_ago, started_at=long_ago)
+    sweep(operator, 3)
+    operator.api.put(path, {"target": "resume"})
+    sweep(operator)
+    (found,) = members(operator, batch)
+    assert (found["result"], found["tries"], found["started_at"]) == ("pending", 2, None)
+
+
+def test_limit_of_the_service_uses_up_no_tries(serve: Serve) -> None:
+    operator = serve(conductor__max_concurrent_clean=1)
+    operator.rig.node("clean wait")
+    nodes = fleet(operator, 40, "manageable")
+    batch = begin(operator, nodes, {"target": "provide"}, concurrency=40)
+    sweep(operator)
+    found = members(operator, batch)
+    assert {(one["result"], one["tries"]) for one in found} == {("pending", 0)}
+    met = [one["error"]["code"] for one in found if one["error"]]
+    assert met == ["TooManyActions"] * 16, "the sweep goes on after the limit"
+    long_ago = clock.ago(7200)
+    set_times(operator, models.batch_nodes, not_before=long_ago, started_at=long_ago)
+    sweep(operator)
+    assert results(operator, batch) == ["pending"] * 40
+
+
+def test_secrets_of_a_request_are_removed_when_the_batch_ends(operator: Operator) -> None:
+    batch = begin(
+        operator, fleet(operator, 1), {"target": "rescue", "rescue_password": "opensesame"}
+    )
+
+    def stored() -> Json:
+        row = operator.rig.database.read(lambda conn: rows.get(conn, batch["uuid"]))
+        return dict(row["request"])
+
+    assert stored()["rescue_password"] == "opensesame"
+    sweep(operator, 3)
+    shown = look(operator, batch)
+    assert shown["ended_at"] is not None
+    assert stored() == shown["request"] == {"target": "rescue", "rescue_password": masking.MASK}
+
+
+def test_list_and_sweep_read_no_request(operator: Operator) -> None:
+    batch = begin(operator, fleet(operator, 1))
+    operator.api.put(f"/v1/batches/{batch['uuid']}/state", {"target": "pause"})
+    with count_statements(operator.rig.database) as sent:
+        sweep(operator)
+        (shown,) = operator.api.get("/v1/batches").json["batches"]
+        operator.api.get(f"/v1/batches/{batch['uuid']}/nodes")
+        operator.api.get(f"/v1/batches/{batch['uuid']}?fields=state")
+    assert not [one for one in sent if "batches.request," in one or "batches.context" in one]
+    assert "request" not in shown
+    named = operator.api.get("/v1/batches?fields=uuid,request").json["batches"]
+    assert named == [{"uuid": batch["uuid"], "request": {"target": "manage"}}]
 
 
 def test_batches_are_removed_90_days_after_their_end(operator: Operator) -> None:
@@ -428,3 +571,15 @@ def test_sweep_starts_a_wide_batch_in_several_claims(operator: Operator) -> None
     batch = begin(operator, nodes, concurrency=18)
     sweep(operator)
     assert results(operator, batch) == ["running"] * 18 + ["pending"] * 2
+
+
+def test_batch_that_cannot_be_carried_out_does_not_stop_the_others(
+    operator: Operator, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, whole = (begin(operator, fleet(operator, 1)) for _ in range(2))
+    table = models.batches
+    spoil = table.update().where(table.c.uuid == broken["uuid"]).values(options={})
+    operator.rig.database.write(lambda conn: conn.execute(spoil))
+    sweep(operator, 3)
+    assert look(operator, whole)["state"] == "done"
+    assert f"Batch {broken['uuid']}: the sweep failed" in caplog.text

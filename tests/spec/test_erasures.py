@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from tests.support.conductor_fixture import wait_for
+from tests.support.evidence_key import make_key
 from tests.support.operator import Json, Operator
 
 Serve = Callable[..., Operator]
@@ -37,15 +37,6 @@ def records(operator: Operator, node: str) -> list[Json]:
     """Return the whole records of a node, the oldest first."""
     rows = operator.api.get(f"/v1/nodes/{node}/erasures").json["erasures"]
     return [operator.api.get(f"/v1/erasures/{one['uuid']}").json for one in reversed(rows)]
-
-
-def make_key(folder: pathlib.Path, name: str = "key.pem") -> str:
-    """Write a new private key; return its path."""
-    form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    path = folder / name
-    pem = serialization.Encoding.PEM
-    path.write_bytes(Ed25519PrivateKey.generate().private_bytes(pem, form, plain))
-    return str(path)
 
 
 def declare(operator: Operator, node: str, after: str) -> None:
@@ -143,6 +134,133 @@ def test_required_proof_fails_cleaning_and_refuses_available(serve: Serve) -> No
     proven = enrol(operator, ERASED)
     operator.provision(proven, "provide")
     assert operator.rig.get(proven)["provision_state"] == "available"
+
+
+@pytest.mark.parametrize("disks", [[], [ERASED, SKIPPED], [{**ERASED, "level": "none"}]])
+def test_automated_cleaning_that_does_not_end_clean_fails_by_its_own_error(
+    serve: Serve, disks: list[Json]
+) -> None:
+    operator = serve(conductor__require_clean_data=True)
+    node = enrol(operator, *disks)
+    operator.asks(node, "provide")
+    assert operator.rig.settled(node)["provision_state"] == "clean failed"
+    run = operator.rig.run(node)
+    assert (run["state"], run["error"]["code"]) == ("failed", "DataNotProven")
+    assert [step["state"] for step in run["steps"]] == ["done", "done"]
+    assert len(records(operator, node)) == 1
+
+
+def test_unproven_erasure_is_repeated_as_the_error_says(serve: Serve) -> None:
+    operator = serve(conductor__require_clean_data=True)
+    node = enrol(operator, ERASED, SKIPPED)
+    operator.asks(node, "provide")
+    row = operator.rig.settled(node)
+    assert '{"retry": {"from": n}}' in row["last_error"]
+    (ordinal,) = [
+        one["ordinal"] for one in operator.rig.run(node)["steps"] if one["step"] == "erase_devices"
+    ]
+    operator.patches(node, driver_info__fake_erasures=[ERASED])
+    answer = operator.asks(node, "retry", retry={"from": ordinal})
+    assert answer.status == 202, answer.text
+    assert operator.rig.settled(node)["provision_state"] == "available"
+    assert state(operator, node)[0] == "clean"
+
+
+def test_waived_erasure_of_children_leaves_their_parent_clean(operator: Operator) -> None:
+    parent = enrol(operator)
+    child = enrol(operator, FAILED, parent_node=parent)
+    for one in (parent, child):
+        declare(operator, one, "clean")
+    step = {"interface": "deploy", "step": STEP[7:], "execute_on_child_nodes": True}
+    operator.asks(parent, "clean", clean_steps=[step])
+    assert operator.rig.settled(parent)["provision_state"] == "clean failed"
+    answer = operator.asks(parent, "retry", retry={"waive": [{"reason": "not ours"}]})
+    assert answer.status == 202, answer.text
+    assert operator.rig.settled(parent)["provision_state"] == "manageable"
+    assert state(operator, parent) == ("clean", "declared")
+    assert state(operator, child)[0] == "dirty"
+
+
+def test_cleaning_by_hand_needs_no_proof(serve: Serve) -> None:
+    operator = serve(conductor__require_clean_data=True)
+    node = enrol(operator, SKIPPED)
+    assert operator.clean(node, STEP)["provision_state"] == "manageable"
+
+
+@pytest.mark.parametrize("before", ["unknown", "dirty"])
+def test_available_is_refused_until_the_data_are_gone(serve: Serve, before: str) -> None:
+    operator = serve(conductor__require_clean_data=True)
+    node = enrol(operator)
+    operator.asks(node, "provide")
+    assert operator.rig.settled(node)["provision_state"] == "clean failed"
+    operator.api.delete(f"/v1/nodes/{node}/maintenance")
+    declare(operator, node, before)
+    text = operator.refused(node, "available", 409)
+    assert "require_clean_data" in text
+    assert f"data_state is {before}" in text
+    declare(operator, node, "clean")
+    assert operator.provision(node, "available")["provision_state"] == "available"
+
+
+def test_allocation_passes_by_a_node_whose_data_may_be_there(serve: Serve) -> None:
+    operator = serve(conductor__require_clean_data=True)
+    nodes = [
+        enrol(operator, ERASED, state="available", resource_class="big", name=f"n{number}")
+        for number in range(3)
+    ]
+    for node, after in zip(nodes, ("dirty", "unknown"), strict=False):
+        declare(operator, node, after)
+    chosen = [allocated(operator) for _ in range(2)]
+    assert [(one["state"], one["node_uuid"]) for one in chosen] == [
+        ("active", nodes[2]),
+        ("error", None),
+    ]
+
+
+def allocated(operator: Operator) -> Json:
+    """Return an allocation whose search is over."""
+    uuid = operator.api.post("/v1/allocations", {"resource_class": "big"}).json["uuid"]
+
+    def ended() -> Json | None:
+        found: Json = operator.api.get(f"/v1/allocations/{uuid}").json
+        return None if found["state"] == "allocating" else found
+
+    found: Json = wait_for(ended)
+    return found
+
+
+@pytest.mark.parametrize("required", [False, True])
+@pytest.mark.parametrize("before", ["clean", "dirty", "unknown"])
+def test_waived_erasure_never_makes_a_node_clean(serve: Serve, required: bool, before: str) -> None:
+    operator = serve(conductor__require_clean_data=required)
+    node = enrol(operator, FAILED)
+    operator.asks(node, "provide")
+    assert operator.rig.settled(node)["provision_state"] == "clean failed"
+    declare(operator, node, before)
+    waive = [{"reason": "the disk goes to the shredder"}]
+    answer = operator.asks(node, "retry", retry={"waive": waive})
+    assert answer.status == 202, answer.text
+    row = operator.rig.settled(node)
+    assert row["provision_state"] == ("clean failed" if required else "available")
+    assert state(operator, node)[0] == ("dirty" if before == "clean" else before)
+    assert operator.rig.run(node)["steps"][1]["state"] == "waived"
+    assert [one["result"] for one in records(operator, node)] == ["failed"]
+
+
+def test_record_of_a_run_names_its_waived_steps(operator: Operator) -> None:
+    node = enrol(operator, ERASED)
+    operator.patches(node, driver_info__fake_fail_steps={"bios.factory_reset": "no"})
+    operator.clean(node, "bios.factory_reset", STEP)
+    answer = operator.asks(node, "retry", retry={"waive": [{"reason": "the BIOS is new"}]})
+    assert answer.status == 202, answer.text
+    operator.rig.settled(node)
+    (record,) = records(operator, node)
+    (waived,) = record["waived"]
+    (told,) = [one for one in operator.rig.run(node)["steps"] if one["waiver"]]
+    assert waived == {"ordinal": 0, "step": "bios.factory_reset", **told["waiver"]}
+    assert waived["reason"] == "the BIOS is new"
+    assert {"requester", "at"} <= waived.keys()
+    assert state(operator, node)[0] == "clean"
 
 
 def test_signatures_verify_with_openssl_and_chains_show_gaps(

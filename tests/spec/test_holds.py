@@ -125,14 +125,14 @@ def test_hold_that_is_set_between_check_and_lock_counts(
     operator: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = operator.enroll("active")
-    locked = operator.rig.tasks.lock
+    started = operator.rig.tasks.start
 
-    def lock(*given: Any, **named: Any) -> Any:
+    def start(*given: Any, **named: Any) -> Any:
         monkeypatch.undo()
         operator.rig.database.write(lambda conn: rows.add(conn, stored(node, "legal", "erase")))
-        return locked(*given, **named)
+        return started(*given, **named)
 
-    monkeypatch.setattr(operator.rig.tasks, "lock", lock)
+    monkeypatch.setattr(operator.rig.tasks, "start", start)
     said = operator.asks(node, "deleted")
     assert (said.status, "is held (legal, " in said.text) == (409, True)
     assert operator.shows(node)["provision_state"] == "active"

@@ -11,6 +11,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.api.validation import shapes
+from ironic_lite.domain import steps
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry
 from ironic_lite.rpc import interface
@@ -162,6 +163,7 @@ def test_s1_25_the_list_of_the_latest_agent_is_kept_and_shown(
     # The next ramdisk can do more; it has not run yet.
     marked = base.clean_step(priority=5)(lambda self, task: None)
     monkeypatch.setattr(vendor_driver.Agent, "scrub", marked, raising=False)
+    steps.forget_classes()
     assert offers(operator, node) == ALL
     another = serve(registry=registry, DEFAULT__host="there")
     assert offers(another, node) == ALL

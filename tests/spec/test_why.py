@@ -150,6 +150,37 @@ def test_cleaning_in_maintenance_is_refused_as_by_a_put(serve: Serve) -> None:
     assert told["refused"]["code"] == "NodeInMaintenance"
 
 
+def test_required_proof_is_explained_and_refused_as_by_a_put(serve: Serve) -> None:
+    operator = serve(conductor__require_clean_data=True)
+    skips = functools.partial(parked, operator.rig, State.CLEANFAIL)
+    assert compare(operator, skips) == {"Conflict", "NothingToRetry"}
+    told = why(operator, skips())
+    assert told["data_state"] == "unknown"
+    assert "(data_state is unknown), so the verb available is refused" in told["says"]
+    clean = skips(data_state="clean")
+    assert compare(operator, lambda: skips(data_state="clean")) == {"NothingToRetry"}
+    assert "data_state" not in why(operator, clean)["says"]
+    passed_by = parked(operator.rig, State.AVAILABLE, data_state="dirty")
+    assert "so allocations pass it by" in why(operator, passed_by)["says"]
+
+
+def test_clean_without_a_proof_is_explained_once(serve: Serve) -> None:
+    operator = serve(conductor__require_clean_data=True)
+    node = operator.enroll("manageable")
+    assert "only by a clean that proves their erasure" in why(operator, node)["says"]
+    operator.asks(node, "provide")
+    operator.rig.settled(node)
+    told = why(operator, node)
+    assert told["failure"]["code"] == "DataNotProven"
+    assert told["says"].count("data_state is unknown") == 1
+
+
+def test_data_state_is_shown_without_being_required(operator: Operator) -> None:
+    told = why(operator, parked(operator.rig, State.CLEANFAIL, data_state="dirty"))
+    assert told["data_state"] == "dirty"
+    assert "data_state" not in told["says"]
+
+
 @pytest.mark.parametrize("state", State)
 def test_verbs_lead_to_the_state_at_their_end(operator: Operator, state: State) -> None:
     node = parked(operator.rig, state)
@@ -297,6 +328,7 @@ def test_failed_run_is_told_after_a_verb_that_leaves_its_state(
     before = why(operator, node)
     target, state = LEFT[fault]
     assert operator.provision(node, target)["provision_state"] == state, begin
+    why(operator, node)  # reads the methods of the interfaces, which are kept for a minute
     sent = operator.whole.sent(lambda api: api.get(f"/v1/nodes/{node}/why"))
     assert len(sent) <= 4, sent
     told = why(operator, node)
@@ -479,6 +511,7 @@ def parked_in_wait(rig: ConductorFixture, notes: Json) -> str:
 def test_explanation_costs_four_statements_at_most(operator: Operator, fault: str | None) -> None:
     node = fail(operator, fault) if fault else operator.enroll("active")
     assert operator.rig.service.runtime.workers.wait_idle(10)
+    why(operator, node)  # reads the methods of the interfaces, which are kept for a minute
     sent = operator.whole.sent(lambda api: api.get(f"/v1/nodes/{node}/why"))
     assert len(sent) <= 4, sent
 

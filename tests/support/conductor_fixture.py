@@ -21,17 +21,19 @@ from ironic_lite.drivers.registry import Registry, Settings
 from ironic_lite.rpc import transport
 
 _PATIENCE = 10.0  # seconds before a condition that does not come true fails the test
+_LONGEST_PAUSE = 0.03  # seconds
 _ASKED = itertools.count(1)
 
 
 def wait_for(what: Callable[[], Any], about: object = None) -> Any:
     """Return the first true value of ``what()``; fail when it never comes."""
-    end = time.monotonic() + _PATIENCE
+    end, pause = time.monotonic() + _PATIENCE, 0.001
     while time.monotonic() < end:
         found = what()
         if found:
             return found
-        time.sleep(0.003)
+        time.sleep(pause)
+        pause = min(_LONGEST_PAUSE, pause * 1.3)  # what takes long is not slowed down by questions
     raise AssertionError(f"never became true: {about() if callable(about) else about}")
 
 
@@ -190,6 +192,7 @@ class ConductorFixture:
     def bury(self) -> None:
         """End the threads of a conductor that died: without a word to the database."""
         self.service.runtime.draining.set()
+        self.service.runtime.run_ends.end()
         self.service.runtime.stopping.set()
         self.service.keepalive.stop()
         self.service.timers.stop()
@@ -219,6 +222,7 @@ def configure(**values: Any) -> Any:
         "conductor__hash_ring_reset_interval": 0,
         "conductor__sync_local_state_interval": 0,
         "conductor__batch_interval": 0,
+        "webhooks__enabled": False,
         **values,
     }
     for name, value in settings.items():

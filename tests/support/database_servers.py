@@ -72,6 +72,13 @@ def admin(kind: str, *statements: str) -> None:
                 conn.execute(sa.text(statement))
 
 
+def transactional(database: session.Database) -> sa.Engine:
+    """Return the engine of a database, with transactions that begin by themselves."""
+    if database.kind != "postgresql":
+        return database.engine
+    return database.engine.execution_options(isolation_level="READ COMMITTED")
+
+
 @contextlib.contextmanager
 def own_database(kind: str, label: str) -> Iterator[str]:
     """Create an empty database on a server, yield its URL, drop it."""

@@ -44,6 +44,11 @@ class InProcess:
         self.api = Client(app.build(database, _Wire(self.rig), conf, self._told))
         self.api.get("/v1/nodes/detail")  # now the API knows for an hour who is alive
 
+    def stop_clocks(self) -> None:
+        """Stop timers and keepalive, whose statements every few seconds belong to no operation."""
+        self.rig.service.timers.stop()
+        self.rig.service.keepalive.stop()
+
     def sent(self, ask: Callable[[Client], Response], status: int = 200) -> Statements:
         """Return the statements of a request, and of all the work it started."""
         with count_statements(self.database) as statements:

@@ -11,6 +11,8 @@ import time
 
 GRACE = 30.0
 """Seconds in which what was told to end may end."""
+MOMENT = 0.05
+"""Seconds for the threads that were told to end, before garbage is collected."""
 DESCRIPTORS = 6
 """More descriptors than before that are borne: pools of connections that a whole module shares."""
 _TASKS = pathlib.Path("/proc/self/task")
@@ -47,6 +49,7 @@ def since(before: Sight, grace: float = GRACE) -> list[str]:
     :param grace: seconds.
     """
     end, pause = time.monotonic() + grace, 0.01
+    _join_ending(before)
     while found := _more(before, look()):
         if time.monotonic() > end:
             return found
@@ -54,6 +57,13 @@ def since(before: Sight, grace: float = GRACE) -> list[str]:
         time.sleep(pause)
         pause = min(0.5, pause * 2)
     return []
+
+
+def _join_ending(before: Sight) -> None:
+    """Wait a moment for new threads, most of which end without a garbage collection."""
+    end = time.monotonic() + MOMENT
+    for thread in set(threading.enumerate()) - before.threads:
+        thread.join(max(0.0, end - time.monotonic()))
 
 
 def _more(before: Sight, now: Sight) -> list[str]:

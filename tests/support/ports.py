@@ -12,12 +12,12 @@ import fcntl
 import os
 import pathlib
 import socket
-import tempfile
 
 HOST = "127.0.0.1"
 FIRST = 12000
 _RANGE = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range")
-_TURN = pathlib.Path(tempfile.gettempdir()) / f"ironic-lite-tests-port-{os.getuid()}"
+# Ports belong to the machine, so the file is not in TMPDIR, which a test may have for itself.
+_TURN = pathlib.Path("/tmp") / f"ironic-lite-tests-port-{os.getuid()}"
 
 
 def free_port() -> int:

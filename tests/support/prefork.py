@@ -38,8 +38,9 @@ CLIENT = (
     *("keystoneauth1.loading", "keystoneauth1.noauth", "openstack.config.cloud_region"),
     *("openstack.baremetal.v1", "cliff.formatter.*"),
 )
+AGENT = ("ironic_python_agent.cmd.agent", "ironic_python_agent.*")
 """Modules, and groups of entry points, that are loaded before the first fork."""
-LOADED = {"ironic-lite": OURS, "baremetal": CLIENT}
+LOADED = {"ironic-lite": OURS, "baremetal": CLIENT, "ironic-python-agent": AGENT}
 _CHANGING = ("OS_", "PYTEST_")
 """Beginnings of variables that may be others for each program."""
 _REQUEST = 1 << 18
@@ -93,18 +94,30 @@ class ForkedProgram:
 
 
 class ForkServer:
-    """The process that is forked for one family of programs."""
+    """The process that is forked for one family of programs.
 
-    def __init__(self, family: str, environment: Mapping[str, str]) -> None:
+    :param python: the command that runs its interpreter, perhaps as another user.
+    :param folder: where it runs; None takes this process's.
+    """
+
+    def __init__(
+        self,
+        family: str,
+        environment: Mapping[str, str],
+        python: Sequence[str] = (sys.executable, "-P"),
+        folder: str | None = None,
+    ) -> None:
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._turn = threading.Lock()
-        with theirs:
+        # Another user may not be able to open this file. Its name is there for `leftovers`.
+        with theirs, open(__file__, "rb") as source:
             # Ends when our end of the line is closed, with this process at the latest.
             self._process = subprocess.Popen(
-                [sys.executable, "-P", __file__, str(theirs.fileno()), family],
-                stdin=subprocess.DEVNULL,
+                [*python, "-", str(theirs.fileno()), family, pathlib.Path(__file__).name],
+                stdin=source,
                 stdout=subprocess.DEVNULL,
                 env=environment,
+                cwd=folder,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
@@ -319,7 +332,7 @@ def settle(files: Sequence[int]) -> None:
         os.close(file)
 
 
-def main(line: str, family: str) -> Any:
+def main(line: str, family: str, _name: str) -> Any:
     """Serve forks; in a child, run the requested program. Return the exit status."""
     sys.argv = [family]  # cliff takes the program's name from here when it is loaded
     load(LOADED[family])
@@ -332,6 +345,8 @@ def main(line: str, family: str) -> Any:
     for request in requests(socket.socket(fileno=int(line))):
         os.environ.clear()
         os.environ.update(request.environment)
+        places = request.environment.get("PYTHONPATH", "").split(os.pathsep)
+        sys.path[:0] = [place for place in places if place and place not in sys.path]
         os.chdir(request.folder)
         sys.argv = request.command
         return scripts[pathlib.Path(request.command[0]).name].load()()

@@ -58,6 +58,10 @@ class Machine:
         self.token: str | None = None
         self.lost = False
         """Whether its agent has stopped because somebody else was told its token."""
+        self.cut_off = False
+        """Whether a machine was switched off while its agent looked the node up: a node that is at
+        rest by the time of the answer keeps the token until its next boot."""
+        self._switched = 0
         self._ids = itertools.count(1)
         self.url = ""
 
@@ -66,7 +70,7 @@ class Machine:
         self.node = node
         self._switch(base.POWER_OFF)
         self.boots = self.runs = "disk"
-        self.token, self.lost = None, False
+        self.token, self.lost, self.cut_off = None, False, False
         self.ran.clear()
 
     # -- its BMC -----------------------------------------------------------------------------
@@ -95,6 +99,7 @@ class Machine:
             if to == self.power:
                 return
             self.power, self.runs = to, self.boots
+            self._switched += 1
             self._commands, self._ends = [], {}
             self.token, self.lost = None, False
 
@@ -117,11 +122,16 @@ class Machine:
     def _speak(self, endpoints: Any) -> None:
         who = context.internal("agent")
         if self.token is None:
+            before = self._switched
             found = endpoints.get_node_with_token(who, node_uuid=self.node)
-            if not found["fresh"]:
-                self.lost = True  # the real one stops for good
-                return
-            self.token = found["agent_token"]
+            with self._guard:
+                if self._switched != before:
+                    self.cut_off = True
+                    return
+                if not found["fresh"]:
+                    self.lost = True  # the real one stops for good
+                    return
+                self.token = found["agent_token"]
         endpoints.heartbeat(
             who,
             node_uuid=self.node,
@@ -157,6 +167,7 @@ class Machine:
                 one["command_status"] = "SUCCEEDED"
                 if one["command_name"] == "power_off":
                     self.power = base.POWER_OFF
+                    self._switched += 1
 
     def begin(self, full: str, params: Json) -> tuple[int, Json]:
         name = full.rpartition(".")[2]

@@ -30,6 +30,8 @@ ON_THIS_MACHINE = "".join(
 """Lets BMCs and agents be here."""
 PATIENCE = 120.0
 """Seconds anything may take; nothing here is expected to take that long."""
+_LONGEST_PAUSE = 0.1
+"""Seconds between two questions to a program."""
 LINES = 150
 """Of each log that are shown when a test fails."""
 
@@ -40,20 +42,21 @@ T = TypeVar("T")
 
 # A shell that runs the suite in its background lets it ignore these, and all that it starts. What
 # a program handles is reset for those that it starts.
-for _number in (signal.SIGINT, signal.SIGHUP):
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, lambda *_: None)
 
 
 def until(ask: Callable[[], T], about: str) -> T:
     """Return the first true value of ``ask()``; until then it may find nobody there."""
-    end = time.monotonic() + PATIENCE
+    end, pause = time.monotonic() + PATIENCE, 0.01
     found: Any = None
     while time.monotonic() < end:
         with contextlib.suppress(OSError):
             if found := ask():
                 return found
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(_LONGEST_PAUSE, pause * 1.3)  # a question costs both processes milliseconds
     raise AssertionError(f"{about}: not within {PATIENCE:g} s, last seen {found!r}")
 
 
@@ -90,9 +93,13 @@ def gone(processes: list[psutil.Process]) -> bool:
 
 
 def alive(process: psutil.Process) -> bool:
-    """Say whether a process still runs; one that is dead and not collected does not."""
+    """Say whether a process still runs; one that is dead and not collected does not.
+
+    A process whose first thread has ended counts as a zombie, but its other threads may still hold
+    its sockets for a moment.
+    """
     try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
+        return bool(process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1)
     except psutil.NoSuchProcess:
         return False
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from ironic_lite.db.engine.session import Database
 
-_FRAME = ("BEGIN", "COMMIT", "ROLLBACK", "PRAGMA", "SAVEPOINT", "RELEASE", "SET ")
+FRAMES = ("BEGIN", "COMMIT", "ROLLBACK", "PRAGMA", "SAVEPOINT", "RELEASE", "SET ")
 
 
 class Statements(list[str]):
@@ -29,7 +29,7 @@ def count_statements(database: Database) -> Iterator[Statements]:
     sent = Statements()
 
     def note(_conn: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
-        if not statement.lstrip().upper().startswith(_FRAME):
+        if not statement.lstrip().upper().startswith(FRAMES):
             sent.append(statement)
 
     sa.event.listen(database.engine, "before_cursor_execute", note)

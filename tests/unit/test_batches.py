@@ -208,5 +208,10 @@ def test_request_id_is_the_same_at_each_try_and_of_one_node() -> None:
     assert len({batches.request_id(*words) for words in ("bn", "bm", "cn", "bna")}) == 4
 
 
+def test_tries_last_an_hour() -> None:
+    pauses = [batches.pause_seconds(tries) for tries in range(1, batches.MOST_TRIES)]
+    assert 3600 <= sum(pauses) < 3660
+
+
 def test_pauses_between_tries() -> None:
     assert [batches.pause_seconds(n) for n in (0, 1, 2, 3, 4, 5, 99)] == [5, 5, 10, 20, 40, 60, 60]

@@ -99,14 +99,19 @@ def test_facts_become_plain_json() -> None:
     assert json.loads(json.dumps(facts)) == facts
 
 
+def long_text(times: int) -> st.SearchStrategy[str]:
+    """Return texts of up to 100 characters, ``times`` over: to draw each character takes long."""
+    return st.builds(lambda text, count: text * count, st.text(max_size=100), st.integers(1, times))
+
+
 ANY = st.recursive(
-    st.none() | st.integers() | st.text(max_size=3000),
+    st.none() | st.integers() | long_text(30),
     lambda inner: st.lists(inner, max_size=40) | st.dictionaries(st.text(max_size=50), inner),
     max_leaves=60,
 )
 
 
-@given(text=st.text(max_size=9000), facts=st.dictionaries(st.from_regex("[a-z]{1,9}"), ANY))
+@given(text=long_text(90), facts=st.dictionaries(st.from_regex("[a-z]{1,9}"), ANY))
 def test_cause_is_bounded(text: str, facts: dict[str, object]) -> None:
     facts.pop("message", None)
     found = causes.of(step_failed(errors.HardwareError(text, **facts)))

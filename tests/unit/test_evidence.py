@@ -125,8 +125,8 @@ def test_erased_disk_names_its_method_and_program() -> None:
 
 HPA = """#!/bin/sh
 case "$1" in
-    -N) echo ' max sectors   = 1000/2000, HPA is enabled' ;;
-    --dco-identify) echo '   Real max sectors: 2000' ;;
+    -N) echo ' max sectors   = {sectors}/{native}, HPA is enabled' ;;
+    --dco-identify) echo '   Real max sectors: {real}' ;;
 esac
 """
 
@@ -140,20 +140,62 @@ def program(place: pathlib.Path, name: str, text: str, search: pytest.MonkeyPatc
 def test_overwriting_a_disk_with_a_hidden_area_has_no_level(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program(tmp_path, "hdparm", HPA, monkeypatch)
+    program(tmp_path, "hdparm", HPA.format(sectors=8, native=2000, real=2000), monkeypatch)
     found = report.erased(disk(), [SHRED], WELL, None)
     assert found["hidden_areas"] == {
         "hpa": True,
         "dco": False,
-        "sectors": 1000,
+        "sectors": 8,
         "native_sectors": 2000,
     }
     assert (found["result"], found["level"]) == ("erased", "none")
     assert "hidden area" in found["why"]
 
 
+HUGE = 2**63
+
+
+@pytest.mark.parametrize(
+    ("numbers", "known"),
+    [
+        ((0, 1, 1), {}),
+        ((7, 8, 8), {}),  # not the size of the disk
+        ((8, 7, 8), {}),
+        ((8, HUGE, HUGE), {}),
+        ((8, 8, 7), {"hpa": False, "sectors": 8, "native_sectors": 8}),
+        ((8, 8, HUGE), {"hpa": False, "sectors": 8, "native_sectors": 8}),
+        ((8, 8, 9), {"hpa": False, "dco": True, "sectors": 8, "native_sectors": 8}),
+    ],
+)
+def test_impossible_number_of_sectors_is_left_out(
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    numbers: tuple[int, int, int],
+    known: dict[str, object],
+) -> None:
+    sectors, native, real = numbers
+    text = HPA.format(sectors=sectors, native=native, real=real)
+    program(tmp_path, "hdparm", text, monkeypatch)
+    areas = devices.hidden_areas(disk())
+    assert {key: value for key, value in areas.items() if value is not None} == known
+
+
+def test_sectors_of_4096_bytes_make_up_the_disk(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, "hdparm", HPA.format(sectors=1, native=1, real=1), monkeypatch)
+    assert devices.hidden_areas(disk(logical_sectors="4096"))["hpa"] is False
+
+
+def test_disk_that_was_blank_before_says_so() -> None:
+    found = report.erased(disk(), [SHRED], WELL | {"changed": 0}, None)
+    assert (found["result"], found["level"]) == ("erased", "clear")
+    assert found["why"] == "all samples were blank before, or could not be read"
+
+
 NVME = """#!/bin/sh
 echo "$*" >> {place}/calls
+echo a warning >&2
 case "$1" in
     id-ctrl) echo '{{"sanicap": {able}}}' ;;
     sanitize-log) printf '\\377\\377\\{state}\\001' ;;
@@ -188,6 +230,26 @@ def test_failed_sanitize_is_an_error(
 ) -> None:
     with pytest.raises(purge.Failed, match="nvme9n1 failed"):
         sanitized(tmp_path, monkeypatch, 2, "003")
+
+
+def test_sanitize_without_a_readable_status_is_an_error(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mute = NVME.replace("sanitize-log)", "sanitize-log) exit 1; ")
+    program(tmp_path, "nvme", mute.format(place=tmp_path, able=2, state=""), monkeypatch)
+    with pytest.raises(purge.Failed, match="status cannot be read"):
+        purge.sanitize("/dev/nvme9n1", sleep=lambda _: None)
+    assert (tmp_path / "calls").read_text().count("sanitize-log") == purge.UNREADABLE
+
+
+def test_sanitize_whose_start_does_not_end_is_an_error(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = NVME.replace("case", '[ "$1" != sanitize ] || exec sleep 600\ncase')
+    program(tmp_path, "nvme", slow.format(place=tmp_path, able=2, state="001"), monkeypatch)
+    monkeypatch.setattr(devices, "SECONDS", 5)
+    with pytest.raises(purge.Failed, match="may have begun"):
+        purge.sanitize("/dev/nvme9n1", sleep=lambda _: None)
 
 
 def test_absent_program_has_no_version_and_does_not_fail() -> None:

@@ -160,7 +160,7 @@ def server() -> Iterator[tuple[int, list[str]]]:
             """Say nothing."""
 
     found = http.server.ThreadingHTTPServer(("", 0), Handler)
-    thread = threading.Thread(target=found.serve_forever, daemon=True)
+    thread = threading.Thread(target=found.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield found.server_port, asked
     found.shutdown()

@@ -24,18 +24,40 @@ Written = tuple[str, str | None]
 # -- every event of the code base ------------------------------------------------------------
 
 
-def trees() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(CODE.rglob("*.py")):
-        yield str(path.relative_to(CODE)), ast.parse(path.read_text())
+@pytest.fixture(autouse=True, scope="module")
+def freed_trees() -> Iterator[None]:
+    """Free the trees, because each garbage collection of a later test would visit them."""
+    yield
+    trees.cache_clear()
+    calls.cache_clear()
 
 
-def calls(tree: ast.AST) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+@functools.cache
+def trees() -> list[tuple[str, ast.Module]]:
+    return [
+        (str(path.relative_to(CODE)), ast.parse(path.read_text()))
+        for path in sorted(CODE.rglob("*.py"))
+    ]
+
+
+@functools.cache
+def calls(tree: ast.AST) -> list[ast.Call]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
 
 
 def name(call: ast.Call) -> str:
     """Return the last two words of what is called, such as ``journal.event``; none is private."""
-    return ".".join(word.lstrip("_") for word in ast.unparse(call.func).split(".")[-2:])
+    *before, last = tail(call.func)
+    return ".".join(word.lstrip("_") for word in [*before[-1:], last])
+
+
+def tail(node: ast.expr) -> list[str]:
+    """Return the words at the end of a dotted name; `ast.unparse` would render all before them."""
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Attribute):
+        return [*tail(node.value)[-1:], node.attr]
+    return [""]
 
 
 def constant(node: ast.expr | None) -> str | None:

@@ -11,6 +11,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.domain import reasons, states, waiting
+from ironic_lite.domain.offers import Offer
 from ironic_lite.domain.states import Kind, State
 
 NOW = datetime.datetime(2026, 11, 22, 12, 0, 0)
@@ -24,6 +25,7 @@ SETTINGS: dict[str, Any] = {
     "inspect_wait_timeout": 1800,
     "poll_timeout": 0,
     "step_deadline": [],
+    "require_clean_data": False,
 }
 
 
@@ -333,8 +335,8 @@ def test_look_up_without_a_heartbeat_is_told() -> None:
 def test_verbs_are_part_of_the_sentence() -> None:
     refusal = errors.NodeRetired(node="n1")
     offers = (
-        reasons.Offer("manage", State.MANAGEABLE, None, None),
-        reasons.Offer("provide", State.AVAILABLE, None, refusal),
+        Offer("manage", State.MANAGEABLE, None, None),
+        Offer("provide", State.AVAILABLE, None, refusal),
     )
     document = reasons.document(facts(node(), offers=offers))
     assert document["says"].endswith("Possible now: manage.")
@@ -363,7 +365,7 @@ def test_document_is_bounded_whatever_machines_say() -> None:
     row = node(provision_state="clean failed", last_error=long, name="n" * 255)
     row |= {"maintenance": True, "maintenance_reason": long}
     refusal = errors.HardwareError(reason=long)
-    offers = [reasons.Offer("manage", State.MANAGEABLE, None, refusal) for _ in range(17)]
+    offers = [Offer("manage", State.MANAGEABLE, None, refusal) for _ in range(17)]
     the_run = failed(cause, requester="r" * 255)
     the_run["error"]["text"] = long
     found = reasons.document(facts(row, the_run, step("failed"), log=[long] * 99, offers=offers))

@@ -30,6 +30,7 @@ NODE: dict[str, Any] = {
     "maintenance": False,
     "protected": False,
     "retired": False,
+    "data_state": None,
 }
 STEP = {"interface": "deploy", "step": "erase_devices"}
 BAD_STEP = {"interface": "no such", "step": ""}
@@ -54,6 +55,7 @@ NODES = st.fixed_dictionaries(
         "maintenance": st.booleans(),
         "protected": st.booleans(),
         "retired": st.booleans(),
+        "data_state": st.sampled_from([None, "clean", "dirty"]),
         "traits": st.sampled_from([[], ["CUSTOM_BOOK"]]),
     }
 )

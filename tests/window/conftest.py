@@ -4,44 +4,50 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from playwright import sync_api
 
-from tests.support import service
+from tests.support import chromium, service
+from tests.window import sights as all_sights
 
-_PROGRAMS = ("chromium-headless-shell", "chromium")
 _PATIENCE_MS = 60_000
 expect = sync_api.expect
 expect.set_options(timeout=_PATIENCE_MS)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def live() -> Iterator[service.Service]:
-    """The service without a login; one for all tests of a module."""
-    with service.service() as running:
-        running.start()
-        running.up()
-        yield running
+    """The service without a login; one for all tests of this folder."""
+    with service.short_folder() as folder:
+        key = folder / "evidence.pem"
+        make = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(key)]
+        subprocess.run(make, check=True, capture_output=True, timeout=60)
+        key.chmod(0o600)
+        with service.service(f"evidence_key_file = {key}\n") as running:
+            running.start()
+            running.up()
+            yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[sync_api.Browser]:
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _PROGRAMS)), None)
-    if found is None:
-        text = "no browser: apt-get install --no-install-recommends chromium-headless-shell"
+    path = chromium.program()
+    if path is None:
         if os.environ.get("REQUIRE_BROWSER"):
-            pytest.fail(text)
-        pytest.skip(text)
-    # The sandbox of Chromium does not work for root.
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_api.sync_playwright() as driver:
-        program = driver.chromium.launch(executable_path=found, args=arguments)
-        yield program
-        program.close()
+            pytest.fail(chromium.MISSING)
+        pytest.skip(chromium.MISSING)
+    with chromium.running(path) as found:
+        yield found
+
+
+@pytest.fixture(scope="package")
+def sights(live: service.Service) -> all_sights.Sights:
+    """Addresses of every page, with something to see on each."""
+    return all_sights.make(live)
 
 
 class Faults:
@@ -71,33 +77,40 @@ def faults() -> Iterator[Faults]:
 OpenPage = Callable[..., sync_api.Page]
 
 
-@pytest.fixture
-def open_page(browser: sync_api.Browser, faults: Faults) -> Iterator[OpenPage]:
-    """A function that opens a page of a service; options are those of a browser context."""
-    contexts: list[sync_api.BrowserContext] = []
+def watched(
+    browser: sync_api.Browser, origin: str, faults: Faults, **options: Any
+) -> sync_api.Page:
+    """Open a page of a service whose faults are noted; options are those of a browser context."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(_PATIENCE_MS)
+    shown = context.new_page()
 
     def hear(said: sync_api.ConsoleMessage) -> None:
         if said.type == "error":
             faults.seen.append(f"{said.text} {said.location.get('url', '')}")
 
+    def check(asked: sync_api.Request) -> None:
+        if not asked.url.startswith((f"{origin}/", "about:")):
+            faults.seen.append(asked.url)
+
+    shown.on("pageerror", lambda error: faults.seen.append(str(error)))
+    shown.on("console", hear)
+    shown.on("request", check)
+    return shown
+
+
+@pytest.fixture
+def open_page(browser: sync_api.Browser, faults: Faults) -> Iterator[OpenPage]:
+    """A function that opens a page of a service; options are those of a browser context."""
+    pages: list[sync_api.Page] = []
+
     def start(running: service.Service, **options: Any) -> sync_api.Page:
-        context = browser.new_context(**options)
-        contexts.append(context)
-        context.set_default_timeout(_PATIENCE_MS)
-        shown = context.new_page()
-
-        def check(asked: sync_api.Request) -> None:
-            if not asked.url.startswith(f"{running.url}/"):
-                faults.seen.append(asked.url)
-
-        shown.on("pageerror", lambda error: faults.seen.append(str(error)))
-        shown.on("console", hear)
-        shown.on("request", check)
-        return shown
+        pages.append(watched(browser, running.url, faults, **options))
+        return pages[-1]
 
     yield start
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.context.close()
 
 
 @pytest.fixture

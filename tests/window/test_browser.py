@@ -2,67 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from playwright import sync_api
 
 from tests.support import service
+from tests.window.acts import ERASE, confirm, edit, failed_node, press, row, state, to
 from tests.window.conftest import Faults, OpenPage
 
 # One worker starts one service and one browser.
 pytestmark = pytest.mark.xdist_group("window")
 
 expect = sync_api.expect
-ERASE = "deploy.erase_devices"
-SLOW = {"fake_async_steps": [ERASE], "fake_step_seconds": 300}
-
-
-def to(running: service.Service, address: str) -> str:
-    """Return the address of the window that shows a path of the API."""
-    return f"{running.url}/ui/#{address}"
-
-
-def row(page: sync_api.Page, name: str) -> sync_api.Locator:
-    """Return the row of a node in the table of the fleet."""
-    return page.get_by_role("grid", name="Nodes").get_by_role("row", name=name)
-
-
-def state(page: sync_api.Page, text: str) -> sync_api.Locator:
-    """Return the chip with the state of the node that a page shows."""
-    return page.locator(".node-head .state").get_by_text(text, exact=True)
-
-
-def press(page: sync_api.Page, name: str) -> None:
-    """Press a button of the node that a page shows."""
-    page.locator(".actions").get_by_role("button", name=name, exact=True).click()
-
-
-def confirm(page: sync_api.Page, button: str, typed: str | None = None) -> None:
-    """Confirm the plan in the open dialog; ``typed`` is the name of the node if it asks for one."""
-    dialog = page.get_by_role("dialog")
-    if typed is not None:
-        dialog.get_by_label("Type the name of the node").fill(typed)
-    dialog.get_by_role("button", name=button, exact=True).click()
-    dialog.wait_for(state="detached")
-
-
-def edit(running: service.Service, name: str, info: dict[str, Any]) -> None:
-    """Replace the ``driver_info`` of a node."""
-    patch = [{"op": "add", "path": "/driver_info", "value": info}]
-    answer = running.ask("PATCH", f"/v1/nodes/{name}", patch)
-    assert answer.status_code == 200, answer.text
-
-
-def failed_node(running: service.Service, name: str) -> None:
-    """Create a node whose second clean step fails, and clean it."""
-    running.create(name, driver_info={"fake_fail_steps": {ERASE: "disk 3 does not answer"}})
-    running.provision(name, "manage", "manageable")
-    body = {"target": "provide"}
-    assert running.ask("PUT", f"/v1/nodes/{name}/states/provision", body).status_code == 202
-    service.until(
-        lambda: running.get(f"/v1/nodes/{name}/why")["provision_state"] == "clean failed", name
-    )
 
 
 def test_window_shows_a_node_and_its_new_state_without_a_reload(

@@ -8,19 +8,26 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, cast
+from typing import cast
 
 from ironic_lite import errors
 from ironic_lite.api import policy
 from ironic_lite.api.policy import NODE
 from ironic_lite.api.policy.access import OWNERS, target
-from ironic_lite.api.resources import batch_requests, changes, event_rows, pages, queries
+from ironic_lite.api.resources import (
+    batch_plans,
+    batch_requests,
+    changes,
+    event_rows,
+    pages,
+    queries,
+)
 from ironic_lite.api.validation import rules, shapes, types
 from ironic_lite.api.watching import waits
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.later import Suspension
 from ironic_lite.api.wire.request import Request
-from ironic_lite.core import clock, masking
+from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import batches, events, nodes
@@ -30,8 +37,7 @@ from ironic_lite.domain.batches import BatchState, NodeState
 _LIMIT = 8 * 1024  # KiB of a body, which may have a configdrive
 _PAUSE = 1.0  # seconds between two looks of a request that waits
 _OPTIONS = ("waves", "concurrency", "on_failures", "between_waves")
-_HIDDEN = ("configdrive", "rescue_password")
-_ABORTED = {"code": "Aborted", "text": "The batch was aborted before the node started."}
+_WITHOUT_REQUEST = tuple(name for name in batches.COLUMNS if name not in ("request", "context"))
 
 
 class Batches(expose.Controller):
@@ -49,6 +55,7 @@ class Batches(expose.Controller):
         def read(conn: Connection) -> list[Json]:
             found = batches.LISTING.page(
                 conn,
+                columns=_columns("request" in query.fields),
                 where=where,
                 marker_id=query.marker,
                 direction=query.direction,
@@ -69,7 +76,8 @@ class Batches(expose.Controller):
         chosen = queries.one(queries.BATCHES, given, version=request.version)
 
         def read(conn: Connection) -> Json:
-            row = self._get(conn, request, ident)
+            columns = _columns(chosen is None or "request" in chosen)
+            row = self._get(conn, request, ident, columns)
             return _document(row, batches.counts(conn, row["uuid"]))
 
         found = self.service.database.read(read)
@@ -123,11 +131,11 @@ class Batches(expose.Controller):
             uuids = [node["uuid"] for node in wanted.nodes]
             self.service.database.read(lambda conn: batches.refuse_taken(conn, uuids))
             request.answer.status = HTTPStatus.OK
-            return {**_document(row, counts), "uuid": None, "state": "planned"}
+            refused = batch_plans.refusals(self.service, request, wanted)
+            planned = {"uuid": None, "state": "planned", "refused": refused}
+            return {**_document(row, counts), **planned}
 
         def write(conn: Connection) -> None:
-            if batches.count_open(conn) >= core.MOST_OPEN:
-                raise errors.TooManyBatches(limit=core.MOST_OPEN)
             batches.refuse_taken(conn, [one["node_uuid"] for one in members])
             batches.add(conn, row, members)
             events.add(conn, [_event(request, row, "batch_started", {"nodes": len(members)})])
@@ -151,12 +159,12 @@ class Batches(expose.Controller):
             )
 
         def write(conn: Connection) -> Json:
-            row = self._get(conn, request, ident, hold=True)
+            row = self._get(conn, request, ident, _columns(True), hold=True)
             counts = batches.counts(conn, row["uuid"])
             values = _CHANGES[body["target"]](request, row, counts, body)
             if values:
                 if values.get("state") == BatchState.ABORTED:
-                    batches.skip_pending(conn, row["uuid"], clock.now(), _ABORTED)
+                    batches.skip_pending(conn, row["uuid"], clock.now(), core.SKIPPED_BY_ABORT)
                     counts = batches.counts(conn, row["uuid"])
                 values["updated_at"] = clock.now()
                 batches.update(conn, row["uuid"], values)
@@ -167,7 +175,8 @@ class Batches(expose.Controller):
                     "resume": _event(request, row, "batch_resumed", by),
                     "abort": _event(request, row, "batch_aborted", by),
                 }
-                events.add(conn, [told[body["target"]]])
+                if body["target"] != "resume" or "state" in values:
+                    events.add(conn, [told[body["target"]]])
             return _document(row, counts)
 
         return changes.write(self.service, request, write)
@@ -189,15 +198,24 @@ class Batches(expose.Controller):
 
         changes.write(self.service, request, write)
 
-    def _get(self, conn: Connection, request: Request, ident: str, *, hold: bool = False) -> Json:
+    def _get(
+        self,
+        conn: Connection,
+        request: Request,
+        ident: str,
+        columns: tuple[str, ...] = _WITHOUT_REQUEST,
+        *,
+        hold: bool = False,
+    ) -> Json:
         """Return a batch that the caller may use in this way.
 
+        :param columns: with ``project``; the request may be large, and is encrypted.
         :raises errors.NotFound: it does not exist, or the caller may not see it.
         """
         if not rules.uuid_like(ident):
             raise errors.NotFound(what="Batch", ident=ident)
         known = rules.uuid(ident, "batch")
-        row = batches.get(conn, known, hold=hold)
+        row = batches.get(conn, known, columns, hold=hold)
         missing = errors.NotFound(what="Batch", ident=known)
         request.access.owned(policy.BATCH, {"owner": row["project"]}, missing)
         return row
@@ -228,12 +246,15 @@ def _resume(_request: Request, row: Json, counts: core.Counts, body: Json) -> Js
     return values
 
 
-def _abort(_request: Request, row: Json, _counts: core.Counts, body: Json) -> Json:
-    runs = body.get("runs") == "abort"
+def _abort(request: Request, row: Json, _counts: core.Counts, body: Json) -> Json:
+    values: Json = {}
+    if body.get("runs") == "abort":
+        # No node starts any more: what conductors ask for from now on, this caller asks for.
+        values = {"abort_runs": True, "context": request.who.as_dict()}
     if row["ended_at"] is None and row["state"] == BatchState.ABORTED:
-        return {"abort_runs": True} if runs and not row["abort_runs"] else {}
+        return {} if row["abort_runs"] else values
     _refuse_ended(row, "aborted")
-    return {"state": BatchState.ABORTED.value, "paused_by": None, "abort_runs": runs}
+    return {"state": BatchState.ABORTED.value, "paused_by": None, **values}
 
 
 def _refuse_ended(row: Json, what: str) -> None:
@@ -275,6 +296,10 @@ def _first_counts(wanted: batch_requests.Wanted) -> dict[tuple[int, str], int]:
     return {(wave, pending): size for wave, size in enumerate(wanted.options["waves"])}
 
 
+def _columns(request: bool) -> tuple[str, ...]:
+    return (*_WITHOUT_REQUEST, "request") if request else _WITHOUT_REQUEST
+
+
 def _document(row: JsonView, counts: core.Counts) -> Json:
     options = {name: row["options"][name] for name in _OPTIONS}
     batch = core.of_row(row)
@@ -290,7 +315,7 @@ def _document(row: JsonView, counts: core.Counts) -> Json:
         "concurrency": options["concurrency"],
         "on_failures": options["on_failures"],
         "between_waves": options["between_waves"],
-        "request": _masked(row["request"]),
+        "request": core.masked(row["request"]) if "request" in row else None,
         "eta": _end_of(row, counts),
         "requester": row["requester"],
         "project": row["project"],
@@ -299,11 +324,6 @@ def _document(row: JsonView, counts: core.Counts) -> Json:
         "updated_at": row["updated_at"],
         "ended_at": row["ended_at"],
     }
-
-
-def _masked(request: JsonView) -> Any:
-    hidden = {name: masking.MASK for name in _HIDDEN if name in request}
-    return {**masking.mask(dict(request)), **hidden}
 
 
 def _end_of(row: JsonView, counts: core.Counts) -> datetime.datetime | None:

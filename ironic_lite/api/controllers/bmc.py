@@ -7,18 +7,15 @@ import urllib.parse
 from http import HTTPStatus
 
 from ironic_lite import errors
-from ironic_lite.api.resources import node_lookup, preferred
+from ironic_lite.api.resources import bmc_orders, node_lookup, preferred
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose, links
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
 from ironic_lite.domain import bmc_vocabulary
-from ironic_lite.domain.states import State, check_at_rest
 from ironic_lite.rpc import interface
 
 _ROUTED = ("uuid", "driver", "conductor_group", "provision_state")
-_NMI_SINCE = 29
-_MEDIA_SINCE = 89
 _MEDIA_SHOWN_SINCE = 93
 _URL = re.compile(r"[!-~]+")  # visible ASCII
 _LONGEST_URL = 2048
@@ -33,18 +30,18 @@ class Bmc(expose.Controller):
     ) -> tuple[interface.Conductor, str]:
         """Return the conductor of a node, and the node's UUID.
 
-        :param changing: a property that may only change while the node is in a stable state.
+        :param changing: the order, if its request changes something.
         """
         row = node_lookup.fetch(self.service, request, ident, _ROUTED)
         if changing is not None:
-            check_at_rest(State(row["provision_state"]), changing, node=row["uuid"])
+            bmc_orders.check_rest(changing, row)
         return self.service.conductor_of(row), row["uuid"]
 
     @expose.expose(
         "PUT",
         "/nodes/{ident}/management/inject_nmi",
         types.word,
-        since=_NMI_SINCE,
+        since=bmc_orders.NMI_SINCE,
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
         first=node_lookup.present,
@@ -154,7 +151,7 @@ class Bmc(expose.Controller):
 
     # -- virtual media -----------------------------------------------------------------------
 
-    @expose.expose("GET", "/nodes/{ident}/vmedia", types.word, since=_MEDIA_SINCE)
+    @expose.expose("GET", "/nodes/{ident}/vmedia", types.word, since=bmc_orders.MEDIA_SINCE)
     def media(self, request: Request, ident: str) -> list[Json]:
         """List the virtual drives, since 1.93; POST and DELETE have had the path since 1.89."""
         if request.version < _MEDIA_SHOWN_SINCE:
@@ -169,7 +166,7 @@ class Bmc(expose.Controller):
         types.word,
         types.word,
         types.word,
-        since=_MEDIA_SINCE,
+        since=bmc_orders.MEDIA_SINCE,
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
         around=preferred.operation,
@@ -186,7 +183,7 @@ class Bmc(expose.Controller):
         _one_of("device_type", device_type, bmc_vocabulary.VIRTUAL_MEDIA)
         _one_of("image_download_source", image_download_source, ("http",))
         _check_image(image_url)
-        conductor, uuid = self._conductor_of_node(request, ident, "its virtual media")
+        conductor, uuid = self._conductor_of_node(request, ident, "vmedia")
         conductor.attach_virtual_media(
             request.who, node_uuid=uuid, device_type=device_type, image_url=image_url
         )
@@ -197,7 +194,7 @@ class Bmc(expose.Controller):
         "/nodes/{ident}/vmedia",
         types.word,
         types.word,
-        since=_MEDIA_SINCE,
+        since=bmc_orders.MEDIA_SINCE,
         status=HTTPStatus.NO_CONTENT,
         around=preferred.operation,
     )
@@ -212,7 +209,7 @@ class Bmc(expose.Controller):
         "/nodes/{ident}/vmedia/{device_types}",
         types.word,
         types.word,
-        since=_MEDIA_SINCE,
+        since=bmc_orders.MEDIA_SINCE,
         status=HTTPStatus.NO_CONTENT,
         around=preferred.operation,
     )
@@ -228,7 +225,7 @@ class Bmc(expose.Controller):
             given = list(dict.fromkeys(one.strip().lower() for one in device_types.split(",")))
             for one in given:
                 _one_of("device_types", one, bmc_vocabulary.VIRTUAL_MEDIA)
-        conductor, uuid = self._conductor_of_node(request, ident, "its virtual media")
+        conductor, uuid = self._conductor_of_node(request, ident, "vmedia")
         conductor.detach_virtual_media(request.who, node_uuid=uuid, device_types=given)
         return preferred.Accepted(uuid)
 

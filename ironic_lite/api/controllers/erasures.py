@@ -18,10 +18,10 @@ from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import erasures, events, nodes
-from ironic_lite.domain.erasure_records import DECLARED
+from ironic_lite.domain.erasure_records import DECLARED, DataState
 
 _LONGEST = 255
-_NODE = ("uuid", "generation", "data_state")
+_NODE = ("uuid", "generation", "data_state", "instance_uuid")
 
 
 class Erasures(expose.Controller):
@@ -38,18 +38,7 @@ class Erasures(expose.Controller):
     def fleet(self, request: Request) -> Json:
         """Return a page of all records; ``node`` by UUID also after the node was deleted."""
         query = pages.query(self.service, request, queries.ERASURES)
-        where = dict(query.where)
-        owner = request.access.only()
-        if owner is not None:
-            where["of_owner"] = owner
-        if "node" in where:
-            named = where.pop("node")
-            if rules.uuid_like(named):
-                where["node_uuid"] = rules.uuid(named, "node")
-            else:
-                where["node_uuid"] = node_lookup.fetch(self.service, request, named, ("uuid",))[
-                    "uuid"
-                ]
+        where = node_lookup.where_visible(self.service, request, query.where, deleted=True)
         return self._page(request, query, where)
 
     def _page(self, request: Request, query: queries.Query, where: Json) -> Json:
@@ -109,11 +98,17 @@ class Erasures(expose.Controller):
         first=node_lookup.present,
     )
     def declare(self, request: Request, ident: str) -> None:
-        """Declare the state of a node's data; the reason is in the event."""
+        """Declare the state of a node's data; the reason is in the event.
+
+        :raises errors.Conflict: the node has an instance, so its data are not gone.
+        """
         shapes.check("data_state", request.json, "", "Schema error for data_state")
         reason = rules.text(request.json["reason"].strip(), "reason", least=1, length=_LONGEST)
         after = request.json["data_state"]
         node = node_lookup.fetch(self.service, request, ident, _NODE)
+        if after == DataState.CLEAN and node["instance_uuid"] is not None:
+            text = "its instance has data. Delete the instance, or remove instance_uuid, and repeat"
+            raise errors.Conflict(node=node["uuid"], reason=f"{text} the request.")
         values = {"data_state": after, "data_state_at": clock.now(), "data_state_by": DECLARED}
         told = event_rows.of(request.who, node["uuid"], "data_state", {"reason": reason})
         told |= {"event": DECLARED, "before": node["data_state"] or "unknown", "after": after}

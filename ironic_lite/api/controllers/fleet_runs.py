@@ -40,7 +40,7 @@ class FleetRuns(expose.Controller):
         """
         query = pages.query(self.service, request, queries.RUNS)
         shown = views.plan(views.LISTED_RUNS, query.fields, request.version, full=False)
-        where = self._where(request, query)
+        where = node_lookup.where_visible(self.service, request, query.where)
         if where.pop("overdue", False):
             rows = overdue_runs.page(self.service, query, shown.columns, where)
         else:
@@ -59,20 +59,6 @@ class FleetRuns(expose.Controller):
         return pages.body(
             request, query, "runs", run_documents.several(request, None, shown, rows), last
         )
-
-    def _where(self, request: Request, query: queries.Query) -> Json:
-        """Return the filters of the database: of the nodes that the caller may list.
-
-        :raises errors.NodeNotFound: the named node does not exist for the caller.
-        """
-        where = dict(query.where)
-        owner = request.access.only()
-        if owner is not None:
-            where["of_owner"] = owner
-        if "node" in where:
-            found = node_lookup.fetch(self.service, request, where.pop("node"), ("uuid",))
-            where["node_uuid"] = found["uuid"]
-        return where
 
     @expose.expose("GET", "/runs/{run}", types.word, raw_query=True)
     def show(self, request: Request, run: str) -> Json:

@@ -42,13 +42,7 @@ class Holds(expose.Controller):
     def fleet(self, request: Request) -> Json:
         """Return a page of the holds of all nodes: one statement, and one for ``node``."""
         query = pages.query(self.service, request, queries.HOLDS)
-        where = dict(query.where)
-        owner = request.access.only()
-        if owner is not None:
-            where["of_owner"] = owner
-        if "node" in where:
-            found = node_lookup.fetch(self.service, request, where.pop("node"), ("uuid",))
-            where["node_uuid"] = found["uuid"]
+        where = node_lookup.where_visible(self.service, request, query.where)
         return self._page(request, query, where)
 
     def _page(self, request: Request, query: queries.Query, where: Json) -> Json:

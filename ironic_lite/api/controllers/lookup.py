@@ -12,7 +12,7 @@ from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes, ports
-from ironic_lite.domain import capabilities, fast_track, states
+from ironic_lite.domain import capabilities, erasure_results, fast_track, states
 from ironic_lite.domain.states import State
 
 SINCE = 22
@@ -146,6 +146,7 @@ def _agent_view(request: Request, row: Json) -> Json:
     if mode is not None:
         # An agent that makes partitions prefers this key to the boot mode of its ramdisk.
         shown_notes[capabilities.DEPLOYED_MODE] = mode
+    shown_notes[erasure_results.READER] = True
     kept["driver_internal_info"] = shown_notes
     shown = plan.show(kept, views.linker(plan, request.base))
     return {name: masking.for_strangers(held) for name, held in shown.items()}

@@ -9,6 +9,7 @@ from http import HTTPStatus
 
 from ironic_lite import errors
 from ironic_lite.api.resources import (
+    bmc_orders,
     enrolment,
     node_holds,
     node_lookup,
@@ -26,8 +27,6 @@ from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import chassis
 from ironic_lite.domain import fields, holds
-
-_FORGET = ("baremetal:node:delete", "baremetal:node:delete:self_owned_node")
 
 
 def form_of_list(_self: Nodes, request: Request) -> None:
@@ -100,8 +99,7 @@ class Nodes(expose.Controller):
     @expose.expose("DELETE", "/nodes/{ident}", types.word, status=HTTPStatus.NO_CONTENT)
     def delete(self, request: Request, ident: str) -> None:
         """Delete a node; its conductor checks that no operation is running."""
-        own = self.service.conf.api.project_admin_can_manage_own_nodes
-        rules = _FORGET if own else _FORGET[:1]
+        rules = bmc_orders.removal_rules(self.service)
         columns = ("uuid", "driver", "conductor_group", "held")
         row = node_lookup.fetch(self.service, request, ident, columns, rules=rules, enough=any)
         node_holds.refuse(self.service, row, holds.REMOVAL, holds.REMOVAL)

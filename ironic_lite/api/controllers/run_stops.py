@@ -42,8 +42,9 @@ class RunStops(expose.Controller):
         given = run_stops.read_body(request.json)
         node = node_lookup.fetch(self.service, request, ident, _NODE)
         known = _read_run(run)
+        cleans = self.service.conf.conductor.automated_clean_enable
         asked = self.service.database.write(
-            lambda conn: run_stops.ask(conn, node["uuid"], known, given, request.who)
+            lambda conn: run_stops.ask(conn, node["uuid"], known, given, request.who, cleans=cleans)
         )
         stop = asked.stop
         if asked.waits and stop.how is How.ABORT and stop.after is None:

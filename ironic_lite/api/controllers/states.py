@@ -7,6 +7,7 @@ from http import HTTPStatus
 
 from ironic_lite import errors
 from ironic_lite.api.resources import (
+    bmc_orders,
     guards,
     node_holds,
     node_lookup,
@@ -23,7 +24,6 @@ from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
 from ironic_lite.domain import bmc_vocabulary, holds, node_locks, raid
-from ironic_lite.domain.states import State, check_at_rest
 from ironic_lite.rpc import interface
 
 _FIELDS = {
@@ -44,9 +44,6 @@ _ROUTED = ("uuid", "driver", "conductor_group")
 _LOCKED = (*node_locks.COLUMNS, "driver", "conductor_group")
 _POWER = ("uuid", "driver", "conductor_group", "provision_state", "disable_power_off", "held")
 _TIMEOUT_SINCE = 27
-_BOOT_SINCE = 76
-_POWERS_OFF = frozenset({"power off", "soft power off"})
-_NO_POWER = frozenset({State.CLEANING, State.CLEANWAIT})  # S2.22
 
 
 class States(expose.Controller):
@@ -170,7 +167,7 @@ class States(expose.Controller):
         "/nodes/{ident}/states/boot_mode",
         types.word,
         types.word,
-        since=_BOOT_SINCE,
+        since=bmc_orders.BOOT_SINCE,
         status=HTTPStatus.ACCEPTED,
         body=expose.TYPED,
         first=node_lookup.present,
@@ -181,7 +178,7 @@ class States(expose.Controller):
         if target not in bmc_vocabulary.BOOT_MODES:
             reason = f"{target[:64]!r} is not one of {', '.join(bmc_vocabulary.BOOT_MODES)}"
             raise errors.InvalidParameter(path="target", reason=reason)
-        conductor, uuid = self._at_rest(request, ident, "its boot mode")
+        conductor, uuid = self._at_rest(request, ident, "boot_mode")
         conductor.change_node_boot_mode(request.who, node_uuid=uuid, mode=target)
         _point_to_states(request, ident)
         return preferred.Accepted(uuid)
@@ -191,7 +188,7 @@ class States(expose.Controller):
         "/nodes/{ident}/states/secure_boot",
         types.word,
         types.boolean,
-        since=_BOOT_SINCE,
+        since=bmc_orders.BOOT_SINCE,
         status=HTTPStatus.ACCEPTED,
         body=expose.TYPED,
         first=node_lookup.present,
@@ -199,7 +196,7 @@ class States(expose.Controller):
     )
     def secure_boot(self, request: Request, ident: str, target: bool) -> preferred.Accepted:
         """Request secure boot on or off."""
-        conductor, uuid = self._at_rest(request, ident, "its secure boot")
+        conductor, uuid = self._at_rest(request, ident, "secure_boot")
         conductor.change_node_secure_boot(request.who, node_uuid=uuid, state=target)
         _point_to_states(request, ident)
         return preferred.Accepted(uuid)
@@ -263,10 +260,10 @@ class States(expose.Controller):
         """Request the start or stop of the console, by the path of the first clients."""
         return self._set_console(request, node_ident, enabled=enabled)
 
-    def _at_rest(self, request: Request, ident: str, what: str) -> tuple[interface.Conductor, str]:
+    def _at_rest(self, request: Request, ident: str, order: str) -> tuple[interface.Conductor, str]:
         """Return the conductor and the UUID of a node in a stable state."""
         node = node_lookup.fetch(self.service, request, ident, _POWER)
-        check_at_rest(State(node["provision_state"]), what, node=node["uuid"])
+        bmc_orders.check_rest(order, node)
         return self.service.conductor_of(node), node["uuid"]
 
 
@@ -277,20 +274,13 @@ def _point_to_states(request: Request, ident: str) -> None:
 
 def _check_power(version: int, node: Json, target: str, timeout: int | None) -> None:
     """Check a power request in Ironic's order: version, values, state."""
-    since = bmc_vocabulary.POWER_TARGETS.get(target)
-    if since is not None and version < since:
-        raise errors.NotAcceptable(what=f"The target {target}", since=since)
+    bmc_orders.check_power_target(version, target)
     if timeout is not None and version < _TIMEOUT_SINCE:
         raise errors.NotAcceptable(what="The parameter timeout", since=_TIMEOUT_SINCE)
-    if since is None:
+    if target not in bmc_vocabulary.POWER_TARGETS:
         known = ", ".join(bmc_vocabulary.POWER_TARGETS)
         reason = f"{target[:64]!r} is not one of {known}"
         raise errors.InvalidParameter(path="target", reason=reason)
     if timeout is not None and timeout < 1:
         raise errors.InvalidParameter(path="timeout", reason="must be at least 1 second")
-    state = State(node["provision_state"])
-    if state in _NO_POWER:
-        raise errors.InvalidState(verb=target, node=node["uuid"], state=state.value)
-    if target in _POWERS_OFF and node["disable_power_off"]:
-        reason = "it must not be powered off (disable_power_off is true)"
-        raise errors.Conflict(node=node["uuid"], reason=reason)
+    bmc_orders.check_power_state(node, target)

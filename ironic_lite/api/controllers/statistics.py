@@ -1,14 +1,18 @@
-"""Statistics of ended steps, which Ironic does not have."""
+"""Statistics of ended steps and counts of nodes, which Ironic does not have."""
 
 from __future__ import annotations
 
 from ironic_lite import errors
-from ironic_lite.api.resources import query_values, step_statistics
+from ironic_lite.api.resources import node_counts, pages, query_values, step_statistics
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
+
+
+def _form_of_counts(_self: Statistics, request: Request) -> None:
+    node_counts.read(request.query, version=request.version)
 
 
 class Statistics(expose.Controller):
@@ -17,6 +21,7 @@ class Statistics(expose.Controller):
     def __init__(self, service: Service) -> None:
         super().__init__(service)
         self._statistics = step_statistics.StepStatistics(service.database)
+        self._node_counts = node_counts.NodeCounts(service.database)
 
     @expose.expose("GET", "/stats/steps", types.word, types.word, types.word, types.word)
     def steps(
@@ -33,6 +38,12 @@ class Statistics(expose.Controller):
         return self._statistics.document(
             start, interface=interface, step=name, driver=driver, resource_class=resource_class
         )
+
+    @expose.expose("GET", "/stats/nodes", raw_query=True, form=_form_of_counts)
+    def nodes(self, request: Request) -> Json:
+        """Return the numbers of nodes by up to three of their fields."""
+        by, where = node_counts.read(request.query, version=request.version)
+        return self._node_counts.document(by, pages.narrowed(request, where, "node"))
 
 
 def _read_title(text: str) -> tuple[str, str]:

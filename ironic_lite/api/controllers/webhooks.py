@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api.resources import changes, node_lookup, patches
+from ironic_lite.api.resources import changes, node_lists, patches
 from ironic_lite.api.validation import rules, shapes, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
@@ -161,12 +161,11 @@ class Webhooks(expose.Controller):
             self._check_url(found["url"])
         if "nodes" in given:
             nodes = given["nodes"]
-            found["nodes"] = None if nodes is None else self._nodes(request, nodes)
+            if nodes is not None:
+                chosen = node_lists.named(self.service, request, nodes)
+                nodes = list(dict.fromkeys(row["uuid"] for row in chosen))
+            found["nodes"] = nodes
         return found
-
-    def _nodes(self, request: Request, idents: list[str]) -> list[str]:
-        fetch = node_lookup.fetch
-        return [fetch(self.service, request, one, ("uuid",))["uuid"] for one in idents]
 
     def _check_url(self, url: str) -> None:
         """Refuse a URL at once whose deliveries would be refused later."""

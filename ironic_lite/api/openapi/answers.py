@@ -12,6 +12,7 @@ from http import HTTPStatus
 
 from ironic_lite.api.openapi import of_fleet, parts, plan_documents, webhook_documents
 from ironic_lite.api.openapi.route_schemas import Schemas
+from ironic_lite.api.resources import bmc_orders
 from ironic_lite.api.validation import shapes
 from ironic_lite.core import metrics
 from ironic_lite.core.json_types import Json
@@ -23,16 +24,7 @@ from ironic_lite.domain import (
     states,
     verbs,
 )
-
-
-def _object_with_all(**properties: Json) -> Json:
-    """Return the schema of an object with all of these keys, and no others."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+from ironic_lite.domain.erasure_records import DataState
 
 
 def _object_with_some(**properties: Json) -> Json:
@@ -241,9 +233,18 @@ _WHY = _object_with_all(
     failure=_OBJECT_OR_NULL,
     maintenance=_OBJECT_OR_NULL,
     holds={"type": "array", "items": _OBJECT},
+    data_state={"enum": [str(state) for state in DataState]},
     batch=_OBJECT_OR_NULL,
     overdue=_OBJECT_OR_NULL,
     verbs={"type": "array", "items": _VERB_OFFERED},
+    orders={
+        "type": "array",
+        "items": _object_with_all(
+            order={"enum": [order.name for order in bmc_orders.ORDERS]},
+            targets={"type": "array", "items": {"type": ["string", "boolean"]}},
+            refused=_OBJECT_OR_NULL,
+        ),
+    },
 )
 _STOP = _object_with_all(
     how={"enum": [str(how) for how in run_stops.How]},
@@ -278,12 +279,15 @@ ROUTES: Mapping[str, Schemas] = {
     "GET /events": _EVENTS,
     "GET /doctor": _DOCTOR,
     "GET /stats/steps": Schemas(of_fleet.STEP_STATISTICS),
+    "GET /stats/nodes": Schemas(of_fleet.NODE_COUNTS, query=of_fleet.NODE_COUNTS_QUERY),
     "GET /whoami": Schemas(of_fleet.WHOAMI),
     "GET /webhooks": Schemas(webhook_documents.WEBHOOKS),
     "GET /webhooks/{ident}": Schemas(webhook_documents.WEBHOOK),
     "GET /webhooks/{ident}/failed": Schemas(webhook_documents.FAILED),
     "POST /webhooks": Schemas(
-        webhook_documents.WEBHOOK, takes=shapes.schema("webhook"), refusals=(HTTPStatus.CONFLICT,)
+        webhook_documents.WEBHOOK,
+        takes=shapes.schema("webhook"),
+        refusals=(HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND),
     ),
     "PATCH /webhooks/{ident}": Schemas(
         webhook_documents.WEBHOOK,

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from ironic_lite.api.openapi import parts
+from ironic_lite.api.resources import node_counts
 from ironic_lite.core.json_types import Json
 
 _TEXT: Json = {"type": "string"}
 _TEXT_OR_NULL: Json = {"type": ["string", "null"]}
 
 
-def _object_with_all(**properties: Json) -> Json:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-WHOAMI: Json = _object_with_all(
+WHOAMI: Json = parts.object_with_all(
     auth={"enum": ["noauth", "http_basic", "keystone"]},
     user=_TEXT_OR_NULL,
     project=_TEXT_OR_NULL,
@@ -33,10 +25,10 @@ WHOAMI: Json = _object_with_all(
 )
 
 _SECONDS: Json = {"type": ["number", "null"]}
-STEP_STATISTICS: Json = _object_with_all(
+STEP_STATISTICS: Json = parts.object_with_all(
     steps={
         "type": "array",
-        "items": _object_with_all(
+        "items": parts.object_with_all(
             **dict.fromkeys(("interface", "step", "kind"), _TEXT),
             **dict.fromkeys(("driver", "resource_class"), _TEXT_OR_NULL),
             **{name: {"type": "integer"} for name in ("count", "failed", "aborted")},
@@ -47,3 +39,21 @@ STEP_STATISTICS: Json = _object_with_all(
     of={"type": "integer"},
     **{"from": {"type": ["string", "null"], "format": "date-time"}},
 )
+
+NODE_COUNTS: Json = parts.object_with_all(
+    by={"type": "array", "items": {"enum": list(node_counts.FIELDS)}, "minItems": 1, "maxItems": 3},
+    of={"type": "integer"},
+    counts={
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                **{name: {"type": ["string", "boolean", "null"]} for name in node_counts.FIELDS},
+                "count": {"type": "integer"},
+            },
+            "required": ["count"],
+            "additionalProperties": False,
+        },
+    },
+)
+NODE_COUNTS_QUERY: Json = {"by": _TEXT, **dict.fromkeys(node_counts.FILTERS, _TEXT)}

@@ -40,10 +40,10 @@ RULES = (
     Rule(
         "baremetal:node:list",
         ANY_READER,
-        "List the nodes that the own project owns or leases.",
-        ("GET /nodes", "GET /nodes/detail"),
+        "List and count the nodes that the own project owns or leases.",
+        ("GET /nodes", "GET /nodes/detail", "GET /stats/nodes"),
     ),
-    Rule("baremetal:node:list_all", READER, "List all nodes."),
+    Rule("baremetal:node:list_all", READER, "List and count all nodes."),
     _node_rule(
         "get",
         SEES,

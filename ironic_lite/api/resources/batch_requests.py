@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api import policy
-from ironic_lite.api.policy.access import OWNERS
 from ironic_lite.api.resources import (
-    node_lookup,
+    node_lists,
     pages,
     provisioning,
     queries,
@@ -23,12 +22,11 @@ from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import batches as rows
-from ironic_lite.db.queries import nodes
+from ironic_lite.db.queries import nodes, runs
 from ironic_lite.domain import batches as core
 from ironic_lite.domain import bmc_vocabulary, runbooks, verbs
 
 _POWER_RULE = "baremetal:node:set_power_state"
-_COLUMNS = tuple(dict.fromkeys(("uuid", "name", "provision_state", *OWNERS)))
 _PART = 500
 _SHOWN = 10
 
@@ -39,7 +37,8 @@ class Wanted:
 
     :ivar request: with the steps of a runbook beside its name.
     :ivar options: waves, concurrency, on_failures, between_waves.
-    :ivar nodes: the chosen nodes in their order, with uuid, name and provision_state.
+    :ivar nodes: the chosen nodes in their order, with uuid, name and provision_state, and for a
+        retry ``retry_of``, the run that it continues.
     """
 
     name: str | None
@@ -63,6 +62,7 @@ class Wanted:
                     "wave": wave,
                     "state": core.NodeState.PENDING.value,
                     "was": node["provision_state"],
+                    "retry_of": node.get("retry_of"),
                     "tries": 0,
                 }
                 place += 1
@@ -83,7 +83,8 @@ def read(service: Service, request: Request) -> Wanted:
     asked, book = _read_request(service, request, body["request"])
     found = _choose(service, request, body, with_traits=book is not None)
     _check_count(body, len(found))
-    _check_rights(service, request, found, asked)
+    more = _name_runs(service, request, found) if asked.get("target") == "retry" else {}
+    _check_rights(request, found, asked, more)
     for node in found if book is not None else ():
         runbooks.check(book or {}, node["uuid"], node["traits"], request.version)
     return Wanted(
@@ -154,19 +155,12 @@ def _choose(service: Service, request: Request, body: Json, *, with_traits: bool
 def _named(
     service: Service, request: Request, given: Sequence[object], *, with_traits: bool
 ) -> list[Json]:
+    """Return the nodes of a list of UUIDs and names.
+
+    :raises errors.InvalidParameter: there are too many, or a node comes twice.
+    """
     _check_most(len(given))
-    names: list[str] = []
-    for index, ident in enumerate(given):
-        if not isinstance(ident, str):
-            reason = "is not the UUID or the name of a node"
-            raise errors.InvalidParameter(path=f"nodes/{index}", reason=reason)
-        names.append(node_lookup.node(request, ident))
-    by_name: dict[str, Json] = {}
-    for column in ("uuid", "name"):
-        wanted = [name for name in names if rules.uuid_like(name) is (column == "uuid")]
-        for row in _read(service, {column: wanted}, with_traits=with_traits):
-            by_name[row[column]] = row
-    found = [_one(request, by_name, name) for name in names]
+    found = node_lists.named(service, request, given, with_traits=with_traits)
     seen: set[str] = set()
     for index, row in enumerate(found):
         if row["uuid"] in seen:
@@ -174,34 +168,6 @@ def _named(
             raise errors.InvalidParameter(path=f"nodes/{index}", reason=reason)
         seen.add(row["uuid"])
     return found
-
-
-def _one(request: Request, found: JsonView, name: str) -> Json:
-    row: Json | None = found.get(name) or found.get(name.lower())
-    missing = errors.NodeNotFound(node=name)
-    if row is None:
-        raise missing
-    request.access.node(row, missing, "baremetal:node:get")
-    return row
-
-
-def _read(service: Service, where: Json, *, with_traits: bool) -> list[Json]:
-    """Return nodes by the values of a column, a few hundred with each statement."""
-    ((column, values),) = where.items()
-
-    def read(conn: Connection) -> list[Json]:
-        found: list[Json] = []
-        for first in range(0, len(values), _PART):
-            found += nodes.page(
-                conn,
-                columns=_COLUMNS,
-                where={column: values[first : first + _PART], "include_children": True},
-                limit=_PART,
-                with_traits=with_traits,
-            )
-        return found
-
-    return service.database.read(read)
 
 
 def _of_batch(service: Service, request: Request, given: Json, *, with_traits: bool) -> list[Json]:
@@ -214,13 +180,14 @@ def _of_batch(service: Service, request: Request, given: Json, *, with_traits: b
         raise errors.InvalidParameter(path="nodes/result", reason=reason)
 
     def read(conn: Connection) -> tuple[Json, list[str]]:
-        return rows.get(conn, uuid), rows.nodes_with(conn, uuid, result)
+        return rows.get(conn, uuid, ("project",)), rows.nodes_with(conn, uuid, result)
 
     batch, names = service.database.read(read)
     owner = {"owner": batch["project"]}
     request.access.owned(policy.BATCH, owner, errors.NotFound(what="Batch", ident=uuid))
-    found = {row["uuid"]: row for row in _read(service, {"uuid": names}, with_traits=with_traits)}
-    return [_one(request, found, name) for name in names if name in found]
+    read_rows = node_lists.read(service, "uuid", names, with_traits=with_traits)
+    found = {row["uuid"]: row for row in read_rows}
+    return [node_lists.visible(request, found, name) for name in names if name in found]
 
 
 def _filtered(service: Service, request: Request, given: Json, *, with_traits: bool) -> list[Json]:
@@ -237,7 +204,7 @@ def _filtered(service: Service, request: Request, given: Json, *, with_traits: b
     return service.database.read(
         lambda conn: nodes.page(
             conn,
-            columns=_COLUMNS,
+            columns=node_lists.COLUMNS,
             where=where,
             limit=core.MOST_NODES + 1,
             with_traits=with_traits,
@@ -268,10 +235,46 @@ def _check_count(body: Json, count: int) -> None:
         raise errors.UnexpectedCount(found=count, expect=body["expect"])
 
 
+def _name_runs(
+    service: Service, request: Request, found: Sequence[Json]
+) -> dict[str, tuple[str, ...]]:
+    """Set ``retry_of`` of nodes whose newest run is to be retried.
+
+    :return: the rules of the steps that may run again, by node.
+    """
+    access = request.access
+    more: dict[str, tuple[str, ...]] = {}
+
+    def read(conn: Connection) -> None:
+        for first in range(0, len(found), _PART):
+            part = found[first : first + _PART]
+            known = runs.newest_of(conn, [node["uuid"] for node in part])
+            planned = (
+                runs.steps_of(conn, [run["uuid"] for run in known.values()])
+                if access.limited
+                else {}
+            )
+            for node in part:
+                run = known.get(node["uuid"])
+                if run is not None:
+                    node["retry_of"] = run["uuid"]
+                    steps = planned.get(run["uuid"], ())
+                    more[node["uuid"]] = provisioning.rules_of_steps(run, steps, access)
+
+    service.database.read(read)
+    return more
+
+
 def _check_rights(
-    service: Service, request: Request, found: Sequence[Json], asked: JsonView
+    request: Request,
+    found: Sequence[Json],
+    asked: JsonView,
+    more: Mapping[str, tuple[str, ...]],
 ) -> None:
-    """Refuse the batch if the caller may not send its request to one of the nodes."""
+    """Refuse the batch if the caller may not send its request to one of the nodes.
+
+    :param more: further rules of the request, by node.
+    """
     access = request.access
     if not access.limited:
         return
@@ -281,13 +284,8 @@ def _check_rights(
         names = provisioning.rules(asked, access)
     for node in found:
         uuid = node["uuid"]
-        more: tuple[str, ...] = ()
-        if asked.get("target") == "retry":
-            more = service.database.read(
-                lambda conn, one=uuid: provisioning.rules_of_retry(conn, one, access)  # type: ignore[misc]
-            )
         try:
-            access.node(node, errors.NodeNotFound(node=uuid), *names, *more)
+            access.node(node, errors.NodeNotFound(node=uuid), *names, *more.get(uuid, ()))
         except errors.Forbidden as why:
             what = why.facts.get("what", "the request")
             raise errors.Forbidden(

@@ -1,4 +1,7 @@
-"""Read the facts that explain a node's state: at most four statements, five if it is held."""
+"""Read the facts that explain a node's state: at most four statements, five if it is held.
+
+The methods of interfaces are read once a minute, by one more.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from ironic_lite import errors
 from ironic_lite.api.policy import NODE
 from ironic_lite.api.policy.access import OWNERS, target
 from ironic_lite.api.resources import (
+    bmc_orders,
     node_holds,
     node_lookup,
     provisioning,
@@ -24,6 +28,7 @@ from ironic_lite.db.queries import batches, events, runs
 from ironic_lite.domain import (
     activities,
     failures,
+    offers,
     reasons,
     retries,
     states,
@@ -37,13 +42,13 @@ from ironic_lite.domain.states import Kind, State
 from ironic_lite.records import Event, Run, RunStep, StoredStep
 
 
-def show(service: Service, request: Request, ident: str) -> Json:
-    """Return the explanation of a node's state, as the caller may use its verbs.
+def show(service: Service, request: Request, ident: str, orders: bmc_orders.Orders) -> Json:
+    """Return the explanation of a node's state, as the caller may use its verbs and orders.
 
     :raises errors.NodeNotFound, errors.Forbidden: as `node_lookup.fetch`.
     """
-    shown = (*reasons.COLUMNS, *verb_checks.COLUMNS, *OWNERS, *text_masking.FIELDS)
-    columns = tuple(dict.fromkeys((*shown, "generation")))
+    checked = (*verb_checks.COLUMNS, *bmc_orders.COLUMNS, *OWNERS, "generation")
+    columns = tuple(dict.fromkeys((*reasons.COLUMNS, *checked, *text_masking.FIELDS)))
     node = _masked(node_lookup.fetch(service, request, ident, columns))
     node_lookup.add_tag(request, node)
     run, steps = service.database.read(lambda conn: runs.newest_with_steps(conn, node["uuid"]))
@@ -61,6 +66,7 @@ def show(service: Service, request: Request, ident: str) -> Json:
         held=held,
         batch=service.database.read(lambda conn: batches.latest_of(conn, node["uuid"])),
         offers=tuple(_offers(service, request, node, run, steps, held=held)),
+        orders=tuple(orders.offers(request, node, held)),
         settings=service.conf.conductor,
         now=clock.now(),
     )
@@ -110,7 +116,7 @@ def _offers(
     steps: list[RunStep],
     *,
     held: Sequence[Hold],
-) -> Iterator[reasons.Offer]:
+) -> Iterator[offers.Offer]:
     """Yield each verb that the state offers, with the refusal that this caller would get."""
     state = State(node["provision_state"])
     for name in verbs.offered(state, request.version):
@@ -122,7 +128,7 @@ def _offers(
         ]
         if verb.event == "retry":
             refusals += _refusals_of_retry(request, node, run, steps)
-        yield reasons.Offer(
+        yield offers.Offer(
             name,
             verbs.leads_to(
                 verb, state, target=node["target_provision_state"], retired=bool(node["retired"])

@@ -114,3 +114,25 @@ def judge(
     """
     if request.access.limited:
         request.access.node(nodes.get(conn, node_uuid, OWNERS), missing, *rules)
+
+
+def where_visible(
+    service: Service, request: Request, where: JsonView, *, deleted: bool = False
+) -> Json:
+    """Return the filters of a list about all nodes, for what the caller may see of it.
+
+    ``of_owner`` is added for a caller bound to a project, and ``node`` becomes ``node_uuid``.
+
+    :param deleted: a UUID may be that of a deleted node, so it is not looked up.
+    :raises errors.NodeNotFound: the node does not exist, or the caller may not see it.
+    """
+    found, owner = dict(where), request.access.only()
+    if owner is not None:
+        found["of_owner"] = owner
+    if "node" in found:
+        ident = found.pop("node")
+        if deleted and forms.uuid_like(ident):
+            found["node_uuid"] = forms.uuid(ident, "node")
+        else:
+            found["node_uuid"] = fetch(service, request, ident, ("uuid",))["uuid"]
+    return found

@@ -6,14 +6,13 @@ takes up to a tenth of a second.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ironic_lite.api import policy
 from ironic_lite.api.policy.access import Access
+from ironic_lite.api.resources.recent import Recent
 
 KEPT_SECONDS = 60.0
 _MOST = 256
@@ -39,23 +38,11 @@ class OwnRights:
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
-        self._guard = threading.Lock()
-        self._known: OrderedDict[Hashable, tuple[float, Rights]] = OrderedDict()
+        self._recent: Recent[Rights] = Recent(KEPT_SECONDS, _MOST, now)
 
     def of(self, access: Access) -> Rights:
         """Return the rights of a caller, which may be a minute old."""
-        at = self._now()
-        with self._guard:
-            until, found = self._known.get(access.key, (at, None))
-        if found is None or at >= until:
-            found = _ask(access)
-            with self._guard:
-                self._known[access.key] = (at + KEPT_SECONDS, found)
-                self._known.move_to_end(access.key)
-                while len(self._known) > _MOST:
-                    self._known.popitem(last=False)
-        return found
+        return self._recent.of(access.key, lambda: _ask(access))
 
 
 def _ask(access: Access) -> Rights:

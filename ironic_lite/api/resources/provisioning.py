@@ -1,6 +1,6 @@
 """PUT .../states/provision: the policy rules of a request, and the RPC of each verb.
 
-``verb_checks`` has the checks of a request; the conductor checks again under the node's lock.
+``verb_checks`` has the checks of a request; the conductor checks again, and takes the node's lock.
 """
 
 from __future__ import annotations

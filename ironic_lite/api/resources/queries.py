@@ -16,7 +16,7 @@ from typing import Any
 from ironic_lite import errors
 from ironic_lite.api.resources import query_values as values
 from ironic_lite.api.validation import rules
-from ironic_lite.core.json_types import JsonView
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import fields, versions
 
 FIELDS_SINCE = 8
@@ -287,13 +287,7 @@ def listing(
     :raises errors.NotAcceptable: an argument or a field newer than ``version``.
     """
     check_form(resource, given, detail=detail)
-    known = filters_of(resource)
-    where = {
-        name: _read_filter(known[name], text, version)
-        for name, text in given.items()
-        if name in known
-    }
-    where = {name: value for name, value in where.items() if given[name] or not known[name].blank}
+    where = filters(resource, given, version=version)
     if "fields" in given:
         _check_choice(resource, version)
     everything = detail or _wants_detail(resource, given, version)
@@ -309,6 +303,21 @@ def listing(
         where=where,
         given=dict(given),
     )
+
+
+def filters(resource: Resource, given: Mapping[str, str], *, version: int) -> Json:
+    """Return the parsed values of the arguments that filter rows; other arguments are ignored.
+
+    :raises errors.InvalidParameter: a value that cannot be read.
+    :raises errors.NotAcceptable: a filter newer than ``version``.
+    """
+    known = filters_of(resource)
+    where = {
+        name: _read_filter(known[name], text, version)
+        for name, text in given.items()
+        if name in known
+    }
+    return {name: value for name, value in where.items() if given[name] or not known[name].blank}
 
 
 def check_form(resource: Resource, given: Mapping[str, str], *, detail: bool = False) -> None:

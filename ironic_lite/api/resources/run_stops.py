@@ -13,11 +13,14 @@ from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, nodes, run_stops, runs
 from ironic_lite.domain import history, states
-from ironic_lite.domain.run_stops import How, Progress, Stop, stoppable
+from ironic_lite.domain.run_stops import How, Progress, Stop, ends_uncleaned, stoppable
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.records import RunStep
 
-COLUMNS = ("uuid", *history.STANDING, "run_uuid", "run_stop", "driver_internal_info")
+COLUMNS = (
+    *("uuid", *history.STANDING, "run_uuid", "run_stop", "driver_internal_info"),
+    "automated_clean",
+)
 _LONGEST = 255
 _UNDER_WAY = ("running", "waiting")
 
@@ -39,10 +42,19 @@ def read_body(body: Any) -> Json:
     return {"how": How(body["how"]), "after": body.get("after"), "reason": reason}
 
 
-def ask(conn: Connection, node_uuid: str, run: str | None, given: Json, who: Context) -> Asked:
+def ask(
+    conn: Connection,
+    node_uuid: str,
+    run: str | None,
+    given: Json,
+    who: Context,
+    *,
+    cleans: bool = True,
+) -> Asked:
     """Write the stop of a run, in place of an earlier one that has not happened.
 
     :param run: UUID; None for the active run.
+    :param cleans: automated cleaning applies to nodes without a setting of their own.
     :raises errors.NotFound: the node does not have this run, or has no active run.
     :raises errors.Conflict: the run has ended, or no step follows at which it could stop.
     :raises errors.InvalidParameter: ``after`` is no ordinal of the run.
@@ -50,6 +62,9 @@ def ask(conn: Connection, node_uuid: str, run: str | None, given: Json, who: Con
     node, known = _active(conn, node_uuid, run)
     if not stoppable(node["provision_state"]):
         reason = f"its run in the state {node['provision_state']} has no steps to stop between"
+        raise errors.Conflict(node=node_uuid, reason=reason)
+    if ends_uncleaned(node["provision_state"], node["automated_clean"], cleans=cleans):
+        reason = "its deletion ends without cleaning, so it has no step to stop before"
         raise errors.Conflict(node=node_uuid, reason=reason)
     if known is not None and known.progress is Progress.TAKEN:
         reason = "an earlier stop of its run is being carried out"

@@ -22,7 +22,7 @@ from ironic_lite.domain.steps import StepKind
 
 COLUMNS = (
     *node_locks.COLUMNS,
-    *("driver", "conductor_group", "protected", "retired", "held"),
+    *("driver", "conductor_group", "protected", "retired", "held", "data_state"),
     *verbs.MAINTENANCE_COLUMNS,
 )
 """Columns of a node that the checks read."""
@@ -135,6 +135,11 @@ def _abort_allowed(asked: Asked) -> Refusals:
         yield from verbs.refusals_of_abort(asked.state, asked.node)
 
 
+def _data_gone(asked: Asked) -> Refusals:
+    required = asked.conf.conductor.require_clean_data
+    yield from verbs.refusals_of_available(asked.verb, asked.node, required=required)
+
+
 def _check_lock(asked: Asked) -> Refusals:
     yield from _caught(guards.check_unlocked, asked.node)
 
@@ -218,7 +223,12 @@ _AFTER_RUNBOOK: tuple[Check, ...] = (
     _check_protected,
 )
 """Checks that see the steps of a runbook as if the request had listed them."""
-_BY_CONDUCTOR: tuple[Check, ...] = (_check_lock, _cleaning_allowed, _abort_allowed)
+_BY_CONDUCTOR: tuple[Check, ...] = (
+    _check_lock,
+    _data_gone,
+    _cleaning_allowed,
+    _abort_allowed,
+)
 """Checks that ``check`` leaves to the conductor, which waits for the lock."""
 
 BODY_CHECKS: tuple[Check, ...] = (

@@ -22,16 +22,11 @@ def module() -> bytes:
 def _facts() -> tuple[tuple[str, object], ...]:
     return (
         ("VERSION", f"1.{versions.LAST}"),
-        ("STATES", {str(state): _state(state) for state in State}),
+        ("STATES", {str(state): {"kind": states.kind(state).value} for state in State}),
         ("VERBS", [_verb(verb) for verb in verbs.TABLE]),
         ("JOURNEYS", [_journey(journey) for journey in verbs.journeys()]),
         ("SECRET_KEY", masking.SECRET_PATTERN),
     )
-
-
-def _state(state: State) -> Json:
-    target = states.STATES[state].target
-    return {"kind": states.kind(state).value, "target": target and str(target)}
 
 
 def _verb(verb: verbs.Verb) -> Json:
@@ -39,8 +34,6 @@ def _verb(verb: verbs.Verb) -> Json:
         "target": verb.target,
         "event": verb.event,
         "from": [str(state) for state in State if verbs.possible(verb, state)],
-        "needs": list(verb.needs),
-        "allows": list(verb.allows),
     }
 
 

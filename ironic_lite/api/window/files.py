@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from importlib.resources.abc import Traversable
 
-from ironic_lite.api.window import facts
+from ironic_lite.api.window import facts, scripts
 from ironic_lite.api.wire import request
 from ironic_lite.api.wire.request import Environ, StartResponse
 from ironic_lite.core.configuration import Configuration
@@ -39,6 +39,7 @@ HEADERS = (
 )
 _DOCUMENT = "index.html"
 _FACTS = "facts.js"
+_SCRIPT = "main.js"
 _KINDS = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -47,7 +48,8 @@ _KINDS = {
     "LICENSES": "text/plain; charset=utf-8",
 }
 _METHODS = frozenset({"GET", "HEAD"})
-_COMMENTS = re.compile(rb"^ *(/\*\*(?:[^*]|\*(?!/))*\*/|//.*)\n", re.MULTILINE)
+_COMMENTS = re.compile(r"/\*(?:[^*]|\*(?!/))*\*/ ?|^ *//.*\n|(?<=[;,{)]) // .*$", re.MULTILINE)
+_INDENTS = re.compile(r"^\s+", re.MULTILINE)
 _HASH_DIGITS = 12
 _KEPT = "public, max-age=31536000, immutable"
 _REVALIDATED = "no-cache"
@@ -139,18 +141,23 @@ def window() -> Window:
 
 
 def contents() -> Iterator[tuple[str, bytes]]:
-    """Yield name and bytes of each served file, as stored."""
-    yield _FACTS, facts.module()
+    """Yield name and bytes of each served file. Modules of our own become one script."""
+    modules = {_FACTS: facts.module().decode()}
     page = importlib.resources.files("ironic_lite.api.window").joinpath("page")
     for name, path in _walk(page, ""):
-        if _suffix(name) in _KINDS:
-            yield name, _bare(name, path.read_bytes())
+        if name.startswith("vendor/") or _suffix(name) not in {"js", "css"}:
+            if _suffix(name) in _KINDS:
+                yield name, path.read_bytes()
+        elif _suffix(name) == "js":
+            modules[name] = path.read_text(encoding="utf-8")
+        else:
+            yield name, _bare(path.read_text(encoding="utf-8"))
+    yield _SCRIPT, _bare(scripts.joined(modules))
 
 
-def _bare(name: str, data: bytes) -> bytes:
-    """Return a module of ours without the comments that fill whole lines: browsers need none."""
-    own = _suffix(name) == "js" and not name.startswith("vendor/")
-    return _COMMENTS.sub(b"", data) if own else data
+def _bare(text: str) -> bytes:
+    """Return a file without documentation, indents and blank lines: browsers need none."""
+    return _INDENTS.sub("", _COMMENTS.sub("", text)).encode()
 
 
 def _walk(folder: Traversable, above: str) -> Iterator[tuple[str, Traversable]]:

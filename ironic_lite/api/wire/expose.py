@@ -26,6 +26,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
+from types import MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import wsme.types
@@ -77,14 +78,10 @@ class Controller:
             if route is not None:
                 yield route, vars(cls)[name]
 
-    def rows(self) -> Iterator[tuple[Route, Callable[..., Any]]]:
+    def rows(self) -> Iterator[tuple[Route, MethodType]]:
         """Yield each exposed method, bound, with its route."""
-        for name in sorted(vars(type(self))):
-            method = getattr(self, name)
-            route = getattr(method, _ROUTE, None)
-            if route is not None:
-                examine = functools.partial(route.examine, self)
-                yield dataclasses.replace(route, examine=examine), method
+        for route, function in self.exposed():
+            yield route, MethodType(function, self)
 
 
 def expose(

@@ -134,8 +134,8 @@ class Request:
         :raises errors.Forbidden: the rule of the route refuses the caller.
         """
         if self._refused is not None:
-            routed = self._found.refusal is not None
-            self._found.route.examine(self, self._found.words, routed=routed)
+            found, routed = self._found, self._found.refusal is not None
+            found.route.examine(found.handler.__self__, self, found.words, routed=routed)
             raise self._refused
         return self._found.handler(self, *self._found.words)
 

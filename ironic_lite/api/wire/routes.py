@@ -10,6 +10,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
+from types import MethodType
 from typing import Any
 
 from ironic_lite.api import policy
@@ -50,7 +51,7 @@ class Route:
     ("ignored", "typed", "whole"); ``raw_query``, set if a table of ``queries`` reads the query;
     ``prefers``, the function of `resources.preferred` that heeds the header Prefer, or ""; and
     the ``arguments`` after the request, as name, type, and whether mandatory. ``examine`` raises
-    the faults in the form of a request.
+    the faults in the form of a request, and takes the controller first.
     """
 
     method: str
@@ -83,7 +84,7 @@ class Found:
     """
 
     route: Route
-    handler: Callable[..., Any]
+    handler: MethodType
     words: list[str]
     rule: policy.Rule | None
     refusal: refusals.Refusal | None = None
@@ -97,19 +98,19 @@ class _Place:
     def __init__(self) -> None:
         self.words: dict[str, _Place] = {}
         self.any: _Place | None = None
-        self.handlers: dict[str, tuple[Route, Callable[..., Any]]] = {}
+        self.handlers: dict[str, tuple[Route, MethodType]] = {}
 
 
 class Table:
     """All routes of the service."""
 
-    def __init__(self, rows: Iterable[tuple[Route, Callable[..., Any]]]) -> None:
+    def __init__(self, rows: Iterable[tuple[Route, MethodType]]) -> None:
         self._top = _Place()
         self.routes: list[Route] = []
         for route, handler in rows:
             self._add_route(route, handler)
 
-    def _add_route(self, route: Route, handler: Callable[..., object]) -> None:
+    def _add_route(self, route: Route, handler: MethodType) -> None:
         place = self._top
         for word in route.path.split("/")[1:]:
             if word.startswith("{"):

@@ -82,13 +82,21 @@ class Agent:
         :raises errors.NodeLocked: another task works on the node.
         """
         boot_requests.SEEN.note_lookup(node_uuid)
+        node = self.tasks.runtime.database.read(lambda conn: nodes.load(conn, node_uuid))
+        if node.reservation is None:
+            seen = self.tasks.view(context, node)
+            found = _answer_lookup(seen)
+            try:
+                if found["fresh"]:
+                    self.tasks.note(seen)
+                return found
+            except (errors.NodeLocked, errors.ConcurrentUpdate):
+                pass  # another task was faster: the answer may be another one under the lock
         with (
             self.room.place(node_uuid) as patient,
             self.tasks.lock(context, node_uuid, patient=patient) as task,
         ):
-            if task.runtime.conf.api.restrict_lookup and not _may_run(task.state):
-                raise errors.NodeNotFound(node=node_uuid)
-            found = _token_for_agent(task)
+            found = _answer_lookup(task)
             task.save()
             return found
 
@@ -168,6 +176,16 @@ class Agent:
 
 def _may_run(state: State) -> bool:
     return state in states.FAST_TRACK_LOOKUP or states.kind(state) is states.Kind.HELD
+
+
+def _answer_lookup(task: Task) -> Json:
+    """Return the agent's token; the caller saves the node.
+
+    :raises errors.NodeNotFound: no agent runs in this state.
+    """
+    if task.runtime.conf.api.restrict_lookup and not _may_run(task.state):
+        raise errors.NodeNotFound(node=task.node.uuid)
+    return _token_for_agent(task)
 
 
 def _token_for_agent(task: Task) -> Json:

@@ -10,7 +10,7 @@ from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json
-from ironic_lite.domain import holds, states, step_planning
+from ironic_lite.domain import deletion, holds, states, step_planning
 from ironic_lite.domain.steps import StepKind, as_offer
 from ironic_lite.drivers import base
 
@@ -129,12 +129,18 @@ class Machine:
 
     def destroy_node(self, context: Context, *, node_uuid: str) -> None:
         """Delete a node that is at rest."""
-        with self.tasks.lock(context, node_uuid) as task:
+
+        def act(task: Task) -> None:
             admission.raise_first(admission.of_holds(task, holds.REMOVAL, holds.REMOVAL))
-            _check_deletable(task)
+            node = {name: getattr(task.node, name) for name in deletion.COLUMNS}
+            conf = task.runtime.conf.conductor
+            deletion.check(node, available=conf.allow_deleting_available_nodes)
+            console = task.driver.console  # after the deletion there is no lock to confirm
             task.journal.event("node_deleted", before=str(task.state))
             task.transaction.destroy()
-            task.driver.console.let_go(node_uuid)
+            console.let_go(node_uuid)
+
+        self.tasks.start(context, node_uuid, act, worker=False)
 
 
 def _store_target_raid(task: Task, volumes: Json) -> None:
@@ -149,19 +155,3 @@ def _validation_result(task: Task, kind: str) -> Json:
     except errors.Error as why:
         return {"result": False, "reason": why.message}
     return {"result": True}
-
-
-def _check_deletable(task: Task) -> None:
-    node, conf = task.node, task.runtime.conf.conductor
-    if node.protected:
-        raise errors.NodeProtected(node=node.uuid)
-    if node.maintenance:
-        return
-    if node.instance_uuid is not None:
-        reason = f"it is associated with instance {node.instance_uuid}"
-        raise errors.Conflict(node=node.uuid, reason=reason)
-    spared = () if conf.allow_deleting_available_nodes else (states.State.AVAILABLE,)
-    if task.state not in states.DELETABLE.difference(spared):
-        wanted = ", ".join(sorted(states.DELETABLE.difference(spared)))
-        reason = f'it is in state "{task.state}"; only in {wanted} or maintenance can it be deleted'
-        raise errors.Conflict(node=node.uuid, reason=reason)

@@ -64,10 +64,13 @@ class Provision:
 
         Requirement S1.34.
         """
-        with self.tasks.lock(context, node_uuid, worker=True) as task:
+
+        def act(task: Task) -> str | None:
             ramdisk, goal = not disable_ramdisk, State.MANAGEABLE
             _start_phase(task, clean.PHASE, clean_steps, ramdisk=ramdisk, goal=goal)
             return task.journal.opened
+
+        return self.tasks.start(context, node_uuid, act)
 
     def do_node_deploy(
         self,
@@ -80,7 +83,8 @@ class Provision:
     ) -> str | None:
         """Start a deployment or a rebuild."""
         verb = "rebuild" if rebuild else "active"
-        with self.tasks.lock(context, node_uuid, worker=True) as task:
+
+        def act(task: Task) -> str | None:
             admission.raise_first(admission.of_verb(task, verb))
             templates = deploy.check(task, deploy_steps or [])
             admission.keep_limit(task, deploy.PHASE)
@@ -91,18 +95,23 @@ class Provision:
             task.hand_over(deploy.prepare)
             return task.journal.opened
 
+        return self.tasks.start(context, node_uuid, act)
+
     def do_node_tear_down(self, context: Context, *, node_uuid: str) -> str | None:
         """Start deleting the instance; cleaning follows.
 
         Requirement S2.30.
         """
-        with self.tasks.lock(context, node_uuid, worker=True) as task:
+
+        def act(task: Task) -> str | None:
             admission.raise_first(admission.of_verb(task, "deleted"))
             admission.keep_limit(task, clean.PHASE)
             delete.request(task)
             task.move("delete", verb="deleted")
             task.hand_over(delete.start)
             return task.journal.opened
+
+        return self.tasks.start(context, node_uuid, act)
 
     def do_node_service(
         self,
@@ -113,20 +122,26 @@ class Provision:
         disable_ramdisk: bool = False,
     ) -> str | None:
         """Start service steps on an active node."""
-        with self.tasks.lock(context, node_uuid, worker=True) as task:
+
+        def act(task: Task) -> str | None:
             _start_phase(task, service.PHASE, service_steps, ramdisk=not disable_ramdisk)
             return task.journal.opened
+
+        return self.tasks.start(context, node_uuid, act)
 
     def do_node_rescue(
         self, context: Context, *, node_uuid: str, rescue_password: str
     ) -> str | None:
         """Start a rescue."""
-        with self.tasks.lock(context, node_uuid, worker=True) as task:
+
+        def act(task: Task) -> str | None:
             admission.raise_first(admission.of_verb(task, "rescue"))
             _pass_checks(rescue.checks(task, rescue_password))
             task.move("rescue", verb="rescue")
             task.hand_over(rescue.start)
             return task.journal.opened
+
+        return self.tasks.start(context, node_uuid, act)
 
     def do_node_unrescue(self, context: Context, *, node_uuid: str) -> str | None:
         """Bring a rescued node back to its instance."""
@@ -161,10 +176,13 @@ class Provision:
         """
         if action not in verbs.BY_TARGET:
             raise _unknown_action(action)
-        with self.tasks.lock(context, node_uuid, worker=True) as task:
+
+        def act(task: Task) -> str | None:
             admission.raise_first(admission.of_verb(task, action))
             _ACTIONS.get(action, Provision._start_action)(self, task, action)
             return task.journal.opened
+
+        return self.tasks.start(context, node_uuid, act)
 
     def _start_action(self, task: Task, action: str) -> None:
         """Move the node, and have a worker begin the activity of its new state, if there is one."""

@@ -34,12 +34,8 @@ def of_verb(task: Task, target: str) -> Refusals:
     if not verbs.possible(verb, task.state):
         yield errors.InvalidState(verb=target, node=node.uuid, state=str(task.state))
     yield from of_holds(task, verb.event, target)
-    settings = task.runtime.conf.conductor
-    if verb.event == "available" and settings.require_clean_data:
-        state = node.data_state or "unknown"
-        if state != "clean":
-            text = errors.DataNotProven(node=node.uuid, state=state).message
-            yield errors.Conflict(node=node.uuid, reason=text)
+    required = task.runtime.conf.conductor.require_clean_data
+    yield from verbs.refusals_of_available(verb, node.as_dict(), required=required)
     if verb.spares_protected and node.protected:
         yield errors.NodeProtected(node=node.uuid)
     if verb.spares_retired and node.retired:
@@ -52,12 +48,18 @@ def of_verb(task: Task, target: str) -> Refusals:
 def of_holds(task: Task, operation: str, said: str) -> Refusals:
     """Yield the refusal by a hold in force; one statement.
 
+    If the next save takes the lock, it looks for holds itself, once it has the node's row. So a
+    hold that is set before the lock is taken is effective.
+
     :param operation: the event of a verb, or an operation of ``domain.holds``.
     :param said: the name of the operation for the message.
     """
     if not holds.refusable(operation):
         return
     uuid = task.node.uuid
+    if task.locks_by_save:
+        task.add_write(lambda conn: hold_rows.refuse(conn, uuid, operation, said))
+        return
     found = task.runtime.database.read(lambda conn: hold_rows.in_force(conn, uuid))
     why = holds.refusal(uuid, found, operation, said)
     if why is not None:

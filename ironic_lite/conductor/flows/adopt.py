@@ -21,7 +21,7 @@ def start(task: Task) -> None:
     task.driver.deploy.adopt(task)
     task.node.power_state = task.driver.power.get_power_state(task)
     evidence.change(task, DataState.DIRTY)
-    task.move("done")
+    task.move("done", last=True)
 
 
 def give_up(task: Task, why: errors.Error) -> None:

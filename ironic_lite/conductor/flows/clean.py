@@ -14,6 +14,7 @@ from ironic_lite.conductor.steps import (
     agent_steps,
     automated,
     available,
+    evidence,
     firmware_cache,
     maintenance,
     requested,
@@ -72,7 +73,7 @@ def prepare(task: Task) -> None:
         task.driver.network.validate(task)
         task.driver.deploy.check_ramdisk(task)
         if task.driver.deploy.prepare_cleaning(task) is WAIT:
-            task.move("wait")  # the first heartbeat calls begin()
+            task.move("wait", last=True)  # the first heartbeat calls begin()
             return
     begin(task)
 
@@ -150,7 +151,7 @@ def _forget_steps(task: Task) -> None:
 
 def _leave_cleaning(task: Task) -> None:
     manual = task.goal is State.MANAGEABLE
-    task.move("manage" if manual or task.node.retired else "done")
+    task.move("manage" if manual or task.node.retired else "done", last=True)
 
 
 def give_up(task: Task, why: errors.Error) -> None:
@@ -160,6 +161,7 @@ def give_up(task: Task, why: errors.Error) -> None:
     power-off (S2.20).
     """
     task.failing = True
+    evidence.cut_short(task, why)
     error = _put_away(task, error_text.cannot("clean", task, why))
     wanted = task.runtime.conf.conductor.poweroff_in_cleanfail
     error = error_text.switch_off(task, error, wanted=wanted)
@@ -180,10 +182,11 @@ def call_off(task: Task) -> None:
     if current:
         step, when = steps.title(current), "after" if current.get("abort_after") else "during"
         where = f' {when} the step "{step}"'
+    why = errors.Aborted(action="clean", where=where, step=step)
+    evidence.cut_short(task, why)
     task.node.clean_step = {}
     task.notes.settle_steps(StepKind.CLEAN, forget_list=True, tidied=False)
     task.notes.forget_agent()
-    why = errors.Aborted(action="clean", where=where, step=step)
     task.move("abort", error=why, aborted=True)
 
 

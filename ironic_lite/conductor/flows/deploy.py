@@ -183,7 +183,7 @@ def begin(task: Task) -> None:
 def _old_way(task: Task, interface: Any) -> None:
     outcome = interface.deploy(task)
     if (outcome or DONE) in (WAIT, State.DEPLOYWAIT):
-        task.move("wait")
+        task.move("wait", last=True)
     else:
         finish(task)
 
@@ -245,7 +245,7 @@ def finish(task: Task) -> None:
     task.node.deploy_step = None
     task.notes.settle_steps(StepKind.DEPLOY, forget_list=True)
     task.notes.forget_agent()
-    task.move("done")
+    task.move("done", last=True)
 
 
 def give_up(task: Task, why: errors.Error) -> None:

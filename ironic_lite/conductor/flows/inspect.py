@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text, inspection_rules
-from ironic_lite.conductor.steps import poll_timeout
+from ironic_lite.conductor.steps import evidence, poll_timeout
 from ironic_lite.conductor.steps.phases import Checks, Flow
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock
@@ -26,7 +26,7 @@ def start(task: Task) -> None:
     """Ask the inspect interface; a waiting inspection ends with a report or a poll."""
     task.node.inspection_started_at = clock.now()
     if task.driver.inspect.inspect_hardware(task) is WAIT:
-        task.move("wait")
+        task.move("wait", last=True)
     else:
         finish(task)
 
@@ -36,7 +36,7 @@ def resume(task: Task, *, poll: bool) -> None:
     task.node.wake_at = None
     if poll and task.driver.inspect.poll_inspection(task) is WAIT:
         poll_timeout.goes_on(task)
-        task.save()
+        task.save_on_release = True
     else:
         finish(task)
 
@@ -44,17 +44,18 @@ def resume(task: Task, *, poll: bool) -> None:
 def report(task: Task, inventory: Json, plugin_data: Json) -> None:
     """Process the ramdisk's report; the node has left inspect wait."""
     if task.driver.inspect.continue_inspection(task, inventory, plugin_data) is WAIT:
-        task.move("wait")
+        task.move("wait", last=True)
     else:
         finish(task)
 
 
 def finish(task: Task) -> None:
-    """Apply the rules to the result and move to manageable."""
+    """Compare disks with the erasure record, apply the rules, and move to manageable."""
+    evidence.inspected(task)
     inspection_rules.apply(task)
     task.node.inspection_finished_at = clock.now()
     task.node.inspection_started_at = None
-    task.move("done")
+    task.move("done", last=True)
 
 
 def give_up(task: Task, why: errors.Error) -> None:

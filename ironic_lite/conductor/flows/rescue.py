@@ -47,7 +47,7 @@ def keep_password(task: Task, password: str) -> None:
 
 def start(task: Task) -> None:
     """Boot the rescue system."""
-    task.move("wait" if task.driver.rescue.rescue(task) is WAIT else "done")
+    task.move("wait" if task.driver.rescue.rescue(task) is WAIT else "done", last=True)
 
 
 def resume(task: Task, *, poll: bool) -> None:
@@ -55,10 +55,10 @@ def resume(task: Task, *, poll: bool) -> None:
     task.node.wake_at = None
     if poll and task.driver.rescue.poll_rescue(task) is WAIT:
         poll_timeout.goes_on(task)
-        task.save()
+        task.save_on_release = True
     else:
         task.move("resume")
-        task.move("done")
+        task.move("done", last=True)
 
 
 def give_up(task: Task, why: errors.Error) -> None:
@@ -95,7 +95,7 @@ def start_unrescue(task: Task) -> None:
     """Boot the instance again."""
     task.driver.rescue.unrescue(task)
     _forget_password(task)
-    task.move("done")
+    task.move("done", last=True)
 
 
 def give_up_unrescue(task: Task, why: errors.Error) -> None:

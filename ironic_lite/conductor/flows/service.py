@@ -23,7 +23,7 @@ def prepare(task: Task) -> None:
         task.driver.network.validate(task)
         task.driver.deploy.check_ramdisk(task)
         if task.driver.deploy.prepare_service(task) is WAIT:
-            task.move("wait")
+            task.move("wait", last=True)
             return
     begin(task)
 
@@ -50,7 +50,7 @@ def finish(task: Task) -> None:
     task.node.service_step = None
     task.notes.settle_steps(StepKind.SERVICE, forget_list=True)
     task.notes.forget_agent()
-    task.move("done")
+    task.move("done", last=True)
 
 
 def give_up(task: Task, why: errors.Error) -> None:

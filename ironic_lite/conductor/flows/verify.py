@@ -66,7 +66,7 @@ def finish(task: Task) -> None:
         task.node.power_state = base.POWER_OFF
     firmware_cache.refresh(task)
     task.notes.forget_steps(StepKind.VERIFY)
-    task.move("done")
+    task.move("done", last=True)
 
 
 def _note_machine(task: Task) -> None:

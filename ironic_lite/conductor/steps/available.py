@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ironic_lite import errors
@@ -11,6 +11,7 @@ from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import step_planning, steps
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import Step, StepKind
+from ironic_lite.drivers.base import Interface
 from ironic_lite.records import StepsByInterface, StoredStep
 
 _BOOTS = 60  # seconds after which a booting agent may have listed its steps
@@ -26,11 +27,11 @@ def offered(task: Task, kind: StepKind, *, ramdisk: bool = True) -> list[Step]:
     """
     told = task.notes.agent_steps(kind) or {}
     found: list[Step] = []
-    for name in step_planning.RANKS[kind]:
-        own, missing = _own_steps(task, kind, name)
+    for name, interface in _interfaces(task, kind):
+        own, missing = _own_steps(task, kind, interface)
         if missing is not None and name not in told and ramdisk:
             raise missing
-        agents = told.get(name, ()) if missing or _uses_agent(task, name) else ()
+        agents = told.get(name, ()) if missing or interface.uses_agent(task) else ()
         found += _join_steps(own, agents)
     return found
 
@@ -56,11 +57,12 @@ def expected(task: Task, kind: StepKind, *, ramdisk: bool) -> Expected:
     """
     told, at = task.notes.agent_steps(kind), task.notes.agent_steps_at(kind)
     live = told is not None
-    owns = {name: _own_steps(task, kind, name) for name in step_planning.RANKS[kind]}
+    interfaces = dict(_interfaces(task, kind))
+    owns = {name: _own_steps(task, kind, one) for name, one in interfaces.items()}
     agents = {
         name
         for name, (_steps, missing) in owns.items()
-        if missing is not None or _uses_agent(task, name)
+        if missing is not None or interfaces[name].uses_agent(task)
     }
     if told is None and ramdisk and agents and kind is StepKind.CLEAN:
         told, at = agent_steps.copied_at(task) or (None, None)
@@ -81,9 +83,9 @@ def known(task: Task) -> list[Step]:
     """
     copy: StepsByInterface | None = None
     found: list[Step] = []
-    for name in step_planning.RANKS[StepKind.CLEAN]:
-        own, missing = _own_steps(task, StepKind.CLEAN, name)
-        if missing is not None or _uses_agent(task, name):
+    for name, interface in _interfaces(task, StepKind.CLEAN):
+        own, missing = _own_steps(task, StepKind.CLEAN, interface)
+        if missing is not None or interface.uses_agent(task):
             copy = agent_steps.copied(task) if copy is None else copy
             if copy is None or (missing is not None and name not in copy):
                 raise missing or _not_yet(task)
@@ -92,20 +94,21 @@ def known(task: Task) -> list[Step]:
     return found
 
 
+def _interfaces(task: Task, kind: StepKind) -> Iterator[tuple[str, Interface]]:
+    """Return the interfaces that have steps of a kind, by their kind, in the order of steps."""
+    driver = task.driver
+    return ((name, driver.interface(name)) for name in step_planning.RANKS[kind])
+
+
 def _own_steps(
-    task: Task, kind: StepKind, name: str
+    task: Task, kind: StepKind, interface: Interface
 ) -> tuple[list[Step], errors.StepsUnavailable | None]:
     """Return the steps an interface lists itself, and its error if it cannot."""
-    interface = task.driver.interface(name)
     try:
         listed = getattr(interface, f"get_{kind}_steps")(task)
     except errors.StepsUnavailable as missing:
         return [], missing
     return [steps.from_dict(one) for one in listed], None
-
-
-def _uses_agent(task: Task, name: str) -> bool:
-    return task.driver.interface(name).uses_agent(task)
 
 
 def _join_steps(own: list[Step], agents: Sequence[StoredStep]) -> list[Step]:

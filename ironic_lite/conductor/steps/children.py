@@ -13,13 +13,13 @@ import logging
 from collections.abc import Iterator
 
 from ironic_lite import errors
-from ironic_lite.conductor.steps import step_execution
+from ironic_lite.conductor.steps import evidence, step_execution
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes
-from ironic_lite.domain import causes, history, states, step_planning, steps
+from ironic_lite.domain import causes, erasure_records, history, states, step_planning, steps
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.records import Node, StoredStep
@@ -29,6 +29,10 @@ LOG = logging.getLogger(__name__)
 _GOES_ON = (
     "the step continues asynchronously, which a child's step may only do with "
     "[conductor]permit_child_node_step_async_result"
+)
+_ERASES_ON = (
+    "the step erases asynchronously, so its end cannot be recorded. Clean the child node itself, "
+    "without its parent."
 )
 _LOOK = 1.0  # seconds between two polls of a child whose lock holder may be dead
 _PAGE = 500
@@ -91,7 +95,7 @@ def execute(task: Task, phase: Phase, step: StoredStep) -> None:
         task.confirm_lock()  # a new owner of the parent runs the step on all children again
         try:
             with _hold_child(task, child.uuid) as child_task:
-                _run_on_child(child_task, phase, step, parent=task.node.uuid)
+                _run_on_child(child_task, phase, step, parent=task)
         except errors.Stopping:
             raise
         except Exception as why:  # also a lost lock of the child, which is not the parent's
@@ -101,23 +105,27 @@ def execute(task: Task, phase: Phase, step: StoredStep) -> None:
             raise errors.HardwareError(reason=reason, child=child.uuid) from cause
 
 
-def _run_on_child(task: Task, phase: Phase, step: StoredStep, *, parent: str) -> None:
+def _run_on_child(task: Task, phase: Phase, step: StoredStep, *, parent: Task) -> None:
     """Run the step on one child under its lock and record it in the child's history."""
-    reason = _no_child_of(task.node, parent) or unfit(task.node)
+    reason = _no_child_of(task.node, parent.node.uuid) or unfit(task.node)
     if reason is not None:
         raise errors.HardwareError(reason=reason)
-    about = {"step": steps.title(step), "parent": parent}
+    about = {"step": steps.title(step), "parent": parent.node.uuid}
     task.journal.event("step_started", event=history.FOR_PARENT, data=about)
+    begun = evidence.begins_on_child(task, parent, phase.kind, step)
     task.save()
     try:
-        if step_execution.perform(task, phase, step) is not None and not _async_permitted(task):
-            raise errors.HardwareError(reason=_GOES_ON)
+        if step_execution.perform(task, phase, step) is not None:
+            _refuse_to_go_on(task, phase, step)
     except (errors.LockLost, errors.Stopping):
         raise
     except Exception as why:
-        cause = causes.of(causes.failure(why), task.journal.hide)
+        failure = causes.failure(why)
+        cause = causes.of(failure, task.journal.hide)
+        evidence.ended_on_child(task, parent, phase.kind, step, begun=begun, failure=failure)
         _end_on_child(task, {**about, "error": _error_text(why), "cause": cause})
         raise
+    evidence.ended_on_child(task, parent, phase.kind, step, begun=begun)
     _end_on_child(task, about)
 
 
@@ -131,8 +139,11 @@ def _no_child_of(child: Node, parent: str) -> str | None:
     return None if child.parent_node == parent else "it is no child of this node any more"
 
 
-def _async_permitted(task: Task) -> bool:
-    return bool(task.runtime.conf.conductor.permit_child_node_step_async_result)
+def _refuse_to_go_on(task: Task, phase: Phase, step: StoredStep) -> None:
+    if phase.kind is StepKind.CLEAN and erasure_records.erases(step):
+        raise errors.HardwareError(reason=_ERASES_ON)
+    if not task.runtime.conf.conductor.permit_child_node_step_async_result:
+        raise errors.HardwareError(reason=_GOES_ON)
 
 
 def _error_text(why: Exception) -> str:

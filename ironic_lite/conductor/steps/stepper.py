@@ -104,7 +104,7 @@ def run(task: Task, phase: Phase, *, first: int = 0, attempt: int | None = None)
             return
         if event is not None:
             _note_step(task, phase, index, state="waiting")
-            task.move(event)
+            task.move(event, last=True)
             return
         _record_end(task, phase, index)
     phase.finish(task)

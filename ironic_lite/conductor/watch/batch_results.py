@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 from ironic_lite import errors
 from ironic_lite.core import clock
-from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json, RowView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import batches, events, nodes, run_stops
+from ironic_lite.db.queries import batches
 from ironic_lite.domain import batches as core
-from ironic_lite.domain import history, states
 from ironic_lite.domain.batches import NodeState
-from ironic_lite.domain.run_stops import How, Progress, Stop, stoppable
-from ironic_lite.domain.states import Kind, State
 
-_LATER = (errors.Unavailable, errors.NodeLocked, errors.ConcurrentUpdate, errors.LockLost)
+_LATER = (
+    errors.Unavailable,
+    errors.NodeLocked,
+    errors.ConcurrentUpdate,
+    errors.LockLost,
+    errors.NoValidHost,
+)
 GONE = {"code": "NodeNotFound", "text": "The node was removed."}
-STOPPED = "The batch was aborted."
-ABORTED = {"code": "Aborted", "text": "The batch was aborted before the node started."}
 
 
 def ended(state: NodeState, error: RowView | None) -> Json:
@@ -40,19 +40,36 @@ def skipped(member: RowView, state: str) -> Json:
     return ended(NodeState.SKIPPED, {"code": "StateChanged", "text": text})
 
 
+def run_changed(member: RowView, run: str | None) -> Json:
+    """Return the values of a node that was not retried, because another run is its newest."""
+    wanted = member["retry_of"]
+    if wanted is None:
+        text = "The node had no run to retry when the batch was made; begin another batch."
+    else:
+        text = f"The batch was to retry the run {wanted}, and the newest is now {run}."
+    return ended(NodeState.SKIPPED, {"code": "StateChanged", "text": text})
+
+
 def stopped(member: RowView, state: str) -> Json:
     """Return the values of a claimed node whose request was not sent.
 
     :param state: of its batch: paused or aborted.
     """
-    if state != core.BatchState.PAUSED:
-        return ended(NodeState.SKIPPED, ABORTED)
+    return (
+        released(member)
+        if state == core.BatchState.PAUSED
+        else ended(NodeState.SKIPPED, core.SKIPPED_BY_ABORT)
+    )
+
+
+def released(member: RowView) -> Json:
+    """Return the values of a claimed node that may be claimed again at once."""
     return {
         "state": NodeState.PENDING.value,
         "host": None,
         "tries": max(0, member["tries"] - 1),
         "started_at": None,
-        "not_before": None,
+        "not_before": clock.now(),  # a time, because conductors have passed the untried nodes
     }
 
 
@@ -73,6 +90,11 @@ def is_unknown(why: errors.Error) -> bool:
     return type(why) is errors.Unavailable or bool(why.facts.get("doubtful"))
 
 
+def is_limit(why: errors.Error | Json | None) -> bool:
+    """Return whether a request has met a limit of the service, whose end does not depend on it."""
+    return isinstance(why, errors.TooManyActions | errors.NoFreeWorker)
+
+
 def may_pass(why: errors.Error) -> bool:
     return isinstance(why, _LATER)
 
@@ -90,30 +112,38 @@ def postpone(
     *,
     host: str | None = None,
 ) -> None:
-    """Try a node again later, for at most `core.WAIT_SECONDS`."""
-    began = member["started_at"] or clock.now()
-    if clock.lived(began) >= core.WAIT_SECONDS:
+    """Try a node again later, at most `core.MOST_TRIES` times.
+
+    A limit of the service does not count: a batch may wait for it as long as it is open.
+
+    :param host: of this conductor, which has claimed the node; None: the node is pending.
+    """
+    limit = is_limit(why)
+    tries = member["tries"] + (host is None) - limit
+    if tries >= core.MOST_TRIES:
         values = refused(why)
     else:
-        tries = member["tries"] + (host is None)
+        pause = core.LIMIT_SECONDS if limit else core.pause_seconds(tries)
         values = {
             "state": NodeState.PENDING.value,
             "host": None,
             "tries": tries,
-            "started_at": began,
-            "not_before": clock.ago(-core.pause_seconds(tries)),
+            "started_at": None,
+            "not_before": clock.ago(-pause),
             "error": {"code": why.code, "text": why.message},
         }
     batches.change_node(conn, uuid, member["node_uuid"], values, states=states, host=host)
 
 
-def gone(member: RowView, state: NodeState) -> Json:
-    return {"node": member["node_uuid"], "state": state.value, "error": GONE, "at": clock.now()}
+def gone(member: RowView) -> Json:
+    """Return the result of a node that was removed while its request was under way."""
+    end = {"node": member["node_uuid"], "state": NodeState.FAILED.value}
+    return {**end, "error": GONE, "at": clock.now()}
 
 
 def of_run(row: RowView) -> Json:
     if row["state"] is None:
-        return gone(row, NodeState.FAILED)
+        return gone(row)
     error = row["error"] or None
     if error is not None:
         code = (error.get("cause") or error).get("code") or error.get("code")
@@ -127,64 +157,37 @@ def of_run(row: RowView) -> Json:
     }
 
 
-def of_power(member: RowView, event: RowView | None) -> list[Json]:
-    if event is None and member["target_power_state"] is not None:
-        return []
+def of_power(member: RowView, event: RowView | None, *, lost: bool) -> Json | None:
+    """Return the result of a power change, None if it may be under way.
+
+    :param member: from `batch_sweeps.ended_power`.
+    :param event: the end of the change; without one it was lost, or is under way.
+    :param lost: nobody is left to end a change that is not ended.
+    """
     end: Json = {"node": member["node_uuid"], "at": clock.now(), "error": None}
+    if member["present"] is None:
+        return gone(member)
+    if event is None and member["target_power_state"] is not None and not lost:
+        return None
     if event is None:
         text = "The end of the power change is not known, because its conductor was lost."
         error: Json | None = {"code": "Interrupted", "text": text}
-        return [{**end, "state": NodeState.FAILED.value, "error": error}]
+        return {**end, "state": NodeState.FAILED.value, "error": error}
     if event["event"] == "end":
-        return [{**end, "state": NodeState.DONE.value, "at": event["at"]}]
+        return {**end, "state": NodeState.DONE.value, "at": event["at"]}
     error = {"code": "PowerFailure", "text": (event["data"] or {}).get("error", "")}
-    return [{**end, "state": NodeState.FAILED.value, "at": event["at"], "error": error}]
+    return {**end, "state": NodeState.FAILED.value, "at": event["at"], "error": error}
 
 
 def write_all(conn: Connection, uuid: str, ends: Sequence[Json]) -> None:
+    """Write the results of nodes that are under way; a node that has a result keeps it."""
     for end in ends:
-        write(conn, uuid, end)
-
-
-def write(conn: Connection, uuid: str, end: Json) -> None:
-    skipped = end["state"] == NodeState.SKIPPED
-    batches.end_node(
-        conn,
-        uuid,
-        end["node"],
-        end["state"],
-        at=end["at"],
-        error=end["error"],
-        states=(NodeState.PENDING,) if skipped else (NodeState.RUNNING,),
-    )
-
-
-def stop(conn: Connection, node: str, run: str, who: Context) -> Kind | None:
-    """Ask for the abort of a run at its next step; a repetition changes nothing.
-
-    :return: kind of the node's state; None if only the verb ``abort`` can end the run.
-    """
-    row = nodes.get(conn, node, ("uuid", *history.STANDING, "run_uuid", "run_stop"), hold=True)
-    state = State(row["provision_state"])
-    kind = states.kind(state)
-    if row["run_uuid"] != run or not stoppable(state) or kind is Kind.HELD:
-        return None
-    known = Stop.read(row["run_stop"], run)
-    aborts = known is not None and known.how is How.ABORT and known.after is None
-    if not aborts and (known is None or known.progress is not Progress.TAKEN):
-        now = clock.now()
-        wanted = Stop(run, How.ABORT, None, STOPPED, who.user, now.isoformat())
-        run_stops.put(conn, node, run, wanted.text)
-        facts = {"how": str(wanted.how), "after": wanted.after, "reason": wanted.reason}
-        told = {
-            "at": now,
-            "node_uuid": node,
-            "kind": "stop_requested",
-            "event": str(wanted.how),
-            "run_uuid": run,
-            "requester": who.user,
-            "request_id": who.request_id,
-            "data": {**history.standing_of(row), "project": who.project, **facts},
-        }
-        events.add(conn, [told])
-    return kind
+        batches.end_node(
+            conn,
+            uuid,
+            end["node"],
+            end["state"],
+            at=end["at"],
+            error=end["error"],
+            states=(NodeState.RUNNING,),
+        )

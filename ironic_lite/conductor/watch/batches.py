@@ -3,38 +3,55 @@
 A batch has no owner. A conductor claims some of its own nodes in one transaction, starts them, and
 then writes their runs. The ID of a node's request is the same at every try (`request_id`), so a
 node that a lost conductor has claimed is started again by its next owner: if the request has a run,
-that run is taken.
+that run is taken. One of the living conductors acts for the nodes that none of them can drive.
+
+A sweep is a fixed number of statements for all open batches and all their nodes. Only a batch that
+may start a node, or has a result, costs more. The end of a run starts a sweep as well.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch import batch_results
+from ironic_lite.conductor.watch.batch_aborts import Aborts
+from ironic_lite.conductor.watch.batch_places import Passed, own_places
+from ironic_lite.conductor.watch.batch_starts import Starts
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.core import clock, context
-from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json, Row, RowView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import batches, events, nodes, runs
+from ironic_lite.db.queries import batch_sweeps, batches, events
 from ironic_lite.domain import batches as core
-from ironic_lite.domain import verbs
 from ironic_lite.domain.batches import BatchState, NodeState
-from ironic_lite.domain.states import Kind
-from ironic_lite.rpc import interface, verb_calls
+from ironic_lite.rpc import interface
 
 LOG = logging.getLogger(__name__)
 
-_THREADS = 8
 _RESULTS = 200  # results of one transaction
+_LOOK = 1000  # results, and claimed nodes, of one sweep: the next one finds the rest
 _CLAIMS = 16  # nodes that are claimed and started at once
 _ROUNDS = 4  # claims of a batch in one sweep
+
+
+class _Seen(NamedTuple):
+    """Rows that a sweep has found, by batch.
+
+    :ivar runs: nodes whose run has ended.
+    :ivar power: nodes whose power change has ended, each with the event of the end.
+    :ivar left: nodes that were claimed and not started.
+    """
+
+    runs: Mapping[str, list[Row]]
+    power: Mapping[str, list[tuple[Row, Row | None]]]
+    left: Mapping[str, list[Row]]
 
 
 class _Plan(NamedTuple):
@@ -53,14 +70,33 @@ class Batches:
         self._runtime = tasks.runtime
         self._database = tasks.runtime.database
         self._fleet = fleet
-        self._conductor = conductor
+        self._starts = Starts(tasks, fleet, conductor)
+        self._aborts = Aborts(tasks, fleet, conductor)
+        self._passed = Passed()
 
     def sweep(self) -> None:
         """Look at all open batches once; one statement if there are none."""
-        for batch in self._database.read(batches.open_batches):
+        found = self._database.read(batch_sweeps.open_batches)
+        # From here on, the end of a run starts the next sweep at once.
+        running = any(batch["state"] == core.BatchState.RUNNING for batch in found)
+        self._runtime.run_ends.armed = running
+        uuids = [batch["uuid"] for batch in found]
+        self._passed.keep(uuids)
+        if not found:
+            return
+        hosts = [one.host for one in self._fleet.members()]
+        seen = self._database.read(functools.partial(self._look, uuids=uuids, hosts=hosts))
+        for uuid in uuids:
+            with self._guarded(uuid):
+                self._record_results(uuid, seen)
+                self._start_left(uuid, seen.left.get(uuid, ()))
+        counts = self._database.read(lambda conn: batches.counts_of(conn, uuids))
+        for batch in found:
             if self._runtime.draining.is_set():
                 return
-            self._advance(batch)
+            with self._guarded(batch["uuid"]):
+                self._claim_all(batch, counts.get(batch["uuid"], {}))
+        self._aborts.sweep([batch["uuid"] for batch in found if batch["abort_runs"]])
 
     def forget(self) -> None:
         """Remove batches that have ended long ago, one transaction each."""
@@ -70,69 +106,88 @@ class Batches:
         ):
             pass
 
-    def _advance(self, batch: Row) -> None:
-        self._record_results(batch)
-        self._start_all(batch, self._left(batch))
-        for _ in range(_ROUNDS):
-            work = self._claim(batch)
-            if not work:
-                break
-            self._start_all(batch, work)
-        if batch["abort_runs"]:
-            self._abort_runs(batch)
+    @contextlib.contextmanager
+    def _guarded(self, uuid: str) -> Iterator[None]:
+        """Log an error of one batch, so that the sweep goes on with the others.
 
-    def _mine(self, member: Row) -> bool:
+        :raises errors.Unavailable: the database cannot be used, which concerns all of them.
+        """
+        try:
+            yield
+        except errors.Unavailable:
+            raise
+        except Exception:
+            LOG.exception("Batch %s: the sweep failed; the next one looks at it again", uuid)
+
+    def _look(self, conn: Connection, uuids: Sequence[str], hosts: Sequence[str]) -> _Seen:
+        seen = _Seen(defaultdict(list), defaultdict(list), defaultdict(list))
+        for row in filter(self._acts_for, batch_sweeps.ended_runs(conn, uuids, limit=_LOOK)):
+            seen.runs[row["batch_uuid"]].append(row)
+        power = batch_sweeps.ended_power(conn, uuids, hosts, limit=_LOOK)
+        power = [row for row in power if self._acts_for(row)]
+        # The targets were read first: a change that has ended since has its event.
+        ends = batch_sweeps.power_ends(conn, power)
+        for row in power:
+            end = ends.get((row["node_uuid"], row["request_id"]))
+            seen.power[row["batch_uuid"]].append((row, end))
+        me = self._runtime.host
+        for row in batch_sweeps.left(conn, uuids, me, hosts, limit=_LOOK):
+            seen.left[row["batch_uuid"]].append(row)
+        return seen
+
+    def _mine(self, member: RowView) -> bool:
         return self._fleet.mine({**member, "uuid": member["node_uuid"]})
+
+    def _is_first(self) -> bool:
+        """Return whether this conductor acts for nodes that no living conductor can drive."""
+        members = self._fleet.members()
+        return min((one.host for one in members), default=None) == self._runtime.host
+
+    def _homeless(self, member: RowView) -> bool:
+        """Return whether no living conductor can drive a node, and this one acts for it."""
+        return self._is_first() and not self._fleet.has_owner(
+            {**member, "uuid": member["node_uuid"]}
+        )
+
+    def _acts_for(self, member: RowView) -> bool:
+        """Return whether this conductor records the result of a node."""
+        if member["present"] is None:
+            return self._is_first()
+        return self._mine(member) or self._homeless(member)
 
     # -- results -----------------------------------------------------------------------------
 
-    def _record_results(self, batch: Row) -> None:
-        found = self._database.read(lambda conn: batches.results(conn, batch["uuid"]))
-        ends = [batch_results.of_run(row) for row in found]
-        if batch["request"].get("power"):
-            ends += self._results_of_power(batch)
+    def _record_results(self, uuid: str, seen: _Seen) -> None:
+        ends = [batch_results.of_run(row) for row in seen.runs.get(uuid, ())]
+        for member, event in seen.power.get(uuid, ()):
+            end = batch_results.of_power(member, event, lost=self._is_lost(member))
+            ends += [end] if end is not None else []
         for first in range(0, len(ends), _RESULTS):
             self._database.write(
-                functools.partial(
-                    batch_results.write_all, uuid=batch["uuid"], ends=ends[first:][:_RESULTS]
-                )
+                functools.partial(batch_results.write_all, uuid=uuid, ends=ends[first:][:_RESULTS])
             )
 
-    def _results_of_power(self, batch: Row) -> list[Json]:
-        members = self._database.read(lambda conn: batches.without_run(conn, batch["uuid"]))
-        ends = []
-        for member in members:
-            if member["present"] is None:
-                ends.append(batch_results.gone(member, NodeState.FAILED))
-            elif self._mine(member):
-                # The target was read first: a change that has ended since has its event.
-                event = self._database.read(
-                    functools.partial(
-                        events.end_of,
-                        node_uuid=member["node_uuid"],
-                        request_id=member["request_id"],
-                    )
-                )
-                ends += batch_results.of_power(member, event)
-        return ends
+    def _is_lost(self, member: RowView) -> bool:
+        """Return whether nobody ends a power change that has not ended.
+
+        The lock of a lost conductor is taken over by the node's next owner, which ends the change.
+        """
+        return member["reservation"] is None or self._homeless(member)
 
     # -- claims ------------------------------------------------------------------------------
 
-    def _left(self, batch: Row) -> list[Row]:
-        """Take the nodes that were claimed and not started: own ones, and those of lost hosts."""
-        hosts = {one.host for one in self._fleet.members()}
+    def _start_left(self, uuid: str, members: Sequence[Row]) -> None:
+        """Start the nodes that were claimed and not started: own ones, and those of lost hosts."""
         me = self._runtime.host
         found: list[Row] = []
-        for member in self._database.read(
-            lambda conn: batches.in_state(conn, batch["uuid"], NodeState.STARTING)
-        ):
+        for member in members:
             if member["host"] == me:
                 found.append(member)
-            elif member["host"] not in hosts and (member["present"] is None or self._mine(member)):
+            elif member["present"] is None or self._mine(member) or self._homeless(member):
                 taken = self._database.write(
                     functools.partial(
                         batches.change_node,
-                        batch=batch["uuid"],
+                        batch=uuid,
                         node=member["node_uuid"],
                         values={"host": me},
                         states=(NodeState.STARTING,),
@@ -140,54 +195,66 @@ class Batches:
                     )
                 )
                 found += [{**member, "host": me}] if taken else []
-        return found
+        if found:
+            self._starts.start(uuid, found)
 
-    def _claim(self, batch: Row) -> list[Row]:
+    def _claim_all(self, batch: Row, counts: core.Counts) -> None:
+        """Claim and start own nodes, as many as the batch allows now."""
+        uuid = batch["uuid"]
+        for _ in range(_ROUNDS):
+            work = self._claim(batch, counts)
+            if not work:
+                return
+            if not self._starts.start(uuid, work):
+                return
+            batch, counts = self._database.read(functools.partial(_read_again, uuid=uuid))
+
+    def _claim(self, batch: Row, counts: core.Counts) -> list[Row]:
         """Mark own nodes as starting, as many as the batch allows; write its next state."""
-        plan = self._database.read(functools.partial(self._look, uuid=batch["uuid"]))
-        if plan is None:
+        uuid = batch["uuid"]
+        if batch["ended_at"] is not None:
             return []
-        return self._database.write(
-            functools.partial(self._write_claim, uuid=batch["uuid"], plan=plan)
-        )
-
-    def _look(self, conn: Connection, uuid: str) -> _Plan | None:
-        """Return what may be done, None if nothing is to be written."""
-        row = batches.get(conn, uuid)
-        if row["ended_at"] is not None:
-            return None
-        before = core.of_row(row)
-        counts = batches.counts(conn, uuid)
+        before = core.of_row(batch)
         decided = core.turn(before, counts)
         plan = _Plan(decided, [], [], [])
         if decided.start:
-            self._choose(conn, uuid, plan)
+            plan = self._database.read(functools.partial(self._choose, uuid=uuid, decided=decided))
         changed = (decided.state, decided.wave) != (before.state, before.wave) or decided.ended
         changed = changed or (decided.skips and core.total(counts, (NodeState.PENDING,)) > 0)
-        return plan if changed or any(plan[1:]) else None
+        if not changed and not any(plan[1:]):
+            return []
+        return self._database.write(functools.partial(self._write_claim, uuid=uuid, plan=plan))
 
-    def _choose(self, conn: Connection, uuid: str, plan: _Plan) -> None:
-        members = self._fleet.members()
-        first = bool(members) and min(one.host for one in members) == self._runtime.host
-        for member in batches.pending(conn, uuid, plan.decided.wave, clock.now()):
+    def _choose(self, conn: Connection, uuid: str, decided: core.Turn) -> _Plan:
+        """Return the nodes that this conductor starts, or writes a result of."""
+        plan, members = _Plan(decided, [], [], []), self._fleet.members()
+        own = None if self._is_first() else own_places(members, self._runtime.host)
+        passed = self._passed.place(uuid, decided.wave, members)
+        for member in batches.pending(
+            conn, uuid, decided.wave, clock.now(), own=own, passed=passed
+        ):
             if member["present"] is None:
-                plan.gone.append(member)
+                plan.gone.extend([member] if self._is_first() else ())
             elif self._mine(member):
                 plan.mine.append(member)
-            elif first and not self._fleet.has_owner({**member, "uuid": member["node_uuid"]}):
+            elif self._homeless(member):
                 plan.homeless.append(member)
-            if len(plan.mine) >= min(plan.decided.start, _CLAIMS) or len(plan.homeless) >= _RESULTS:
-                return
+            results = len(plan.gone) + len(plan.homeless)
+            if not plan.mine and not results:
+                passed = max(passed, member["place"])
+            if len(plan.mine) >= min(decided.start, _CLAIMS) or results >= _RESULTS:
+                break
+        self._passed.note(uuid, passed)
+        return plan
 
     def _write_claim(self, conn: Connection, uuid: str, plan: _Plan) -> list[Row]:
-        row = batches.get(conn, uuid, hold=True)
+        row = batches.get(conn, uuid, batch_sweeps.OPEN, hold=True)
         if row["ended_at"] is not None:
             return []
         now = clock.now()
-        for member in plan.gone:
-            batch_results.write(
-                conn, uuid, {**batch_results.gone(member, NodeState.SKIPPED), "at": now}
-            )
+        gone = [member["node_uuid"] for member in plan.gone]
+        if gone:
+            batches.skip_pending(conn, uuid, now, batch_results.GONE, nodes=gone)
         for member in plan.homeless:
             batch_results.postpone(
                 conn, uuid, member, batch_results.no_host(member), (NodeState.PENDING,)
@@ -228,9 +295,12 @@ class Batches:
             changes["state"] = decided.state.value
             told.append({"kind": "batch_aborted", "data": {"by": core.BY_FAILURES}})
         if decided.skips:
-            batches.skip_pending(conn, row["uuid"], now, batch_results.ABORTED)
+            batches.skip_pending(conn, row["uuid"], now, core.SKIPPED_BY_ABORT)
         if decided.ended:
             changes |= {"state": decided.state.value, "ended_at": now, "paused_by": None}
+            # Nothing sends the request any more, so its secrets go; the rest is shown on.
+            request = batches.get(conn, row["uuid"], ("request",))["request"]
+            changes["request"] = core.masked(request)
             counts = core.by_state(batches.counts(conn, row["uuid"]))
             data = {"state": decided.state.value, "counts": counts}
             told.append({"kind": "batch_ended", "data": data})
@@ -251,111 +321,6 @@ class Batches:
         batch = {"batch": row["uuid"], "name": row["name"]}
         events.add(conn, [{**about, **one, "data": {**batch, **one["data"]}} for one in told])
 
-    # -- starts ------------------------------------------------------------------------------
 
-    def _start_all(self, batch: Row, members: Sequence[Row]) -> None:
-        if members:
-            with ThreadPoolExecutor(_THREADS, thread_name_prefix="batch") as pool:
-                list(pool.map(functools.partial(self._start, batch), members))
-
-    def _start(self, batch: Row, member: Row) -> None:
-        """Send the request of a claimed node, and write what has become of it."""
-        if self._runtime.draining.is_set():
-            return  # the next owner starts it
-        who = Context.from_dict({**batch["context"], "request_id": member["request_id"]})
-        before = context.enter(who)
-        try:
-            self._write_start(batch, member, self._send(batch, member, who))
-        except errors.Unavailable as why:  # the database: the next sweep looks again
-            LOG.warning("Batch %s, node %s: %s", batch["uuid"], member["node_uuid"], why)
-        finally:
-            context.enter(before)
-
-    def _send(self, batch: Row, member: Row, who: Context) -> Json | errors.Error | None:
-        """Return the values of an accepted, skipped or stopped node, or the refusal.
-
-        None leaves the node as it is, because the outcome is unknown.
-        """
-        node = member["node_uuid"]
-        try:
-            accepted = self._accepted(batch, member)
-            if accepted is None:
-                # A pause or an abort since the claim holds for this node as well.
-                state = self._database.read(lambda conn: batches.state_of(conn, batch["uuid"]))
-                if state != BatchState.RUNNING:
-                    return batch_results.stopped(member, state)
-                row = self._database.read(lambda conn: nodes.get(conn, node, ("provision_state",)))
-                if row["provision_state"] != member["was"]:
-                    return batch_results.skipped(member, row["provision_state"])
-                run = self._call(batch["request"], who, node)
-                accepted = batch_results.accepted(run, batch["request"])
-            return accepted
-        except errors.NodeNotFound:
-            return batch_results.ended(NodeState.SKIPPED, batch_results.GONE)
-        except errors.Error as why:
-            # The request may have been carried out by another conductor, or before an error.
-            return self._accepted(batch, member) or (None if batch_results.is_unknown(why) else why)
-        except Exception as why:  # drivers may raise anything while they check a request
-            LOG.exception("Batch %s, node %s: the request failed", batch["uuid"], node)
-            return self._accepted(batch, member) or errors.Unexpected(str(why))
-
-    def _call(self, request: RowView, who: Context, node: str) -> str | None:
-        if request.get("power"):
-            self._conductor.change_node_power_state(who, node_uuid=node, target=request["power"])
-            return None
-        verb = verbs.BY_TARGET[request["target"]]
-        return verb_calls.send(self._conductor, who, event=verb.event, node_uuid=node, body=request)
-
-    def _accepted(self, batch: Row, member: Row) -> Json | None:
-        """Return the values of a node whose request was accepted before, None if it was not."""
-        node, ident = member["node_uuid"], member["request_id"]
-        run = self._database.read(lambda conn: runs.of_request(conn, ident, node))
-        if run is None and not self._database.read(
-            lambda conn: events.has_request(conn, node, ident)
-        ):
-            return None
-        return batch_results.accepted(run, batch["request"])
-
-    def _write_start(self, batch: Row, member: Row, found: Json | errors.Error | None) -> None:
-        if found is None:
-            return
-        states, host = (NodeState.STARTING,), self._runtime.host
-
-        def write(conn: Connection) -> None:
-            if isinstance(found, errors.Error) and batch_results.may_pass(found):
-                batch_results.postpone(conn, batch["uuid"], member, found, states, host=host)
-                return
-            values = batch_results.refused(found) if isinstance(found, errors.Error) else found
-            batches.change_node(
-                conn, batch["uuid"], member["node_uuid"], values, states=states, host=host
-            )
-
-        self._database.write(write)
-
-    # -- aborts ------------------------------------------------------------------------------
-
-    def _abort_runs(self, batch: Row) -> None:
-        """Abort the runs of own nodes; those that cannot be aborted yet are tried again."""
-        members = self._database.read(
-            lambda conn: batches.in_state(conn, batch["uuid"], NodeState.RUNNING)
-        )
-        for member in members:
-            run, node = member["run_uuid"], member["node_uuid"]
-            if run is None or member["present"] is None or not self._mine(member):
-                continue
-            ident = core.request_id(batch["uuid"], node, "abort")
-            who = Context.from_dict({**batch["context"], "request_id": ident})
-            try:
-                stop = functools.partial(batch_results.stop, node=node, run=run, who=who)
-                kind = self._database.write(stop)
-                if kind is Kind.WAIT:
-                    self._conductor.stop_run(who, node_uuid=node, run_uuid=run)
-                if kind is not None:
-                    continue
-                row = self._database.read(
-                    functools.partial(nodes.get, ident=node, columns=("run_uuid",))
-                )
-                if row["run_uuid"] == run:
-                    self._conductor.do_provisioning_action(who, node_uuid=node, action="abort")
-            except errors.Error as why:
-                LOG.debug("Batch %s, node %s: not aborted: %s", batch["uuid"], node, why)
+def _read_again(conn: Connection, uuid: str) -> tuple[Row, core.Counts]:
+    return batches.get(conn, uuid, batch_sweeps.OPEN), batches.counts(conn, uuid)

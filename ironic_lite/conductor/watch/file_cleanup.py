@@ -6,7 +6,7 @@ agent's token.
 
 A file stays as long as its node's notes name it, whichever conductor owns the node, and while the
 node has a lock. Conductors may share folders. A dnsmasq entry for a card, even one that ignores the
-card, stays as long as a node of this conductor has the card.
+card, stays as long as a node of this machine's conductors has the card.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class FileCleanup:
         if owner is None or (told.node is not None and told.node != owner["uuid"]):
             return False
         if told.node is None:
-            return self._fleet.mine(owner)
+            return self._fleet.here(owner)
         return owner["reservation"] is not None or network.NOTE in str(
             owner["driver_internal_info"]
         )

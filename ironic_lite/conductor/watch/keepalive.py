@@ -118,7 +118,7 @@ class Keepalive:
             metrics.BOARD.count("lease_renewals_total", "ok" if complete else "doubt")
         if listed and complete:
             runtime.fence.renewed(began)
-        else:  # a lock is lost or just being taken, or rows were removed
+        else:  # a lock is lost, just being taken or just released, or rows were removed
             runtime.fence.doubt(began)
         if not (listed or runtime.draining.is_set()):
             LOG.warning(

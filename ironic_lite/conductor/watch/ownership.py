@@ -9,7 +9,7 @@ from ironic_lite import errors
 from ironic_lite.conductor.work.runtime import Runtime
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.queries import conductors
-from ironic_lite.membership import ring
+from ironic_lite.membership import names, ring
 from ironic_lite.membership.members import Membership
 
 
@@ -59,8 +59,15 @@ class Ownership:
 
         :param row: with uuid, driver and conductor_group.
         """
-        owner = ring.owner(self.members(), row["conductor_group"], row["driver"], row["uuid"])
-        return owner == self._desk.host
+        return self._owner(row) == self._desk.host
+
+    def here(self, row: JsonView) -> bool:
+        """Return whether a process of this machine owns a node; ``row`` as for `mine`."""
+        owner = self._owner(row)
+        return owner is not None and names.machine(owner) == names.machine(self._desk.host)
+
+    def _owner(self, row: JsonView) -> str | None:
+        return ring.owner(self.members(), row["conductor_group"], row["driver"], row["uuid"])
 
     def has_owner(self, row: JsonView) -> bool:
         """Return whether any living conductor can drive a node; ``row`` as for `mine`."""

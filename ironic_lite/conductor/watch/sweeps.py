@@ -6,22 +6,30 @@ import dataclasses
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from ironic_lite import errors
 from ironic_lite.conductor.work import db_retry
+from ironic_lite.conductor.work.wakeup import Wakeup
 
 LOG = logging.getLogger(__name__)
 _LONGEST_START = 3600.0  # seconds
+_GATHER = 0.2  # seconds after a signal, so that one sweep serves the signals which follow
+_REST = 4  # times its last duration, so that signals keep a sweep running a fifth of the time
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sweep:
-    """A periodic action: name for the log, interval in seconds (0: never), function."""
+    """A periodic action: name for the log, interval in seconds (0: never), function.
+
+    :ivar wakeup: runs the action before its time.
+    """
 
     name: str
     interval: float
     act: Callable[[], None]
+    wakeup: Wakeup | None = None
 
 
 class Sweeps:
@@ -49,8 +57,9 @@ class Sweeps:
     def _run_sweep(self, sweep: Sweep) -> None:
         # Jitter needs no cryptographic random generator.
         pause = min(sweep.interval, _LONGEST_START) * random.uniform(0.3, 1.0)
-        told = db_retry.OutageLog(LOG)
-        while not self._halted.wait(pause):
+        told, took = db_retry.OutageLog(LOG), 0.0
+        while not self._wait(pause, sweep.wakeup, max(_GATHER, _REST * took)):
+            began = time.monotonic()
             try:
                 sweep.act()
                 told.back("The sweep for %s is run again", sweep.name)
@@ -60,4 +69,15 @@ class Sweeps:
                 LOG.warning("The sweep for %s failed; it runs again: %s", sweep.name, why)
             except BaseException:  # such as sys.exit in a driver: this sweep has only this thread
                 LOG.exception("The sweep for %s failed; it runs again", sweep.name)
+            took = time.monotonic() - began
             pause = sweep.interval * random.uniform(0.9, 1.1)
+
+    def _wait(self, seconds: float, wakeup: Wakeup | None, rest: float) -> bool:
+        """Wait until the next sweep; return whether the sweeps have been halted.
+
+        :param rest: seconds to wait after a signal.
+        """
+        if wakeup is None:
+            return self._halted.wait(seconds)
+        wakeup.wait(seconds)
+        return self._halted.wait(min(seconds, rest))

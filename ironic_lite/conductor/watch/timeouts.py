@@ -51,16 +51,16 @@ class Timeouts:
 
     def _overdue_nodes(self, state: State, before: datetime.datetime) -> Iterator[str]:
         """Yield this conductor's overdue nodes by age, whatever other conductors have."""
-        seen = 0
+        last = None
         while True:
             question = functools.partial(
-                sweeps.overdue, state=str(state), before=before, skip=seen, limit=_PAGE
+                sweeps.overdue, state=str(state), before=before, after=last, limit=_PAGE
             )
             page = self._tasks.runtime.database.read(question)
             yield from (row["uuid"] for row in page if self._fleet.mine(row))
-            seen += len(page)
             if len(page) < _PAGE:
                 return
+            last = page[-1]
 
     def _end_overdue(self, node_uuid: str, activity: Activity, before: datetime.datetime) -> None:
         who = context.internal("time-outs")

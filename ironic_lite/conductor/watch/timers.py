@@ -183,11 +183,11 @@ def _retry(tasks: Tasks, node_uuid: str, phase: Phase, wake_at: datetime.datetim
 def _listed(tasks: Tasks, fleet: Ownership, now: datetime.datetime) -> dict[str, datetime.datetime]:
     """Return all due nodes of this conductor, whichever process set the timer."""
     found: dict[str, datetime.datetime] = {}
-    seen = 0
+    last = None
     while True:
-        question = functools.partial(sweeps.due, now=now, skip=seen, limit=_PAGE)
+        question = functools.partial(sweeps.due, now=now, after=last, limit=_PAGE)
         page = tasks.runtime.database.read(question)
         found.update((row["uuid"], row["wake_at"]) for row in page if fleet.mine(row))
-        seen += len(page)
         if len(page) < _PAGE:
             return found
+        last = page[-1]

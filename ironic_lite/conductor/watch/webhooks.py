@@ -12,6 +12,7 @@ import datetime
 import functools
 import http.client
 import logging
+import ssl
 import threading
 import urllib.parse
 from http import HTTPStatus
@@ -36,7 +37,6 @@ LOG = logging.getLogger(__name__)
 
 INTERVAL = 1.0
 """Seconds between two sweeps."""
-_MOST_THREADS = 8
 _IN_A_ROW = 50
 """Deliveries of one webhook before its thread ends; the next sweep continues."""
 _LOOKS = 20
@@ -68,7 +68,8 @@ class Answer(NamedTuple):
 class Webhooks:
     """Delivers the webhooks that this conductor is responsible for.
 
-    At most `_MOST_THREADS` deliveries are under way; a slow receiver delays only its own.
+    Each webhook with a delivery under way has a thread, so a slow receiver or a slow resolver of
+    names delays only its own events. There are at most `domain.webhooks.MOST`.
     """
 
     def __init__(self, runtime: Runtime, fleet: Ownership, *, seconds: float = _SECONDS) -> None:
@@ -120,12 +121,18 @@ class Webhooks:
     def _start(self, row: Row) -> None:
         uuid: str = row["uuid"]
         with self._guard:
-            if uuid in self._busy or len(self._busy) >= _MOST_THREADS:
+            if uuid in self._busy or len(self._busy) >= webhooks.MOST:
                 return
             self._busy.add(uuid)
-        threading.Thread(
+        thread = threading.Thread(
             target=self._deliver_all, args=(uuid,), name=f"webhook {uuid}", daemon=True
-        ).start()
+        )
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no thread left: the next sweep tries again
+            with self._guard:
+                self._busy.discard(uuid)
+            raise
 
     def _deliver_all(self, uuid: str) -> None:
         try:
@@ -221,7 +228,7 @@ class Webhooks:
 
     def _send(self, row: Row, body: bytes) -> Answer:
         now = clock.now()
-        ident = webhooks.delivery_id(row["uuid"], row["first"], row["last"])
+        ident = webhooks.delivery_id(row)
         timestamp = int(now.replace(tzinfo=datetime.UTC).timestamp())
         used = webhooks.signing(row["secret"], now)
         headers = webhooks.headers(used, ident, timestamp, body)
@@ -229,13 +236,23 @@ class Webhooks:
             return post(row["url"], headers, body, self._runtime.conf, self._seconds)
         except bounded_http.AddressRefused as why:
             return Answer(None, str(why))
-        except (OSError, http.client.HTTPException, ValueError, errors.Error) as why:
+        except ssl.SSLCertVerificationError as why:
+            advice = "[DEFAULT]webserver_verify_ca names the trusted authorities"
+            return Answer(None, f"certificate refused: {why.verify_message}; {advice}")
+        except errors.Error as why:
+            return Answer(None, why.message)
+        except (OSError, http.client.HTTPException, ValueError) as why:
             return Answer(None, f"no answer: {type(why).__name__}")
 
 
 def _is_due(row: Row) -> bool:
-    at = row["not_before"]
-    return row["state"] == State.ACTIVE and (at is None or at <= clock.now())
+    if row["state"] != State.ACTIVE:
+        return False
+    at, now = row["not_before"], clock.now()
+    if at is None or at <= now:
+        return True
+    # A time further away was written by a clock that was ahead of this one.
+    return bool(at - now > webhooks.longest_delay(row["tries"], row["last_status"]))
 
 
 def _delivered(row: Row) -> Json:

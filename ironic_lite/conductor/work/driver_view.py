@@ -39,8 +39,12 @@ class DriverView:
         self.notes = Notes(node)
         self.node_ports = ports
         self.failing = False
-        self.erasure: object = None
-        """The driver's report about the running erasing step."""
+        self.erasure: tuple[str, object] | None = None
+        """The ``step_id`` of an erasing step, and the driver's report about this step."""
+        self.recorded_step: str | None = None
+        """The ``step_id`` of the erasing step whose end has been recorded by this task."""
+        self.inventory: JsonView | None = None
+        """The inventory of an inspection that this task stores."""
         self.transaction = transaction
         self._driver = driver
         self._lock = lock
@@ -63,6 +67,7 @@ class DriverView:
     def keep_inventory(self, inventory: JsonView, plugin_data: JsonView) -> None:
         """Store the result of an inspection with the next save."""
         bounds.check(inventory=inventory, plugin_data=plugin_data)
+        self.inventory = inventory
         at, node = clock.now(), self.node.uuid
         self.transaction.add_write(
             lambda conn: inventories.put(conn, node, inventory, plugin_data, at=at)
@@ -78,7 +83,7 @@ class DriverView:
 
     def report_erasure(self, report: object) -> None:
         """Take the report for the record that the engine makes at the end of the step."""
-        self.erasure = report
+        self.erasure = (self.step_id, report)
 
     def wake_after(self, seconds: float) -> None:
         """Have the waiting step polled after ``seconds``; durable from the next save on."""
@@ -92,7 +97,7 @@ class DriverView:
 
     def confirm_lock(self) -> None:
         """Confirm the lock before a request to the machine."""
-        self._lock.check()
+        self._lock.require()
 
     @property
     def lock_is_sure(self) -> bool:

@@ -16,7 +16,7 @@ import math
 import threading
 
 from ironic_lite import errors
-from ironic_lite.conductor.work.locks import Held
+from ironic_lite.conductor.work.locks import Held, Outrun
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Transactions
 from ironic_lite.db.queries import nodes
@@ -80,6 +80,7 @@ class HeldLock:
     """One lock, from the view of its task.
 
     :param held: None for a read-only task, which needs no lock.
+    :ivar taken: False while the lock is still to be taken by the first save.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class HeldLock:
         self._host = host
         self._node = node
         self._held = held
+        self.taken = True
         self._sure = -math.inf  # a lock just taken is at least as recent as the last renewal
 
     def go_on(self) -> None:
@@ -106,6 +108,15 @@ class HeldLock:
         self.go_on()
         if stopping.wait(seconds):
             raise errors.Stopping(host=self._host)
+        self.require()
+
+    def require(self) -> None:
+        """Confirm the lock as `check`; it must have been taken.
+
+        :raises Outrun: the lock is still to be taken, so the machine may not be asked.
+        """
+        if not self.taken:
+            raise Outrun
         self.check()
 
     def check(self) -> None:
@@ -113,7 +124,7 @@ class HeldLock:
 
         :raises errors.LockLost, errors.Stopping, errors.Unavailable: as `confirm`.
         """
-        if self._held is None:
+        if self._held is None or not self.taken:
             return
         self._held.go_on()
         if not self.sure:

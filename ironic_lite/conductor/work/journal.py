@@ -54,12 +54,15 @@ class Journal:
         for run_uuid, known in self._steps.items():
             for (kind, at), new in known.items():
                 METER.step(run_uuid, kind, at, new)
-        if self._new_run is not None:
-            METER.run(self._new_run["uuid"], self._new_run)
-        for run_uuid, changes in self._runs.items():
-            METER.run(run_uuid, changes)
         self.log.settle()
+        for run_uuid, changes in (*self._opened_run(), *self._runs.items()):
+            METER.run(run_uuid, changes)
+            if changes.get("ended_at") is not None:
+                run_log.SIZES.forget(run_uuid)
         self._forget_steps()
+
+    def _opened_run(self) -> list[tuple[str, Row]]:
+        return [] if self._new_run is None else [(self._new_run["uuid"], self._new_run)]
 
     def _forget_steps(self) -> None:
         self._stood = None

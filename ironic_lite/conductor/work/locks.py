@@ -5,11 +5,16 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Generator
+from typing import Self
 
 from ironic_lite.core.configuration import ConductorOptions
 
 MOST_WAIT = 32
 """Limit of calls that wait for locks at once: half of the threads that answer calls."""
+
+
+class Outrun(Exception):
+    """Work needs its lock before it can save, or found a changed node; nothing was written."""
 
 
 class Held:
@@ -28,6 +33,11 @@ class Held:
         self.progress = 0
         self.ended = False
         self.vacate: Callable[[], None] | None = None
+
+    @classmethod
+    def new(cls, node_uuid: str) -> Self:
+        """Return a lock with a new token, which is not taken yet."""
+        return cls(str(uuid.uuid4()), node_uuid)
 
     def go_on(self) -> None:
         """Record progress of the work."""
@@ -58,10 +68,14 @@ class Locks:
 
     def add(self, node_uuid: str) -> Held:
         """Return a new lock, recorded before sweeps can find it in the table."""
-        held = Held(str(uuid.uuid4()), node_uuid)
+        held = Held.new(node_uuid)
+        self.enter(held)
+        return held
+
+    def enter(self, held: Held) -> None:
+        """Record a lock that is about to be taken."""
         with self._guard:
             self._held[held.token] = held
-        return held
 
     def drop(self, token: str) -> None:
         """Forget a lock: its lease is no longer renewed."""

@@ -132,6 +132,16 @@ class Sizes:
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
 
+    def known(self, run: str) -> int | None:
+        """Return the size of a run's log, None if it is not remembered."""
+        with self._guard:
+            return self._known.get(run)
+
+    def forget(self, run: str) -> None:
+        """Forget the log of a run that has ended."""
+        with self._guard:
+            self._known.pop(run, None)
+
     def limit(self, conn: Connection, run: str, added: int) -> int:
         """Remove the middle of a log that has become too large; return its size.
 
@@ -140,8 +150,7 @@ class Sizes:
 
         :param added: bytes of the row that has been written in this transaction.
         """
-        with self._guard:
-            known = self._known.get(run)
+        known = self.known(run)
         size = run_logs.size(conn, run) if known is None else known + added
         return size if size <= LIMIT else _shorten(conn, run)
 

@@ -67,8 +67,8 @@ class RunRecord:
             if one.action is Action.WAIVE:
                 facts = {"step": steps.title(stored.steps[ordinal]), "ordinal": ordinal}
                 data = {**facts, **one.facts["waiver"]}
-                fallen = erasure_records.after_waiver(self._node.data_state)
-                if fallen is not None and erasure_records.erases_data(stored.steps[ordinal]):
+                fallen = erasure_records.after_waiver(self._node.data_state, stored.steps[ordinal])
+                if fallen is not None:
                     self._node.data_state = str(fallen)
                     self._node.data_state_at, self._node.data_state_by = clock.now(), run
                     change = {"before": "clean", "after": str(fallen)}

@@ -10,10 +10,11 @@ from typing import Protocol
 
 from ironic_lite.conductor.work.boot import Boot
 from ironic_lite.conductor.work.builtin_rules import BuiltinRules
-from ironic_lite.conductor.work.evidence_key import EvidenceKey
 from ironic_lite.conductor.work.fence import Fence
+from ironic_lite.conductor.work.wakeup import Wakeup
 from ironic_lite.conductor.work.workers import Workers
 from ironic_lite.core.configuration import Configuration
+from ironic_lite.core.evidence_key import EvidenceKey
 from ironic_lite.db.engine.session import Transactions
 from ironic_lite.domain.steps import Priority
 from ironic_lite.drivers.registry import Registry
@@ -39,7 +40,7 @@ class Runtime:
     erasure records. ``boot`` identifies this
     process among others with its name. ``draining`` is set when the service begins to stop, after
     which no new work begins. ``stopping`` is set when running work has had its time and must leave
-    its nodes.
+    its nodes. ``run_ends`` gets a signal when a run or a power change has ended.
     """
 
     host: str
@@ -57,3 +58,4 @@ class Runtime:
     boot: Boot = dataclasses.field(default_factory=Boot)
     draining: threading.Event = dataclasses.field(default_factory=threading.Event)
     stopping: threading.Event = dataclasses.field(default_factory=threading.Event)
+    run_ends: Wakeup = dataclasses.field(default_factory=Wakeup)

@@ -23,6 +23,7 @@ from ironic_lite.conductor.work.runtime import Runtime
 from ironic_lite.conductor.work.transaction import Transaction, Write
 from ironic_lite.core import clock, run_lines
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.queries import nodes
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind, State
@@ -115,6 +116,7 @@ class Task(DriverView):
         goal: State | None = None,
         error: errors.Error | None = None,
         aborted: bool = False,
+        last: bool = False,
     ) -> None:
         """Follow one row of the state table and save all its changes at once.
 
@@ -123,6 +125,7 @@ class Task(DriverView):
         :param goal: a stable state other than the new state's own target.
         :param error: the reason of a failure: last_error and the run's error.
         :param aborted: the run ends by request, not by a failure.
+        :param last: this ends the work: the same statement releases the lock.
         :raises errors.InvalidState: the table has no such transition.
         :raises errors.LockLost: another conductor now has the node.
         """
@@ -149,7 +152,7 @@ class Task(DriverView):
         if aborted:
             self.notes.untidied = True  # the clean-up resets it at its end
         self.run_record.moved(event, before, after, error, aborted=aborted)
-        self.save()
+        self.transaction.save(release=last)
         why = f" ({error.message})" if error else ""
         text = "Node %s: %s, %s -> %s%s"
         LOG.info(text, self.node.uuid, event, before, after, why, extra=run_lines.OMITTED)
@@ -175,9 +178,29 @@ class Task(DriverView):
         """
         self.transaction.add_write(write, first=first)
 
+    def rest(self) -> None:
+        """Save the result of polling a waiting node, and release its lock by the same statement.
+
+        A database too busy for that fails no run: as after a crash before the poll, the next poll
+        finds the same.
+        """
+        try:
+            self.transaction.save(release=True)
+        except errors.Unavailable as why:
+            LOG.warning("Node %s: the result of a poll was not saved: %s", self.node.uuid, why)
+
     def renew_lock(self) -> None:
         """Renew the lock before using the machine again after a failure; raises LockLost."""
         self._lock.confirm()
+
+    def take_lock_by_save(self, values: Callable[[], Row]) -> None:
+        """Have the first save take the lock; see `Transaction.take_lock_by_save`."""
+        self.transaction.take_lock_by_save(values)
+
+    @property
+    def locks_by_save(self) -> bool:
+        """Return whether the next save takes the lock; see `take_lock_by_save`."""
+        return not self._lock.taken
 
     def hand_over(self, flow: Callable[..., None], *args: object, **kwargs: object) -> None:
         """Have a worker run ``flow(task, ...)`` after the endpoint, with the lock kept."""

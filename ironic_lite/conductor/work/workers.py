@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from ironic_lite import errors
 from ironic_lite.core import context, metrics
+from ironic_lite.db.engine import fair_lock
 
 LOG = logging.getLogger(__name__)
 
@@ -130,6 +131,7 @@ def _in_context(whose: context.Context | None, work: Callable[[], None]) -> None
     """Run work in the context of its request, so logs carry the request's id."""
     context.enter(whose)
     try:
-        work()
+        with fair_lock.low_priority():  # a client that waits for its answer goes first
+            work()
     finally:
         context.enter(None)

@@ -43,10 +43,19 @@ _MEMBERSHIP = (
 
 _WORK = (
     cfg.IntOpt(
+        "processes",
+        default=1,
+        min=1,
+        max=64,
+        help="Processes of this conductor, to use several processor cores. Each is a conductor of "
+        "its own, with a share of the nodes: the first has the name [DEFAULT]host, the others "
+        "host:2, host:3 and so on. More than 1 needs PostgreSQL or MariaDB to be faster.",
+    ),
+    cfg.IntOpt(
         "workers_pool_size",
         default=100,
         min=4,
-        help="Threads that work on nodes. When all are busy, requests get 503.",
+        help="Threads of each process that work on nodes. When all are busy, requests get 503.",
     ),
     cfg.IntOpt(
         "reserved_workers_pool_percentage",
@@ -411,7 +420,8 @@ _ERASURES = (
     cfg.StrOpt(
         "evidence_key_file",
         help="PEM file with the Ed25519 private key that signs erasure records. Unset, records "
-        "are not signed. A new key is used from the next start on; public keys are kept.",
+        "are not signed. A new key is used from the next start on; public keys are kept. A file "
+        "that every user may use is refused: give it mode 0600.",
     ),
 )
 

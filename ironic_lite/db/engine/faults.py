@@ -52,6 +52,7 @@ _POSTGRESQL: Mapping[str, Fault] = {
     "23505": Fault.DUPLICATE,
     "23503": Fault.REFERENCE,
     "25006": Fault.READ_ONLY,
+    "25P03": Fault.DISCONNECTED,  # this process was stopped within a transaction
     "42501": Fault.REFUSED,
     "57014": Fault.AWAY,  # statement time-out
 }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
@@ -44,7 +43,16 @@ _DRIVERS = {
 _EXTRAS = {"psycopg": "postgresql", "pymysql": "mysql"}
 _IDLE_TRANSACTION = 5000
 """Milliseconds after which the server ends a session that is idle in a transaction."""
+_BEGIN_POSTGRESQL = "BEGIN ISOLATION LEVEL READ COMMITTED"
+"""Begins writes; without it psycopg commits each statement, and a read sends nothing else.
+
+Switching autocommit on for each read would take longer than the read's statement.
+"""
 _READERS = 4  # one of so many connections is never a writer's
+_LOW_WRITERS = 8
+"""Writers of low priority at once. More of them keep the interpreter no busier, but a client then
+waits for it behind all of them, and they need connections that the pool does not keep.
+"""
 
 
 class Transactions(Protocol):
@@ -70,11 +78,6 @@ class Database:
         self.engine = engine
         self.options = options
         self.kind = "mysql" if engine.dialect.name == "mariadb" else engine.dialect.name
-        # psycopg then sends neither BEGIN nor ROLLBACK around a read.
-        autocommit = self.kind == "postgresql"
-        self._reader = (
-            engine.execution_options(isolation_level="AUTOCOMMIT") if autocommit else engine
-        )
         # SQLite has one writer at a time. Threads that queue here continue at once; SQLite's own
         # busy handler polls with long pauses, and is not fair.
         self._turn = fair_lock.FairLock()
@@ -87,7 +90,8 @@ class Database:
         )
         # Waiting writers must leave connections for readers.
         whole = options["max_pool_size"] + options["max_overflow"]
-        self._writers = threading.BoundedSemaphore(max(1, whole - whole // _READERS))
+        writers = max(1, whole - whole // _READERS)
+        self._writers = fair_lock.FairLock(writers, min(writers, _LOW_WRITERS))
         self._writers_timeout: float = options["pool_timeout"]
         self._file: sqlite.OpenFile | None = None
         if self.kind == "sqlite":
@@ -164,7 +168,7 @@ class Database:
     def _read_once(self, work: Callable[[Connection], T]) -> T:
         if self._file is not None:
             self._file.confirm()
-        conn = self._reader.connect()
+        conn = self.engine.connect()
         try:
             return work(conn)
         finally:
@@ -182,6 +186,8 @@ class Database:
                     # Not BEGIN, because a transaction that reads first and then writes fails at
                     # once if another has written in between, despite the busy timeout.
                     _driver_connection(conn).execute("BEGIN IMMEDIATE")
+                elif self.kind == "postgresql":
+                    conn.exec_driver_sql(_BEGIN_POSTGRESQL)
                 result = work(conn)
                 progress.append("commit")
                 transaction.commit()
@@ -349,7 +355,7 @@ def _engine_options(kind: str, options: Row) -> Row:
         # must not hold back the cursors of followers, or its locks.
         settings += f" -c idle_in_transaction_session_timeout={_IDLE_TRANSACTION}"
         return {
-            "isolation_level": "READ COMMITTED",
+            "isolation_level": "AUTOCOMMIT",  # see _BEGIN_POSTGRESQL
             "connect_args": {
                 "connect_timeout": connect,
                 "options": settings,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,21 +17,21 @@ import sqlalchemy as sa
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, Row, RowView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import paging
+from ironic_lite.db.queries import batch_sweeps, limits, paging
 from ironic_lite.db.tables import models
-from ironic_lite.domain.batches import UNDER_WAY, NodeState
+from ironic_lite.domain.batches import LONGEST_PAUSE, MOST_OPEN, UNDER_WAY, NodeState
 
 _BATCH, _MEMBER = models.batches.c, models.batch_nodes.c
 _NODE, _RUN = models.nodes.c, models.runs.c
 COLUMNS: tuple[str, ...] = models.columns(models.batches)
-NODE_COLUMNS: tuple[str, ...] = models.columns(models.batch_nodes)
+NODE_COLUMNS = batch_sweeps.NODE_COLUMNS
 _ROWS = 500
 """Rows of one INSERT; all are of one transaction."""
+_PAGE = 200
+"""Pending nodes of one SELECT: a claim takes a few of them, and looks at those of its peers."""
 
 _OF_BATCH = _MEMBER.batch_uuid == sa.bindparam("k_batch")
 _OF_NODE = sa.and_(_OF_BATCH, _MEMBER.node_uuid == sa.bindparam("k_node"))
-_OPEN = sa.select(models.batches).where(_BATCH.ended_at.is_(None)).order_by(_BATCH.id)
-_ONE = sa.select(models.batches).where(_BATCH.uuid == sa.bindparam("k_batch"))
 _STATE = sa.select(_BATCH.state).where(_BATCH.uuid == sa.bindparam("k_batch"))
 _COUNT_OPEN = (
     sa.select(sa.func.count()).select_from(models.batches).where(_BATCH.ended_at.is_(None))
@@ -50,35 +51,27 @@ _UPDATE_NODE = models.batch_nodes.update().where(
     _OF_NODE, _MEMBER.state.in_(sa.bindparam("k_states", expanding=True))
 )
 _UPDATE_OWN = _UPDATE_NODE.where(_MEMBER.host == sa.bindparam("k_host"))
-_MACHINE = ("driver", "conductor_group", "provision_state", "target_power_state")
-_MEMBERS = sa.select(
-    models.batch_nodes, *(_NODE[name] for name in _MACHINE), _NODE.uuid.label("present")
-).select_from(models.batch_nodes.outerjoin(models.nodes, _NODE.uuid == _MEMBER.node_uuid))
-_PENDING = _MEMBERS.where(
-    _OF_BATCH,
-    _MEMBER.state == NodeState.PENDING.value,
-    _MEMBER.wave == sa.bindparam("k_wave", type_=sa.Integer),
-    sa.or_(
-        _MEMBER.not_before.is_(None),
-        _MEMBER.not_before <= sa.bindparam("k_now", type_=_MEMBER.not_before.type),
-    ),
-).order_by(_MEMBER.place)
-_IN_STATE = _MEMBERS.where(_OF_BATCH, _MEMBER.state == sa.bindparam("k_state")).order_by(
-    _MEMBER.place
-)
-_RESULTS = (
-    sa.select(_MEMBER.node_uuid, _MEMBER.run_uuid, _RUN.state, _RUN.error, _RUN.ended_at, _RUN.uuid)
-    .select_from(models.batch_nodes.outerjoin(models.runs, _RUN.uuid == _MEMBER.run_uuid))
-    .where(
+_PLACE = sa.tuple_(_NODE.conductor_group, _NODE.driver)
+_NOT_BEFORE = _MEMBER.not_before.type
+_PENDING = (
+    batch_sweeps.MEMBERS.where(
         _OF_BATCH,
-        _MEMBER.state == NodeState.RUNNING.value,
-        _MEMBER.run_uuid.is_not(None),
-        sa.or_(_RUN.uuid.is_(None), _RUN.state.in_(("done", "failed", "aborted"))),
+        _MEMBER.state == NodeState.PENDING.value,
+        _MEMBER.wave == sa.bindparam("k_wave", type_=sa.Integer),
+        sa.or_(
+            sa.and_(
+                _MEMBER.not_before.is_(None),
+                _MEMBER.place > sa.bindparam("k_passed", type_=sa.Integer),
+            ),
+            _MEMBER.not_before <= sa.bindparam("k_now", type_=_NOT_BEFORE),
+            _MEMBER.not_before > sa.bindparam("k_latest", type_=_NOT_BEFORE),
+        ),
+        _MEMBER.place > sa.bindparam("k_after", type_=sa.Integer),
     )
+    .order_by(_MEMBER.place)
+    .limit(sa.bindparam("k_limit", type_=sa.Integer))
 )
-_WITHOUT_RUN = _MEMBERS.where(
-    _OF_BATCH, _MEMBER.state == NodeState.RUNNING.value, _MEMBER.run_uuid.is_(None)
-)
+_OWN_PENDING = _PENDING.where(_PLACE.in_(sa.bindparam("k_own", expanding=True)))
 _TAKEN = (
     sa.select(_MEMBER.node_uuid, _MEMBER.batch_uuid)
     .where(_MEMBER.open_uuid.in_(sa.bindparam("k_nodes", expanding=True)))
@@ -125,8 +118,12 @@ RUNS_OF_BATCH = _RUN.uuid.in_(
 def add(conn: Connection, batch: RowView, members: Sequence[RowView]) -> None:
     """Add a batch with all its nodes.
 
+    :raises errors.TooManyBatches: `domain.batches.MOST_OPEN` are open.
     :raises errors.Conflict: a node has not ended in another batch.
     """
+    limits.lock(conn, "batches")
+    if count_open(conn) >= MOST_OPEN:
+        raise errors.TooManyBatches(limit=MOST_OPEN)
     conn.execute(models.batches.insert().inline(), dict(batch))
     try:
         for first in range(0, len(members), _ROWS):
@@ -154,21 +151,26 @@ def count_open(conn: Connection) -> int:
     return int(conn.execute(_COUNT_OPEN).scalar_one())
 
 
-def open_batches(conn: Connection) -> list[Row]:
-    """Return the batches that have not ended, the oldest first."""
-    return [_row(found) for found in conn.execute(_OPEN)]
+@cache
+def _one(columns: tuple[str, ...], hold: bool) -> sa.Select[Any]:
+    found = sa.select(*(_BATCH[name] for name in columns))
+    found = found.where(_BATCH.uuid == sa.bindparam("k_batch"))
+    return found.with_for_update() if hold else found
 
 
-def get(conn: Connection, uuid: str, *, hold: bool = False) -> Row:
-    """Return a batch with all columns.
+def get(
+    conn: Connection, uuid: str, columns: tuple[str, ...] = COLUMNS, *, hold: bool = False
+) -> Row:
+    """Return a batch.
 
+    :param columns: the request may be large, and is encrypted.
     :param hold: prevent other changes until this transaction ends.
     :raises errors.NotFound:
     """
-    found = conn.execute(_ONE.with_for_update() if hold else _ONE, {"k_batch": uuid}).first()
+    found = conn.execute(_one(columns, hold), {"k_batch": uuid}).first()
     if found is None:
         raise errors.NotFound(what="Batch", ident=uuid)
-    return _row(found)
+    return dict(zip(columns, found, strict=True))
 
 
 def state_of(conn: Connection, uuid: str) -> str:
@@ -180,10 +182,6 @@ def state_of(conn: Connection, uuid: str) -> str:
     if found is None:
         raise errors.NotFound(what="Batch", ident=uuid)
     return found
-
-
-def _row(found: sa.Row[Any]) -> Row:
-    return dict(zip(COLUMNS, found, strict=True))
 
 
 def counts(conn: Connection, uuid: str) -> dict[tuple[int, str], int]:
@@ -212,7 +210,7 @@ def delete(conn: Connection, uuid: str) -> None:
 
 
 def remove_old(conn: Connection, before: datetime.datetime) -> bool:
-    """Remove the batch that has ended longest before a time; return False if there is none."""
+    """Remove the batch that ended first; return False if all ended after a time or are open."""
     uuid = conn.execute(_OLD, {"k_before": before}).scalar()
     if uuid is not None:
         delete(conn, uuid)
@@ -232,41 +230,39 @@ def by_state(conn: Connection) -> tuple[dict[str, int], dict[str, int]]:
 # -- their nodes -----------------------------------------------------------------------------
 
 
-def pending(conn: Connection, uuid: str, wave: int, now: datetime.datetime) -> Iterator[Row]:
+def pending(
+    conn: Connection,
+    uuid: str,
+    wave: int,
+    now: datetime.datetime,
+    *,
+    own: Collection[tuple[str, str]] | None = None,
+    passed: int = -1,
+    page: int = _PAGE,
+) -> Iterator[Row]:
     """Yield the nodes of a wave that may start now, in their order.
 
-    Rows have the columns of ``batch_nodes``, and of the node ``driver``, ``conductor_group``,
-    ``provision_state`` and ``present``, which is None for a removed node.
+    Rows are those of `batch_sweeps.member`. A caller that stops early leaves the rest unread. A
+    node whose next try is further away than the longest pause was postponed by a wrong clock, so
+    it may start now.
+
+    :param own: only nodes with one of these conductor groups and drivers; None: all, also nodes
+        that were removed.
+    :param passed: leave out nodes up to this place, except those that have been postponed.
+    :param page: rows of one statement.
     """
-    values = {"k_batch": uuid, "k_wave": wave, "k_now": now}
-    with conn.execute(_PENDING, values) as found:
-        for row in found:
-            yield _member(row)
-
-
-def in_state(conn: Connection, uuid: str, state: NodeState) -> list[Row]:
-    """Return the nodes in a state, with the columns of `pending`."""
-    return [_member(row) for row in conn.execute(_IN_STATE, {"k_batch": uuid, "k_state": state})]
-
-
-def without_run(conn: Connection, uuid: str) -> list[Row]:
-    """Return the running nodes whose request opens no run, with the columns of `pending`."""
-    return [_member(row) for row in conn.execute(_WITHOUT_RUN, {"k_batch": uuid})]
-
-
-def _member(row: sa.Row[Any]) -> Row:
-    return dict(zip((*NODE_COLUMNS, *_MACHINE, "present"), row, strict=True))
-
-
-def results(conn: Connection, uuid: str) -> list[Row]:
-    """Return the running nodes whose run has ended or was removed.
-
-    Keys: node_uuid, run_uuid, state, error, ended_at; state is None for a removed run.
-    """
-    names = ("node_uuid", "run_uuid", "state", "error", "ended_at")
-    return [
-        dict(zip(names, row[:5], strict=True)) for row in conn.execute(_RESULTS, {"k_batch": uuid})
-    ]
+    latest = now + datetime.timedelta(seconds=LONGEST_PAUSE)
+    values: Json = {"k_batch": uuid, "k_wave": wave, "k_now": now, "k_latest": latest}
+    values |= {"k_passed": passed, "k_after": -1, "k_limit": page}
+    statement = _PENDING
+    if own is not None:
+        statement, values = _OWN_PENDING, {**values, "k_own": sorted(own)}
+    while True:
+        found = [batch_sweeps.member(row) for row in conn.execute(statement, values)]
+        yield from found
+        if len(found) < page:
+            return
+        values["k_after"] = found[-1]["place"]
 
 
 def change_node(
@@ -308,11 +304,22 @@ def end_node(
     return change_node(conn, batch, node, values, states=states, host=host)
 
 
-def skip_pending(conn: Connection, uuid: str, at: datetime.datetime, error: RowView) -> None:
-    """Skip all nodes that have not started."""
+def skip_pending(
+    conn: Connection,
+    uuid: str,
+    at: datetime.datetime,
+    error: RowView,
+    *,
+    nodes: Sequence[str] | None = None,
+) -> None:
+    """Skip nodes that have not started.
+
+    :param nodes: some hundred of them; None skips all.
+    """
+    of_these = sa.true() if nodes is None else _MEMBER.node_uuid.in_(list(nodes))
     conn.execute(
         models.batch_nodes.update()
-        .where(_OF_BATCH, _MEMBER.state == NodeState.PENDING.value)
+        .where(_OF_BATCH, _MEMBER.state == NodeState.PENDING.value, of_these)
         .values(state=NodeState.SKIPPED.value, open_uuid=None, ended_at=at, error=dict(error)),
         {"k_batch": uuid},
     )

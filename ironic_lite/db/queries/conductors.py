@@ -31,12 +31,17 @@ class Member(TypedDict):
 
 
 class Interface(TypedDict):
-    """An interface of a conductor; ``online`` and ``updated_at`` are the conductor's."""
+    """An interface of a conductor; ``online`` and ``updated_at`` are the conductor's.
+
+    ``methods`` are the methods of the contract that it implements, separated by commas; None if
+    the conductor has not reported them.
+    """
 
     hardware_type: str
     interface_type: str
     interface_name: str
     is_default: bool
+    methods: str | None
     hostname: str
     conductor_group: str
     online: bool
@@ -89,6 +94,7 @@ _INTERFACES = (
         _INTERFACE.interface_type,
         _INTERFACE.interface_name,
         _INTERFACE.is_default,
+        _INTERFACE.methods,
         _CONDUCTOR.hostname,
         _CONDUCTOR.conductor_group,
         *_PULSE,
@@ -141,7 +147,7 @@ def register(
 def set_interfaces(conn: Connection, conductor_id: int, rows: Sequence[RowView]) -> None:
     """Replace the drivers and interfaces of a conductor.
 
-    :param rows: hardware_type, interface_type, interface_name, is_default.
+    :param rows: hardware_type, interface_type, interface_name, is_default, and ``methods``.
     """
     conn.execute(_CLEAR, {"k_conductor": conductor_id})
     if rows:

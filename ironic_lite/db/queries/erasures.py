@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from typing import Any
 
@@ -32,6 +33,14 @@ _LAST = (
     .order_by(_RECORD.id.desc())
     .limit(1)
 )
+_PROOF = (
+    sa.select(_RECORD.statement)
+    .where(_RECORD.node_uuid == sa.bindparam("k_node"))
+    .where(_RECORD.run_uuid == sa.bindparam("k_run"))
+    .where(_RECORD.result == "complete", _RECORD.level != "none")
+    .order_by(_RECORD.id.desc())
+    .limit(1)
+)
 _PEM = sa.select(_KEY.pem).where(_KEY.key == sa.bindparam("k_key"))
 
 LISTING = paging.Listing(
@@ -48,6 +57,12 @@ page = LISTING.page
 def last_digest(conn: Connection, node_uuid: str) -> str | None:
     """Return the SHA-256 of a node's newest record, None without records."""
     found: str | None = conn.execute(_LAST, {"k_node": node_uuid}).scalar()
+    return found
+
+
+def proof(conn: Connection, node_uuid: str, run_uuid: str) -> str | None:
+    """Return the newest statement of a run that all disks of a node were erased, None without."""
+    found: str | None = conn.execute(_PROOF, {"k_node": node_uuid, "k_run": run_uuid}).scalar()
     return found
 
 
@@ -74,10 +89,11 @@ def get(conn: Connection, uuid: str, *, owner: str | None = None) -> Any:
 
 
 def publish_key(conn: Connection, key: str, pem: str, at: datetime.datetime) -> None:
-    """Add a public key unless it is there."""
+    """Add a public key unless it is there; conductors with one key may start at the same time."""
     if conn.execute(_PEM, {"k_key": key}).first() is None:
         row = {"key": key, "pem": pem, "created_at": at}
-        conn.execute(models.evidence_keys.insert().inline(), row)
+        with contextlib.suppress(sa.exc.IntegrityError), conn.begin_nested():
+            conn.execute(models.evidence_keys.insert().inline(), row)
 
 
 def public_key(conn: Connection, key: str) -> str:

@@ -1,6 +1,7 @@
 """Queries for readers that follow the event table.
 
-Rows contain the current name and owner of their node, so that readers need no second statement.
+Rows contain the current name and owner of their node, so that readers need no second statement. An
+event about a batch belongs to the project of the batch.
 """
 
 from __future__ import annotations
@@ -21,10 +22,15 @@ def _number(name: str) -> sa.BindParameter[Any]:
 
 
 _EVENT, _NODE = models.events.c, models.nodes.c
-_COLUMNS = (*models.events.c, _NODE.name, _NODE.owner)
+_BATCH = models.batches.c
+# The column node_uuid of an event about a batch has the UUID of the batch.
+_OWNER = sa.func.coalesce(_NODE.owner, _BATCH.project).label("owner")
+_COLUMNS = (*models.events.c, _NODE.name, _OWNER)
 NAMES: tuple[str, ...] = tuple(column.name for column in _COLUMNS)
-"""The keys of a row: the columns of an event, and ``name`` and ``owner`` of its node."""
-_JOINED = models.events.outerjoin(models.nodes, _NODE.uuid == _EVENT.node_uuid)
+"""The keys of a row: the columns of an event, ``name`` of its node, ``owner`` of node or batch."""
+_JOINED = models.events.outerjoin(models.nodes, _NODE.uuid == _EVENT.node_uuid).outerjoin(
+    models.batches, _BATCH.uuid == _EVENT.node_uuid
+)
 # Initial plans of PostgreSQL: computed once, in the snapshot of the statement that reads the rows.
 _SNAPSHOT: tuple[sa.ColumnElement[Any], ...] = (
     sa.literal_column("(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)"),
@@ -98,8 +104,9 @@ def note_removed(conn: Connection, ident: int) -> None:
 def _page(newest: bool, names: frozenset[str]) -> sa.Select[Any]:
     wanted = [_EVENT.id > _number("after"), _EVENT.id <= _number("upto")]
     for name in sorted(names):
-        column = _NODE.owner if name == "owner" else _EVENT[name]
-        wanted.append(column.in_(sa.bindparam(f"k_{name}", expanding=True, type_=sa.String)))
+        given = sa.bindparam(f"k_{name}", expanding=True, type_=sa.String)
+        owned = sa.or_(_NODE.owner.in_(given), _BATCH.project.in_(given))
+        wanted.append(owned if name == "owner" else _EVENT[name].in_(given))
     order = _EVENT.id.desc() if newest else _EVENT.id
     statement = sa.select(*_COLUMNS).select_from(_JOINED).where(*wanted)
     return statement.order_by(order).limit(_number("limit_"))

@@ -7,6 +7,7 @@ again; every query compares their time with the clock of its process.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -33,6 +34,8 @@ _NOW: Any = sa.bindparam("holds_now", callable_=_now, type_=_HOLD.until.type)
 IN_FORCE = sa.and_(_HOLD.ended_at.is_(None), sa.or_(_HOLD.until.is_(None), _HOLD.until > _NOW))
 HELD = sa.exists().where(_HOLD.node_uuid == _NODE.uuid, IN_FORCE)
 """The condition that a row of ``nodes`` has a hold in force."""
+HELD_NODES = sa.select(_HOLD.node_uuid).where(IN_FORCE)
+"""The nodes that have a hold in force."""
 
 _OF_NODE = _HOLD.node_uuid == sa.bindparam("k_node")
 _SELECT = (
@@ -40,6 +43,11 @@ _SELECT = (
     .where(_OF_NODE, IN_FORCE)
     .order_by(_HOLD.id)
     .limit(holds.MOST)
+)
+_OF_NODES = (
+    sa.select(*(_HOLD[name] for name in Hold._fields), _HOLD.node_uuid)
+    .where(_HOLD.node_uuid.in_(sa.bindparam("k_nodes", expanding=True)), IN_FORCE)
+    .order_by(_HOLD.id)
 )
 _COUNT = sa.select(sa.func.count()).select_from(models.holds).where(_OF_NODE, IN_FORCE)
 _ONE = sa.select(models.holds).where(_OF_NODE, _HOLD.uuid == sa.bindparam("k_uuid"))
@@ -77,6 +85,15 @@ def in_force(conn: Connection, node_uuid: str) -> list[Hold]:
     """Return the holds in force on a node, the oldest first."""
     found = conn.execute(_SELECT, {"k_node": node_uuid})
     return [holds.read(dict(zip(Hold._fields, row, strict=True))) for row in found]
+
+
+def in_force_of(conn: Connection, nodes: Sequence[str]) -> dict[str, list[Hold]]:
+    """Return the holds in force on some hundred nodes by node, the oldest of each first."""
+    found: dict[str, list[Hold]] = {}
+    for *row, node in conn.execute(_OF_NODES, {"k_nodes": list(nodes)}):
+        hold = holds.read(dict(zip(Hold._fields, row, strict=True)))
+        found.setdefault(str(node), []).append(hold)
+    return found
 
 
 def refuse(conn: Connection, node_uuid: str, operation: str, said: str) -> None:

@@ -1,7 +1,8 @@
 """Queries on nodes: reading, paging, the two guarded writes, and the lock.
 
-The API writes with `edit`, which requires an unlocked node of the generation it has read. A
-conductor writes with `save`, which requires the lock's token. There is no third way (invariant 2).
+The API writes with `edit`, which requires an unlocked node of the generation it has read; so does a
+conductor's change that takes the lock. Other writes of a conductor are `save`, which requires the
+lock's token. There is no third way (invariant 2).
 The queries of the conductor's sweeps are in ``db.queries.sweeps`` and available from here too.
 """
 
@@ -22,6 +23,7 @@ from ironic_lite.db.engine import faults
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import holds, paging
 from ironic_lite.db.queries.resource_table import is_uuid
+from ironic_lite.db.queries.unindexed import unindexed
 from ironic_lite.db.tables import models
 from ironic_lite.domain import node_locks
 
@@ -41,15 +43,12 @@ _CHUNK = 500  # values of one IN list
 _MINE = (_NODE.uuid == sa.bindparam("k_uuid"), _NODE.lock_token == sa.bindparam("k_token"))
 _NEXT = {"generation": _NODE.generation + 1}
 
-_EDIT = (
-    models.nodes.update()
-    .where(
-        _NODE.uuid == sa.bindparam("k_uuid"),
-        _NODE.generation == sa.bindparam("k_generation"),
-        _NODE.reservation.is_(None),
-    )
-    .values(_NEXT)
+_UNCHANGED = (
+    _NODE.uuid == sa.bindparam("k_uuid"),
+    _NODE.generation == sa.bindparam("k_generation"),
+    _NODE.reservation.is_(None),
 )
+_EDIT = models.nodes.update().where(*_UNCHANGED).values(_NEXT)
 _SAVE = models.nodes.update().where(*_MINE).values(_NEXT)
 _LOCK = models.nodes.update().where(
     _NODE.uuid == sa.bindparam("k_uuid"), _NODE.reservation.is_(None)
@@ -70,6 +69,7 @@ _RENEW = models.nodes.update().where(
     _NODE.lock_token.in_(sa.bindparam("k_tokens", expanding=True)),
 )
 _DELETE = models.nodes.delete().where(*_MINE)
+_DELETE_UNLOCKED = models.nodes.delete().where(*_UNCHANGED)
 _INSERT = models.nodes.insert().inline()
 _STANDING = sa.select(*(_NODE[name] for name in node_locks.COLUMNS)).where(
     _NODE.uuid == sa.bindparam("k_uuid")
@@ -146,13 +146,13 @@ LISTING = paging.Listing(
         "associated": paging.Switch(
             _NODE.instance_uuid.is_not(None), _NODE.instance_uuid.is_(None)
         ),
-        "held": paging.Switch(holds.HELD, sa.not_(holds.HELD)),
+        "held": paging.Switch(_NODE.uuid.in_(holds.HELD_NODES), sa.not_(holds.HELD), few=True),
         "sharded": paging.Switch(_NODE.shard.is_not(None), _NODE.shard.is_(None)),
-        "include_children": paging.Switch(off=_NODE.parent_node.is_(None)),
+        "include_children": paging.Switch(off=unindexed(_NODE.parent_node).is_(None)),
         "description_contains": paging.contains(_NODE.description, "description_contains"),
         "uuids": paging.any_of(_NODE.uuid, "uuids"),
-        "project": paging.Bound(
-            sa.or_(
+        "project": paging.Either(
+            (
                 _NODE.owner == sa.bindparam("project", type_=sa.String),
                 _NODE.lessee == sa.bindparam("project", type_=sa.String),
             )
@@ -212,15 +212,11 @@ def parts(
 
     :param texts: JSON columns to return as their stored text.
     """
-    chosen = dict(where or {})
-    chosen.setdefault("include_children", False)
-    if "parent_node" in chosen:  # asks for children in any case
-        del chosen["include_children"]
     names = COLUMNS if columns is None else columns
     found = LISTING.parts(
         conn,
         columns=(*names, "traits") if with_traits else names,
-        where=chosen,
+        where=_without_children(where or {}),
         marker_id=marker_id,
         sort=sort,
         direction=direction,
@@ -232,6 +228,24 @@ def parts(
             for row in some:
                 row["traits"] = _split_traits(row["traits"])
         yield some
+
+
+def counts(
+    conn: Connection, *, by: tuple[str, ...], where: RowView, most: int
+) -> list[tuple[Any, ...]]:
+    """Return the number of nodes for each combination of values, as ``paging.Listing.counts``.
+
+    :param where: as for `page`.
+    """
+    return LISTING.counts(conn, by=by, where=_without_children(where), most=most)
+
+
+def _without_children(where: RowView) -> Row:
+    """Return the filters of a list, which leaves out nodes with a parent by default."""
+    chosen = {"include_children": False, **where}
+    if "parent_node" in chosen:  # asks for children in any case
+        del chosen["include_children"]
+    return chosen
 
 
 def _split_traits(traits: str | None) -> list[str]:
@@ -270,14 +284,18 @@ def edit(conn: Connection, uuid: str, values: RowView, *, generation: int) -> No
     :raises errors.ChassisNotFound:
     """
     guard = {"k_uuid": uuid, "k_generation": generation}
-    if _update_node(conn, _EDIT, {"updated_at": clock.now(), **values, **guard}):
-        return
+    if not _update_node(conn, _EDIT, {"updated_at": clock.now(), **values, **guard}):
+        raise _edit_refused(conn, uuid)
+
+
+def _edit_refused(conn: Connection, uuid: str) -> errors.Error:
+    """Return why a node could not be changed or deleted without its lock."""
     found = conn.execute(_STANDING, {"k_uuid": uuid}).first()
     if found is None:
-        raise errors.NodeNotFound(node=uuid)
+        return errors.NodeNotFound(node=uuid)
     if found.reservation is not None:
-        raise node_locks.refusal(dict(zip(node_locks.COLUMNS, found, strict=True)))
-    raise errors.ConcurrentUpdate(node=uuid)
+        return node_locks.refusal(dict(zip(node_locks.COLUMNS, found, strict=True)))
+    return errors.ConcurrentUpdate(node=uuid)
 
 
 def save(
@@ -302,8 +320,9 @@ def save(
 def saved(conn: Connection, node_uuid: str, *, at: datetime.datetime) -> bool:
     """Return whether the change of ``at`` was made, after a lost reply: see `save`.
 
-    The node cannot change until its lock is released. A change that the server is still about to
-    make or to drop is waited for.
+    The node cannot change until its lock is released. After a save that has released it, another
+    change may hide this one; the caller then takes the lock for lost, and the node stays as saved.
+    A change that the server is still about to make or to drop is waited for.
     """
     found = conn.execute(_LAST_CHANGE, {"k_uuid": node_uuid}).scalar()
     return bool(found == at)
@@ -316,6 +335,16 @@ def delete(conn: Connection, uuid: str, *, token: str) -> None:
     """
     if not conn.execute(_DELETE, {"k_uuid": uuid, "k_token": token}).rowcount:
         raise errors.LockLost(node=uuid)
+
+
+def delete_unlocked(conn: Connection, uuid: str, *, generation: int) -> None:
+    """Delete a node as `delete` which has no lock and has not changed since it was read.
+
+    :raises errors.NodeNotFound, errors.NodeLocked, errors.ConcurrentUpdate: as `edit`.
+    """
+    guard = {"k_uuid": uuid, "k_generation": generation}
+    if not conn.execute(_DELETE_UNLOCKED, guard).rowcount:
+        raise _edit_refused(conn, uuid)
 
 
 def _update_node(conn: Connection, statement: sa.Update, values: Row) -> int:

@@ -7,10 +7,10 @@ order) and then only bound, so SQLAlchemy's cache of compiled statements serves 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.sql.util import ClauseAdapter
@@ -18,12 +18,14 @@ from sqlalchemy.sql.util import ClauseAdapter
 from ironic_lite import errors
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import encryption
+from ironic_lite.db.queries.filters import Bound, Clause, Either, Switch, any_of, contains
+from ironic_lite.db.queries.unindexed import unindexed
 from ironic_lite.db.tables import models
 
-Clause = sa.ColumnElement[bool]
+__all__ = ["Bound", "Either", "Listing", "Switch", "any_of", "contains"]
+
 Shape = tuple[tuple[str, str], ...]
 
-_ESCAPE = "!"
 # Long texts are ordered by their beginning, as MariaDB sorts by no more.
 _SORTED_LENGTH = 255
 # Rows read and processed at a time: few enough to stay in a processor's cache.
@@ -32,22 +34,19 @@ _PART = 100
 _JOINING = ("mysql", "mariadb")
 _WHOSE = ("node_uuid", "portgroup_uuid", "project", "of_owner")
 """The filters that restrict rows to those a client may see."""
+_MOST_BRANCHES = 16
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Switch:
-    """A filter that is true or false; a side without a clause selects every row."""
+class Order(NamedTuple):
+    """The order of a page: a column, whether it descends, and whether a marker begins the page.
 
-    on: Clause | None = None
-    off: Clause | None = None
+    ``dialect`` is the database that reads it.
+    """
 
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Bound:
-    """A filter whose clause has a bind parameter of the filter's own name."""
-
-    clause: Clause
-    adapt: Callable[[Any], Any] = lambda value: value
+    sort: str
+    down: bool
+    marked: bool
+    dialect: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +58,7 @@ class Listing:
     """
 
     table: sa.Table
-    filters: Mapping[str, Switch | Bound] = dataclasses.field(default_factory=dict)
+    filters: Mapping[str, Switch | Bound | Either] = dataclasses.field(default_factory=dict)
     marker: str = "uuid"
     more: Mapping[str, sa.ColumnElement[Any]] = dataclasses.field(default_factory=dict)
 
@@ -121,9 +120,9 @@ class Listing:
         """
         names = models.columns(self.table) if columns is None else tuple(columns)
         shape, values = self._read_filters(where)
-        order = (sort, direction == "desc", marker_id is not None)
+        order = Order(sort, direction == "desc", marker_id is not None, conn.dialect.name)
         chosen = tuple((name, name in texts) for name in names)
-        statement = _select_page(self, chosen, shape, order, conn.dialect.name)
+        statement = _select_page(self, chosen, shape, order)
         values["limit_"] = limit
         if marker_id is not None:
             values["marker_"] = marker_id
@@ -145,6 +144,19 @@ class Listing:
         if some is None and marker_id is not None:
             self._must_exist(conn, shape, values)
 
+    def counts(
+        self, conn: sa.Connection, *, by: tuple[str, ...], where: RowView, most: int
+    ) -> list[tuple[Any, ...]]:
+        """Return the number of rows for each combination of values, by one statement.
+
+        :param by: columns.
+        :param where: as for `page`.
+        :param most: combinations; more are left out.
+        :return: the values of ``by`` and the number, in no order.
+        """
+        shape, values = self._read_filters(where)
+        return [tuple(row) for row in conn.execute(_count_by(self, by, shape, most), values)]
+
     def column(self, name: str, as_text: bool) -> sa.ColumnElement[Any]:
         """Return the expression to select for a requested name."""
         if name in self.more:
@@ -159,16 +171,33 @@ class Listing:
             special = self.filters.get(name)
             if isinstance(special, Switch):
                 shape.append((name, "on" if value else "off"))
+            elif isinstance(special, Either):
+                shape.append((name, "either"))
+                values[name] = value
             elif isinstance(special, Bound):
                 shape.append((name, "bound"))
                 values[name] = special.adapt(value)
             elif value is None:
                 shape.append((name, "null"))
+            elif value is False:
+                shape.append((name, "false"))
+            elif isinstance(value, list | tuple | set | frozenset):
+                shape.append((name, self._read_list(name, list(dict.fromkeys(value)), values)))
             else:
-                several = isinstance(value, list | tuple | set | frozenset)
-                shape.append((name, "in" if several else "is"))
-                values[name] = list(value) if several else value
+                shape.append((name, "is"))
+                values[name] = value
         return tuple(sorted(shape)), values
+
+    def _read_list(self, name: str, chosen: list[Any], values: Row) -> str:
+        """Bind a list of values; return the form of the filter: with their number, if few."""
+        if len(chosen) == 1:
+            values[name] = chosen[0]
+            return "is"
+        if 1 < len(chosen) <= _MOST_BRANCHES and _leads_index(self.table, name):
+            values.update((f"{name}_{place}", one) for place, one in enumerate(chosen))
+            return f"in {len(chosen)}"
+        values[name] = chosen
+        return "in"
 
     def clause(self, name: str, form: str) -> Clause | None:
         """Return the condition of one filter of a shape."""
@@ -177,12 +206,40 @@ class Listing:
             return special.on if form == "on" else special.off
         if isinstance(special, Bound):
             return special.clause
+        several = self.alternatives(name, form)
+        return sa.or_(*several) if several else self._column_clause(name, form)
+
+    def _column_clause(self, name: str, form: str) -> Clause:
         column = self.table.c[name]
         if form == "null":
             return column.is_(None)
+        if form == "false":  # most rows
+            return unindexed(column) == sa.false()
         if form == "in":
             return column.in_(sa.bindparam(name, expanding=True, type_=column.type))
         return column == sa.bindparam(name, type_=column.type)
+
+    def alternatives(self, name: str, form: str) -> tuple[Clause, ...]:
+        """Return the clauses of a filter of which each has an index; none for other filters."""
+        special = self.filters.get(name)
+        if isinstance(special, Either):
+            return special.clauses
+        if not form.startswith("in "):
+            return ()
+        column = self.table.c[name]
+        return tuple(
+            column == sa.bindparam(f"{name}_{place}", type_=column.type)
+            for place in range(int(form[3:]))
+        )
+
+    def finds_few(self, shape: Shape) -> bool:
+        """Return whether few rows match a filter of this shape."""
+        found = ((self.filters.get(name), form) for name, form in shape)
+        return any(
+            (isinstance(one, Bound) and one.few)
+            or (isinstance(one, Switch) and one.few and form == "on")
+            for one, form in found
+        )
 
     def _must_exist(self, conn: sa.Connection, shape: Shape, values: RowView) -> None:
         other, named = _marker_condition(self, shape)
@@ -190,23 +247,26 @@ class Listing:
             raise errors.NotFound(what="Marker", ident=values["marker_"])
 
 
-def contains(column: sa.Column[Any], name: str) -> Bound:
-    """Return a filter for rows whose text contains the value, ignoring case.
-
-    ``%`` and ``_`` in the value stand for themselves.
-    """
-    return Bound(column.ilike(sa.bindparam(name, type_=sa.String), escape=_ESCAPE), _like_pattern)
+@cache
+def _leads_index(table: sa.Table, name: str) -> bool:
+    """Return whether an index of a table begins with a column."""
+    return any(index.columns[0].name == name for index in table.indexes)
 
 
-def _like_pattern(value: str) -> str:
-    for special in (_ESCAPE, "%", "_"):
-        value = value.replace(special, _ESCAPE + special)
-    return f"%{value}%"
+@lru_cache(maxsize=64)
+def _count_by(listing: Listing, by: tuple[str, ...], shape: Shape, most: int) -> sa.Select[Any]:
+    columns = [listing.table.c[name] for name in by]
+    statement = sa.select(*columns, sa.func.count()).select_from(listing.table)
+    return _matching(listing, statement, shape).group_by(*columns).limit(most)
 
 
-def any_of(column: sa.Column[Any], name: str) -> Bound:
-    """Return a filter for rows whose column is one of the values."""
-    return Bound(column.in_(sa.bindparam(name, expanding=True, type_=column.type)), list)
+def _matching(listing: Listing, statement: sa.Select[Any], shape: Shape) -> sa.Select[Any]:
+    """Return the statement with the conditions of a shape."""
+    for name, form in shape:
+        clause = listing.clause(name, form)
+        if clause is not None:
+            statement = statement.where(clause)
+    return statement
 
 
 @lru_cache(maxsize=512)
@@ -214,27 +274,59 @@ def _select_page(
     listing: Listing,
     chosen: tuple[tuple[str, bool], ...],
     shape: Shape,
-    order: tuple[str, bool, bool],
-    dialect: str,
+    order: Order,
 ) -> sa.Select[Any]:
-    table, (sort, down, marked) = listing.table, order
+    """Return the statement of a page.
+
+    An index gives the rows of one value in the order of the page, but not those of several values.
+    So a page of rows with one of several values is the beginning of the pages of each value.
+    """
+    table = listing.table
     statement = sa.select(*(listing.column(name, as_text) for name, as_text in chosen))
     for name, form in shape:
-        clause = listing.clause(name, form)
-        if clause is not None:
-            statement = statement.where(clause)
-    if marked:
-        marker = _marker_condition(listing, shape)
+        clauses = listing.alternatives(name, form)
+        if clauses:
+            left = tuple(one for one in shape if one != (name, form))
+            marker = _marker_condition(listing, shape) if order.marked else None
+            pages = [
+                _in_order(listing, sa.select(table.c.id).where(one), left, order, marker)
+                for one in clauses
+            ]
+            found = sa.union(*(sa.select(page.subquery().c.id) for page in pages)).subquery()
+            statement = statement.where(table.c.id.in_(sa.select(found.c.id)))
+            return _ordered(listing, statement, order, few=True)
+    marker = _marker_condition(listing, shape) if order.marked else None
+    return _in_order(listing, statement, shape, order, marker)
+
+
+def _in_order(
+    listing: Listing,
+    statement: sa.Select[Any],
+    shape: Shape,
+    order: Order,
+    marker: tuple[Any, Clause] | None,
+) -> sa.Select[Any]:
+    """Return the statement with the conditions of a shape, and the order and limit of a page."""
+    table, (sort, down, _, dialect) = listing.table, order
+    statement, few = _matching(listing, statement, shape), listing.finds_few(shape)
+    if marker is not None:
         if sort == "id" and dialect not in _JOINING:
-            statement = _after_id(statement, table, marker, down)
+            statement = _after_id(statement, table, marker, down, few)
         elif not table.c[sort].nullable and dialect not in _JOINING:
             statement = _after_value(statement, table, marker, sort, down)
         else:
             statement = _after_marker(statement, table, marker, sort, down)
-    ordered = [_sortable_column(table.c[sort])] if sort != "id" else []
-    for part in (*ordered, table.c.id):
+    return _ordered(listing, statement, order, few)
+
+
+def _ordered(
+    listing: Listing, statement: sa.Select[Any], order: Order, few: bool
+) -> sa.Select[Any]:
+    table, (sort, down, _, dialect) = listing.table, order
+    ident = unindexed(table.c.id) if few else table.c.id
+    for part in (*([_sortable_column(table.c[sort])] if sort != "id" else []), ident):
         direction = part.desc() if down else part.asc()
-        if dialect == "postgresql" and part is not table.c.id and table.c[sort].nullable:
+        if dialect == "postgresql" and part is not ident and table.c[sort].nullable:
             # The other databases put NULL first by default, and have no syntax for it.
             direction = direction.nulls_last() if down else direction.nulls_first()
         statement = statement.order_by(direction)
@@ -257,12 +349,17 @@ def _marker_condition(listing: Listing, shape: Shape) -> tuple[Any, Clause]:
 
 
 def _after_id(
-    statement: sa.Select[Any], table: sa.Table, marker: tuple[Any, Clause], down: bool
+    statement: sa.Select[Any],
+    table: sa.Table,
+    marker: tuple[Any, Clause],
+    down: bool,
+    few: bool,
 ) -> sa.Select[Any]:
     """Start inside the primary key, so that every page costs the same."""
     other, named = marker
     last = sa.select(other.c.id).where(named).scalar_subquery()
-    return statement.where(table.c.id < last if down else table.c.id > last)
+    ident = unindexed(table.c.id) if few else table.c.id
+    return statement.where(ident < last if down else ident > last)
 
 
 def _after_value(

@@ -80,6 +80,18 @@ _NEWEST_WITH_STEPS = (
     )
     .order_by(_STEP.id)
 )
+_NEWEST_OF = sa.select(*(_RUN[name] for name in ("uuid", "node_uuid", "verb", "listed"))).where(
+    _RUN.id.in_(
+        sa.select(sa.func.max(_RUN.id))
+        .where(_RUN.node_uuid.in_(sa.bindparam("k_nodes", expanding=True)))
+        .group_by(_RUN.node_uuid)
+    )
+)
+_STEPS_OF = (
+    sa.select(models.run_steps)
+    .where(_STEP.run_uuid.in_(sa.bindparam("k_runs", expanding=True)))
+    .order_by(_STEP.id)
+)
 _INSERT_STEPS = models.run_steps.insert().inline()
 _DROP_PENDING = models.run_steps.delete().where(
     _STEP.run_uuid == sa.bindparam("k_run"),
@@ -195,6 +207,14 @@ def latest(conn: Connection, node_uuid: str) -> Run | None:
     return _run_of_row(found) if found is not None else None
 
 
+def newest_of(conn: Connection, node_uuids: Sequence[str]) -> dict[str, Run]:
+    """Return the newest run of each node that has one, with uuid, node_uuid, verb and listed."""
+    names = ("uuid", "node_uuid", "verb", "listed")
+    found = conn.execute(_NEWEST_OF, {"k_nodes": list(node_uuids)})
+    rows = [dict(zip(names, row, strict=True)) for row in found]
+    return {str(row["node_uuid"]): cast(Run, row) for row in rows}
+
+
 def newest_with_steps(conn: Connection, node_uuid: str) -> tuple[Run | None, list[RunStep]]:
     """Return the newest run of a node with its steps, by one statement.
 
@@ -287,6 +307,15 @@ def end_steps(
     """
     values = {"k_run": run_uuid, "k_state": state, "k_at": at, "k_error": error}
     conn.execute(_END_STEPS, values)
+
+
+def steps_of(conn: Connection, run_uuids: Sequence[str]) -> dict[str, list[RunStep]]:
+    """Return the steps of several runs, by run, in the order they were planned."""
+    found: dict[str, list[RunStep]] = {}
+    for row in conn.execute(_STEPS_OF, {"k_runs": list(run_uuids)}):
+        step = cast(RunStep, dict(zip(STEP_COLUMNS, row, strict=True)))
+        found.setdefault(step["run_uuid"], []).append(step)
+    return found
 
 
 def steps(conn: Connection, run_uuid: str) -> list[RunStep]:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from ironic_lite.core.json_types import Json, Row
 from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries.unindexed import unindexed
 from ironic_lite.db.tables import models
 
 _NODE = models.nodes.c
@@ -28,12 +29,14 @@ class Place(TypedDict):
 class Due(Place):
     """A node whose timer has ended."""
 
+    id: int
     wake_at: datetime.datetime
 
 
 class Overdue(Place):
     """A node that has waited too long."""
 
+    id: int
     provision_updated_at: datetime.datetime
 
 
@@ -73,6 +76,13 @@ def _select_nodes(columns: Sequence[str], *where: sa.ColumnElement[bool]) -> sa.
     return sa.select(*(_NODE[name] for name in columns)).where(*where).limit(limit)
 
 
+def _later_than(time: sa.ColumnElement[Any]) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return the conditions of rows after the last one of a page ordered by a time and the id."""
+    last = sa.bindparam("after", type_=time.type)
+    after_id = sa.bindparam("after_id", type_=sa.BigInteger)
+    return (time >= last, sa.or_(time > last, _NODE.id > after_id))
+
+
 def _read_rows(
     conn: Connection, statement: sa.Select[Any], columns: Sequence[str], **values: object
 ) -> Any:
@@ -82,34 +92,31 @@ def _read_rows(
 
 # -- statements ------------------------------------------------------------------------------
 
-_SKIP = sa.bindparam("skip", type_=sa.Integer)
+_FIRST = datetime.datetime(1970, 1, 1)
 _AFTER = _NODE.id > sa.bindparam("after_id", type_=sa.BigInteger)
 _FREE = _NODE.reservation.is_(None)
+_USUALLY_FREE = unindexed(_NODE.reservation).is_(None)
+_IN_SERVICE = unindexed(_NODE.retired).is_(sa.false())
 _IN_STATES = _NODE.provision_state.in_(_list_parameter("states"))
 
 _DUE_COLUMNS = tuple(Due.__annotations__)
-_DUE = (
-    _select_nodes(_DUE_COLUMNS, _NODE.wake_at <= sa.bindparam("now"), _FREE)
-    .order_by(_NODE.wake_at, _NODE.id)
-    .offset(_SKIP)
-)
+_DUE = _select_nodes(
+    _DUE_COLUMNS, _NODE.wake_at <= sa.bindparam("now"), _FREE, *_later_than(_NODE.wake_at)
+).order_by(_NODE.wake_at, _NODE.id)
 
 _OVERDUE_COLUMNS = tuple(Overdue.__annotations__)
-_OVERDUE = (
-    _select_nodes(
-        _OVERDUE_COLUMNS,
-        _NODE.provision_state == sa.bindparam("state", type_=sa.String),
-        _NODE.provision_updated_at < sa.bindparam("before"),
-        # A node with a running timer is watched already: its step will be polled.
-        sa.or_(_NODE.wake_at.is_(None), _NODE.wake_at < sa.bindparam("before")),
-        _FREE,
-        # An operator watches nodes in maintenance, except nodes in maintenance for the fault of an
-        # earlier try (C31), which would wait for ever without a timeout.
-        sa.or_(_NODE.maintenance.is_(sa.false()), _NODE.fault.is_not(None)),
-    )
-    .order_by(_NODE.provision_updated_at, _NODE.id)
-    .offset(_SKIP)
-)
+_OVERDUE = _select_nodes(
+    _OVERDUE_COLUMNS,
+    _NODE.provision_state == sa.bindparam("state", type_=sa.String),
+    _NODE.provision_updated_at < sa.bindparam("before"),
+    *_later_than(_NODE.provision_updated_at),
+    # A node with a running timer is watched already: its step will be polled.
+    sa.or_(_NODE.wake_at.is_(None), _NODE.wake_at < sa.bindparam("before")),
+    _USUALLY_FREE,
+    # An operator watches nodes in maintenance, except nodes in maintenance for the fault of an
+    # earlier try (C31), which would wait for ever without a timeout.
+    sa.or_(_NODE.maintenance.is_(sa.false()), _NODE.fault.is_not(None)),
+).order_by(_NODE.provision_updated_at, _NODE.id)
 
 _LOCK_COLUMNS = tuple(Lock.__annotations__)
 # Runs every few seconds and finds few rows. The form makes SQLite use the index of the rare value,
@@ -125,16 +132,16 @@ _SYNCED = _select_nodes(
     _WHOLE,
     _AFTER,
     _NODE.provision_state.not_in(_list_parameter("states")),
-    _FREE,
-    _NODE.maintenance.is_(sa.false()),
-    _NODE.retired.is_(sa.false()),
+    _USUALLY_FREE,
+    unindexed(_NODE.maintenance).is_(sa.false()),
+    _IN_SERVICE,
 ).order_by(_NODE.id)
 _IN_FAULT = _select_nodes(
     _WHOLE,
     _AFTER,
     _NODE.fault == sa.bindparam("fault", type_=sa.String),
-    _FREE,
-    _NODE.retired.is_(sa.false()),
+    _USUALLY_FREE,
+    _IN_SERVICE,
 ).order_by(_NODE.id)
 # No index: few conductors use it, and rarely.
 _WITH_CONSOLE = _select_nodes(_WHOLE, _AFTER, _NODE.console_enabled.is_(sa.true())).order_by(
@@ -142,9 +149,9 @@ _WITH_CONSOLE = _select_nodes(_WHOLE, _AFTER, _NODE.console_enabled.is_(sa.true(
 )
 _STANDING_COLUMNS = tuple(Standing.__annotations__)
 _REACHED = _NODE.console_enabled.is_(sa.true())
-_STANDING = _select_nodes(_STANDING_COLUMNS, _AFTER, sa.or_(_IN_STATES, _REACHED), _FREE).order_by(
-    _NODE.id
-)
+_STANDING = _select_nodes(
+    _STANDING_COLUMNS, _AFTER, sa.or_(_IN_STATES, _REACHED), _USUALLY_FREE
+).order_by(_NODE.id)
 _NOTES_COLUMNS = tuple(Notes.__annotations__)
 _NOTES = sa.select(*(_NODE[name] for name in _NOTES_COLUMNS)).where(
     _NODE.uuid.in_(_list_parameter("uuids"))
@@ -167,29 +174,38 @@ def notes(conn: Connection, *, uuids: Collection[str]) -> list[Notes]:
     return found
 
 
-def due(conn: Connection, *, now: datetime.datetime, limit: int, skip: int = 0) -> list[Due]:
+def due(
+    conn: Connection, *, now: datetime.datetime, limit: int, after: Due | None = None
+) -> list[Due]:
     """Return the free nodes whose ``wake_at`` has come, earliest first.
 
-    :param skip: how many to skip at the start, those of the pages before.
-    :returns: uuid, driver, conductor_group, provision_state, wake_at.
+    :param after: the last node of the page before.
+    :returns: id, uuid, driver, conductor_group, provision_state, wake_at.
     """
-    found: list[Due] = _read_rows(conn, _DUE, _DUE_COLUMNS, now=now, limit_=limit, skip=skip)
+    last = (_FIRST, 0) if after is None else (after["wake_at"], after["id"])
+    values = {"now": now, "limit_": limit, "after": last[0], "after_id": last[1]}
+    found: list[Due] = _read_rows(conn, _DUE, _DUE_COLUMNS, **values)
     return found
 
 
 def overdue(
-    conn: Connection, *, state: str, before: datetime.datetime, limit: int, skip: int = 0
+    conn: Connection,
+    *,
+    state: str,
+    before: datetime.datetime,
+    limit: int,
+    after: Overdue | None = None,
 ) -> list[Overdue]:
     """Return the free nodes in ``state`` since before ``before``, longest first.
 
     Nodes that an operator has put into maintenance are left out, because the operator watches them.
 
-    :param skip: as in `due`.
-    :returns: uuid, driver, conductor_group, provision_state, provision_updated_at.
+    :param after: as in `due`.
+    :returns: id, uuid, driver, conductor_group, provision_state, provision_updated_at.
     """
-    found: list[Overdue] = _read_rows(
-        conn, _OVERDUE, _OVERDUE_COLUMNS, state=state, before=before, limit_=limit, skip=skip
-    )
+    last = (_FIRST, 0) if after is None else (after["provision_updated_at"], after["id"])
+    values = {"state": state, "before": before, "after": last[0], "after_id": last[1]}
+    found: list[Overdue] = _read_rows(conn, _OVERDUE, _OVERDUE_COLUMNS, **values, limit_=limit)
     return found
 
 

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from ironic_lite import errors
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import limits
 from ironic_lite.db.tables import models
 from ironic_lite.domain import webhooks
 
@@ -53,7 +54,7 @@ def get(conn: Connection, uuid: str, *, hold: bool = False) -> Row:
     """Return a webhook with all columns.
 
     :param hold: prevent changes of the row until this transaction ends.
-    :raises errors.NotFound: there is none.
+    :raises errors.NotFound: the webhook does not exist.
     """
     found = conn.execute(_LOCKED if hold else _ONE, {"k_uuid": uuid}).first()
     if found is None:
@@ -66,6 +67,7 @@ def add(conn: Connection, values: RowView) -> None:
 
     :raises errors.TooManyWebhooks: there are `domain.webhooks.MOST`.
     """
+    limits.lock(conn, "webhooks")
     if int(conn.execute(_COUNT).scalar_one()) >= webhooks.MOST:
         raise errors.TooManyWebhooks(most=webhooks.MOST)
     conn.execute(models.webhooks.insert().inline(), dict(values))
@@ -83,7 +85,7 @@ def change(conn: Connection, row: RowView, values: RowView) -> bool:
 def remove(conn: Connection, uuid: str) -> None:
     """Remove a webhook and its deliveries that were put aside.
 
-    :raises errors.NotFound: there is none.
+    :raises errors.NotFound: the webhook does not exist.
     """
     if not conn.execute(_DELETE, {"k_uuid": uuid}).rowcount:
         raise errors.NotFound(what="Webhook", ident=uuid)
@@ -107,7 +109,7 @@ def failures(conn: Connection, uuid: str) -> list[Any]:
 def failure(conn: Connection, uuid: str, ident: int) -> Row:
     """Return a delivery that was put aside.
 
-    :raises errors.NotFound: there is none.
+    :raises errors.NotFound: the webhook has no such delivery.
     """
     found = conn.execute(_FAILURE, {"k_uuid": uuid, "k_id": ident}).first()
     if found is None:

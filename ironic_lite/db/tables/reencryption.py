@@ -7,6 +7,7 @@ readers and writers notice nothing.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Iterable
 from typing import Any
@@ -50,11 +51,16 @@ def used(conn: Connection, tables: Iterable[sa.Table] | None = None) -> set[str]
     """
     found: set[str] = set()
     for table in models.metadata.sorted_tables if tables is None else tables:
-        for name in encryption.encrypted_columns(table):
-            ident = encryption.ident(table.c[name])
-            query = sa.select(ident).where(ident.is_not(None)).distinct()
+        for query in _queries(table):
             found |= {str(one).partition(":")[0] for one in conn.execute(query).scalars()}
     return found
+
+
+@functools.cache
+def _queries(table: sa.Table) -> tuple[sa.Select[Any], ...]:
+    """Return the queries for the keys of a table, made once: SQLAlchemy's are in cycles."""
+    idents = [encryption.ident(table.c[name]) for name in encryption.encrypted_columns(table)]
+    return tuple(sa.select(ident).where(ident.is_not(None)).distinct() for ident in idents)
 
 
 def missing_keys(database: Database) -> list[str]:

@@ -18,6 +18,12 @@ CONDUCTOR: tuple[Field, ...] = (
     computed("links", 49, Type.LIST),
 )
 
+
+def _shown(*given: Field) -> tuple[Field, ...]:
+    """Return fields that are read only, in every view, and not sorted by."""
+    return tuple(dataclasses.replace(field, access=R, brief=True, sort=False) for field in given)
+
+
 # The view of events keeps only the order of time, so this is the only sort key.
 HISTORY: tuple[Field, ...] = tuple(
     dataclasses.replace(field, access=R, sort=field.name in ("uuid", "created_at"))
@@ -38,24 +44,21 @@ HISTORY: tuple[Field, ...] = tuple(
 )
 
 # An addition to Ironic, shown at every version.
-RUN: tuple[Field, ...] = tuple(
-    dataclasses.replace(field, access=R, brief=True, sort=False)
-    for field in (
-        Field("uuid"),
-        Field("node_uuid"),
-        Field("verb"),
-        Field("state"),
-        Field("requester"),
-        Field("project"),
-        Field("request_id"),
-        Field("conductor"),
-        moment("started_at"),
-        moment("ended_at"),
-        computed("duration_seconds", 1, Type.NUMBER),
-        Field("error", type=Type.OBJECT),
-        Field("retry_of"),
-        computed("links", 1, Type.LIST),
-    )
+RUN: tuple[Field, ...] = _shown(
+    Field("uuid"),
+    Field("node_uuid"),
+    Field("verb"),
+    Field("state"),
+    Field("requester"),
+    Field("project"),
+    Field("request_id"),
+    Field("conductor"),
+    moment("started_at"),
+    moment("ended_at"),
+    computed("duration_seconds", 1, Type.NUMBER),
+    Field("error", type=Type.OBJECT),
+    Field("retry_of"),
+    computed("links", 1, Type.LIST),
 )
 WHOLE_RUN: tuple[Field, ...] = (
     *RUN,
@@ -81,79 +84,67 @@ WHOLE_FLEET_RUN: tuple[Field, ...] = (
     *WHOLE_RUN[len(RUN) :],
 )
 
-HOLD: tuple[Field, ...] = tuple(
-    dataclasses.replace(field, access=R, brief=True, sort=False)
-    for field in (
-        Field("uuid"),
-        Field("node_uuid"),
-        Field("kind"),
-        Field("reason"),
-        Field("blocks", type=Type.LIST),
-        moment("until"),
-        moment("created_at"),
-        Field("created_by"),
-        Field("project"),
-        moment("ended_at"),
-        Field("ended_by"),
-        Field("end_reason"),
-    )
+HOLD: tuple[Field, ...] = _shown(
+    Field("uuid"),
+    Field("node_uuid"),
+    Field("kind"),
+    Field("reason"),
+    Field("blocks", type=Type.LIST),
+    moment("until"),
+    moment("created_at"),
+    Field("created_by"),
+    Field("project"),
+    moment("ended_at"),
+    Field("ended_by"),
+    Field("end_reason"),
 )
 
 # An addition to Ironic, shown at every version.
-BATCH: tuple[Field, ...] = tuple(
-    dataclasses.replace(field, access=R, brief=True, sort=False)
-    for field in (
-        Field("uuid"),
-        Field("name"),
-        Field("state"),
-        Field("wave", type=Type.INTEGER),
-        computed("waves", 1, Type.LIST),
-        computed("counts", 1, Type.OBJECT),
-        computed("failures_left", 1, Type.INTEGER),
-        Field("max_failures", type=Type.INTEGER),
-        computed("concurrency", 1, Type.INTEGER),
-        computed("on_failures", 1, Type.STRING),
-        computed("between_waves", 1, Type.STRING),
-        Field("request", type=Type.OBJECT),
-        computed("eta", 1, Type.STRING),
-        Field("requester"),
-        Field("project"),
-        Field("paused_by"),
-        moment("created_at"),
-        moment("updated_at"),
-        moment("ended_at"),
-    )
+BATCH: tuple[Field, ...] = _shown(
+    Field("uuid"),
+    Field("name"),
+    Field("state"),
+    Field("wave", type=Type.INTEGER),
+    computed("waves", 1, Type.LIST),
+    computed("counts", 1, Type.OBJECT),
+    computed("failures_left", 1, Type.INTEGER),
+    Field("max_failures", type=Type.INTEGER),
+    computed("concurrency", 1, Type.INTEGER),
+    computed("on_failures", 1, Type.STRING),
+    computed("between_waves", 1, Type.STRING),
+    Field("request", type=Type.OBJECT, asked=True),
+    computed("eta", 1, Type.STRING),
+    Field("requester"),
+    Field("project"),
+    Field("paused_by"),
+    moment("created_at"),
+    moment("updated_at"),
+    moment("ended_at"),
 )
-BATCH_NODE: tuple[Field, ...] = tuple(
-    dataclasses.replace(field, access=R, brief=True, sort=False)
-    for field in (
-        Field("uuid"),
-        Field("name"),
-        Field("wave", type=Type.INTEGER),
-        Field("result"),
-        Field("was"),
-        Field("run"),
-        Field("tries", type=Type.INTEGER),
-        Field("error", type=Type.OBJECT),
-        moment("started_at"),
-        moment("ended_at"),
-    )
+BATCH_NODE: tuple[Field, ...] = _shown(
+    Field("uuid"),
+    Field("name"),
+    Field("wave", type=Type.INTEGER),
+    Field("result"),
+    Field("was"),
+    Field("run"),
+    Field("tries", type=Type.INTEGER),
+    Field("error", type=Type.OBJECT),
+    moment("started_at"),
+    moment("ended_at"),
 )
 
-ERASURE: tuple[Field, ...] = tuple(
-    dataclasses.replace(field, access=R, brief=True, sort=False)
-    for field in (
-        Field("uuid"),
-        Field("node_uuid"),
-        Field("node_name"),
-        Field("run_uuid"),
-        moment("at"),
-        Field("result"),
-        Field("level"),
-        Field("serials", type=Type.LIST),
-        Field("key"),
-        Field("sha256"),
-    )
+ERASURE: tuple[Field, ...] = _shown(
+    Field("uuid"),
+    Field("node_uuid"),
+    Field("node_name"),
+    Field("run_uuid"),
+    moment("at"),
+    Field("result"),
+    Field("level"),
+    Field("serials", type=Type.LIST),
+    Field("key"),
+    Field("sha256"),
 )
 
 BIOS_SETTING: tuple[Field, ...] = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ironic_lite import errors
 from ironic_lite.core import config, masking
 from ironic_lite.core.json_types import Json
+from ironic_lite.domain import erasure_results
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import modes
 
@@ -39,6 +40,7 @@ def node(task: base.Task) -> Json:
     shown["driver_internal_info"] = {
         **{key: kept[key] for key in kept if key not in _LEFT_OUT and "_steps" not in key},
         **{key: getattr(settings, option) for key, option in _ERASING},
+        erasure_results.READER: True,
         "target_raid_config": shown.get("target_raid_config") or {},
         **_boot_mode(task),
     }

@@ -111,8 +111,8 @@ class AgentDeploy(InBand, base.Deploy):
 
         :raises errors.HardwareError: a disk was not erased although the step ended.
         """
-        if kind is base.StepKind.CLEAN and erasure_records.erases(step):
-            report = value.get("clean_result")
+        if erasure_records.erases(step):
+            report = value.get(f"{kind}_result")
             task.report_erasure(report)
             erasure_results.refuse_failed(report)
 

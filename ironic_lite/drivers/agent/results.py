@@ -47,7 +47,7 @@ class Result:
     """A command as the agent reports it.
 
     ``name`` has no extension; ``value`` is the result; ``kind``, ``reason`` and ``code`` are those
-    of the error.
+    of the error, and ``erasure`` the report of a failed erasing step, unchecked.
     """
 
     id: str
@@ -57,6 +57,7 @@ class Result:
     kind: str = ""
     reason: str = ""
     code: int | None = None
+    erasure: object = dataclasses.field(default=None, repr=False)
 
 
 def read(document: object) -> Result:
@@ -79,6 +80,7 @@ def read(document: object) -> Result:
         status,
         value if isinstance(value, Mapping) else {},
         *_error_text(why),
+        why.get("erasure") if isinstance(why, Mapping) else None,
     )
 
 

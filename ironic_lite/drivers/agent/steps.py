@@ -263,6 +263,8 @@ def _step_result(
         return _ask_again(task, since)
     if found.status is not Status.SUCCEEDED:
         task.keep(COMMAND, None)
+        if found.erasure is not None:
+            task.report_erasure(found.erasure)
     return dict(Client(task).value(found))
 
 

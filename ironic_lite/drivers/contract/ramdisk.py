@@ -33,7 +33,7 @@ class Deploy(Interface):
 
     kind = "deploy"
     minds_agent: ClassVar[bool] = False
-    """Whether ``tear_down_cleaning`` itself forgets the agent, which may continue to run."""
+    """True if ``tear_down_cleaning`` itself forgets the agent, which may continue to run."""
     # True if the instance is itself a ramdisk, named in instance_info, which the machine boots each
     # time. No disk is written.
     boots_ramdisk: ClassVar[bool] = False
@@ -123,7 +123,7 @@ class Boot(Interface):
 
     kind = "boot"
     brings_configdrive: ClassVar[bool] = False
-    """Whether `prepare_instance` presents the configuration drive to a ramdisk instance."""
+    """True if `prepare_instance` presents the configuration drive to a ramdisk instance."""
 
     def prepare_ramdisk(self, task: Task, params: Mapping[str, str], mode: str = "deploy") -> None:
         """Make the next boot start the ramdisk with these kernel parameters.
@@ -178,7 +178,7 @@ class Inspect(Interface, abc.ABC):
 
     kind = "inspect"
     takes_reports: ClassVar[bool] = False
-    """Whether a ramdisk reports by ``POST /v1/continue_inspection``."""
+    """True if a ramdisk reports by ``POST /v1/continue_inspection``."""
 
     @abc.abstractmethod
     def inspect_hardware(self, task: Task) -> Outcome:

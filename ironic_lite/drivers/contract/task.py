@@ -53,7 +53,7 @@ class Task(Protocol):
 
     node: Node
     failing: bool
-    """Whether the operation has failed; the machine is then left as it is for inspection."""
+    """True if the operation has failed; the machine is then left as it is for inspection."""
 
     @property
     def driver(self) -> Driver:

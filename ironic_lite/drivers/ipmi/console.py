@@ -220,7 +220,7 @@ def _program_missing(program: str) -> errors.LibraryMissing:
 
 
 def _end_session(task: base.Task) -> None:
-    """End the BMC's console session; most BMCs refuse if there is none."""
+    """End the BMC's console session; without a session most BMCs refuse."""
     try:
         tool.run(task, ("sol", "deactivate"))
     except (errors.HardwareError, errors.InvalidRequest) as why:

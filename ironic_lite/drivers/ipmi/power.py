@@ -104,6 +104,6 @@ def _power_state(task: base.Task, seconds: float | None = None) -> str:
 
 
 def parse(answer: str) -> str | None:
-    """Return the power state in an answer to ``power status``, None if there is none."""
+    """Return the power state in an answer to ``power status``, None without one."""
     found = _STATE.search(answer)
     return _STATES[found[1]] if found else None

@@ -159,7 +159,7 @@ def _bios_attributes(bios: Json) -> Json:
 
 
 def _read_registry(task: base.Task, bios: Json) -> dict[str, Json]:
-    """Return the registry of these settings as attribute name -> entry; empty if there is none."""
+    """Return the registry of these settings as attribute name -> entry; perhaps empty."""
     name = resources.text(bios, "AttributeRegistry")
     place = resources.link(resources.root(task), "Registries")
     if place is None:

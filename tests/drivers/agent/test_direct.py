@@ -50,7 +50,7 @@ def web() -> Iterator[dict[str, bytes]]:
             """Say nothing."""
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     files["url"] = f"http://127.0.0.1:{server.server_address[1]}".encode()
     yield files

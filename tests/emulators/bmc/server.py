@@ -31,7 +31,7 @@ class Request:
 
     @property
     def body(self) -> Any:
-        """Return what its JSON says; an empty object if there is none."""
+        """Return what its JSON says; an empty object without a body."""
         return json.loads(self.raw) if self.raw else {}
 
 

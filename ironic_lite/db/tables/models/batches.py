@@ -22,7 +22,7 @@ batches = sa.Table(
     column.flag("abort_runs"),
     column.text("requester"),
     column.text("project"),
-    column.json("context"),
+    column.json("context"),  # of the creator; of the caller who aborts its runs, from then on
     column.text("paused_by"),
     *column.made(),
     column.time("ended_at", index=True),  # NULL: a conductor still has to look at it
@@ -55,6 +55,7 @@ batch_nodes = sa.Table(
     column.json("error"),
     column.time("started_at"),
     column.time("ended_at"),
+    column.uuid("retry_of"),  # the run that a retry continues: the newest when the batch was made
     sa.UniqueConstraint("batch_uuid", "node_uuid", name="uq_batch_nodes_batch_uuid"),
     sa.Index("ix_batch_nodes_batch_uuid_state", "batch_uuid", "state", "wave", "place"),
     sa.Index("ix_batch_nodes_node_uuid_id", "node_uuid", "id"),

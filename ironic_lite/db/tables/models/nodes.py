@@ -91,6 +91,7 @@ nodes = sa.Table(
     # Sweeps select free nodes that are due, and all nodes that one host has locked.
     sa.Index("ix_nodes_reservation", "reservation", "wake_at"),
     sa.Index("ix_nodes_provision_state", "provision_state", "provision_updated_at"),
+    sa.Index("ix_nodes_provision_state_id", "provision_state", "id"),
     **column.OPTIONS,
 )
 

@@ -35,6 +35,7 @@ hardware_interfaces = sa.Table(
     column.text("interface_type", 16, nullable=False),
     column.text("interface_name", nullable=False),
     column.flag("is_default"),
+    sa.Column("methods", column.LongText),
     sa.UniqueConstraint(
         "conductor_id", "hardware_type", "interface_type", "interface_name", name="uq_hardware"
     ),
@@ -58,7 +59,7 @@ runs = sa.Table(
     column.text("request_id", 64),
     column.text("conductor"),
     # running, waiting, done, failed, aborted
-    column.text("state", 16, nullable=False, index=True),
+    column.text("state", 16, nullable=False),
     column.time("started_at", nullable=False),
     column.time("ended_at"),
     column.json("error"),  # {"code", "text", "step", "retryable", "cause"}
@@ -68,6 +69,10 @@ runs = sa.Table(
     sa.Index("ix_runs_node_uuid_id", "node_uuid", "id"),
     sa.Index("ix_runs_started_at", "started_at"),
     sa.Index("ix_runs_code_started_at", "code", "started_at"),
+    sa.Index("ix_runs_state_started_at", "state", "started_at"),
+    sa.Index("ix_runs_verb_started_at", "verb", "started_at"),
+    sa.Index("ix_runs_requester_started_at", "requester", "started_at"),
+    sa.Index("ix_runs_project_started_at", "project", "started_at"),
     sa.Index("ix_runs_retry_of", "retry_of"),
     sa.Index("ix_runs_request_id", "request_id"),
     **column.OPTIONS,
@@ -145,6 +150,7 @@ marks = sa.Table(
     "marks",
     metadata,
     # trimmed: the largest id of an event that was removed
+    # webhooks, batches: locked by an addition before it counts the rows of the table
     sa.Column("name", column.string(32), primary_key=True),
     sa.Column("value", sa.BigInteger, nullable=False),
     **column.OPTIONS,

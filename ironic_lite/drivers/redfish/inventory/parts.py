@@ -168,7 +168,7 @@ def functions(found: Iterable[Json]) -> list[Json]:
 
 
 def neighbour(port: Json) -> Json:
-    """Return the switch that a Port sees by LLDP (Ethernet.LLDPReceive), {} if there is none."""
+    """Return the switch that a Port sees by LLDP (Ethernet.LLDPReceive), or {}."""
     heard = resources.value(port, "Ethernet", "LLDPReceive")
     vlan = resources.number(heard, "ManagementVlanId")
     return _known_facts(

@@ -6,29 +6,36 @@ import os
 import pathlib
 import re
 import subprocess
+from collections.abc import Mapping
 from typing import Any
 
 SECONDS = 60.0  # for one question to a disk
+ABSENT, TOO_SLOW = 127, 124
+_SECTOR = 512  # bytes, where the inventory does not tell
+_LARGEST = 2**48  # sectors that an ATA disk can address
 _VERSION = {"shred": "--version", "nvme": "version", "hdparm": "-V", "blkdiscard": "--version"}
 _VERSION |= {"wipefs": "--version", "sgdisk": "--version", "dd": "--version"}
 _VIRTUAL_MEDIA = pathlib.Path("/dev/disk/by-label/ir-vfd-dev")
 
 
-def ask(*command: str, seconds: float = SECONDS) -> tuple[int, bytes]:
-    """Run a program; return its exit status (127: absent, 124: too slow) and its output."""
+def ask(*command: str) -> tuple[int, bytes]:
+    """Run a program; return its exit status and its standard output.
+
+    :returns: as exit status ``ABSENT`` or ``TOO_SLOW`` for a program that did not end by itself.
+    """
     try:
         done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=seconds,
+            stderr=subprocess.DEVNULL,  # a warning would spoil a binary page, or JSON
+            timeout=SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return 124, b""
+        return TOO_SLOW, b""
     except OSError:
-        return 127, b""
+        return ABSENT, b""
     return done.returncode, done.stdout
 
 
@@ -73,21 +80,29 @@ def media(disk: dict[str, Any]) -> str:
     return "hdd" if disk.get("rotational") else "ssd"
 
 
-def hidden_areas(name: str) -> dict[str, Any]:
+def hidden_areas(disk: Mapping[str, Any]) -> dict[str, Any]:
     """Return host protected area and device configuration overlay of an ATA disk.
 
+    Behind some USB bridges and controllers, ``hdparm`` prints numbers that are not of this disk, so
+    the addressable sectors must make up its size, and the others be as many or more.
+
+    :param disk: of the agent's inventory.
     :returns: ``hpa`` and ``dco`` True or False, None where the tool does not tell; ``sectors``
         (addressable) and ``native_sectors`` (with the host protected area), or None.
     """
     found: dict[str, Any] = {"hpa": None, "dco": None, "sectors": None, "native_sectors": None}
+    name = str(disk["name"])
     if os.path.basename(name).startswith("nvme"):
         return found  # NVMe has neither
     maximum = re.search(r"max sectors\s*=\s*(\d+)/(\d+)", text("hdparm", "-N", name))
     if maximum is None:
         return found
-    found["sectors"], found["native_sectors"] = int(maximum[1]), int(maximum[2])
-    found["hpa"] = found["sectors"] != found["native_sectors"]
+    sectors, native = int(maximum[1]), int(maximum[2])
+    one = int(disk.get("logical_sectors") or _SECTOR)
+    if not sectors or sectors * one != int(disk["size"] or 0) or not sectors <= native <= _LARGEST:
+        return found
+    found |= {"sectors": sectors, "native_sectors": native, "hpa": sectors != native}
     overlay = re.search(r"Real max sectors:\s*(\d+)", text("hdparm", "--dco-identify", name))
-    if overlay is not None:
-        found["dco"] = int(overlay[1]) > found["native_sectors"]
+    if overlay is not None and native <= int(overlay[1]) <= _LARGEST:
+        found["dco"] = int(overlay[1]) > native
     return found

@@ -7,6 +7,7 @@ purge`` on disks with a sanitize command.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import json
 import logging
@@ -24,6 +25,8 @@ READER = "erasure_reports"
 """Key of ``driver_internal_info``: true from services that fail the step for a disk that is not
 erased. Others take a step that returns for a step that has succeeded."""
 _BEFORE_OTHERS = hardware.HardwareSupport.SERVICE_PROVIDER + 1
+_EXPRESS = "erase_devices_express"
+_SKIP = "skip_block_devices"
 _NOTHING = "no erasing program was seen"
 Json = dict[str, Any]
 
@@ -38,6 +41,21 @@ class DisksNotErased(errors.BlockDeviceEraseError):  # type: ignore[misc]  # the
         self.erasure = erasure
 
 
+@dataclasses.dataclass
+class _Observed:
+    """Observations of one step, by the names of disks."""
+
+    listed: dict[str, Json]
+    """Disks before the step."""
+    chosen: set[str]
+    """Those that ``skip_block_devices`` does not name."""
+    before: dict[str, samples.Samples]
+    """Samples before a step that erases disks in its own thread."""
+    started_at: str
+    seen: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
+    failure: Exception | None = None
+
+
 class EvidenceManager(hardware.HardwareManager):  # type: ignore[misc]  # the agent has no types
     """Reports how each disk was erased."""
 
@@ -48,6 +66,9 @@ class EvidenceManager(hardware.HardwareManager):  # type: ignore[misc]  # the ag
         super().__init__()
         self._lock = threading.Lock()
         self._found: dict[str, Json] = {}
+        """Facts of the disks that the present step has erased, by name; new for each step."""
+        self._under_way: list[str] = []
+        """Disks being erased, also by threads that an earlier step has left behind."""
 
     def evaluate_hardware_support(self) -> int:
         """Stand before all other managers."""
@@ -74,7 +95,7 @@ class EvidenceManager(hardware.HardwareManager):  # type: ignore[misc]  # the ag
 
         :raises DisksNotErased: with the facts of all disks.
         """
-        return self._step("erase_devices_express", node, ports)
+        return self._step(_EXPRESS, node, ports)
 
     def erase_block_device(self, node: Json, block_device: Any) -> Json:
         """Erase one disk and return its facts; may be called for several disks at once.
@@ -82,22 +103,16 @@ class EvidenceManager(hardware.HardwareManager):  # type: ignore[misc]  # the ag
         :raises errors.BlockDeviceEraseError: the disk is not erased.
         """
         disk = block_device.serialize()
-        started = report.now()
-        places = samples.offsets(int(disk["size"] or 0))
-        before = samples.read(disk["name"], places)
-        failure: str | None = None
-        with commands.watching() as seen:
-            try:
-                if not _purged(node, disk["name"]):
-                    self._next("erase_block_device", node=node, block_device=block_device)
-            except Exception as why:  # all of it is told, and raised as one kind below
-                LOG.exception("Erasing %s failed", disk["name"])
-                failure = str(why) or type(why).__name__
-        counts = samples.compare(before, samples.read(disk["name"], places))
-        found = report.erased(disk, seen, counts, failure)
-        found |= {"started_at": started, "ended_at": report.now()}
         with self._lock:
-            self._found[disk["name"]] = found
+            of_step = self._found
+            self._under_way.append(disk["name"])
+        try:
+            found = self._erased(node, block_device, disk)
+            with self._lock:
+                of_step[disk["name"]] = found
+        finally:
+            with self._lock:
+                self._under_way.remove(disk["name"])
         if found["result"] == report.FAILED:
             # IncompatibleHardwareMethodError would have the next manager erase the disk again.
             raise errors.BlockDeviceEraseError(f"{disk['name']}: {found['why']}")
@@ -105,45 +120,86 @@ class EvidenceManager(hardware.HardwareManager):  # type: ignore[misc]  # the ag
 
     # -- how -------------------------------------------------------------------------------------
 
+    def _erased(self, node: Json, block_device: Any, disk: Json) -> Json:
+        """Erase one disk and return its facts."""
+        started = report.now()
+        before = _sampled(disk)
+        failure: str | None = None
+        refused = 0
+        with commands.watching() as seen:
+            try:
+                if not _purged(node, disk["name"]):
+                    refused = len(seen)
+                    self._next("erase_block_device", node=node, block_device=block_device)
+            except Exception as why:  # all of it is told, and raised as one kind below
+                LOG.exception("Erasing %s failed", disk["name"])
+                failure = str(why) or type(why).__name__
+        if not commands.erasing(disk["name"], seen[refused:]):
+            seen = []  # a sanitize that the disk refused has erased nothing
+        counts = samples.compare(before, samples.read(disk["name"], list(before)))
+        found = report.erased(disk, seen, counts, failure)
+        return found | {"started_at": started, "ended_at": report.now()}
+
     def _step(self, step: str, node: Json, ports: list[Json]) -> Json:
         with self._lock:
-            self._found.clear()
-        every = [disk.serialize() for disk in self._next("list_block_devices")]
+            self._found = {}
+        listed = self._listed()
         chosen = {disk.name for disk in self._next("list_block_devices_check_skip_list", node)}
-        failure: Exception | None = None
-        with commands.watching() as seen:
+        sampled = chosen & set(listed) if step == _EXPRESS else ()
+        before = {name: _sampled(listed[name]) for name in sampled}
+        observed = _Observed(listed, chosen, before, report.now())
+        with commands.watching() as observed.seen:
             try:
                 self._next(step, node, ports)
             except Exception as why:  # told with the facts of all disks
-                failure = why
-        found = [self._fact(disk, chosen, seen, failure) for disk in every]
+                observed.failure = why
+        # A disk that appeared during the step is a disk of the machine, too.
+        every = listed | self._listed()
+        found = [self._fact(disk, observed) for disk in every.values()]
         facts = report.of_step(found, hardware.get_current_versions(), _agent_version())
         # In the logs of the ramdisk, too, for services that drop what a step returns.
         LOG.info("Disks after %s: %s", step, json.dumps(facts))
-        if failure is not None and not (self._found and _reads_reports(node)):
-            raise DisksNotErased(str(failure), facts) from failure
+        told = _reads_reports(node) and any(one["result"] == report.FAILED for one in found)
+        if observed.failure is not None and not told:
+            raise DisksNotErased(str(observed.failure), facts) from observed.failure
         return facts
 
-    def _fact(
-        self, disk: Json, chosen: set[str], seen: list[tuple[str, ...]], failure: Exception | None
-    ) -> Json:
+    def _listed(self) -> dict[str, Json]:
+        """Return the disks of the machine by name."""
+        return {disk.name: disk.serialize() for disk in self._next("list_block_devices")}
+
+    def _fact(self, disk: Json, observed: _Observed) -> Json:
         """Return the facts of a disk after a step."""
-        known = self._found.get(disk["name"])
+        name = disk["name"]
+        with self._lock:
+            known, under_way = self._found.get(name), name in self._under_way
+        if under_way:
+            ended = observed.failure or "without an error"
+            return report.failed(disk, f"still being erased; the step ended: {ended}")
         if known is not None:
             return known
-        if disk["name"] not in chosen:
-            return report.skipped(disk, "skip_block_devices")
-        ran = commands.erasing(disk["name"], seen)
+        if name not in observed.chosen:
+            late = name not in observed.listed
+            return report.skipped(disk, "appeared during the step" if late else _SKIP)
+        failure = observed.failure
+        ran = commands.erasing(name, observed.seen)
         if not ran:
-            why = devices.why_untouched(disk["name"])
+            why = devices.why_untouched(name)
             return report.skipped(disk, why or report.line(str(failure or _NOTHING)))
-        # Steps on metadata: nothing is sampled, because most of the disk stays as it was.
-        last = ran[-1]
-        told = {"method": last.text, "level": last.level, "why": None}
-        if failure is not None:
-            told = {"method": last.text, "level": commands.NONE, "why": report.line(str(failure))}
-        result = report.FAILED if failure is not None else report.ERASED
-        return {**report.identity(disk), **told, "result": result}
+        before = observed.before.get(name)
+        if before is not None and ran[-1].level != commands.NONE:
+            counts = samples.compare(before, samples.read(name, list(before)))
+            told = None if failure is None else str(failure) or type(failure).__name__
+            found = report.erased(disk, observed.seen, counts, told)
+            return found | {"started_at": observed.started_at, "ended_at": report.now()}
+        # Metadata: nothing is sampled, because most of the disk stays as it was.
+        return {
+            **report.identity(disk),
+            "method": ran[-1].text,
+            "level": commands.NONE,
+            "why": None if failure is None else report.line(str(failure)),
+            "result": report.ERASED if failure is None else report.FAILED,
+        }
 
     def _next(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Call the next hardware manager that has a method, as the agent does.
@@ -164,6 +220,11 @@ class EvidenceManager(hardware.HardwareManager):  # type: ignore[misc]  # the ag
 def _reads_reports(node: Json) -> bool:
     """Return whether the service fails the step itself for a disk that is not erased."""
     return bool((node.get("driver_internal_info") or {}).get(READER))
+
+
+def _sampled(disk: Json) -> samples.Samples:
+    """Return the content of a disk at new random places."""
+    return samples.read(disk["name"], samples.offsets(int(disk["size"] or 0)))
 
 
 def _purged(node: Json, name: str) -> bool:

@@ -45,7 +45,7 @@ def erased(
     """
     name = str(disk["name"])
     ran = commands.erasing(name, seen)
-    areas = devices.hidden_areas(name)
+    areas = devices.hidden_areas(disk)
     found: Json = {
         **identity(disk),
         "hidden_areas": areas,
@@ -69,13 +69,20 @@ def erased(
         why = "sectors in a hidden area (HPA or DCO) were not overwritten"
         return {**found, "result": ERASED, "why": why}
     earlier = ", ".join(method.text for method in ran[:-1])
-    tried = f"tried before: {earlier}" if earlier else None
-    return {**found, "result": ERASED, "level": last.level, "why": tried}
+    notes = [f"tried before: {earlier}"] if earlier else []
+    if not verification["changed"]:
+        notes.append("all samples were blank before, or could not be read")
+    return {**found, "result": ERASED, "level": last.level, "why": "; ".join(notes) or None}
 
 
 def skipped(disk: Mapping[str, Any], why: str) -> Json:
     """Return the facts of a disk that nothing was done to."""
     return {**identity(disk), "result": SKIPPED, "level": commands.NONE, "why": why}
+
+
+def failed(disk: Mapping[str, Any], why: str) -> Json:
+    """Return the facts of a disk whose content nobody knows."""
+    return {**identity(disk), "result": FAILED, "level": commands.NONE, "why": line(why)}
 
 
 def _tools(ran: Sequence[commands.Method], well: bool) -> list[Json]:

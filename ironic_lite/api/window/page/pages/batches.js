@@ -1,20 +1,24 @@
-/** Batches: the list, and one batch with its waves, its budget and its nodes. */
+/** Batches: the list, one batch with its waves and nodes, and acts on the selected nodes. */
+import { VERBS } from "../facts.js";
+import { useLayoutEffect, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { clockTime } from "../state/clock.js";
-import { prefs } from "../state/prefs.js";
-import { href, path, route } from "../state/route.js";
-import { Result } from "../parts/chip.js";
-import { Curl } from "../parts/copy.js";
 import { Simple } from "../parts/actions.js";
-import { openBatch } from "../parts/bulk.js";
-import { show } from "../parts/dialog.js";
-import { FaultBox, Skeleton, useDocument } from "../parts/read.js";
-import { List, Shown } from "../parts/tabs.js";
-import { html, Stamp, Text } from "../parts/text.js";
+import { ActForm, HoldForm, show, useSend } from "../parts/dialog.js";
+import { Confirm, StepsField } from "../parts/plan.js";
+import { FaultBox, List, Shown, Skeleton, useDocument } from "../parts/read.js";
+import {
+  batchTitle, bdi, choice, Curl, field, html, link, nodeLink, Result, say, stamp, stepName, typed,
+  verb,
+} from "../parts/text.js";
+import { fleet, predicate, remote } from "../state/nodes.js";
+import { clockTime, go, href, path, prefs, route } from "../state/route.js";
+import { ask, Fault, key, sendChange } from "../wire/api.js";
 
 /** @typedef {Record<string, any>} Json */
 
-const AGAIN_MS = 2000;
+const BATCH_MS = 2000;
+const FIELDS_OF_BATCH =
+  "uuid,name,state,wave,waves,counts,requester,created_at,ended_at,request";
 const ENDED = ["done", "aborted"];
 
 export function BatchesPage() {
@@ -22,16 +26,23 @@ export function BatchesPage() {
   const draw = (/** @type {Json} */ body) =>
     h(List, {
       label: "Batches",
-      head: ["Name", "State", "Wave", "Nodes", "By", "Made", "Ended"],
+      head: ["Batch", "Request", "State", "Wave", "Nodes", "By", "Made", "Ended"],
       rows: body.batches.map((/** @type {Json} */ one) => [
-        html`<a href=${href(path("batches", one.uuid))}>${h(Text, { of: one.name ?? one.uuid })}</a>`,
+        link(path("batches", one.uuid), batchTitle(one)), asks(one.request),
         h(Result, { result: one.state }), `${one.wave + 1} of ${one.waves.length}`, counted(one.counts),
-        h(Text, { of: one.requester ?? "" }), h(Stamp, { at: one.created_at }), h(Stamp, { at: one.ended_at }),
+        one.requester, stamp(one.created_at), stamp(one.ended_at),
       ]),
     });
   return html`<h1>Batches</h1>
     <p>Select nodes on the page Fleet, then press Batch.</p>
-    ${h(Shown, { path: "/v1/batches?limit=200", draw })}`;
+    ${h(Shown, { path: `/v1/batches?limit=200&fields=${FIELDS_OF_BATCH}`, draw })}`;
+}
+
+/** @param {Json} request @returns {string} what a batch asks of each node */
+function asks({ power, target, ...more }) {
+  const lists = Object.values(more).filter(Array.isArray).flat();
+  const names = lists.filter((one) => one?.step).map(stepName);
+  return [power ?? verb(target ?? ""), more.runbook, ...names].filter(Boolean).join(", ");
 }
 
 /** @param {Json} counts */
@@ -39,21 +50,21 @@ const counted = (counts) =>
   Object.entries(counts)
     .filter(([, count]) => count)
     .map(([name, count]) => `${count} ${name}`)
-    .join("  ");
+    .join(", ");
 
 function Batch() {
   const own = path("batches", route.value.parts[1] ?? "");
-  const { body, fault, reload } = useDocument(own, { each: AGAIN_MS });
+  const { body, fault, reload } = useDocument(own, { each: BATCH_MS });
   if (fault) return h(FaultBox, { fault, path: own });
   if (!body) return h(Skeleton, {});
   const failed = body.counts.failed + body.counts.refused;
   return html`<header class="node-head">
-      <h1>${h(Text, { of: body.name ?? body.uuid })}</h1>
-      ${h(Result, { result: body.state })}
+      <h1>${bdi(batchTitle(body))}</h1>
+      ${h(Result, { result: body.state })} ${body.request && html`<span>${bdi(asks(body.request))}</span>`}
       <span>wave ${body.wave + 1} of ${body.waves.length}</span>
       <span>${counted(body.counts)}</span> ${h(Curl, { path: `${own}?wait=50&until=done` })}
     </header>
-    ${body.paused_by && html`<p class="says">Paused: ${h(Text, { of: body.paused_by })}</p>`}
+    ${body.paused_by && html`<p class="says">Paused: ${bdi(body.paused_by)}</p>`}
     ${!ENDED.includes(body.state) && h(Controls, { own, batch: body, reload })} ${h(Waves, { batch: body })}
     <p>
       ${failed} failed or refused; ${body.failures_left} more are allowed.
@@ -104,7 +115,7 @@ function BatchNodes({ own, batch }) {
   const result = route.value.query.get("result") ?? "";
   const list = `${own}/nodes?limit=500${result ? `&result=${encodeURIComponent(result)}` : ""}`;
   const draw = (/** @type {Json} */ body) => html`<div class="filters">
-      ${["", ...Object.keys(batch.counts)].map(
+      ${["", ...Object.keys(batch.counts).filter((name) => batch.counts[name] || name === result)].map(
         (name) => html`<a
           class="button"
           aria-current=${name === result ? "true" : undefined}
@@ -112,7 +123,8 @@ function BatchNodes({ own, batch }) {
           >${name || "all"} ${name ? batch.counts[name] : ""}</a
         >`,
       )}
-      ${batch.counts.failed > 0 && h(RetryFailed, { nodes: body.nodes })}
+      ${batch.counts.failed > 0 &&
+      html`<button onClick=${() => openRetry(batch.uuid, batch.counts.failed)}>Retry the failed…</button>`}
     </div>
     ${h(List, {
       label: "Nodes of the batch",
@@ -124,16 +136,235 @@ function BatchNodes({ own, batch }) {
 
 /** @param {Json} one */
 const row = (one) => [
-  html`<a href=${href(path("nodes", one.name ?? one.uuid))}>${h(Text, { of: one.name ?? one.uuid })}</a>`,
-  one.wave + 1, h(Result, { result: one.result }), h(Text, { of: one.error?.text ?? one.error ?? "" }),
-  h(Stamp, { at: one.started_at }), h(Stamp, { at: one.ended_at }),
-  one.run && html`<a href=${href(path("nodes", one.uuid, "runs", one.run))}>run</a>`,
+  nodeLink(one),
+  one.wave + 1, h(Result, { result: one.result }), bdi(one.error?.text ?? one.error),
+  stamp(one.started_at), stamp(one.ended_at),
+  one.run && link(path("nodes", one.uuid, "runs", one.run), "run"),
 ];
 
+// -- Acts on the selected nodes: a batch, or one request for each where there is no batch.
+
+/** More names than these become a filter with its count, so that the request stays readable. */
+const NAMED = 50;
+const REQUESTS_AT_ONCE = 4;
+
+/** @param {{selected: Set<string>, shown: Json[], onClear: () => void}} props */
+export function Bulk({ selected, shown, onClear }) {
+  const nodes = [...selected].flatMap((uuid) => fleet.nodes.get(uuid) ?? []);
+  const visible = shown.filter((node) => selected.has(node.uuid)).length;
+  const hidden = selected.size - visible;
+  return html`<div class="bulk" role="region" aria-label="Selected nodes">
+    <span>${selected.size} selected${hidden ? `, ${hidden} of them hidden by the filter` : ""}</span>
+    <button onClick=${() => openBatch(nodes)}>Batch…</button>
+    <button onClick=${() => openBatch(nodes, POWERS)}>Power…</button>
+    <button onClick=${() => show(() => h(Holding, { nodes }))}>Hold…</button>
+    <button onClick=${() => show(() => h(Maintaining, { nodes }))}>Maintenance…</button>
+    ${h(Curl, { path: `/v1/nodes?uuid=${[...selected].slice(0, 150).join(",")}`, label: "curl" })}
+    <button class="quiet" onClick=${onClear}>Clear <kbd>Esc</kbd></button>
+  </div>`;
+}
+
+/** @param {Json[]} nodes */
+function openBatch(nodes, offered = verbsOf(nodes)) {
+  const of = targets(nodes);
+  show(() => h(BatchDialog, { of, count: nodes.length, offered, example: nodes[0]?.uuid }));
+}
+
+/** Retry the failed nodes of a batch. @param {string} batch @param {number} count as many failed */
+export function openRetry(batch, count) {
+  const of = { nodes: { batch, result: "failed" }, expect: count };
+  show(() => h(BatchDialog, { of, count, offered: ["retry"] }));
+}
+
+const WAVES = /** @type {Record<string, (number | string)[]>} */ ({
+  "all at once": ["100%"],
+  "one, then all": [1, "100%"],
+  "one, 10 %, all": [1, "10%", "100%"],
+});
+const POWERS = ["power on", "power off", "soft power off", "rebooting", "soft rebooting"];
+
+/** @param {Json[]} nodes @returns {{nodes: unknown, expect?: number}} */
+function targets(nodes) {
+  const names = nodes.map((node) => node.name ?? node.uuid);
+  const { parts, query } = route.value;
+  const whole = parts.length === 1 && query.size > 0 && !remote(query).length;
+  if (names.length <= NAMED || !whole) return { nodes: names };
+  // The filter stands for the nodes only if it gives these and no other.
+  const chosen = new Set(nodes.map((node) => node.uuid));
+  const given = [...fleet.nodes.values()].filter(predicate(query, ""));
+  const same = given.length === chosen.size && given.every((node) => chosen.has(node.uuid));
+  return same ? { nodes: Object.fromEntries(query), expect: given.length } : { nodes: names };
+}
+
+/**
+ * @param {{of: {nodes: unknown, expect?: number}, count: number, offered: string[],
+ *   example?: string | undefined}} props `example`: a node whose steps can be picked
+ */
+function BatchDialog({ of, count, offered, example }) {
+  const [target, setTarget] = useState(offered[0] ?? "manage");
+  const [steps, setSteps] = useState(/** @type {Json} */ ({}));
+  const [waves, setWaves] = useState(count > 1 ? "one, then all" : "all at once");
+  const [concurrency, setConcurrency] = useState(8);
+  const [budget, setBudget] = useState(0);
+  const [name, setName] = useState("");
+  const [plan, setPlan] = useState(/** @type {Json | null} */ (null));
+  const [fault, setFault] = useState(/** @type {Fault | null} */ (null));
+  const [sure, setSure] = useState(false);
+  /** @param {string} next */
+  const choose = (next) => {
+    setTarget(next);
+    setSteps({});
+  };
+  const body = {
+    ...of,
+    request: POWERS.includes(target) ? { power: target } : { target, ...steps },
+    waves: WAVES[waves], concurrency, max_failures: budget, ...(name ? { name } : {}),
+  };
+  const text = JSON.stringify(body);
+  const [planned, setPlanned] = useState("");
+  const look = () =>
+    ask("POST", "/v1/batches?plan=true", { body, accepts: [422] }).then(
+      (answer) => [setPlan(answer.body), setPlanned(text), setFault(null)],
+      (error) => [setPlan(null), setFault(error)],
+    );
+  const sending = useSend({ method: "POST", path: "/v1/batches", body }, (answer) => {
+    say(`The batch of ${count} nodes has begun.`);
+    go(href(path("batches", answer.body.uuid)));
+  });
+  const fresh = plan && planned === text;
+  // A confirmation is of the plan that was read, not of the one that took its place.
+  useLayoutEffect(() => setSure(false), [text, plan]);
+  const act = {
+    ...sending, fault: sending.fault ?? fault, ready: !!fresh && sure,
+    title: `Batch of ${count} node${count > 1 ? "s" : ""}`,
+    button: fresh ? `${verb(target)} ${count} nodes` : "",
+    more: html`<button type="button" onClick=${() => void look()}>Plan</button>`,
+  };
+  return h(ActForm, act, html`
+    <div class="form-grid">
+      ${choice("Request", target, choose, offered.map((one) => [one, verb(one)]))}
+      ${choice("Waves", waves, setWaves, Object.keys(WAVES))}
+      ${field("Name (optional)", { onInput: typed(setName) })}
+      ${number("At the same time", concurrency, setConcurrency, 1)}
+      ${number("Failures allowed", budget, setBudget, 0)}
+    </div>
+    ${h(StepsField, { key: target, node: example, target, rows: 3, onChange: setSteps })}
+    ${fresh && h(BatchPlan, { plan })}
+    ${fresh && h(Confirm, {
+      key: plan, kind: "name", name: String(count), what: "number of nodes", on: "these nodes",
+      onSure: setSure,
+    })}`);
+}
+
+/** @param {Json[]} nodes @returns {string[]} verbs that some of their states offer */
+function verbsOf(nodes) {
+  const states = new Set(nodes.map((node) => node.provision_state));
+  const from = VERBS.filter((one) => one.from.some((state) => states.has(state)));
+  return [...new Set(from.map((one) => one.target))];
+}
+
+/**
+ * @param {string} label @param {number} value @param {(value: number) => void} put
+ * @param {number} min
+ */
+const number = (label, value, put, min) =>
+  field(label, { type: "number", min, value, onInput: typed((text) => put(Number(text))) });
+
+/** @param {{plan: Json}} props */
+function BatchPlan({ plan }) {
+  const { waves, concurrency, failures_left: left, refused } = plan;
+  return html`<p role="status">
+    ${waves.length > 1 ? `First ${waves.join(", then ")} nodes` : `All ${waves[0]} nodes at once`}, ${concurrency} at the same time.
+    ${left ? ` More than ${left} failures pause the batch.` : " The first failure pauses the batch."}
+  </p>
+    ${refused.count > 0 &&
+    html`<p class="wrong">${refused.count} of them would refuse the request now:</p>
+      <ul>
+        ${refused.first.map(
+          (/** @type {Json} */ one) => html`<li>
+            ${bdi(one.name ?? one.uuid)}: ${bdi(one.text)}
+          </li>`,
+        )}
+      </ul>`}`;
+}
+
+/**
+ * Send one request for each node, four at a time; show each result.
+ * @param {Json[]} nodes
+ * @param {(node: Json) => {method: string, path: string, body?: unknown}} request
+ */
+function useEach(nodes, request) {
+  const [results, setResults] = useState(/** @type {Map<string, string>} */ (new Map()));
+  const [busy, setBusy] = useState(false);
+  /** Keys by their request; a refused one gets another. */
+  const keys = useRef(/** @type {Map<string, string>} */ (new Map()));
+  const run = async () => {
+    setBusy(true);
+    const queue = [...nodes];
+    /** @type {Map<string, string>} */
+    const found = new Map();
+    const worker = async () => {
+      for (let node = queue.shift(); node; node = queue.shift()) {
+        const asked = request(node);
+        const text = JSON.stringify(asked);
+        const once = keys.current.get(text) ?? key();
+        keys.current.set(text, once);
+        const result = await sendChange({ ...asked, key: once }).then(() => "done", (error) => {
+          if (error.status) keys.current.delete(text);
+          return error.message;
+        });
+        found.set(node.uuid, result);
+        setResults(new Map(found));
+      }
+    };
+    await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, worker));
+    setBusy(false);
+    say(`${[...found.values()].filter((one) => one === "done").length} of ${nodes.length} done.`);
+  };
+  return { results, busy, run };
+}
+
+/** @param {{nodes: Json[], results: Map<string, string>}} props */
+function Results({ nodes, results }) {
+  if (!results.size) return null;
+  const faults = nodes.filter((node) => (results.get(node.uuid) ?? "done") !== "done");
+  return html`<p>${results.size} of ${nodes.length} answered, ${faults.length} refused.</p>
+    <ul>
+      ${faults.map(
+        (node) => html`<li class="wrong">
+          ${bdi(node.name ?? node.uuid)}: ${bdi(results.get(node.uuid))}
+        </li>`,
+      )}
+    </ul>`;
+}
+
 /** @param {{nodes: Json[]}} props */
-function RetryFailed({ nodes }) {
-  const failed = nodes.filter((one) => one.result === "failed");
-  const open = () =>
-    openBatch(failed.map((one) => ({ uuid: one.uuid, name: one.name, provision_state: "clean failed" })));
-  return html`<button onClick=${open}>Retry the failed…</button>`;
+function Maintaining({ nodes }) {
+  const [reason, setReason] = useState("");
+  const [on, setOn] = useState(true);
+  const each = useEach(nodes, (node) => ({
+    method: on ? "PUT" : "DELETE",
+    path: path("nodes", node.uuid, "maintenance"),
+    ...(on ? { body: { reason } } : {}),
+  }));
+  const act = {
+    title: `Maintenance of ${nodes.length} nodes`, busy: each.busy, send: each.run,
+    button: `Set maintenance ${on ? "on" : "off"}`,
+  };
+  return h(ActForm, act, html`
+    ${choice("Maintenance", on ? "on" : "off", (value) => setOn(value === "on"), ["on", "off"])}
+    ${field("Reason", { class: "block", onInput: typed(setReason) })}
+    ${h(Results, { nodes, results: each.results })}`);
+}
+
+/** @param {{nodes: Json[]}} props */
+function Holding({ nodes }) {
+  const [body, setBody] = useState(/** @type {Json} */ ({ kind: "hardware", reason: "" }));
+  const each = useEach(nodes, (node) => ({
+    method: "POST", path: path("nodes", node.uuid, "holds"), body,
+  }));
+  const title = `Hold ${nodes.length} nodes`;
+  const act = { title, button: title, ready: !!body.reason, busy: each.busy, send: each.run };
+  return h(ActForm, act, html`${h(HoldForm, { body, onChange: setBody })}
+    ${h(Results, { nodes, results: each.results })}`);
 }

@@ -2,39 +2,32 @@
 import { STATES } from "../facts.js";
 import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { predicate, remote } from "../state/filters.js";
-import * as fleet from "../state/nodes.js";
-import { change, go, href, path, route } from "../state/route.js";
-import { get } from "../wire/api.js";
-import { State } from "../parts/chip.js";
-import { Curl } from "../parts/copy.js";
-import { Bulk } from "../parts/bulk.js";
-import { Attention } from "../parts/attention.js";
-import { opened } from "../parts/dialog.js";
-import { openEnroll } from "../parts/enroll.js";
+import { Bulk } from "./batches.js";
+import { opened, openEnroll } from "../parts/dialog.js";
+import { openVerb } from "../parts/plan.js";
 import { FaultBox } from "../parts/read.js";
 import { Table } from "../parts/table.js";
-import { Ago, html, Text } from "../parts/text.js";
-import { FAILED_STATES, KINDS } from "../parts/words.js";
+import {
+  Ago, bdi, Curl, DATA_STATES, FAILED_STATES, html, KINDS, nodeAddress, nodeLink, State, stepName, typed,
+  verb,
+} from "../parts/text.js";
+import { fleet, followFleet, kindOf, needOf, predicate, remote, setFilter } from "../state/nodes.js";
+import { changeRoute, go, href, path, route } from "../state/route.js";
+import { get, pages } from "../wire/api.js";
 
 /** @typedef {Record<string, any>} Node */
 
 const COLUMNS = [
-  { key: "name", title: "Name", width: "minmax(9rem, 1.4fr)", cell: Name },
+  { key: "name", title: "Name", width: "minmax(9rem, 1.4fr)", cell: nodeLink },
   { key: "provision_state", title: "State", width: "minmax(8rem, 1fr)", cell: Where },
   { key: "provision_updated_at", title: "Since", width: "6rem", cell: Since },
   { key: "under", title: "Under way", width: "minmax(10rem, 1.6fr)", cell: Under, wide: true },
   { key: "power_state", title: "Power", width: "5rem", cell: Power },
   { key: "resource_class", title: "Class", width: "7rem", cell: shown("resource_class"), wide: true },
   { key: "conductor", title: "Conductor", width: "7rem", cell: shown("conductor"), wide: true },
+  { key: "data_state", title: "Data", width: "5rem", cell: shown("data_state"), wide: true },
 ];
 
-/** @param {Node} node */
-function Name(node) {
-  return html`<a href=${href(path("nodes", node.name ?? node.uuid))} tabindex="-1">
-    ${h(Text, { of: node.name ?? node.uuid })}
-  </a>`;
-}
 /** @param {Node} node */
 function Where(node) {
   return h(State, { state: node.provision_state });
@@ -45,11 +38,11 @@ function Since(node) {
 }
 /** @param {Node} node */
 function Power(node) {
-  return h(Text, { of: String(node.power_state ?? "").replace("power ", "") });
+  return bdi(String(node.power_state ?? "").replace("power ", ""));
 }
 /** @param {string} name */
 function shown(name) {
-  return /** @param {Node} node */ (node) => h(Text, { of: node[name] ?? "" });
+  return /** @param {Node} node */ (node) => bdi(node[name] ?? "");
 }
 /** @param {Node} node */
 function Under(node) {
@@ -57,13 +50,15 @@ function Under(node) {
   const run = fleet.under.value.get(node.uuid);
   const place = run?.place;
   if (place) {
-    return h(Text, { of: `${place.ordinal + 1}/${place.of} ${place.interface}.${place.step}` });
+    return bdi(`${place.ordinal + 1}/${place.of} ${stepName(place)}`);
   }
-  if (run) return h(Text, { of: run.verb });
-  if (held) return h(Text, { of: `■ held: ${held[0].reason}` });
-  if (node.maintenance) return h(Text, { of: `maintenance${node.fault ? `: ${node.fault}` : ""}` });
-  return h(Text, { of: fleet.failed.value.get(node.uuid)?.code ?? "" });
+  if (run) return bdi(run.verb);
+  if (held) return bdi(`■ held: ${held[0].reason}`);
+  if (node.maintenance) return bdi(`maintenance${node.fault ? `: ${node.fault}` : ""}`);
+  return bdi(fleet.failed.value.get(node.uuid)?.code ?? "");
 }
+
+const DATA = ["", ...DATA_STATES];
 
 export function Fleet() {
   const { query, view } = route.value;
@@ -71,13 +66,14 @@ export function Fleet() {
   const sort = view.sort ?? "need";
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
   const [held, setHeld] = useState(false);
-  useEffect(() => void fleet.start(), []);
+  useEffect(() => void followFleet(), []);
   useEffect(() => {
     const clear = /** @param {KeyboardEvent} event */ (event) =>
       event.key === "Escape" && !opened.value && setSelected(new Set());
     addEventListener("keydown", clear);
     return () => removeEventListener("keydown", clear);
   }, []);
+  useEffect(() => setFilter(query.toString()), [query.toString()]);
   const given = useRemote(query);
   const rows = useRows(query, words, sort, held, given);
   void fleet.tick.value;
@@ -88,20 +84,27 @@ export function Fleet() {
       rows: rows.shown, columns: COLUMNS, id: (/** @type {Node} */ node) => node.uuid,
       label: "Nodes", selected, onSelect: setSelected, onHold: setHeld,
       sort, onSort: (/** @type {string} */ key) =>
-        change({ "~sort": sort === key ? `-${key}` : key }, { replace: true }),
+        changeRoute({ "~sort": sort === key ? `-${key}` : key }, { replace: true }),
       onOpen: (/** @type {Node} */ node) => go(href(path("nodes", node.name ?? node.uuid))),
     })}
     ${selected.size > 0 && h(Bulk, { selected, shown: rows.shown, onClear: () => setSelected(new Set()) })}
     <p class="footer" role="note">${footer(rows, sort)}</p>`;
 }
 
+/** @returns {number} nodes of the whole fleet */
+function total() {
+  const counts = fleet.counts.value;
+  return counts ? [...counts.values()].reduce((sum, one) => sum + one, 0) : fleet.nodes.size;
+}
+
 /** @param {{shown: Node[], waiting: number}} rows @param {string} sort */
 function footer(rows, sort) {
-  const of = fleet.nodes.size;
-  const state = { loading: " · loading", whole: "", partial: " · narrow the filter to see all rows" };
+  const of = total();
+  const loading = fleet.status.value === "loading" ? " · loading" : "";
+  const state = fleet.narrow.value ? " · narrow the filter to see rows" : loading;
   const held = rows.waiting ? ` · ${rows.waiting} changes wait while you point here` : "";
-  const order = sort === "need" ? "need" : sort.replace(/^-/, "");
-  return `${rows.shown.length} of ${of} · sorted by ${order}${state[fleet.status.value]}${held}`;
+  const by = sort === "need" ? "need" : sort.replace(/^-/, "");
+  return `${rows.shown.length} of ${of} · sorted by ${by}${state}${held}`;
 }
 
 /**
@@ -114,10 +117,13 @@ function useRemote(query) {
   useEffect(() => {
     if (!text) return setGiven(null);
     const abort = new AbortController();
-    get(`/v1/nodes?${text}&fields=uuid&limit=1000`, abort.signal).then(
-      ({ body }) => setGiven(new Set(body.nodes.map((/** @type {Node} */ one) => one.uuid))),
-      () => setGiven(new Set()),
-    );
+    const read = async () => {
+      const found = new Set();
+      const from = `/v1/nodes?${text}&fields=uuid&limit=1000`;
+      for await (const page of pages(from, "nodes", abort.signal)) for (const one of page) found.add(one.uuid);
+      return found;
+    };
+    read().then(setGiven, () => !abort.signal.aborted && setGiven(new Set()));
     return () => abort.abort();
   }, [text]);
   return given;
@@ -144,7 +150,7 @@ function useRows(query, words, sort, held, given) {
     const rows = [...fleet.nodes.values()].filter(
       (node) => accepts(node) && (given === null || given.has(node.uuid)),
     );
-    rows.sort(order(sort));
+    rows.sort(comparison(sort));
     last.current = { key: asked, rows, turn };
     return { shown: rows, waiting: 0 };
   }, [turn, text, words, sort, held, given, ...lists]);
@@ -153,7 +159,7 @@ function useRows(query, words, sort, held, given) {
 const collator = new Intl.Collator(undefined, { numeric: true });
 
 /** @param {string} sort @returns {(one: Node, other: Node) => number} */
-function order(sort) {
+function comparison(sort) {
   const down = sort.startsWith("-") ? -1 : 1;
   const key = sort.replace(/^-/, "");
   const name = /** @param {Node} node */ (node) => String(node.name ?? node.uuid);
@@ -161,7 +167,7 @@ function order(sort) {
     collator.compare(name(a), name(b));
   if (key === "name") return (a, b) => down * byName(a, b);
   if (key === "need" || key === "under") {
-    return (a, b) => down * (fleet.need(a) - fleet.need(b)) || byName(a, b);
+    return (a, b) => down * (needOf(a) - needOf(b)) || byName(a, b);
   }
   return (a, b) => {
     const [one, other] = [String(a[key] ?? ""), String(b[key] ?? "")];
@@ -179,14 +185,24 @@ function Filters({ words }) {
       aria-label="Filter by name, state, class or conductor"
       placeholder="/ filter"
       value=${words}
-      onInput=${(/** @type {any} */ event) => change({ "~q": event.target.value }, { replace: true })}
+      onInput=${typed((value) => changeRoute({ "~q": value }, { replace: true }))}
     />
     ${[...query].map(
       ([name, value]) =>
-        html`<button class="pressed" onClick=${() => change({ [name]: "" })}>
-          ${name}: ${h(Text, { of: value })} <span aria-label="remove">×</span>
+        html`<button class="pressed" onClick=${() => changeRoute({ [name]: "" })}>
+          ${name}: ${bdi(value)} <span aria-label="remove">×</span>
         </button>`,
     )}
+    <select
+      aria-label="State of the data"
+      onChange=${typed((data_state) => changeRoute({ data_state }))}
+    >
+      ${DATA.map(
+        (one) => html`<option value=${one} selected=${one === (query.get("data_state") ?? "")}>
+          ${one ? `data: ${one}` : "any data"}
+        </option>`,
+      )}
+    </select>
     <button onClick=${openEnroll}>Enroll…</button>
     ${h(Curl, { path: `/v1/nodes?${new URLSearchParams(query)}`, label: "curl of these" })}
   </div>`;
@@ -197,26 +213,26 @@ function Chips() {
   const turn = fleet.slowTick.value;
   const counts = useMemo(() => {
     /** @type {Map<string, number>} */
-    const found = new Map();
-    for (const node of fleet.nodes.values()) {
+    const found = new Map(fleet.counts.value ?? []);
+    for (const node of fleet.counts.value ? [] : fleet.nodes.values()) {
       const state = node.provision_state;
       found.set(state, (found.get(state) ?? 0) + 1);
     }
     return [...found].sort(([one], [other]) => rank(one) - rank(other));
-  }, [turn]);
+  }, [turn, fleet.counts.value]);
   const chosen = (route.value.query.get("provision_state") ?? "").split(",").filter(Boolean);
   const pick = /** @type {(state: string, more: boolean) => void} */ (state, more) => {
     const others = more ? chosen.filter((one) => one !== state) : [];
     const next = chosen.includes(state) ? others : [...others, state];
-    change({ provision_state: next.join(",") });
+    changeRoute({ provision_state: next.join(",") });
   };
   const failed = counts.filter(([state]) => FAILED_STATES.includes(state));
   return html`<div class="chips" role="group" aria-label="States">
-    <button aria-pressed=${!chosen.length} onClick=${() => change({ provision_state: "" })}>
-      all ${fleet.nodes.size}
+    <button aria-pressed=${!chosen.length} onClick=${() => changeRoute({ provision_state: "" })}>
+      all ${total()}
     </button>
     ${failed.length > 1 &&
-    html`<button onClick=${() => change({ provision_state: failed.map(([one]) => one).join(",") })}>
+    html`<button onClick=${() => changeRoute({ provision_state: failed.map(([one]) => one).join(",") })}>
       ▲ failed ${failed.reduce((sum, [, count]) => sum + count, 0)}
     </button>`}
     ${counts.map(([state, count]) => {
@@ -235,3 +251,119 @@ function Chips() {
 const ORDER = ["stable", "busy", "wait", "held", "fail"];
 /** @param {string} state */
 const rank = (state) => -ORDER.indexOf(STATES[state]?.kind ?? "stable");
+
+// -- What needs somebody: failed, overdue and held nodes, and conductors that are down.
+
+const EACH = 5;
+const CONDUCTORS_MS = 30000;
+
+/** @typedef {Record<string, any>} Json */
+
+function Attention() {
+  const [all, setAll] = useState(false);
+  const down = useConductors();
+  void fleet.slowTick.value;
+  const rows = {
+    failed: nodesWhere((node) => kindOf(node) === "fail"),
+    overdue: nodesWhere((node) => fleet.overdue.value.has(node.uuid)),
+  };
+  // Numbers of the whole fleet, also when only some of its nodes are held here.
+  const counted = fleet.counts.value;
+  const failed = counted
+    ? FAILED_STATES.reduce((sum, state) => sum + (counted.get(state) ?? 0), 0)
+    : rows.failed.length;
+  const overdue = fleet.overdue.value.size;
+  const held = fleet.holds.value.size;
+  const counts = [
+    failed && `▲ ${failed} failed`,
+    overdue && `◷ ${overdue} overdue`,
+    held && `■ ${held} held`,
+    down.length && `! ${down.length} conductor${down.length > 1 ? "s" : ""} down`,
+  ].filter(Boolean);
+  if (!counts.length) return html`<p class="attention none">Nothing needs attention.</p>`;
+  const cut = all ? rows.failed.length + rows.overdue.length : EACH;
+  return html`<section class="attention" aria-labelledby="attention-title">
+    <h2 id="attention-title">Needs attention</h2>
+    <span class="counts">${counts.join("   ")}</span>
+    ${rows.failed.length + rows.overdue.length > 2 * EACH &&
+    html`<button class="quiet" onClick=${() => setAll(!all)}>${all ? "show fewer" : "show all"}</button>`}
+    <ul>
+      ${rows.overdue.slice(0, cut).map((node) => h(Overdue, { key: `o${node.uuid}`, node }))}
+      ${rows.failed.slice(0, cut).map((node) => h(Failed, { key: node.uuid, node }))}
+      ${down.map((one) => h(Down, { key: one.hostname, conductor: one }))}
+    </ul>
+  </section>`;
+}
+
+/** @param {(node: Json) => boolean} accepts */
+function nodesWhere(accepts) {
+  return [...fleet.nodes.values()]
+    .filter(accepts)
+    .sort((a, b) => String(b.provision_updated_at).localeCompare(String(a.provision_updated_at)));
+}
+
+/** @returns {Json[]} conductors that are not alive */
+function useConductors() {
+  const [down, setDown] = useState(/** @type {Json[]} */ ([]));
+  useEffect(() => {
+    const read = () =>
+      get("/v1/conductors").then(
+        ({ body }) => setDown(body.conductors.filter((/** @type {Json} */ one) => !one.alive)),
+        () => {},
+      );
+    void read();
+    const timer = setInterval(() => !document.hidden && void read(), CONDUCTORS_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return down;
+}
+
+/**
+ * The node's `why`, read once for each state it comes to.
+ * @param {Json} node
+ */
+function useWhy(node) {
+  const [why, setWhy] = useState(/** @type {Json | null} */ (null));
+  useEffect(() => {
+    const abort = new AbortController();
+    get(path("nodes", node.uuid, "why"), abort.signal).then(({ body }) => setWhy(body), () => {});
+    return () => abort.abort();
+  }, [node.uuid, node.provision_state, node.provision_updated_at]);
+  return why;
+}
+
+/** @param {{node: Json}} props */
+function Failed({ node }) {
+  const why = useWhy(node);
+  const offered = (why?.verbs ?? []).filter((/** @type {Json} */ one) => !one.refused);
+  const first = offered.find((/** @type {Json} */ one) => one.target === "retry") ?? offered[0];
+  const says = why?.says ?? fleet.failed.value.get(node.uuid)?.code ?? "";
+  return html`<li>
+    ${nodeLink(node)} ${h(State, { state: node.provision_state })}
+    <span class="says" title=${says}>${bdi(says)}</span>
+    ${h(Ago, { at: node.provision_updated_at })}
+    ${first &&
+    html`<button onClick=${() => openVerb(node, first.target)}>${verb(first.target)}…</button>`}
+    <a class="button" href=${nodeAddress(node)}>Why</a>
+  </li>`;
+}
+
+/** @param {{node: Json}} props */
+function Overdue({ node }) {
+  const why = useWhy(node);
+  return html`<li>
+    ${nodeLink(node)} ${h(State, { state: node.provision_state })}
+    <span class="says">◷ ${bdi(why?.says ?? "overdue")}</span>
+    ${h(Ago, { at: node.provision_updated_at })}
+    <a class="button" href=${nodeAddress(node)}>Why</a>
+  </li>`;
+}
+
+/** @param {{conductor: Json}} props */
+function Down({ conductor }) {
+  return html`<li>
+    <a href=${href(path("conductors", conductor.hostname))}>${bdi(conductor.hostname)}</a>
+    <span class="says">! This conductor gives no sign of life.</span>
+    <a class="button" href="#/v1/doctor">Doctor</a>
+  </li>`;
+}

@@ -1,18 +1,17 @@
 /** Pages that show one list or one document: runs, events, evidence, steps, doctor, settings. */
 import { VERSION } from "../facts.js";
-import { h } from "../vendor/preact.js";
 import { useEffect, useState } from "../vendor/hooks.js";
-import { duration } from "../state/clock.js";
-import { prefs, set } from "../state/prefs.js";
-import { change as changeRoute, go, href, path, route } from "../state/route.js";
-import { get } from "../wire/api.js";
+import { h } from "../vendor/preact.js";
+import { ErasureList, RUN_HEAD, runRow } from "./node.js";
+import { List, Shown, Tree } from "../parts/read.js";
+import { Timeline } from "../parts/run.js";
+import {
+  bdi, choice, Curl, field, html, nodeLink, Result, stamp, stepName, checkbox, typed,
+} from "../parts/text.js";
+import { changeRoute, duration, go, href, path, prefs, route, set } from "../state/route.js";
+import { curl, get } from "../wire/api.js";
 import { Feed } from "../wire/feed.js";
-import * as login from "../wire/login.js";
-import { Result } from "../parts/chip.js";
-import { Curl } from "../parts/copy.js";
-import { ErasureList, List, RUN_HEAD, runRow, Shown, Tree } from "../parts/tabs.js";
-import { html, Stamp, Text } from "../parts/text.js";
-import { Timeline } from "../parts/timeline.js";
+import { logOut, loginUser } from "../wire/login.js";
 
 /** @typedef {Record<string, any>} Json */
 
@@ -24,28 +23,18 @@ function asked(limit = 200) {
   return `${target}?${all}`;
 }
 
-/** @param {{name: string, label: string, choices: string[]}} props a filter of the address */
-function Choice({ name, label, choices }) {
-  const value = route.value.query.get(name) ?? "";
-  return html`<label
-    >${label}
-    <select onChange=${(/** @type {any} */ event) => changeRoute({ [name]: event.target.value })}>
-      <option value="" selected=${!value}>all</option>
-      ${choices.map((one) => html`<option value=${one} selected=${one === value}>${one}</option>`)}
-    </select>
-  </label>`;
-}
+/** @param {string} name of an argument of the address @returns {[string, (value: string) => void]} */
+const argument = (name) => [
+  route.value.query.get(name) ?? "", (value) => changeRoute({ [name]: value.trim() }),
+];
 
-/** @param {{name: string, label: string}} props a filter of the address that is typed */
-function Typed({ name, label }) {
-  const value = route.value.query.get(name) ?? "";
-  return html`<label
-    >${label}
-    <input
-      value=${value}
-      onChange=${(/** @type {any} */ event) => changeRoute({ [name]: event.target.value.trim() })}
-    />
-  </label>`;
+/** @param {string} name @param {string} label @param {string[]} choices a filter of the address */
+const chosen = (name, label, choices) => choice(label, ...argument(name), [["", "all"], ...choices]);
+
+/** @param {string} name @param {string} label a filter of the address that is typed */
+function given(name, label) {
+  const [value, put] = argument(name);
+  return field(label, { value, onChange: typed(put) });
 }
 
 export function RunsPage() {
@@ -59,19 +48,17 @@ export function RunsPage() {
       label: "Runs",
       head: ["Node", ...RUN_HEAD],
       rows: body.runs.map((/** @type {Json} */ run) => [
-        html`<a href=${href(path("nodes", run.node_name ?? run.node_uuid))}>
-          ${h(Text, { of: run.node_name ?? run.node_uuid })}
-        </a>`,
+        nodeLink({ name: run.node_name, uuid: run.node_uuid }),
         ...runRow(run),
       ]),
     });
   return html`<h1>Runs</h1>
     <div class="filters">
-      ${h(Choice, { name: "state", label: "Result", choices: ["running", "waiting", "done", "failed", "aborted"] })}
-      ${h(Choice, { name: "latest", label: "Latest of each node", choices: ["true"] })}
-      ${h(Choice, { name: "overdue", label: "Overdue", choices: ["true"] })}
-      ${h(Typed, { name: "verb", label: "Verb" })} ${h(Typed, { name: "node", label: "Node" })}
-      ${h(Typed, { name: "code", label: "Code of the cause" })}
+      ${chosen("state", "Result", ["running", "waiting", "done", "failed", "aborted"])}
+      ${chosen("latest", "Latest of each node", ["true"])}
+      ${chosen("overdue", "Overdue", ["true"])}
+      ${given("verb", "Verb")} ${given("node", "Node")}
+      ${given("code", "Code of the cause")}
     </div>
     ${h(Shown, { path: asked(), draw })}`;
 }
@@ -94,7 +81,7 @@ export function EventsPage() {
     get(`/v1/events?${new URLSearchParams({ ...filter, limit: "100" })}`).then(({ body }) => {
       if (stopped) return;
       setEvents(body.events.reverse());
-      feed = new Feed(body.cursor, more, () => {}, filter);
+      feed = new Feed(body.cursor, more, null, filter);
     }, () => {});
     return () => {
       stopped = true;
@@ -103,7 +90,7 @@ export function EventsPage() {
   }, [text, paused]);
   return html`<h1>Events</h1>
     <div class="filters">
-      ${h(Typed, { name: "node", label: "Node" })} ${h(Typed, { name: "kind", label: "Kinds" })}
+      ${given("node", "Node")} ${given("kind", "Kinds")}
       <button aria-pressed=${paused} onClick=${() => setPaused(!paused)}>Pause</button>
       ${h(Curl, { path: `/v1/events?${text ? `${text}&` : ""}since=now&follow=true`, stream: true })}
     </div>
@@ -111,13 +98,11 @@ export function EventsPage() {
       label: "Events",
       head: ["At", "Node", "Kind", "Event", "Change", "By"],
       rows: events.map((event) => [
-        h(Stamp, { at: event.at }),
-        html`<a href=${href(path("nodes", event.name ?? event.node ?? ""))}>
-          ${h(Text, { of: event.name ?? event.node ?? "" })}
-        </a>`,
-        h(Text, { of: event.kind }), h(Text, { of: event.event }),
-        event.after ? h(Text, { of: `${event.before ?? ""} → ${event.after}` }) : "",
-        h(Text, { of: event.requester ?? event.conductor ?? "" }),
+        stamp(event.at),
+        event.node && nodeLink({ name: event.name, uuid: event.node }),
+        event.kind, event.data?.step ?? event.event,
+        event.after && `${event.before ?? ""} → ${event.after}`,
+        event.requester ?? event.conductor,
       ]),
     })}`;
 }
@@ -127,22 +112,34 @@ export function EvidencePage() {
   if (parts[1]) {
     return html`<h1>Erasure record</h1>
       <p>This is evidence of what the ramdisk did, and no certificate.</p>
-      ${h(Shown, { path: route.value.path, draw: (body) => h(Tree, { of: body }) })}
-      <pre>${openssl(parts[1])}</pre>`;
+      ${h(Shown, { path: route.value.path, draw: erasureRecord })}`;
   }
   return html`<h1>Evidence</h1>
     <div class="filters">
-      ${h(Typed, { name: "serial", label: "Serial number" })} ${h(Typed, { name: "node", label: "Node" })}
+      ${given("serial", "Serial number")} ${given("node", "Node")}
       <a href=${href("/v1/nodes", { retired: "true", data_state: "dirty" })}>retired and dirty nodes</a>
     </div>
     ${h(Shown, { path: asked(), draw: (body) => h(ErasureList, { body }) })}`;
 }
 
-/** @param {string} uuid */
-const openssl = (uuid) => `curl -so e.json "$api"/v1/erasures/${uuid}
-curl -so e.sig "$api"/v1/erasures/${uuid}/signature
-curl -so key.pem "$api"/v1/erasures/keys/$(jq -r .key e.json)
+/** @param {Json} record @returns {string} lines for a shell that verify it */
+function openssl(record) {
+  const { uuid, issuer } = record;
+  if (!issuer?.key) return "";
+  const own = path("erasures", uuid);
+  const files = /** @type {const} */ ([
+    ["e.json", own], ["e.sig", `${own}/signature`], ["key.pem", path("erasures", "keys", issuer.key)],
+  ]);
+  const lines = files.flatMap(([file, from]) => curl("GET", from, { file }).split("\n"));
+  return `${[...new Set(lines)].join("\n")}
 openssl pkeyutl -verify -pubin -inkey key.pem -rawin -in e.json -sigfile e.sig`;
+}
+
+/** @param {Json} record */
+const erasureRecord = (record) => html`${h(Tree, { of: record })}
+  ${openssl(record)
+    ? html`<h2>Verify it in a shell</h2><pre tabindex="0">${openssl(record)}</pre>`
+    : html`<p>It is not signed: the conductor had no <code>[conductor]evidence_key_file</code>.</p>`}`;
 
 export function StepsPage() {
   const draw = (/** @type {Json} */ body) =>
@@ -150,8 +147,8 @@ export function StepsPage() {
       label: "Steps",
       head: ["Step", "Kind", "Driver", "Class", "Count", "Failed", "Usual", "90 %", "Longest", "Codes"],
       rows: body.steps.map((/** @type {Json} */ one) => [
-        h(Text, { of: `${one.interface}.${one.step}` }), one.kind, h(Text, { of: one.driver }),
-        h(Text, { of: one.resource_class ?? "" }), one.count, one.failed, duration(one.p50),
+        stepName(one), one.kind, one.driver,
+        one.resource_class, one.count, one.failed, duration(one.p50),
         duration(one.p90), duration(one.longest),
         Object.entries(one.codes).map(([code, count]) => html`<code>${code} ${count}</code> `),
       ]),
@@ -161,21 +158,25 @@ export function StepsPage() {
     ${h(Shown, { path: `/v1/stats/steps?${query}`, draw })}`;
 }
 
+/** What is wrong comes first. @param {Json} a @param {Json} b */
+const byStatus = (a, b) => STATUSES.indexOf(b.status) - STATUSES.indexOf(a.status);
+const STATUSES = ["ok", "warning", "error"];
+
 export function DoctorPage() {
   const draw = (/** @type {Json} */ body) => html`<p>${h(Result, { result: body.status })}</p>
     <ul class="checks">
-      ${body.checks.map(
+      ${body.checks.sort(byStatus).map(
         (/** @type {Json} */ one) => html`<li class=${one.status}>
           ${h(Result, { result: one.status, word: false })} <strong>${one.name}</strong>
-          <span class="small">${h(Text, { of: one.where ?? "" })}</span> ${h(Text, { of: one.text })}
-          ${one.do && html`<p class="do">${h(Text, { of: one.do })}</p>`}
+          <span class="small">${bdi(one.where ?? "")}</span> ${bdi(one.text)}
+          ${one.do && html`<p class="do">${bdi(one.do)}</p>`}
         </li>`,
       )}
     </ul>`;
   const { query } = route.value;
   const text = query.toString();
   return html`<h1>Doctor</h1>
-    <div class="filters">${h(Typed, { name: "node", label: "Also examine the node" })}</div>
+    <div class="filters">${given("node", "Also examine the node")}</div>
     ${h(Shown, { path: `/v1/doctor${text ? `?${text}` : ""}`, draw })}
     <h2>Conductors</h2>
     ${h(Shown, { path: "/v1/conductors?detail=true", draw: conductors })}`;
@@ -187,8 +188,8 @@ const conductors = (body) =>
     label: "Conductors",
     head: ["Host", "Group", "Alive", "Last sign"],
     rows: body.conductors.map((/** @type {Json} */ one) => [
-      h(Text, { of: one.hostname }), h(Text, { of: one.conductor_group }), one.alive ? "yes" : "▲ no",
-      h(Stamp, { at: one.updated_at }),
+      one.hostname, one.conductor_group, one.alive ? "yes" : "▲ no",
+      stamp(one.updated_at),
     ]),
   });
 
@@ -196,37 +197,30 @@ const conductors = (body) =>
 export function DocumentPage() {
   const { path: target, query } = route.value;
   const text = query.toString();
-  return html`<h1>${h(Text, { of: target })}</h1>
+  return html`<h1>${bdi(target)}</h1>
     ${h(Shown, { path: text ? `${target}?${text}` : target, draw: (body) => h(Tree, { of: body }) })}`;
 }
 
 /** @param {"utc" | "keys" | "plain"} name @param {string} label */
-const tick = (name, label) => html`<label class="block"
-  ><input
-    type="checkbox"
-    checked=${prefs.value[name]}
-    onInput=${(/** @type {any} */ event) => set({ [name]: event.target.checked })}
-  />
-  ${label}</label
->`;
+const setting = (name, label) => checkbox(label, (on) => set({ [name]: on }), prefs.value[name]);
 
 export function SettingsPage() {
   const { views } = prefs.value;
   return html`<h1>Settings</h1>
-    ${tick("utc", "Show times in UTC")} ${tick("keys", "Shortcuts of one character")}
-    ${tick("plain", "Plain tables of 500 rows, for screen readers and find-in-page")}
+    ${setting("utc", "Show times in UTC")} ${setting("keys", "Shortcuts of one character")}
+    ${setting("plain", "Plain tables of 500 rows, for screen readers and find-in-page")}
     <h2>Saved views</h2>
     <ul>
       ${Object.entries(views).map(
         ([name, address]) => html`<li>
-          <a href=${address}>${h(Text, { of: name })}</a>
+          <a href=${address}>${bdi(name)}</a>
           <button class="quiet" onClick=${() => set({ views: without(views, name) })}>remove</button>
         </li>`,
       )}
     </ul>
     <h2>Who am I</h2>
     ${h(Shown, { path: "/v1/whoami", draw: (body) => h(Tree, { of: body }) })}
-    ${login.user.value && html`<button onClick=${() => (login.clear(), go("#/v1/nodes"))}>Log out</button>`}
+    ${loginUser.value && html`<button onClick=${() => (logOut(), go("#/v1/nodes"))}>Log out</button>`}
     <p class="small">This page speaks version ${VERSION} of the API.</p>`;
 }
 

@@ -1,23 +1,22 @@
 /** One node: what it does, why it stands there, what can be done, and all that is known of it. */
-import { h } from "../vendor/preact.js";
 import { useEffect, useRef, useState } from "../vendor/hooks.js";
-import { href, path, route } from "../state/route.js";
-import { get, local } from "../wire/api.js";
+import { h } from "../vendor/preact.js";
+import { Actions, Bmc, Simple } from "../parts/actions.js";
+import { show, useSend } from "../parts/dialog.js";
+import { FaultBox, List, Shown, Skeleton, Tree, useDocument } from "../parts/read.js";
+import { Log, Machine, Timeline } from "../parts/run.js";
+import {
+  Ago, bdi, Curl, html, link, nodeLink, Result, say, stamp, State, typed, visible,
+} from "../parts/text.js";
+import { duration, href, path, route } from "../state/route.js";
+import { get, local, parsed } from "../wire/api.js";
 import { Feed } from "../wire/feed.js";
-import { State } from "../parts/chip.js";
-import { Curl } from "../parts/copy.js";
-import { Actions } from "../parts/actions.js";
-import { Log } from "../parts/log.js";
-import { Machine } from "../parts/machine.js";
-import { FaultBox, Skeleton, useDocument } from "../parts/read.js";
-import { Ago, html, Text } from "../parts/text.js";
-import { Timeline } from "../parts/timeline.js";
-import { Bmc, Erasures, Fields, History, Holds, Inventory, Ports, Runs } from "../parts/tabs.js";
 
 /** @typedef {Record<string, any>} Json */
 
+/** Tabs by the last part of their path; `fields` and a log without a run have no path of their own. */
 const TABS = /** @type {Record<string, string>} */ ({
-  runs: "Runs", log: "Log", bmc: "BMC", ports: "Ports", inventory: "Inventory", fields: "Fields",
+  runs: "Runs", log: "Log", states: "BMC", ports: "Ports", inventory: "Inventory", fields: "Fields",
   history: "History", holds: "Holds", erasures: "Erasures",
 });
 const RUN_MS = 2000;
@@ -29,21 +28,31 @@ export function NodePage() {
   const [turn, setTurn] = useState(0);
   const why = useDocument(`${own}/why`, { again: turn });
   const node = useDocument(own, { again: turn });
-  useEvents(name, why.body?.node, () => setTurn((last) => last + 1));
+  useEvents(name, why.body?.node ?? node.body?.uuid, () => setTurn((last) => last + 1));
   const run = useDocument(runPath(own, why.body, parts), {
     again: turn, each: why.body && busy(why.body) ? RUN_MS : 0,
   });
-  if (why.fault) return h(FaultBox, { fault: why.fault, path: `${own}/why` });
+  if (why.fault) {
+    // A lessee may see the node, but not why it is in its state.
+    const fields = node.body && html`<h1>${bdi(name)}</h1> ${h(Tree, { of: node.body })}`;
+    return html`${h(FaultBox, { fault: why.fault, path: `${own}/why` })} ${fields}`;
+  }
   if (!why.body) return h(Skeleton, { rows: 8 });
-  const tab = parts[2] === "why" || !parts[2] ? "runs" : parts[2];
+  const tab = tabOf(parts, route.value.view.tab);
   const reload = () => setTurn((last) => last + 1);
-  return html`${h(Head, { why: why.body, node: node.body, own })}
-    ${h(Actions, { why: why.body, node: node.body, tag: node.tag, reload })}
+  return html`${h(NodeHead, { why: why.body, node: node.body, own })}
+    ${h(Actions, { why: why.body, node: node.body, tag: why.tag, reload })}
     ${h(Machine, { why: why.body })}
     ${run.body && tab === "runs" && h(Timeline, { run: run.body, why: why.body })}
     ${why.body.failure && tab === "runs" && h(Failure, { failure: why.body.failure })}
-    ${h(Tabs, { own, tab })}
-    <section aria-label=${TABS[tab] ?? tab}>${panel(tab, { own, node, why: why.body, run, reload, turn })}</section>`;
+    ${h(Tabs, { own, tab, run: run.body })}
+    <section aria-label=${TABS[tab] ?? tab}>${panel(tab, { own, node, why: why.body, tag: why.tag, run, reload, turn })}</section>`;
+}
+
+/** @param {string[]} parts of the path @param {string | undefined} asked by the view */
+function tabOf(parts, asked) {
+  if (parts[4] === "log") return "log";
+  return asked || (parts[2] && parts[2] !== "why" ? parts[2] : "runs");
 }
 
 /** @param {Json} why */
@@ -88,7 +97,7 @@ function useEvents(name, uuid, onEvent) {
 }
 
 /** @param {{why: Json, node: Json | null, own: string}} props */
-function Head({ why, node, own }) {
+function NodeHead({ why, node, own }) {
   const facts = [
     why.maintenance && `maintenance${why.maintenance.fault ? `: ${why.maintenance.fault}` : ""}`,
     why.data_state && `data: ${why.data_state}`,
@@ -99,12 +108,12 @@ function Head({ why, node, own }) {
     why.lock && `locked by ${why.lock.host}${why.lock.for ? ` for ${why.lock.for}` : ""}`,
   ].filter(Boolean);
   return html`<header class="node-head">
-      <h1>${h(Text, { of: why.name ?? why.node })}</h1>
+      <h1>${bdi(why.name ?? why.node)}</h1>
       ${h(State, { state: why.provision_state })} <span class="small">${h(Ago, { at: why.since })}</span>
-      ${facts.map((fact) => html`<span class="tag">${h(Text, { of: fact })}</span>`)}
+      ${facts.map((fact) => html`<span class="tag">${bdi(fact)}</span>`)}
       ${h(Curl, { path: `${own}/why` })}
     </header>
-    <p class="says">${h(Text, { of: why.says })}</p>`;
+    <p class="says">${bdi(why.says)}</p>`;
 }
 
 /** @param {{failure: Json}} props */
@@ -113,20 +122,25 @@ function Failure({ failure }) {
   return html`<section class="evidence" aria-label="Evidence">
     ${failure.evidence
       ?.filter((/** @type {Json} */ one) => one.text)
-      .map((/** @type {Json} */ one) => html`<p>${one.kind}: ${h(Text, { of: one.text })}</p>`)}
+      .map((/** @type {Json} */ one) => html`<p>${one.kind}: ${bdi(one.text)}</p>`)}
     ${log?.tail?.length > 0 &&
-    html`<pre>${log.tail.map((/** @type {string} */ line) => html`${h(Text, { of: line })}${"\n"}`)}</pre>`}
+    html`<pre>${log.tail.map((/** @type {string} */ line) => html`${bdi(line)}${"\n"}`)}</pre>`}
     ${log && html`<a href=${`#${local(log.href)}`}>the whole log</a>`}
   </section>`;
 }
 
-/** @param {{own: string, tab: string}} props */
-function Tabs({ own, tab }) {
+/** @param {{own: string, tab: string, run: Json | null}} props */
+function Tabs({ own, tab, run }) {
+  /** @param {string} name */
+  const address = (name) => {
+    if (name === "log" && run) return href(`${own}/runs/${run.uuid}/log`);
+    return ["fields", "log"].includes(name) ? href(own, {}, { tab: name }) : href(`${own}/${name}`);
+  };
   return html`<nav class="tabs" aria-label="Parts of the node">
     ${Object.entries(TABS).map(
       ([name, label], at) =>
         html`<a
-          href=${href(`${own}/${name}`)}
+          href=${address(name)}
           aria-current=${tab === name ? "page" : undefined}
           data-key=${at + 1}
           >${label}</a
@@ -138,13 +152,145 @@ function Tabs({ own, tab }) {
 /** @param {string} tab @param {any} props */
 function panel(tab, props) {
   const { own, run, why } = props;
-  if (tab === "log" || route.value.parts[4] === "log") {
+  if (tab === "log") {
     if (!run.body) return html`<p>This node has no run.</p>`;
     return h(Log, { path: `${own}/runs/${run.body.uuid}`, live: !run.body.ended_at });
   }
   const page = {
-    runs: Runs, bmc: Bmc, ports: Ports, inventory: Inventory, fields: Fields, history: History,
+    runs: Runs, states: Bmc, ports: Ports, inventory: Inventory, fields: Fields, history: History,
     holds: Holds, erasures: Erasures,
   }[/** @type {"runs"} */ (tab)];
   return page ? h(page, { ...props, uuid: why.node }) : html`<p>There is no page for this path.</p>`;
+}
+
+// -- The tabs of a node below its run.
+
+/** @param {Json} run */
+export const runRow = (run) => [
+  link(path("nodes", run.node_uuid, "runs", run.uuid), run.verb),
+  h(Result, { result: run.state }),
+  stamp(run.started_at),
+  run.duration_seconds == null ? h(Ago, { at: run.started_at }) : duration(run.duration_seconds),
+  run.requester,
+  run.error?.cause?.text ?? run.error?.text,
+];
+export const RUN_HEAD = ["Verb", "Result", "Begun", "Took", "By", "Error"];
+
+/** @param {any} props */
+export function Runs({ own, turn }) {
+  const draw = (/** @type {Json} */ body) => h(List, { label: "Runs", head: RUN_HEAD, rows: body.runs.map(runRow) });
+  return h(Shown, { path: `${own}/runs?limit=50`, again: turn, draw });
+}
+
+/** @param {any} props */
+function Ports({ own }) {
+  const draw = (/** @type {Json} */ body) =>
+    h(List, {
+      label: "Ports",
+      head: ["Address", "Name", "PXE", "Physical network", "Switch"],
+      rows: body.ports.map((/** @type {Json} */ port) => [
+        html`<code>${bdi(port.address)}</code>`, port.name,
+        port.pxe_enabled ? "yes" : "no", port.physical_network,
+        port.local_link_connection?.switch_id,
+      ]),
+    });
+  return h(Shown, { path: `${own}/ports?detail=true`, draw });
+}
+
+/** @param {any} props */
+function Inventory({ own }) {
+  return h(Shown, { path: `${own}/inventory`, draw: (body) => h(Tree, { of: body }) });
+}
+
+/** @param {any} props */
+function Fields({ node, own, reload }) {
+  const [text, setText] = useState("");
+  const read = parsed(text);
+  const patch = Array.isArray(read) ? read : null;
+  const { fault, busy, send, request } = useSend({ method: "PATCH", path: own, body: patch, tag: node.tag }, () => {
+    setText("");
+    say("The node is changed.");
+    reload();
+  });
+  if (!node.body) return h(Skeleton, {});
+  return html`<details>
+      <summary>Change fields</summary>
+      <label class="block"
+        >JSON Patch (RFC 6902)
+        <textarea
+          rows="3"
+          spellcheck="false"
+          placeholder='[{"op": "replace", "path": "/resource_class", "value": "gpu"}]'
+          value=${text}
+          onInput=${typed(setText)}
+        />
+      </label>
+      ${fault && h(FaultBox, { fault })}
+      ${patch && h(Curl, /** @type {any} */ (request))}
+      <button disabled=${!patch || busy} onClick=${() => void send()}>Send the patch</button>
+    </details>
+    <p class="tools">${h(Curl, { path: own })}</p>
+    ${h(Tree, { of: withoutLinks(node.body) })}`;
+}
+
+/** @param {Json} node */
+const withoutLinks = (node) =>
+  Object.fromEntries(Object.entries(node).filter(([, value]) => !linked(value)));
+
+/** @param {any} value */
+const linked = (value) => Array.isArray(value) && value[0]?.href !== undefined;
+
+/** @param {any} props */
+function History({ own, turn }) {
+  const draw = (/** @type {Json} */ body) =>
+    h(List, {
+      label: "History",
+      head: ["At", "Severity", "Event"],
+      rows: body.history.map((/** @type {Json} */ one) => [
+        stamp(one.created_at), one.severity, one.event,
+      ]),
+    });
+  return h(Shown, { path: `${own}/history?limit=100`, again: turn, draw });
+}
+
+/** @param {any} props */
+function Holds({ own, reload, turn }) {
+  /** @param {Json} hold */
+  const end = (hold) =>
+    show(() =>
+      h(Simple, /** @type {any} */ ({
+        title: `End the hold (${hold.kind}): ${visible(hold.reason)}`, kind: "tick", method: "DELETE",
+        path: `${own}/holds/${hold.uuid}?reason=ended+in+the+window`, button: "End the hold", reload,
+      })),
+    );
+  const draw = (/** @type {Json} */ body) =>
+    h(List, {
+      label: "Holds",
+      head: ["Kind", "Reason", "Blocks", "Since", "Until", "By", ""],
+      rows: body.holds.map((/** @type {Json} */ hold) => [
+        hold.kind, hold.reason, hold.blocks.join(", "), stamp(hold.created_at),
+        stamp(hold.until), hold.created_by,
+        hold.ended_at ? "ended" : html`<button onClick=${() => end(hold)}>End…</button>`,
+      ]),
+    });
+  return h(Shown, { path: `${own}/holds?ended=true`, again: turn, draw });
+}
+
+/** @param {any} props */
+function Erasures({ own }) {
+  return h(Shown, { path: `${own}/erasures`, draw: (body) => h(ErasureList, { body }) });
+}
+
+/** @param {{body: Json}} props */
+export function ErasureList({ body }) {
+  return h(List, {
+    label: "Erasure records",
+    head: ["At", "Node", "Result", "Level", "Disks", "Record"],
+    rows: body.erasures.map((/** @type {Json} */ one) => [
+      stamp(one.at), nodeLink({ name: one.node_name, uuid: one.node_uuid }), one.result,
+      one.level, (one.serials ?? []).join(", "),
+      html`<a href=${href(path("erasures", one.uuid))}>${one.signed === false ? "unsigned" : "show"}
+        <span class="unseen"> the record of ${visible(one.node_name ?? one.node_uuid)}</span></a>`,
+    ]),
+  });
 }

@@ -1,26 +1,42 @@
-/** The buttons of a node: the verbs that it is offered, power, maintenance, delete. */
+/** Acts on one node: verbs, power, maintenance, delete, and the orders to its BMC. */
 import { VERBS } from "../facts.js";
 import { useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { path, go } from "../state/route.js";
-import { change } from "../wire/changes.js";
-import { Fault } from "../wire/faults.js";
-import { say } from "./copy.js";
-import { ActForm, close, show } from "./dialog.js";
-import { HoldForm } from "./holding.js";
-import { Confirm, openVerb } from "./plan.js";
-import { openStop } from "./stopping.js";
-import { html, visible } from "./text.js";
-import { verb } from "./words.js";
+import { ActForm, HoldForm, show, useSend } from "./dialog.js";
+import { Confirm, openStop, openVerb } from "./plan.js";
+import { FaultBox, Shown, Tree, useDocument } from "./read.js";
+import { bdi, choice, DATA_STATES, field, html, say, typed, verb, visible } from "./text.js";
+import { go, path } from "../state/route.js";
 
 /** @typedef {Record<string, any>} Json */
 
-const POWERS = /** @type {const} */ ([
+const POWER_ACTS = /** @type {const} */ ([
   ["power on", "Power on", "none"],
   ["power off", "Power off", "tick"],
   ["rebooting", "Reboot", "tick"],
   ["soft power off", "Shut down", "tick"],
+  ["soft rebooting", "Reboot softly", "tick"],
 ]);
+
+/** @param {Json} why @param {string} name @returns {Json | undefined} an order of the node */
+const orderOf = (why, name) => why.orders.find((/** @type {Json} */ one) => one.order === name);
+
+/**
+ * A button that says why it cannot be used, instead of being used.
+ * @param {{refused?: Json | null, onClick: () => void, children?: any, primary?: boolean,
+ *   hint?: string}} props
+ */
+function Refusable({ refused, onClick, children, primary, hint }) {
+  const said = refused ? visible(refused.text) : hint;
+  return html`<button
+    class=${primary && !refused ? "primary" : ""}
+    aria-disabled=${refused ? "true" : undefined}
+    title=${said}
+    onClick=${() => (refused ? say(String(said)) : onClick())}
+  >
+    ${children}${refused && html`<span class="unseen"> refused: ${said}</span>`}
+  </button>`;
+}
 
 /** @param {{why: Json, node: Json | null, tag: string, reload: () => void}} props */
 export function Actions({ why, node, tag, reload }) {
@@ -36,43 +52,38 @@ export function Actions({ why, node, tag, reload }) {
     html`<button onClick=${() => openStop({ own, name, reload })}>Stop at the next step…</button>`}
     <details class="menu">
       <summary>Power</summary>
-      ${POWERS.map(([target, label, kind]) => {
-        const order = why.orders?.find((/** @type {Json} */ one) => one.order === "power");
-        return html`<button
-          disabled=${!!order?.refused}
-          title=${visible(order?.refused?.text)}
-          onClick=${() =>
-            simple({
-              title: `${label}: ${name}`, kind: why.provision_state === "active" ? kind : "none",
-              method: "PUT", path: `${own}/states/power`, body: { target }, button: `${label} ${name}`,
-            })}
-        >
-          ${label}…
-        </button>`;
+      ${POWER_ACTS.map(([target, label, kind]) => {
+        const { refused, targets } = orderOf(why, "power") ?? {};
+        const lacks = targets?.includes(target) ? null : { text: `${label} is not possible now.` };
+        const onClick = () =>
+          simple({
+            title: `${label}: ${name}`, kind: why.provision_state === "active" ? kind : "none",
+            method: "PUT", path: `${own}/states/power`, body: { target }, button: `${label} ${name}`,
+          });
+        return h(Refusable, { refused: refused ?? lacks, onClick }, `${label}…`);
       })}
     </details>
     <button onClick=${() => show(() => h(HoldOne, { own, name, reload }))}>Hold…</button>
+    <button onClick=${() => show(() => h(Declare, { own, name, tag, now: why.data_state, reload }))}>Data…</button>
     ${node &&
-    html`<button
-      onClick=${() =>
+    h(Refusable, {
+      refused: orderOf(why, "maintenance")?.refused,
+      onClick: () =>
         simple({
           title: `Maintenance of ${name}`, kind: "none",
           method: node.maintenance ? "DELETE" : "PUT", path: `${own}/maintenance`,
           ...(node.maintenance ? {} : { body: { reason: "set in the window" } }),
           button: node.maintenance ? "End maintenance" : "Set maintenance",
-        })}
-    >
-      ${node.maintenance ? "End maintenance…" : "Maintenance…"}
-    </button>`}
-    <button
-      onClick=${() =>
+        }),
+    }, node.maintenance ? "End maintenance…" : "Maintenance…")}
+    ${h(Refusable, {
+      refused: orderOf(why, "delete")?.refused,
+      onClick: () =>
         simple({
           title: `Delete ${name}`, kind: "name", name, method: "DELETE", path: own,
           button: `Delete ${name}`, then: "#/v1/nodes",
-        })}
-    >
-      Delete…
-    </button>
+        }),
+    }, "Delete…")}
   </div>`;
 }
 
@@ -93,54 +104,187 @@ function distinct(verbs) {
 
 /** @param {{one: Json, node: Json, first: boolean}} props */
 function VerbButton({ one, node, first }) {
-  const said = one.refused ? visible(one.refused.text) : `leads to ${one.leads_to}`;
-  return html`<button
-    class=${first && !one.refused ? "primary" : ""}
-    aria-disabled=${one.refused ? "true" : undefined}
-    title=${said}
-    onClick=${() => (one.refused ? say(said) : openVerb(node, one.target))}
-  >
-    ${verb(one.target)}…${one.refused && html`<span class="unseen"> refused: ${said}</span>`}
-  </button>`;
+  const { refused, target } = one;
+  const onClick = () => openVerb(node, target);
+  const hint = `leads to ${one.leads_to}`;
+  return h(Refusable, { refused, onClick, hint, primary: first }, `${verb(target)}…`);
 }
 
 /** @param {any} props a request with `title`, `kind` of confirmation, `button` */
 export function Simple(props) {
-  const { title, kind, name = "", button, tag, reload, then, method, body } = props;
+  const { title, kind, name = "", button, reload, then, method, body, tag } = props;
   const [sure, setSure] = useState(false);
-  const [busy, setBusy] = useState(false);
-  const [fault, setFault] = useState(/** @type {Fault | null} */ (null));
-  const ready = !busy && (kind === "none" || sure);
-  const send = async () => {
-    setBusy(true);
-    try {
-      await change({ method, path: props.path, body, tag });
-      say(`${title}: accepted.`);
-      close();
-      if (then) go(then);
-      else reload();
-    } catch (error) {
-      setFault(/** @type {Fault} */ (error));
-      setBusy(false);
-    }
-  };
-  const request = { method, path: props.path, body, headers: tag ? { "If-Match": tag } : {} };
-  return h(ActForm, { title, fault, request, button, ready, send },
+  const sending = useSend({ method, path: props.path, body, tag }, () => {
+    say(`${title}: accepted.`);
+    if (then) go(then);
+    else reload();
+  });
+  return h(ActForm, { ...sending, title, button, ready: kind === "none" || sure },
     h(Confirm, { kind, name, onSure: setSure }));
+}
+
+/**
+ * Declare the state of the node's data.
+ * @param {{own: string, name: string, tag: string, now: string, reload: () => void}} props
+ */
+function Declare({ own, name, tag, now, reload }) {
+  const [body, setBody] = useState({ data_state: now ?? DATA_STATES[0], reason: "" });
+  const sending = useSend({ method: "PUT", path: `${own}/data_state`, body, tag }, () => {
+    say(`The data on ${name} is declared ${body.data_state}.`);
+    reload();
+  });
+  const title = `Data on ${name}`;
+  return h(ActForm, { ...sending, title, button: "Declare", ready: !!body.reason }, html`
+    <p>No proof of an erasure comes from this: the history shows who has declared it.</p>
+    <div class="form-grid">
+      ${choice("State", body.data_state, (data_state) => setBody({ ...body, data_state }), DATA_STATES)}
+      ${field("Reason", { required: true, onInput: typed((reason) => setBody({ ...body, reason })) })}
+    </div>`);
 }
 
 /** @param {{own: string, name: string, reload: () => void}} props */
 function HoldOne({ own, name, reload }) {
   const [body, setBody] = useState(/** @type {Json} */ ({ kind: "hardware", reason: "" }));
-  const [fault, setFault] = useState(/** @type {Fault | null} */ (null));
-  const send = () =>
-    change({ method: "POST", path: `${own}/holds`, body }).then(() => {
-      say(`${name} is held.`);
-      close();
-      reload();
-    }, setFault);
-  const request = { method: "POST", path: `${own}/holds`, body };
+  const sending = useSend({ method: "POST", path: `${own}/holds`, body }, () => {
+    say(`${name} is held.`);
+    reload();
+  });
   const title = `Hold ${name}`;
-  return h(ActForm, { title, fault, request, button: title, ready: !!body.reason, send },
+  return h(ActForm, { ...sending, title, button: title, ready: !!body.reason },
     h(HoldForm, { body, onChange: setBody }));
+}
+
+// -- The tab BMC: what the BMC reports, and the orders that the node's driver carries out.
+
+/** Orders with fixed targets: label, path below the node, body of a target. */
+const FIXED = /** @type {Record<string, [string, string, (target: any) => Json]>} */ ({
+  boot_mode: ["Boot mode", "states/boot_mode", (target) => ({ target })],
+  secure_boot: ["Secure boot", "states/secure_boot", (target) => ({ target })],
+  console: ["Console", "states/console", (enabled) => ({ enabled })],
+  boot_device: ["Next boot", "management/boot_device", (boot_device) => ({ boot_device })],
+  nmi: ["Interrupt", "management/inject_nmi", () => ({})],
+});
+/** What the BMC reports: path below the node, and the order that changes it. */
+const PARTS = /** @type {[string, string][]} */ ([
+  ["states", ""], ["management/boot_device", "boot_device"], ["vmedia", "vmedia"],
+]);
+const LACKS = "UnsupportedDriverExtension";
+
+/** @param {any} props */
+export function Bmc({ own, why, tag, reload, turn }) {
+  const devices = useDocument(`${own}/management/boot_device/supported`).body;
+  const orders = /** @type {Json[]} */ (why.orders).filter((one) => one.order in FIXED);
+  const lacking = why.orders
+    .filter((/** @type {Json} */ one) => one.refused?.code === LACKS)
+    .map((/** @type {Json} */ one) => one.order);
+  const vmedia = orderOf(why, "vmedia");
+  const lamps = orderOf(why, "indicators");
+  return html`<dl class="tree orders">
+      ${orders.map((one) =>
+        h(Targets, {
+          one, own, tag, reload,
+          targets: { boot_device: devices?.supported_boot_devices ?? [], nmi: ["send NMI"] }[
+            /** @type {"nmi"} */ (one.order)
+          ] ?? one.targets,
+        }),
+      )}
+      ${vmedia && h(Media, { one: vmedia, own, tag, reload })}
+      ${lamps && h(Lamps, { refused: lamps.refused, own, tag, reload, turn })}
+    </dl>
+    ${PARTS.filter(([, order]) => !lacking.includes(order)).map(
+      ([part]) => html`<details open=${part === "states"}>
+        <summary>${part}</summary>
+        ${h(Shown, { key: part, path: `${own}/${part}`, draw: (body) => h(Tree, { of: body ?? {} }) })}
+      </details>`,
+    )}`;
+}
+
+/** @param {{one: Json, own: string, tag: string, targets: any[], reload: () => void}} props */
+function Targets({ one, own, tag, targets, reload }) {
+  const [label, place, body] = /** @type {[string, string, (target: any) => Json]} */ (FIXED[one.order]);
+  const word = /** @param {any} target */ (target) => ({ true: "on", false: "off" })[String(target)] ?? target;
+  /** @param {any} target */
+  const open = (target) =>
+    show(() =>
+      h(Simple, /** @type {any} */ ({
+        title: `${label}: ${word(target)}`, kind: "tick", method: "PUT", path: `${own}/${place}`,
+        body: body(target), button: `${label}: ${word(target)}`, tag, reload,
+      })),
+    );
+  return html`<dt>${label}</dt>
+    <dd class="actions">
+      ${targets.map((target) =>
+        h(Refusable, { refused: one.refused, onClick: () => open(target) }, `${word(target)}…`),
+      )}
+      ${one.refused && html`<span class="small">${bdi(one.refused.text)}</span>`}
+    </dd>`;
+}
+
+/** The indicator lamps: a driver without them says so. @param {any} props */
+function Lamps({ refused, own, tag, reload, turn }) {
+  const from = refused?.code === LACKS ? null : `${own}/management/indicators`;
+  const { body, fault } = useDocument(from, { again: turn });
+  return html`<dt>Lamps</dt>
+    <dd>
+      ${body?.indicators.map((/** @type {Json} */ lamp) =>
+        h(Lamp, { key: lamp.name, lamp, refused, from, tag, reload, turn }),
+      )}
+      ${body?.indicators.length === 0 && html`<span class="small">The machine has none.</span>`}
+      ${fault && h(FaultBox, { fault, path: from ?? "" })}
+      ${refused && html`<span class="small">${bdi(refused.text)}</span>`}
+    </dd>`;
+}
+
+/** One lamp: whether it is lit, and buttons for its states. @param {any} props */
+function Lamp({ lamp, refused, from, tag, reload, turn }) {
+  const at = `${from}/${encodeURIComponent(lamp.name)}`;
+  const { body } = useDocument(at, { again: turn });
+  const fixed = lamp.readonly ? { text: `The machine alone switches ${lamp.name}.` } : null;
+  /** @param {string} state */
+  const open = (state) =>
+    show(() =>
+      h(Simple, /** @type {any} */ ({
+        title: `Lamp ${lamp.name}: ${state}`, kind: "none", method: "PUT", path: at, body: { state },
+        button: `Lamp: ${state}`, tag, reload,
+      })),
+    );
+  return html`<div class="actions" role="group" aria-label=${`Lamp ${visible(lamp.name)}`}>
+    ${bdi(lamp.name)} <strong>${body ? visible(body.state ?? "unknown") : "…"}</strong>
+    ${lamp.states.map((/** @type {string} */ state) =>
+      h(Refusable, { refused: refused ?? fixed, onClick: () => open(state) }, `${state}…`),
+    )}
+  </div>`;
+}
+
+/** The virtual drives: an image is put in by its address. @param {any} props */
+function Media({ one, own, tag, reload }) {
+  const [url, setUrl] = useState("");
+  const [kind, setKind] = useState(one.targets[0]);
+  const insert = () =>
+    show(() =>
+      h(Simple, /** @type {any} */ ({
+        title: `Insert into the ${kind}`, kind: "tick", method: "POST", path: `${own}/vmedia`,
+        body: { device_type: kind, image_url: url }, button: "Insert", tag, reload,
+      })),
+    );
+  const eject = () =>
+    show(() =>
+      h(Simple, /** @type {any} */ ({
+        title: "Eject all virtual drives", kind: "tick", method: "DELETE", path: `${own}/vmedia`,
+        button: "Eject", tag, reload,
+      })),
+    );
+  const missing = url ? null : { text: "Enter the address of an image first." };
+  return html`<dt>Virtual media</dt>
+    <dd class="actions">
+      ${choice("Drive", kind, setKind, one.targets)}
+      <input
+        aria-label="Address of an image"
+        placeholder="https://…/image.iso"
+        onInput=${typed(setUrl)}
+      />
+      ${h(Refusable, { refused: one.refused ?? missing, onClick: insert }, "Insert…")}
+      ${h(Refusable, { refused: one.refused, onClick: eject }, "Eject…")}
+      ${one.refused && html`<span class="small">${bdi(one.refused.text)}</span>`}
+    </dd>`;
 }

@@ -1,17 +1,14 @@
-/** The dialog of a verb: its plan first, then a confirmation that fits what it destroys. */
+/** Dialogs of runs: a verb with its plan first, the options of a retry, a stop. */
 import { STATES } from "../facts.js";
-import { useEffect, useRef, useState } from "../vendor/hooks.js";
+import { useEffect, useLayoutEffect, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { duration } from "../state/clock.js";
-import { go, href, path } from "../state/route.js";
-import { ask, key } from "../wire/api.js";
-import { change, monitor } from "../wire/changes.js";
-import { Fault } from "../wire/faults.js";
-import { say } from "./copy.js";
-import { ActForm, close, show } from "./dialog.js";
-import { Skeleton } from "./read.js";
-import { html, Text } from "./text.js";
-import { DESTROYS, verb } from "./words.js";
+import { ActForm, show, useSend } from "./dialog.js";
+import { Skeleton, useDocument } from "./read.js";
+import {
+  bdi, choice, DESTROYS, field, html, say, stepName, checkbox, typed, verb, visible,
+} from "./text.js";
+import { duration, go, href, path } from "../state/route.js";
+import { ask, monitor, parsed } from "../wire/api.js";
 
 /** @typedef {Record<string, any>} Json */
 
@@ -40,22 +37,19 @@ function VerbDialog({ node, target }) {
   const plan = usePlan(node, { target, ...options });
   const [sure, setSure] = useState(false);
   // A confirmation is of the plan that was read, not of the one that took its place.
-  useEffect(() => setSure(false), [plan.count]);
+  useLayoutEffect(() => setSure(false), [plan.count]);
   const sending = useSending(node, { target, ...options }, plan);
   const name = node.name ?? node.uuid;
   const kind = plan.body ? confirmation(plan.body, node.provision_state) : null;
-  const ready = plan.body?.accepted && !sending.busy && (kind === "none" || sure);
+  const ready = plan.body?.accepted && (kind === "none" || sure);
   const act = {
-    title: `${verb(target)} ${name}`, note: plan.tag && `plan with tag ${plan.tag}`,
-    fault: sending.fault ?? plan.fault, ready, send: sending.send,
+    ...sending, title: `${verb(target)} ${name}`, note: plan.tag && `plan with tag ${plan.tag}`,
+    fault: sending.fault ?? plan.fault, ready,
     button: plan.body?.accepted && `${verb(target)} ${name}`,
-    request: {
-      method: "PUT", path: path("nodes", name, "states", "provision"),
-      body: { target, ...options }, headers: sending.headers,
-    },
+    request: { ...sending.request, path: path("nodes", name, "states", "provision") },
   };
   return h(ActForm, act, html`
-    ${h(Arguments, { target, onChange: setOptions })}
+    ${h(Arguments, { node, target, onChange: setOptions })}
     ${!plan.body && !plan.fault && h(Skeleton, { rows: 3 })}
     ${plan.body && h(Plan, { plan: plan.body })}
     ${plan.body?.accepted && h(Confirm, { kind, name, onSure: setSure, key: plan.count })}
@@ -91,76 +85,97 @@ function usePlan(node, body) {
 
 /** @param {Json} node @param {Json} body @param {any} plan */
 function useSending(node, body, plan) {
-  const once = useRef(key());
-  const [state, setState] = useState(/** @type {any} */ ({ busy: false, fault: null, note: "" }));
-  const headers = /** @type {Record<string, string>} */ ({ "Idempotency-Key": once.current });
-  if (plan.tag) headers["If-Match"] = plan.tag;
-  const send = async () => {
-    setState({ busy: true, fault: null, note: "" });
-    try {
-      const answer = await change({
-        method: "PUT", path: path("nodes", node.uuid, "states", "provision"), body,
-        tag: plan.tag, key: once.current,
-        onWait: (seconds) => setState({ busy: true, fault: null, note: waits(seconds) }),
-      });
-      say(`${verb(body.target)} of ${node.name ?? node.uuid} has begun.`);
-      close();
-      const run = monitor(answer.link);
-      if (run) go(href(run));
-    } catch (error) {
-      const fault = /** @type {Fault} */ (error);
-      if (fault.status === 412) plan.again();
-      once.current = key();
-      const note = fault.status === 412 ? "The node has changed: this is the new plan." : "";
-      setState({ busy: false, fault: fault.status === 412 ? null : fault, note });
-    }
+  const [note, setNote] = useState("");
+  const name = node.name ?? node.uuid;
+  const request = {
+    method: "PUT", path: path("nodes", node.uuid, "states", "provision"), body, tag: plan.tag,
+    onWait: (/** @type {number} */ seconds, /** @type {string} */ said) => setNote(waits(seconds, said)),
   };
-  return { ...state, send, headers };
+  const done = (/** @type {any} */ { link }) => {
+    say(`${verb(body.target)} of ${name} has begun.`);
+    const run = monitor(link);
+    if (run) go(href(run));
+  };
+  const sending = useSend(request, done, (fault) => {
+    const stale = fault.status === 412;
+    setNote(stale ? "The node has changed: this is the new plan." : "");
+    if (stale) plan.again();
+    return stale ? null : fault;
+  });
+  return { ...sending, note };
 }
 
-/** @param {number} seconds */
-const waits = (seconds) => `The node is locked, or the service is busy. Again in ${seconds} s.`;
+/** @param {number} seconds @param {string} said the refusal; of a lock it names the holder */
+const waits = (seconds, said) => `${visible(said)} The window tries again in ${seconds} s.`;
+
+/** Lists of steps that verbs take. */
+const STEPS = /** @type {Record<string, string>} */ ({
+  clean: "clean_steps", service: "service_steps", active: "deploy_steps", rebuild: "deploy_steps",
+});
 
 /** Arguments that a verb takes beside its target. @param {any} props */
-function Arguments({ target, onChange }) {
-  const [text, setText] = useState("");
-  const [wrong, setWrong] = useState("");
-  const name = { clean: "clean_steps", service: "service_steps" }[/** @type {"clean"} */ (target)];
+function Arguments({ node, target, onChange }) {
+  if (target === "retry") return h(RetryOptions, { node, onChange });
   if (target === "rescue") return h(Password, { onChange });
-  if (!name) return null;
-  const read = /** @param {Event} event */ (event) => {
-    const value = /** @type {HTMLTextAreaElement} */ (event.target).value;
-    setText(value);
-    try {
-      onChange(value.trim() ? { [name]: JSON.parse(value) } : {});
-      setWrong("");
-    } catch (error) {
-      setWrong(String(error));
-    }
-  };
-  return html`<label class="block"
-    >Steps, as JSON
-    <textarea
-      rows="4"
-      spellcheck="false"
-      placeholder='[{"interface": "deploy", "step": "erase_devices"}]'
-      value=${text}
-      onInput=${read}
-    />
-    ${wrong && html`<span class="wrong" role="alert">${wrong}</span>`}
-  </label>`;
+  return h(StepsField, { node: node.uuid, target, onChange });
 }
+
+/**
+ * The steps of a verb as JSON; steps that the node offers can be picked.
+ * @param {{node?: string | undefined, target: string, rows?: number, onChange: (body: Json) => void}} props
+ *   `onChange` gets the part of the request's body with the list
+ */
+export function StepsField({ node, target, rows = 4, onChange }) {
+  const name = STEPS[target];
+  const [text, setText] = useState("");
+  const [at, setAt] = useState("");
+  const listed = name === "clean_steps" && node;
+  const { body } = useDocument(listed ? `${path("nodes", node)}/cleaning/steps` : null);
+  const read = parsed(text);
+  if (!name) return null;
+  /** @param {string} value */
+  const put = (value) => {
+    setText(value);
+    const list = parsed(value);
+    if (list !== null) onChange(list ? { [name]: list } : {});
+  };
+  const known = /** @type {Json[]} */ (Array.isArray(body) ? body : []); // 202: none is known yet
+  const picked = known[Number(at)];
+  const add = () => {
+    const list = [...(Array.isArray(read) ? read : []), request(picked ?? {})];
+    put(`[${list.map((one) => JSON.stringify(one)).join(",\n ")}]`);
+  };
+  return html`${known.length > 0 &&
+    html`<div class="actions">
+      ${choice("Steps of the node", at, setAt, known.map((one, place) => [String(place), stepName(one)]))}
+      <button type="button" disabled=${read === null} onClick=${add}>Add</button>
+    </div>`}
+    <label class="block"
+      >${name === "deploy_steps" ? "More steps" : "Steps"}, as JSON
+      <textarea
+        rows=${rows}
+        spellcheck="false"
+        placeholder='[{"interface": "deploy", "step": "erase_devices"}]'
+        value=${text}
+        onInput=${typed(put)}
+      />
+      ${read === null && html`<span class="wrong" role="alert">This is not JSON.</span>`}
+    </label>`;
+}
+
+/** @param {Json} step that a node offers @returns {Json} a request for it; null stands for a value to enter */
+const request = ({ interface: of, step, args = [] }) => {
+  const needed = args.filter((/** @type {Json} */ one) => one.required);
+  const values = needed.map((/** @type {Json} */ one) => [one.name, null]);
+  return { interface: of, step, ...(needed.length && { args: Object.fromEntries(values) }) };
+};
 
 /** @param {{onChange: (body: Json) => void}} props */
 function Password({ onChange }) {
-  return html`<label class="block"
-    >Password of the rescue ramdisk
-    <input
-      type="password"
-      autocomplete="new-password"
-      onInput=${(/** @type {any} */ event) => onChange({ rescue_password: event.target.value })}
-    />
-  </label>`;
+  return field("Password of the rescue ramdisk", {
+    class: "block", type: "password", autocomplete: "new-password",
+    onInput: typed((rescue_password) => onChange({ rescue_password })),
+  });
 }
 
 /** @param {{plan: Json}} props */
@@ -178,7 +193,7 @@ export function Plan({ plan }) {
         h(PlanStep, { step, at, faults: faultsOf(plan, at) }),
       )}
     </ol>
-    <p class="small">${facts.map((fact, at) => html`${at ? " · " : ""}${h(Text, { of: fact })}`)}</p>
+    <p class="small">${facts.map((fact, at) => html`${at ? " · " : ""}${bdi(fact)}`)}</p>
     ${plan.faults
       .filter((/** @type {Json} */ fault) => !/_steps\/\d+/.test(fault.path ?? ""))
       .map((/** @type {Json} */ fault) => h(PlanFault, { fault }))}`;
@@ -193,8 +208,8 @@ const faultsOf = (plan, at) =>
 /** @param {{fault: Json}} props */
 function PlanFault({ fault }) {
   return html`<p class="wrong">
-    <span aria-hidden="true">✗</span> ${fault.path && html`<code>${h(Text, { of: fault.path })}</code>: `}
-    ${h(Text, { of: fault.text })}
+    <span aria-hidden="true">✗</span> ${fault.path && html`<code>${bdi(fault.path)}</code>: `}
+    ${bdi(fault.text)}
   </p>`;
 }
 
@@ -203,7 +218,7 @@ function PlanStep({ step, faults }) {
   const effects = step.destroys === null ? ["effects unknown"] : step.destroys.map(word);
   const usual = step.usual_seconds;
   return html`<li>
-    <span class="step">${h(Text, { of: `${step.interface}.${step.step}` })}</span>
+    <span class="step">${bdi(stepName(step))}</span>
     <span>${step.by}</span>
     <span class=${step.destroys?.includes("data") ? "danger" : ""}>${effects.join(", ")}</span>
     <span>${step.restarts ? `${step.restarts} restart` : ""}</span>
@@ -224,21 +239,98 @@ const word = (effect) => DESTROYS[effect] ?? effect;
 export function Confirm({ kind, name, onSure, what = "name of the node", on = name }) {
   const [text, setText] = useState("");
   if (kind === "none") return null;
-  if (kind === "tick") {
-    return html`<label class="block"
-      ><input
-        type="checkbox"
-        onInput=${(/** @type {any} */ event) => onSure(event.target.checked)}
-      />
-      I have read what changes.</label
-    >`;
-  }
-  const typed = /** @param {any} event */ (event) => {
-    setText(event.target.value);
-    onSure(event.target.value === name);
-  };
+  if (kind === "tick") return checkbox("I have read what changes.", onSure);
+  const onInput = typed((value) => {
+    setText(value);
+    onSure(value === name);
+  });
   return html`<label class="block danger"
-    >This may destroy the data on ${h(Text, { of: on })}. Type the ${what}:
-    <input autocomplete="off" spellcheck="false" value=${text} onInput=${typed} />
+    >This may destroy the data on ${bdi(on)}. Type the ${what}:
+    <input autocomplete="off" spellcheck="false" value=${text} onInput=${onInput} />
   </label>`;
+}
+
+// -- The options of a retry: where it begins, what it leaves out, what it repeats in doubt.
+
+/** @param {{node: Json, onChange: (body: Json) => void}} props */
+function RetryOptions({ node, onChange }) {
+  const own = path("nodes", node.uuid);
+  const why = useDocument(`${own}/why`);
+  const run = useDocument(why.body?.run ? `${own}/runs/${why.body.run.uuid}` : null);
+  const [given, setGiven] = useState({ from: "", waive: "", reason: "", force: false });
+  /** @param {Partial<typeof given>} more */
+  const put = (more) => {
+    const next = { ...given, ...more };
+    setGiven(next);
+    onChange(body(next));
+  };
+  const steps = /** @type {Json[]} */ (run.body?.steps ?? []);
+  const stopped = steps.findIndex((step) => step.state === "failed" || step.state === "aborted");
+  return html`<details>
+    <summary>Begin elsewhere, or leave a step out</summary>
+    <div class="form-grid">
+      ${stepChoice("Begin with", "the step that failed", steps.slice(0, Math.max(0, stopped)), given.from,
+        (from) => put({ from }))}
+      ${stepChoice("Leave out", "no step", steps.slice(Math.max(0, stopped)), given.waive,
+        (waive) => put({ waive }))}
+      ${given.waive &&
+      field("Reason", { required: true, onInput: typed((reason) => put({ reason })) })}
+    </div>
+    ${checkbox("Repeat a step although it may have ended on the machine.", (force) => put({ force }))}
+  </details>`;
+}
+
+/** @param {{from: string, waive: string, reason: string, force: boolean}} given @returns {Json} */
+function body({ from, waive, reason, force }) {
+  const retry = {
+    ...(from && { from: Number(from) }),
+    ...(waive && { waive: [{ ordinal: Number(waive), reason }] }),
+    ...(force && { force }),
+  };
+  return Object.keys(retry).length ? { retry } : {};
+}
+
+/**
+ * A choice of one step, or of none.
+ * @param {string} label @param {string} none @param {Json[]} steps @param {string} chosen its ordinal
+ * @param {(ordinal: string) => void} put
+ */
+const stepChoice = (label, none, steps, chosen, put) =>
+  choice(label, chosen, put, [
+    ["", none],
+    ...steps.map((step) => [String(step.ordinal), `${step.ordinal + 1} ${stepName(step)}`]),
+  ]);
+
+// -- The dialog that stops a run at its next step.
+
+const WAYS = { hold: "hold there, to go on later", abort: "abort the run" };
+
+/** @param {{own: string, name: string, reload: () => void}} props `own` is the path of the node */
+export function openStop(props) {
+  show(() => h(Stop, props));
+}
+
+/** @param {{own: string, name: string, reload: () => void}} props */
+function Stop({ own, name, reload }) {
+  const [how, setHow] = useState("hold");
+  const [reason, setReason] = useState("");
+  const [after, setAfter] = useState("");
+  const run = useDocument(`${own}/runs/current`).body;
+  const steps = (run?.steps ?? []).filter((/** @type {any} */ step) => !step.ended_at);
+  const body = { how, ...(after && { after: Number(after) }), ...(reason && { reason }) };
+  // The run that was read, and none that may have begun since.
+  const sending = useSend({ method: "PUT", path: `${own}/runs/${run?.uuid}/stop`, body }, () => {
+    say(`The run of ${name} stops at its next step.`);
+    reload();
+  });
+  const title = `Stop the run of ${name}`;
+  return h(ActForm, { ...sending, title, button: title, ready: !!run }, html`
+    <p>The step under way ends first. Its machine is never left in the middle of a step.</p>
+    ${Object.entries(WAYS).map(
+      ([way, what]) => html`<label class="block"
+        ><input type="radio" name="how" checked=${how === way} onInput=${() => setHow(way)} /> ${what}</label
+      >`,
+    )}
+    ${stepChoice("Stop after", "the step under way", steps, after, setAfter)}
+    ${field("Reason", { class: "block", onInput: typed(setReason) })}`);
 }

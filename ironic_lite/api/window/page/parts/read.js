@@ -1,10 +1,8 @@
-/** A document of the API that a page shows: read, read again, and its faults. */
-import { h } from "../vendor/preact.js";
+/** Documents and lists of the API that a page shows: read, read again, and their faults. */
 import { useEffect, useState } from "../vendor/hooks.js";
-import { get } from "../wire/api.js";
-import { Fault } from "../wire/faults.js";
-import { Curl, copy } from "./copy.js";
-import { html, Text } from "./text.js";
+import { h } from "../vendor/preact.js";
+import { bdi, copy, Curl, html } from "./text.js";
+import { Fault, get, local } from "../wire/api.js";
 
 /**
  * Read a document, and again when `again` changes or every `each` milliseconds.
@@ -21,7 +19,7 @@ export function useDocument(path, { again, each = 0 } = {}) {
     get(path, abort.signal).then(
       ({ body, tag }) => setState({ body, tag, fault: null, path }),
       (error) => {
-        if (!abort.signal.aborted) setState(failed(error, path));
+        if (!abort.signal.aborted) setState(faulty(error, path));
       },
     );
     return () => abort.abort();
@@ -36,7 +34,7 @@ export function useDocument(path, { again, each = 0 } = {}) {
 }
 
 /** @param {unknown} error @param {string} path */
-const failed = (error, path) => ({
+const faulty = (error, path) => ({
   body: null,
   tag: "",
   path,
@@ -47,7 +45,7 @@ const failed = (error, path) => ({
 export function FaultBox({ fault, path }) {
   return html`<div class="fault" role="alert">
     <p>
-      <span class="sign" aria-hidden="true">▲</span> ${h(Text, { of: fault.message })}
+      <span class="sign" aria-hidden="true">▲</span> ${bdi(fault.message)}
     </p>
     <p class="small">
       ${fault.status ? `HTTP ${fault.status}` : "No answer"} ${fault.address}
@@ -59,9 +57,56 @@ export function FaultBox({ fault, path }) {
   </div>`;
 }
 
-/** Lines of the final height while a document is read. @param {{rows?: number}} props */
+/** Lines of the final height while a document is read. @param {{rows?: number, children?: any}} props */
 export function Skeleton({ rows = 5 }) {
   return html`<div class="skeleton" aria-label="Loading">
     ${Array.from({ length: rows }, () => html`<div />`)}
   </div>`;
+}
+
+/**
+ * A document with its faults, then what `draw` makes of it.
+ * @param {{path: string, again?: unknown, draw: (body: any) => any}} props
+ */
+export function Shown({ path: from, again, draw }) {
+  const [page, setPage] = useState({ from, at: from });
+  const at = page.from === from ? page.at : from;
+  const { body, fault } = useDocument(at, { again });
+  if (fault) return h(FaultBox, { fault, path: at });
+  if (!body) return h(Skeleton, {});
+  const next = body.next ? local(body.next) : from;
+  return html`<p class="tools">${h(Curl, { path: at })}</p>
+    ${draw(body)}
+    ${next !== at &&
+    html`<button onClick=${() => setPage({ from, at: next })}>${body.next ? "Next" : "First"} page</button>`}`;
+}
+
+/** @param {{head: string[], rows: any[][], label: string}} props texts may come from machines */
+export function List({ head, rows, label }) {
+  if (!rows.length) return html`<p>There are none.</p>`;
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}>
+    <table>
+      <thead>
+        <tr>${head.map((one) => html`<th scope="col">${one}</th>`)}</tr>
+      </thead>
+      <tbody>
+        ${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${typeof cell === "string" ? bdi(cell) : cell}</td>`)}</tr>`)}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+/** @param {{of: unknown}} props a JSON value as a tree */
+export function Tree({ of }) {
+  if (of === null || typeof of !== "object") return html`<code>${bdi(of ?? "null")}</code>`;
+  if (Array.isArray(of) && of.length && of.every((one) => typeof one === "string"))
+    return html`<code>${bdi(of.join(", "))}</code>`;
+  const entries = Object.entries(of);
+  if (!entries.length) return html`<code>${Array.isArray(of) ? "[]" : "{}"}</code>`;
+  return html`<dl class="tree">
+    ${entries.map(
+      ([name, value]) => html`<dt>${bdi(name)}</dt>
+        <dd>${h(Tree, { of: value })}</dd>`,
+    )}
+  </dl>`;
 }

@@ -1,18 +1,18 @@
-/** The frame of every page: navigation, connection, login, theme. */
-import { useEffect, useState } from "../vendor/hooks.js";
+/** The frame of every page: navigation, connection, login, theme, palette, shortcuts. */
+import { VERBS } from "../facts.js";
+import { useEffect, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { duration } from "../state/clock.js";
-import { prefs, set } from "../state/prefs.js";
-import { route } from "../state/route.js";
-import { offline } from "../wire/api.js";
-import { heardAt, mode } from "../wire/feed.js";
-import * as login from "../wire/login.js";
-import { Curl, said } from "./copy.js";
-import { DialogHost } from "./dialog.js";
-import { html } from "./text.js";
+import { ActForm, close, DialogHost, opened, show } from "./dialog.js";
+import { openVerb } from "./plan.js";
+import { bdi, copy, Curl, field, html, said, typed, verb } from "./text.js";
+import { fleet } from "../state/nodes.js";
+import { duration, go, href, path, prefs, route, set } from "../state/route.js";
+import { curl, offline } from "../wire/api.js";
+import { heardAt, mode, newer } from "../wire/feed.js";
+import { logInBasic, logInToken, loggedIn, loginUser, loginWanted } from "../wire/login.js";
 
 /** Pages in the navigation: key of the shortcut, label, address. */
-export const PAGES = /** @type {const} */ ([
+const PAGES = /** @type {const} */ ([
   ["f", "Fleet", "/v1/nodes"],
   ["r", "Runs", "/v1/runs"],
   ["b", "Batches", "/v1/batches"],
@@ -42,12 +42,12 @@ export function Shell({ children, onPalette, onHelp }) {
       <button class="quiet" onClick=${nextTheme} aria-label=${`Theme: ${prefs.value.theme}`}>
         ${{ auto: "◑", light: "☀", dark: "☾" }[prefs.value.theme]}
       </button>
-      <a href="#/v1/whoami">${login.user.value || "settings"}</a>
+      <a href="#/v1/whoami">${loginUser.value || "settings"}</a>
     </header>
     ${h(Bars, {})}
     <main id="main-content" tabindex="-1">${children}</main>
     <div class="live" role="status" aria-live="polite">${said.value}</div>
-    ${login.wanted.value && h(Login, { kind: login.wanted.value })} ${h(DialogHost, {})}`;
+    ${loginWanted.value && h(Login, { kind: loginWanted.value })} ${h(DialogHost, {})}`;
 }
 
 /** @param {Event} event */
@@ -60,7 +60,7 @@ function skip(event) {
 const current = (path, address) =>
   path === address || path.startsWith(`${address}/`) ? "page" : undefined;
 
-export function nextTheme() {
+function nextTheme() {
   const order = /** @type {const} */ ({ auto: "light", light: "dark", dark: "auto" });
   set({ theme: order[prefs.value.theme] });
 }
@@ -77,20 +77,23 @@ function Connection() {
     const at = lost.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
     return html`<span class="connection off">○ offline since ${at}</span>`;
   }
-  const age = duration((performance.now() - heardAt.value) / 1000);
-  const words = {
-    stream: `● live ${age}`, wait: `● live ${age}`, poll: "◌ every 5 s", off: "◌ connecting",
-  };
+  const live = `● live ${duration((performance.now() - heardAt.value) / 1000)}`;
+  /** @type {Record<string, string>} */
+  const words = { stream: live, wait: live, poll: "◌ every 5 s", again: "◌ every 10 s", off: "○ offline" };
   return html`<span class="connection">${words[mode.value]}</span>`;
 }
 
 /** Bars that say what is wrong with the way to the service. */
 function Bars() {
   const plain = location.protocol === "http:" && !/^(localhost|127\.|\[::1)/.test(location.hostname);
-  if (!plain || !login.present()) return null;
-  return html`<p class="notice">
-    This connection is not encrypted: the login is readable on the way.
-  </p>`;
+  return html`${newer.value &&
+    html`<p class="notice" role="status">
+      This page has a new version.
+      ${" "}<button onClick=${() => location.reload()}>Reload: new version</button>
+    </p>`}
+    ${plain &&
+    loggedIn() &&
+    html`<p class="notice">This connection is not encrypted: the login is readable on the way.</p>`}`;
 }
 
 /** @param {{kind: "basic" | "keystone"}} props */
@@ -101,10 +104,15 @@ function Login({ kind }) {
     const field = event.target.elements.secret;
     const secret = field.value;
     field.value = "";
-    if (kind === "basic") login.basic(name, secret);
-    else login.keystone(secret);
+    if (kind === "basic") logInBasic(name, secret);
+    else logInToken(secret);
   };
-  return html`<div class="login" role="dialog" aria-modal="true" aria-label="Log in">
+  // Modal, because it has to be above a dialog that waits for this login.
+  const element = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  // Without a login there is nothing to go on with, so Escape does not close it.
+  const open = () => element.current?.showModal();
+  useEffect(open, []);
+  return html`<dialog class="login" aria-label="Log in" ref=${element} onClose=${open}>
     <form onSubmit=${submit}>
       <p>
         ${kind === "basic"
@@ -112,19 +120,183 @@ function Login({ kind }) {
           : html`This service wants a Keystone token: <code>openstack token issue -f value -c id</code>`}
       </p>
       ${kind === "basic" &&
-      html`<label
-        >User
-        <input
-          name="user"
-          autocomplete="username"
-          autofocus
-          onInput=${(/** @type {any} */ event) => setName(event.target.value)}
-      /></label>`}
-      <label
-        >${kind === "basic" ? "Password" : "Token"}
-        <input name="secret" type="password" autocomplete="current-password" />
-      </label>
+      field("User", { name: "user", autocomplete: "username", autofocus: true, onInput: typed(setName) })}
+      ${field(kind === "basic" ? "Password" : "Token", {
+        name: "secret", type: "password", autocomplete: "current-password",
+      })}
       <button class="primary">Log in</button> <span class="small">kept in memory only</span>
     </form>
+  </dialog>`;
+}
+
+// -- The palette: pages, nodes by name, and verbs of the node that is shown.
+
+const MOST = 12;
+
+/** @typedef {{label: string, hint: string, act: () => void}} Entry */
+
+export function openPalette() {
+  show(() => h(Palette, {}));
+}
+
+/** @param {string} words @returns {Entry[]} */
+function entries(words) {
+  const wanted = words.toLowerCase();
+  const pages = PAGES.map(([, label, address]) => ({
+    label, hint: "page", act: () => go(`#${address}`),
+  }));
+  const views = Object.entries(prefs.value.views).map(([name, address]) => ({
+    label: name, hint: "saved view", act: () => go(address),
+  }));
+  const others = [
+    { label: "Save this view", hint: "setting", act: saveView },
+    { label: "Next theme", hint: "setting", act: nextTheme },
+    { label: "Settings", hint: "page", act: () => go("#/v1/whoami") },
+  ];
+  const found = [...verbsHere(), ...pages, ...views, ...others].filter((one) =>
+    one.label.toLowerCase().includes(wanted),
+  );
+  return [...found, ...nodesNamed(wanted)].slice(0, MOST);
+}
+
+/** @param {string} wanted @returns {Entry[]} */
+function nodesNamed(wanted) {
+  if (!wanted) return [];
+  const found = [];
+  for (const node of fleet.nodes.values()) {
+    const name = String(node.name ?? node.uuid);
+    if (!name.toLowerCase().includes(wanted) && !node.uuid.startsWith(wanted)) continue;
+    found.push({ label: name, hint: node.provision_state, act: () => go(href(path("nodes", name))) });
+    if (found.length === MOST) break;
+  }
+  return found;
+}
+
+/** @returns {Entry[]} */
+function verbsHere() {
+  const { parts } = route.value;
+  if (parts[0] !== "nodes" || !parts[1]) return [];
+  const node = [...fleet.nodes.values()].find((one) => one.name === parts[1] || one.uuid === parts[1]);
+  if (!node) return [];
+  const from = VERBS.filter((one) => one.from.includes(node.provision_state));
+  return [...new Set(from.map((one) => one.target))].map((target) => ({
+    label: `${verb(target)} ${parts[1]}`, hint: "verb", act: () => openVerb(node, target),
+  }));
+}
+
+function saveView() {
+  const name = decodeURIComponent(location.hash.slice(1));
+  set({ views: { ...prefs.value.views, [name]: location.hash } });
+}
+
+function Palette() {
+  const [words, setWords] = useState("");
+  const [at, setAt] = useState(0);
+  const found = entries(words);
+  const chosen = Math.min(at, found.length - 1);
+  /** @param {Entry | undefined} entry */
+  const run = (entry) => {
+    close();
+    entry?.act();
+  };
+  const keys = /** @param {KeyboardEvent} event */ (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) setAt(Math.max(0, Math.min(found.length - 1, chosen + step)));
+    else if (event.key === "Enter") run(found[chosen]);
+    else return;
+    event.preventDefault();
+  };
+  return html`<div class="palette">
+    <h2 id="dialog-title" class="unseen">Find</h2>
+    <input
+      autofocus
+      role="combobox"
+      aria-expanded="true"
+      aria-controls="palette-list"
+      aria-activedescendant=${`palette-${chosen}`}
+      aria-label="Pages, nodes and verbs"
+      placeholder="Pages, nodes, verbs"
+      onInput=${typed((value) => (setWords(value), setAt(0)))}
+      onKeyDown=${keys}
+    />
+    <ul id="palette-list" role="listbox" aria-label="Found">
+      ${found.map(
+        (one, place) => html`<li
+          id=${`palette-${place}`}
+          role="option"
+          aria-selected=${String(place === chosen)}
+          onClick=${() => run(one)}
+        >
+          ${bdi(one.label)} <span class="small">${one.hint}</span>
+        </li>`,
+      )}
+    </ul>
   </div>`;
 }
+
+// -- Shortcuts of the whole page.
+
+const HELP = /** @type {const} */ ([
+  ["Ctrl-K  :", "find pages, nodes, verbs"],
+  ["/", "filter or search"],
+  ["g then f r b e v s d", "pages"],
+  ["j k ↑ ↓ Home End", "row"],
+  ["x Shift-↓ Ctrl-A", "select"],
+  ["Enter  Esc", "open, back or clear"],
+  ["c  y", "copy as curl, copy the address"],
+  ["1 – 9", "tab of a node"],
+  ["t  ?", "theme, help"],
+]);
+
+export function openHelp() {
+  show(() =>
+    h(ActForm, { title: "Shortcuts" }, html`<dl class="help">
+        ${HELP.map(([keys, what]) => html`<dt><kbd>${keys}</kbd></dt><dd>${what}</dd>`)}
+      </dl>
+      <p>
+        Every page is a path of the API: leave out <code>/ui/#</code> and it is the address for curl.
+      </p>`),
+  );
+}
+
+let goes = 0;
+
+/** @type {Record<string, () => void>} */
+const ACTS = {
+  ":": openPalette,
+  "/": () => /** @type {HTMLElement | null} */ (document.querySelector("input[type=search]"))?.focus(),
+  "?": openHelp,
+  t: nextTheme,
+  y: () => void copy(location.href),
+  c: () => {
+    const { path, query } = route.value;
+    const text = query.toString();
+    void copy(curl("GET", text ? `${path}?${text}` : path));
+  },
+  g: () => {
+    goes = performance.now();
+  },
+};
+
+addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    return openPalette();
+  }
+  const field = /** @type {HTMLElement} */ (event.target).closest("input, textarea, select");
+  if (opened.value || field || !prefs.value.keys) return undefined;
+  if (event.ctrlKey || event.metaKey || event.altKey) return undefined;
+  if (performance.now() - goes < 1500) {
+    goes = 0;
+    const page = PAGES.find(([key]) => key === event.key);
+    if (page) return go(`#${page[2]}`);
+  }
+  if (/^[1-9]$/.test(event.key)) {
+    const tab = /** @type {HTMLElement | null} */ (document.querySelector(`[data-key="${event.key}"]`));
+    return tab?.click();
+  }
+  const act = ACTS[event.key];
+  if (!act) return undefined;
+  event.preventDefault();
+  return act();
+});

@@ -1,10 +1,10 @@
 /** A table that draws only the rows on the screen. */
-import { h } from "../vendor/preact.js";
 import { useEffect, useLayoutEffect, useRef, useState } from "../vendor/hooks.js";
-import { prefs } from "../state/prefs.js";
+import { h } from "../vendor/preact.js";
 import { html } from "./text.js";
+import { prefs } from "../state/route.js";
 
-export const ROW = 28;
+const ROW = 28;
 const BEYOND = 8;
 const PLAIN_PAGE = 500;
 
@@ -55,9 +55,9 @@ export function Table(props) {
       onPointerEnter=${() => props.onHold?.(true)}
       onPointerLeave=${() => props.onHold?.(false)}
     >
-      ${h(Head, { columns, select: !!onSelect, sort: props.sort, onSort: props.onSort })}
+      ${h(TableHead, { columns, select: !!onSelect, sort: props.sort, onSort: props.onSort })}
       <div class="body" role="rowgroup" style=${bodyStyle(rows.length)}>
-        <div role="presentation" style=${offset(first)}>
+        <div role="presentation" style=${translated(first)}>
           ${shown.map((row, place) =>
             h(Row, {
               key: id(row), row, columns, label, index: first + place, active: first + place === at,
@@ -76,18 +76,19 @@ export function Table(props) {
 /** @param {number} rows */
 const bodyStyle = (rows) => (prefs.value.plain ? {} : { height: `${rows * ROW}px` });
 /** @param {number} first */
-const offset = (first) =>
+const translated = (first) =>
   prefs.value.plain ? {} : { transform: `translateY(${first * ROW}px)` };
 
 /** @param {Set<string> | undefined} all @param {string} one */
-export function toggled(all, one) {
+function toggled(all, one) {
   const next = new Set(all);
   if (!next.delete(one)) next.add(one);
   return next;
 }
 
-/** @param {{columns: Column[], select: boolean, sort?: string, onSort?: (key: string) => void}} props */
-function Head({ columns, select, sort, onSort }) {
+/** @param {{columns: Column[], select: boolean, sort: string | undefined,
+ *   onSort: ((key: string) => void) | undefined}} props */
+function TableHead({ columns, select, sort, onSort }) {
   return html`<div class="row head" role="row" aria-rowindex="1">
     ${select && html`<span role="columnheader"><span class="unseen">Selected</span></span>`}
     ${columns.map((column) => {

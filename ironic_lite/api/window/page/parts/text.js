@@ -1,12 +1,17 @@
-/** Text that comes from machines and people: shown as it is, never obeyed. */
-import { absolute, duration, since } from "../state/clock.js";
-import { prefs } from "../state/prefs.js";
-import { html } from "./html.js";
+/** Texts, words, signs, links, fields of forms, and buttons that copy. */
+import { STATES } from "../facts.js";
+import htm from "../vendor/htm.js";
+import { h } from "../vendor/preact.js";
+import { signal } from "../vendor/signals.js";
+import { absolute, duration, href, path, prefs, since } from "../state/route.js";
+import { curl } from "../wire/api.js";
 
-export { html };
+/** DOM elements are written as html`<p>text</p>`, components as h(Component, { props }). */
+export const html = htm.bind(h);
 
+// -- Text that comes from machines and people: shown as it is, never obeyed.
 
-const LONGEST = 4096;
+const LONGEST_TEXT = 4096;
 const ANSI = /\u001b\[[0-9;?]*[ -/]*[@-~]/g;
 // Control characters, zero-width characters and those that change the direction of text.
 const HIDDEN =
@@ -15,17 +20,50 @@ const HIDDEN =
 /** @param {unknown} value @returns {string} without ANSI sequences; hidden characters as `‹U+202E›` */
 export function visible(value) {
   const text = typeof value === "string" ? value : value == null ? "" : JSON.stringify(value);
-  const short = text.length > LONGEST ? `${text.slice(0, LONGEST)} …` : text;
+  const short = text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)} …` : text;
   return short.replace(ANSI, "").replace(HIDDEN, (sign) => {
     const code = sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0");
     return `‹U+${code}›`;
   });
 }
 
-/** @param {{of: unknown, class?: string, title?: string}} props */
-export function Text({ of, class: name, title }) {
-  return html`<bdi class=${name} title=${title}>${visible(of)}</bdi>`;
-}
+/** @param {unknown} value a text of machines or people, or JSON */
+export const bdi = (value) => html`<bdi>${visible(value)}</bdi>`;
+
+/** @param {Record<string, any>} node @returns {string} the address of its page */
+export const nodeAddress = (node) => href(path("nodes", node.name ?? node.uuid));
+
+/** @param {string} to a path of the API @param {unknown} value */
+export const link = (to, value) => html`<a href=${href(to)}>${bdi(value)}</a>`;
+
+/** @param {Record<string, any>} node with `name` or `uuid` */
+export const nodeLink = (node) => link(path("nodes", node.name ?? node.uuid), node.name ?? node.uuid);
+
+/** @param {(value: string) => unknown} put @returns {(event: any) => void} passes on what is typed */
+export const typed = (put) => (event) => void put(event.target.value);
+
+/** @param {string} label @param {Record<string, any>} props of the input; `class` is the label's */
+export const field = (label, { class: of, key, ...props }) =>
+  html`<label class=${of} key=${key}>${label} <input ...${props} /></label>`;
+
+/** @param {string} label @param {(on: boolean) => unknown} put @param {boolean} [on] */
+export const checkbox = (label, put, on) => html`<label class="block"
+  ><input type="checkbox" checked=${on} onInput=${(/** @type {any} */ event) => void put(event.target.checked)} />
+  ${" "}${label}</label
+>`;
+
+/**
+ * A choice of one value.
+ * @param {string} label @param {string} value @param {(value: string) => unknown} put
+ * @param {any[]} choices values, or pairs of a value and its words
+ */
+export const choice = (label, value, put, choices) =>
+  html`<label>${label} <select onChange=${typed(put)}>
+    ${choices.map((one) => {
+      const [of, words] = Array.isArray(one) ? one : [one, one];
+      return html`<option value=${of} selected=${of === value}>${visible(words)}</option>`;
+    })}
+  </select></label>`;
 
 /**
  * A time as its distance from now, with the whole time as its title.
@@ -39,8 +77,132 @@ export function Ago({ at, ago = false }) {
   >`;
 }
 
-/** @param {{at: string | null | undefined}} props */
-export function Stamp({ at }) {
-  if (!at) return null;
-  return html`<time datetime=${at}>${absolute(at, prefs.value.utc)}</time>`;
+/** @param {string | null | undefined} at */
+export const stamp = (at) =>
+  at && html`<time datetime=${at}>${absolute(at, prefs.value.utc)}</time>`;
+
+// -- The words of this page that are not the API's.
+
+/** Shapes and words of the kinds of states: never colour alone. */
+export const KINDS = /** @type {Record<string, {sign: string, word: string}>} */ ({
+  stable: { sign: "●", word: "at rest" },
+  busy: { sign: "◐", word: "working" },
+  wait: { sign: "◔", word: "waiting" },
+  held: { sign: "■", word: "held" },
+  fail: { sign: "▲", word: "failed" },
+});
+
+/** Results of runs and steps. */
+const RESULTS = /** @type {Record<string, string>} */ ({
+  done: "✓", failed: "▲", aborted: "×", running: "◐", waiting: "◔", held: "■", pending: "○",
+  kept: "↷", waived: "⤼", skipped: "⤼", starting: "◌", paused: "■", refused: "×", ok: "✓", warning: "!", unknown: "?",
+});
+
+/** Labels of verbs whose name is no plain imperative. */
+const VERB_LABELS = /** @type {Record<string, string>} */ ({
+  active: "Deploy", deleted: "Undeploy", provide: "Provide", manage: "Manage", clean: "Clean",
+  inspect: "Inspect", rebuild: "Rebuild", rescue: "Rescue", unrescue: "Unrescue", adopt: "Adopt",
+  abort: "Abort", unhold: "Go on", service: "Service", retry: "Retry", available: "Make available",
+});
+
+/** @param {string} target */
+export const verb = (target) =>
+  VERB_LABELS[target] ?? target.charAt(0).toUpperCase() + target.slice(1);
+
+/** What a step destroys, for people. */
+export const DESTROYS = /** @type {Record<string, string>} */ ({
+  data: "DESTROYS DATA", volumes: "destroys volumes", settings: "changes settings",
+  firmware: "changes firmware", keys: "changes keys",
+});
+
+export const DATA_STATES = ["clean", "dirty", "unknown"];
+
+export const FAILED_STATES = [
+  ...Object.keys(STATES).filter((one) => STATES[one]?.kind === "fail"), "error",
+];
+
+/** @param {Record<string, any>} step */
+export const stepName = (step) => `${step.interface}.${step.step}`;
+
+/** @param {Record<string, any>} batch @returns {string} its name, or what it does to how many nodes */
+export function batchTitle(batch) {
+  const all = batch.waves.reduce((/** @type {number} */ sum, /** @type {number} */ one) => sum + one, 0);
+  const { power, target } = batch.request ?? {}; // shown only where it is asked for
+  return batch.name ?? `${power ?? verb(target ?? "batch")} · ${all} node${all === 1 ? "" : "s"}`;
 }
+
+// -- States as shape, word and colour.
+
+/** @param {{state: string | null}} props a provision state */
+export function State({ state }) {
+  const kind = STATES[state ?? ""]?.kind ?? "stable";
+  return html`<span class=${`state ${kind}`}
+    ><span class="sign" aria-hidden="true">${KINDS[kind]?.sign}</span>${bdi(state)}</span
+  >`;
+}
+
+/** @param {{result: string, word?: boolean}} props a result of a run, a step or a check */
+export function Result({ result, word = true }) {
+  return html`<span class=${`result ${result}`}
+    ><span class="sign" aria-hidden="true">${RESULTS[result] ?? "○"}</span>${word
+      ? ` ${result}`
+      : html`<span class="unseen">${result}</span>`}</span
+  >`;
+}
+
+// -- Buttons that copy a request as curl, or another text.
+
+/** A sentence for the live region: the result of the last own action. */
+export const said = signal("");
+
+const SHOWN_MS = 8000;
+let until = 0;
+
+/** @param {string} sentence */
+export function say(sentence) {
+  said.value = sentence;
+  clearTimeout(until);
+  until = window.setTimeout(() => {
+    said.value = "";
+  }, SHOWN_MS);
+}
+
+/** @param {string} text */
+export async function copy(text) {
+  // Without TLS and by address there is no `navigator.clipboard`.
+  if (navigator.clipboard) await navigator.clipboard.writeText(text);
+  else copyBySelection(text);
+  say("Copied.");
+}
+
+/** @param {string} text */
+function copyBySelection(text) {
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.className = "unseen";
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}
+
+/**
+ * @param {{method?: string, path: string, body?: unknown, headers?: Record<string, string>,
+ *   stream?: boolean, label?: string}} props
+ */
+export function Curl({ method = "GET", path, body, headers, stream, label = "curl" }) {
+  const text = curl(method, path, options({ body, headers, stream }));
+  return html`<button
+    type="button"
+    class="quiet curl"
+    title=${text}
+    aria-label=${`Copy as curl: ${method} ${path}`}
+    onClick=${() => void copy(text)}
+  >
+    <span aria-hidden="true">${">_"}</span> ${label}
+  </button>`;
+}
+
+/** @param {Record<string, any>} all */
+const options = (all) =>
+  Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));

@@ -8,34 +8,44 @@ const FIELDS = [
   "uuid", "name", "provision_state", "target_provision_state", "provision_updated_at",
   "power_state", "maintenance", "fault", "resource_class", "driver", "conductor_group", "conductor",
   "owner", "lessee", "shard", "retired", "protected", "instance_name", "instance_uuid",
+  "data_state",
 ];
 const PAGE = 1000;
 /** More nodes than this are not held. */
-export const MOST_NODES = 20000;
+const MOST_NODES = 20000;
 /** As many UUIDs as one request may name. */
-const AT_ONCE = 150;
+const UUIDS_AT_ONCE = 150;
 const AGAIN_MS = 1000;
+const COUNTS_MS = 10000;
 const MANY_MARKED = 3000;
 const LISTS_MS = 2000;
 const LISTS_APART_MS = 5000;
 /** Kinds of events after which runs, overdue steps and holds are read again. */
 const OF_LISTS = new Set(["provision", "fault", "overdue", "hold_added", "hold_ended", "step"]);
 
-/** @typedef {Record<string, any>} Node */
 /** @type {Map<string, Node>} */
-export const nodes = new Map();
+const nodes = new Map();
 /** Moves when nodes have changed, at most once in an animation frame. */
-export const tick = signal(0);
+const tick = signal(0);
 /** Moves when the order and the counts are to be made again, at most once a second. */
-export const slowTick = signal(0);
-/** `loading`, `whole`, or `partial`: there are too many to hold all of them. */
-export const status = signal(/** @type {"loading" | "whole" | "partial"} */ ("loading"));
-export const failure = signal(/** @type {Error | null} */ (null));
+const slowTick = signal(0);
+/** `loading`, `whole`; `partial`: there are too many, so rows of the filter alone are held. */
+const status = signal(/** @type {"loading" | "whole" | "partial"} */ ("loading"));
+/** Numbers of all nodes by state, counted by the API; null while all nodes are held here. */
+const counts = signal(/** @type {Map<string, number> | null} */ (null));
+/** True if even the filter selects too many nodes. */
+const narrow = signal(false);
+const failure = signal(/** @type {any} */ (null));
 /** Runs under way and latest failed runs by the UUID of their node. */
-export const under = signal(/** @type {Map<string, any>} */ (new Map()));
-export const failed = signal(/** @type {Map<string, any>} */ (new Map()));
-export const overdue = signal(/** @type {Map<string, any>} */ (new Map()));
-export const holds = signal(/** @type {Map<string, any[]>} */ (new Map()));
+const under = signal(/** @type {Map<string, any>} */ (new Map()));
+const failed = signal(/** @type {Map<string, any>} */ (new Map()));
+const overdue = signal(/** @type {Map<string, any>} */ (new Map()));
+const holds = signal(/** @type {Map<string, any[]>} */ (new Map()));
+
+/** What is known of the fleet. */
+export const fleet = {
+  nodes, tick, slowTick, status, counts, narrow, failure, under, failed, overdue, holds,
+};
 
 /** @type {Feed | null} */
 let feed = null;
@@ -46,9 +56,11 @@ let lists = 0;
 let listsAt = -Infinity;
 let drawing = 0;
 let loads = 0;
+let filter = "";
+let counting = 0;
 
 /** @param {Node} node @returns {string} the kind of its state */
-export const kind = (node) => STATES[node.provision_state]?.kind ?? "stable";
+export const kindOf = (node) => STATES[node.provision_state]?.kind ?? "stable";
 
 function changed() {
   drawing ||= requestAnimationFrame(() => {
@@ -62,43 +74,76 @@ setInterval(() => {
 let slowSeen = 0;
 
 /** Begin to follow the fleet; a second call has no effect. */
-export async function start() {
+export async function followFleet() {
   if (feed) return;
   try {
     const { body } = await get("/v1/events?since=now");
     feed = new Feed(body.cursor, onEvents, () => void load());
     await load();
   } catch (error) {
-    failure.value = /** @type {Error} */ (error);
+    failure.value = error;
   }
 }
 
-/** Read all nodes again; rows that are no more there go at the end. */
-export async function load() {
+/** Read all nodes again, or those of the filter; rows that are no more there go at the end. */
+async function load() {
   const mine = ++loads;
   const seen = new Set();
   try {
-    for await (const page of pages(listPath(), "nodes")) {
+    const many = await countNodes();
+    const from = many ? (filter ? `${listPath()}&${filter}` : "") : listPath();
+    for await (const page of pages(from, "nodes")) {
       if (mine !== loads) return;
       for (const node of page) seen.add(put(node).uuid);
       slowTick.value += 1;
       changed();
-      if (nodes.size > MOST_NODES) break;
+      if (seen.size > MOST_NODES) break;
     }
+    narrow.value = many && (!filter || seen.size > MOST_NODES);
+    if (narrow.value) seen.clear();
+    status.value = many ? "partial" : "whole";
     failure.value = null;
   } catch (error) {
-    failure.value = /** @type {Error} */ (error);
+    failure.value = error;
     return;
   }
-  const whole = nodes.size <= MOST_NODES;
-  if (whole) for (const uuid of nodes.keys()) if (!seen.has(uuid)) nodes.delete(uuid);
-  status.value = whole ? "whole" : "partial";
+  for (const uuid of nodes.keys()) if (!seen.has(uuid)) nodes.delete(uuid);
   slowTick.value += 1;
   changed();
   await readLists();
 }
 
-export const listPath = () => `/v1/nodes?limit=${PAGE}&fields=${FIELDS.join(",")}`;
+/**
+ * Count all nodes by state. If they are too many to hold, count them again every 10 seconds.
+ * @returns {Promise<boolean>} true if they are too many
+ */
+async function countNodes() {
+  const { body } = await get("/v1/stats/nodes?by=provision_state");
+  const many = body.of > MOST_NODES;
+  const found = body.counts.map((/** @type {any} */ one) => [one.provision_state, one.count]);
+  counts.value = many ? new Map(found) : null;
+  clearTimeout(counting);
+  if (many) counting = window.setTimeout(countAgain, COUNTS_MS);
+  return many;
+}
+
+function countAgain() {
+  const later = () => void (counting = window.setTimeout(countAgain, COUNTS_MS));
+  const before = String([...(counts.value ?? [])]);
+  if (document.hidden) return later();
+  countNodes().then((many) => {
+    if (!many || String([...(counts.value ?? [])]) !== before) void load();
+  }, later);
+}
+
+/** Hold the rows of this filter alone if there are too many nodes. @param {string} text */
+export function setFilter(text) {
+  if (filter === text) return;
+  filter = text;
+  if (status.value === "partial") void load();
+}
+
+const listPath = () => `/v1/nodes?limit=${PAGE}&fields=${FIELDS.join(",")}`;
 
 /** @param {Node} node */
 function put(node) {
@@ -112,7 +157,7 @@ function onEvents(events) {
   for (const event of events) {
     if (!event.node) continue;
     const node = nodes.get(event.node);
-    if (event.kind === "deleted" || (event.kind === "node" && event.event === "delete")) {
+    if (event.kind === "node_deleted") {
       nodes.delete(event.node);
       continue;
     }
@@ -122,7 +167,7 @@ function onEvents(events) {
     } else if (node && event.kind === "power" && event.after) {
       node.power_state = event.after;
     }
-    marked.add(event.node);
+    if (node || status.value !== "partial") marked.add(event.node);
     if (OF_LISTS.has(event.kind)) lists ||= window.setTimeout(readLists, pauseOfLists());
   }
   again ||= window.setTimeout(readMarked, AGAIN_MS);
@@ -140,7 +185,8 @@ async function readMarked() {
     marked.clear();
     return load();
   }
-  const some = [...marked].slice(0, AT_ONCE);
+  const some = [...marked].slice(0, UUIDS_AT_ONCE);
+  if (!some.length) return undefined; // Only deletions, or events of no node.
   for (const uuid of some) marked.delete(uuid);
   if (marked.size) again = window.setTimeout(readMarked, AGAIN_MS);
   try {
@@ -148,6 +194,7 @@ async function readMarked() {
     const missing = new Set(some);
     for (const node of body.nodes) missing.delete(put(node).uuid);
     for (const uuid of missing) nodes.delete(uuid);
+    if (status.value === "whole" && nodes.size > MOST_NODES) void load();
     changed();
   } catch {
     for (const uuid of some) marked.add(uuid);
@@ -163,7 +210,7 @@ const LISTS = /** @type {const} */ ([
 ]);
 
 /** Read what is under way, failed, overdue and held. */
-export async function readLists() {
+async function readLists() {
   lists = 0;
   listsAt = performance.now();
   await Promise.allSettled([...LISTS.map(([into, from, key]) => readList(into, from, key)), readHolds()]);
@@ -193,32 +240,66 @@ async function readHolds() {
 const RANKS = /** @type {Record<string, number>} */ ({ held: 4, wait: 5, busy: 6, stable: 7 });
 
 /** @param {Node} node @returns {number} the smaller, the more it needs somebody */
-export function need(node) {
+export function needOf(node) {
   if (overdue.value.has(node.uuid)) return 0;
-  if (kind(node) === "fail") return 1;
+  if (kindOf(node) === "fail") return 1;
   if (node.fault) return 2;
   if (holds.value.has(node.uuid)) return 3;
-  return RANKS[kind(node)] ?? 7;
+  return RANKS[kindOf(node)] ?? 7;
 }
 
-// A hidden tab gives its stream back after a while, and reads what it missed when it is seen again.
-let hiding = 0;
-document.addEventListener("visibilitychange", () => {
-  clearTimeout(hiding);
-  if (document.hidden) hiding = window.setTimeout(pause, 10000);
-  else if (feed === null && resumeAt) resume();
-});
-/** @type {string | null} */
-let resumeAt = null;
+// -- Filters of the list of nodes that the browser applies to the rows that it has.
 
-function pause() {
-  if (!feed) return;
-  resumeAt = feed.cursor;
-  feed.stop();
-  feed = null;
+/** @typedef {Record<string, any>} Node */
+
+const truth = /** @param {string} text */ (text) => /^(true|1|yes|on|t|y)$/i.test(text);
+const text = /** @param {string} name */ (name) =>
+  /** @param {Node} node @param {string} value */ (node, value) => String(node[name] ?? "") === value;
+const flag = /** @param {string} name */ (name) =>
+  /** @param {Node} node @param {string} value */ (node, value) => !!node[name] === truth(value);
+
+/** Equality filters by the argument of the API. @type {Record<string, (n: Node, v: string) => boolean>} */
+const EQUALITY = {
+  provision_state: (node, value) => value.split(",").includes(node.provision_state),
+  resource_class: text("resource_class"),
+  driver: text("driver"),
+  conductor_group: (node, value) =>
+    String(node.conductor_group ?? "").toLowerCase() === value.toLowerCase(),
+  conductor: text("conductor"),
+  owner: text("owner"),
+  lessee: text("lessee"),
+  fault: text("fault"),
+  instance_uuid: text("instance_uuid"),
+  shard: (node, value) => value.split(",").includes(node.shard),
+  data_state: text("data_state"),
+  maintenance: flag("maintenance"),
+  retired: flag("retired"),
+  associated: (node, value) => !!node.instance_uuid === truth(value),
+  uuid: (node, value) => value.split(",").includes(node.uuid),
+};
+
+const SEARCHED = ["name", "uuid", "provision_state", "resource_class", "conductor", "instance_name"];
+
+/**
+ * @param {URLSearchParams} query filters of the API
+ * @param {string} words searched in names, states and the like; all of them must be found
+ * @returns {(node: Node) => boolean}
+ */
+export function predicate(query, words) {
+  const tests = [...query].flatMap(([name, value]) => {
+    const test = EQUALITY[name];
+    return test ? [/** @param {Node} node */ (node) => test(node, value)] : [];
+  });
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  return (node) => tests.every((test) => test(node)) && wanted.every((word) => has(node, word));
 }
 
-function resume() {
-  feed = new Feed(resumeAt ?? "now", onEvents, () => void load());
-  resumeAt = null;
+/** @param {Node} node @param {string} word */
+function has(node, word) {
+  return SEARCHED.some((name) => String(node[name] ?? "").toLowerCase().includes(word));
+}
+
+/** @param {URLSearchParams} query @returns {string[]} names that only the API can filter by */
+export function remote(query) {
+  return [...query.keys()].filter((name) => !(name in EQUALITY));
 }

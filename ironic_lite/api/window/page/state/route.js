@@ -1,5 +1,5 @@
-/** The address of the page: the fragment is the path of the API. Keys with `~` are the view's. */
-import { signal } from "../vendor/signals.js";
+/** What the page shows, and how: its address, the settings of this browser, times. */
+import { effect, signal } from "../vendor/signals.js";
 
 /**
  * @typedef {object} Route
@@ -12,7 +12,7 @@ import { signal } from "../vendor/signals.js";
 const HOME = "/v1/nodes";
 
 /** @param {string} fragment @returns {Route} */
-export function read(fragment) {
+function readFragment(fragment) {
   const [path = "", search = ""] = split(fragment.replace(/^#/, "") || HOME);
   const query = new URLSearchParams();
   /** @type {Record<string, string>} */
@@ -40,9 +40,9 @@ function decoded(part) {
   }
 }
 
-export const route = signal(read(location.hash));
+export const route = signal(readFragment(location.hash));
 addEventListener("hashchange", () => {
-  route.value = read(location.hash);
+  route.value = readFragment(location.hash);
 });
 
 /** @param {string[]} parts @returns {string} `/v1/...` with each part encoded */
@@ -67,7 +67,7 @@ export function href(target, query = {}, view = {}) {
 export function go(fragment, { replace = false } = {}) {
   if (replace) history.replaceState(null, "", fragment);
   else history.pushState(null, "", fragment);
-  route.value = read(fragment);
+  route.value = readFragment(fragment);
 }
 
 /**
@@ -75,7 +75,7 @@ export function go(fragment, { replace = false } = {}) {
  * @param {Record<string, string>} change keys of the view begin with `~`
  * @param {{replace?: boolean}} [options]
  */
-export function change(change, options) {
+export function changeRoute(change, options) {
   const { path: target, query, view } = route.value;
   const nextQuery = new URLSearchParams(query);
   const nextView = { ...view };
@@ -85,4 +85,103 @@ export function change(change, options) {
     else nextQuery.delete(name);
   }
   go(href(target, nextQuery, nextView), options);
+}
+
+// -- Settings of this browser, kept in its storage. None of them is a secret.
+
+const NAME = "ironic-lite";
+const DEFAULTS = {
+  theme: /** @type {"auto" | "light" | "dark"} */ ("auto"),
+  utc: false,
+  keys: true,
+  plain: false,
+  views: /** @type {Record<string, string>} */ ({}),
+};
+
+function stored() {
+  try {
+    return { ...DEFAULTS, ...JSON.parse(localStorage.getItem(NAME) ?? "{}") };
+  } catch {
+    return { ...DEFAULTS };
+  }
+}
+
+/** `theme`, `utc` times, one-character `keys`, `plain` tables, saved `views` by name. */
+export const prefs = signal(/** @type {typeof DEFAULTS} */ (stored()));
+
+/** @param {Partial<typeof DEFAULTS>} change */
+export function set(change) {
+  prefs.value = { ...prefs.value, ...change };
+}
+
+effect(() => {
+  const { theme } = prefs.value;
+  document.documentElement.dataset.theme = theme;
+  try {
+    localStorage.setItem(NAME, JSON.stringify(prefs.value));
+  } catch {
+    // Storage is off or full: settings last as long as the page.
+  }
+});
+
+// -- Time by the service's clock, and times as people read them.
+
+let clockOffset = 0;
+
+/** The service's time in milliseconds; it moves each second while the page is visible. */
+export const now = signal(Date.now());
+
+/** @param {string | null} date the header Date of an answer */
+export function heard(date) {
+  const at = date ? Date.parse(date) : NaN;
+  // The header has whole seconds, so a smaller difference is no difference of clocks.
+  if (!Number.isNaN(at) && Math.abs(at - Date.now() - clockOffset) > 1500) clockOffset = at - Date.now();
+}
+
+setInterval(() => {
+  if (!document.hidden) now.value = Date.now() + clockOffset;
+}, 1000);
+
+const UNITS = /** @type {const} */ ([
+  [86400, "d"],
+  [3600, "h"],
+  [60, "min"],
+]);
+
+/** @param {number} seconds @returns {string} at most two units: `6 h 10 min` */
+export function duration(seconds) {
+  const whole = Math.max(0, Math.round(seconds));
+  for (const [at, [size, unit]] of UNITS.entries()) {
+    if (whole < size) continue;
+    const smaller = UNITS[at + 1];
+    const rest = smaller ? Math.floor((whole % size) / smaller[0]) : 0;
+    return `${Math.floor(whole / size)} ${unit}${rest && smaller ? ` ${rest} ${smaller[1]}` : ""}`;
+  }
+  return `${whole} s`;
+}
+
+/** @param {string | null | undefined} at @returns {number} seconds since then; 0 without a time */
+export function since(at) {
+  return at ? Math.max(0, (now.value - Date.parse(at)) / 1000) : 0;
+}
+
+const timeFormat = /** @param {boolean} utc */ (utc) =>
+  new Intl.DateTimeFormat(undefined, {
+    dateStyle: "medium",
+    timeStyle: "medium",
+    ...(utc ? { timeZone: "UTC" } : {}),
+  });
+const formats = { local: timeFormat(false), utc: timeFormat(true) };
+
+/** @param {string} at @param {boolean} utc @returns {string} the whole time */
+export function absolute(at, utc) {
+  const date = new Date(at);
+  if (Number.isNaN(date.getTime())) return at;
+  return formats[utc ? "utc" : "local"].format(date) + (utc ? " UTC" : "");
+}
+
+/** @param {string} at @param {boolean} utc @returns {string} hours and minutes: `11:40` */
+export function clockTime(at, utc) {
+  const format = { hour: /** @type {const} */ ("2-digit"), minute: /** @type {const} */ ("2-digit") };
+  return new Date(at).toLocaleTimeString(undefined, utc ? { ...format, timeZone: "UTC" } : format);
 }

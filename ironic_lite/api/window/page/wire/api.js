@@ -1,14 +1,86 @@
-/** Requests to the API of the same origin. One function sends all of them. */
-import { VERSION } from "../facts.js";
+/** Requests to the API of the same origin: refusals, changes that are sent once, and curl commands. */
+import { SECRET_KEY, VERSION } from "../facts.js";
 import { signal } from "../vendor/signals.js";
-import { heard } from "../state/clock.js";
-import { fault, Fault } from "./faults.js";
-import * as login from "./login.js";
+import { heard } from "../state/route.js";
+import { askLogin, loginHeader, loginTurn, loginWanted } from "./login.js";
+
+const LONGEST_SENTENCE = 500;
+
+/** A request that did not succeed: what the API said, or why there was no answer. */
+export class Fault extends Error {
+  /**
+   * @param {string} text a sentence
+   * @param {{status?: number, code?: string, request?: string, address?: string,
+   *   retryAfter?: number, body?: unknown, link?: string}} [facts]
+   */
+  constructor(text, facts = {}) {
+    super(text);
+    this.status = facts.status ?? 0;
+    this.code = facts.code ?? "";
+    this.request = facts.request ?? "";
+    this.address = facts.address ?? "";
+    this.retryAfter = facts.retryAfter ?? 0;
+    this.body = facts.body;
+    this.link = facts.link ?? "";
+  }
+}
+
+/**
+ * Read the sentence of a refusal in any of its three forms: `error_message` with a JSON text or an
+ * object in it, or a list `errors`.
+ * @param {string} text the body
+ * @returns {{text: string, code: string, body: unknown}}
+ */
+export function sentence(text) {
+  const body = parsed(text);
+  if (!body || typeof body !== "object") {
+    return { text: text.slice(0, LONGEST_SENTENCE), code: "", body: null };
+  }
+  const outer = /** @type {Record<string, any>} */ (body);
+  const inner = typeof outer.error_message === "string"
+    ? parsed(outer.error_message) ?? { faultstring: outer.error_message }
+    : outer.error_message ?? outer.errors?.[0] ?? outer;
+  const said = inner.faultstring ?? inner.description ?? inner.detail ?? inner.title;
+  return {
+    text: typeof said === "string" ? said : text.slice(0, LONGEST_SENTENCE),
+    code: String(inner.code ?? inner.faultcode ?? ""),
+    body,
+  };
+}
+
+/** @param {string} text @returns {any} undefined if it is blank, null if it is no JSON */
+export function parsed(text) {
+  try {
+    return text.trim() ? JSON.parse(text) : undefined;
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * @param {Response} answer
+ * @param {string} text its body
+ * @param {string} address
+ */
+export function fault(answer, text, address) {
+  const said = sentence(text);
+  return new Fault(said.text || `${answer.status} ${answer.statusText}`, {
+    status: answer.status,
+    code: said.code,
+    request: answer.headers.get("X-OpenStack-Request-Id") ?? "",
+    retryAfter: Number(answer.headers.get("Retry-After") ?? 0),
+    link: answer.headers.get("Link") ?? "",
+    body: said.body,
+    address,
+  });
+}
+
+// -- Requests to the API of the same origin. One function sends all of them.
 
 /** True while the last request found no API. */
 export const offline = signal(/** @type {Date | null} */ (null));
 /** The API of a document below `/ui/`, without the version. */
-export const ROOT = new URL("..", document.baseURI).href.replace(/\/$/, "");
+const ROOT = new URL("..", document.baseURI).href.replace(/\/$/, "");
 
 /** Answers of the API have this header; the login page of a proxy has not. */
 const OURS = "X-OpenStack-Request-Id";
@@ -46,7 +118,7 @@ export async function open(method, path, { body, headers, signal: abort } = {}) 
       headers: {
         ...(body === undefined ? {} : { "Content-Type": "application/json" }),
         "X-OpenStack-Ironic-API-Version": VERSION,
-        ...login.header(),
+        ...loginHeader(),
         ...headers,
       },
     });
@@ -70,9 +142,12 @@ export async function open(method, path, { body, headers, signal: abort } = {}) 
  * @throws {Fault} for any other status
  */
 export async function ask(method, path, options = {}) {
+  const turn = loginTurn;
   const answer = await open(method, path, options);
   if (answer.type === "opaqueredirect" || foreign(answer)) return behindProxy(method, path, options);
   const text = await answer.text();
+  // The refusal of a login that another one has replaced is late.
+  if (answer.status === 401 && turn < loginTurn) return ask(method, path, options);
   if (answer.status === 401) return afterLogin(answer, method, path, options);
   if (!answer.ok && !options.accepts?.includes(answer.status)) {
     throw fault(answer, text, method + " " + path);
@@ -87,9 +162,9 @@ export async function ask(method, path, options = {}) {
   };
 }
 
-/** @param {Response} answer @returns {boolean} true for the login page of a proxy */
+/** @param {Response} answer @returns {boolean} true for the login page of a proxy, not for its 502 */
 function foreign(answer) {
-  return !answer.headers.has(OURS) && !!answer.headers.get("Content-Type")?.includes("html");
+  return answer.status < 500 && !answer.headers.has(OURS) && !!answer.headers.get("Content-Type")?.includes("html");
 }
 
 /**
@@ -113,9 +188,9 @@ function behindProxy(method, path, options) {
  */
 function afterLogin(answer, method, path, options) {
   const challenge = answer.headers.get("WWW-Authenticate") ?? "";
-  login.ask(/^basic/i.test(challenge) ? "basic" : "keystone");
+  askLogin(/^basic/i.test(challenge) ? "basic" : "keystone");
   return new Promise((resolve) => {
-    const stop = login.wanted.subscribe((kind) => {
+    const stop = loginWanted.subscribe((kind) => {
       if (kind !== null) return;
       queueMicrotask(() => stop());
       resolve(ask(method, path, options));
@@ -128,13 +203,13 @@ export const get = (path, abort) => ask("GET", path, abort ? { signal: abort } :
 
 /**
  * Read a list page by page.
- * @param {string} path with its query
+ * @param {string} path with its query; "" reads nothing
  * @param {string} key the name of the list in the answer
  * @param {AbortSignal} [abort]
  * @returns {AsyncGenerator<any[]>}
  */
 export async function* pages(path, key, abort) {
-  let next = /** @type {string | undefined} */ (path);
+  let next = /** @type {string | undefined} */ (path || undefined);
   while (next) {
     const { body } = await get(next, abort);
     yield body[key];
@@ -153,3 +228,104 @@ export function key() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
+
+// -- Requests that change something: each with a key, and with the tag that the user saw.
+
+const TRIES = 3;
+const LOCK_WAIT = "respond-async, wait=10";
+
+/**
+ * Send a change. A lost answer is asked for again with the same key, so nothing happens twice; 503
+ * waits as long as the service says.
+ * @param {{method: string, path: string, body?: unknown, tag?: string, key?: string,
+ *   onWait?: (seconds: number, said: string) => void}} request
+ * @returns {Promise<Answer>}
+ */
+export async function sendChange({ method, path, body, tag, key: given, onWait }) {
+  const headers = /** @type {Record<string, string>} */ ({ "Idempotency-Key": given ?? key() });
+  if (tag) headers["If-Match"] = tag;
+  for (let tried = 1; ; tried += 1) {
+    try {
+      return await ask(method, path, { headers, ...(body === undefined ? {} : { body }) });
+    } catch (error) {
+      const pause = error instanceof Fault ? pauseAfter(error) : null;
+      if (pause === null || tried === TRIES) throw error;
+      if (locked(error)) headers.Prefer = LOCK_WAIT;
+      onWait?.(pause, /** @type {Fault} */ (error).message);
+      await sleep(pause * 1000);
+    }
+  }
+}
+
+/** @param {unknown} error */
+const locked = (error) =>
+  error instanceof Fault && error.status === 409 && error.retryAfter > 0;
+
+/** @param {Fault} fault @returns {number | null} seconds until the next try; null: do not try again */
+function pauseAfter(fault) {
+  if (fault.status === 0) return 1;
+  if (fault.status === 503 || locked(fault)) return fault.retryAfter || 1;
+  return null;
+}
+
+/**
+ * @param {string} link the header Link of an answer
+ * @returns {string | null} the path of the run that follows
+ */
+export function monitor(link) {
+  const found = /<([^>]+)>\s*;\s*rel="?monitor"?/.exec(link);
+  return found?.[1] ? local(found[1]) : null;
+}
+
+// -- Requests as curl commands for a POSIX shell. No command contains a secret.
+
+/** Names of fields whose values are secrets. */
+export const secret = new RegExp(SECRET_KEY, "i");
+
+/** @param {string} text @returns {string} one word of a POSIX shell */
+function quoted(text) {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/**
+ * Return JSON in one line, quoted for the shell; the value of a secret key is a variable.
+ * @param {unknown} body
+ */
+export function json(body) {
+  /** @type {string[]} */
+  const names = [];
+  const text = JSON.stringify(body, (name, value) => {
+    if (typeof value !== "string" || !value || !secret.test(name)) return value;
+    names.push(name.toUpperCase().replace(/[^A-Z0-9]/g, "_"));
+    return `\u0001${names.length - 1}\u0001`;
+  });
+  return quoted(text).replaceAll(/\\u0001(\d+)\\u0001/g, (_, at) => `'"$${names[at]}"'`);
+}
+
+function authorization() {
+  const [name] = Object.keys(loginHeader());
+  if (name === "Authorization") return ['-u "$USER"'];
+  return name ? ['-H "X-Auth-Token: $OS_TOKEN"'] : [];
+}
+
+/**
+ * @param {string} method
+ * @param {string} path begins with `/v1`
+ * @param {{body?: unknown, headers?: Record<string, string>, stream?: boolean,
+ *   file?: string}} [options] `file`: where the answer goes
+ * @returns {string} two lines: the address of the API, and the command
+ */
+export function curl(method, path, { body, headers = {}, stream = false, file } = {}) {
+  const words = ["curl", stream ? "-sN" : "-sS", ...authorization()];
+  if (file) words.push("-fo", file);
+  if (method !== "GET") words.push("-X", method);
+  const all = { ...headers };
+  if (body !== undefined) all["Content-Type"] = "application/json";
+  for (const [name, value] of Object.entries(all)) words.push("-H", quoted(`${name}: ${value}`));
+  words.push(`"$api"${quoted(path)}`);
+  if (body !== undefined) words.push("-d", json(body));
+  return `api=${quoted(ROOT)}\n${words.join(" ")}`;
+}
+
+/** @param {number} ms */
+export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

@@ -1,20 +1,104 @@
-/** The feed of events: a stream of lines, or long polls, or polls, whichever the way allows. */
+/** The feed of events: a stream that tabs share, or polls; and whether the service has a new page. */
 import { signal } from "../vendor/signals.js";
-import { get, open } from "./api.js";
-import { Fault } from "./faults.js";
+import { Fault, get, open, sleep } from "./api.js";
 
-/** How events come: `stream`, `wait` (long polls), `poll`, `off` (no connection). */
-export const mode = signal(/** @type {"stream" | "wait" | "poll" | "off"} */ ("off"));
+/** True once the service serves other files than those of this page. */
+export const newer = signal(false);
+/** The hash of all files, as addresses and the ETag of the document have it. */
+const [, HASH = ""] = /\/a\/([^/]+)\//.exec(import.meta.url) ?? [];
+
+/** Look after each loss of the connection: an upgrade restarts the service. */
+export async function look() {
+  try {
+    const answer = await fetch(new URL("./", document.baseURI), { method: "HEAD", cache: "no-store" });
+    const tag = answer.headers.get("ETag");
+    if (answer.ok && tag) newer.value = !tag.includes(HASH);
+  } catch {
+    // The next connection looks again.
+  }
+}
+
+// -- Streams of all tabs of this browser. It has six connections for an origin, so all tabs together
+// keep a few streams, and the others poll.
+
+const MOST_STREAMS = 4;
+const ANSWER_MS = 80;
+const me = Math.random();
+let streams = 0;
+let claims = 0;
+/** What the other tabs say of themselves. @type {Map<number, {streams: number, claims: number}>} */
+const others = new Map();
+const streamChannel = new BroadcastChannel("ironic-lite-streams");
+
+streamChannel.onmessage = ({ data }) => {
+  if (data.kind === "ask") tell();
+  else others.set(data.me, data);
+};
+addEventListener("pagehide", () => {
+  streams = claims = 0;
+  tell();
+});
+
+const tell = () => streamChannel.postMessage({ kind: "have", me, streams, claims });
+
+/**
+ * Take a stream if the browser has one left.
+ * @returns {Promise<boolean>} true: `releaseStream` must follow
+ */
+export async function takeStream() {
+  claims += 1;
+  others.clear();
+  tell();
+  streamChannel.postMessage({ kind: "ask" });
+  await new Promise((resolve) => setTimeout(resolve, ANSWER_MS));
+  let busy = streams;
+  // Of tabs that claim at the same time, those with smaller numbers go first.
+  for (const [other, has] of others) busy += has.streams + (other < me ? has.claims : 0);
+  claims -= 1;
+  const free = busy < MOST_STREAMS;
+  if (free) streams += 1;
+  tell();
+  return free;
+}
+
+export function releaseStream() {
+  streams = Math.max(0, streams - 1); // It is 0 after `pagehide`.
+  tell();
+}
+
+// -- The feed of events: a stream of lines, or long polls, or polls, whichever the way allows.
+
+/**
+ * How events come: `stream`, `wait` (long polls), `poll`, `again` (the caller does not see those of
+ * all nodes, so everything is read again), `off` (no connection), `none` (no feed).
+ */
+export const mode = signal(/** @type {Mode} */ ("none"));
+/** @typedef {"stream" | "wait" | "poll" | "again" | "off" | "none"} Mode */
+/** How each feed of this page reads; the page shows the best of them. @type {Map<Feed, Mode>} */
+const modes = new Map();
+
+/** @param {Feed} feed @param {Mode} [found] without one, the feed has ended */
+function reads(feed, found) {
+  if (found) modes.set(feed, found);
+  else modes.delete(feed);
+  const all = new Set(modes.values());
+  const best = /** @type {const} */ (["stream", "wait", "poll", "again"]).find((one) => all.has(one));
+  mode.value = best ?? (all.size ? "off" : "none");
+}
+
 /** When something last came from the feed, in milliseconds of `performance.now`. */
 export const heardAt = signal(0);
 
 const FIRST_LINE_MS = 5000;
 const SILENCE_MS = 20000;
 const WAIT_SECONDS = 15;
-const POLL_MS = 5000;
+export const POLL_MS = 5000;
+const ALL_AGAIN_MS = 10000;
 const SHORTEST_MS = 500;
 const LONGEST_MS = 30000;
 const FAR_BEHIND = 10000;
+/** A hidden tab gives its stream back after this time, and goes on where it was when it is seen. */
+const HIDDEN_MS = 10000;
 
 /** @typedef {{cursor: string, node: string | null, name: string | null, kind: string,
  *   event: string, before: string | null, after: string | null, at: string,
@@ -25,7 +109,8 @@ export class Feed {
   /**
    * @param {string} cursor where to begin
    * @param {(events: Event[]) => void} onEvents
-   * @param {() => void} onGap some events may be missing: read everything again
+   * @param {(() => void) | null} onGap some events may be missing: read everything again; null if
+   *   nothing but events is shown
    * @param {Record<string, string>} [filter]
    */
   constructor(cursor, onEvents, onGap, filter = {}) {
@@ -35,25 +120,67 @@ export class Feed {
     this.filter = filter;
     this.way = /** @type {"stream" | "wait" | "poll"} */ ("stream");
     this.pause = SHORTEST_MS;
+    this.lost = false;
     this.abort = new AbortController();
+    this.rest = new AbortController();
+    this.onHide = () => this.hide();
+    document.addEventListener("visibilitychange", this.onHide);
     void this.run();
   }
 
   stop() {
     this.abort.abort();
-    mode.value = "off";
+    this.rest.abort();
+    clearTimeout(this.hiding);
+    document.removeEventListener("visibilitychange", this.onHide);
+    reads(this);
+  }
+
+  hide() {
+    clearTimeout(this.hiding);
+    if (document.hidden) this.hiding = setTimeout(() => this.rest.abort(), HIDDEN_MS);
   }
 
   async run() {
     while (!this.abort.signal.aborted) {
       try {
-        await (this.way === "stream" ? this.stream() : this.page());
+        if (this.rest.signal.aborted) await this.seen();
+        if (this.abort.signal.aborted) return;
+        await this.more();
         this.pause = SHORTEST_MS;
       } catch (error) {
         if (this.abort.signal.aborted) return;
-        await this.failed(error);
+        if (!this.rest.signal.aborted) await this.failed(error);
       }
     }
+  }
+
+  /** Wait until the tab is visible. */
+  async seen() {
+    while (document.hidden && !this.abort.signal.aborted) {
+      await new Promise((resolve) =>
+        document.addEventListener("visibilitychange", resolve, { once: true }),
+      );
+    }
+    this.rest = new AbortController();
+  }
+
+  /** Read events in the way that is known to work, or by polls if other tabs have all streams. */
+  async more() {
+    if (this.way === "poll") return this.page("poll");
+    if (this.way === "stream" && this.onGap && !(await seesAll())) return this.again();
+    if (!(await takeStream())) return this.page("poll");
+    try {
+      await (this.way === "stream" ? this.stream() : this.page("wait"));
+    } finally {
+      releaseStream();
+    }
+  }
+
+  async again() {
+    if (!this.abort.signal.aborted) reads(this, "again");
+    await sleep(ALL_AGAIN_MS);
+    if (!this.abort.signal.aborted) this.onGap?.();
   }
 
   /** @param {unknown} error */
@@ -64,7 +191,8 @@ export class Feed {
       return;
     }
     if (this.way === "wait" && fault?.status === 504) this.way = "poll";
-    mode.value = "off";
+    reads(this, "off");
+    this.lost = true;
     const asked = (fault?.retryAfter ?? 0) * 1000;
     await sleep(Math.max(asked, this.pause * (0.5 + Math.random())));
     this.pause = Math.min(LONGEST_MS, this.pause * 2);
@@ -78,11 +206,18 @@ export class Feed {
   async stream() {
     const connection = new AbortController();
     const stop = () => connection.abort();
-    this.abort.signal.addEventListener("abort", stop);
+    const ends = AbortSignal.any([this.abort.signal, this.rest.signal]);
+    if (ends.aborted) return;
+    ends.addEventListener("abort", stop);
     let timer = setTimeout(stop, FIRST_LINE_MS);
     let began = false;
+    const at = performance.now();
     try {
       const answer = await open("GET", this.path({ follow: "true" }), { signal: connection.signal });
+      if (answer.status === 401) {
+        reads(this, "off");
+        return void (await get(this.path({ limit: "1" }), ends)); // It asks for the login.
+      }
       if (!answer.ok || !answer.body) {
         const after = Number(answer.headers.get("Retry-After") ?? 0);
         throw new Fault("no stream", { status: answer.status, retryAfter: after });
@@ -91,51 +226,63 @@ export class Feed {
         clearTimeout(timer);
         timer = setTimeout(stop, SILENCE_MS);
         began = true;
-        mode.value = "stream";
+        this.pause = SHORTEST_MS;
+        if (!this.abort.signal.aborted) reads(this, "stream");
         this.take(lines.map((line) => JSON.parse(line)));
       }
+      // The service ended it, perhaps for an upgrade.
+      this.lost = true;
+      if (performance.now() - at < SHORTEST_MS) throw new Fault("no stream");
     } catch (error) {
-      if (!began && connection.signal.aborted && !this.abort.signal.aborted) throw new Silent();
+      if (!began && connection.signal.aborted && !ends.aborted) throw new Silent();
       throw error;
     } finally {
       clearTimeout(timer);
-      this.abort.signal.removeEventListener("abort", stop);
+      ends.removeEventListener("abort", stop);
       connection.abort();
     }
   }
 
-  async page() {
-    const waits = this.way === "wait" ? { wait: String(WAIT_SECONDS) } : { limit: "1000" };
-    const { body } = await get(this.path(/** @type {any} */ (waits)), this.abort.signal);
-    mode.value = this.way;
-    if (body.trimmed) this.onGap();
+  /** @param {"wait" | "poll"} way */
+  async page(way) {
+    const waits = way === "wait" ? { wait: String(WAIT_SECONDS) } : { limit: "1000" };
+    const ends = AbortSignal.any([this.abort.signal, this.rest.signal]);
+    const { body } = await get(this.path(/** @type {any} */ (waits)), ends);
+    reads(this, way);
+    if (body.trimmed) this.onGap?.();
     this.take([...body.events, { cursor: body.cursor }]);
-    if (this.way === "poll") await sleep(POLL_MS);
+    if (way === "poll") await sleep(POLL_MS);
   }
 
   /** @param {any[]} lines events and bookmarks, in order */
   take(lines) {
+    if (this.lost) void look();
+    this.lost = false;
     heardAt.value = performance.now();
     const events = lines.filter((line) => line.kind);
     const last = lines.at(-1);
     if (last) this.cursor = last.cursor;
-    if (lines.some((line) => line.trimmed) || events.length > FAR_BEHIND) this.onGap();
+    if (lines.some((line) => line.trimmed) || events.length > FAR_BEHIND) this.onGap?.();
     else if (events.length) this.onEvents(events);
   }
 }
 
+/** @returns {Promise<boolean>} whether the caller may see the events of all nodes, not of own ones */
+const seesAll = () =>
+  get("/v1/whoami").then(
+    ({ body }) => body.rules.includes("baremetal:event:list_all"),
+    () => true,
+  );
+
 /** A proxy keeps the answer back: no line came in time. */
 class Silent extends Error {}
-
-/** @param {number} ms */
-export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
  * @param {ReadableStream<Uint8Array>} body
  * @returns {AsyncGenerator<string[]>} whole lines, as many as came at once
  */
 export async function* linesOf(body) {
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = body.pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();
   let rest = "";
   for (;;) {
     const { value, done } = await reader.read();

@@ -5,21 +5,23 @@
 import { signal } from "../vendor/signals.js";
 
 const IDLE_MS = 8 * 3600 * 1000;
-const channel = new BroadcastChannel("ironic-lite-login");
+const loginChannel = new BroadcastChannel("ironic-lite-login");
 
 /** @typedef {{name: string, value: string, user: string}} Credential */
 /** @type {Credential | null} */
 let held = null;
 let usedAt = 0;
+/** Number of the login that is held. */
+export let loginTurn = 0;
 
 /** The kind of login that the service has asked for; null while none is wanted. */
-export const wanted = signal(/** @type {"basic" | "keystone" | null} */ (null));
+export const loginWanted = signal(/** @type {"basic" | "keystone" | null} */ (null));
 /** Name of the user who is logged in; "" without a login. */
-export const user = signal("");
+export const loginUser = signal("");
 
 /** @returns {Record<string, string>} the header of the login; empty without one */
-export function header() {
-  if (held && Date.now() - usedAt > IDLE_MS) clear();
+export function loginHeader() {
+  if (held && Date.now() - usedAt > IDLE_MS) logOut();
   if (!held) return {};
   usedAt = Date.now();
   return { [held.name]: held.value };
@@ -28,9 +30,10 @@ export function header() {
 /** @param {Credential | null} next */
 function hold(next) {
   held = next;
+  loginTurn++;
   usedAt = Date.now();
-  user.value = next ? next.user : "";
-  if (next) wanted.value = null;
+  loginUser.value = next ? next.user : "";
+  if (next) loginWanted.value = null;
 }
 
 /**
@@ -38,40 +41,40 @@ function hold(next) {
  * @param {string} name
  * @param {string} password
  */
-export function basic(name, password) {
+export function logInBasic(name, password) {
   const bytes = new TextEncoder().encode(`${name}:${password}`);
   const value = `Basic ${btoa(String.fromCharCode(...bytes))}`;
   share({ name: "Authorization", value, user: name });
 }
 
 /** @param {string} token a token of Keystone */
-export function keystone(token) {
+export function logInToken(token) {
   share({ name: "X-Auth-Token", value: token.trim(), user: "token" });
 }
 
 /** @param {Credential | null} next */
 function share(next) {
   hold(next);
-  channel.postMessage({ kind: "login", held: next });
+  loginChannel.postMessage({ kind: "login", held: next });
 }
 
 /** Forget the login in all tabs. */
-export function clear() {
+export function logOut() {
   share(null);
 }
 
 /** @returns {boolean} true while a login is held */
-export function present() {
+export function loggedIn() {
   return held !== null;
 }
 
 /** @param {"basic" | "keystone"} kind what a 401 asks for */
-export function ask(kind) {
-  wanted.value = kind;
+export function askLogin(kind) {
+  loginWanted.value = kind;
 }
 
-channel.onmessage = ({ data }) => {
+loginChannel.onmessage = ({ data }) => {
   if (data.kind === "login") hold(data.held);
-  if (data.kind === "who" && held) channel.postMessage({ kind: "login", held });
+  if (data.kind === "who" && held) loginChannel.postMessage({ kind: "login", held });
 };
-channel.postMessage({ kind: "who" });
+loginChannel.postMessage({ kind: "who" });

@@ -1,0 +1,185 @@
+"""Cost of requests and sweeps in a fleet of 1 000 nodes, and in larger ones.
+
+API and a conductor run in this process for each fleet, in turns. The CPU time is that of this
+process, which contains SQLite, and of the server processes of PostgreSQL. ``python -m
+benchmarks.growth postgresql 1000 10000 100000`` measures PostgreSQL and these fleets.
+``tests/db/test_growth.py`` checks more statements, by counting SQLite's instructions.
+"""
+
+from __future__ import annotations
+
+from ironic_lite.core import threads
+
+threads.native()
+
+import contextlib  # noqa: E402  threads.native() must run before any oslo library is imported
+import itertools  # noqa: E402
+import logging  # noqa: E402
+import pathlib  # noqa: E402
+import statistics  # noqa: E402
+import sys  # noqa: E402
+import time  # noqa: E402
+from collections.abc import Callable, Sequence  # noqa: E402
+
+import sqlalchemy as sa  # noqa: E402
+
+from benchmarks import heartbeats, stage  # noqa: E402
+from benchmarks.figures import Figure, report  # noqa: E402
+from ironic_lite.db.engine import session  # noqa: E402
+from ironic_lite.db.engine.session import Database  # noqa: E402
+from tests.support import population, private_servers  # noqa: E402
+from tests.support.in_process import InProcess  # noqa: E402
+
+FLEETS = (1_000, 100_000)
+BUDGET = 1.1
+ROUNDS = 9
+_SECONDS = 0.05
+_BEATEN = 50
+
+
+class Fleet:
+    """A fleet with its service in this process."""
+
+    def __init__(self, opened: Database, count: int) -> None:
+        self._uuids = population.fill(opened, count)
+        self.whole = InProcess(opened)
+        self._others = itertools.cycle(self._uuids[:-200:7])
+        self._beaten = self._uuids[:_BEATEN]
+        heartbeats.prepare(opened, self._beaten, "clean wait")
+        self._beating = itertools.cycle(self._beaten)
+        self._servers: list[pathlib.Path] = []
+        if opened.kind == "postgresql":
+            pids = sa.text("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
+            found = opened.read(lambda conn: conn.execute(pids).scalars().all())
+            self._servers = [pathlib.Path(f"/proc/{pid}/schedstat") for pid in found]
+
+    def cpu(self) -> float:
+        """Return the CPU seconds of this process and of its servers."""
+        servers = sum(int(one.read_text().split()[0]) for one in self._servers if one.exists())
+        return time.process_time() + servers / 1e9
+
+    def node(self) -> str:
+        """Return one node after the other."""
+        return next(self._others)
+
+    def middle(self) -> str:
+        """Return the node in the middle of the list."""
+        return self._uuids[len(self._uuids) // 2]
+
+    def get(self, path: str) -> None:
+        """Send a GET."""
+        answer = self.whole.api.get(path)
+        if answer.status != 200:
+            raise RuntimeError(answer.text)
+
+    def beat(self) -> None:
+        """Send a heartbeat."""
+        body = {"callback_url": heartbeats.URL, "agent_token": heartbeats.TOKEN}
+        body |= {"agent_version": "13.0.0", "agent_verify_ca": heartbeats.PEM}
+        headers = {"X-OpenStack-Ironic-API-Version": "1.68"}
+        path = f"/v1/heartbeat/{next(self._beating)}"
+        answer = self.whole.api.post(path, body, headers=headers)
+        if answer.status != 202:
+            raise RuntimeError(answer.text)
+
+
+Act = Callable[[Fleet], object]
+
+
+def _nodes(query: str) -> Act:
+    return lambda fleet: fleet.get(f"/v1/nodes?limit=5&{query}")
+
+
+def _runs(query: str) -> Act:
+    return lambda fleet: fleet.get(f"/v1/runs?limit=9&{query}")
+
+
+def _sweep(name: str) -> Act:
+    return lambda fleet: fleet.whole.rig.sweep(name)
+
+
+FILTERS = (
+    *("provision_state=available", "provision_state=clean%20failed", "provision_state=deploying"),
+    *("owner=project-7", f"owner={population.PROJECT}", f"project={population.PROJECT}"),
+    *(f"resource_class={population.CLASS}", f"conductor_group={population.GROUP}", "driver=rare"),
+    *(f"shard={population.SHARD},shard-7", "sharded=false", "maintenance=true", "retired=true"),
+    *("associated=false", "fault=power%20failure", "data_state=dirty", "held=true"),
+)
+OF_RUNS = (
+    *("", "state=failed", "state=waiting", "verb=deploy", "requester=nobody", "project=nobody"),
+    *("code=StepFailed", "latest=true", "latest=true&state=failed"),
+)
+SWEEPS = (
+    *("time-outs", "orphans", "allocations", "power recovery", "batches", "overdue steps"),
+    "hanging work",
+)
+ACTS: dict[str, Act] = {
+    "GET a node": lambda fleet: fleet.get(f"/v1/nodes/{fleet.node()}"),
+    "page of 100 in mid-list": lambda fleet: fleet.get(
+        f"/v1/nodes?limit=100&marker={fleet.middle()}"
+    ),
+    "page of 500": lambda fleet: fleet.get("/v1/nodes?limit=500"),
+    "heartbeat": Fleet.beat,
+    "a node's history": lambda fleet: fleet.get(f"/v1/nodes/{fleet.node()}/history"),
+    **{f"nodes, {query}": _nodes(query) for query in FILTERS},
+    **{f"runs, {query or 'all'}": _runs(query) for query in OF_RUNS},
+    **{f"sweep: {name}": _sweep(name) for name in SWEEPS},
+    "keepalive": lambda fleet: fleet.whole.rig.service.keepalive.beat(),
+}
+
+
+def _timed(fleet: Fleet, act: Act) -> float:
+    """Return the CPU milliseconds of an action, repeated for a while."""
+    begin, count = fleet.cpu(), 0
+    while count == 0 or fleet.cpu() - begin < _SECONDS:
+        act(fleet)
+        count += 1
+    return (fleet.cpu() - begin) / count * 1000
+
+
+def compared(what: str, act: Act, fleets: Sequence[Fleet], counts: Sequence[int]) -> list[Figure]:
+    """Return the cost in the first fleet, and the ratios of the others to it."""
+    for fleet in fleets:
+        act(fleet)
+    rounds = [[_timed(fleet, act) for fleet in fleets] for _ in range(ROUNDS)]
+    small = statistics.median(one[0] for one in rounds)
+    figures = [Figure(f"{what}: CPU with {counts[0]} nodes", small, "ms")]
+    for place, count in enumerate(counts[1:], 1):
+        ratio = statistics.median(one[place] / one[0] for one in rounds)
+        figures.append(Figure(f"... with {count}", ratio, "x", BUDGET))
+    return figures
+
+
+def _databases(kind: str, opened: contextlib.ExitStack, counts: Sequence[int]) -> list[Database]:
+    """Return an empty database for each fleet."""
+    found = []
+    for _ in counts:
+        folder = opened.enter_context(stage.folder())
+        if kind == "sqlite":
+            found.append(stage.database(folder))
+            continue
+        folder.chmod(0o755)  # the server runs as another user
+        server = opened.enter_context(private_servers.database("postgresql", folder))
+        found.append(session.open_database(server.url(server.port), statement_timeout=0))
+    return found
+
+
+def main(words: Sequence[str]) -> int:
+    """Measure and print; return the exit status."""
+    kind = "postgresql" if "postgresql" in words else "sqlite"
+    counts = [int(word) for word in words if word.isdigit()] or list(FLEETS)
+    logging.disable()
+    with contextlib.ExitStack() as opened:
+        found = _databases(kind, opened, counts)
+        fleets = [Fleet(one, count) for one, count in zip(found, counts, strict=True)]
+        status = report(
+            figure for what, act in ACTS.items() for figure in compared(what, act, fleets, counts)
+        )
+        for fleet, one in zip(fleets, found, strict=True):
+            fleet.whole.close()
+            one.close()
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

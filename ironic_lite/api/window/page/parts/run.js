@@ -1,0 +1,279 @@
+/** A run: its steps, its log, and the state machine around its node. */
+import { JOURNEYS, STATES } from "../facts.js";
+import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
+import { h } from "../vendor/preact.js";
+import { Ago, bdi, Curl, html, KINDS, Result, stepName, typed, verb, visible } from "./text.js";
+import { clockTime, duration, href, path, prefs, since } from "../state/route.js";
+import { open, sleep } from "../wire/api.js";
+import { linesOf, POLL_MS, releaseStream, takeStream } from "../wire/feed.js";
+
+/** @typedef {Record<string, any>} Json */
+
+const LONGEST_BAR = 40;
+
+/** @param {{run: Json, why?: Json | null}} props `why` of the node, for what the run waits for */
+export function Timeline({ run, why }) {
+  const steps = run.steps ?? [];
+  const longest = Math.max(1, ...steps.map(seconds));
+  return html`<div class="run">
+    <p class="run-head">
+      ${h(Result, { result: run.state })} <strong>${bdi(run.verb)}</strong>
+      ${run.requester && html` · ${bdi(run.requester)}`}${" · "}
+      ${run.ended_at
+        ? html`${duration((Date.parse(run.ended_at) - Date.parse(run.started_at)) / 1000)}, ended
+            ${" "}${h(Ago, { at: run.ended_at, ago: true })}`
+        : html`for ${h(Ago, { at: run.started_at })}`}
+      ${run.eta && html` · ${eta(run.eta)}`}
+      ${run.retry_of &&
+      html` · <a href=${href(path("runs", run.retry_of))}>retry of an earlier run</a>`}
+    </p>
+    ${run.error && !steps.length && html`<p class="wrong">${bdi(run.error.text)}</p>`}
+    <ol class="steps">
+      ${steps.map((/** @type {Json} */ step) => h(Step, { key: step.ordinal, step, longest }))}
+    </ol>
+    ${why?.waits_for && h(Waits, { waits: why.waits_for })}
+  </div>`;
+}
+
+/** @param {Json} step @returns {number} */
+const seconds = (step) =>
+  step.ended_at || !step.started_at ? step.duration_seconds ?? 0 : since(step.started_at);
+
+/** @param {Json} found */
+function eta(found) {
+  const { utc } = prefs.value;
+  return `~${clockTime(found.ends_at, utc)}, at the latest ${clockTime(found.late_at, utc)}`;
+}
+
+/** @param {{step: Json, longest: number}} props */
+function Step({ step, longest }) {
+  const state = step.done_in ? "kept" : step.waiver ? "waived" : step.state;
+  const took = seconds(step);
+  const width = { width: `${Math.max(0.3, (took / longest) * LONGEST_BAR)}%` };
+  const usual = step.usual_seconds;
+  return html`<li class=${state} id=${`step-${step.ordinal}`}>
+    ${h(Result, { result: state, word: false })}
+    <span class="step">${bdi(stepName(step))}</span>
+    ${step.done_in
+      ? html`<a href=${href(path("runs", step.done_in))}>done in an earlier run</a>`
+      : step.started_at
+        ? html`<span class="bar-frame"><span class="bar-of-time" style=${width} /> ${duration(took)}</span>`
+        : html`<span>not reached</span>`}
+    ${step.attempt > 1 ? html`<span>attempt ${step.attempt}</span>` : ""}
+    ${step.overdue && html`<span class="danger">◷ overdue</span>`}
+    ${usual && html`<span class="small usual">usual ${duration(usual.p50)}</span>`}
+    ${step.waiver && html`<p class="small">waived: ${bdi(step.waiver.reason ?? step.waiver)}</p>`}
+    ${step.error && h(Cause, { error: step.error })}
+  </li>`;
+}
+
+/** @param {{error: Json}} props */
+function Cause({ error }) {
+  const cause = error.cause ?? error;
+  return html`<p class="wrong">
+    <code>${cause.code}</code> · ${bdi(cause.text)}
+  </p>`;
+}
+
+/** @param {{waits: Json}} props */
+function Waits({ waits }) {
+  const left = waits.given_up_at ? -since(waits.given_up_at) || untilNow(waits.given_up_at) : 0;
+  return html`<p class="waits">
+    ◔ Waits for the ${waits.what} since ${h(Ago, { at: waits.since })}${waits.last_sign_at &&
+    html`, last sign ${h(Ago, { at: waits.last_sign_at, ago: true })}`}${waits.given_up_at &&
+    html`; given up in ${duration(left)} (${waits.limit})`}.
+  </p>`;
+}
+
+/** @param {string} at a time in the future @returns {number} seconds */
+const untilNow = (at) => Math.max(0, (Date.parse(at) - Date.now()) / 1000);
+
+// -- The log of a run: followed at its end, searched, filtered by source.
+
+const MOST_LINES = 20000;
+const LINE = /^(\S+) (\S+)\s+(.*)$/;
+
+/** @param {{path: string, live: boolean}} props `path` of the run */
+export function Log({ path, live }) {
+  const lines = useLines(`${path}/log`, live);
+  const [source, setSource] = useState("");
+  const [words, setWords] = useState("");
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const [following, setFollowing] = useState(true);
+  const sources = useMemo(() => [...new Set(lines.map((line) => line.source))], [lines]);
+  const shown = lines.filter(
+    (line) => (!source || line.source === source) && line.text.toLowerCase().includes(words),
+  );
+  useEffect(() => {
+    if (following && box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [lines, following]);
+  const onScroll = () => {
+    const at = box.current;
+    if (at) setFollowing(at.scrollTop + at.clientHeight > at.scrollHeight - 20);
+  };
+  return html`<div class="filters">
+      <input
+        type="search"
+        aria-label="Search the log"
+        placeholder="/ search"
+        onInput=${typed((value) => setWords(value.toLowerCase()))}
+      />
+      ${sources.map(
+        (one) => html`<button
+          aria-pressed=${source === one}
+          onClick=${() => setSource(source === one ? "" : one)}
+        >
+          ${visible(one)}
+        </button>`,
+      )}
+      ${h(Curl, { path: `${path}/log`, stream: live })}
+      ${!following && html`<button onClick=${() => setFollowing(true)}>To the end</button>`}
+    </div>
+    <div class="log" ref=${box} onScroll=${onScroll} tabindex="0" role="log" aria-label="Log of the run">
+      ${shown.map(
+        (line) => html`<div class=${`line ${line.source}`}>
+          <time>${line.at.slice(11, 23)}</time> <span class="source">${visible(line.source)}</span>
+          ${" "}${visible(line.text)}
+        </div>`,
+      )}
+      ${!lines.length && html`<p>No line yet.</p>`}
+    </div>`;
+}
+
+/** @typedef {{at: string, source: string, text: string}} Line */
+
+/** @param {string} path @param {boolean} live @returns {Line[]} lines as they come */
+function useLines(path, live) {
+  const [lines, setLines] = useState(/** @type {Line[]} */ ([]));
+  useEffect(() => {
+    let abort = new AbortController();
+    const begin = () => void follow(path, live, abort.signal, setLines);
+    // A hidden tab gives its stream back, and reads the log again when it is seen.
+    const turn = () => {
+      abort.abort();
+      abort = new AbortController();
+      if (!document.hidden) begin();
+    };
+    setLines([]);
+    begin();
+    if (live) document.addEventListener("visibilitychange", turn);
+    return () => {
+      abort.abort();
+      document.removeEventListener("visibilitychange", turn);
+    };
+  }, [path, live]);
+  return lines;
+}
+
+/**
+ * Read the log by a stream, or again and again if other tabs have all streams.
+ * @param {string} path @param {boolean} live @param {AbortSignal} abort
+ * @param {(lines: Line[]) => void} onLines
+ */
+async function follow(path, live, abort, onLines) {
+  for (;;) {
+    const stream = live && (await takeStream());
+    try {
+      await readLog(path + (stream ? "?follow=true" : ""), abort, onLines);
+    } catch {
+      // The page shows what came; a new run or a reload reads it again.
+    } finally {
+      if (stream) releaseStream();
+    }
+    if (!live || stream) return;
+    await sleep(POLL_MS);
+    if (abort.aborted) return;
+  }
+}
+
+/** @param {string} path @param {AbortSignal} abort @param {(lines: Line[]) => void} onLines */
+async function readLog(path, abort, onLines) {
+  const answer = await open("GET", path, { signal: abort });
+  if (!answer.ok || !answer.body) return;
+  /** @type {Line[]} */
+  let all = [];
+  for await (const lines of linesOf(answer.body)) {
+    all = [...all, ...lines.map(line)].slice(-MOST_LINES);
+    onLines(all);
+    await sleep(50);
+  }
+}
+
+/** @param {string} text @returns {Line} */
+function line(text) {
+  const [, at = "", source = "", rest = text] = LINE.exec(text) ?? [];
+  return { at, source, text: rest };
+}
+
+// -- The state machine around a node: where it stands, and what each offered verb leads to.
+
+const RESTING = ["enroll", "manageable", "available", "active", "rescue", "error"];
+const GAP = 128;
+const WIDE = 100;
+const TALL = 26;
+
+/** @param {{why: Json}} props */
+export function Machine({ why }) {
+  const state = why.provision_state;
+  const offered = why.verbs.filter((/** @type {Json} */ one) => !one.refused);
+  const passing = JOURNEYS.filter((one) => [one.busy, one.failed, ...one.pauses].includes(state));
+  const journey = passing.find((one) => one.verb === why.run?.verb) ?? passing[0];
+  return html`<figure class="machine">
+    <svg
+      viewBox="0 0 ${RESTING.length * GAP} ${44 + offered.length * 22 + (RESTING.includes(state) ? 0 : 44)}"
+      aria-hidden="true"
+      role="img"
+    >
+      ${RESTING.map((one, at) => box(one, at * GAP, 4, one === state))}
+      ${RESTING.slice(1, 5).map((_, at) => arrow(at * GAP + WIDE, 17, (at + 1) * GAP, 17))}
+      ${!RESTING.includes(state) && drawPassing(state, journey)} ${edges(state, offered)}
+    </svg>
+    <ol class="unseen">
+      <li>The node is in the state ${state}.</li>
+      ${offered.map((/** @type {Json} */ one) => html`<li>${verb(one.target)} leads to ${one.leads_to}.</li>`)}
+    </ol>
+  </figure>`;
+}
+
+/** @param {string} state @param {number} x @param {number} y @param {boolean} here */
+function box(state, x, y, here) {
+  const kind = STATES[state]?.kind ?? "stable";
+  return html`<g class=${`box ${kind}${here ? " here" : ""}`}>
+    <rect x=${x + 1} y=${y} width=${WIDE} height=${TALL} rx="5" />
+    <text x=${x + WIDE / 2 + 1} y=${y + 17} text-anchor="middle">
+      ${here ? `${KINDS[kind]?.sign} ` : ""}${state}
+    </text>
+  </g>`;
+}
+
+/** @param {number} x @param {number} y @param {number} toX @param {number} toY */
+function arrow(x, y, toX, toY) {
+  return html`<path class="arrow" d="M${x + 3} ${y}L${toX - 3} ${toY}m-6 -4l6 4l-6 4" />`;
+}
+
+/** @param {string} state @returns {number} where its journey begins */
+function column(state) {
+  const start = JOURNEYS.find((one) => [one.busy, one.failed, ...one.pauses].includes(state))?.from;
+  return Math.max(0, RESTING.indexOf(start ?? state));
+}
+
+/** @param {string} state @param {any} journey */
+function drawPassing(state, journey) {
+  const x = column(state) * GAP + 24;
+  const label = journey ? verb(journey.verb).toLowerCase() : "";
+  return html`<path class="arrow" d="M${x - 8} 32v24h8" />
+    <text class="label" x=${x - 2} y="46">${label}</text>
+    ${box(state, x + 4, 50, true)}`;
+}
+
+/** @param {string} state @param {Json[]} offered */
+function edges(state, offered) {
+  const resting = RESTING.includes(state);
+  const x = column(state) * GAP + (resting ? 24 : 56);
+  const top = resting ? 34 : 80;
+  return offered.map((one, at) => {
+    const y = top + at * 22 + 14;
+    return html`<path class="arrow" d="M${x} ${top}V${y - 4}h14" />
+      <text class="label" x=${x + 20} y=${y}>${verb(one.target)} ─▶ ${one.leads_to}</text>`;
+  });
+}

@@ -1,0 +1,348 @@
+"""Commands for erasure records: the evidence of erasures, and its verification."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cliff import lister, show
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from ironicclient import exc
+
+from ironic_lite.cli import http_api, progress, watching
+from ironic_lite.core.json_types import Json
+
+_COLUMNS = ("uuid", "at", "node_name", "node_uuid", "result", "level", "serials", "key")
+_VERIFIED = ("record", "issued_at", "result", "level", "key", "verified")
+_GOOD = "good"
+_PAGE = 1000
+
+
+class ListErasures(lister.Lister):
+    """List erasure records, the newest first."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the command line."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--node", metavar="<node>", help="Name or UUID of a node; the UUID of a deleted one."
+        )
+        parser.add_argument("--serial", metavar="<serial>", help="Serial number of a disk.")
+        parser.add_argument(
+            "--result", metavar="<result>", help="complete, partial, failed or unknown."
+        )
+        parser.add_argument(
+            "--since", metavar="<time>", help="A time such as 2030-01-31T18:00:00Z, or PT24H."
+        )
+        parser.add_argument("--limit", metavar="<number>", type=int, help="Number of records.")
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        """Return the columns and a row for each record."""
+        names = ("node", "serial", "result", "since", "limit")
+        query = {name: getattr(parsed_args, name) for name in names}
+        found = http_api.Api(self.app).get("erasures", **query)
+        rows = ({**one, "serials": ",".join(one["serials"])} for one in found["erasures"])
+        return _COLUMNS, [[row[name] for name in _COLUMNS] for row in rows]
+
+
+class ShowErasure(show.ShowOne):
+    """Show an erasure record."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the command line."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("erasure", metavar="<erasure>", help="UUID of the record.")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
+        """Return names and values."""
+        found = http_api.Api(self.app).get("erasures", parsed_args.erasure)
+        return tuple(found), tuple(found.values())
+
+
+class VerifyErasures(lister.Lister):
+    """Verify the signature of an erasure record, or of all records of a node and their chain.
+
+    Exit status 0: everything is good. 3: a record is not signed, was changed, or is missing.
+    """
+
+    status = watching.ENDED_OTHERWISE
+    """The exit status; 0 only after every record was good."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the command line."""
+        parser = super().get_parser(prog_name)
+        chosen = parser.add_mutually_exclusive_group(required=True)
+        chosen.add_argument("erasure", metavar="<erasure>", nargs="?", help="UUID of a record.")
+        chosen.add_argument(
+            "--node", metavar="<node>", help="Name or UUID of a node; the UUID of a deleted one."
+        )
+        parser.add_argument(
+            "--key",
+            metavar="<file>",
+            action="append",
+            type=_read_key,
+            help="PEM file with a public key to trust. May be given several times. Default: the "
+            "keys that the service returns.",
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        """Return the columns and a row for each record, and for each missing one."""
+        api = http_api.Api(self.app)
+        keys = _Keys(api, parsed_args.key)
+        if parsed_args.node is None:
+            found = [_fetch(api, parsed_args.erasure, keys)]
+        else:
+            found = list(_with_chain(_records_of(api, parsed_args.node, keys)))
+            if not found:
+                print(f"Node {parsed_args.node} has no erasure records.", file=self.app.stderr)
+        if found and all(one.fault is None for one in found):
+            self.status = 0
+        return _VERIFIED, [_row(one) for one in found]
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Print the table; return the exit status."""
+        return int(super().run(parsed_args)) or self.status
+
+
+class ShowDataState(show.ShowOne):
+    """Show the state of a node's data: clean, dirty or unknown."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the command line."""
+        return _add_node(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
+        """Return names and values."""
+        return _data_state(http_api.Api(self.app), parsed_args.node)
+
+
+class SetDataState(show.ShowOne):
+    """Declare the state of a node's data, and show it."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the command line."""
+        parser = _add_node(super().get_parser(prog_name))
+        parser.add_argument(
+            "state", metavar="<state>", choices=("clean", "dirty", "unknown"), help="The state."
+        )
+        parser.add_argument(
+            "--reason", metavar="<reason>", required=True, help="How you know; it is in the event."
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
+        """Declare the state; return names and values."""
+        api, node = http_api.Api(self.app), parsed_args.node
+        body = {"data_state": parsed_args.state, "reason": parsed_args.reason}
+        api.change("PUT", "nodes", node, "data_state", body=body)
+        return _data_state(api, node)
+
+
+def _add_node(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument("node", metavar="<node>", help="Name or UUID of the node.")
+    return parser
+
+
+def _data_state(api: http_api.Api, node: str) -> tuple[Sequence[str], Sequence[Any]]:
+    names = ("uuid", "name", "data_state", "data_state_at", "data_state_by")
+    found = api.get("nodes", node, fields=",".join(names))
+    return names, [found[name] for name in names]
+
+
+# -- keys ------------------------------------------------------------------------------------
+
+
+def _read_key(path: str) -> Ed25519PublicKey:
+    """Return the public key of a PEM file.
+
+    :raises argparse.ArgumentTypeError: the file cannot be read, or has no such key.
+    """
+    try:
+        key = _parse_key(Path(path).read_bytes())
+    except OSError as why:
+        raise argparse.ArgumentTypeError(f"{path!r} cannot be read: {why.strerror}") from why
+    if key is None:
+        raise argparse.ArgumentTypeError(f"{path!r} has no public Ed25519 key in PEM")
+    return key
+
+
+def _parse_key(pem: bytes) -> Ed25519PublicKey | None:
+    try:
+        key = load_pem_public_key(pem)
+    except (ValueError, UnsupportedAlgorithm):
+        return None
+    return key if isinstance(key, Ed25519PublicKey) else None
+
+
+class _Keys:
+    """The keys that verify records.
+
+    :param given: the only keys to trust; None for those of the service.
+    """
+
+    def __init__(self, api: http_api.Api, given: Sequence[Ed25519PublicKey] | None) -> None:
+        self._api = api
+        self._given = given
+        self._fetched: dict[str, Ed25519PublicKey | None] = {}
+
+    def fault_of(self, data: bytes, signature: bytes, name: str) -> str | None:
+        """Return why the signature of a record is not good; None if it is.
+
+        :param name: the key that the record names.
+        """
+        keys = self._given
+        if keys is None:
+            if name not in self._fetched:
+                pem = _content(self._api, "erasures", "keys", name)
+                self._fetched[name] = None if pem is None else _parse_key(pem)
+            fetched = self._fetched[name]
+            if fetched is None:
+                return f"the service has no key {name}"
+            keys = (fetched,)
+        if any(_verifies(key, data, signature) for key in keys):
+            return None
+        return "the record was changed, or signed with another key"
+
+
+def _verifies(key: Ed25519PublicKey, data: bytes, signature: bytes) -> bool:
+    try:
+        key.verify(signature, data)
+    except InvalidSignature:
+        return False
+    return True
+
+
+# -- records ---------------------------------------------------------------------------------
+
+
+class _Record(NamedTuple):
+    """A verified record, or a missing one, which has no ``document``.
+
+    ``digest`` is the SHA-256 of its bytes; ``fault`` is None if the record is good.
+    """
+
+    uuid: str
+    digest: str
+    document: Json
+    fault: str | None
+
+
+def _content(api: http_api.Api, *words: str) -> bytes | None:
+    """Return the exact bytes of an answer; None for 404."""
+    try:
+        return api.content(*words)
+    except exc.NotFound:
+        return None
+
+
+def _fetch(api: http_api.Api, record: str, keys: _Keys, node: str | None = None) -> _Record:
+    """Fetch and verify a record.
+
+    :param node: the UUID of the node that it must be about, if that is known.
+    """
+    data = api.content("erasures", record)
+    document = _parse(data)
+    return _Record(
+        record,
+        hashlib.sha256(data).hexdigest(),
+        document,
+        _identity_fault(document, record, node) or _signature_fault(api, record, data, keys),
+    )
+
+
+def _parse(data: bytes) -> Json:
+    """Return the document of a record; empty if the bytes are not a JSON object."""
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _identity_fault(document: Json, record: str, node: str | None) -> str | None:
+    if str(document.get("uuid")).lower() != record.lower():
+        return "the service has answered with another record"
+    named = _member(document, "node", "uuid")
+    if node is not None and named != node:
+        return f"the record is about node {named}"
+    return None
+
+
+def _signature_fault(api: http_api.Api, record: str, data: bytes, keys: _Keys) -> str | None:
+    name = _member(_parse(data), "issuer", "key")
+    if name is None:
+        return "not signed"
+    signature = _content(api, "erasures", record, "signature")
+    if signature is None:
+        return f"the record names key {name}, and has no signature"
+    return keys.fault_of(data, signature, name)
+
+
+def _member(document: Json, group: str, name: str) -> str | None:
+    about = document.get(group)
+    found = about.get(name) if isinstance(about, dict) else None
+    return None if found is None else str(found)
+
+
+def _records_of(api: http_api.Api, node: str, keys: _Keys) -> list[_Record]:
+    """Return the records of a node, the oldest first."""
+    rows: list[Json] = []
+    query: Json = {"node": node, "limit": _PAGE, "fields": "uuid,node_uuid"}
+    while True:
+        page = api.get("erasures", **query)
+        rows += page["erasures"]
+        if "next" not in page or not page["erasures"]:
+            break
+        query["marker"] = rows[-1]["uuid"]
+    if not rows:
+        return []
+    about = _uuid_of(node) or str(rows[0]["node_uuid"])
+    return [_fetch(api, row["uuid"], keys, about) for row in reversed(rows)]
+
+
+def _uuid_of(node: str) -> str | None:
+    """Return the UUID of a node in its usual form; None for a name."""
+    try:
+        return str(uuid.UUID(node))
+    except ValueError:
+        return None
+
+
+def _with_chain(records: Iterable[_Record]) -> Iterator[_Record]:
+    """Yield the records of a node, and at each gap of their chain the record that is not there.
+
+    :param records: the oldest first.
+    """
+    last: str | None = None
+    for one in records:
+        named = one.document.get("previous")
+        if named is None and last is not None:
+            yield one._replace(fault=one.fault or "names no record before it, and there is one")
+        elif named != last:
+            yield _Record(str(named), str(named), {}, "this record before the next one is missing")
+            yield one
+        else:
+            yield one
+        last = f"sha256:{one.digest}"
+
+
+def _row(record: _Record) -> list[str]:
+    """Return the values of a record; they come from the service and may hold anything."""
+    document = record.document
+    shown = [record.uuid, *(document.get(name) for name in ("issued_at", "result", "level"))]
+    words = [*shown, _member(document, "issuer", "key"), record.fault or _GOOD]
+    return [progress.one_line("" if word is None else str(word)) for word in words]

@@ -1,0 +1,146 @@
+"""Starts of claimed nodes: send the request of the batch, and write what has become of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from ironic_lite import errors
+from ironic_lite.conductor.tasks import Tasks
+from ironic_lite.conductor.watch import batch_results
+from ironic_lite.conductor.watch.ownership import Ownership
+from ironic_lite.core import context
+from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Json, Row, RowView
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import batches, events, nodes, runs
+from ironic_lite.domain import verbs
+from ironic_lite.domain.batches import BatchState, NodeState
+from ironic_lite.rpc import interface, verb_calls
+
+LOG = logging.getLogger(__name__)
+_THREADS = 8
+_REQUEST = ("uuid", "request", "context")
+
+
+class Starts:
+    """Sends the requests of claimed nodes."""
+
+    def __init__(self, tasks: Tasks, fleet: Ownership, conductor: interface.Conductor) -> None:
+        self._runtime = tasks.runtime
+        self._database = tasks.runtime.database
+        self._fleet = fleet
+        self._conductor = conductor
+
+    def start(self, uuid: str, members: Sequence[Row]) -> bool:
+        """Start nodes of a batch that this conductor has claimed.
+
+        :return: False if one of them has met a limit of the service.
+        """
+        batch = self._database.read(lambda conn: batches.get(conn, uuid, _REQUEST))
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="batch") as pool:
+            return all(list(pool.map(functools.partial(self._start, batch), members)))
+
+    def _start(self, batch: Row, member: Row) -> bool:
+        """Send the request of a claimed node, and write what has become of it."""
+        if self._runtime.draining.is_set():
+            return False  # the next owner starts it
+        who = Context.from_dict({**batch["context"], "request_id": member["request_id"]})
+        who = dataclasses.replace(who, background=True)
+        before = context.enter(who)
+        try:
+            found = self._send(batch, member, who)
+            self._write_start(batch, member, found)
+        except errors.Unavailable as why:  # the database: the next sweep looks again
+            LOG.warning("Batch %s, node %s: %s", batch["uuid"], member["node_uuid"], why)
+            return True
+        finally:
+            context.enter(before)
+        return not batch_results.is_limit(found)
+
+    def _send(self, batch: Row, member: Row, who: Context) -> Json | errors.Error | None:
+        """Return the values of an accepted, skipped or stopped node, or the refusal.
+
+        None leaves the node as it is, because the outcome is unknown.
+        """
+        node = member["node_uuid"]
+        try:
+            return (
+                self._accepted(batch, member)
+                or self._kept_back(batch, member)
+                or (
+                    batch_results.accepted(
+                        self._call(batch["request"], who, node), batch["request"]
+                    )
+                )
+            )
+        except errors.NodeNotFound:
+            return batch_results.ended(NodeState.SKIPPED, batch_results.GONE)
+        except errors.Error as why:
+            # The request may have been carried out by another conductor, or before an error.
+            return self._accepted(batch, member) or (None if batch_results.is_unknown(why) else why)
+        except Exception as why:  # drivers may raise anything while they check a request
+            LOG.exception("Batch %s, node %s: the request failed", batch["uuid"], node)
+            return self._accepted(batch, member) or errors.Unexpected(str(why))
+
+    def _kept_back(self, batch: Row, member: Row) -> Json | None:
+        """Return the values of a node whose request must not be sent, None for others.
+
+        :raises errors.NoValidHost: no living conductor can drive the node.
+        """
+        # A pause or an abort since the claim holds for this node as well.
+        state = self._database.read(lambda conn: batches.state_of(conn, batch["uuid"]))
+        if state != BatchState.RUNNING:
+            return batch_results.stopped(member, state)
+        columns = ("uuid", "provision_state", "driver", "conductor_group")
+        read = functools.partial(nodes.get, ident=member["node_uuid"], columns=columns)
+        row = self._database.read(read)
+        if row["provision_state"] != member["was"]:
+            return batch_results.skipped(member, row["provision_state"])
+        if batch["request"].get("target") == "retry":
+            # The rights of the requester were checked for the steps of this run.
+            run = self._database.read(lambda conn: runs.newest_of(conn, [row["uuid"]]))
+            newest = run[row["uuid"]]["uuid"] if run else None
+            if newest != member["retry_of"]:
+                return batch_results.run_changed(member, newest)
+        if self._fleet.mine(row):
+            return None
+        if not self._fleet.has_owner(row):
+            raise batch_results.no_host(row)
+        return batch_results.released(member)  # to its owner
+
+    def _call(self, request: RowView, who: Context, node: str) -> str | None:
+        if request.get("power"):
+            self._conductor.change_node_power_state(who, node_uuid=node, target=request["power"])
+            return None
+        verb = verbs.BY_TARGET[request["target"]]
+        return verb_calls.send(self._conductor, who, event=verb.event, node_uuid=node, body=request)
+
+    def _accepted(self, batch: Row, member: Row) -> Json | None:
+        """Return the values of a node whose request was accepted before, None if it was not."""
+        node, ident = member["node_uuid"], member["request_id"]
+        run = self._database.read(lambda conn: runs.of_request(conn, ident, node))
+        if run is None and not self._database.read(
+            lambda conn: events.has_request(conn, node, ident)
+        ):
+            return None
+        return batch_results.accepted(run, batch["request"])
+
+    def _write_start(self, batch: Row, member: Row, found: Json | errors.Error | None) -> None:
+        if found is None:
+            return
+        states, host = (NodeState.STARTING,), self._runtime.host
+
+        def write(conn: Connection) -> None:
+            if isinstance(found, errors.Error) and batch_results.may_pass(found):
+                batch_results.postpone(conn, batch["uuid"], member, found, states, host=host)
+                return
+            values = batch_results.refused(found) if isinstance(found, errors.Error) else found
+            batches.change_node(
+                conn, batch["uuid"], member["node_uuid"], values, states=states, host=host
+            )
+
+        self._database.write(write)

@@ -1,0 +1,21 @@
+"""Names of the processes of one conductor machine.
+
+[DEFAULT]host cannot contain a colon, so a process has the name of no other machine.
+"""
+
+from __future__ import annotations
+
+_MARK = ":"
+
+
+def of_processes(host: str, count: int) -> tuple[str, ...]:
+    """Return the names of the processes of a machine; the first has the machine's own name.
+
+    So one process keeps its locks when an operator asks for more.
+    """
+    return (host, *(f"{host}{_MARK}{number}" for number in range(2, count + 1)))
+
+
+def machine(name: str) -> str:
+    """Return the name of the machine of a process."""
+    return name.partition(_MARK)[0]

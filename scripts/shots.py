@@ -1,0 +1,71 @@
+"""Take pictures of the window's pages, light and dark, wide and narrow, for people to look at.
+
+    python scripts/shots.py http://127.0.0.1:6385 FOLDER
+
+The service has something to show on each page after ``make demo ARGS=--keep``.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import sys
+from collections.abc import Iterator
+
+from playwright import sync_api
+
+PAGES = {
+    "fleet": "/v1/nodes",
+    "node": "/v1/nodes/rack2-01",
+    "bmc": "/v1/nodes/rack1-01/states",
+    "cleaning": "/v1/nodes/rack2-04",
+    "runs": "/v1/runs",
+    "batches": "/v1/batches",
+    "events": "/v1/events?since=0",
+    "evidence": "/v1/erasures",
+    "steps": "/v1/stats/steps",
+    "doctor": "/v1/doctor",
+    "settings": "/v1/whoami",
+}
+WIDTHS = {1280: 800, 320: 800}
+_PROGRAMS = ("chromium-headless-shell", "chromium")
+
+
+def main() -> None:
+    """Write ``FOLDER/{page}-{width}-{scheme}.png`` for each page of a running service."""
+    url, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _PROGRAMS)), None)
+    if program is None:
+        sys.exit("no browser: apt-get install --no-install-recommends chromium-headless-shell")
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_api.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=arguments)
+        for path in _pictures(browser, url, folder):
+            print(path)
+        browser.close()
+
+
+def _pictures(browser: sync_api.Browser, url: str, folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    for width, height in WIDTHS.items():
+        for scheme in ("light", "dark"):
+            page = browser.new_page(
+                viewport={"width": width, "height": height},
+                color_scheme="dark" if scheme == "dark" else "light",
+            )
+            for name, address in PAGES.items():
+                page.goto("about:blank")
+                page.goto(f"{url}/ui/#{address}")
+                page.locator("main h1").first.wait_for(state="attached")
+                sync_api.expect(page.locator(".skeleton")).to_have_count(0)
+                page.wait_for_load_state("domcontentloaded")
+                page.wait_for_timeout(500)  # lists come after the documents
+                path = folder / f"{name}-{width}-{scheme}.png"
+                page.screenshot(path=path)
+                yield path
+            page.close()
+
+
+if __name__ == "__main__":
+    main()

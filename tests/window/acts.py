@@ -1,0 +1,83 @@
+"""What an operator does in the window and finds there, for the tests of this folder."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from typing import Any
+
+from playwright import sync_api
+
+from tests.support import service
+
+ERASE = "deploy.erase_devices"
+
+
+def to(running: service.Service, address: str) -> str:
+    """Return the address of the window that shows a path of the API."""
+    return f"{running.url}/ui/#{address}"
+
+
+def row(page: sync_api.Page, name: str) -> sync_api.Locator:
+    """Return the row of a node in the table of the fleet."""
+    return page.get_by_role("grid", name="Nodes").get_by_role("row", name=name)
+
+
+def state(page: sync_api.Page, text: str) -> sync_api.Locator:
+    """Return the chip with the state of the node that a page shows."""
+    return page.locator(".node-head .state").get_by_text(text, exact=True)
+
+
+def press(page: sync_api.Page, name: str) -> None:
+    """Press a button of the node that a page shows."""
+    page.locator(".actions").get_by_role("button", name=name, exact=True).click()
+
+
+def confirm(page: sync_api.Page, button: str, typed: str | None = None) -> None:
+    """Confirm the plan in the open dialog; ``typed`` is the name of the node if it asks for one."""
+    dialog = page.get_by_role("dialog")
+    if typed is not None:
+        dialog.get_by_label("Type the name of the node").fill(typed)
+    dialog.get_by_role("button", name=button, exact=True).click()
+    dialog.wait_for(state="detached")
+
+
+def edit(running: service.Service, name: str, info: dict[str, Any]) -> None:
+    """Replace the ``driver_info`` of a node."""
+    patch = [{"op": "add", "path": "/driver_info", "value": info}]
+    answer = running.ask("PATCH", f"/v1/nodes/{name}", patch)
+    assert answer.status_code == 200, answer.text
+
+
+def failed_node(
+    running: service.Service, name: str, message: str = "disk 3 does not answer"
+) -> None:
+    """Create a node whose second clean step fails with a message, and clean it."""
+    running.create(name, driver_info={"fake_fail_steps": {ERASE: message}})
+    running.provision(name, "manage", "manageable")
+    body = {"target": "provide"}
+    assert running.ask("PUT", f"/v1/nodes/{name}/states/provision", body).status_code == 202
+    service.until(
+        lambda: running.get(f"/v1/nodes/{name}/why")["provision_state"] == "clean failed", name
+    )
+
+
+def cold(page: sync_api.Page, running: service.Service, address: str) -> None:
+    """Open an address as the first one of a page, and wait for what it shows."""
+    page.goto("about:blank")  # Else only the fragment differs, and the page goes on.
+    page.goto(to(running, address))
+    shown(page)
+
+
+def shown(page: sync_api.Page) -> None:
+    """Wait until a page has read its documents."""
+    page.locator("main h1").first.wait_for(state="attached")
+    sync_api.expect(page.locator(".skeleton")).to_have_count(0)
+    sync_api.expect(page.locator(".log", has_text="No line yet")).to_have_count(0)
+
+
+def write(running: service.Service, statement: str, *values: object) -> None:
+    """Change rows of the service behind its back."""
+    file = running.folder / "state/ironic-lite.sqlite"
+    with contextlib.closing(sqlite3.connect(file, timeout=60)) as connection, connection:
+        assert connection.execute(statement, values).rowcount == 1

@@ -1,0 +1,47 @@
+"""Dialogs of the window: when they open, and where the focus goes."""
+
+from __future__ import annotations
+
+import pytest
+from playwright import sync_api
+
+from tests.support import service
+from tests.window.acts import press, to
+from tests.window.conftest import expect
+
+pytestmark = pytest.mark.xdist_group("window")
+
+CLICK = """button => new Promise(tell => {
+  button.click();
+  setTimeout(() => tell(document.querySelector("dialog")?.matches(":modal") ?? false));
+})"""
+
+
+def test_key_that_follows_the_press_is_for_the_dialog(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("swift-1")
+    page.goto(to(live, "/v1/nodes/swift-1"))
+    button = page.locator(".actions").get_by_role("button", name="Hold…", exact=True)
+    button.wait_for()
+    assert button.evaluate(CLICK), "the dialog is not open in the task after the press"
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_focus_returns_to_the_button_that_opened_the_dialog(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("swift-2")
+    page.goto(to(live, "/v1/nodes/swift-2"))
+    dialog = page.get_by_role("dialog")
+    button = page.locator(".actions").get_by_role("button", name="Hold…", exact=True)
+    for way in ("Escape", "Cancel"):
+        press(page, "Hold…")
+        dialog.wait_for()
+        if way == "Escape":
+            page.keyboard.press("Escape")
+        else:
+            dialog.get_by_role("button", name="Cancel").click()
+        expect(dialog).to_have_count(0)
+        expect(button).to_be_focused()

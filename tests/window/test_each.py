@@ -1,0 +1,68 @@
+"""One request for each selected node: what is answered, and how many are under way at once."""
+
+from __future__ import annotations
+
+import pytest
+from playwright import sync_api
+
+from tests.support import service
+from tests.window.acts import to
+from tests.window.conftest import Faults, expect
+
+pytestmark = pytest.mark.xdist_group("window")
+
+NODES, GONE, AT_ONCE = 30, ("each-07", "each-21"), 4
+
+
+class UnderWay:
+    """Changes of nodes that a page has sent and that are not answered."""
+
+    def __init__(self, page: sync_api.Page) -> None:
+        self.sent: list[str] = []
+        self.most = 0
+        self._open: set[sync_api.Request] = set()
+        page.on("request", self._begun)
+        page.on("requestfinished", self._ended)
+
+    def _begun(self, asked: sync_api.Request) -> None:
+        if asked.url.endswith("/maintenance"):
+            self.sent.append(asked.url)
+            self._open.add(asked)
+            self.most = max(self.most, len(self._open))
+
+    def _ended(self, asked: sync_api.Request) -> None:
+        self._open.discard(asked)
+
+
+def test_maintenance_of_many_nodes_tells_which_were_refused(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    names = [f"each-{number:02}" for number in range(NODES)]
+    for name in names:
+        live.create(name)
+    page.goto(to(live, "/v1/nodes?~q=each-"))
+    grid = page.get_by_role("grid", name="Nodes")
+    expect(grid).to_have_attribute("aria-rowcount", str(NODES + 1))
+    grid.focus()
+    page.keyboard.press("Control+a")
+    page.get_by_role("button", name="Maintenance…").click()
+    for name in GONE:
+        assert live.ask("DELETE", f"/v1/nodes/{name}").status_code == 204
+    under_way = UnderWay(page)
+    dialog = page.get_by_role("dialog", name=f"Maintenance of {NODES} nodes")
+    dialog.get_by_label("Reason").fill("fans of row 3")
+    dialog.get_by_role("button", name="Set maintenance on").click()
+    expect(dialog).to_contain_text(f"{NODES} of {NODES} answered, {len(GONE)} refused.")
+    expect(dialog.get_by_role("listitem")).to_have_count(len(GONE))
+    for name in GONE:
+        expect(dialog.get_by_role("listitem").filter(has_text=name)).to_contain_text("not be found")
+    assert len(under_way.sent) == len(set(under_way.sent)) == NODES
+    assert under_way.most <= AT_ONCE
+    found = live.get("/v1/nodes?maintenance=true&fields=name,maintenance_reason")["nodes"]
+    reasons = {one["name"]: one["maintenance_reason"] for one in found}
+    there = sorted(set(names) - set(GONE))
+    assert sorted(name for name in reasons if name.startswith("each-")) == there
+    assert {reasons[name] for name in there} == {"fans of row 3"}
+    for name in there:  # Other tests look for rows that a long table would not draw.
+        assert live.ask("DELETE", f"/v1/nodes/{name}").status_code == 204
+    faults.allow("404")

@@ -1,0 +1,80 @@
+"""A large fleet in the window: counts, scrolling, and addresses that give a view again."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from playwright import sync_api
+
+from tests.support import service
+from tests.window.acts import row, to
+from tests.window.conftest import OpenPage, expect
+
+pytestmark = pytest.mark.xdist_group("window")
+
+NODES = 10_000
+STATES = ("available", "active", "manageable", "enroll")
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[service.Service]:
+    """A service with many nodes, which are written into its database."""
+    with service.service() as found:
+        found.start()
+        found.up()
+        rows = [
+            (str(uuid.uuid4()), f"big-{at:05}", STATES[at % len(STATES)]) for at in range(NODES)
+        ]
+        file = found.folder / "state/ironic-lite.sqlite"
+        with contextlib.closing(sqlite3.connect(file, timeout=60)) as connection, connection:
+            uuid_of_first = found.create("first-node")
+            columns = [one[1] for one in connection.execute("PRAGMA table_info(nodes)")]
+            copied = [
+                one for one in columns if one not in {"id", "uuid", "name", "provision_state"}
+            ]
+            names = ", ".join(copied)
+            connection.executemany(
+                f"INSERT INTO nodes (uuid, name, provision_state, {names})"
+                f" SELECT ?, ?, ?, {names} FROM nodes WHERE uuid = '{uuid_of_first}'",
+                rows,
+            )
+        yield found
+
+
+def test_many_nodes_are_counted_filtered_and_scrolled(
+    open_page: OpenPage, fleet: service.Service
+) -> None:
+    page: sync_api.Page = open_page(fleet)
+    grid = page.get_by_role("grid", name="Nodes")
+    page.goto(to(fleet, "/v1/nodes"))
+    grid.get_by_role("row").nth(1).wait_for()
+    expect(grid).to_have_attribute("aria-rowcount", str(NODES + 2))
+    assert page.locator("*").count() < 1500
+    counts = fleet.get("/v1/stats/nodes?by=provision_state")["counts"]
+    for one in counts:
+        chip = page.get_by_role("button", name=f"{one['provision_state']} {one['count']}")
+        chip.wait_for()
+    grid.focus()
+    page.keyboard.press("End")
+    expect(grid.locator(".row.active")).to_have_attribute("aria-rowindex", str(NODES + 2))
+
+    page.locator(".chips").get_by_role("button", name="manageable").click()
+    page.keyboard.press("/")
+    page.keyboard.type("big-0001")
+    address, seen = page.url, grid.get_attribute("aria-rowcount")
+    row(page, "big-00014").wait_for()
+    page.reload()
+    row(page, "big-00014").wait_for()
+    assert page.url == address
+    page.get_by_role("link", name="big-00014").click()
+    page.get_by_role("heading", name="big-00014").wait_for()
+    page.go_back()
+    row(page, "big-00014").wait_for()
+    expect(grid).to_have_attribute("aria-rowcount", seen or "")
+    expect(page.get_by_role("searchbox")).to_have_value("big-0001")
+    page.go_forward()
+    page.get_by_role("heading", name="big-00014").wait_for()

@@ -1,0 +1,203 @@
+"""Orders, options of retries and stops, and large fleets in the window."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from playwright import sync_api
+
+from tests.support import service
+from tests.window.acts import failed_node, press, row, state, to
+from tests.window.conftest import Faults
+
+# One worker starts one service and one browser.
+pytestmark = pytest.mark.xdist_group("window")
+
+expect = sync_api.expect
+
+
+def test_retry_leaves_a_step_out_with_a_reason(page: sync_api.Page, live: service.Service) -> None:
+    failed_node(live, "waived-1")
+    page.goto(to(live, "/v1/nodes/waived-1"))
+    press(page, "Retry…")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Begin elsewhere").click()
+    dialog.get_by_label("Leave out").select_option(label="2 deploy.erase_devices")
+    dialog.get_by_label("Reason").fill("disk 3 goes to the shredder")
+    button = dialog.get_by_role("button", name="Retry waived-1", exact=True)
+    button.wait_for()
+    named = dialog.get_by_label("Type the name of the node")
+    if named.count():
+        named.fill("waived-1")
+    button.click()
+    dialog.wait_for(state="detached")
+    state(page, "available").wait_for()
+    run = live.get("/v1/nodes/waived-1/why")["run"]["uuid"]
+    steps = live.get(f"/v1/nodes/waived-1/runs/{run}")["steps"]
+    assert steps[1]["waiver"]["reason"] == "disk 3 goes to the shredder"
+
+
+def test_run_stops_after_the_chosen_step(page: sync_api.Page, live: service.Service) -> None:
+    slow = {"fake_async_steps": ["*"], "fake_step_seconds": 6}
+    live.create("stopped-1", driver_info=slow)
+    live.provision("stopped-1", "manage", "manageable")
+    body = {"target": "provide"}
+    answer = live.ask("PUT", "/v1/nodes/stopped-1/states/provision", body)
+    assert answer.status_code == 202, answer.text
+    page.goto(to(live, "/v1/nodes/stopped-1"))
+    press(page, "Stop at the next step…")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Stop after").select_option(index=1)
+    dialog.get_by_label("Reason").fill("look at disk 3")
+    dialog.get_by_role("button", name="Stop the run of stopped-1").click()
+    dialog.wait_for(state="detached")
+    stop = live.get("/v1/nodes/stopped-1/why")["run"]["stop"]
+    assert (stop["how"], stop["after"], stop["reason"]) == ("hold", 0, "look at disk 3")
+
+
+def test_declared_data_state_is_a_column_and_a_filter(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("data-1")
+    live.create("data-2")
+    page.goto(to(live, "/v1/nodes/data-1"))
+    press(page, "Data…")
+    dialog = page.get_by_role("dialog")
+    dialog.locator("select").select_option("dirty")
+    dialog.get_by_label("Reason").fill("came back from a customer")
+    dialog.get_by_role("button", name="Declare", exact=True).click()
+    dialog.wait_for(state="detached")
+    page.locator(".node-head").get_by_text("data: dirty").wait_for()
+    page.goto(to(live, "/v1/nodes?~q=data-"))
+    row(page, "data-1").get_by_text("dirty", exact=True).wait_for()
+    row(page, "data-2").wait_for()
+    page.get_by_label("State of the data").select_option("dirty")
+    row(page, "data-2").wait_for(state="detached")
+    row(page, "data-1").wait_for()
+    assert "data_state=dirty" in page.url
+
+
+def test_order_that_the_driver_lacks_is_disabled_with_its_reason(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("bare-1", management_interface="noop", console_interface="no-console")
+    live.provision("bare-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/bare-1/states"))
+    refused = page.locator(".orders").get_by_role("button", name="uefi… refused")
+    expect(refused).to_have_attribute("aria-disabled", "true")
+    expect(refused).to_contain_text("set_boot_mode")
+    refused.click(force=True)  # of Playwright: it does not press what is marked as disabled
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_order_sets_the_boot_mode(page: sync_api.Page, live: service.Service) -> None:
+    live.create("mode-1")
+    live.provision("mode-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/mode-1/states"))
+    page.locator(".orders").get_by_role("button", name="uefi…", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("I have read what changes").check()
+    dialog.get_by_role("button", name="Boot mode: uefi", exact=True).click()
+    dialog.wait_for(state="detached")
+    service.until(lambda: live.get("/v1/nodes/mode-1")["boot_mode"] == "uefi", "the boot mode")
+
+
+def test_lamp_is_switched(page: sync_api.Page, live: service.Service) -> None:
+    live.create("lamp-1")
+    live.provision("lamp-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/lamp-1/states"))
+    lamp = page.get_by_role("group", name="Lamp led@system")
+    expect(lamp).to_contain_text("off")
+    lamp.get_by_role("button", name="blinking…", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    shown = dialog.get_by_role("button", name="Copy as curl").get_attribute("title") or ""
+    assert """-d '{"state":"blinking"}'""" in shown
+    dialog.get_by_role("button", name="Lamp: blinking", exact=True).click()
+    dialog.wait_for(state="detached")
+    expect(lamp.locator("strong")).to_have_text("blinking")
+    place = "/v1/nodes/lamp-1/management/indicators/led@system"
+    assert live.get(place) == {"state": "blinking"}
+
+
+def test_lamp_that_the_machine_alone_switches_is_disabled(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("lamp-2")
+    live.provision("lamp-2", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/lamp-2/states"))
+    lamp = page.get_by_role("group", name="Lamp led-0@chassis")
+    button = lamp.get_by_role("button", name="on… refused")
+    expect(button).to_have_attribute("aria-disabled", "true")
+    expect(button).to_contain_text("The machine alone switches led-0@chassis")
+
+
+def test_lamps_that_the_driver_lacks_are_refused_with_the_reason(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("lamp-3", management_interface="noop")
+    live.provision("lamp-3", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/lamp-3/states"))
+    place = page.locator(".orders dd", has_text="set_indicator_state")
+    expect(place).to_be_visible()
+    expect(place.get_by_role("button")).to_have_count(0)
+
+
+def test_steps_of_the_node_are_picked(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    faults.allow("422")  # the plan before a step is chosen
+    live.create("pick-1")
+    live.provision("pick-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/pick-1"))
+    press(page, "Clean…")
+    dialog = page.get_by_role("dialog")
+    offered = dialog.get_by_label("Steps of the node")
+    for step in ("deploy.erase_devices_metadata", "deploy.erase_devices"):
+        offered.select_option(label=step)
+        dialog.get_by_role("button", name="Add", exact=True).click()
+    steps = json.loads(dialog.get_by_label("Steps, as JSON").input_value())
+    assert [one["step"] for one in steps] == ["erase_devices_metadata", "erase_devices"]
+    dialog.get_by_label("Type the name of the node").fill("pick-1")
+    dialog.get_by_role("button", name="Clean pick-1", exact=True).click()
+    dialog.wait_for(state="detached")
+    live.settled("pick-1", "manageable")
+    run = live.get("/v1/nodes/pick-1/runs")["runs"][0]
+    done = live.get(f"/v1/nodes/pick-1/runs/{run['uuid']}")["steps"]
+    assert [one["step"] for one in done] == ["erase_devices_metadata", "erase_devices"]
+
+
+def test_fleet_that_is_too_large_shows_counts_and_the_rows_of_the_filter(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("large-1", resource_class="gpu")
+    live.create("large-2", resource_class="cpu")
+
+    more = {"active": 25_000, "adopt failed": 30_000}
+
+    def count(route: sync_api.Route) -> None:
+        answer = route.fetch()
+        body: dict[str, Any] = answer.json()
+        body["of"] += sum(more.values())
+        for name, number in more.items():
+            body["counts"].insert(0, {"provision_state": name, "count": number})
+        route.fulfill(response=answer, json=body)
+
+    page.route("**/v1/stats/nodes?*", count)
+    page.goto(to(live, "/v1/nodes"))
+    page.get_by_text("narrow the filter to see rows").wait_for()
+    page.locator(".chips").get_by_role("button", name="active 25000").wait_for()
+    expect(page.locator(".attention")).to_contain_text(re.compile(r"▲ 30\d{3} failed"))
+    expect(row(page, "large-1")).to_have_count(0)
+    page.goto(to(live, "/v1/nodes?resource_class=gpu"))
+    row(page, "large-1").wait_for()
+    expect(row(page, "large-2")).to_have_count(0)
+    expect(page.get_by_text("narrow the filter to see rows")).to_have_count(0)
+    live.create("large-3", resource_class="gpu")
+    more["active"] += 1
+    row(page, "large-3").wait_for()
+    more.clear()
+    page.goto(to(live, "/v1/nodes?~q=large-"))
+    row(page, "large-2").wait_for()

@@ -1,0 +1,93 @@
+"""Several tabs of one browser: its connections, and what hidden tabs hold."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright import sync_api
+
+from tests.support import service
+from tests.window.acts import row, to
+from tests.window.conftest import Faults, OpenPage, expect
+
+pytestmark = pytest.mark.xdist_group("window")
+
+TABS = 8
+STREAMS = 4
+HIDE = """hidden => {
+  Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+class Streams:
+    """Streams of events that a page has opened and not ended."""
+
+    def __init__(self, page: sync_api.Page) -> None:
+        self.open: set[sync_api.Request] = set()
+        page.on("request", self._begun)
+        page.on("requestfinished", self._ended)
+        page.on("requestfailed", self._ended)
+
+    def _begun(self, asked: sync_api.Request) -> None:
+        if "follow=true" in asked.url:
+            self.open.add(asked)
+
+    def _ended(self, asked: sync_api.Request) -> None:
+        self.open.discard(asked)
+
+
+def test_eighth_tab_loads_and_all_tabs_share_few_streams(
+    open_page: OpenPage, live: service.Service
+) -> None:
+    live.create("tabs-1")
+    first = open_page(live)
+    pages = [first, *(first.context.new_page() for _ in range(TABS - 1))]
+    streams = [Streams(page) for page in pages]
+    for page in pages:
+        page.goto(to(live, "/v1/nodes?~q=tabs-"))
+        row(page, "tabs-1").wait_for()
+        expect(page.locator(".connection")).to_contain_text(re.compile("live|every 5 s"))
+    assert sum(len(one.open) for one in streams) == STREAMS
+    expect(pages[-1].locator(".connection")).to_contain_text("every 5 s")
+    live.provision("tabs-1", "manage", "manageable")
+    for page in pages:
+        row(page, "tabs-1").get_by_text("manageable", exact=True).wait_for()
+    for page in pages[:STREAMS]:
+        page.close()
+    expect(pages[-1].locator(".connection")).to_contain_text("live")
+
+
+def test_hidden_tab_gives_its_stream_back_and_misses_nothing(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    live.create("hidden-1")
+    streams = Streams(page)
+    page.clock.install()
+    page.goto(to(live, "/v1/nodes?~q=hidden-"))
+    row(page, "hidden-1").wait_for()
+    expect(page.locator(".connection")).to_contain_text("live")
+    assert len(streams.open) == 1
+    page.evaluate(HIDE, True)
+    with page.expect_event("requestfailed"):
+        page.clock.fast_forward(11_000)
+    assert streams.open == set()
+    live.provision("hidden-1", "manage", "manageable")
+    page.evaluate(HIDE, False)
+    row(page, "hidden-1").get_by_text("manageable", exact=True).wait_for()
+    faults.allow("ERR_ABORTED")
+
+
+def test_page_says_live_after_it_left_another(page: sync_api.Page, live: service.Service) -> None:
+    live.create("back-1")
+    page.goto(to(live, "/v1/nodes?~q=back-"))
+    connection = page.locator(".connection")
+    row(page, "back-1").wait_for()
+    expect(connection).to_contain_text("live")
+    with page.expect_response(lambda one: "follow=true" in one.url and "node=" in one.url):
+        page.get_by_role("link", name="back-1").click()
+    with page.expect_event("requestfailed", lambda asked: "follow=true" in asked.url):
+        page.go_back()
+    row(page, "back-1").wait_for()
+    expect(connection).to_contain_text("live", timeout=1)
