@@ -49,9 +49,10 @@ _BEGIN_POSTGRESQL = "BEGIN ISOLATION LEVEL READ COMMITTED"
 Switching autocommit on for each read would take longer than the read's statement.
 """
 _READERS = 4  # one of so many connections is never a writer's
-_LOW_WRITERS = 8
+_LOW_WRITERS = 3
 """Writers of low priority at once. More of them keep the interpreter no busier, but a client then
-waits for it behind all of them, and they need connections that the pool does not keep.
+waits for it behind all of them, at each of its statements, and they need connections that the pool
+does not keep. Fewer would leave the interpreter idle while a database on another machine commits.
 """
 
 
