@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
+from ironic_lite.conductor.watch import own_nodes
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import nodes, sweeps
 from ironic_lite.drivers.registry import Registry
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers
@@ -188,18 +193,45 @@ def test_a_machine_between_on_and_off_is_not_judged(build: Callable[..., Conduct
     assert (row["power_state"], row["maintenance"]) == (ON, False)
 
 
-def test_many_nodes_that_agree_cost_one_statement_a_page(
+def test_many_nodes_that_agree_cost_two_statements_a_page(
     build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = build(conductor__hash_ring_reset_interval=3600)
-    monkeypatch.setattr("ironic_lite.conductor.watch.power_sync._PAGE", 20)
+    monkeypatch.setattr("ironic_lite.conductor.watch.own_nodes._PAGE", 20)
+    monkeypatch.setattr("ironic_lite.conductor.watch.own_nodes._WHOLE", 25)
     for _ in range(50):
         machine(rig, ON, ON)
     rig.service.ownership.members()
     with count_statements(rig.database) as sent:
         rig.sweep("power sync")
     asked = [text for text in sent if "conductors" not in text]
-    assert len(asked) == 3, str(sent)
+    assert len(asked) == 3 + 2, str(sent)
+
+
+def test_nodes_of_other_conductors_are_not_read_whole(rig: ConductorFixture) -> None:
+    mine = machine(rig, ON, ON)
+    machine(rig, ON, ON, conductor_group="elsewhere")
+    question = functools.partial(sweeps.for_power_sync, skip_states=())
+    assert len(rig.database.read(functools.partial(question, limit=9))) == 2
+    found = own_nodes.read(rig.database, question, rig.service.ownership.mine)
+    assert [node.uuid for node in found] == [mine]
+
+
+def test_node_that_is_locked_after_the_question_is_left_alone(
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = build()
+    node = machine(rig, ON, OFF)
+    whole = sweeps.whole
+
+    def lock_first(conn: Connection, ids: list[int]) -> Any:
+        nodes.lock(conn, node, host="there", token="other", expires=clock.after(60))
+        return whole(conn, ids=ids)
+
+    monkeypatch.setattr(sweeps, "whole", lock_first)
+    rig.sweep("power sync")
+    assert rig.service.power.settle(10)
+    assert (rig.get(node)["power_state"], rig.get(node)["lock_token"]) == (ON, "other")
 
 
 def test_power_changes_on_request(rig: ConductorFixture) -> None:

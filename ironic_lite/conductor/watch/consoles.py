@@ -7,7 +7,6 @@ starts it again, and the former owner ends it.
 
 from __future__ import annotations
 
-import functools
 import logging
 import time
 import weakref
@@ -16,7 +15,7 @@ from collections.abc import Iterator
 from ironic_lite import errors
 from ironic_lite.conductor.flows import consoles
 from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.conductor.watch import node_queue
+from ironic_lite.conductor.watch import node_queue, own_nodes
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.core import context
 from ironic_lite.db.queries import nodes, sweeps
@@ -25,7 +24,6 @@ from ironic_lite.records import Node
 
 LOG = logging.getLogger(__name__)
 
-_PAGE = 100
 _SOON = 30.0  # seconds until nodes that had a lock are checked again
 
 
@@ -85,21 +83,15 @@ class Consoles:
 
         :param standing: collects all nodes whose console needs a program here.
         """
-        after = 0
-        while True:
-            question = functools.partial(sweeps.with_console, after_id=after, limit=_PAGE)
-            page = self._tasks.runtime.database.read(question)
-            for node in (Node.of(row) for row in page if self._fleet.mine(row)):
-                console = self._console_of(node)
-                if console is None or not console.by_program:
-                    continue
-                standing.add((console, node.uuid))
-                proxy = console.proxies().get(node.uuid)
-                if proxy is None or not proxy.running:
-                    yield node
-            if len(page) < _PAGE:
-                return
-            after = page[-1]["id"]
+        database = self._tasks.runtime.database
+        for node in own_nodes.read(database, sweeps.with_console, self._fleet.mine):
+            console = self._console_of(node) if node.console_enabled else None
+            if console is None or not console.by_program:
+                continue
+            standing.add((console, node.uuid))
+            proxy = console.proxies().get(node.uuid)
+            if proxy is None or not proxy.running:
+                yield node
 
     def _console_of(self, node: Node) -> base.Console | None:
         try:

@@ -16,11 +16,10 @@ from collections.abc import Callable, Iterator
 from ironic_lite import errors
 from ironic_lite.conductor.flows import admission, error_text
 from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.conductor.watch import node_queue
+from ironic_lite.conductor.watch import node_queue, own_nodes
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import context
-from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import nodes, sweeps
 from ironic_lite.domain import causes, states
 from ironic_lite.domain.holds import POWER
@@ -39,7 +38,6 @@ CALM = 3
 """Quick answers in a row after which a BMC is trusted again, so that flapping BMCs are not."""
 SPREAD = 0.2
 """Share of the interval over which the questions of a sweep are spread."""
-_PAGE = 500
 _FORGOTTEN = 3600.0  # seconds
 
 
@@ -69,7 +67,7 @@ class PowerSync:
         """
         question = functools.partial(sweeps.for_power_sync, skip_states=SKIPPED)
         seconds = self._tasks.runtime.conf.conductor.sync_power_state_interval * SPREAD
-        queue = self._count_nodes(self._own_nodes(question))
+        queue = self._count_nodes(self._own_nodes(question, watched))
         pace = node_queue.Pacer(self._count, seconds) if seconds else None
         halted = self._tasks.runtime.draining
         act = self._guard_act(self._compare_quickly)
@@ -90,22 +88,17 @@ class PowerSync:
         """
         question = functools.partial(sweeps.in_fault, fault=FAULT)
         act, halted = self._guard_act(self._recover_quickly), self._tasks.runtime.draining
-        node_queue.go_through(
-            self._own_nodes(question), act, most=self._few, halted=halted, hanging=self._hanging
-        )
+        queue = self._own_nodes(question, _is_lost)
+        node_queue.go_through(queue, act, most=self._few, halted=halted, hanging=self._hanging)
 
     # -- many nodes --------------------------------------------------------------------------
 
-    def _own_nodes(self, question: Callable[..., list[Json]]) -> Iterator[Node]:
-        """Yield this conductor's nodes, page by page: one statement for many nodes."""
-        after = 0
-        while True:
-            ask = functools.partial(question, after_id=after, limit=_PAGE)
-            page = self._tasks.runtime.database.read(ask)
-            yield from (Node.of(row) for row in page if self._fleet.mine(row))
-            if len(page) < _PAGE:
-                return
-            after = page[-1]["id"]
+    def _own_nodes(
+        self, question: own_nodes.Question, judge: Callable[[Node], bool]
+    ) -> Iterator[Node]:
+        """Yield this conductor's nodes that nobody works on, and that still belong to a sweep."""
+        found = own_nodes.read(self._tasks.runtime.database, question, self._fleet.mine)
+        return (node for node in found if node.reservation is None and judge(node))
 
     def _count_nodes(self, found: Iterator[Node]) -> Iterator[Node]:
         count = 0
@@ -260,7 +253,7 @@ class PowerSync:
     def _recover_patiently(self, old: Node) -> None:
         """Try a silent node after reading it again, as it may have waited for minutes."""
         node = self._tasks.runtime.database.read(lambda conn: nodes.load(conn, old.uuid))
-        if node.reservation is None and node.fault == FAULT and not node.retired:
+        if node.reservation is None and _is_lost(node):
             self._end_maintenance(node, deadline.UNHURRIED)
 
     def _end_maintenance(self, node: Node, seconds: float) -> None:
@@ -285,3 +278,8 @@ class PowerSync:
 def watched(node: Node) -> bool:
     """Return whether the node, just read, still belongs to the power sweeps."""
     return not (node.maintenance or node.retired or node.provision_state in SKIPPED)
+
+
+def _is_lost(node: Node) -> bool:
+    """Return whether the node, just read, still waits until its power can be read."""
+    return node.fault == FAULT and not node.retired

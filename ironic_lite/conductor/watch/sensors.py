@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from ironic_lite import errors
 from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.conductor.watch import node_queue, power_sync
+from ironic_lite.conductor.watch import node_queue, own_nodes, power_sync
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.core import clock, context
 from ironic_lite.core.json_types import Json, JsonView
@@ -29,7 +29,6 @@ PATIENCE = 10.0
 """Seconds for each question to a BMC; questions are not repeated within a round."""
 ALL = "all"
 _CALM = 1
-_PAGE = 500
 _FORGOTTEN = 24 * 3600.0  # seconds
 
 Readings = Mapping[str, JsonView]
@@ -87,20 +86,18 @@ class Sensors:
 
     def _own_nodes(self) -> Iterator[Node]:
         """Yield this conductor's nodes with an instance, or all managed nodes."""
-        while True:
-            question = functools.partial(
-                sweeps.for_power_sync,
-                skip_states=power_sync.SKIPPED,
-                after_id=self._after,
-                limit=_PAGE,
-            )
-            page = self._tasks.runtime.database.read(question)
-            for row in page:
-                if self._in_use(row["instance_uuid"]) and self._fleet.mine(row):
-                    yield Node.of(row)
-            if len(page) < _PAGE:
-                return
-            self._after = page[-1]["id"]
+        question = functools.partial(sweeps.for_power_sync, skip_states=power_sync.SKIPPED)
+        database = self._tasks.runtime.database
+        found = own_nodes.read(database, question, self._is_wanted, after_id=self._after)
+        return (node for node in found if self._can_read(node))
+
+    def _is_wanted(self, row: sweeps.Candidate) -> bool:
+        return self._in_use(row["instance_uuid"]) and self._fleet.mine(row)
+
+    def _can_read(self, node: Node) -> bool:
+        """Return whether the node, just read, still belongs to a round."""
+        usable = node.reservation is None and power_sync.watched(node)
+        return usable and self._in_use(node.instance_uuid)
 
     def _in_use(self, instance: str | None) -> bool:
         return bool(instance or self._settings.enable_for_undeployed_nodes)
@@ -120,11 +117,7 @@ class Sensors:
         except errors.Error as why:
             LOG.info("Node %s: its sensors were not read: %s", old.uuid, why)
             return
-        if (
-            node.reservation is None
-            and power_sync.watched(node)
-            and self._in_use(node.instance_uuid)
-        ):
+        if self._can_read(node):
             self._read_node(node)
 
     def _read_node(self, node: Node) -> None:

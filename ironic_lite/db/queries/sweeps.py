@@ -26,6 +26,13 @@ class Place(TypedDict):
     provision_state: str
 
 
+class Candidate(Place):
+    """A node that a sweep reads whole if this conductor owns it."""
+
+    id: int
+    instance_uuid: str | None
+
+
 class Due(Place):
     """A node whose timer has ended."""
 
@@ -128,8 +135,10 @@ _PAST = sa.bindparam("after_id", type_=sa.BigInteger) < _BY_KEY
 _UNHELD = _select_nodes(_LOCK_COLUMNS, _PAST, _IN_STATES, _NOBODY).order_by(_BY_KEY)
 _HELD = _select_nodes(_LOCK_COLUMNS, _PAST, _SOMEBODY).order_by(_BY_KEY)
 
+# A conductor owns few of these nodes in a large fleet; `whole` reads all columns of its own.
+_CANDIDATE_COLUMNS = tuple(Candidate.__annotations__)
 _SYNCED = _select_nodes(
-    _WHOLE,
+    _CANDIDATE_COLUMNS,
     _AFTER,
     _NODE.provision_state.not_in(_list_parameter("states")),
     _USUALLY_FREE,
@@ -137,15 +146,20 @@ _SYNCED = _select_nodes(
     _IN_SERVICE,
 ).order_by(_NODE.id)
 _IN_FAULT = _select_nodes(
-    _WHOLE,
+    _CANDIDATE_COLUMNS,
     _AFTER,
     _NODE.fault == sa.bindparam("fault", type_=sa.String),
     _USUALLY_FREE,
     _IN_SERVICE,
 ).order_by(_NODE.id)
 # No index: few conductors use it, and rarely.
-_WITH_CONSOLE = _select_nodes(_WHOLE, _AFTER, _NODE.console_enabled.is_(sa.true())).order_by(
-    _NODE.id
+_WITH_CONSOLE = _select_nodes(
+    _CANDIDATE_COLUMNS, _AFTER, _NODE.console_enabled.is_(sa.true())
+).order_by(_NODE.id)
+_OWN = (
+    sa.select(*(_NODE[name] for name in _WHOLE))
+    .where(_NODE.id.in_(sa.bindparam("ids", expanding=True, type_=sa.BigInteger)))
+    .order_by(_NODE.id)
 )
 _STANDING_COLUMNS = tuple(Standing.__annotations__)
 _REACHED = _NODE.console_enabled.is_(sa.true())
@@ -231,27 +245,28 @@ def held(conn: Connection, *, limit: int, after_id: int = 0) -> list[Lock]:
 
 def for_power_sync(
     conn: Connection, *, skip_states: Collection[str], after_id: int = 0, limit: int
-) -> list[Row]:
+) -> list[Candidate]:
     """Return free nodes for the power sync, by id after ``after_id``.
 
     Left out are nodes in ``skip_states``, in maintenance, and retired ones (S4.14, conflict C24).
-
-    :returns: all columns, so that the driver needs no further statement.
     """
-    found: list[Row] = _read_rows(
-        conn, _SYNCED, _WHOLE, states=list(skip_states), after_id=after_id, limit_=limit
+    found: list[Candidate] = _read_rows(
+        conn, _SYNCED, _CANDIDATE_COLUMNS, states=list(skip_states), after_id=after_id, limit_=limit
     )
     return found
 
 
-def in_fault(conn: Connection, *, fault: str, after_id: int = 0, limit: int) -> list[Row]:
-    """Return free nodes with this fault, by id after ``after_id``, no retired ones.
-
-    :returns: all columns.
-    """
-    found: list[Row] = _read_rows(
-        conn, _IN_FAULT, _WHOLE, fault=fault, after_id=after_id, limit_=limit
+def in_fault(conn: Connection, *, fault: str, after_id: int = 0, limit: int) -> list[Candidate]:
+    """Return free nodes with this fault, by id after ``after_id``, no retired ones."""
+    found: list[Candidate] = _read_rows(
+        conn, _IN_FAULT, _CANDIDATE_COLUMNS, fault=fault, after_id=after_id, limit_=limit
     )
+    return found
+
+
+def whole(conn: Connection, *, ids: Collection[int]) -> list[Row]:
+    """Return these nodes with all columns, by id; missing ones are left out."""
+    found: list[Row] = _read_rows(conn, _OWN, _WHOLE, ids=list(ids))
     return found
 
 
@@ -265,12 +280,11 @@ def standing(
     return found
 
 
-def with_console(conn: Connection, *, after_id: int = 0, limit: int) -> list[Row]:
-    """Return the nodes of any state whose console is started, by id after ``after_id``.
-
-    :returns: all columns.
-    """
-    found: list[Row] = _read_rows(conn, _WITH_CONSOLE, _WHOLE, after_id=after_id, limit_=limit)
+def with_console(conn: Connection, *, after_id: int = 0, limit: int) -> list[Candidate]:
+    """Return the nodes of any state whose console is started, by id after ``after_id``."""
+    found: list[Candidate] = _read_rows(
+        conn, _WITH_CONSOLE, _CANDIDATE_COLUMNS, after_id=after_id, limit_=limit
+    )
     return found
 
 
