@@ -105,18 +105,8 @@ class ConductorRouter:
 
         Its argument has at least a node's ``uuid``, ``driver`` and ``conductor_group``.
         """
-        members = self.members()
-        able: dict[tuple[str, str], list[ring.Member]] = {}
-
-        def owner(node: JsonView) -> str | None:
-            driver, group = node["driver"], node["conductor_group"]
-            some = able.get((driver, group))
-            if some is None:
-                some = able[driver, group] = ring.candidates(members, group, driver)
-            # One conductor is the common case and needs no hash.
-            return some[0].host if len(some) == 1 else ring.owner(some, group, driver, node["uuid"])
-
-        return owner
+        found = ring.Ring(self.members())
+        return lambda node: found.owner(node["conductor_group"], node["driver"], node["uuid"])
 
     def owner(self, driver: str, group: str, node_uuid: str) -> str | None:
         """Return the host that owns a node (field `conductor`), None without one."""

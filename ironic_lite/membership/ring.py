@@ -34,10 +34,32 @@ def owner(members: Iterable[Member], group: str, driver: str, node_uuid: str) ->
     :param group: the node's conductor_group; case does not matter.
     :param driver: the node's hardware type.
     """
-    able = candidates(members, group, driver)
-    if not able:
-        return None
-    return max(able, key=lambda one: (_host_weight(one.host, node_uuid), one.host)).host
+    return Ring(members).owner(group, driver, node_uuid)
+
+
+class Ring:
+    """The owners of many nodes by the same members.
+
+    The candidates of each group and driver, and the hashed beginning of their weights, are computed
+    once.
+    """
+
+    def __init__(self, members: Iterable[Member]) -> None:
+        self._members = tuple(members)
+        self._able: dict[tuple[str, str], list[tuple[str, hashlib.blake2b]]] = {}
+
+    def owner(self, group: str, driver: str, node_uuid: str) -> str | None:
+        """Return the host that owns a node, None if no member can drive it; as `owner`."""
+        able = self._able.get((group, driver))
+        if able is None:
+            hosts = (one.host for one in candidates(self._members, group, driver))
+            able = self._able[group, driver] = [(host, _hashed_host(host)) for host in hosts]
+        if not able:
+            return None
+        if len(able) == 1:
+            return able[0][0]  # the common case needs no hash
+        node = node_uuid.encode()
+        return max((_weight(hashed, node), host) for host, hashed in able)[1]
 
 
 def responsible(members: Iterable[Member], ident: str) -> str | None:
@@ -50,4 +72,14 @@ def responsible(members: Iterable[Member], ident: str) -> str | None:
 
 
 def _host_weight(host: str, node_uuid: str) -> bytes:
-    return hashlib.blake2b(f"{host}\0{node_uuid}".encode(), digest_size=8).digest()
+    return _weight(_hashed_host(host), node_uuid.encode())
+
+
+def _hashed_host(host: str) -> hashlib.blake2b:
+    return hashlib.blake2b(f"{host}\0".encode(), digest_size=8)
+
+
+def _weight(hashed_host: hashlib.blake2b, node_uuid: bytes) -> bytes:
+    found = hashed_host.copy()
+    found.update(node_uuid)
+    return found.digest()

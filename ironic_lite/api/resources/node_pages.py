@@ -57,7 +57,7 @@ def _owned_nodes(
     if where.get("conductor_group", mine[0].group) != mine[0].group:
         return []
     found: list[str] = []
-    marker = query.marker
+    marker, owners = query.marker, ring.Ring(members)
     while len(found) < query.limit:
         rows = nodes.page(
             conn,
@@ -71,7 +71,7 @@ def _owned_nodes(
         found += [
             row["uuid"]
             for row in rows
-            if ring.owner(members, row["conductor_group"], row["driver"], row["uuid"]) == host
+            if owners.owner(row["conductor_group"], row["driver"], row["uuid"]) == host
         ]
         if len(rows) < _STRIDE:
             break

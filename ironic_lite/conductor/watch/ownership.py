@@ -32,6 +32,7 @@ class Ownership:
     def __init__(self, runtime: Runtime) -> None:
         self._desk = runtime
         self._members: tuple[ring.Member, ...] = ()
+        self._ring = ring.Ring(())
         self._fresh_until = 0.0
         self._roster = Membership(runtime.conf.conductor.heartbeat_timeout)
         self._guard = threading.Lock()
@@ -49,7 +50,9 @@ class Ownership:
                 except errors.Error:
                     self._roster.blind()
                     raise
-                self._members = self._roster.living(rows)
+                members = self._roster.living(rows)
+                if members != self._members:
+                    self._members, self._ring = members, ring.Ring(members)
                 fresh = min(settings.hash_ring_reset_interval, pace(settings.heartbeat_timeout))
                 self._fresh_until = time.monotonic() + fresh
             return self._members
@@ -67,7 +70,8 @@ class Ownership:
         return owner is not None and names.machine(owner) == names.machine(self._desk.host)
 
     def _owner(self, row: JsonView) -> str | None:
-        return ring.owner(self.members(), row["conductor_group"], row["driver"], row["uuid"])
+        self.members()
+        return self._ring.owner(row["conductor_group"], row["driver"], row["uuid"])
 
     def has_owner(self, row: JsonView) -> bool:
         """Return whether any living conductor can drive a node; ``row`` as for `mine`."""
