@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import batch_sweeps, batches, events, feed, runs
+from ironic_lite.db.queries import batch_sweeps, batches, events, feed, limits, runs
+from ironic_lite.db.tables import models
 from ironic_lite.domain import batches as core
 from ironic_lite.domain.batches import NodeState
 from tests.support import conductor_fixture
@@ -239,6 +241,15 @@ def test_limit_of_open_batches_holds_for_requests_at_once(database: Database) ->
     made = at_once(4, lambda _number: add_batch(database, [new_uuid()]))
     assert len([one for one in made if isinstance(one, errors.TooManyBatches)]) == 3, made
     assert database.read(batches.count_open) == core.MOST_OPEN
+
+
+def test_limit_is_not_counted_without_the_row_that_additions_lock(database: Database) -> None:
+    def add(conn: Connection) -> None:
+        conn.execute(sa.delete(models.marks))  # rolled back with the refusal
+        limits.lock(conn, "batches")
+
+    with pytest.raises(sa.exc.NoResultFound):
+        database.write(add)
 
 
 def test_one_of_two_batches_at_once_gets_a_node(database: Database) -> None:

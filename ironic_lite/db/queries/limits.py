@@ -15,5 +15,6 @@ def lock(conn: Connection, name: str) -> None:
     """Let other additions to a table wait until this transaction ends; then count its rows.
 
     :param name: of the table: ``webhooks`` or ``batches``.
+    :raises sqlalchemy.exc.NoResultFound: the row of ``marks``, which a migration adds, is missing.
     """
-    conn.execute(_LOCK, {"k_name": name})
+    conn.execute(_LOCK, {"k_name": name}).scalar_one()
