@@ -131,6 +131,20 @@ def test_hold_that_is_set_before_the_lock_is_taken_refuses_the_verb(
     assert idle(rig)
 
 
+def test_hold_refuses_the_verb_also_while_the_limit_is_full(
+    build: Build, sqlite_database: Database
+) -> None:
+    rig = build(conductor__max_concurrent_clean=1)
+    rig.node("clean wait", conductor_group="elsewhere")
+    node = rig.node()
+    with pytest.raises(errors.TooManyActions):
+        rig.ask("do_node_clean", node, clean_steps=STEPS)
+    sqlite_database.write(lambda conn: hold(conn, node))
+    with pytest.raises(errors.NodeHeld, match="an audit"):
+        rig.ask("do_node_clean", node, clean_steps=STEPS)
+    assert idle(rig)
+
+
 def test_hold_refuses_the_deletion_of_a_node(build: Build, sqlite_database: Database) -> None:
     rig = build()
     node = rig.node()

@@ -471,6 +471,19 @@ def test_limit_of_the_service_uses_up_no_tries(serve: Serve) -> None:
     assert results(operator, batch) == ["pending"] * 40
 
 
+def test_held_node_is_refused_while_the_limit_of_the_service_is_full(serve: Serve) -> None:
+    operator = serve(conductor__max_concurrent_clean=1)
+    operator.rig.node("clean wait")
+    nodes = fleet(operator, 2, "manageable")
+    batch = begin(operator, nodes, {"target": "provide"}, concurrency=2)
+    hold = {"kind": "freeze", "reason": "case 7"}
+    assert operator.api.post(f"/v1/nodes/{nodes[0]}/holds", hold).status == 201
+    sweep(operator)
+    found = members(operator, batch)
+    assert [one["result"] for one in found] == ["refused", "pending"], found
+    assert found[0]["error"]["code"] == "NodeHeld"
+
+
 def test_secrets_of_a_request_are_removed_when_the_batch_ends(operator: Operator) -> None:
     batch = begin(
         operator, fleet(operator, 1), {"target": "rescue", "rescue_password": "opensesame"}

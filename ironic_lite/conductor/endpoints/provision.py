@@ -87,7 +87,7 @@ class Provision:
         def act(task: Task) -> str | None:
             admission.raise_first(admission.of_verb(task, verb))
             templates = deploy.check(task, deploy_steps or [])
-            admission.keep_limit(task, deploy.PHASE)
+            admission.keep_limit(task, deploy.PHASE, verb)
             deploy.request(task, deploy_steps or [], templates, configdrive)
             if not rebuild:
                 deploy.lease(task)
@@ -105,7 +105,7 @@ class Provision:
 
         def act(task: Task) -> str | None:
             admission.raise_first(admission.of_verb(task, "deleted"))
-            admission.keep_limit(task, clean.PHASE)
+            admission.keep_limit(task, clean.PHASE, "deleted")
             delete.request(task)
             task.move("delete", verb="deleted")
             task.hand_over(delete.start)
@@ -203,7 +203,7 @@ class Provision:
             book = automated.book(task)
             boots = book is None or book.ramdisk
             admission.raise_first(admission.of_drivers(task, clean.PHASE, ramdisk=boots))
-        admission.keep_limit(task, clean.PHASE)
+        admission.keep_limit(task, clean.PHASE, "provide")
         clean.request(task, book)
         task.move("provide", verb="provide", goal=State.AVAILABLE)
         task.hand_over(clean.prepare)
@@ -306,7 +306,7 @@ def _start_phase(
     boots = ramdisk and requested.needs_ramdisk(task, phase.kind, wanted)
     admission.raise_first(admission.of_drivers(task, phase, ramdisk=boots))
     admission.raise_first(requested.child_refusals(task, phase.kind, wanted))
-    admission.keep_limit(task, phase)
+    admission.keep_limit(task, phase, verb)
     task.notes.request_steps(phase.kind, wanted, ramdisk=boots)
     phase.show(task, {})
     task.move(verbs.BY_TARGET[verb].event, verb=verb, goal=goal)

@@ -101,15 +101,20 @@ def of_limit(task: Task, flow: Flow, count: Callable[[tuple[State, ...]], int]) 
             yield errors.TooManyActions(limit=most, action=str(activity.busy))
 
 
-def keep_limit(task: Task, flow: Flow) -> None:
+def keep_limit(task: Task, flow: Flow, target: str) -> None:
     """Refuse the next move if it would exceed the activity's limit of the whole cluster.
 
     The count is part of the move's transaction, so concurrent callers and conductors cannot exceed
-    the limit.
+    the limit. It comes before the check of `of_holds` in that transaction. A node with a hold is
+    still refused by the hold, because a repetition after the limit would not help.
+
+    :param target: of the verb.
     """
 
     def count(conn: Connection) -> None:
-        raise_first(of_limit(task, flow, lambda states: sweeps.count_alone(conn, states)))
+        for refusal in of_limit(task, flow, lambda states: sweeps.count_alone(conn, states)):
+            hold_rows.refuse(conn, task.node.uuid, verbs.BY_TARGET[target].event, target)
+            raise refusal
 
     if flow.activity.limit is not None:
         task.add_write(count, first=True)

@@ -66,7 +66,7 @@ def start(task: Task, phase: Phase, wanted: JsonView, *, automatic: bool = False
     else:
         task.run_record.retry_of(failed, None)
     phase.show(task, {})
-    admission.keep_limit(task, phase)
+    admission.keep_limit(task, phase, "retry")
     task.notes.automatic_retries = task.notes.automatic_retries + 1 if automatic else 0
     task.move("retry", verb=verb)
     task.hand_over(phase.prepare)
