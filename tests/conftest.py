@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 
 import hypothesis
 import pytest
-from xdist.remote import Producer
 
 from ironic_lite.core import config as settings
 from ironic_lite.db.engine import session
@@ -24,6 +23,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("loaded")
 
+pytest_collection_modifyitems = scheduling.pytest_collection_modifyitems
+
 
 ALLOWED = ["127.0.0.0/8", "::1/128", "192.0.2.0/24", "255.255.255.255/32"]
 
@@ -33,23 +34,6 @@ def pytest_configure(config: pytest.Config) -> None:
     assertions.before_workers(config)
     if hasattr(config, "workerinput") or not getattr(config.option, "numprocesses", None):
         gc.disable()  # this process finds tests, and keeps nearly all objects of the search
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Spread the tests that wait over the run of parallel workers."""
-    if hasattr(config, "workerinput") and config.getoption("loadgroup"):
-        items[:] = scheduling.arrange(items)
-
-
-def pytest_xdist_make_scheduler(
-    config: pytest.Config, log: Producer
-) -> scheduling.Scheduler | None:
-    """Distribute tests by groups, and by modules where tests compute."""
-    if config.getoption("dist") != "loadgroup":
-        return None
-    config.option.loadscopereorder = False  # the order is that of `scheduling.arrange`
-    return scheduling.Scheduler(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -9,9 +9,9 @@ Without workers the order is the usual one.
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Generator
 
 import pytest
-from xdist.scheduler import LoadGroupScheduling
 
 COMPUTING = {
     "recorded": 300,
@@ -31,13 +31,22 @@ Tests of all other folders wait for processes.
 """
 LAST_WAIT = 0.8
 """Share of the run after which no test that waits begins."""
+_GROUP = "xdist_group"
 
 
-class Scheduler(LoadGroupScheduling):  # type: ignore[misc]
-    """Gives a worker a group, a module of tests that compute, or one test that waits."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, None, None]:
+    """Group tests for parallel workers, and spread the tests that wait over the run.
 
-    def _split_scope(self, nodeid: str) -> str:
-        return unit_of(super()._split_scope(nodeid))
+    pytest-xdist reads the groups in its own hook, between the two halves of this one.
+    """
+    if not hasattr(config, "workerinput") or not config.getoption("loadgroup"):
+        return (yield)
+    group(items)
+    yield
+    items[:] = arrange(items)
 
 
 def folder_of(nodeid: str) -> str:
@@ -45,23 +54,31 @@ def folder_of(nodeid: str) -> str:
     return pathlib.PurePosixPath(nodeid.partition("::")[0]).parts[1]
 
 
-def unit_of(scope: str) -> str:
-    """Return what runs on one worker: a group as it is, or the module of a test that computes.
+def group(items: list[pytest.Item]) -> None:
+    """Mark the tests of each module that computes as a group of pytest-xdist.
 
-    The rules of ``lint`` run together, as they parse the same files.
+    The rules of ``lint`` are one group, as they parse the same files. Tests that wait have no group
+    unless they name one.
     """
-    module, test, _ = scope.partition("::")
-    if not test or folder_of(scope) not in COMPUTING:
-        return scope
-    return "lint" if folder_of(scope) == "lint" else module
+    for item in items:
+        module = item.nodeid.partition("::")[0]
+        folder = folder_of(module)
+        if folder in COMPUTING and item.get_closest_marker(_GROUP) is None:
+            name = folder if folder == "lint" else _name_of(module)
+            item.add_marker(pytest.mark.xdist_group(name))
+
+
+def _name_of(module: str) -> str:
+    """Return the name of a module's group, which reports show behind the name of each test."""
+    return str(pathlib.PurePosixPath(module).relative_to("tests").with_suffix(""))
 
 
 def arrange(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return all tests in the order in which workers get them."""
+    """Return all tests, with their groups, in the order in which workers get them."""
     units: dict[str, list[pytest.Item]] = {}
     for item in items:
-        mark = item.get_closest_marker("xdist_group")
-        name = str(mark.args[0]) if mark is not None else unit_of(item.nodeid)
+        mark = item.get_closest_marker(_GROUP)
+        name = str(mark.args[0]) if mark is not None else item.nodeid
         units.setdefault(name, []).append(item)
     waiting: list[list[pytest.Item]] = []
     computing: list[list[pytest.Item]] = []
