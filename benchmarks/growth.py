@@ -23,10 +23,11 @@ from collections.abc import Callable, Sequence  # noqa: E402
 
 import sqlalchemy as sa  # noqa: E402
 
-from benchmarks import heartbeats, stage  # noqa: E402
+from benchmarks import heartbeats, recovery, stage  # noqa: E402
 from benchmarks.figures import Figure, report  # noqa: E402
 from ironic_lite.db.engine import session  # noqa: E402
 from ironic_lite.db.engine.session import Database  # noqa: E402
+from ironic_lite.db.tables import models  # noqa: E402
 from tests.support import population, private_servers  # noqa: E402
 from tests.support.in_process import InProcess  # noqa: E402
 
@@ -35,6 +36,9 @@ BUDGET = 1.1
 ROUNDS = 9
 _SECONDS = 0.05
 _BEATEN = 50
+_CLEANED, _LOST = 40, 10
+_STEPS = [{"interface": "management", "step": "reset_bmc"}] * 3
+_PATIENCE = 60.0
 
 
 class Fleet:
@@ -42,15 +46,21 @@ class Fleet:
 
     def __init__(self, opened: Database, count: int) -> None:
         self._uuids = population.fill(opened, count)
-        self.whole = InProcess(opened)
+        self.whole = InProcess(opened, conductor__max_concurrent_clean=10_000)
         self._others = itertools.cycle(self._uuids[:-200:7])
         self._beaten = self._uuids[:_BEATEN]
         heartbeats.prepare(opened, self._beaten, "clean wait")
         self._beating = itertools.cycle(self._beaten)
+        self._database = opened
+        self._clean, self._lost = _manageable(opened)
+        self._cleaned = itertools.cycle(self._clean)
         self._servers: list[pathlib.Path] = []
-        if opened.kind == "postgresql":
+
+    def look(self) -> None:
+        """Find the server processes of all connections, which workers open when they need one."""
+        if self._database.kind == "postgresql":
             pids = sa.text("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
-            found = opened.read(lambda conn: conn.execute(pids).scalars().all())
+            found = self._database.read(lambda conn: conn.execute(pids).scalars().all())
             self._servers = [pathlib.Path(f"/proc/{pid}/schedstat") for pid in found]
 
     def cpu(self) -> float:
@@ -81,6 +91,42 @@ class Fleet:
         answer = self.whole.api.post(path, body, headers=headers)
         if answer.status != 202:
             raise RuntimeError(answer.text)
+
+    def clean(self) -> None:
+        """Take a node through a manual clean with three steps."""
+        node = next(self._cleaned)
+        path = f"/v1/nodes/{node}/states/provision"
+        answer = self.whole.api.put(path, {"target": "clean", "clean_steps": _STEPS})
+        if answer.status != 202:
+            raise RuntimeError(answer.text)
+        self._rest([node])
+
+    def recover(self) -> None:
+        """Let a conductor die in the first of two clean steps of some nodes, and finish them."""
+        recovery.die(self._database, self._lost, ended=True)
+        self.whole.rig.sweep("orphans")
+        self._rest(self._lost)
+
+    def _rest(self, uuids: Sequence[str]) -> None:
+        """Wait until the work has ended.
+
+        :raises RuntimeError: a node has not ended it.
+        """
+        self.whole.rig.service.runtime.workers.wait_idle(_PATIENCE)
+        node = models.nodes.c
+        wanted = (node.uuid.in_(uuids), node.provision_state == "manageable")
+        chosen = sa.select(sa.func.count()).where(*wanted, node.reservation.is_(None))
+        if self._database.read(lambda conn: conn.execute(chosen).scalar()) != len(uuids):
+            raise RuntimeError("work on nodes has not ended well")
+
+
+def _manageable(opened: Database) -> tuple[list[str], list[str]]:
+    """Return manageable nodes to clean, and others to lose with their conductor."""
+    node = models.nodes.c
+    wanted = (node.provision_state == "manageable", node.driver == "fake-hardware")
+    chosen = sa.select(node.uuid).where(*wanted).order_by(node.id).limit(_CLEANED + _LOST)
+    found = list(opened.read(lambda conn: conn.execute(chosen).scalars()))
+    return found[_LOST:], found[:_LOST]
 
 
 Act = Callable[[Fleet], object]
@@ -118,8 +164,10 @@ ACTS: dict[str, Act] = {
     "page of 100 in mid-list": lambda fleet: fleet.get(
         f"/v1/nodes?limit=100&marker={fleet.middle()}"
     ),
-    "page of 500": lambda fleet: fleet.get("/v1/nodes?limit=500"),
+    "page of 1000": lambda fleet: fleet.get("/v1/nodes?limit=1000"),
     "heartbeat": Fleet.beat,
+    "clean with three steps": Fleet.clean,
+    f"recovery of {_LOST} nodes": Fleet.recover,
     "a node's history": lambda fleet: fleet.get(f"/v1/nodes/{fleet.node()}/history"),
     **{f"nodes, {query}": _nodes(query) for query in FILTERS},
     **{f"runs, {query or 'all'}": _runs(query) for query in OF_RUNS},
@@ -130,6 +178,7 @@ ACTS: dict[str, Act] = {
 
 def _timed(fleet: Fleet, act: Act) -> float:
     """Return the CPU milliseconds of an action, repeated for a while."""
+    fleet.look()
     begin, count = fleet.cpu(), 0
     while count == 0 or fleet.cpu() - begin < _SECONDS:
         act(fleet)

@@ -22,6 +22,7 @@ from benchmarks import conductors, stage
 from benchmarks.figures import Figure, report
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
 
 FLEETS = (200, 2000)
@@ -34,8 +35,11 @@ STEPS = [
 PATIENCE = 1200.0
 
 
-def die(opened: Database, uuids: Sequence[str]) -> None:
-    """Let a conductor have died in the first clean step of all these nodes."""
+def die(opened: Database, uuids: Sequence[str], *, ended: bool = False) -> None:
+    """Let a conductor have died in the first clean step of all these nodes.
+
+    :param ended: it has given its leases up, so that nobody waits for their end.
+    """
     begun = clock.after(-LEASE)
     runs = {node: str(uuid.uuid4()) for node in uuids}
     told = {"clean_steps": STEPS, "clean_step_index": 0, "manual_clean": {}}
@@ -50,7 +54,7 @@ def die(opened: Database, uuids: Sequence[str]) -> None:
                 "run_uuid": run,
                 "reservation": DEAD,
                 "lock_token": str(uuid.uuid4()),
-                "lock_expires": begun,
+                "lock_expires": nodes.ENDED if ended else begun,
             }
             conn.execute(
                 sa.update(models.nodes).where(models.nodes.c.uuid == node).values(**values)
