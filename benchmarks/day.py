@@ -21,6 +21,7 @@ import dataclasses  # noqa: E402
 import functools  # noqa: E402
 import itertools  # noqa: E402
 import logging  # noqa: E402
+import statistics  # noqa: E402
 import sys  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
@@ -31,7 +32,7 @@ from benchmarks import heartbeats, recovery, stage  # noqa: E402
 from benchmarks.figures import Figure, report  # noqa: E402
 from ironic_lite.core import clock  # noqa: E402
 from ironic_lite.db.engine.session import Connection, Database  # noqa: E402
-from ironic_lite.db.queries import conductors, nodes  # noqa: E402
+from ironic_lite.db.queries import conductors  # noqa: E402
 from ironic_lite.db.tables import models  # noqa: E402
 from tests.support import population  # noqa: E402
 from tests.support.in_process import InProcess  # noqa: E402
@@ -54,6 +55,7 @@ CORES = 1.0
 """Budget: cores that are busy all day, for all five conductors and the API."""
 _STEPS = [{"interface": "management", "step": "reset_bmc"}] * 3
 _BATCH, _BEATS, _LOST, _READ = 150, 400, 40, 1000
+_ROUNDS = 5
 _PATIENCE = 300.0
 _SEEN = 3.1  # seconds in which a conductor reads who lives
 _TABLES = ("events", "runs", "run_steps", "run_logs", "batch_nodes")
@@ -116,14 +118,27 @@ class Day:
         self.database.write(write)
         time.sleep(_SEEN)
 
-    def measure(self, name: str, act: Callable[[], object], times: float, budget: float) -> None:
-        """Run a component once, with the work it starts, and remember its cost."""
-        with count_statements(self.database) as sent:
-            begin = time.process_time()
-            act()
-            self._rest()
-            cpu = time.process_time() - begin
-        found = Part(name, cpu, len(sent), times, budget)
+    def measure(
+        self,
+        name: str,
+        act: Callable[[], object],
+        times: float,
+        budget: float,
+        *,
+        rounds: int = 1,
+    ) -> None:
+        """Run a component, with the work it starts, and remember its cost.
+
+        :param rounds: of a component that can be repeated; the median counts.
+        """
+        costs = []
+        for _ in range(rounds):
+            with count_statements(self.database) as sent:
+                begin = time.process_time()
+                act()
+                self._rest()
+                costs.append(time.process_time() - begin)
+        found = Part(name, statistics.median(costs), len(sent), times, budget)
         print(found, flush=True)
         self.parts.append(found)
 
@@ -148,11 +163,13 @@ def sweeps(day: Day) -> None:
     service.power.settle(_PATIENCE)
     per_node = CONDUCTORS * SCALE
     day.others(online=True)
-    day.measure("power sync, without the BMCs", day.sweep("power sync"), 720 * per_node, 0.7)
+    power = day.sweep("power sync")
+    day.measure("power sync, without the BMCs", power, 720 * per_node, 0.7, rounds=_ROUNDS)
     day.measure("moved nodes, first look", day.sweep("moved nodes"), 2 * DEATHS * SCALE, 0.1)
     day.others(online=True)
     rounds = DAY / 180 * per_node
-    day.measure("moved nodes, nothing new", day.sweep("moved nodes"), rounds, 0.1)
+    moved = day.sweep("moved nodes")
+    day.measure("moved nodes, nothing new", moved, rounds, 0.1, rounds=_ROUNDS)
     day.measure("old history", day.sweep("old history"), per_node, 0.1)
     often = {"orphans": 3, "allocations": 3, "joins and leaves": 3, "batches": 2, "time-outs": 60}
     often |= {"overdue steps": 60, "hanging work": 10, "webhooks": 1}
@@ -161,7 +178,7 @@ def sweeps(day: Day) -> None:
         act = day.sweep(name)
         act()
         times = DAY / seconds * CONDUCTORS
-        day.measure(f"{name}, every {seconds} s", act, times, 0.05)
+        day.measure(f"{name}, every {seconds} s", act, times, 0.05, rounds=_ROUNDS)
     day.measure("keepalive, every 10 s", service.keepalive.beat, DAY / 10 * CONDUCTORS, 0.05)
 
 
@@ -181,9 +198,8 @@ def beats(day: Day) -> None:
 
     beat()
     count = AT_WORK * DAY / BEAT
-    day.measure(
-        f"{count / 1e6:.2g} million heartbeats", beat, count / _BEATS, 0.1 + count / DAY / 1e3
-    )
+    name, budget = f"{count / 1e6:.2g} million heartbeats", 0.1 + count / DAY / 1e3
+    day.measure(name, beat, count / _BEATS, budget, rounds=_ROUNDS)
     at_rest = sa.update(models.nodes).where(models.nodes.c.uuid.in_(some))
     chosen = at_rest.values(provision_state="active", driver_internal_info={}, clean_step=None)
     day.database.write(lambda conn: conn.execute(chosen))
@@ -235,14 +251,7 @@ def deaths(day: Day) -> None:
     """Measure nodes in a clean step whose conductor dies, until they are at rest."""
     some = _free(day.database)[-_LOST:]
     day.others(online=False)
-    recovery.die(day.database, some)
-    node = models.nodes.c
-    ended = {"lock_expires": nodes.ENDED}
-    day.database.write(
-        lambda conn: conn.execute(
-            sa.update(models.nodes).where(node.uuid.in_(some)).values(**ended)
-        )
-    )
+    recovery.die(day.database, some, ended=True)
     count = AT_WORK / CONDUCTORS * DEATHS
     day.measure(
         f"{DEATHS} deaths, {count:.0f} nodes", lambda: _recover(day, some), count / _LOST, 0.01
