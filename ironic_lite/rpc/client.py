@@ -21,8 +21,8 @@ from ironic_lite.core.json_types import Json
 from ironic_lite.rpc import encoding, failures, interface, opening, pins, stub
 from ironic_lite.rpc import transport as transports
 from ironic_lite.rpc.deadlines import deadlines, send_limit
-from ironic_lite.rpc.local import options, transport_errors
 from ironic_lite.rpc.serializer import Serializer
+from ironic_lite.rpc.sockets import options, transport_errors
 
 LOG = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ import pytest  # noqa: E402
 
 from ironic_lite.core import config, context  # noqa: E402
 from ironic_lite.rpc import client, server, transport  # noqa: E402
-from ironic_lite.rpc.local import options  # noqa: E402
+from ironic_lite.rpc.sockets import options  # noqa: E402
 from tests.support import rabbit, rpc_conductor  # noqa: E402
 from tests.support.rpc_conductor import Serve  # noqa: E402
 

@@ -11,7 +11,8 @@ from oslo_messaging._drivers import base, common
 
 from ironic_lite import errors
 from ironic_lite.rpc import failures, transport
-from ironic_lite.rpc.local import LocalDriver, incoming, listener, remote
+from ironic_lite.rpc.local import LocalDriver
+from ironic_lite.rpc.sockets import incoming, listener, remote
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironic_lite.rpc.local import frames, transport_errors
+from ironic_lite.rpc.sockets import frames, transport_errors
 
 LIMIT = 2**20
 

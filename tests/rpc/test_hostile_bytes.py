@@ -13,7 +13,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.context import Context
 from ironic_lite.rpc import client
-from ironic_lite.rpc.local import frames, options
+from ironic_lite.rpc.sockets import frames, options
 from tests.support import rpc_conductor
 from tests.support.rpc_conductor import Serve
 

@@ -11,7 +11,7 @@ from concurrent import futures
 
 import pytest
 
-from ironic_lite.rpc.local import incoming, sockets
+from ironic_lite.rpc.sockets import incoming, kernel
 from tests.support import rpc_conductor
 
 MUCH = b"x" * 2**22
@@ -43,7 +43,7 @@ def test_close_ends_a_send_that_waits_and_frees_the_descriptor_after_it(
         rpc_conductor.until(lambda: peer.recv(1, socket.MSG_PEEK))
         number = line.sock.fileno()
         line.close()
-        assert sending.result(rpc_conductor.SECONDS) < sockets.SEND_SECONDS / 2
+        assert sending.result(rpc_conductor.SECONDS) < kernel.SEND_SECONDS / 2
     assert line.sock.fileno() == -1
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(number)

@@ -2,8 +2,8 @@
 
 ``local:///var/lib/ironic-lite/rpc`` names a directory. Each server listens on a socket in it, and a
 client connects to the socket of the server it wants. So there is no broker, and a dead server shows
-as a refused connection. `frames` defines the bytes on a socket and `addresses` the paths of the
-sockets. `sender` and `listener` are the two ends; `driver` is the class oslo.messaging loads.
+as a refused connection. `addresses` defines the paths of the sockets; `driver` is the class
+oslo.messaging loads. ``rpc.sockets`` has the two ends of a connection.
 """
 
 from __future__ import annotations

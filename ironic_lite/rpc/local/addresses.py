@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from ironic_lite import errors
 from ironic_lite.core import config
-from ironic_lite.rpc.local import transport_errors
+from ironic_lite.rpc.sockets import transport_errors
 
 LONGEST = 107
 """Bytes of a path: sun_path has 108 on Linux, the last of them a NUL."""

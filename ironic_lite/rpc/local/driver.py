@@ -14,15 +14,8 @@ import oslo_messaging
 
 from ironic_lite.core import config
 from ironic_lite.core.configuration import Configuration
-from ironic_lite.rpc.local import (
-    addresses,
-    frames,
-    listener,
-    options,
-    remote,
-    sender,
-    transport_errors,
-)
+from ironic_lite.rpc.local import addresses
+from ironic_lite.rpc.sockets import frames, listener, options, remote, sender, transport_errors
 
 LOG = logging.getLogger(__name__)
 

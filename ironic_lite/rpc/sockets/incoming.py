@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ironic_lite.core.json_types import Json
-from ironic_lite.rpc.local import frames, remote, sockets, transport_errors
+from ironic_lite.rpc.sockets import frames, kernel, remote, transport_errors
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Line:
         self._users = 0
         self._owed = 0
         self._draining = self._closed = False
-        sockets.bound_sending(sock)
+        kernel.bound_sending(sock)
 
     def _enter(self) -> None:
         """Keep the descriptor open until `_leave`. Raises BrokenPipeError if closed."""

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import oslo_messaging
 
-from ironic_lite.rpc.local import frames, sockets, transport_errors
+from ironic_lite.rpc.sockets import frames, kernel, transport_errors
 
 _LEAST_WAIT = 0.001
 _SLACK = 0.01
@@ -31,7 +31,7 @@ class Connection:
         """Connect to ``path``. Raises transport_errors.PeerAbsent if none listens."""
         self._path = path
         self._limit = limit
-        self._socket = sockets.stream()
+        self._socket = kernel.stream()
         self._wait = 0.0
         try:
             self._socket.connect(path)
@@ -40,7 +40,7 @@ class Connection:
             raise transport_errors.PeerAbsent(
                 f"no conductor listens at {path}: {_error_words(why)}"
             ) from None
-        sockets.close_in_children(self)
+        kernel.close_in_children(self)
 
     def is_fresh(self) -> bool:
         """Return whether the server holds this idle connection and has sent nothing."""
@@ -109,7 +109,7 @@ class Connection:
         wait = max(min(known) - time.monotonic(), _LEAST_WAIT) if known else 0.0
         # Most calls have the same time-out, so the kernel rarely needs a new one.
         if abs(self._wait - wait) > _SLACK or (wait == 0) != (self._wait == 0):
-            sockets.bound_receiving(self._socket, wait)
+            kernel.bound_receiving(self._socket, wait)
             self._wait = wait
 
     def _receive_bytes(self, size: int) -> bytes:

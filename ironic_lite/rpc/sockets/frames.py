@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from ironic_lite.core.json_types import Json
 from ironic_lite.rpc import encoding
-from ironic_lite.rpc.local import transport_errors
+from ironic_lite.rpc.sockets import transport_errors
 
 Body = Json
 

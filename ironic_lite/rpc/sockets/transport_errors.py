@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import oslo_messaging
 
-from ironic_lite.rpc.local import options
+from ironic_lite.rpc.sockets import options
 
 _OPTION = f"[{options.GROUP}]frame_limit_mib"
 

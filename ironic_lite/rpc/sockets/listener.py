@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ironic_lite.rpc.local import incoming, sockets, transport_errors
+from ironic_lite.rpc.sockets import incoming, kernel, transport_errors
 
 LOG = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Listener:
                 server, selectors.EVENT_READ, lambda _, s=server: self._accept_lines(s)
             )
         self._thread = threading.Thread(target=self._read_sockets, name="rpc-listener", daemon=True)
-        sockets.close_in_children(self)
+        kernel.close_in_children(self)
 
     # -- what oslo.messaging calls -----------------------------------------------------------
 
@@ -96,7 +96,7 @@ class Listener:
         self._close_own()
 
     def _close_own(self) -> None:
-        things: list[sockets.Closable] = [self._wake, self._woken, self._selector, *self._servers]
+        things: list[kernel.Closable] = [self._wake, self._woken, self._selector, *self._servers]
         for thing in things:
             thing.close()
         with contextlib.suppress(OSError):
