@@ -16,7 +16,7 @@ import os
 import re
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ironic_lite import errors
 from ironic_lite.core import config
@@ -134,6 +134,19 @@ class Directory:
             if "@" in name and is_stale(path):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
+
+
+def remover(server: socket.socket) -> Callable[[], None]:
+    """Return the removal of a socket's file, unless another process has replaced the file."""
+    path = server.getsockname()
+    inode = os.stat(path).st_ino
+
+    def remove() -> None:
+        with contextlib.suppress(OSError):
+            if os.stat(path).st_ino == inode:
+                os.unlink(path)
+
+    return remove
 
 
 def is_stale(path: str) -> bool:

@@ -74,6 +74,11 @@ class Reader:
         self.wanted = _CHUNK
         """The number of bytes to request from the socket: more within a large frame."""
 
+    @property
+    def empty(self) -> bool:
+        """True if no part of a frame waits for the rest."""
+        return not self._buffer
+
     def feed(self, chunk: bytes) -> Iterator[Body]:
         """Add bytes from the socket; yield every frame that is now complete.
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ironic_lite.core.json_types import Json
-from ironic_lite.rpc.sockets import frames, kernel, remote, transport_errors
+from ironic_lite.rpc.sockets import ciphers, frames, kernel, remote, transport_errors
 
 LOG = logging.getLogger(__name__)
 
@@ -23,9 +23,12 @@ class Line:
     shut down, which ends the waits of those threads.
     """
 
-    def __init__(self, sock: socket.socket, limit: int) -> None:
+    def __init__(
+        self, sock: socket.socket, limit: int, cipher: ciphers.Cipher = ciphers.PLAIN
+    ) -> None:
         self.sock = sock
         self.limit = limit
+        self._cipher = cipher
         self._reader = frames.Reader(limit)
         self._sending = threading.Lock()
         self._state = threading.Lock()  # held briefly, never while waiting for a peer
@@ -33,6 +36,24 @@ class Line:
         self._owed = 0
         self._draining = self._closed = False
         kernel.bound_sending(sock)
+
+    @property
+    def peer(self) -> str:
+        """The address of the client, for the log."""
+        try:
+            return str(self.sock.getpeername())
+        except OSError:
+            return "unknown"
+
+    @property
+    def established(self) -> bool:
+        """True once the client is authenticated."""
+        return self._cipher.established
+
+    @property
+    def complete(self) -> bool:
+        """True between two messages, False within one or before the first is allowed."""
+        return self._cipher.established and self._reader.empty
 
     def _enter(self) -> None:
         """Keep the descriptor open until `_leave`. Raises BrokenPipeError if closed."""
@@ -50,7 +71,7 @@ class Line:
     def read(self) -> Iterator[Incoming]:
         """Yield the messages that are now complete.
 
-        :raises OSError: the client has closed the connection.
+        :raises OSError: the client has closed the connection, or the cipher refuses it.
         :raises transport_errors.FrameTooLarge, transport_errors.BadFrame: the server cannot read
             the client's message.
         """
@@ -61,11 +82,20 @@ class Line:
             return
         if not chunk:
             raise ConnectionResetError
-        for body in self._reader.feed(chunk):
+        for body in self._reader.feed(self._decrypt(chunk)):
             message = _new_incoming(self, body)
             with self._state:
                 self._owed += message.is_call
             yield message
+
+    def _decrypt(self, chunk: bytes) -> bytes:
+        try:
+            return self._cipher.decrypt(chunk)
+        finally:
+            # The replies before authentication are small, so they fit into the kernel's buffer.
+            reply = self._cipher.take_reply()
+            if reply and self.sock.send(reply, socket.MSG_DONTWAIT) != len(reply):
+                raise ConnectionResetError
 
     def answer(self, frame: bytes, *, final: bool) -> None:
         """Send an answer, or a keepalive. Raises OSError if the client is gone."""
@@ -82,7 +112,8 @@ class Line:
 
     def _send_answer(self, frame: bytes) -> None:
         try:
-            self.sock.sendall(frame)
+            for piece in self._cipher.encrypt(frame):
+                self.sock.sendall(piece)
         except OSError:
             # Part of an answer may be sent, so the client could not parse anything after it.
             with contextlib.suppress(OSError):
@@ -110,7 +141,8 @@ class Line:
         if not self._sending.acquire(blocking=False):
             return
         with contextlib.suppress(OSError):
-            self.sock.send(frames.refusal(why), socket.MSG_DONTWAIT)
+            last = b"".join(self._cipher.encrypt(frames.refusal(why)))
+            self.sock.send(last, socket.MSG_DONTWAIT)
         self._sending.release()
 
     def drain(self) -> None:
@@ -195,8 +227,8 @@ class Incoming:
             LOG.debug("No caller waits for the answer of RPC method %s: %s", self._method_name, why)
 
     def requeue(self) -> None:
-        """Refuse, like `LocalDriver.require_features`: there is no queue for the message."""
-        raise NotImplementedError("local:// has no queue to put a message back into")
+        """Refuse, like `SocketDriver.require_features`: there is no queue for the message."""
+        raise NotImplementedError("no broker has a queue to put a message back into")
 
 
 def _new_incoming(line: Line, body: frames.Body) -> Incoming:

@@ -1,4 +1,4 @@
-"""Sockets with kernel time-outs, closed in forked children.
+"""Time-outs that the kernel enforces, and sockets closed in forked children.
 
 A forked child holds a copy of every socket of its parent. The peer would then not see that the
 parent has died, and two processes would read one stream. Therefore every socket registered here is
@@ -43,13 +43,6 @@ def _close_all() -> None:
 
 
 os.register_at_fork(after_in_child=_close_all)
-
-
-def stream() -> socket.socket:
-    """Return a new Unix socket that waits at most `SEND_SECONDS` to connect or send."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    bound_sending(sock)
-    return sock
 
 
 def bound_sending(sock: socket.socket) -> None:

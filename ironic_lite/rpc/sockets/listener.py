@@ -1,31 +1,58 @@
-"""The server end of ``local://``: one thread reads all connections.
+"""The server's end: one thread reads all connections.
 
 The thread waits in the kernel while no bytes arrive. The threads that ran the calls send the
-answers.
+answers. Clients that do not complete their authentication or a message are hung up after some
+seconds.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
+import itertools
 import logging
 import os
 import selectors
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ironic_lite.rpc.sockets import incoming, kernel, transport_errors
+from ironic_lite.core import log_lines
+from ironic_lite.rpc.sockets import ciphers, incoming, kernel, transport_errors
 
 LOG = logging.getLogger(__name__)
 
 _ACCEPTS = 64
 """Most connections accepted at once; the others wait for the next turn of the loop."""
 
+STRANGERS = 64
+"""Most connections without authentication; a further one ends the oldest."""
+
+STALLED_SECONDS = 10.0
+"""Time limit of an authentication, and of a pause within a message, which then is a dead client."""
 
 Callback = Callable[[list[Any]], None]
+
+
+def _remove_nothing() -> None:
+    """Do nothing: the address ends with its socket."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerSocket:
+    """A listening socket.
+
+    ``remove`` removes its address when the listener stops; ``cipher`` makes the cipher of a new
+    connection.
+    """
+
+    sock: socket.socket
+    remove: Callable[[], None] = _remove_nothing
+    cipher: Callable[[], ciphers.Cipher] = ciphers.Plain
 
 
 class Listener:
@@ -33,16 +60,19 @@ class Listener:
 
     def __init__(
         self,
-        servers: Sequence[socket.socket],
+        servers: Sequence[ServerSocket],
         limit: int,
         batch: tuple[int, float | None] = (1, None),
     ) -> None:
-        """``servers`` listen; ``limit``: bytes of a frame; ``batch``: count, seconds."""
+        """``limit``: bytes of a frame; ``batch``: count, seconds."""
         self._hand_on: Callback = lambda _: None
         self.batch_size, self.batch_timeout = batch[0] or 1, batch[1]
-        self._servers = {server: os.stat(server.getsockname()).st_ino for server in servers}
+        self._servers = servers
         self._limit = limit
         self._lines: set[incoming.Line] = set()
+        self._hang_up_at: dict[incoming.Line, float] = {}
+        """By incomplete line, in order: the time at which it is given up."""
+        self._refusals = log_lines.LogThrottle()
         self._pending: list[incoming.Incoming] = []
         self._flush_at: float | None = None
         self._stopping = False
@@ -51,9 +81,9 @@ class Listener:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._woken, selectors.EVENT_READ, self._woken.recv)
         for server in servers:
-            server.setblocking(False)
+            server.sock.setblocking(False)
             self._selector.register(
-                server, selectors.EVENT_READ, lambda _, s=server: self._accept_lines(s)
+                server.sock, selectors.EVENT_READ, lambda _, s=server: self._accept_lines(s)
             )
         self._thread = threading.Thread(target=self._read_sockets, name="rpc-listener", daemon=True)
         kernel.close_in_children(self)
@@ -76,9 +106,9 @@ class Listener:
         if self._thread.is_alive():
             self._wake.send(b"!")
             self._thread.join()
-        for server, inode in self._servers.items():
-            _unlink_socket(server, inode)
-            server.close()
+        for server in self._servers:
+            server.remove()
+            server.sock.close()
         for line in list(self._lines):
             line.drain()
 
@@ -96,8 +126,8 @@ class Listener:
         self._close_own()
 
     def _close_own(self) -> None:
-        things: list[kernel.Closable] = [self._wake, self._woken, self._selector, *self._servers]
-        for thing in things:
+        things: list[kernel.Closable] = [self._wake, self._woken, self._selector]
+        for thing in (*things, *(server.sock for server in self._servers)):
             thing.close()
         with contextlib.suppress(OSError):
             os.close(self._spare)
@@ -110,24 +140,54 @@ class Listener:
             for key, _ in self._selector.select(self._select_timeout()):
                 key.data(1)
             self._flush_batch()
+            self._end_stalled()
 
     def _select_timeout(self) -> float | None:
-        return None if self._flush_at is None else max(self._flush_at - time.monotonic(), 0)
+        ends = [*itertools.islice(self._hang_up_at.values(), 1)]
+        if self._flush_at is not None:
+            ends.append(self._flush_at)
+        return max(min(ends) - time.monotonic(), 0) if ends else None
 
-    def _accept_lines(self, server: socket.socket) -> None:
+    def _accept_lines(self, server: ServerSocket) -> None:
         for _ in range(_ACCEPTS):
             try:
-                sock, _address = server.accept()
+                sock, _address = server.sock.accept()
             except BlockingIOError:
                 return
             except OSError as why:
-                self._turn_away(server, why)
+                self._turn_away(server.sock, why)
                 return
-            line = incoming.Line(sock, self._limit)
+            line = incoming.Line(sock, self._limit, server.cipher())
             self._lines.add(line)
             self._selector.register(
                 sock, selectors.EVENT_READ, lambda _, line=line: self._read_line(line)
             )
+            if not line.established:
+                self._hang_up_at[line] = time.monotonic() + STALLED_SECONDS
+                self._end_oldest_stranger()
+
+    def _end_oldest_stranger(self) -> None:
+        """Make room for new clients, who would otherwise wait for the time-out of strangers."""
+        strangers = [line for line in self._hang_up_at if not line.established]
+        if len(strangers) > STRANGERS:
+            self._forget_line(strangers[0])
+
+    def _end_stalled(self) -> None:
+        """Hang up on clients that have not completed what they began."""
+        while self._hang_up_at:
+            line, end = next(iter(self._hang_up_at.items()))
+            if end > time.monotonic():
+                return
+            LOG.debug("Closed an RPC connection whose client has stopped within a message")
+            self._forget_line(line)
+
+    def _note_progress(self, line: incoming.Line) -> None:
+        """Set the time at which a line is given up; a stranger's time is set once."""
+        if line.complete:
+            self._hang_up_at.pop(line, None)
+        elif line.established:
+            self._hang_up_at.pop(line, None)
+            self._hang_up_at[line] = time.monotonic() + STALLED_SECONDS
 
     def _turn_away(self, server: socket.socket, why: OSError) -> None:
         """Refuse a connection with the spare descriptor; otherwise the loop would spin."""
@@ -143,19 +203,28 @@ class Listener:
         try:
             for message in line.read():
                 self._take_message(message)
+            self._note_progress(line)
         except (transport_errors.FrameTooLarge, transport_errors.BadFrame) as why:
             LOG.warning("Closed the connection of an RPC client: %s", why)
             line.refuse(why)
             self._forget_line(line)
-        except OSError:
+        except OSError as why:
+            if not line.established:
+                self._log_refusal(line, why)
             self._forget_line(line)
         except Exception:
             # One connection must not end the thread that serves all of them.
             LOG.exception("Passing on an RPC message failed unexpectedly")
             self._forget_line(line)
 
+    def _log_refusal(self, line: incoming.Line, why: OSError) -> None:
+        """Log a client that is refused, rarely, because scans of ports must not fill the log."""
+        if isinstance(why, ssl.SSLError) and self._refusals.new(str(why)):
+            LOG.warning("Refused an RPC client at %s: %s", line.peer, why)
+
     def _forget_line(self, line: incoming.Line) -> None:
         self._lines.discard(line)
+        self._hang_up_at.pop(line, None)
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(line.sock)
         line.close()
@@ -174,11 +243,3 @@ class Listener:
             return
         batch, self._pending, self._flush_at = self._pending, [], None
         self._hand_on(batch)
-
-
-def _unlink_socket(server: socket.socket, inode: int) -> None:
-    """Remove the socket's file, unless another process has replaced it."""
-    path = server.getsockname()
-    with contextlib.suppress(OSError):
-        if os.stat(path).st_ino == inode:
-            os.unlink(path)

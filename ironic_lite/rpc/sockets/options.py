@@ -1,4 +1,4 @@
-"""The size limit of a message of ``local://``, in bytes."""
+"""The size limit of a message on a socket, in bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exceptions as text, for failed calls of ``local://``.
+"""Exceptions as text, for failed calls.
 
 The form is that of oslo.messaging's other transports, a JSON object in a string, so both sides of
 an upgrade understand each other. Tracebacks stay in the server's log, because they may contain

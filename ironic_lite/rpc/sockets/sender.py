@@ -1,4 +1,4 @@
-"""The client end of ``local://``: kept connections, and calls with an answer.
+"""The client's end: kept connections, and calls with an answer.
 
 A call has a connection to itself. Idle connections wait in a pool, last used first, so a process
 has as many as its concurrent calls. Before reuse a connection is checked for end of file. So a
@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import oslo_messaging
 
-from ironic_lite.rpc.sockets import frames, kernel, transport_errors
+from ironic_lite.rpc.sockets import ciphers, frames, kernel, transport_errors
 
 _LEAST_WAIT = 0.001
 _SLACK = 0.01
@@ -27,19 +27,23 @@ T = TypeVar("T")
 class Connection:
     """One connection to a server; used by one thread at a time."""
 
-    def __init__(self, path: str, limit: int) -> None:
-        """Connect to ``path``. Raises transport_errors.PeerAbsent if none listens."""
-        self._path = path
+    def __init__(
+        self,
+        sock: socket.socket,
+        place: str,
+        limit: int,
+        cipher: ciphers.Cipher = ciphers.PLAIN,
+    ) -> None:
+        """Use a connected socket.
+
+        :param place: the address of the server, for errors.
+        :param limit: most bytes of a frame.
+        """
+        self._socket = sock
+        self._place = place
         self._limit = limit
-        self._socket = kernel.stream()
+        self._cipher = cipher
         self._wait = 0.0
-        try:
-            self._socket.connect(path)
-        except OSError as why:
-            self._socket.close()
-            raise transport_errors.PeerAbsent(
-                f"no conductor listens at {path}: {_error_words(why)}"
-            ) from None
         kernel.close_in_children(self)
 
     def is_fresh(self) -> bool:
@@ -60,21 +64,23 @@ class Connection:
         :raises oslo_messaging.MessagingTimeout: the server lives but reads nothing.
         """
         try:
-            self._socket.sendall(frame)
+            for piece in self._cipher.encrypt(frame):
+                self._socket.sendall(piece)
         except BlockingIOError:
             raise oslo_messaging.MessagingTimeout(
-                f"the conductor at {self._path} reads nothing"
+                f"the conductor at {self._place} reads nothing"
             ) from None
         except OSError as why:
             refused = self._last_words()
             raise refused or transport_errors.PeerAbsent(
-                f"the conductor at {self._path} does not take the message: {_error_words(why)}"
+                f"the conductor at {self._place} does not take the message: "
+                f"{transport_errors.reason(why)}"
             ) from None
 
     def _last_words(self) -> Exception | None:
         try:
             reader = self._new_reader()
-            chunk = self._socket.recv(reader.wanted, socket.MSG_DONTWAIT)
+            chunk = self._cipher.decrypt(self._socket.recv(reader.wanted, socket.MSG_DONTWAIT))
             return next(filter(None, map(frames.refused, reader.feed(chunk))), None)
         except (OSError, transport_errors.BadFrame, transport_errors.FrameTooLarge):
             return None
@@ -114,16 +120,17 @@ class Connection:
 
     def _receive_bytes(self, size: int) -> bytes:
         try:
-            chunk = self._socket.recv(size)
+            received = self._socket.recv(size)
+            chunk = self._cipher.decrypt(received)
         except BlockingIOError:
-            raise oslo_messaging.MessagingTimeout(f"no answer in time from {self._path}") from None
+            raise oslo_messaging.MessagingTimeout(f"no answer in time from {self._place}") from None
         except OSError as why:
             raise transport_errors.PeerLost(
-                f"the conductor at {self._path} is gone: {_error_words(why)}"
+                f"the conductor at {self._place} is gone: {transport_errors.reason(why)}"
             ) from None
-        if not chunk:
+        if not received:
             raise transport_errors.PeerLost(
-                f"the conductor at {self._path} went away before it answered; "
+                f"the conductor at {self._place} went away before it answered; "
                 "it may have begun the call"
             )
         return chunk
@@ -133,34 +140,46 @@ class Connection:
         self._socket.close()
 
 
-class Pool:
-    """The idle connections of this process, by socket path."""
+Connect = Callable[[str, float | None], Connection]
+"""Connects to an address until a time of the monotonic clock; None is the transport's own limit."""
 
-    def __init__(self, limit: int, check: Callable[[], None]) -> None:
-        """``limit``: most bytes of a frame; ``check`` runs before each new connection."""
-        self._limit = limit
-        self._check = check
+
+class Pool:
+    """The idle connections of this process, by address."""
+
+    def __init__(self, connect: Connect) -> None:
+        """``connect`` makes a new connection."""
+        self._connect = connect
         self._owner = os.getpid()
         self._idle: dict[str, collections.deque[Connection]] = {}
 
-    def use(self, path: str, frame: bytes, then: Callable[[Connection], T]) -> T:
-        """Send ``frame`` to ``path`` and return the result of ``then`` on the connection."""
-        connection = self._deliver_frame(path, frame)
+    def use(
+        self,
+        address: str,
+        frame: bytes,
+        then: Callable[[Connection], T],
+        deadline: float | None = None,
+    ) -> T:
+        """Send ``frame`` to ``address`` and return the result of ``then`` on the connection.
+
+        ``deadline`` limits the time to connect.
+        """
+        connection = self._deliver_frame(address, frame, deadline)
         try:
             result = then(connection)
         except BaseException:
             # A late answer must not reach another call.
             connection.close()
             raise
-        self._idle_connections(path).append(connection)
+        self._idle_connections(address).append(connection)
         return result
 
-    def post(self, path: str, frame: bytes) -> None:
-        """Send ``frame`` to ``path`` without waiting. Raises as `Connection.send` does."""
-        self.use(path, frame, lambda connection: None)
+    def post(self, address: str, frame: bytes) -> None:
+        """Send ``frame`` to ``address`` without waiting. Raises as `Connection.send` does."""
+        self.use(address, frame, lambda connection: None)
 
-    def _deliver_frame(self, path: str, frame: bytes) -> Connection:
-        stack = self._idle_connections(path)
+    def _deliver_frame(self, address: str, frame: bytes, deadline: float | None) -> Connection:
+        stack = self._idle_connections(address)
         while stack:
             try:
                 connection = stack.pop()
@@ -169,8 +188,7 @@ class Pool:
             if connection.is_fresh() and self._try_kept_connection(connection, frame):
                 return connection
             connection.close()
-        self._check()
-        connection = Connection(path, self._limit)
+        connection = self._connect(address, deadline)
         try:
             connection.send(frame)
         except BaseException:
@@ -190,20 +208,16 @@ class Pool:
             raise
         return True
 
-    def _idle_connections(self, path: str) -> collections.deque[Connection]:
+    def _idle_connections(self, address: str) -> collections.deque[Connection]:
         here = os.getpid()
         if self._owner != here:
             # Forked: the connections belong to the parent and are already closed here.
             self._owner, self._idle = here, {}
         # setdefault and the methods of deque are atomic, so a fork cannot hold a lock.
-        return self._idle.setdefault(path, collections.deque())
+        return self._idle.setdefault(address, collections.deque())
 
     def close(self) -> None:
         """Close every idle connection."""
         for stack in self._idle.values():
             while stack:
                 stack.pop().close()
-
-
-def _error_words(why: OSError) -> str:
-    return why.strerror or str(why)

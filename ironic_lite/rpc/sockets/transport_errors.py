@@ -1,4 +1,4 @@
-"""Errors of ``local://``, in the form that oslo.messaging's callers expect.
+"""Errors of transports over sockets, in the form that oslo.messaging's callers expect.
 
 ::
 
@@ -9,6 +9,7 @@
     |  +- PeerLost                                it went away before the answer: it may have done
     |                                             any part of the call
     +- FrameTooLarge                              a message over the limit of either side
+    +- NoServerNamed                              the transport cannot reach an unnamed server
     +- BadFrame                                   not a message, or an answer without JSON form
 """
 
@@ -29,6 +30,10 @@ class PeerLost(oslo_messaging.MessageDeliveryFailure):  # type: ignore[misc]
     """The server went away during the call; it may have done any part of it."""
 
 
+class NoServerNamed(oslo_messaging.MessagingException):  # type: ignore[misc]
+    """The transport reaches servers by their names only."""
+
+
 class BadFrame(oslo_messaging.MessagingException):  # type: ignore[misc]
     """The bytes are not a message of this transport, or a value has no JSON form."""
 
@@ -47,3 +52,8 @@ class FrameTooLarge(oslo_messaging.MessagingException):  # type: ignore[misc]
         self.size = size
         self.limit = limit
         self.what = what
+
+
+def reason(why: OSError) -> str:
+    """Return the words of an error of the system."""
+    return why.strerror or str(why)
