@@ -3,8 +3,9 @@
 A dead conductor counts as alive until ``[conductor]heartbeat_timeout`` has passed without a
 heartbeat. Until then the next conductor on the ring can answer for its unlocked nodes, because the
 lock decides and not the ring. A call is sent to the next conductor only if the first certainly did
-not receive it: no process listens at its ``local://`` socket. A call that may have been received is
-never repeated. Its caller gets the error, and only later requests go to another conductor.
+not receive it: no process listens at its ``local://`` socket, or accepts a connection of
+``direct://``. A call that may have been received is never repeated. Its caller gets the error, and
+only later requests go to another conductor.
 """
 
 from __future__ import annotations

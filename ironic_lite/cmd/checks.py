@@ -87,6 +87,6 @@ def claim(conf: Configuration) -> None:
     """
     found = transport.build()
     notifier.build(conf, "", lambda _: ())
-    if found.local:
+    if found.brokerless:
         for host in names.of_processes(conf.host, conf.conductor.processes):
             server.Server(found, host, object()).start()

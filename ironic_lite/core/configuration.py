@@ -332,6 +332,18 @@ class OsloMessagingLocalOptions(Group, Protocol):
     frame_limit_mib: int
 
 
+class DirectOptions(Group, Protocol):
+    """Options of [direct]."""
+
+    cert_file: str | None
+    key_file: str | None
+    ca_file: str | None
+    bind_host: str
+    port: int
+    connect_timeout: int
+    silence_timeout: int
+
+
 class HealthcheckOptions(Group, Protocol):
     """Options of [healthcheck]."""
 
@@ -411,6 +423,7 @@ class Configuration(Group, Protocol):
     pci_devices: PciDevicesOptions
     sensor_data: SensorDataOptions
     oslo_messaging_local: OsloMessagingLocalOptions
+    direct: DirectOptions
     healthcheck: HealthcheckOptions
     metrics: MetricsOptions
     webhooks: WebhooksOptions

@@ -16,6 +16,11 @@ def of_processes(host: str, count: int) -> tuple[str, ...]:
     return (host, *(f"{host}{_MARK}{number}" for number in range(2, count + 1)))
 
 
+def number(name: str) -> int:
+    """Return the number of a process on its machine; the first is 1."""
+    return int(name.partition(_MARK)[2] or 1)
+
+
 def machine(name: str) -> str:
     """Return the name of the machine of a process."""
     return name.partition(_MARK)[0]

@@ -69,23 +69,23 @@ class Client:
 
         :raises config.ConfigError: [DEFAULT]pin_release_version names an unknown release.
         """
-        local = messaging.local
+        brokerless = messaging.brokerless
         self._rpc = oslo_messaging.get_rpc_client(
             messaging.bus,
             oslo_messaging.Target(exchange=interface.EXCHANGE, topic=interface.TOPIC),
-            serializer=Serializer(encode=not local),
+            serializer=Serializer(encode=not brokerless),
             retry=_RETRIES,
             # A broker then reports at once that a conductor of that name never existed.
             transport_options=oslo_messaging.TransportOptions(at_least_once=True),
         )
-        # local:// has its own limit, on whole frames.
-        self._limit = None if local else options.frame_limit(config.CONF)
+        # Transports without a broker have their own limit, on whole frames.
+        self._limit = None if brokerless else options.frame_limit(config.CONF)
         self._broker_limit = int(config.CONF.broker_message_limit_mib) * options.MIB
         self._usual: dict[str | None, Any] = {}
         self._limiter = send_limit.SendLimiter()
         self._sender = uuid.uuid4().hex
         self._patience = float(messaging.bus.conf.rpc_response_timeout)
-        self._opening = None if local else opening.Opening(messaging)
+        self._opening = None if brokerless else opening.Opening(messaging)
         self._pin = pins.pinned(config.CONF)
 
     def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:

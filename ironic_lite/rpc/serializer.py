@@ -16,7 +16,7 @@ class Serializer(oslo_messaging.NoOpSerializer):  # type: ignore[misc]
     """Converts contexts to dicts, and all other values by `encoding`."""
 
     def __init__(self, *, encode: bool) -> None:
-        """Set ``encode`` if values are encoded here, not by local:// or the server."""
+        """Set ``encode`` if values are encoded here, not by the transport or the server."""
         self._encode = encode
 
     def serialize_context(self, ctxt: Context | DeadlineContext) -> Json:

@@ -39,7 +39,7 @@ class Server:
         Every public method of ``endpoint`` can be called, as ``method(context, **arguments)``.
         ``version`` is reported to callers of a method that it lacks.
         """
-        encode = None if messaging.local else encoding.plain
+        encode = None if messaging.brokerless else encoding.plain
         self.dispatcher = Dispatcher(host, endpoint, version, encode)
         self._started = False
         target = oslo_messaging.Target(

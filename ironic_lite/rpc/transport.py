@@ -1,4 +1,4 @@
-"""The oslo.messaging transports of this process: Unix sockets or a broker.
+"""The oslo.messaging transports of this process: Unix sockets, TCP, or a broker.
 
 Call `threads.native` before the first import of this module, or oslo.messaging loads eventlet.
 """
@@ -20,13 +20,23 @@ from ironic_lite.rpc import failures, interface
 from ironic_lite.rpc.deadlines import send_limit
 
 LOCAL = "local"
-"""The scheme of the service's own transport; see `local`."""
+"""The scheme of Unix sockets on one machine; see ``rpc.local``."""
+
+DIRECT = "direct"
+"""The scheme of TCP between machines; see ``rpc.direct``."""
 
 NOTES_EXCHANGE = "ironic"
 """The exchange of consumers of Ironic's notifications, unless [DEFAULT]control_exchange differs."""
 
+_BROKERLESS = frozenset({LOCAL, DIRECT})
+
 _BROKER_LIBRARIES = frozenset({"amqp", "kombu"})
 """Libraries whose exceptions occur here; they are named so that nothing needs to import them."""
+
+_NOTES = "oslo_messaging_notifications"
+
+_WITHOUT_TRANSPORT = frozenset({"log", "noop", "test"})
+"""Drivers of notifications that send no messages."""
 
 _BROKER_GROUP = "oslo_messaging_rabbit"
 
@@ -50,9 +60,9 @@ class Messaging:
     url: oslo_messaging.TransportURL
 
     @property
-    def local(self) -> bool:
-        """True if the transport is local://, which detects a dead server by itself."""
-        return bool(self.url.transport == LOCAL)
+    def brokerless(self) -> bool:
+        """True for local:// and direct://, which detect a dead server by themselves."""
+        return self.url.transport in _BROKERLESS
 
     def cleanup(self) -> None:
         """Close the connections."""
@@ -99,8 +109,24 @@ def notifications(conf: Configuration) -> Any:
     option = "[oslo_messaging_notifications]transport_url" if own else "[DEFAULT]transport_url"
     with _name_option_in_errors(option):
         parsed = _parsed_url(conf, own or configured(conf))
+        if parsed.transport == DIRECT:
+            parsed = _transport_of_logs(conf)
         _set_broker_defaults(conf, parsed)
         return oslo_messaging.get_notification_transport(conf, url=parsed)
+
+
+def _transport_of_logs(conf: Configuration) -> oslo_messaging.TransportURL:
+    """Return an URL for drivers that send no messages, which connects to nothing.
+
+    :raises config.ConfigError: a driver sends messages.
+    """
+    senders = sorted(set(conf[_NOTES].driver) - _WITHOUT_TRANSPORT)
+    if senders:
+        raise config.ConfigError(
+            reason=f"[{_NOTES}]transport_url: direct:// carries no notifications, and driver is "
+            f"{', '.join(senders)}; set the URL of a broker there, or the driver to log"
+        )
+    return oslo_messaging.TransportURL.parse(conf, f"{LOCAL}:///nowhere")
 
 
 def _set_broker_defaults(conf: Configuration, url: oslo_messaging.TransportURL) -> None:
@@ -109,7 +135,7 @@ def _set_broker_defaults(conf: Configuration, url: oslo_messaging.TransportURL) 
     The library registers the options when it makes a transport. Its public list of options would
     load the libraries of all brokers. The transport made here connects to nothing.
     """
-    if url.transport == LOCAL:
+    if url.transport in _BROKERLESS:
         return
     oslo_messaging.get_rpc_transport(conf, url=url)
     if _BROKER_GROUP in conf:
@@ -154,7 +180,7 @@ def configured(conf: Configuration = config.CONF) -> str:
 def get() -> Messaging:
     """Return the transport of this process, built once. Raises as `build` does.
 
-    With ``local://`` it may be built before a fork and used on both sides; with ``rabbit://`` build
+    Without a broker it may be built before a fork and used on both sides; with ``rabbit://`` build
     it in the child.
     """
     return build()

@@ -19,7 +19,7 @@ import pytest  # noqa: E402
 from ironic_lite.core import config, context  # noqa: E402
 from ironic_lite.rpc import client, server, transport  # noqa: E402
 from ironic_lite.rpc.sockets import options  # noqa: E402
-from tests.support import rabbit, rpc_conductor  # noqa: E402
+from tests.support import direct_rpc, rabbit, rpc_conductor  # noqa: E402
 from tests.support.rpc_conductor import Serve  # noqa: E402
 
 
@@ -51,12 +51,39 @@ def rabbit_url() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["local", "rabbit"])
+@pytest.fixture(scope="session")
+def direct_options(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Options of [direct] with certificates for all conductors of the tests."""
+    return direct_rpc.options(tmp_path_factory.mktemp("direct"))
+
+
+@pytest.fixture
+def direct(direct_options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of ``direct://``, which this process and its children may use.
+
+    The names of conductors are addresses here: ONE, TWO and so on of `rpc_conductor`.
+    """
+    for name, value in direct_rpc.environment(direct_options).items():
+        monkeypatch.setenv(name, value)
+    return direct_rpc.URL
+
+
+@pytest.fixture(params=["local", "direct", "rabbit_url"])
 def url(request: pytest.FixtureRequest) -> str:
-    """A transport URL; tests that ask for it run on both transports."""
-    if request.param == "local":
-        return str(request.getfixturevalue("local"))
-    return str(request.getfixturevalue("rabbit_url"))
+    """A transport URL; tests that ask for it run on all transports."""
+    return str(request.getfixturevalue(request.param))
+
+
+@pytest.fixture(params=["local", "rabbit_url"])
+def shared(request: pytest.FixtureRequest) -> str:
+    """The URL of a transport with notifications, and calls without the name of a server."""
+    return str(request.getfixturevalue(request.param))
+
+
+@pytest.fixture(params=["local", "direct"])
+def brokerless(request: pytest.FixtureRequest) -> str:
+    """A URL; tests that ask for it run on all transports without a broker."""
+    return str(request.getfixturevalue(request.param))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What a caller and a conductor see of each other, the same on both transports."""
+"""What a caller and a conductor see of each other, the same on all transports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ironic_lite.core import config
 from ironic_lite.core.context import Context
 from ironic_lite.rpc import client, interface
 from tests.support import rpc_conductor
-from tests.support.rpc_conductor import Serve
+from tests.support.rpc_conductor import MAYFLY, NOBODY, ONE, TWO, VICTIM, Serve
 
 Connect = Callable[[str], client.Client]
 Spawn = Callable[[str, str], subprocess.Popen[str]]
@@ -31,15 +31,15 @@ def endpoint() -> rpc_conductor.Endpoint:
 def caller(
     url: str, serve: Serve, connect: Connect, endpoint: rpc_conductor.Endpoint
 ) -> client.Client:
-    """A client; a conductor called "one" lives."""
-    serve(url, "one", endpoint)
+    """A client; a conductor called ONE lives."""
+    serve(url, ONE, endpoint)
     return connect(url)
 
 
 def test_a_typed_call_returns_what_the_method_returned(
     caller: client.Client, ctxt: Context, endpoint: rpc_conductor.Endpoint
 ) -> None:
-    steps = caller.conductor("one").get_clean_steps(ctxt, node_uuid="n1")
+    steps = caller.conductor(ONE).get_clean_steps(ctxt, node_uuid="n1")
     assert steps == [{"step": "erase_devices", "priority": 10}]
     assert endpoint.seen == [("get_clean_steps", "n1")]
 
@@ -47,7 +47,7 @@ def test_a_typed_call_returns_what_the_method_returned(
 def test_an_argument_may_be_called_timeout(
     caller: client.Client, ctxt: Context, endpoint: rpc_conductor.Endpoint
 ) -> None:
-    caller.conductor("one", timeout=5).change_node_power_state(
+    caller.conductor(ONE, timeout=5).change_node_power_state(
         ctxt, node_uuid="n1", target="power on", timeout=7
     )
     assert endpoint.seen == [("power on", 7)]
@@ -56,12 +56,12 @@ def test_an_argument_may_be_called_timeout(
 def test_the_casts_of_the_contract_do_not_wait_for_the_method(
     caller: client.Client, ctxt: Context, endpoint: rpc_conductor.Endpoint
 ) -> None:
-    caller.conductor("one").continue_node_clean(ctxt, node_uuid="n1")
+    caller.conductor(ONE).continue_node_clean(ctxt, node_uuid="n1")
     rpc_conductor.until(lambda: endpoint.seen == [("continue_node_clean", "n1")])
 
 
 def test_the_context_arrives_as_it_was(caller: client.Client, ctxt: Context) -> None:
-    assert caller.call(ctxt, "context_of", host="one") == {
+    assert caller.call(ctxt, "context_of", host=ONE) == {
         "type": "Context",
         **json.loads(json.dumps(ctxt.as_dict())),
     }
@@ -71,22 +71,22 @@ def test_the_context_arrives_as_it_was(caller: client.Client, ctxt: Context) -> 
     "word", [None, True, 0, -(2**63), 1.5, "", "söme → text \U0001f600", [], {"a": [{"b": None}]}]
 )
 def test_plain_json_arrives_as_it_was(caller: client.Client, ctxt: Context, word: Any) -> None:
-    assert caller.call(ctxt, "echo", host="one", word=word) == word
+    assert caller.call(ctxt, "echo", host=ONE, word=word) == word
 
 
 def test_a_datetime_arrives_as_an_iso_string(caller: client.Client, ctxt: Context) -> None:
-    assert caller.call(ctxt, "moment", host="one") == {"at": "2030-01-02T03:04:05+00:00"}
+    assert caller.call(ctxt, "moment", host=ONE) == {"at": "2030-01-02T03:04:05+00:00"}
 
 
 def test_a_call_without_host_reaches_one_of_them_and_a_fanout_all(
-    url: str, serve: Serve, connect: Connect, ctxt: Context
+    shared: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    ends = {name: rpc_conductor.Endpoint(name) for name in ("one", "two")}
+    ends = {name: rpc_conductor.Endpoint(name) for name in (ONE, TWO)}
     for name, end in ends.items():
-        serve(url, name, end)
-    caller = connect(url)
-    assert {caller.call(ctxt, "who", host=None) for _ in range(10)} == {"one", "two"}
-    assert [caller.call(ctxt, "who", host=name) for name in ("two", "one")] == ["two", "one"]
+        serve(shared, name, end)
+    caller = connect(shared)
+    assert {caller.call(ctxt, "who", host=None) for _ in range(10)} == {ONE, TWO}
+    assert [caller.call(ctxt, "who", host=name) for name in (TWO, ONE)] == [TWO, ONE]
     caller.fanout(ctxt, "note", word=1)
     rpc_conductor.until(lambda: all(end.seen == [("note", 1)] for end in ends.values()))
 
@@ -95,10 +95,10 @@ def test_an_error_of_ours_comes_back_as_itself(
     caller: client.Client, ctxt: Context, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(errors.NodeLocked) as caught:
-        caller.call(ctxt, "refuse", host="one", node_uuid="n1")
+        caller.call(ctxt, "refuse", host=ONE, node_uuid="n1")
     assert type(caught.value) is errors.NodeLocked
-    assert caught.value.facts == {"node": "n1", "host": "one"}
-    assert str(caught.value) == errors.NodeLocked(node="n1", host="one").message
+    assert caught.value.facts == {"node": "n1", "host": ONE}
+    assert str(caught.value) == errors.NodeLocked(node="n1", host=ONE).message
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
@@ -107,7 +107,7 @@ def test_an_unexpected_exception_is_logged_once_and_tells_the_caller_nothing(
     caller: client.Client, ctxt: Context, caplog: pytest.LogCaptureFixture, method: str
 ) -> None:
     with pytest.raises(errors.Error) as caught:
-        caller.call(ctxt, method, host="one")
+        caller.call(ctxt, method, host=ONE)
     assert type(caught.value) is errors.Error
     assert "sesame" not in repr(caught.value.as_data())
     assert "req-1" in caught.value.message
@@ -121,26 +121,26 @@ def test_a_method_the_conductor_lacks_is_named_with_host_and_version(
     caller: client.Client, ctxt: Context, caplog: pytest.LogCaptureFixture, method: str
 ) -> None:
     with pytest.raises(errors.UnknownMethod) as caught:
-        caller.call(ctxt, method, host="one")
-    assert caught.value.facts == {"host": "one", "method": method, "version": interface.VERSION}
+        caller.call(ctxt, method, host=ONE)
+    assert caught.value.facts == {"host": ONE, "method": method, "version": interface.VERSION}
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
 def test_a_private_method_cannot_be_called(caller: client.Client, ctxt: Context) -> None:
     with pytest.raises(errors.UnknownMethod):
-        caller.call(ctxt, "_secret", host="one")
+        caller.call(ctxt, "_secret", host=ONE)
 
 
 def test_an_argument_the_conductor_lacks_is_named(caller: client.Client, ctxt: Context) -> None:
     with pytest.raises(errors.UnknownMethod, match="surprise"):
-        caller.call(ctxt, "echo", host="one", word=1, surprise=2)
+        caller.call(ctxt, "echo", host=ONE, word=1, surprise=2)
 
 
 def test_a_result_without_json_form_is_an_error_at_once(
     caller: client.Client, ctxt: Context
 ) -> None:
     with pytest.raises(errors.Error) as caught:
-        caller.call(ctxt, "unsayable", host="one")
+        caller.call(ctxt, "unsayable", host=ONE)
     assert type(caught.value) is errors.Error
 
 
@@ -151,21 +151,21 @@ def test_arguments_nested_too_deeply_are_an_invalid_request(
     for _ in range(1000):
         deep = [deep]
     with pytest.raises(errors.InvalidRequest):
-        caller.call(ctxt, "echo", host="one", word=deep)
+        caller.call(ctxt, "echo", host=ONE, word=deep)
 
 
 def test_a_request_beyond_the_limit_is_too_large(
     url: str, serve: Serve, connect: Connect, ctxt: Context, one_mib: Callable[[], None]
 ) -> None:
-    serve(url, "one", rpc_conductor.Endpoint())
+    serve(url, ONE, rpc_conductor.Endpoint())
     one_mib()
     caller = connect(url)
     with pytest.raises(errors.TooLarge, match="1 MiB") as caught:
-        caller.call(ctxt, "echo", host="one", word="x" * 2**20)
+        caller.call(ctxt, "echo", host=ONE, word="x" * 2**20)
     assert caught.value.facts == {"limit": 1024}
     with pytest.raises(errors.TooLarge):
-        caller.cast(ctxt, "note", host="one", word="x" * 2**20)
-    assert caller.call(ctxt, "echo", host="one", word="small") == "small"
+        caller.cast(ctxt, "note", host=ONE, word="x" * 2**20)
+    assert caller.call(ctxt, "echo", host=ONE, word="small") == "small"
 
 
 @pytest.fixture
@@ -191,14 +191,14 @@ def test_a_request_that_a_broker_would_not_take_is_not_sent(
     fits: bool,
 ) -> None:
     endpoint = rpc_conductor.Endpoint()
-    serve(rabbit_url, "one", endpoint)
+    serve(rabbit_url, ONE, endpoint)
     broker_limit(1)
     caller = connect(rabbit_url)
     if fits:
-        assert caller.call(ctxt, "length", host="one", word=word) == len(word)
+        assert caller.call(ctxt, "length", host=ONE, word=word) == len(word)
         return
     with pytest.raises(errors.TooLarge, match="broker_message_limit_mib") as caught:
-        caller.call(ctxt, "length", host="one", word=word)
+        caller.call(ctxt, "length", host=ONE, word=word)
     assert (caught.value.status, caught.value.facts) == (413, {"limit": 1024})
 
 
@@ -209,11 +209,11 @@ def test_a_body_of_64_mib_passes(
     ctxt: Context,
     broker_limit: Callable[[int], None],
 ) -> None:
-    serve(url, "one", rpc_conductor.Endpoint())
+    serve(url, ONE, rpc_conductor.Endpoint())
     broker_limit(128)
     caller = connect(url)
     word = "x" * (64 * 2**20)
-    assert caller.call(ctxt, "length", host="one", word=word) == len(word)
+    assert caller.call(ctxt, "length", host=ONE, word=word) == len(word)
 
 
 def test_a_conductor_that_never_was_there_is_no_conductor(
@@ -221,52 +221,53 @@ def test_a_conductor_that_never_was_there_is_no_conductor(
 ) -> None:
     for attempt in (caller.call, caller.cast):
         with pytest.raises(errors.NoConductor) as caught:
-            attempt(ctxt, "who", host="nobody")
-        assert caught.value.facts["host"] == "nobody"
+            attempt(ctxt, "who", host=NOBODY)
+        assert caught.value.facts["host"] == NOBODY
         assert caught.value.facts["reason"]
 
 
 def test_a_call_that_takes_longer_than_its_time_out_is_no_conductor(
     caller: client.Client, ctxt: Context, endpoint: rpc_conductor.Endpoint
 ) -> None:
-    with pytest.raises(errors.NoConductor, match="one") as caught:
-        caller.call(ctxt, "held", host="one", timeout=1)
+    with pytest.raises(errors.NoConductor, match=ONE) as caught:
+        caller.call(ctxt, "held", host=ONE, timeout=1)
     assert type(caught.value) is errors.NoConductor, "it has given signs of life"
     endpoint.gate.set()
     # The late answer must not reach the next call.
-    assert caller.call(ctxt, "echo", host="one", word=1) == 1
+    assert caller.call(ctxt, "echo", host=ONE, word=1) == 1
 
 
 def test_a_conductor_killed_during_a_call_is_no_conductor_long_before_the_time_out(
     url: str, spawn: Spawn, connect: Connect, ctxt: Context
 ) -> None:
-    process = spawn(url, "victim")
+    process = spawn(url, VICTIM)
     caller = connect(url)
-    assert caller.call(ctxt, "who", host="victim") == "victim"
+    assert caller.call(ctxt, "who", host=VICTIM) == VICTIM
     killer = _kill_when_busy(process, caller, ctxt)
-    with pytest.raises(errors.ConductorUnresponsive, match="victim"):
-        caller.call(ctxt, "held", host="victim", timeout=3600)
+    with pytest.raises(errors.ConductorUnresponsive, match=VICTIM):
+        caller.call(ctxt, "held", host=VICTIM, timeout=3600)
     killer()
     process.wait()
     # Behind a broker its queue is still there: the next message may be taken by its next life.
-    gone = errors.ConductorNotListening if url.startswith("local") else errors.ConductorUnresponsive
-    with pytest.raises(gone, match="victim"):
-        caller.call(ctxt, "who", host="victim", timeout=3600)
+    brokered = url.startswith("rabbit")
+    gone = errors.ConductorUnresponsive if brokered else errors.ConductorNotListening
+    with pytest.raises(gone, match=VICTIM):
+        caller.call(ctxt, "who", host=VICTIM, timeout=3600)
 
 
 def test_the_next_life_of_a_conductor_does_not_begin_what_was_sent_to_the_one_before(
     url: str, spawn: Spawn, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    process, caller = spawn(url, "mayfly"), connect(url)
-    assert caller.call(ctxt, "who", host="mayfly") == "mayfly"
+    process, caller = spawn(url, MAYFLY), connect(url)
+    assert caller.call(ctxt, "who", host=MAYFLY) == MAYFLY
     process.kill()
     process.wait()
     for _ in range(2):
         with pytest.raises(errors.NoConductor):
-            caller.call(ctxt, "note", host="mayfly", word="too late")
-    again = rpc_conductor.Endpoint("mayfly")
-    serve(url, "mayfly", again)
-    assert caller.call(ctxt, "who", host="mayfly") == "mayfly"
+            caller.call(ctxt, "note", host=MAYFLY, word="too late")
+    again = rpc_conductor.Endpoint(MAYFLY)
+    serve(url, MAYFLY, again)
+    assert caller.call(ctxt, "who", host=MAYFLY) == MAYFLY
     assert again.seen == []
 
 
@@ -276,7 +277,7 @@ def _kill_when_busy(
     """Kill the conductor as soon as its method `held` runs."""
 
     def watch() -> None:
-        rpc_conductor.until(lambda: caller.call(ctxt, "busy", host="victim"))
+        rpc_conductor.until(lambda: caller.call(ctxt, "busy", host=VICTIM))
         process.kill()
 
     thread = threading.Thread(target=watch)

@@ -29,7 +29,7 @@ def _sockets(folder: pathlib.Path) -> list[str]:
 def test_the_directory_is_made_for_this_user_alone(
     local: str, folder: pathlib.Path, serve: Serve
 ) -> None:
-    serve(local, "one", rpc_conductor.Endpoint())
+    serve(local, "one", rpc_conductor.Endpoint("one"))
     assert stat.S_IMODE((folder / "rpc").stat().st_mode) == 0o700
     assert _sockets(folder) == ["one"]
 
@@ -41,7 +41,7 @@ def test_a_directory_others_may_write_is_refused_by_server_and_client(
     (folder / "rpc").mkdir()
     (folder / "rpc").chmod(mode)
     with pytest.raises(config.ConfigError, match=rf"{folder}/rpc has mode {mode:04o}.*0700"):
-        serve(local, "one", rpc_conductor.Endpoint())
+        serve(local, "one", rpc_conductor.Endpoint("one"))
     with pytest.raises(config.ConfigError, match="0700"):
         connect(local).call(ctxt, "who", host="one")
     with pytest.raises(config.ConfigError, match="0700"):
@@ -53,7 +53,7 @@ def test_a_file_in_place_of_the_directory_is_refused(
 ) -> None:
     (folder / "rpc").touch()
     with pytest.raises(config.ConfigError, match=f"{folder}/rpc"):
-        serve(local, "one", rpc_conductor.Endpoint())
+        serve(local, "one", rpc_conductor.Endpoint("one"))
 
 
 def test_the_directory_of_another_user_is_not_trusted(tmp_path: pathlib.Path) -> None:
@@ -73,7 +73,7 @@ def test_a_path_too_long_for_a_socket_is_named_with_the_mend(
 ) -> None:
     path = folder / ("x" * 90)
     with pytest.raises(config.ConfigError) as caught:
-        serve(f"local://{path}", "one", rpc_conductor.Endpoint())
+        serve(f"local://{path}", "one", rpc_conductor.Endpoint("one"))
     text = str(caught.value)
     assert str(path) in text
     assert "107" in text
@@ -86,7 +86,7 @@ def test_the_longest_path_that_fits_works(
 ) -> None:
     room = addresses.LONGEST - len(f"{folder}//12345678@one")
     url = f"local://{folder}/{'x' * room}"
-    serve(url, "one", rpc_conductor.Endpoint())
+    serve(url, "one", rpc_conductor.Endpoint("one"))
     assert connect(url).call(ctxt, "who", host="one") == "one"
 
 
@@ -112,7 +112,7 @@ def test_the_sockets_of_dead_processes_are_swept_and_living_ones_kept(
     dead.wait()
     (folder / "rpc" / "a@file").write_text("not a socket")
     assert _sockets(folder) == ["alive", "dead", "file"]
-    serve(local, "one", rpc_conductor.Endpoint())
+    serve(local, "one", rpc_conductor.Endpoint("one"))
     assert _sockets(folder) == ["alive", "file", "one"]
 
 
@@ -143,7 +143,7 @@ def test_two_living_conductors_cannot_have_one_name(
 def test_stopping_removes_the_socket_but_not_one_of_a_successor(
     local: str, folder: pathlib.Path
 ) -> None:
-    one = server.Server(transport.build(local), "one", rpc_conductor.Endpoint())
+    one = server.Server(transport.build(local), "one", rpc_conductor.Endpoint("one"))
     one.start()
     (path,) = (folder / "rpc").glob("*@one")
     path.unlink()
@@ -163,7 +163,7 @@ def test_a_call_without_host_passes_over_the_dead(
     ctxt: Context,
 ) -> None:
     dead = spawn(local, "dead")
-    serve(local, "one", rpc_conductor.Endpoint())
+    serve(local, "one", rpc_conductor.Endpoint("one"))
     dead.kill()
     dead.wait()
     caller = connect(local)

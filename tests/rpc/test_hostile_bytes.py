@@ -14,8 +14,8 @@ from ironic_lite.core import config
 from ironic_lite.core.context import Context
 from ironic_lite.rpc import client
 from ironic_lite.rpc.sockets import frames, options
-from tests.support import rpc_conductor
-from tests.support.rpc_conductor import Serve
+from tests.support import direct_rpc, rpc_conductor
+from tests.support.rpc_conductor import ONE, Serve
 
 Connect = Callable[[str], client.Client]
 HEADER = frames.HEADER
@@ -47,21 +47,19 @@ GARBAGE = {
 
 @pytest.mark.parametrize("what", GARBAGE)
 def test_the_server_lives_on_after(
-    *, what: str, local: str, folder: pathlib.Path, serve: Serve, connect: Connect, ctxt: Context
+    *, what: str, brokerless: str, raw: Raw, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    serve(local, "one", rpc_conductor.Endpoint())
-    caller = connect(local)
+    serve(brokerless, ONE, rpc_conductor.Endpoint())
+    caller = connect(brokerless)
     for _ in range(3):
-        with _raw(folder) as line:
+        with raw() as line:
             line.sendall(GARBAGE[what])
-        assert caller.call(ctxt, "echo", host="one", word=what) == what
+        assert caller.call(ctxt, "echo", host=ONE, word=what) == what
 
 
-def test_the_sender_of_garbage_is_told_and_hung_up(
-    local: str, folder: pathlib.Path, serve: Serve
-) -> None:
-    serve(local, "one", rpc_conductor.Endpoint())
-    with _raw(folder) as line:
+def test_the_sender_of_garbage_is_told_and_hung_up(brokerless: str, raw: Raw, serve: Serve) -> None:
+    serve(brokerless, ONE, rpc_conductor.Endpoint())
+    with raw() as line:
         line.sendall(GARBAGE["http"])
         said = b""
         with contextlib.suppress(ConnectionResetError):
@@ -72,61 +70,73 @@ def test_the_sender_of_garbage_is_told_and_hung_up(
 
 
 def test_a_client_that_sends_slowly_does_not_delay_others(
-    local: str, folder: pathlib.Path, serve: Serve, connect: Connect, ctxt: Context
+    brokerless: str, raw: Raw, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    serve(local, "one", rpc_conductor.Endpoint())
+    serve(brokerless, ONE, rpc_conductor.Endpoint())
     request = {"id": 1, "ctxt": ctxt.as_dict(), "msg": {"method": "who"}, "reply": True}
     frame = frames.encode(request, 2**20)
-    with _raw(folder) as line:
+    with raw() as line:
         for byte in frame:
             line.sendall(bytes([byte]))
             if byte % 8 == 0:
-                assert connect(local).call(ctxt, "who", host="one") == "one"
+                assert connect(brokerless).call(ctxt, "who", host=ONE) == ONE
         (body,) = frames.Reader(2**20).feed(line.recv(4096))
-    assert body == {"id": 1, "result": "one"}
+    assert body == {"id": 1, "result": ONE}
 
 
 def test_a_server_with_a_lower_limit_refuses_and_goes_on(
-    local: str, serve: Serve, connect: Connect, ctxt: Context, one_mib: Callable[[], None]
+    brokerless: str, serve: Serve, connect: Connect, ctxt: Context, one_mib: Callable[[], None]
 ) -> None:
-    caller = connect(local)
+    caller = connect(brokerless)
     one_mib()
-    serve(local, "one", rpc_conductor.Endpoint())
+    serve(brokerless, ONE, rpc_conductor.Endpoint())
     for size in (2, 40):
         with pytest.raises(errors.TooLarge, match="1 MiB"):
-            caller.call(ctxt, "echo", host="one", word="x" * (size * 2**20))
-    assert caller.call(ctxt, "who", host="one") == "one"
+            caller.call(ctxt, "echo", host=ONE, word="x" * (size * 2**20))
+    assert caller.call(ctxt, "who", host=ONE) == ONE
 
 
 def test_an_answer_beyond_the_server_s_limit_is_too_large(
-    local: str, serve: Serve, connect: Connect, ctxt: Context, one_mib: Callable[[], None]
+    brokerless: str, serve: Serve, connect: Connect, ctxt: Context, one_mib: Callable[[], None]
 ) -> None:
-    caller = connect(local)
+    caller = connect(brokerless)
     one_mib()
-    serve(local, "one", rpc_conductor.Endpoint())
+    serve(brokerless, ONE, rpc_conductor.Endpoint())
     with pytest.raises(errors.TooLarge, match="answer"):
-        caller.call(ctxt, "large", host="one", size=2 * 2**20)
-    assert caller.call(ctxt, "who", host="one") == "one"
+        caller.call(ctxt, "large", host=ONE, size=2 * 2**20)
+    assert caller.call(ctxt, "who", host=ONE) == ONE
 
 
 def test_an_answer_beyond_the_client_s_limit_is_too_large(
-    local: str, serve: Serve, connect: Connect, ctxt: Context, one_mib: Callable[[], None]
+    brokerless: str, serve: Serve, connect: Connect, ctxt: Context, one_mib: Callable[[], None]
 ) -> None:
-    serve(local, "one", rpc_conductor.Endpoint())
+    serve(brokerless, ONE, rpc_conductor.Endpoint())
     one_mib()
-    caller = connect(local)
+    caller = connect(brokerless)
     with pytest.raises(errors.TooLarge, match="answer"):
-        caller.call(ctxt, "large", host="one", size=2 * 2**20)
-    assert caller.call(ctxt, "who", host="one") == "one"
+        caller.call(ctxt, "large", host=ONE, size=2 * 2**20)
+    assert caller.call(ctxt, "who", host=ONE) == ONE
 
 
 def test_the_default_limit_has_room_for_a_config_drive_of_64_mib() -> None:
     assert options.frame_limit(config.CONF) > 64 * 2**20
 
 
+Raw = Callable[[], contextlib.AbstractContextManager[socket.socket]]
+"""Connects to the conductor ONE with the means of the standard library."""
+
+
+@pytest.fixture
+def raw(brokerless: str, folder: pathlib.Path, request: pytest.FixtureRequest) -> Raw:
+    if brokerless != direct_rpc.URL:
+        return lambda: _unix(folder)
+    options = request.getfixturevalue("direct_options")
+    return lambda: direct_rpc.connected(options, ONE)
+
+
 @contextlib.contextmanager
-def _raw(folder: pathlib.Path) -> Iterator[socket.socket]:
-    (path,) = (folder / "rpc").glob("*@one")
+def _unix(folder: pathlib.Path) -> Iterator[socket.socket]:
+    (path,) = (folder / "rpc").glob(f"*@{ONE}")
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(rpc_conductor.SECONDS)
         line.connect(str(path))

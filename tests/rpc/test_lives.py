@@ -1,4 +1,4 @@
-"""Processes and threads around local://: deaths, forks, crowds, stops; and all signs of life."""
+"""Processes and threads without a broker: deaths, forks, crowds, stops; and all signs of life."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ironic_lite.core.context import Context
 from ironic_lite.rpc import client, interface, server, transport
 from ironic_lite.rpc.serializer import Serializer
 from tests.support import rpc_conductor
-from tests.support.rpc_conductor import Serve
+from tests.support.rpc_conductor import ONE, VICTIM, Serve
 
 Connect = Callable[[str], client.Client]
 Spawn = Callable[[str, str], "subprocess.Popen[str]"]
@@ -31,45 +31,45 @@ Spawn = Callable[[str, str], "subprocess.Popen[str]"]
 
 
 def test_64_callers_at_once_get_each_their_own_answers(
-    local: str, serve: Serve, connect: Connect, ctxt: Context
+    brokerless: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    serve(local, "one", rpc_conductor.Endpoint())
-    caller = connect(local)
+    serve(brokerless, ONE, rpc_conductor.Endpoint())
+    caller = connect(brokerless)
     together = threading.Barrier(64)
 
     def many(me: int) -> bool:
         together.wait(rpc_conductor.SECONDS)
         words = [f"{me}-{turn}" for turn in range(20)]
-        return all(caller.call(ctxt, "echo", host="one", word=word) == word for word in words)
+        return all(caller.call(ctxt, "echo", host=ONE, word=word) == word for word in words)
 
     with futures.ThreadPoolExecutor(64) as pool:
         assert all(pool.map(many, range(64)))
 
 
 def test_a_slow_call_does_not_block_others(
-    local: str, serve: Serve, connect: Connect, ctxt: Context
+    brokerless: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
     endpoint = rpc_conductor.Endpoint()
-    serve(local, "one", endpoint)
-    caller = connect(local)
+    serve(brokerless, ONE, endpoint)
+    caller = connect(brokerless)
     with futures.ThreadPoolExecutor(8) as pool:
-        slow = [pool.submit(caller.call, ctxt, "held", host="one") for _ in range(8)]
+        slow = [pool.submit(caller.call, ctxt, "held", host=ONE) for _ in range(8)]
         rpc_conductor.until(lambda: len(endpoint.seen) == 8)
-        assert caller.call(ctxt, "who", host="one") == "one"
+        assert caller.call(ctxt, "who", host=ONE) == ONE
         assert not any(one.done() for one in slow)
         endpoint.gate.set()
         assert [one.result(rpc_conductor.SECONDS) for one in slow] == ["released"] * 8
 
 
 def test_calls_one_after_the_other_use_one_connection(
-    local: str, serve: Serve, connect: Connect, ctxt: Context
+    brokerless: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    serve(local, "one", rpc_conductor.Endpoint())
-    caller = connect(local)
-    caller.call(ctxt, "who", host="one")
+    serve(brokerless, ONE, rpc_conductor.Endpoint())
+    caller = connect(brokerless)
+    caller.call(ctxt, "who", host=ONE)
     sockets = _sockets()
     for _ in range(50):
-        caller.call(ctxt, "who", host="one")
+        caller.call(ctxt, "who", host=ONE)
     assert _sockets() == sockets
 
 
@@ -83,10 +83,12 @@ def _sockets() -> int:
     return sum(link.startswith("socket:") for link in links)
 
 
-def test_an_idle_server_sleeps(local: str, serve: Serve, connect: Connect, ctxt: Context) -> None:
+def test_an_idle_server_sleeps(
+    brokerless: str, serve: Serve, connect: Connect, ctxt: Context
+) -> None:
     before = set(threading.enumerate())
-    serve(local, "one", rpc_conductor.Endpoint())
-    connect(local).call(ctxt, "who", host="one")
+    serve(brokerless, ONE, rpc_conductor.Endpoint())
+    connect(brokerless).call(ctxt, "who", host=ONE)
     listener, *pool = sorted(
         set(threading.enumerate()) - before, key=lambda thread: thread.name != "rpc-listener"
     )
@@ -112,40 +114,40 @@ def test_a_call_that_finds_no_free_thread_is_refused_in_seconds_and_never_begun(
     one_thread: None, rabbit_url: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
     endpoint, caller = rpc_conductor.Endpoint(), connect(rabbit_url)
-    serve(rabbit_url, "one", endpoint)
+    serve(rabbit_url, ONE, endpoint)
     with futures.ThreadPoolExecutor(1) as pool:
-        first = pool.submit(caller.call, ctxt, "held", host="one")
+        first = pool.submit(caller.call, ctxt, "held", host=ONE)
         rpc_conductor.until(lambda: endpoint.seen)
         with pytest.raises(errors.ConductorUnresponsive):
-            caller.call(ctxt, "note", host="one", word="late")
+            caller.call(ctxt, "note", host=ONE, word="late")
         assert not first.done(), "it hears that the conductor lives"
         endpoint.gate.set()
         assert first.result(rpc_conductor.SECONDS) == "released"
-    caller.call(ctxt, "note", host="one", word="next")
-    assert caller.call(ctxt, "noted", host="one") == ["next"]
+    caller.call(ctxt, "note", host=ONE, word="next")
+    assert caller.call(ctxt, "noted", host=ONE) == ["next"]
 
 
 # -- deaths ------------------------------------------------------------------------------------
 
 
 def test_calls_in_flight_end_the_moment_their_conductor_is_killed(
-    local: str, spawn: Spawn, connect: Connect, ctxt: Context
+    brokerless: str, spawn: Spawn, connect: Connect, ctxt: Context
 ) -> None:
-    process = spawn(local, "victim")
-    caller = connect(local)
+    process = spawn(brokerless, VICTIM)
+    caller = connect(brokerless)
     with futures.ThreadPoolExecutor(4) as pool:
-        calls = [pool.submit(caller.call, ctxt, "held", host="victim") for _ in range(4)]
-        rpc_conductor.until(lambda: caller.call(ctxt, "busy", host="victim"))
+        calls = [pool.submit(caller.call, ctxt, "held", host=VICTIM) for _ in range(4)]
+        rpc_conductor.until(lambda: caller.call(ctxt, "busy", host=VICTIM))
         process.kill()
         for call in calls:
             why = call.exception(rpc_conductor.SECONDS)
             assert isinstance(why, errors.ConductorUnresponsive), "it may have begun"
-            assert why.facts["host"] == "victim"
-            assert "victim" in why.facts["reason"]
+            assert why.facts["host"] == VICTIM
+            assert "localhost" in why.facts["reason"]
 
 
 def test_a_child_forked_by_the_conductor_does_not_hide_its_death(
-    local: str, connect: Connect, ctxt: Context
+    brokerless: str, connect: Connect, ctxt: Context
 ) -> None:
     script = (
         "from tests.support import rpc_conductor\n"
@@ -159,62 +161,62 @@ def test_a_child_forked_by_the_conductor_does_not_hide_its_death(
         "        if child == 0:\n"
         "            signal.pause()\n"
         "        return child\n"
-        f"server.Server(transport.build({local!r}), 'one', Forking()).start()\n"
+        f"server.Server(transport.build({brokerless!r}), {ONE!r}, Forking()).start()\n"
         "print('ready', flush=True)\n"
         "signal.pause()\n"
     )
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    caller = connect(local)
-    child = caller.call(ctxt, "fork", host="one")
+    caller = connect(brokerless)
+    child = caller.call(ctxt, "fork", host=ONE)
     try:
         with futures.ThreadPoolExecutor(1) as pool:
-            call = pool.submit(caller.call, ctxt, "held", host="one")
-            rpc_conductor.until(lambda: caller.call(ctxt, "busy", host="one"))
+            call = pool.submit(caller.call, ctxt, "held", host=ONE)
+            rpc_conductor.until(lambda: caller.call(ctxt, "busy", host=ONE))
             process.kill()
             process.wait()
             assert isinstance(call.exception(rpc_conductor.SECONDS), errors.NoConductor)
         with pytest.raises(errors.NoConductor):
-            caller.call(ctxt, "who", host="one")
+            caller.call(ctxt, "who", host=ONE)
     finally:
         os.kill(child, signal.SIGKILL)
         process.stdout.close()
 
 
 def test_a_caller_that_hangs_up_does_not_disturb_the_server(
-    local: str, serve: Serve, connect: Connect, ctxt: Context
+    brokerless: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
     endpoint = rpc_conductor.Endpoint()
-    serve(local, "one", endpoint)
-    caller = connect(local)
+    serve(brokerless, ONE, endpoint)
+    caller = connect(brokerless)
     for _ in range(3):
         with pytest.raises(errors.NoConductor):
-            caller.call(ctxt, "held", host="one", timeout=0.05)
+            caller.call(ctxt, "held", host=ONE, timeout=0.05)
     endpoint.gate.set()
-    assert caller.call(ctxt, "who", host="one") == "one"
+    assert caller.call(ctxt, "who", host=ONE) == ONE
 
 
 # -- forks -------------------------------------------------------------------------------------
 
 
 def test_parent_and_forked_children_call_with_one_client(
-    local: str, spawn: Spawn, connect: Connect, ctxt: Context
+    brokerless: str, spawn: Spawn, connect: Connect, ctxt: Context
 ) -> None:
-    spawn(local, "one")
-    caller = connect(local)
-    assert caller.call(ctxt, "echo", host="one", word="before") == "before"
+    spawn(brokerless, ONE)
+    caller = connect(brokerless)
+    assert caller.call(ctxt, "echo", host=ONE, word="before") == "before"
     children = [_fork(lambda: _echo_many(caller, ctxt)) for _ in range(3)]
     _echo_many(caller, ctxt)
     for child in children:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert caller.call(ctxt, "echo", host="one", word="after") == "after"
+    assert caller.call(ctxt, "echo", host=ONE, word="after") == "after"
 
 
 def _echo_many(caller: client.Client, ctxt: Context) -> None:
     for turn in range(100):
         word = f"{os.getpid()}-{turn}"
-        assert caller.call(ctxt, "echo", host="one", word=word) == word
+        assert caller.call(ctxt, "echo", host=ONE, word=word) == word
 
 
 def _fork(work: Callable[[], None]) -> int:
@@ -230,15 +232,15 @@ def _fork(work: Callable[[], None]) -> int:
 
 
 def test_a_child_can_call_while_other_threads_of_the_parent_do(
-    local: str, spawn: Spawn, connect: Connect, ctxt: Context
+    brokerless: str, spawn: Spawn, connect: Connect, ctxt: Context
 ) -> None:
-    spawn(local, "one")
-    caller = connect(local)
+    spawn(brokerless, ONE)
+    caller = connect(brokerless)
     over = threading.Event()
 
     def go_on() -> None:
         while not over.is_set():
-            caller.call(ctxt, "who", host="one")
+            caller.call(ctxt, "who", host=ONE)
 
     with futures.ThreadPoolExecutor(4) as pool:
         busy = [pool.submit(go_on) for _ in range(4)]
@@ -253,30 +255,30 @@ def test_a_child_can_call_while_other_threads_of_the_parent_do(
 
 
 def test_a_stopping_server_takes_no_new_calls_and_finishes_those_it_has(
-    local: str, connect: Connect, ctxt: Context
+    brokerless: str, connect: Connect, ctxt: Context
 ) -> None:
     endpoint = rpc_conductor.Endpoint()
-    one = server.Server(transport.build(local), "one", endpoint)
+    one = server.Server(transport.build(brokerless), ONE, endpoint)
     one.start()
-    caller = connect(local)
-    caller.call(ctxt, "who", host="one")
+    caller = connect(brokerless)
+    caller.call(ctxt, "who", host=ONE)
     with futures.ThreadPoolExecutor(2) as pool:
-        call = pool.submit(caller.call, ctxt, "held", host="one")
+        call = pool.submit(caller.call, ctxt, "held", host=ONE)
         rpc_conductor.until(lambda: endpoint.seen)
         one.stop()
         with pytest.raises(errors.NoConductor):
-            caller.call(ctxt, "who", host="one")
+            caller.call(ctxt, "who", host=ONE)
         endpoint.gate.set()
         assert call.result(rpc_conductor.SECONDS) == "released"
         assert one.wait(rpc_conductor.SECONDS)
 
 
 def test_a_server_that_never_started_or_could_not_is_stopped_at_once(local: str) -> None:
-    never = server.Server(transport.build(local), "one", rpc_conductor.Endpoint())
+    never = server.Server(transport.build(local), ONE, rpc_conductor.Endpoint())
     never.stop()
     assert never.wait(rpc_conductor.SECONDS)
     long = server.Server(
-        transport.build(f"local:///tmp/{'x' * 200}"), "one", rpc_conductor.Endpoint()
+        transport.build(f"local:///tmp/{'x' * 200}"), ONE, rpc_conductor.Endpoint()
     )
     with pytest.raises(config.ConfigError):
         long.start()
@@ -285,14 +287,14 @@ def test_a_server_that_never_started_or_could_not_is_stopped_at_once(local: str)
 
 
 def test_a_call_that_does_not_end_is_cut_off_after_the_bound(
-    local: str, connect: Connect, ctxt: Context, caplog: pytest.LogCaptureFixture
+    brokerless: str, connect: Connect, ctxt: Context, caplog: pytest.LogCaptureFixture
 ) -> None:
     endpoint = rpc_conductor.Endpoint()
-    one = server.Server(transport.build(local), "one", endpoint)
+    one = server.Server(transport.build(brokerless), ONE, endpoint)
     one.start()
-    caller = connect(local)
+    caller = connect(brokerless)
     with futures.ThreadPoolExecutor(2) as pool:
-        call = pool.submit(caller.call, ctxt, "held", host="one")
+        call = pool.submit(caller.call, ctxt, "held", host=ONE)
         rpc_conductor.until(lambda: endpoint.seen)
         one.stop()
         assert one.wait(0.05) is False
@@ -305,30 +307,30 @@ def test_a_call_that_does_not_end_is_cut_off_after_the_bound(
 
 
 def _monitored(url: str) -> Any:
-    """A bare oslo.messaging client: ours does not need signs of life on local://."""
+    """A bare oslo.messaging client: ours does not need signs of life without a broker."""
     return oslo_messaging.get_rpc_client(
         transport.build(url).bus,
-        oslo_messaging.Target(exchange=interface.EXCHANGE, topic=interface.TOPIC, server="one"),
+        oslo_messaging.Target(exchange=interface.EXCHANGE, topic=interface.TOPIC, server=ONE),
         serializer=Serializer(encode=False),
         call_monitor_timeout=2,
     )
 
 
 def test_a_monitored_call_outlives_the_monitor_time_out_while_the_server_lives(
-    local: str, serve: Serve, ctxt: Context
+    brokerless: str, serve: Serve, ctxt: Context
 ) -> None:
-    serve(local, "one", rpc_conductor.Endpoint())
-    assert _monitored(local).call(ctxt, "held", seconds=3.5) == "released"
+    serve(brokerless, ONE, rpc_conductor.Endpoint())
+    assert _monitored(brokerless).call(ctxt, "held", seconds=3.5) == "released"
 
 
 def test_a_monitored_call_ends_soon_when_the_server_hangs(
-    local: str, spawn: Spawn, connect: Connect, ctxt: Context
+    brokerless: str, spawn: Spawn, connect: Connect, ctxt: Context
 ) -> None:
-    process = spawn(local, "one")
-    monitored = _monitored(local).prepare(timeout=3600)
+    process = spawn(brokerless, ONE)
+    monitored = _monitored(brokerless).prepare(timeout=3600)
     with futures.ThreadPoolExecutor(1) as pool:
         call = pool.submit(monitored.call, ctxt, "held")
-        rpc_conductor.until(lambda: connect(local).call(ctxt, "busy", host="one"))
+        rpc_conductor.until(lambda: connect(brokerless).call(ctxt, "busy", host=ONE))
         process.send_signal(signal.SIGSTOP)
         why = call.exception(rpc_conductor.SECONDS)
     assert isinstance(why, oslo_messaging.MessagingTimeout)

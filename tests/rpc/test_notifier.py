@@ -164,10 +164,10 @@ def test_a_url_of_no_use_is_refused_at_start_without_its_password(build: Build, 
 
 
 def test_a_consumer_hears_who_did_what(
-    build: Build, listen: Callable[[str], Ear], url: str
+    build: Build, listen: Callable[[str], Ear], shared: str
 ) -> None:
-    ear = listen(url)
-    build(url).tell(WHO, [CREATED], NODE)
+    ear = listen(shared)
+    build(shared).tell(WHO, [CREATED], NODE)
     rpc_conductor.until(lambda: ear.seen)
     (heard,) = ear.seen
     assert heard["publisher"] == "ironic-api.here"

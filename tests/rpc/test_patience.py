@@ -22,7 +22,7 @@ from ironic_lite.rpc.deadlines import deadlines, send_limit
 from ironic_lite.rpc.deadlines.admission import Admission
 from ironic_lite.rpc.deadlines.deadlines import CallDeadline, ClockOffsets
 from tests.support import rpc_conductor
-from tests.support.rpc_conductor import Serve
+from tests.support.rpc_conductor import ONE, TWO, Serve
 
 Connect = Callable[[str], client.Client]
 Spawn = Callable[[str, str], "subprocess.Popen[str]"]
@@ -149,16 +149,16 @@ def test_call_whose_caller_gave_up_while_it_queued_is_not_begun(
     ctxt: Context,
 ) -> None:
     endpoint, caller = rpc_conductor.Endpoint(), connect(url)
-    serve(url, "one", endpoint)
-    caller.call(ctxt, "who", host="one")
+    serve(url, ONE, endpoint)
+    caller.call(ctxt, "who", host=ONE)
     with futures.ThreadPoolExecutor(1) as pool:
-        pool.submit(caller.call, ctxt, "held", host="one")
+        pool.submit(caller.call, ctxt, "held", host=ONE)
         rpc_conductor.until(lambda: endpoint.seen)
         with pytest.raises(errors.NoConductor):
-            caller.call(ctxt, "note", host="one", timeout=0.3, word="late")
+            caller.call(ctxt, "note", host=ONE, timeout=0.3, word="late")
         endpoint.gate.set()
-        caller.call(ctxt, "note", host="one", word="next")
-    assert caller.call(ctxt, "noted", host="one") == ["next"]
+        caller.call(ctxt, "note", host=ONE, word="next")
+    assert caller.call(ctxt, "noted", host=ONE) == ["next"]
 
 
 @pytest.fixture
@@ -170,36 +170,36 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_conductor_that_stood_still_begins_nothing_for_callers_who_have_given_up(
     url: str, spawn: Spawn, connect: Connect, ctxt: Context
 ) -> None:
-    process, caller = spawn(url, "one"), connect(url)
-    caller.call(ctxt, "note", host="one", word="before")
+    process, caller = spawn(url, ONE), connect(url)
+    caller.call(ctxt, "note", host=ONE, word="before")
     rpc_conductor.stop(process)
     with pytest.raises(errors.NoConductor):
-        caller.call(ctxt, "note", host="one", timeout=4, word="late")
+        caller.call(ctxt, "note", host=ONE, timeout=4, word="late")
     process.send_signal(signal.SIGCONT)
-    caller.call(ctxt, "note", host="one", word="after")
-    assert caller.call(ctxt, "noted", host="one") == ["before", "after"]
+    caller.call(ctxt, "note", host=ONE, word="after")
+    assert caller.call(ctxt, "noted", host=ONE) == ["before", "after"]
 
 
 def test_a_conductor_that_stood_still_carries_out_what_is_still_waited_for(
     patient: None, url: str, spawn: Spawn, connect: Connect, ctxt: Context
 ) -> None:
-    process, caller = spawn(url, "one"), connect(url)
-    caller.call(ctxt, "note", host="one", word="before")
+    process, caller = spawn(url, ONE), connect(url)
+    caller.call(ctxt, "note", host=ONE, word="before")
     rpc_conductor.stop(process)
     with futures.ThreadPoolExecutor(1) as pool:
-        call = pool.submit(caller.call, ctxt, "note", host="one", word="waited for")
+        call = pool.submit(caller.call, ctxt, "note", host=ONE, word="waited for")
         futures.wait([call], 2)
         assert not call.done()
         process.send_signal(signal.SIGCONT)
         call.result(rpc_conductor.SECONDS)
-    assert caller.call(ctxt, "noted", host="one") == ["before", "waited for"]
+    assert caller.call(ctxt, "noted", host=ONE) == ["before", "waited for"]
 
 
 def test_a_caller_that_stood_still_gets_its_answer_or_hears_that_it_is_late(
     url: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
     endpoint = rpc_conductor.Endpoint()
-    serve(url, "one", endpoint)
+    serve(url, ONE, endpoint)
     other = rpc_conductor.Caller(url, "held", timeout=2)
     try:
         other.go()
@@ -213,7 +213,7 @@ def test_a_caller_that_stood_still_gets_its_answer_or_hears_that_it_is_late(
         assert said == "released" or "NoConductor" in said or "ConductorUnresponsive" in said
     finally:
         other.kill()
-    assert connect(url).call(ctxt, "who", host="one") == "one"
+    assert connect(url).call(ctxt, "who", host=ONE) == ONE
 
 
 def test_a_caller_that_was_killed_is_not_served_any_more(
@@ -224,17 +224,17 @@ def test_a_caller_that_was_killed_is_not_served_any_more(
     ctxt: Context,
 ) -> None:
     endpoint, caller = rpc_conductor.Endpoint(), connect(local)
-    one = serve(local, "one", endpoint)
+    one = serve(local, ONE, endpoint)
     other = rpc_conductor.Caller(local, "note", word="late")
     with futures.ThreadPoolExecutor(1) as pool:
-        pool.submit(caller.call, ctxt, "held", host="one")
+        pool.submit(caller.call, ctxt, "held", host=ONE)
         rpc_conductor.until(lambda: endpoint.seen)
         other.go()
         lines = one._server.listener._lines
         rpc_conductor.until(lambda: sum(line._owed for line in lines) == 2)
         other.kill()
         endpoint.gate.set()
-    assert caller.call(ctxt, "noted", host="one") == []
+    assert caller.call(ctxt, "noted", host=ONE) == []
 
 
 # -- behind a broker ---------------------------------------------------------------------------
@@ -250,10 +250,10 @@ def test_a_conductor_asks_a_new_caller_once(
     sure: None, rabbit_url: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
     endpoint, caller = rpc_conductor.Endpoint(), connect(rabbit_url)
-    one = serve(rabbit_url, "one", endpoint)
+    one = serve(rabbit_url, ONE, endpoint)
     came = _counted(one)
     for word in range(3):
-        caller.call(ctxt, "note", host="one", word=word)
+        caller.call(ctxt, "note", host=ONE, word=word)
     assert came == [False, True, True, True]
     assert endpoint.seen == [("note", 0), ("note", 1), ("note", 2)]
 
@@ -275,15 +275,15 @@ def _counted(one: server.Server) -> list[bool]:
 def test_a_call_to_an_earlier_life_of_a_conductor_is_not_begun(
     rabbit_url: str, spawn: Spawn, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    process, caller = spawn(rabbit_url, "one"), connect(rabbit_url)
-    caller.call(ctxt, "who", host="one")
+    process, caller = spawn(rabbit_url, ONE), connect(rabbit_url)
+    caller.call(ctxt, "who", host=ONE)
     process.kill()
     process.wait()
     with pytest.raises(errors.ConductorUnresponsive):
-        caller.call(ctxt, "note", host="one", word="late")
+        caller.call(ctxt, "note", host=ONE, word="late")
     endpoint = rpc_conductor.Endpoint()
-    serve(rabbit_url, "one", endpoint)
-    caller.call(ctxt, "note", host="one", word="next")
+    serve(rabbit_url, ONE, endpoint)
+    caller.call(ctxt, "note", host=ONE, word="next")
     assert endpoint.seen == [("note", "next")]
 
 
@@ -291,14 +291,14 @@ def test_a_clock_that_was_set_costs_one_more_message_and_nothing_else(
     sure: None, rabbit_url: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
     endpoint, caller = rpc_conductor.Endpoint(), connect(rabbit_url)
-    one = serve(rabbit_url, "one", endpoint)
-    caller.call(ctxt, "note", host="one", word=0)
+    one = serve(rabbit_url, ONE, endpoint)
+    caller.call(ctxt, "note", host=ONE, word=0)
     senders = one.dispatcher.admission._senders
     (sender,) = senders._ahead
     senders._ahead[sender] = (senders._ahead[sender][0] - 100, senders._ahead[sender][1])
     came = _counted(one)
     for word in (1, 2):
-        caller.call(ctxt, "note", host="one", word=word)
+        caller.call(ctxt, "note", host=ONE, word=word)
     assert came == [False, True, True]
     assert endpoint.seen == [("note", 0), ("note", 1), ("note", 2)]
 
@@ -306,7 +306,7 @@ def test_a_clock_that_was_set_costs_one_more_message_and_nothing_else(
 def test_a_call_for_any_conductor_is_said_again_to_the_one_that_asks(
     rabbit_url: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    ends = [rpc_conductor.Endpoint(name) for name in ("one", "two", "three")]
+    ends = [rpc_conductor.Endpoint(name) for name in (ONE, TWO, "three")]
     came = [_counted(serve(rabbit_url, end.name, end)) for end in ends]
     caller = connect(rabbit_url)
     caller.call(ctxt, "note", host=None, word=1)
@@ -321,10 +321,10 @@ def test_a_caller_that_is_asked_ever_again_hears_that_nothing_was_begun(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     endpoint, caller = rpc_conductor.Endpoint(), connect(rabbit_url)
-    came = _counted(serve(rabbit_url, "one", endpoint))
+    came = _counted(serve(rabbit_url, ONE, endpoint))
     monkeypatch.setattr(deadlines, "_WAY", 3600)
-    with pytest.raises(errors.NoConductor, match="one receives calls too late"):
-        caller.call(ctxt, "note", host="one", word=1)
+    with pytest.raises(errors.NoConductor, match=f"{ONE} receives calls too late"):
+        caller.call(ctxt, "note", host=ONE, word=1)
     assert came == [False] * client.ASKED
     assert endpoint.seen == []
 
@@ -337,11 +337,11 @@ def test_casts_and_callers_of_an_older_release_are_never_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     endpoint, caller = rpc_conductor.Endpoint(), connect(rabbit_url)
-    serve(rabbit_url, "one", endpoint)
-    caller.cast(ctxt, "note", host="one", word="cast")
+    serve(rabbit_url, ONE, endpoint)
+    caller.cast(ctxt, "note", host=ONE, word="cast")
     monkeypatch.setattr(deadlines.DeadlineContext, "as_dict", lambda noted: noted.context.as_dict())
     monkeypatch.setattr(deadlines, "_WAY", 3600)
-    caller.call(ctxt, "note", host="one", word="call")
+    caller.call(ctxt, "note", host=ONE, word="call")
     rpc_conductor.until(lambda: len(endpoint.seen) == 2)
     assert {word for _, word in endpoint.seen} == {"cast", "call"}
 
@@ -360,12 +360,12 @@ def test_calls_that_wait_for_a_place_are_not_under_way_yet(
 ) -> None:
     monkeypatch.setattr(send_limit, "MOST", 1)
     endpoint, caller = rpc_conductor.Endpoint(), connect(rabbit_url)
-    came = _counted(serve(rabbit_url, "one", endpoint))
-    caller.call(ctxt, "who", host="one")
+    came = _counted(serve(rabbit_url, ONE, endpoint))
+    caller.call(ctxt, "who", host=ONE)
     with futures.ThreadPoolExecutor(2) as pool:
-        held = pool.submit(caller.call, ctxt, "held", host="one")
+        held = pool.submit(caller.call, ctxt, "held", host=ONE)
         rpc_conductor.until(lambda: endpoint.seen)
-        call = pool.submit(caller.call, ctxt, "note", host="one", word="waited")
+        call = pool.submit(caller.call, ctxt, "note", host=ONE, word="waited")
         futures.wait([call], 1.5 * client.MONITOR_SECONDS)
         assert endpoint.seen == [("held", None)]
         endpoint.gate.set()
@@ -378,12 +378,12 @@ def test_a_caller_without_a_place_is_told_503_in_its_time() -> None:
     limiter = send_limit.SendLimiter()
     with contextlib.ExitStack() as places:
         for _ in range(send_limit.MOST):
-            places.enter_context(limiter.place("one", 0))
-        with pytest.raises(errors.NoConductor, match="one is busy"), limiter.place("one", 0.01):
+            places.enter_context(limiter.place(ONE, 0))
+        with pytest.raises(errors.NoConductor, match=f"{ONE} is busy"), limiter.place(ONE, 0.01):
             pass
-        with limiter.place("two", 0), limiter.place(None, 0):
+        with limiter.place(TWO, 0), limiter.place(None, 0):
             pass
-    with limiter.place("one", 0):
+    with limiter.place(ONE, 0):
         pass
 
 
@@ -391,12 +391,10 @@ def test_600_callers_are_answered_and_none_is_carried_out_twice(
     rabbit_url: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
     endpoint, caller = rpc_conductor.Endpoint(), connect(rabbit_url)
-    serve(rabbit_url, "one", endpoint)
+    serve(rabbit_url, ONE, endpoint)
     before = threading.active_count()
     with futures.ThreadPoolExecutor(600) as pool:
-        calls = [
-            pool.submit(caller.call, ctxt, "note", host="one", word=word) for word in range(600)
-        ]
+        calls = [pool.submit(caller.call, ctxt, "note", host=ONE, word=word) for word in range(600)]
         refused = [type(one.exception(60)) for one in calls if one.exception(60)]
     words = [word for _, word in endpoint.seen]
     assert len(words) == len(set(words)) >= 600 - len(refused)

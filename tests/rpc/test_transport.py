@@ -46,7 +46,7 @@ def test_the_sockets_are_in_the_state_path_by_default(
 ) -> None:
     if url:
         _set(url)
-    one = server.Server(transport.get(), "one", rpc_conductor.Endpoint())
+    one = server.Server(transport.get(), "one", rpc_conductor.Endpoint("one"))
     one.start()
     assert len(list((state / "rpc").glob("*@one"))) == 1
     assert client.Client(transport.get()).call(ctxt, "who", host="one") == "one"
@@ -78,7 +78,7 @@ def test_a_url_of_no_use_is_one_line_without_its_password(url: str, said: str) -
 
 def test_transport_url_says_where_else(state: pathlib.Path) -> None:
     _set(f"local://{state}/else%20where")
-    one = server.Server(transport.get(), "one", rpc_conductor.Endpoint())
+    one = server.Server(transport.get(), "one", rpc_conductor.Endpoint("one"))
     one.start()
     assert len(list((state / "else where").glob("*@one"))) == 1
     one.stop()
@@ -87,7 +87,7 @@ def test_transport_url_says_where_else(state: pathlib.Path) -> None:
 
 def test_a_process_has_one_transport(state: pathlib.Path) -> None:
     assert transport.get() is transport.get()
-    assert transport.get().local
+    assert transport.get().brokerless
 
 
 @pytest.mark.parametrize("url", ["nonsense", "pigeon://post", "://"])
@@ -99,7 +99,7 @@ def test_a_transport_that_is_none_is_a_configuration_error(url: str) -> None:
 
 def test_a_server_that_has_stopped_leaves_no_thread(local: str, ctxt: Context) -> None:
     before = set(threading.enumerate())
-    one = server.Server(transport.build(local), "one", rpc_conductor.Endpoint())
+    one = server.Server(transport.build(local), "one", rpc_conductor.Endpoint("one"))
     one.start()
     monitored = oslo_messaging.get_rpc_client(
         transport.build(local).bus,
@@ -184,7 +184,7 @@ from ironic_lite.core import config, context
 from ironic_lite.rpc import client, server, transport
 from tests.support import rpc_conductor
 config.CONF([], default_config_files=[], default_config_dirs=[])
-one = server.Server(transport.build("local://{folder}/rpc"), "one", rpc_conductor.Endpoint())
+one = server.Server(transport.build("local://{folder}/rpc"), "one", rpc_conductor.Endpoint("one"))
 one.start()
 caller = client.Client(transport.build("local://{folder}/rpc"))
 assert caller.call(context.internal("test"), "who", host="one") == "one"

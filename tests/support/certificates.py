@@ -43,3 +43,60 @@ def write(folder: pathlib.Path, days: float, name: str = "served") -> tuple[path
         )
     )
     return files
+
+
+class Authority:
+    """An authority that signs certificates, in a folder."""
+
+    def __init__(self, folder: pathlib.Path, name: str = "authority") -> None:
+        self._folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self._now = datetime.datetime.now(datetime.UTC)
+        extension = x509.BasicConstraints(ca=True, path_length=None)
+        made = self._builder(self._subject, self._key, days=30).add_extension(extension, True)
+        self.file = folder / f"{name}.pem"
+        self.file.write_bytes(self._signed(made))
+
+    def issue(self, name: str, *hosts: str, days: float = 30) -> tuple[pathlib.Path, pathlib.Path]:
+        """Write a certificate for hosts; return its file and its key's.
+
+        :param days: until it expires; negative if it has expired.
+        """
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        names = x509.SubjectAlternativeName([_general_name(host) for host in hosts or (name,)])
+        made = self._builder(subject, key, days).add_extension(names, critical=False)
+        files = self._folder / f"{name}.pem", self._folder / f"{name}.key"
+        files[0].write_bytes(self._signed(made))
+        files[1].write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+        return files
+
+    def _builder(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, days: float
+    ) -> x509.CertificateBuilder:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(self._now - datetime.timedelta(days=400))
+            .not_valid_after(self._now + datetime.timedelta(days=days))
+        )
+
+    def _signed(self, builder: x509.CertificateBuilder) -> bytes:
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

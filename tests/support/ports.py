@@ -40,3 +40,11 @@ def _bindable(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_server((HOST, port)):
         return True
     return False
+
+
+def free_ports(count: int) -> int:
+    """Return the first of some successive ports, each as of `free_port`."""
+    while True:
+        found = [free_port() for _ in range(count)]
+        if found[-1] - found[0] == count - 1:
+            return found[0]

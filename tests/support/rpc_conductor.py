@@ -22,6 +22,9 @@ from ironic_lite.core import config  # noqa: E402
 from ironic_lite.core.context import Context  # noqa: E402
 from ironic_lite.rpc import server, transport  # noqa: E402
 
+ONE, TWO, VICTIM, MAYFLY, NOBODY = ("localhost", *(f"localhost:{n}" for n in range(2, 6)))
+"""Names of conductors, which are also addresses for ``direct://``; there is no NOBODY."""
+
 SECONDS = 60.0
 """Longest wait for a condition."""
 
@@ -32,7 +35,7 @@ Serve = Callable[..., server.Server]
 class Endpoint:
     """``seen`` lists (method, facts) in order; a call of `held` waits for ``gate``."""
 
-    def __init__(self, name: str = "one") -> None:
+    def __init__(self, name: str = ONE) -> None:
         self.name = name
         self.seen: list[tuple[str, Any]] = []
         self.gate = threading.Event()
@@ -127,18 +130,19 @@ from ironic_lite.rpc import client, transport
 url, method, timeout, args = sys.argv[1:]
 config.CONF([], default_config_files=[], default_config_dirs=[])
 caller, ctxt = client.Client(transport.build(url)), context.internal("test")
-caller.call(ctxt, "who", host="one")
+caller.call(ctxt, "who", host=rpc_conductor.ONE)
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    print(caller.call(ctxt, method, host="one", timeout=float(timeout), **json.loads(args)))
+    one = rpc_conductor.ONE
+    print(caller.call(ctxt, method, host=one, timeout=float(timeout), **json.loads(args)))
 except Exception as why:
     print(repr(why))
 """
 
 
 class Caller:
-    """A process that calls the conductor "one" when it is told to."""
+    """A process that calls the conductor ONE when it is told to."""
 
     def __init__(self, url: str, method: str, *, timeout: float = 60, **args: Any) -> None:
         self.process = subprocess.Popen(

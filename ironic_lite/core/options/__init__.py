@@ -61,6 +61,7 @@ GROUPS: Mapping[str, Sequence[cfg.Opt]] = {
     "pci_devices": inspection.PCI_DEVICES,
     "sensor_data": monitoring.SENSOR_DATA,
     "oslo_messaging_local": messaging.LOCAL,
+    "direct": messaging.DIRECT,
     "healthcheck": monitoring.HEALTHCHECK,
     "metrics": monitoring.METRICS,
     "webhooks": monitoring.WEBHOOKS,

@@ -1,6 +1,6 @@
 """The conductor's last check before a call begins: its caller must still wait.
 
-A caller of ``local://`` that has given up has closed its connection; `deadlines` judges callers
+Without a broker, a caller that has given up has closed its connection; `deadlines` judges callers
 behind a broker. A call that waits for a free thread sends no keepalives, so an API keeps the number
 of its calls small (`send_limit`).
 """
@@ -38,7 +38,7 @@ class Admission:
             self._refuse_call(call, logging.INFO)
         note = deadlines.CallDeadline.of(call.ctxt)
         if note is None:
-            return  # a cast, or local://
+            return  # a cast, or no broker
         with self._guard:
             age = self._senders.age(note, clock.steady())
         silence = call.client_timeout or math.inf
@@ -57,6 +57,6 @@ class Admission:
 
 
 def _given_up(call: object) -> bool:
-    """Return whether the caller is known to be gone; only ``local://`` reports it."""
+    """Return whether the caller is known to be gone; a broker does not report it."""
     known = getattr(call, "given_up", None)
     return known is not None and bool(known())

@@ -1,0 +1,126 @@
+"""The certificate of this process and its authority, read again when the files change."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import threading
+from typing import NamedTuple
+
+from ironic_lite.core import config
+from ironic_lite.core.configuration import Configuration
+
+LOG = logging.getLogger(__name__)
+
+GROUP = "direct"
+
+
+class Files(NamedTuple):
+    """Paths of files in PEM."""
+
+    cert_file: str
+    key_file: str
+    ca_file: str
+
+
+class _Contexts(NamedTuple):
+    client: ssl.SSLContext
+    server: ssl.SSLContext
+
+
+_State = tuple[tuple[int, ...], ...]
+
+
+class Credentials:
+    """The TLS contexts of a process; one object serves all threads."""
+
+    def __init__(self, files: Files) -> None:
+        """Read the files. Raises config.ConfigError if one of them cannot be used."""
+        self._files = files
+        self._guard = threading.Lock()
+        self._state = _file_state(files)
+        self._contexts = _read_contexts(files)
+
+    def client(self) -> ssl.SSLContext:
+        """Return the context for connections to conductors."""
+        return self._current_contexts().client
+
+    def server(self) -> ssl.SSLContext:
+        """Return the context for connections of clients."""
+        return self._current_contexts().server
+
+    def _current_contexts(self) -> _Contexts:
+        """Return the contexts of the present files, or of the last usable ones."""
+        with self._guard:
+            state = _file_state(self._files)
+            if state != self._state:
+                self._state = state
+                try:
+                    self._contexts = _read_contexts(self._files)
+                except config.ConfigError as why:
+                    LOG.warning("The files used before stay in use until these change: %s", why)
+                else:
+                    LOG.info("The changed certificates of [%s] are in use", GROUP)
+            return self._contexts
+
+
+def find_files(conf: Configuration) -> Files:
+    """Return the configured files. Raises config.ConfigError if an option is unset."""
+    settings = conf[GROUP]
+    missing = [name for name in Files._fields if not settings[name]]
+    if missing:
+        names = ", ".join(f"[{GROUP}]{name}" for name in missing)
+        raise config.ConfigError(
+            reason=f"[DEFAULT]transport_url: direct:// needs {names}: a certificate of this "
+            "machine, its key, and the authority of all machines of the service"
+        )
+    return Files(*(settings[name] for name in Files._fields))
+
+
+def _file_state(files: Files) -> _State:
+    """Return values that differ after a change of a file."""
+    found: list[tuple[int, ...]] = []
+    for path in files:
+        try:
+            about = os.stat(path)
+            found.append((about.st_mtime_ns, about.st_ino, about.st_size))
+        except OSError:
+            found.append(())
+    return tuple(found)
+
+
+def _read_contexts(files: Files) -> _Contexts:
+    client = _read_context(ssl.PROTOCOL_TLS_CLIENT, files)
+    server = _read_context(ssl.PROTOCOL_TLS_SERVER, files)
+    server.verify_mode = ssl.CERT_REQUIRED
+    # A client checks that an idle connection has no data, such as tickets.
+    server.num_tickets = 0
+    return _Contexts(client, server)
+
+
+def _read_context(protocol: int, files: Files) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    try:
+        # Without the function, the library would ask the terminal for the password of a key.
+        context.load_cert_chain(files.cert_file, files.key_file, lambda: "")
+    except (OSError, ValueError) as why:
+        reason = (
+            f"[{GROUP}]cert_file {files.cert_file} and key_file {files.key_file}: "
+            f"{_problem(why)}; they must be readable, in PEM, belong together, and need no password"
+        )
+        raise config.ConfigError(reason=reason) from None
+    try:
+        context.load_verify_locations(cafile=files.ca_file)
+    except (OSError, ValueError) as why:
+        reason = (
+            f"[{GROUP}]ca_file {files.ca_file}: {_problem(why)}; it must be readable, with "
+            "certificates of authorities in PEM"
+        )
+        raise config.ConfigError(reason=reason) from None
+    return context
+
+
+def _problem(why: Exception) -> str:
+    return (isinstance(why, OSError) and why.strerror) or str(why)
