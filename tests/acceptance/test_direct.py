@@ -1,0 +1,125 @@
+"""An API and two conductors over ``direct://``: the loss of one, its return, and pauses."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from tests.support import database_servers, direct_rpc, service
+from tests.support.service import Program, Service
+
+FIRST, SECOND = "127.0.0.1", "127.0.0.2"
+NODES = 8
+ANSWER_SECONDS = 5
+LATE = "is not begun unless its caller repeats it"
+
+
+@pytest.fixture
+def fleet() -> Iterator[Service]:
+    """A configuration with PostgreSQL and ``direct://``, the database upgraded."""
+    with contextlib.ExitStack() as made:
+        database = made.enter_context(database_servers.own_database("postgresql", "direct"))
+        found = made.enter_context(service.service())
+        text = found.settings.read_text(encoding="utf-8")
+        more = f"transport_url = {direct_rpc.URL}\nrpc_response_timeout = {ANSWER_SECONDS}\n"
+        found.settings.write_text(
+            text.replace("[DEFAULT]\n", f"[DEFAULT]\n{more}").replace(
+                "[conductor]\n", "[conductor]\nhash_ring_reset_interval = 1\n"
+            )
+            + f"[database]\nconnection = {database}\n"
+            + direct_rpc.settings(direct_rpc.options(found.folder)),
+            encoding="utf-8",
+        )
+        assert found.start("ironic-lite-dbsync", "upgrade").process.wait(service.PATIENCE) == 0
+        yield found
+
+
+def conductor(fleet: Service, host: str) -> Program:
+    """Start a conductor on a machine of its own."""
+    settings = fleet.folder / f"machine-{host}.conf"
+    settings.write_text(f"[direct]\nbind_host = {host}\n", encoding="utf-8")
+    return fleet.start("ironic-lite-conductor", "--config-file", str(settings), host=host)
+
+
+def started(fleet: Service, *hosts: str) -> dict[str, Program]:
+    """Start an API and conductors, and wait until the API knows them."""
+    fleet.start("ironic-lite-api")
+    programs = {host: conductor(fleet, host) for host in hosts}
+    service.until(lambda: conductors(fleet) == set(hosts), "the conductors")
+    return programs
+
+
+def conductors(fleet: Service) -> set[str]:
+    """Return the names of the conductors alive."""
+    listed = (fleet.get("/v1/conductors") or {}).get("conductors", [])
+    return {row["hostname"] for row in listed if row["alive"]}
+
+
+def owners(fleet: Service, names: list[str]) -> dict[str, str]:
+    return {name: fleet.get(f"/v1/nodes/{name}")["conductor"] for name in names}
+
+
+def test_request_for_a_node_of_a_killed_conductor_is_done_by_the_other(fleet: Service) -> None:
+    programs = started(fleet, FIRST, SECOND)
+    names = [f"node-{number}" for number in range(NODES)]
+    for name in names:
+        fleet.create(name)
+        fleet.provision(name, "manage", "manageable")
+    assert set(owners(fleet, names).values()) == {FIRST, SECOND}
+    programs[SECOND].clear()
+    for name in names:  # none gets 503, long before SECOND counts as dead
+        fleet.provision(name, "provide", "available")
+    runs = [fleet.get(f"/v1/nodes/{name}/runs")["runs"][0]["conductor"] for name in names]
+    assert set(runs) == {FIRST}
+    conductor(fleet, SECOND)
+    service.until(lambda: SECOND in owners(fleet, names).values(), "its return")
+    for name in names:
+        fleet.provision(name, "manage", "manageable")
+    assert programs[FIRST].stop() == 0  # which it does when the API knows
+    for name in names:
+        fleet.provision(name, "provide", "available")
+
+
+def test_paused_conductor_does_not_begin_a_call_answered_503(fleet: Service) -> None:
+    (only,) = started(fleet, FIRST).values()
+    fleet.create("idle")
+    fleet.provision("idle", "manage", "manageable")
+    before = fleet.get("/v1/nodes/idle")
+    only.process.send_signal(signal.SIGSTOP)
+    stopped = psutil.STATUS_STOPPED
+    service.until(lambda: psutil.Process(only.pid).status() == stopped, "its stop")
+    late = fleet.ask("PUT", "/v1/nodes/idle/states/provision", {"target": "provide"})
+    assert late.status_code == 503
+    only.process.send_signal(signal.SIGCONT)
+    service.until(lambda: LATE in only.said(), "the end of the late call")
+    assert fleet.get("/v1/nodes/idle") == before
+    fleet.provision("idle", "provide", "available")
+
+
+def test_processes_of_a_conductor_are_called_by_their_ports(fleet: Service) -> None:
+    text = fleet.settings.read_text(encoding="utf-8")
+    with_two = text.replace("[conductor]\n", "[conductor]\nprocesses = 2\n")
+    fleet.settings.write_text(with_two, encoding="utf-8")
+    fleet.start("ironic-lite-api")
+    program = fleet.start("ironic-lite-conductor", host="localhost")
+    both = {"localhost", "localhost:2"}
+    service.until(lambda: conductors(fleet) == both, "two processes")
+    names = [f"node-{number}" for number in range(NODES)]
+    for name in names:
+        fleet.create(name)
+        fleet.provision(name, "manage", "manageable")
+    assert set(owners(fleet, names).values()) == both
+    assert program.stop() == 0
+
+
+@pytest.mark.parametrize("script", ["ironic-lite-api", "ironic-lite-conductor", "ironic-lite"])
+def test_program_without_certificates_does_not_start(fleet: Service, script: str) -> None:
+    text = fleet.settings.read_text(encoding="utf-8")
+    fleet.settings.write_text(text.replace("cert_file = ", "#"), encoding="utf-8")
+    program = fleet.start(script)
+    assert program.process.wait(service.PATIENCE) == 2
+    assert "direct:// needs [direct]cert_file" in program.said()
