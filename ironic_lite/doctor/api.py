@@ -69,7 +69,8 @@ def find_options(place: Place) -> Iterator[Verdict]:
 
 
 def find_certificate(place: Place) -> Iterator[Verdict]:
-    """Check when the certificate of the API expires."""
+    """Check when the certificates of the API expire."""
+    yield from certificates.find_of_rpc(place.conf)
     path = place.conf.api.ssl_cert_file
     if path:
         do = "Replace the certificate and its key, and restart the API."
@@ -142,9 +143,10 @@ TABLE: tuple[Check[Place], ...] = (
     database.KEYS,
     Check(
         "certificate",
-        f"``[api]ssl_cert_file`` is valid for {WARNING_DAYS} days.",
+        "``[api]ssl_cert_file``, and the certificate and the authority in ``[direct]``, are valid "
+        f"for {WARNING_DAYS} days.",
         find_certificate,
-        "Correct [api]ssl_cert_file.",
+        "Correct the option that names the file.",
     ),
     Check(
         "conductors",

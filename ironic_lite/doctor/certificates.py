@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Iterator
 
 from ironic_lite.core import clock
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.domain.examination import WARNING_DAYS, Verdict, failed, passed, warning
 
 _MOST_FILES = 200
@@ -64,6 +65,53 @@ def find_in_file(option: str, path: str, do: str) -> Iterator[Verdict]:
         return
     subject, days = min(ends, key=lambda end: end[1])
     yield judge_end(f"{option} {path} ({subject})", days, do)
+
+
+def find_of_rpc(conf: Configuration) -> Iterator[Verdict]:
+    """Check the certificate and the authority of ``direct://``, if set."""
+    files = conf.direct
+    if files.cert_file:
+        do = "Replace the certificate and its key; new connections use them without a restart."
+        yield from find_in_file("[direct]cert_file", files.cert_file, do)
+    if files.ca_file:
+        yield from find_authorities("[direct]ca_file", files.ca_file)
+
+
+def find_name(option: str, path: str, host: str) -> Iterator[Verdict]:
+    """Check that the first certificate of a file is valid for a host.
+
+    A file without a certificate is the subject of `find_in_file`.
+
+    :param option: the option that names the file.
+    :param host: a name or an IP address.
+    """
+    try:
+        known = _subject_names(_read_start(path))
+    except (OSError, ValueError):
+        return
+    if _covers(known, host.lower()):
+        yield passed(f"{option} {path}: valid for {host}")
+    else:
+        do = f"Make a certificate with the subject alternative name {host}."
+        names = ", ".join(sorted(known)) or "no host"
+        yield failed(f"{option} {path}: valid for {names}, and clients call {host}", do)
+
+
+def _subject_names(pem: bytes) -> set[str]:
+    """Return the hosts of the first certificate, in lower case."""
+    from cryptography import x509  # noqa: PLC0415  as above
+
+    extensions = x509.load_pem_x509_certificates(pem)[0].extensions
+    try:
+        found = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return set()
+    names = found.get_values_for_type(x509.DNSName)
+    return {*(name.lower() for name in names), *map(str, found.get_values_for_type(x509.IPAddress))}
+
+
+def _covers(names: set[str], host: str) -> bool:
+    return host in names or f"*.{host.partition('.')[2]}" in names
 
 
 def find_authorities(option: str, path: str) -> Iterator[Verdict]:

@@ -14,6 +14,7 @@ from ironic_lite.db.queries import server_health
 from ironic_lite.doctor import certificates, database, disk, options, programs, servers
 from ironic_lite.domain.examination import WARNING_DAYS, Check, Verdict, failed, passed, warning
 from ironic_lite.images import published
+from ironic_lite.membership import names
 
 SECONDS = 20.0
 """Time limit of all checks of a conductor together."""
@@ -73,6 +74,10 @@ def find_programs(place: Place) -> Iterator[Verdict]:
 def find_certificates(place: Place) -> Iterator[Verdict]:
     """Check the certificates that this conductor serves, and those that it trusts."""
     conf = place.conf
+    yield from certificates.find_of_rpc(conf)
+    if conf.direct.cert_file:
+        host = names.machine(conf.host)
+        yield from certificates.find_name("[direct]cert_file", conf.direct.cert_file, host)
     renew = "Replace the certificate and its key, and restart the conductor."
     if conf.deploy.http_ssl_cert_file:
         path = conf.deploy.http_ssl_cert_file
@@ -185,8 +190,9 @@ TABLE: tuple[Check[Place], ...] = (
     ),
     Check(
         "certificates",
-        "The certificate of the file server, and the authorities for BMCs (``[redfish]ca_folder``),"
-        f" agents and web servers, are valid for {WARNING_DAYS} days.",
+        "The certificates of the file server and of ``[direct]``, and the authorities for BMCs "
+        "(``[redfish]ca_folder``), agents, web servers and ``direct://``, are valid for "
+        f"{WARNING_DAYS} days. The certificate of ``[direct]`` has the name of the conductor.",
         find_certificates,
         "Correct the option that names the file.",
     ),

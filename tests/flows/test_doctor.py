@@ -237,6 +237,44 @@ def test_expired_authority_for_bmcs_is_a_failed_check(
     assert "old.pem" in old[1]
 
 
+@pytest.mark.parametrize(
+    ("names", "failing"),
+    [
+        (("one.example.org",), False),
+        (("other", "*.example.org"), False),
+        (("two.example.org",), True),
+        (("192.0.2.1",), True),
+    ],
+)
+def test_certificate_of_rpc_must_have_the_name_of_the_conductor(
+    *,
+    place: conductor.Place,
+    options: Set,
+    tmp_path: pathlib.Path,
+    names: tuple[str, ...],
+    failing: bool,
+) -> None:
+    authority = made.Authority(tmp_path)
+    cert, _ = authority.issue("machine", *names, days=90)
+    options(DEFAULT__host="One.example.org:2", direct__cert_file=str(cert))
+    found = [text for _, text in bad(conductor.find_certificates(place))]
+    assert bool(found) == failing
+    assert all(names[0] in text and "clients call One.example.org" in text for text in found)
+
+
+def test_certificates_of_rpc_are_reported_before_their_end(
+    place: conductor.Place, options: Set, tmp_path: pathlib.Path
+) -> None:
+    authority = made.Authority(tmp_path)
+    cert, _ = authority.issue("machine", "localhost", days=20)
+    options(
+        DEFAULT__host="localhost", direct__cert_file=str(cert), direct__ca_file=str(authority.file)
+    )
+    found = bad(conductor.find_certificates(place))
+    assert [status for status, _ in found] == [Status.WARNING, Status.WARNING]
+    assert [text.partition(" ")[0] for _, text in found] == ["[direct]cert_file", "[direct]ca_file"]
+
+
 def test_file_without_a_certificate_is_a_failed_check(tmp_path: pathlib.Path) -> None:
     (tmp_path / "empty.pem").write_text("nothing")
     for name, reason in (("empty.pem", "no certificate"), ("away.pem", "no such file")):

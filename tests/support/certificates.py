@@ -54,7 +54,7 @@ class Authority:
         self._subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         self._now = datetime.datetime.now(datetime.UTC)
         extension = x509.BasicConstraints(ca=True, path_length=None)
-        made = self._builder(self._subject, self._key, days=30).add_extension(extension, True)
+        made = self._builder(self._subject, self._key, days=20).add_extension(extension, True)
         self.file = folder / f"{name}.pem"
         self.file.write_bytes(self._signed(made))
 
