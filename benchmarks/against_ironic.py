@@ -6,7 +6,8 @@ They take turns workload by workload, so whatever slows the machine down meets b
 of all their processes, as the kernel counts it, without what they use at rest.
 
 ``--scaled`` gives both an API and a conductor of their own, hosts of this machine's RabbitMQ
-and databases of its MariaDB or, for this service, PostgreSQL; it needs ``make services``.
+and databases of its MariaDB or, for this service, PostgreSQL; it needs ``make services``. With
+``--rpc direct`` this service uses direct:// instead of RabbitMQ.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import psutil
 import sqlalchemy as sa
 
 from benchmarks import stage
-from tests.support import database_servers, rabbit
+from tests.support import database_servers, direct_rpc, rabbit
 
 Json = dict[str, Any]
 
@@ -44,7 +45,7 @@ _KINDS = ("console", "inspect", "raid", "bios", "firmware", "vendor", "rescue")
 _SETTINGS = """
 [DEFAULT]
 state_path = {folder}
-host = {name}
+host = {host}
 auth_strategy = noauth
 {rpc}
 enabled_hardware_types = fake-hardware
@@ -83,9 +84,9 @@ tempdir = {folder}
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """URLs of broker and database; empty: one process with SQLite."""
+    """URLs of RPC and database; empty: one process with SQLite."""
 
-    broker: str = ""
+    rpc: str = ""
     database: str = ""
 
 
@@ -133,14 +134,17 @@ class Contender:
         prefix = "ironic" if reference else "ironic-lite"
         settings = self._folder / "service.conf"
         interfaces = "\n".join(f"enabled_{kind}_interfaces = fake,no-{kind}" for kind in _KINDS)
-        rpc = f"transport_url = {self._place.broker}" if self._place.broker else ""
+        rpc = f"transport_url = {self._place.rpc}" if self._place.rpc else ""
         if reference and not rpc:
             rpc = "rpc_transport = none"
-        text = _SETTINGS + (_REFERENCE if reference else "")
+        text, host = _SETTINGS + (_REFERENCE if reference else ""), self.name
+        if self._place.rpc == direct_rpc.URL:
+            text += direct_rpc.settings(direct_rpc.options(self._folder))
+            host = direct_rpc.HOSTS[0]
         settings.write_text(
             text.format(
                 folder=self._folder,
-                name=self.name,
+                host=host,
                 interfaces=interfaces,
                 port=self._port,
                 rpc=rpc,
@@ -154,7 +158,7 @@ class Contender:
                 act = "create_schema" if reference else "upgrade"
                 create = [str(self._scripts / f"{prefix}-dbsync"), *config, act]
                 subprocess.run(create, check=True, stdout=log, stderr=log)
-        programs = ("-api", "-conductor") if self._place.broker else ("",)
+        programs = ("-api", "-conductor") if self._place.rpc else ("",)
         return [[str(self._scripts / f"{prefix}{program}"), *config] for program in programs]
 
     def launch(self, commands: Sequence[Sequence[str]]) -> None:
@@ -401,13 +405,15 @@ def compare(contenders: Sequence[Contender], rounds: int) -> dict[str, list[floa
 
 
 @contextlib.contextmanager
-def _places(scaled: str) -> Iterator[list[Place]]:
+def _places(scaled: str, rpc: str) -> Iterator[list[Place]]:
     if not scaled:
         yield [Place(), Place()]
         return
     with contextlib.ExitStack() as stack:
         kinds = (scaled, "mysql")
         brokers = [stack.enter_context(rabbit.own_url()) for _ in kinds]
+        if rpc == "direct":
+            brokers[0] = direct_rpc.URL
         databases = [
             stack.enter_context(database_servers.own_database(kind, f"against_{number}"))
             for number, kind in enumerate(kinds)
@@ -420,11 +426,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("venv", type=pathlib.Path, help="virtual environment with Ironic")
     parser.add_argument("--scaled", choices=("mysql", "postgresql"), default="")
+    parser.add_argument(
+        "--rpc", choices=("rabbit", "direct"), default="rabbit", help="of this service, if scaled"
+    )
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     args = parser.parse_args()
     own = pathlib.Path(sys.executable).parent
     with contextlib.ExitStack() as stack:
-        places = stack.enter_context(_places(args.scaled))
+        places = stack.enter_context(_places(args.scaled, args.rpc))
         contenders = []
         for name, scripts, place in zip(
             ("ours", "ironic"), (own, args.venv / "bin"), places, strict=True

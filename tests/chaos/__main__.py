@@ -37,7 +37,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--database", choices=("sqlite", "postgresql", "mysql"))
-    parser.add_argument("--rpc", choices=("local", "rabbit", "cluster"))
+    parser.add_argument("--rpc", choices=("local", "direct", "rabbit", "cluster"))
     parser.add_argument(
         "--faults", default=",".join(faults.GROUPS), help="groups, with commas; or none"
     )

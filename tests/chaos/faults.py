@@ -119,7 +119,7 @@ def _killed(world: World, process: Process | None, lasts: float) -> Iterator[Str
     with world.fleet.steady():
         struck = (process.pid,)
         process.kill()
-    world.watch.died(process.name)
+    world.watch.died(process.host)
     try:
         time.sleep(lasts)
         yield struck
@@ -212,7 +212,7 @@ def beat_twice(world: World, _dice: random.Random, lasts: float) -> Iterator[Str
 @contextlib.contextmanager
 def deliver_twice(world: World, dice: random.Random, lasts: float) -> Iterator[Struck]:
     """Messages of accepted verbs are delivered again, to their conductor and to another."""
-    hosts = [one.name for one in world.fleet.conductors]
+    hosts = [one.host for one in world.fleet.conductors]
 
     def again(context: Context, node: str, verb: str) -> None:
         method, more = load.VERBS[verb]

@@ -58,11 +58,12 @@ allowed_networks = 127.0.0.0/8
 class Process:
     """One of our processes, in one of its lives.
 
+    :ivar host: the name of a conductor.
     :ivar wanted: whether it is to be started again when it is found dead.
     """
 
     def __init__(self, name: str, command: list[str], more: Mapping[str, str], log: pathlib.Path):
-        self.name = name
+        self.name = self.host = name
         self.log = log
         self.wanted = True
         self.paused = False
@@ -142,6 +143,7 @@ class Fleet:
     :param transport: a URL; None is ``local://``.
     :param more: what their environment has besides, for each of them by name.
     :param settings: further lines of their configuration.
+    :param host: makes the name of a conductor of its number.
     """
 
     def __init__(
@@ -150,9 +152,12 @@ class Fleet:
         database: str,
         transport: str | None,
         more: Callable[[str], Mapping[str, str]],
-        settings: str = "",
+        *,
+        settings: str,
+        host: Callable[[int], str],
     ) -> None:
         self.folder = folder
+        self._host = host
         self.left: list[str] = []
         self.processes: dict[str, Process] = {}
         self._more = more
@@ -174,8 +179,9 @@ class Fleet:
         for number, port in enumerate(ports.numbers):
             self._launch(f"api-{number}", "ironic-lite-api", f"[api]\nport = {port}\n")
         for number in range(conductors):
-            name = f"conductor-{number}"
-            self._launch(name, "ironic-lite-conductor", f"[DEFAULT]\nhost = {name}\n")
+            name, host = f"conductor-{number}", self._host(number)
+            self._launch(name, "ironic-lite-conductor", f"[DEFAULT]\nhost = {host}\n")
+            self.processes[name].host = host
         for pattern, processes in ((API_UP, self.apis), (CONDUCTOR_UP, self.conductors)):
             for one in processes:
                 until(functools.partial(self._up, one, pattern), f"{one.name} is up")
@@ -208,6 +214,10 @@ class Fleet:
     def apis(self) -> list[Process]:
         """All APIs."""
         return [one for name, one in self.processes.items() if name.startswith("api")]
+
+    def conductor(self, host: str) -> Process:
+        """Return the conductor of a name."""
+        return next(one for one in self.conductors if one.host == host)
 
     # -- while faults go on ------------------------------------------------------------------
 

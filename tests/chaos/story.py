@@ -27,7 +27,7 @@ from tests.chaos.receiver import Receiver
 from tests.chaos.records import EVERYBODY, Fault, History
 from tests.chaos.watch import EVERY, Watch
 from tests.chaos.whole_fleet import WholeFleet
-from tests.support import private_servers
+from tests.support import direct_rpc, private_servers
 from tests.support.service import ROOT
 
 DISK_MIB = 96
@@ -163,7 +163,11 @@ def world_of(wishes: Wishes, folder: pathlib.Path) -> Iterator[World]:
         parts["clocks"] = _clocks(wishes, folder, has)
         more = functools.partial(_environment, folder, parts["clocks"])
         settings = wishes.settings + (cluster.SETTINGS if "cluster" in has else "")
-        fleet = Fleet(folder, database, url, more, settings)
+        host: Callable[[int], str] = "conductor-{}".format
+        if wishes.rpc == "direct":
+            settings += direct_rpc.settings(direct_rpc.options(folder))
+            host = direct_rpc.host
+        fleet = Fleet(folder, database, url, more, settings=settings, host=host)
         stack.callback(fleet.clear)
         fleet.migrate()
         watch = Watch(direct)
@@ -171,7 +175,7 @@ def world_of(wishes: Wishes, folder: pathlib.Path) -> Iterator[World]:
         watch.fill(wishes.nodes, wishes.step_seconds, alike=wishes.fleet)
         watch.start()
         ports = fleet.begin(wishes.apis, wishes.conductors, wishes.login)
-        watch.pid_of = lambda host: fleet.processes[host].pid
+        watch.pid_of = lambda host: fleet.conductor(host).pid
         load = Load(ports, watch, wishes.seed, wishes.rate, threads=8)
         agents = Agents(ports, watch, folder / "journal")
         agents.start()
@@ -201,6 +205,8 @@ def _broker(
 ) -> str | None:
     if wishes.rpc == "local":
         return None
+    if wishes.rpc == "direct":
+        return direct_rpc.URL
     if wishes.rpc == "cluster":
         parts["brokers"] = brokers = stack.enter_context(cluster.cluster(folder))
         has.add("cluster")

@@ -36,6 +36,11 @@ def options(folder: pathlib.Path) -> dict[str, str]:
     }
 
 
+def host(number: int) -> str:
+    """Return the name of one of several conductors; the first has the number 0."""
+    return HOSTS[0] if number == 0 else f"{HOSTS[0]}:{number + 1}"
+
+
 def settings(found: Mapping[str, str]) -> str:
     """Return a section of a configuration file."""
     return "[direct]\n" + "".join(f"{name} = {value}\n" for name, value in found.items())
