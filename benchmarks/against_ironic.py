@@ -6,8 +6,8 @@ They take turns workload by workload, so whatever slows the machine down meets b
 of all their processes, as the kernel counts it, without what they use at rest.
 
 ``--scaled`` gives both an API and a conductor of their own, hosts of this machine's RabbitMQ
-and databases of its MariaDB or, for this service, PostgreSQL; it needs ``make services``. With
-``--rpc direct`` this service uses direct:// instead of RabbitMQ.
+and databases of its MariaDB or, for this service, PostgreSQL; it needs ``make services``. This
+service uses direct:// instead of RabbitMQ with ``--rpc direct``.
 """
 
 from __future__ import annotations
@@ -134,9 +134,8 @@ class Contender:
         prefix = "ironic" if reference else "ironic-lite"
         settings = self._folder / "service.conf"
         interfaces = "\n".join(f"enabled_{kind}_interfaces = fake,no-{kind}" for kind in _KINDS)
-        rpc = f"transport_url = {self._place.rpc}" if self._place.rpc else ""
-        if reference and not rpc:
-            rpc = "rpc_transport = none"
+        alone = "rpc_transport = none" if reference else ""
+        rpc = f"transport_url = {self._place.rpc}" if self._place.rpc else alone
         text, host = _SETTINGS + (_REFERENCE if reference else ""), self.name
         if self._place.rpc == direct_rpc.URL:
             text += direct_rpc.settings(direct_rpc.options(self._folder))
@@ -170,9 +169,7 @@ class Contender:
                 self._processes.append(psutil.Process(process.pid))
 
     def _driver_url(self, reference: bool) -> str:
-        if reference:
-            return self._url.replace("mariadb://", "mysql+pymysql://")
-        return self._url
+        return self._url.replace("mariadb://", "mysql+pymysql://") if reference else self._url
 
     def _has_conductor(self) -> bool:
         with stage.Client(self._port) as client:
@@ -426,9 +423,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("venv", type=pathlib.Path, help="virtual environment with Ironic")
     parser.add_argument("--scaled", choices=("mysql", "postgresql"), default="")
-    parser.add_argument(
-        "--rpc", choices=("rabbit", "direct"), default="rabbit", help="of this service, if scaled"
-    )
+    parser.add_argument("--rpc", choices=("rabbit", "direct"), default="rabbit")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     args = parser.parse_args()
     own = pathlib.Path(sys.executable).parent

@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import ssl
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ from ironic_lite.core.context import Context
 from ironic_lite.rpc import client, notifier, server, transport
 from ironic_lite.rpc.direct import tcp
 from ironic_lite.rpc.sockets import frames, listener, transport_errors
-from tests.support import certificates, direct_rpc, rpc_conductor
+from tests.support import certificates, direct_rpc, docs_pages, rpc_conductor
 from tests.support.rpc_conductor import ONE, TWO, Serve
 
 Connect = Callable[[str], client.Client]
@@ -358,6 +359,37 @@ def test_renewed_files_are_used_without_a_restart(
     shutil.copy(new_key, key)
     assert serial() != first
     assert kept.call(ctxt, "who", host=ONE) == ONE
+
+
+def test_certificates_of_the_documentation_work_and_sign_no_others(
+    *,
+    tmp_path: pathlib.Path,
+    changed: Callable[..., None],
+    serve: Serve,
+    connect: Connect,
+    ctxt: Context,
+) -> None:
+    page = (docs_pages.DOCS / "scaling.rst").read_text(encoding="utf-8")
+    _, _, block = page.partition(".. code-block:: sh\n\n   openssl req")
+    commands, _, _ = f"openssl req{block}".partition("\n\nCopy")
+    made = commands.replace("one.example.org", "localhost")
+    subprocess.run(["sh", "-ec", made], cwd=tmp_path, check=True, capture_output=True)
+
+    def use(host: str) -> None:
+        changed(
+            cert_file=tmp_path / f"{host}.pem",
+            key_file=tmp_path / f"{host}.key",
+            ca_file=tmp_path / "rpc-ca.pem",
+        )
+
+    use("localhost")
+    serve("direct://", ONE, rpc_conductor.Endpoint())
+    use("two.example.org")
+    assert connect("direct://").call(ctxt, "who", host=ONE) == ONE
+    shown = ["openssl", "x509", "-noout", "-ext", "basicConstraints", "-in", "localhost.pem"]
+    said = subprocess.run(shown, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert "CA:FALSE" in said.stdout
+    assert stat.S_IMODE((tmp_path / "localhost.key").stat().st_mode) == 0o600
 
 
 # -- strangers and slow clients ------------------------------------------------------------------
