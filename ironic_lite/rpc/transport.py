@@ -181,7 +181,8 @@ def get() -> Messaging:
     """Return the transport of this process, built once. Raises as `build` does.
 
     Without a broker it may be built before a fork and used on both sides; with ``rabbit://`` build
-    it in the child.
+    it in the child. With ``direct://``, no thread may connect during the fork, because the resolver
+    of the C library has locks.
     """
     return build()
 

@@ -232,10 +232,10 @@ def _fork(work: Callable[[], None]) -> int:
 
 
 def test_a_child_can_call_while_other_threads_of_the_parent_do(
-    brokerless: str, spawn: Spawn, connect: Connect, ctxt: Context
+    local: str, spawn: Spawn, connect: Connect, ctxt: Context
 ) -> None:
-    spawn(brokerless, ONE)
-    caller = connect(brokerless)
+    spawn(local, ONE)
+    caller = connect(local)
     over = threading.Event()
 
     def go_on() -> None:

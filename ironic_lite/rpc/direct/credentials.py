@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import ssl
-import threading
 from typing import NamedTuple
 
 from ironic_lite.core import config
@@ -38,9 +37,7 @@ class Credentials:
     def __init__(self, files: Files) -> None:
         """Read the files. Raises config.ConfigError if one of them cannot be used."""
         self._files = files
-        self._guard = threading.Lock()
-        self._state = _file_state(files)
-        self._contexts = _read_contexts(files)
+        self._loaded = _file_state(files), _read_contexts(files)
 
     def client(self) -> ssl.SSLContext:
         """Return the context for connections to conductors."""
@@ -52,17 +49,19 @@ class Credentials:
 
     def _current_contexts(self) -> _Contexts:
         """Return the contexts of the present files, or of the last usable ones."""
-        with self._guard:
-            state = _file_state(self._files)
-            if state != self._state:
-                self._state = state
-                try:
-                    self._contexts = _read_contexts(self._files)
-                except config.ConfigError as why:
-                    LOG.warning("The files used before stay in use until these change: %s", why)
-                else:
-                    LOG.info("The changed certificates of [%s] are in use", GROUP)
-            return self._contexts
+        # Without a lock, which a fork could copy while it is held; two threads may read the files.
+        known, contexts = self._loaded
+        state = _file_state(self._files)
+        if state == known:
+            return contexts
+        try:
+            contexts = _read_contexts(self._files)
+        except config.ConfigError as why:
+            LOG.warning("The files used before stay in use until these change: %s", why)
+        else:
+            LOG.info("The changed certificates of [%s] are in use", GROUP)
+        self._loaded = state, contexts
+        return contexts
 
 
 def find_files(conf: Configuration) -> Files:
