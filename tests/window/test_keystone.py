@@ -145,18 +145,23 @@ def test_lessee_sees_leased_nodes_alone_and_their_changes(
     page.goto(to(with_tokens, "/v1/nodes"))
     login_with(page, "lessee-token")
     row(page, "leased-1").wait_for()
+    refused: list[str] = []
+    page.on("response", lambda one: refused.append(one.url) if one.status == 403 else None)
     expect(page.get_by_role("grid", name="Nodes")).to_have_attribute("aria-rowcount", "2")
     expect(page.locator(".connection")).to_contain_text("every 10 s")
     with_tokens.provision("leased-1", "manage", "manageable")
     row(page, "leased-1").get_by_text("manageable", exact=True).wait_for()
+    assert refused == []  # What whoami denies is not asked again and again.
     page.get_by_role("link", name="leased-1").click()
-    expect(page.get_by_role("alert")).to_contain_text("HTTP 403")  # of its state's reason
+    expect(page.locator("p.says")).to_contain_text("not why it is in its state")
     tree = page.locator("main .tree").first
     expect(tree).to_contain_text("p-lessee")
     expect(tree).to_contain_text("manageable")
     expect(page.locator(".actions")).to_have_count(0)
     with_tokens.provision("leased-1", "provide", "available")
     expect(tree).to_contain_text("available")
+    expect(page.locator(".node-head .state")).to_contain_text("available")
+    assert [url.rpartition("/")[2] for url in refused] == ["why"]
     page.goto(to(with_tokens, "/v1/nodes/leased-2"))
     expect(page.get_by_role("alert")).to_contain_text("404")
     faults.allow("40[134]")

@@ -38,6 +38,10 @@ class Streams:
         self.open.discard(asked)
 
 
+# Plain HTTP by address is no secure context, where browsers have no locks.
+WITHOUT_LOCKS = "Object.defineProperty(navigator, 'locks', { value: undefined });"
+
+
 def test_eighth_tab_loads_and_all_tabs_share_few_streams(
     open_page: OpenPage, live: service.Service
 ) -> None:
@@ -57,6 +61,23 @@ def test_eighth_tab_loads_and_all_tabs_share_few_streams(
     for page in pages[:STREAMS]:
         page.close()
     expect(pages[-1].locator(".connection")).to_contain_text("live")
+
+
+def test_tabs_without_locks_leave_connections_for_each_other(
+    open_page: OpenPage, live: service.Service
+) -> None:
+    live.create("plain-1")
+    first = open_page(live)
+    first.context.add_init_script(WITHOUT_LOCKS)
+    pages = [first, *(first.context.new_page() for _ in range(TABS - 1))]
+    for page in pages:
+        page.goto(to(live, "/v1/nodes?~q=plain-"))
+        row(page, "plain-1").wait_for()
+        expect(page.locator(".connection")).to_contain_text(re.compile("live|every 5 s"))
+    expect(pages[-1].locator(".connection")).to_contain_text("every 5 s")
+    live.provision("plain-1", "manage", "manageable")
+    for page in pages:
+        row(page, "plain-1").get_by_text("manageable", exact=True).wait_for()
 
 
 def test_hidden_tab_gives_its_stream_back_and_misses_nothing(

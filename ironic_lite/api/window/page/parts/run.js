@@ -5,7 +5,7 @@ import { h } from "../vendor/preact.js";
 import { Ago, bdi, Curl, html, KINDS, Result, stepName, typed, verb, visible } from "./text.js";
 import { clockTime, duration, href, path, prefs, since } from "../state/route.js";
 import { open, sleep } from "../wire/api.js";
-import { linesOf, POLL_MS, releaseStream, takeStream } from "../wire/feed.js";
+import { linesOf, POLL_MS, takeStream } from "../wire/feed.js";
 
 /** @typedef {Record<string, any>} Json */
 
@@ -23,12 +23,12 @@ export function Timeline({ run, why }) {
         ? html`${duration((Date.parse(run.ended_at) - Date.parse(run.started_at)) / 1000)}, ended
             ${" "}${h(Ago, { at: run.ended_at, ago: true })}`
         : html`for ${h(Ago, { at: run.started_at })}`}
-      ${run.eta && html` · ${eta(run.eta)}`}
+      ${run.eta && !steps.some((/** @type {Json} */ step) => step.overdue) && html` · ${eta(run.eta)}`}
       ${run.retry_of &&
       html` · <a href=${href(path("runs", run.retry_of))}>retry of an earlier run</a>`}
     </p>
     ${run.error && !steps.length && html`<p class="wrong">${bdi(run.error.text)}</p>`}
-    <ol class="steps">
+    <ol class="steps" aria-label="Steps">
       ${steps.map((/** @type {Json} */ step) => h(Step, { key: step.ordinal, step, longest }))}
     </ol>
     ${why?.waits_for && h(Waits, { waits: why.waits_for })}
@@ -104,6 +104,9 @@ export function Log({ path, live }) {
   const shown = lines.filter(
     (line) => (!source || line.source === source) && line.text.toLowerCase().includes(words),
   );
+  const seen = useRef(0);
+  if (following) seen.current = lines.length;
+  const unseen = lines.length - seen.current;
   useEffect(() => {
     if (following && box.current) box.current.scrollTop = box.current.scrollHeight;
   }, [lines, following]);
@@ -127,7 +130,9 @@ export function Log({ path, live }) {
         </button>`,
       )}
       ${h(Curl, { path: `${path}/log`, stream: live })}
-      ${!following && html`<button onClick=${() => setFollowing(true)}>To the end</button>`}
+      ${!following && html`<button onClick=${() => setFollowing(true)}>
+        ${unseen > 0 ? `${unseen} new line${unseen > 1 ? "s" : ""}` : "To the end"}
+      </button>`}
     </div>
     <div class="log" ref=${box} onScroll=${onScroll} tabindex="0" role="log" aria-label="Log of the run">
       ${shown.map(
@@ -172,15 +177,15 @@ function useLines(path, live) {
  */
 async function follow(path, live, abort, onLines) {
   for (;;) {
-    const stream = live && (await takeStream());
+    const release = live ? await takeStream() : null;
     try {
-      await readLog(path + (stream ? "?follow=true" : ""), abort, onLines);
+      await readLog(path + (release ? "?follow=true" : ""), abort, onLines);
     } catch {
       // The page shows what came; a new run or a reload reads it again.
     } finally {
-      if (stream) releaseStream();
+      release?.();
     }
-    if (!live || stream) return;
+    if (!live || release) return;
     await sleep(POLL_MS);
     if (abort.aborted) return;
   }
@@ -274,6 +279,6 @@ function edges(state, offered) {
   return offered.map((one, at) => {
     const y = top + at * 22 + 14;
     return html`<path class="arrow" d="M${x} ${top}V${y - 4}h14" />
-      <text class="label" x=${x + 20} y=${y}>${verb(one.target)} ─▶ ${one.leads_to}</text>`;
+      <text class="label" x=${x + 20} y=${y}>${verb(one.target)} → ${one.leads_to}</text>`;
   });
 }

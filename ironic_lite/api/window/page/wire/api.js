@@ -198,6 +198,23 @@ function afterLogin(answer, method, path, options) {
   });
 }
 
+/** Rules that the caller passes for any node, by the number of the login. @type {Map<number, Promise<string[] | null>>} */
+const rights = new Map();
+
+/**
+ * Learn once for each login what need not be asked.
+ * @param {string} rule of the policy
+ * @returns {Promise<boolean>} whether the caller passes it for all nodes; true if that is unknown
+ */
+export async function may(rule) {
+  const turn = loginTurn;
+  const asked = rights.get(turn) ?? get("/v1/whoami").then(({ body }) => body.rules, () => null);
+  rights.set(turn, asked);
+  const rules = await asked;
+  if (!rules) rights.delete(turn);
+  return !rules || rules.includes(rule);
+}
+
 /** @param {string} path @param {AbortSignal} [abort] */
 export const get = (path, abort) => ask("GET", path, abort ? { signal: abort } : {});
 
@@ -311,20 +328,23 @@ function authorization() {
 /**
  * @param {string} method
  * @param {string} path begins with `/v1`
- * @param {{body?: unknown, headers?: Record<string, string>, stream?: boolean,
- *   file?: string}} [options] `file`: where the answer goes
+ * @param {{body?: unknown, headers?: Record<string, string>, stream?: boolean, file?: string,
+ *   each?: string[]}} [options] `file`: where the answer goes; `each`: UUIDs that stand for `{node}`
+ *   in the path, one after the other
  * @returns {string} two lines: the address of the API, and the command
  */
-export function curl(method, path, { body, headers = {}, stream = false, file } = {}) {
+export function curl(method, path, { body, headers = {}, stream = false, file, each } = {}) {
   const words = ["curl", stream ? "-sN" : "-sS", ...authorization()];
   if (file) words.push("-fo", file);
+  if (/[?&]wait=/.test(path)) words.push("--retry", "5");
   if (method !== "GET") words.push("-X", method);
   const all = { ...headers };
   if (body !== undefined) all["Content-Type"] = "application/json";
   for (const [name, value] of Object.entries(all)) words.push("-H", quoted(`${name}: ${value}`));
-  words.push(`"$api"${quoted(path)}`);
+  words.push(`"$api"${quoted(path).replace("{node}", `'"$node"'`)}`);
   if (body !== undefined) words.push("-d", json(body));
-  return `api=${quoted(ROOT)}\n${words.join(" ")}`;
+  const command = words.join(" ");
+  return `api=${quoted(ROOT)}\n${each ? `for node in ${each.join(" ")}; do ${command}; done` : command}`;
 }
 
 /** @param {number} ms */

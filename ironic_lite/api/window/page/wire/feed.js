@@ -1,6 +1,6 @@
 /** The feed of events: a stream that tabs share, or polls; and whether the service has a new page. */
 import { signal } from "../vendor/signals.js";
-import { Fault, get, open, sleep } from "./api.js";
+import { Fault, get, may, open, sleep } from "./api.js";
 
 /** True once the service serves other files than those of this page. */
 export const newer = signal(false);
@@ -22,6 +22,30 @@ export async function look() {
 // keep a few streams, and the others poll.
 
 const MOST_STREAMS = 4;
+
+/**
+ * Take a stream if the browser has one left.
+ * @returns {Promise<(() => void) | null>} gives the stream back; null: the other tabs have them all
+ */
+export async function takeStream() {
+  if (!navigator.locks) return claimStream();
+  for (let at = 0; at < MOST_STREAMS; at += 1) {
+    const release = await takeLock(`ironic-lite-stream-${at}`);
+    if (release) return release;
+  }
+  return null;
+}
+
+/** @param {string} name @returns {Promise<(() => void) | null>} */
+const takeLock = (name) =>
+  new Promise((resolve) => {
+    const hold = /** @param {Lock | null} lock */ (lock) =>
+      lock ? new Promise((release) => resolve(() => release(null))) : resolve(null);
+    void navigator.locks.request(name, { ifAvailable: true }, hold);
+  });
+
+// Plain HTTP by address has no locks: there the tabs tell each other how many streams they have.
+
 const ANSWER_MS = 80;
 const me = Math.random();
 let streams = 0;
@@ -41,16 +65,13 @@ addEventListener("pagehide", () => {
 
 const tell = () => streamChannel.postMessage({ kind: "have", me, streams, claims });
 
-/**
- * Take a stream if the browser has one left.
- * @returns {Promise<boolean>} true: `releaseStream` must follow
- */
-export async function takeStream() {
+/** @returns {Promise<(() => void) | null>} as `takeStream` */
+async function claimStream() {
   claims += 1;
   others.clear();
   tell();
   streamChannel.postMessage({ kind: "ask" });
-  await new Promise((resolve) => setTimeout(resolve, ANSWER_MS));
+  await sleep(ANSWER_MS);
   let busy = streams;
   // Of tabs that claim at the same time, those with smaller numbers go first.
   for (const [other, has] of others) busy += has.streams + (other < me ? has.claims : 0);
@@ -58,10 +79,10 @@ export async function takeStream() {
   const free = busy < MOST_STREAMS;
   if (free) streams += 1;
   tell();
-  return free;
+  return free ? releaseClaim : null;
 }
 
-export function releaseStream() {
+function releaseClaim() {
   streams = Math.max(0, streams - 1); // It is 0 after `pagehide`.
   tell();
 }
@@ -168,12 +189,13 @@ export class Feed {
   /** Read events in the way that is known to work, or by polls if other tabs have all streams. */
   async more() {
     if (this.way === "poll") return this.page("poll");
-    if (this.way === "stream" && this.onGap && !(await seesAll())) return this.again();
-    if (!(await takeStream())) return this.page("poll");
+    if (this.way === "stream" && this.onGap && !(await may("baremetal:event:list_all"))) return this.again();
+    const release = await takeStream();
+    if (!release) return this.page("poll");
     try {
       await (this.way === "stream" ? this.stream() : this.page("wait"));
     } finally {
-      releaseStream();
+      release();
     }
   }
 
@@ -266,13 +288,6 @@ export class Feed {
     else if (events.length) this.onEvents(events);
   }
 }
-
-/** @returns {Promise<boolean>} whether the caller may see the events of all nodes, not of own ones */
-const seesAll = () =>
-  get("/v1/whoami").then(
-    ({ body }) => body.rules.includes("baremetal:event:list_all"),
-    () => true,
-  );
 
 /** A proxy keeps the answer back: no line came in time. */
 class Silent extends Error {}
