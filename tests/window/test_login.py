@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import bcrypt
 import pytest
 import requests
+from playwright import sync_api
 
 from tests.support import service
-from tests.window.conftest import Faults, OpenPage, expect
+from tests.window.conftest import Faults, OpenPage, expect, watched
 
 pytestmark = pytest.mark.xdist_group("window")
 
@@ -66,3 +67,72 @@ def test_password_opens_the_window_and_stays_in_memory(
     dialog.wait_for()
     other.evaluate("location.hash = '#/v1/runs'")
     other.get_by_role("dialog", name="Log in").wait_for()
+
+
+def log_in(page: sync_api.Page) -> None:
+    """Give the name and the password that the page asks for."""
+    dialog = page.get_by_role("dialog", name="Log in")
+    dialog.get_by_label("User").fill("ann")
+    dialog.get_by_label("Password").fill(PASSWORD)
+    dialog.get_by_role("button", name="Log in").click()
+    dialog.wait_for(state="detached")
+
+
+def test_eight_hours_without_a_key_or_a_press_end_the_login(
+    open_page: OpenPage, guarded: service.Service, faults: Faults
+) -> None:
+    """The page itself goes on asking for changes, which is no use of the login."""
+    guarded.create("idle-1")
+    page = open_page(guarded)
+    page.clock.install()
+    page.goto(f"{guarded.url}/ui/#/v1/nodes/idle-1/ports")
+    log_in(page)
+    page.get_by_role("heading", name="idle-1").wait_for()
+    dialog = page.get_by_role("dialog", name="Log in")
+    for _ in range(2):
+        page.clock.fast_forward("07:00:00")
+        page.keyboard.press("Shift")
+        with page.expect_response(lambda one: one.url.endswith("/history?limit=100")) as answer:
+            page.get_by_role("link", name="History").click()
+        assert answer.value.status == 200
+        page.get_by_role("link", name="Ports").click()
+    page.clock.fast_forward("08:00:01")
+    page.evaluate("location.hash = '#/v1/runs'")
+    dialog.wait_for()
+    log_in(page)
+    page.get_by_role("heading", name="Runs").wait_for()
+    faults.allow("401|ERR_")
+
+
+PLAIN = "http://metal.example"
+
+
+def test_plain_http_by_name_is_warned_of_and_copies_without_a_clipboard(
+    browser: sync_api.Browser, guarded: service.Service, faults: Faults
+) -> None:
+    guarded.create("plain-1")
+    page = watched(browser, PLAIN, faults)
+
+    def relay(route: sync_api.Route) -> None:
+        there = route.request.url.replace(PLAIN, guarded.url)
+        if "follow=true" in there:
+            route.abort()
+        else:
+            route.fulfill(response=route.fetch(url=there))
+
+    page.route(f"{PLAIN}/**", relay)
+    page.goto(f"{PLAIN}/ui/#/v1/nodes/plain-1")
+    assert page.evaluate("isSecureContext") is False
+    log_in(page)
+    page.get_by_role("heading", name="plain-1").wait_for()
+    expect(page.locator(".notice")).to_contain_text("not encrypted")
+    page.evaluate(
+        "document.addEventListener('copy', () => { window.copies = String(getSelection()); })"
+    )
+    page.keyboard.press("c")
+    expect(page.get_by_role("status").last).to_have_text("Copied.")
+    copied = page.evaluate("window.copies")
+    assert "/v1/nodes/plain-1" in copied
+    assert PASSWORD not in copied
+    page.context.close()
+    faults.allow("401|ERR_FAILED|Cross-Origin-Opener-Policy")

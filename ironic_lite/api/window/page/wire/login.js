@@ -1,6 +1,7 @@
 /**
  * The login of this browser session. It lives in this closure: not in the document, in storage, in
- * an address or in a log. Tabs share it by a channel, and eight idle hours clear it.
+ * an address or in a log. Tabs share it by a channel, and eight hours without a key or a press clear
+ * it: a page that nobody looks at goes on asking, which is no use of it.
  */
 import { signal } from "../vendor/signals.js";
 
@@ -11,6 +12,8 @@ const loginChannel = new BroadcastChannel("ironic-lite-login");
 /** @type {Credential | null} */
 let held = null;
 let usedAt = 0;
+/** Tabs tell each other at most this often that somebody is there. */
+const USED_MS = 60 * 1000;
 /** Number of the login that is held. */
 export let loginTurn = 0;
 
@@ -22,9 +25,7 @@ export const loginUser = signal("");
 /** @returns {Record<string, string>} the header of the login; empty without one */
 export function loginHeader() {
   if (held && Date.now() - usedAt > IDLE_MS) logOut();
-  if (!held) return {};
-  usedAt = Date.now();
-  return { [held.name]: held.value };
+  return held ? { [held.name]: held.value } : {};
 }
 
 /** @param {Credential | null} next */
@@ -63,18 +64,24 @@ export function logOut() {
   share(null);
 }
 
-/** @returns {boolean} true while a login is held */
-export function loggedIn() {
-  return held !== null;
-}
-
 /** @param {"basic" | "keystone"} kind what a 401 asks for */
 export function askLogin(kind) {
   loginWanted.value = kind;
 }
 
+/** Somebody is there. */
+function used() {
+  if (Date.now() - usedAt < USED_MS) return;
+  if (held && Date.now() - usedAt > IDLE_MS) return logOut();
+  usedAt = Date.now();
+  loginChannel.postMessage({ kind: "used" });
+}
+addEventListener("keydown", used, true);
+addEventListener("pointerdown", used, true);
+
 loginChannel.onmessage = ({ data }) => {
   if (data.kind === "login") hold(data.held);
+  if (data.kind === "used") usedAt = Date.now();
   if (data.kind === "who" && held) loginChannel.postMessage({ kind: "login", held });
 };
 loginChannel.postMessage({ kind: "who" });
