@@ -12,6 +12,7 @@ import pathlib
 import shutil
 import sys
 from collections.abc import Iterator
+from typing import Any, cast
 
 from playwright import sync_api
 
@@ -27,6 +28,16 @@ PAGES = {
     "steps": "/v1/stats/steps",
     "doctor": "/v1/doctor",
     "settings": "/v1/whoami",
+}
+# What is pressed after an address is open: a button or a link by its role and name.
+PRESSED = {
+    "batch": ("/v1/batches", "link", "erase rack 3"),
+    "plan": ("/v1/nodes/rack2-01", "button", "Retry…"),
+    "new-batch": ("/v1/nodes?provision_state=manageable", "button", "Batch…"),
+    "enroll": ("/v1/nodes", "button", "Enroll…"),
+    "palette": ("/v1/nodes", "button", "Find…"),
+    "help": ("/v1/nodes", "button", "Help and shortcuts"),
+    "log": ("/v1/nodes/rack2-01", "link", "Log"),
 }
 WIDTHS = {1280: 800, 320: 800}
 _PROGRAMS = ("chromium-headless-shell", "chromium")
@@ -55,16 +66,33 @@ def _pictures(browser: sync_api.Browser, url: str, folder: pathlib.Path) -> Iter
                 color_scheme="dark" if scheme == "dark" else "light",
             )
             for name, address in PAGES.items():
-                page.goto("about:blank")
-                page.goto(f"{url}/ui/#{address}")
-                page.locator("main h1").first.wait_for(state="attached")
-                sync_api.expect(page.locator(".skeleton")).to_have_count(0)
-                page.wait_for_load_state("domcontentloaded")
-                page.wait_for_timeout(500)  # lists come after the documents
-                path = folder / f"{name}-{width}-{scheme}.png"
-                page.screenshot(path=path)
-                yield path
+                _open(page, f"{url}/ui/#{address}")
+                yield _picture(page, folder / f"{name}-{width}-{scheme}.png")
+            for name, (address, role, pressed) in PRESSED.items():
+                _open(page, f"{url}/ui/#{address}")
+                if name == "new-batch":
+                    page.locator(".body .row").first.wait_for()
+                    page.get_by_role("grid").focus()
+                    page.keyboard.press("Control+a")
+                found = page.get_by_role(
+                    cast(Any, role), name=pressed, exact=True, include_hidden=True
+                )
+                found.first.dispatch_event("click")  # On a narrow screen it may be in a menu.
+                yield _picture(page, folder / f"{name}-{width}-{scheme}.png")
             page.close()
+
+
+def _open(page: sync_api.Page, address: str) -> None:
+    page.goto("about:blank")
+    page.goto(address)
+    page.locator("main h1").first.wait_for(state="attached")
+
+
+def _picture(page: sync_api.Page, path: pathlib.Path) -> pathlib.Path:
+    page.wait_for_timeout(700)  # lists come after the documents
+    sync_api.expect(page.locator(".skeleton")).to_have_count(0)
+    page.screenshot(path=path)
+    return path
 
 
 if __name__ == "__main__":

@@ -4,24 +4,24 @@ import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { Bulk } from "./batches.js";
 import { opened, openEnroll } from "../parts/dialog.js";
-import { openVerb } from "../parts/plan.js";
+import { openStop, openVerb } from "../parts/plan.js";
 import { FaultBox } from "../parts/read.js";
 import { Table } from "../parts/table.js";
 import {
-  Ago, bdi, Curl, DATA_STATES, FAILED_STATES, html, KINDS, nodeAddress, nodeLink, State, stepName, typed,
+  Ago, bdi, copy, Curl, DATA_STATES, FAILED_STATES, html, KINDS, nodeAddress, nodeLink, State, stepName, typed,
   verb,
 } from "../parts/text.js";
 import { fleet, followFleet, kindOf, needOf, predicate, remote, setFilter } from "../state/nodes.js";
-import { changeRoute, go, href, path, route } from "../state/route.js";
-import { get, pages } from "../wire/api.js";
+import { changeRoute, clockTime, go, href, path, prefs, route } from "../state/route.js";
+import { curl, get, may, pages } from "../wire/api.js";
 
 /** @typedef {Record<string, any>} Node */
 
 const COLUMNS = [
-  { key: "name", title: "Name", width: "minmax(9rem, 1.4fr)", cell: nodeLink },
+  { key: "name", title: "Name", width: "minmax(9rem, 1fr)", cell: nodeLink },
   { key: "provision_state", title: "State", width: "minmax(8rem, 1fr)", cell: Where },
   { key: "provision_updated_at", title: "Since", width: "6rem", cell: Since },
-  { key: "under", title: "Under way", width: "minmax(10rem, 1.6fr)", cell: Under, wide: true },
+  { key: "under", title: "Under way", width: "minmax(10rem, 1.8fr)", cell: Under, wide: true },
   { key: "power_state", title: "Power", width: "5rem", cell: Power },
   { key: "resource_class", title: "Class", width: "7rem", cell: shown("resource_class"), wide: true },
   { key: "conductor", title: "Conductor", width: "7rem", cell: shown("conductor"), wide: true },
@@ -50,7 +50,8 @@ function Under(node) {
   const run = fleet.under.value.get(node.uuid);
   const place = run?.place;
   if (place) {
-    return bdi(`${place.ordinal + 1}/${place.of} ${stepName(place)}`);
+    return html`${bdi(`${place.ordinal + 1}/${place.of} ${stepName(place)}`)}
+      ${run.eta && !fleet.overdue.value.has(node.uuid) && html`<span>~${clockTime(run.eta.ends_at, prefs.value.utc)}</span>`}`;
   }
   if (run) return bdi(run.verb);
   if (held) return bdi(`■ held: ${held[0].reason}`);
@@ -85,6 +86,7 @@ export function Fleet() {
       label: "Nodes", selected, onSelect: setSelected, onHold: setHeld,
       sort, onSort: (/** @type {string} */ key) =>
         changeRoute({ "~sort": sort === key ? `-${key}` : key }, { replace: true }),
+      onCopy: (/** @type {Node} */ node) => void copy(curl("GET", path("nodes", node.name ?? node.uuid))),
       onOpen: (/** @type {Node} */ node) => go(href(path("nodes", node.name ?? node.uuid))),
     })}
     ${selected.size > 0 && h(Bulk, { selected, shown: rows.shown, onClear: () => setSelected(new Set()) })}
@@ -147,10 +149,10 @@ function useRows(query, words, sort, held, given) {
       return { shown: rows, waiting: turn - old.turn };
     }
     const accepts = predicate(query, words);
-    const rows = [...fleet.nodes.values()].filter(
+    const found = [...fleet.nodes.values()].filter(
       (node) => accepts(node) && (given === null || given.has(node.uuid)),
     );
-    rows.sort(comparison(sort));
+    const rows = ordered(found, sort);
     last.current = { key: asked, rows, turn };
     return { shown: rows, waiting: 0 };
   }, [turn, text, words, sort, held, given, ...lists]);
@@ -158,21 +160,20 @@ function useRows(query, words, sort, held, given) {
 
 const collator = new Intl.Collator(undefined, { numeric: true });
 
-/** @param {string} sort @returns {(one: Node, other: Node) => number} */
-function comparison(sort) {
+/** @param {Node[]} rows @param {string} sort @returns {Node[]} rows by a column, or by need; then by name */
+function ordered(rows, sort) {
   const down = sort.startsWith("-") ? -1 : 1;
   const key = sort.replace(/^-/, "");
-  const name = /** @param {Node} node */ (node) => String(node.name ?? node.uuid);
-  const byName = /** @type {(a: Node, b: Node) => number} */ (a, b) =>
-    collator.compare(name(a), name(b));
-  if (key === "name") return (a, b) => down * byName(a, b);
-  if (key === "need" || key === "under") {
-    return (a, b) => down * (needOf(a) - needOf(b)) || byName(a, b);
-  }
-  return (a, b) => {
-    const [one, other] = [String(a[key] ?? ""), String(b[key] ?? "")];
-    return (one < other ? -down : one > other ? down : 0) || byName(a, b);
-  };
+  const byNeed = key === "need" || key === "under";
+  // Made once for each row, not for each comparison.
+  const keyed = rows.map((node) => ({
+    node, first: byNeed ? needOf(node) : key === "name" ? "" : String(node[key] ?? ""),
+    name: String(node.name ?? node.uuid),
+  }));
+  const byName = key === "name" ? down : 1;
+  keyed.sort((a, b) =>
+    a.first < b.first ? -down : a.first > b.first ? down : byName * collator.compare(a.name, b.name));
+  return keyed.map((one) => one.node);
 }
 
 /** @param {{words: string}} props */
@@ -204,7 +205,7 @@ function Filters({ words }) {
       )}
     </select>
     <button onClick=${openEnroll}>Enroll…</button>
-    ${h(Curl, { path: `/v1/nodes?${new URLSearchParams(query)}`, label: "curl of these" })}
+    ${h(Curl, { path: href("/v1/nodes", query).slice(1), label: "curl of these" })}
   </div>`;
 }
 
@@ -306,13 +307,13 @@ function nodesWhere(accepts) {
 function useConductors() {
   const [down, setDown] = useState(/** @type {Json[]} */ ([]));
   useEffect(() => {
-    const read = () =>
-      get("/v1/conductors").then(
-        ({ body }) => setDown(body.conductors.filter((/** @type {Json} */ one) => !one.alive)),
-        () => {},
-      );
-    void read();
-    const timer = setInterval(() => !document.hidden && void read(), CONDUCTORS_MS);
+    const read = async () => {
+      if (!(await may("baremetal:conductor:get"))) return;
+      const { body } = await get("/v1/conductors");
+      setDown(body.conductors.filter((/** @type {Json} */ one) => !one.alive));
+    };
+    void read().catch(() => {});
+    const timer = setInterval(() => !document.hidden && void read().catch(() => {}), CONDUCTORS_MS);
     return () => clearInterval(timer);
   }, []);
   return down;
@@ -353,8 +354,10 @@ function Overdue({ node }) {
   const why = useWhy(node);
   return html`<li>
     ${nodeLink(node)} ${h(State, { state: node.provision_state })}
-    <span class="says">◷ ${bdi(why?.says ?? "overdue")}</span>
+    <span class="says" title=${why?.says}>◷ ${bdi(why?.says ?? "overdue")}</span>
     ${h(Ago, { at: node.provision_updated_at })}
+    ${why?.run &&
+    html`<button onClick=${() => openStop({ own: path("nodes", node.uuid), name: node.name ?? node.uuid })}>Stop…</button>`}
     <a class="button" href=${nodeAddress(node)}>Why</a>
   </li>`;
 }

@@ -90,11 +90,14 @@ export function List({ head, rows, label }) {
         <tr>${head.map((one) => html`<th scope="col">${one}</th>`)}</tr>
       </thead>
       <tbody>
-        ${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${typeof cell === "string" ? bdi(cell) : cell}</td>`)}</tr>`)}
+        ${rows.map((row) => html`<tr>${row.map((cell, at) => html`<td data-label=${head[at]}>${cellOf(cell)}</td>`)}</tr>`)}
       </tbody>
     </table>
   </div>`;
 }
+
+/** @param {any} cell nothing of an empty one, so that a narrow screen leaves it out */
+const cellOf = (cell) => (cell === "" ? null : typeof cell === "string" ? bdi(cell) : cell);
 
 /** @param {{of: unknown}} props a JSON value as a tree */
 export function Tree({ of }) {

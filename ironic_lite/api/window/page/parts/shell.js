@@ -1,15 +1,14 @@
 /** The frame of every page: navigation, connection, login, theme, palette, shortcuts. */
-import { VERBS } from "../facts.js";
 import { useEffect, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { ActForm, close, DialogHost, opened, show } from "./dialog.js";
-import { openVerb } from "./plan.js";
+import { openVerb, verbsFrom } from "./plan.js";
 import { bdi, copy, Curl, field, html, said, typed, verb } from "./text.js";
-import { fleet } from "../state/nodes.js";
+import { fleet, followFleet } from "../state/nodes.js";
 import { duration, go, href, path, prefs, route, set } from "../state/route.js";
 import { curl, offline } from "../wire/api.js";
 import { heardAt, mode, newer } from "../wire/feed.js";
-import { logInBasic, logInToken, loggedIn, loginUser, loginWanted } from "../wire/login.js";
+import { logInBasic, logInToken, loginUser, loginWanted } from "../wire/login.js";
 
 /** Pages in the navigation: key of the shortcut, label, address. */
 const PAGES = /** @type {const} */ ([
@@ -26,10 +25,18 @@ const PAGES = /** @type {const} */ ([
 export function Shell({ children, onPalette, onHelp }) {
   const { path, query } = route.value;
   const text = query.toString();
+  // On a narrow screen the navigation is behind a button, which names the page.
+  const [menu, setMenu] = useState(false);
+  useEffect(() => setMenu(false), [path]);
+  const here = PAGES.find(([, , address]) => current(path, address))?.[1] ?? "Menu";
+  const onKey = /** @param {KeyboardEvent} event */ (event) => event.key === "Escape" && setMenu(false);
   return html`<a class="skip" href="#main-content" onClick=${skip}>Skip to the content</a>
-    <header class="bar">
+    <header class=${menu ? "bar open" : "bar"} onKeyDown=${onKey}>
       <a class="brand" href="#/v1/nodes">ironic-lite</a>
-      <nav aria-label="Pages">
+      <button class="pages" aria-expanded=${String(menu)} aria-controls="pages" onClick=${() => setMenu(!menu)}>
+        <span aria-hidden="true">☰</span> ${here}
+      </button>
+      <nav id="pages" aria-label="Pages">
         ${PAGES.map(
           ([, label, address]) =>
             html`<a href=${`#${address}`} aria-current=${current(path, address)}>${label}</a>`,
@@ -37,12 +44,14 @@ export function Shell({ children, onPalette, onHelp }) {
       </nav>
       ${h(Connection, {})}
       <button class="quiet" onClick=${onPalette} aria-keyshortcuts="Control+K">Find…</button>
-      ${h(Curl, { path: text ? `${path}?${text}` : path })}
-      <button class="quiet" onClick=${onHelp} aria-label="Help and shortcuts">?</button>
-      <button class="quiet" onClick=${nextTheme} aria-label=${`Theme: ${prefs.value.theme}`}>
-        ${{ auto: "◑", light: "☀", dark: "☾" }[prefs.value.theme]}
-      </button>
-      <a href="#/v1/whoami">${loginUser.value || "settings"}</a>
+      <span class="tools">
+        ${h(Curl, { path: text ? `${path}?${text}` : path })}
+        <button class="quiet" onClick=${onHelp} aria-label="Help and shortcuts">?</button>
+        <button class="quiet" onClick=${nextTheme} aria-label=${`Theme: ${prefs.value.theme}`}>
+          ${{ auto: "◑", light: "☀", dark: "☾" }[prefs.value.theme]}
+        </button>
+        <a href="#/v1/whoami" aria-current=${current(path, "/v1/whoami")}>${loginUser.value || "settings"}</a>
+      </span>
     </header>
     ${h(Bars, {})}
     <main id="main-content" tabindex="-1">${children}</main>
@@ -92,7 +101,7 @@ function Bars() {
       ${" "}<button onClick=${() => location.reload()}>Reload: new version</button>
     </p>`}
     ${plain &&
-    loggedIn() &&
+    loginUser.value &&
     html`<p class="notice">This connection is not encrypted: the login is readable on the way.</p>`}`;
 }
 
@@ -136,6 +145,7 @@ const MOST = 12;
 /** @typedef {{label: string, hint: string, act: () => void}} Entry */
 
 export function openPalette() {
+  void followFleet(); // A page opened cold knows no nodes.
   show(() => h(Palette, {}));
 }
 
@@ -178,8 +188,7 @@ function verbsHere() {
   if (parts[0] !== "nodes" || !parts[1]) return [];
   const node = [...fleet.nodes.values()].find((one) => one.name === parts[1] || one.uuid === parts[1]);
   if (!node) return [];
-  const from = VERBS.filter((one) => one.from.includes(node.provision_state));
-  return [...new Set(from.map((one) => one.target))].map((target) => ({
+  return verbsFrom(new Set([node.provision_state])).map((target) => ({
     label: `${verb(target)} ${parts[1]}`, hint: "verb", act: () => openVerb(node, target),
   }));
 }
@@ -219,6 +228,7 @@ function Palette() {
       onInput=${typed((value) => (setWords(value), setAt(0)))}
       onKeyDown=${keys}
     />
+    <button class="quiet" onClick=${close}>Close</button>
     <ul id="palette-list" role="listbox" aria-label="Found">
       ${found.map(
         (one, place) => html`<li
@@ -243,8 +253,9 @@ const HELP = /** @type {const} */ ([
   ["j k ↑ ↓ Home End", "row"],
   ["x Shift-↓ Ctrl-A", "select"],
   ["Enter  Esc", "open, back or clear"],
-  ["c  y", "copy as curl, copy the address"],
-  ["1 – 9", "tab of a node"],
+  ["c  y", "copy the page or the row as curl, copy the address"],
+  ["1 – 9  w l", "tab of a node; its run, its log"],
+  [".", "acts on a node"],
   ["t  ?", "theme, help"],
 ]);
 
@@ -259,15 +270,21 @@ export function openHelp() {
   );
 }
 
+/** @param {string} selector @returns {HTMLElement | null} */
+const elementOf = (selector) => document.querySelector(selector);
+
 let goes = 0;
 
 /** @type {Record<string, () => void>} */
 const ACTS = {
   ":": openPalette,
-  "/": () => /** @type {HTMLElement | null} */ (document.querySelector("input[type=search]"))?.focus(),
+  "/": () => elementOf("input[type=search]")?.focus(),
   "?": openHelp,
   t: nextTheme,
   y: () => void copy(location.href),
+  w: () => elementOf('[data-key="1"]')?.click(),
+  l: () => elementOf('[data-key="2"]')?.click(),
+  ".": () => elementOf(".actions button")?.focus(),
   c: () => {
     const { path, query } = route.value;
     const text = query.toString();
@@ -291,10 +308,7 @@ addEventListener("keydown", (event) => {
     const page = PAGES.find(([key]) => key === event.key);
     if (page) return go(`#${page[2]}`);
   }
-  if (/^[1-9]$/.test(event.key)) {
-    const tab = /** @type {HTMLElement | null} */ (document.querySelector(`[data-key="${event.key}"]`));
-    return tab?.click();
-  }
+  if (/^[1-9]$/.test(event.key)) return elementOf(`[data-key="${event.key}"]`)?.click();
   const act = ACTS[event.key];
   if (!act) return undefined;
   event.preventDefault();

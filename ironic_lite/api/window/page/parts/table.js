@@ -1,10 +1,11 @@
 /** A table that draws only the rows on the screen. */
 import { useEffect, useLayoutEffect, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { html } from "./text.js";
-import { prefs } from "../state/route.js";
+import { html, visible } from "./text.js";
+import { prefs, small } from "../state/route.js";
 
-const ROW = 28;
+/** Heights of a row and of a card, as the style sheet has them. */
+const rowHeight = () => (small.value ? 56 : 28);
 const BEYOND = 8;
 const PLAIN_PAGE = 500;
 
@@ -19,7 +20,7 @@ const PLAIN_PAGE = 500;
 
 /**
  * @param {{rows: any[], columns: Column[], id: (row: any) => string, label: string,
- *   onOpen: (row: any) => void, selected?: Set<string>, onSelect?: (ids: Set<string>) => void,
+ *   onOpen: (row: any) => void, onCopy?: (row: any) => void, selected?: Set<string>, onSelect?: (ids: Set<string>) => void,
  *   sort?: string, onSort?: (key: string) => void, onHold?: (held: boolean) => void}} props
  */
 export function Table(props) {
@@ -74,10 +75,10 @@ export function Table(props) {
 }
 
 /** @param {number} rows */
-const bodyStyle = (rows) => (prefs.value.plain ? {} : { height: `${rows * ROW}px` });
+const bodyStyle = (rows) => (prefs.value.plain ? {} : { height: `${rows * rowHeight()}px` });
 /** @param {number} first */
 const translated = (first) =>
-  prefs.value.plain ? {} : { transform: `translateY(${first * ROW}px)` };
+  prefs.value.plain ? {} : { transform: `translateY(${first * rowHeight()}px)` };
 
 /** @param {Set<string> | undefined} all @param {string} one */
 function toggled(all, one) {
@@ -93,7 +94,7 @@ function TableHead({ columns, select, sort, onSort }) {
     ${select && html`<span role="columnheader"><span class="unseen">Selected</span></span>`}
     ${columns.map((column) => {
       const order = sort === column.key ? "ascending" : sort === `-${column.key}` ? "descending" : "none";
-      return html`<span role="columnheader" aria-sort=${order} class=${column.wide ? "wide" : ""}>
+      return html`<span role="columnheader" aria-sort=${order} class=${`${column.key}${column.wide ? " wide" : ""}`}>
         ${onSort
           ? html`<button class="quiet" tabindex="-1" onClick=${() => onSort(column.key)}>
               ${column.title}${order === "ascending" ? " ↑" : order === "descending" ? " ↓" : ""}
@@ -117,7 +118,7 @@ function Row({ row, columns, label, index, active, checked, onOpen, onFocus, onC
   >
     ${onCheck &&
     html`<span role="gridcell"
-      ><input type="checkbox" tabindex="-1" aria-label="Select" checked=${!!checked} onClick=${onCheck}
+      ><input type="checkbox" tabindex="-1" aria-label=${`Select ${visible(row.name ?? row.uuid)}`} checked=${!!checked} onClick=${onCheck}
     /></span>`}
     ${columns.map(
       (/** @type {Column} */ column) =>
@@ -156,24 +157,25 @@ function useWindow(box, count) {
   useEffect(() => {
     if (page * PLAIN_PAGE >= count) setPage(0);
   }, [count]);
-  const first = Math.max(0, Math.floor(top / ROW) - BEYOND);
+  const tall = rowHeight();
+  const first = Math.max(0, Math.floor(top / tall) - BEYOND);
   const onScroll = /** @param {Event} event */ (event) =>
     setTop(/** @type {HTMLElement} */ (event.currentTarget).scrollTop);
-  const last = Math.min(count, Math.ceil((top + height) / ROW) + BEYOND);
+  const last = Math.min(count, Math.ceil((top + height) / tall) + BEYOND);
   return { first: Math.min(first, Math.max(0, count - 1)), last, page, setPage, onScroll };
 }
 
 /** @param {HTMLElement | null} box @param {number} index */
 function reveal(box, index) {
   if (!box || prefs.value.plain) return;
-  const top = index * ROW;
-  const space = box.clientHeight - 2 * ROW;
+  const top = index * rowHeight();
+  const space = box.clientHeight - 2 * rowHeight();
   if (top < box.scrollTop) box.scrollTop = top;
   else if (top > box.scrollTop + space) box.scrollTop = top - space;
 }
 
 /** @param {KeyboardEvent} event @param {any} state */
-function onKey(event, { rows, at, move, id, selected, onSelect, onOpen }) {
+function onKey(event, { rows, at, move, id, selected, onSelect, onOpen, onCopy }) {
   const row = rows[at];
   const single = prefs.value.keys && !event.ctrlKey && !event.metaKey;
   /** @type {Record<string, () => void>} */
@@ -188,6 +190,7 @@ function onKey(event, { rows, at, move, id, selected, onSelect, onOpen }) {
     Home: () => move(0),
     End: () => move(rows.length - 1),
     Enter: () => row && onOpen(row),
+    ...(single && onCopy && { c: () => row && onCopy(row) }),
     " ": () => row && onSelect?.(toggled(selected, id(row))),
     ...(single && { j: () => move(at + 1), k: () => move(at - 1) }),
     ...(single && { x: () => row && onSelect?.(toggled(selected, id(row))) }),

@@ -16,6 +16,7 @@ const MOST_NODES = 20000;
 /** As many UUIDs as one request may name. */
 const UUIDS_AT_ONCE = 150;
 const AGAIN_MS = 1000;
+const LATE_MS = 50;
 const COUNTS_MS = 10000;
 const MANY_MARKED = 3000;
 const LISTS_MS = 2000;
@@ -62,11 +63,17 @@ let counting = 0;
 /** @param {Node} node @returns {string} the kind of its state */
 export const kindOf = (node) => STATES[node.provision_state]?.kind ?? "stable";
 
+/** Draw in the next frame, or soon: a browser with much to do gives frames late. */
 function changed() {
-  drawing ||= requestAnimationFrame(() => {
+  if (drawing) return;
+  const draw = () => {
+    cancelAnimationFrame(drawing);
+    clearTimeout(late);
     drawing = 0;
     tick.value += 1;
-  });
+  };
+  drawing = requestAnimationFrame(draw);
+  const late = setTimeout(draw, LATE_MS);
 }
 setInterval(() => {
   if (slowSeen !== tick.value) slowTick.value = slowSeen = tick.value;
@@ -95,7 +102,8 @@ async function load() {
     for await (const page of pages(from, "nodes")) {
       if (mine !== loads) return;
       for (const node of page) seen.add(put(node).uuid);
-      slowTick.value += 1;
+      // Rows appear with the first page; a fleet that is read again is put in order once a second.
+      if (status.value === "loading") slowTick.value += 1;
       changed();
       if (seen.size > MOST_NODES) break;
     }
@@ -202,7 +210,7 @@ async function readMarked() {
   }
 }
 
-const OF_RUN = "uuid,node_uuid,verb,state,place";
+const OF_RUN = "uuid,node_uuid,verb,state,place,eta";
 const LISTS = /** @type {const} */ ([
   [under, `/v1/runs?state=running,waiting&limit=1000&fields=${OF_RUN}`, "runs"],
   [failed, "/v1/runs?state=failed,aborted&latest=true&limit=1000", "runs"],

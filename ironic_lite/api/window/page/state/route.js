@@ -124,6 +124,13 @@ effect(() => {
   }
 });
 
+/** True on a narrow screen, where rows of tables are cards of two lines. */
+export const small = signal(false);
+const media = matchMedia("(max-width: 720px)");
+const measure = () => void (small.value = media.matches);
+media.addEventListener("change", measure);
+measure();
+
 // -- Time by the service's clock, and times as people read them.
 
 let clockOffset = 0;
