@@ -169,7 +169,7 @@ def test_filter_that_gives_another_count_is_refused(
     page.keyboard.press("Control+a")
     page.get_by_role("button", name="Batch…").click()
     dialog = page.get_by_role("dialog")
-    copied = dialog.locator("button.curl").get_attribute("title") or ""
+    copied = dialog.locator("footer button.curl").get_attribute("title") or ""
     assert '"expect":51' in copied
     live.create("many-51", resource_class="it's $many")
     dialog.get_by_label("Request").select_option("manage")
@@ -250,7 +250,7 @@ def test_lost_answer_and_another_press_make_one_hold(
     button = dialog.get_by_role("button", name="Hold cut-2", exact=True)
     button.click()
     dialog.get_by_text("No answer from").first.wait_for()
-    copied = dialog.locator("button.curl").get_attribute("title") or ""
+    copied = dialog.locator("footer button.curl").get_attribute("title") or ""
     assert sent[0] in copied
     button.click()
     dialog.wait_for(state="detached")

@@ -20,7 +20,7 @@ SECRET = "s3cret'$word"
 
 def copied(page: sync_api.Page) -> str:
     """Return what the button of the open dialog copies."""
-    return page.get_by_role("dialog").locator("button.curl").get_attribute("title") or ""
+    return page.get_by_role("dialog").locator("footer button.curl").get_attribute("title") or ""
 
 
 def run(text: str, **variables: str) -> None:

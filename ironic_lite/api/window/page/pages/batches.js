@@ -1,10 +1,9 @@
 /** Batches: the list, one batch with its waves and nodes, and acts on the selected nodes. */
-import { VERBS } from "../facts.js";
 import { useLayoutEffect, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { Simple } from "../parts/actions.js";
 import { ActForm, HoldForm, show, useSend } from "../parts/dialog.js";
-import { Confirm, StepsField } from "../parts/plan.js";
+import { Confirm, StepsField, verbsFrom } from "../parts/plan.js";
 import { FaultBox, List, Shown, Skeleton, useDocument } from "../parts/read.js";
 import {
   batchTitle, bdi, choice, Curl, field, html, link, nodeLink, Result, say, stamp, stepName, typed,
@@ -104,7 +103,7 @@ function Waves({ batch }) {
       const done = Math.max(0, Math.min(size, over - before));
       before += size;
       return html`<li aria-current=${at === batch.wave ? "step" : undefined}>
-        wave ${at + 1} <progress max=${size} value=${done} /> ${done}/${size}
+        wave ${at + 1} <progress aria-label=${`wave ${at + 1}`} max=${size} value=${done} /> ${done}/${size}
       </li>`;
     })}
   </ol>`;
@@ -137,7 +136,7 @@ function BatchNodes({ own, batch }) {
 /** @param {Json} one */
 const row = (one) => [
   nodeLink(one),
-  one.wave + 1, h(Result, { result: one.result }), bdi(one.error?.text ?? one.error),
+  one.wave + 1, h(Result, { result: one.result }), one.error?.text ?? one.error,
   stamp(one.started_at), stamp(one.ended_at),
   one.run && link(path("nodes", one.uuid, "runs", one.run), "run"),
 ];
@@ -256,12 +255,8 @@ function BatchDialog({ of, count, offered, example }) {
     })}`);
 }
 
-/** @param {Json[]} nodes @returns {string[]} verbs that some of their states offer */
-function verbsOf(nodes) {
-  const states = new Set(nodes.map((node) => node.provision_state));
-  const from = VERBS.filter((one) => one.from.some((state) => states.has(state)));
-  return [...new Set(from.map((one) => one.target))];
-}
+/** @param {Json[]} nodes */
+const verbsOf = (nodes) => verbsFrom(new Set(nodes.map((node) => node.provision_state)));
 
 /**
  * @param {string} label @param {number} value @param {(value: number) => void} put
@@ -321,7 +316,9 @@ function useEach(nodes, request) {
     setBusy(false);
     say(`${[...found.values()].filter((one) => one === "done").length} of ${nodes.length} done.`);
   };
-  return { results, busy, run };
+  const shown = request({ uuid: "{node}" });
+  const copied = { ...shown, path: decodeURIComponent(shown.path), each: nodes.map((node) => node.uuid) };
+  return { results, busy, run, request: copied };
 }
 
 /** @param {{nodes: Json[], results: Map<string, string>}} props */
@@ -348,7 +345,7 @@ function Maintaining({ nodes }) {
     ...(on ? { body: { reason } } : {}),
   }));
   const act = {
-    title: `Maintenance of ${nodes.length} nodes`, busy: each.busy, send: each.run,
+    title: `Maintenance of ${nodes.length} nodes`, busy: each.busy, send: each.run, request: each.request,
     button: `Set maintenance ${on ? "on" : "off"}`,
   };
   return h(ActForm, act, html`
@@ -364,7 +361,8 @@ function Holding({ nodes }) {
     method: "POST", path: path("nodes", node.uuid, "holds"), body,
   }));
   const title = `Hold ${nodes.length} nodes`;
-  const act = { title, button: title, ready: !!body.reason, busy: each.busy, send: each.run };
+  const { busy, run, request } = each;
+  const act = { title, button: title, ready: !!body.reason, busy, send: run, request };
   return h(ActForm, act, html`${h(HoldForm, { body, onChange: setBody })}
     ${h(Results, { nodes, results: each.results })}`);
 }

@@ -9,7 +9,7 @@ import {
   bdi, choice, Curl, field, html, nodeLink, Result, stamp, stepName, checkbox, typed,
 } from "../parts/text.js";
 import { changeRoute, duration, go, href, path, prefs, route, set } from "../state/route.js";
-import { curl, get } from "../wire/api.js";
+import { curl, get, parsed } from "../wire/api.js";
 import { Feed } from "../wire/feed.js";
 import { logOut, loginUser } from "../wire/login.js";
 
@@ -155,7 +155,7 @@ export function StepsPage() {
     });
   const { query } = route.value;
   return html`<h1>Steps</h1>
-    ${h(Shown, { path: `/v1/stats/steps?${query}`, draw })}`;
+    ${h(Shown, { path: href("/v1/stats/steps", query).slice(1), draw })}`;
 }
 
 /** What is wrong comes first. @param {Json} a @param {Json} b */
@@ -204,12 +204,30 @@ export function DocumentPage() {
 /** @param {"utc" | "keys" | "plain"} name @param {string} label */
 const setting = (name, label) => checkbox(label, (on) => set({ [name]: on }), prefs.value[name]);
 
+/** Saved views as text, to copy and to take over from another browser. */
+function Views() {
+  const [text, setText] = useState(JSON.stringify(prefs.value.views));
+  const read = parsed(text);
+  const views = Object.fromEntries(
+    Object.entries(read ?? {}).filter(([, to]) => typeof to === "string" && to.startsWith("#/v1/")),
+  );
+  return html`<details>
+    <summary>Export and import</summary>
+    <label class="block"
+      >Saved views, as JSON
+      <textarea rows="3" spellcheck="false" value=${text} onInput=${typed(setText)} />
+    </label>
+    <button disabled=${!read} onClick=${() => set({ views: { ...prefs.value.views, ...views } })}>Import</button>
+  </details>`;
+}
+
 export function SettingsPage() {
   const { views } = prefs.value;
   return html`<h1>Settings</h1>
     ${setting("utc", "Show times in UTC")} ${setting("keys", "Shortcuts of one character")}
     ${setting("plain", "Plain tables of 500 rows, for screen readers and find-in-page")}
     <h2>Saved views</h2>
+    ${!Object.keys(views).length && html`<p>There are none. Press Find, then "Save this view".</p>`}
     <ul>
       ${Object.entries(views).map(
         ([name, address]) => html`<li>
@@ -218,6 +236,7 @@ export function SettingsPage() {
         </li>`,
       )}
     </ul>
+    ${h(Views, {})}
     <h2>Who am I</h2>
     ${h(Shown, { path: "/v1/whoami", draw: (body) => h(Tree, { of: body }) })}
     ${loginUser.value && html`<button onClick=${() => (logOut(), go("#/v1/nodes"))}>Log out</button>`}

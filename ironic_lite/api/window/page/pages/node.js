@@ -8,7 +8,7 @@ import { Log, Machine, Timeline } from "../parts/run.js";
 import {
   Ago, bdi, Curl, html, link, nodeLink, Result, say, stamp, State, typed, visible,
 } from "../parts/text.js";
-import { duration, href, path, route } from "../state/route.js";
+import { duration, go, href, path, route } from "../state/route.js";
 import { get, local, parsed } from "../wire/api.js";
 import { Feed } from "../wire/feed.js";
 
@@ -26,17 +26,19 @@ export function NodePage() {
   const name = parts[1] ?? "";
   const own = path("nodes", name);
   const [turn, setTurn] = useState(0);
-  const why = useDocument(`${own}/why`, { again: turn });
+  // A lessee may see the node, but not why it is in its state: that is asked once.
+  const [forbidden, setForbidden] = useState("");
+  const why = useDocument(forbidden === own ? null : `${own}/why`, { again: turn });
+  useEffect(() => {
+    if (why.fault?.status === 403) setForbidden(own);
+  }, [why.fault]);
   const node = useDocument(own, { again: turn });
   useEvents(name, why.body?.node ?? node.body?.uuid, () => setTurn((last) => last + 1));
   const run = useDocument(runPath(own, why.body, parts), {
     again: turn, each: why.body && busy(why.body) ? RUN_MS : 0,
   });
-  if (why.fault) {
-    // A lessee may see the node, but not why it is in its state.
-    const fields = node.body && html`<h1>${bdi(name)}</h1> ${h(Tree, { of: node.body })}`;
-    return html`${h(FaultBox, { fault: why.fault, path: `${own}/why` })} ${fields}`;
-  }
+  if (forbidden === own && node.body) return h(Leased, { node: node.body, own });
+  if (why.fault) return h(FaultBox, { fault: why.fault, path: `${own}/why` });
   if (!why.body) return h(Skeleton, { rows: 8 });
   const tab = tabOf(parts, route.value.view.tab);
   const reload = () => setTurn((last) => last + 1);
@@ -96,6 +98,18 @@ function useEvents(name, uuid, onEvent) {
   }, [name, uuid]);
 }
 
+/** What a lessee sees of a node. @param {{node: Json, own: string}} props */
+function Leased({ node, own }) {
+  return html`<header class="node-head">
+      <h1>${bdi(node.name ?? node.uuid)}</h1>
+      ${h(State, { state: node.provision_state })}
+      <span class="small">${h(Ago, { at: node.provision_updated_at })}</span>
+      ${node.power_state && html`<span class="tag">${bdi(node.power_state)}</span>`} ${h(Curl, { path: own })}
+    </header>
+    <p class="says">You may see this node, but not why it is in its state, and not its runs.</p>
+    ${h(Tree, { of: withoutLinks(node) })}`;
+}
+
 /** @param {{why: Json, node: Json | null, own: string}} props */
 function NodeHead({ why, node, own }) {
   const facts = [
@@ -112,6 +126,7 @@ function NodeHead({ why, node, own }) {
       ${h(State, { state: why.provision_state })} <span class="small">${h(Ago, { at: why.since })}</span>
       ${facts.map((fact) => html`<span class="tag">${bdi(fact)}</span>`)}
       ${h(Curl, { path: `${own}/why` })}
+      <a href=${href("/v1/doctor", { node: why.name ?? why.node })}>doctor</a>
     </header>
     <p class="says">${bdi(why.says)}</p>`;
 }
@@ -136,7 +151,12 @@ function Tabs({ own, tab, run }) {
     if (name === "log" && run) return href(`${own}/runs/${run.uuid}/log`);
     return ["fields", "log"].includes(name) ? href(own, {}, { tab: name }) : href(`${own}/${name}`);
   };
-  return html`<nav class="tabs" aria-label="Parts of the node">
+  return html`<select class="parts" aria-label="Part of the node" onChange=${typed((to) => go(to))}>
+      ${Object.entries(TABS).map(
+        ([name, label]) => html`<option value=${address(name)} selected=${tab === name}>${label}</option>`,
+      )}
+    </select>
+    <nav class="tabs" aria-label="Parts of the node">
     ${Object.entries(TABS).map(
       ([name, label], at) =>
         html`<a
@@ -254,13 +274,13 @@ function History({ own, turn }) {
 }
 
 /** @param {any} props */
-function Holds({ own, reload, turn }) {
+function Holds({ own, tag, reload, turn }) {
   /** @param {Json} hold */
   const end = (hold) =>
     show(() =>
       h(Simple, /** @type {any} */ ({
         title: `End the hold (${hold.kind}): ${visible(hold.reason)}`, kind: "tick", method: "DELETE",
-        path: `${own}/holds/${hold.uuid}?reason=ended+in+the+window`, button: "End the hold", reload,
+        path: `${own}/holds/${hold.uuid}?reason=ended+in+the+window`, button: "End the hold", tag, reload,
       })),
     );
   const draw = (/** @type {Json} */ body) =>

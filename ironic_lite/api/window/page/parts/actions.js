@@ -4,8 +4,8 @@ import { useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { ActForm, HoldForm, show, useSend } from "./dialog.js";
 import { Confirm, openStop, openVerb } from "./plan.js";
-import { FaultBox, Shown, Tree, useDocument } from "./read.js";
-import { bdi, choice, DATA_STATES, field, html, say, typed, verb, visible } from "./text.js";
+import { FaultBox, Skeleton, Tree, useDocument } from "./read.js";
+import { bdi, choice, Curl, DATA_STATES, field, html, say, typed, verb, visible } from "./text.js";
 import { go, path } from "../state/route.js";
 
 /** @typedef {Record<string, any>} Json */
@@ -24,17 +24,19 @@ const orderOf = (why, name) => why.orders.find((/** @type {Json} */ one) => one.
 /**
  * A button that says why it cannot be used, instead of being used.
  * @param {{refused?: Json | null, onClick: () => void, children?: any, primary?: boolean,
- *   hint?: string}} props
+ *   hint?: string, now?: boolean}} props `now`: what it sets is so at present
  */
-function Refusable({ refused, onClick, children, primary, hint }) {
+function Refusable({ refused, onClick, children, primary, hint, now }) {
   const said = refused ? visible(refused.text) : hint;
   return html`<button
     class=${primary && !refused ? "primary" : ""}
     aria-disabled=${refused ? "true" : undefined}
+    aria-current=${now ? "true" : undefined}
     title=${said}
     onClick=${() => (refused ? say(String(said)) : onClick())}
   >
-    ${children}${refused && html`<span class="unseen"> refused: ${said}</span>`}
+    ${now && html`<span aria-hidden="true">● </span>`}${children}
+    ${refused && html`<span class="unseen"> refused: ${said}</span>`}
   </button>`;
 }
 
@@ -82,6 +84,7 @@ export function Actions({ why, node, tag, reload }) {
         simple({
           title: `Delete ${name}`, kind: "name", name, method: "DELETE", path: own,
           button: `Delete ${name}`, then: "#/v1/nodes",
+          does: "makes the service forget",
         }),
     }, "Delete…")}
   </div>`;
@@ -112,7 +115,7 @@ function VerbButton({ one, node, first }) {
 
 /** @param {any} props a request with `title`, `kind` of confirmation, `button` */
 export function Simple(props) {
-  const { title, kind, name = "", button, reload, then, method, body, tag } = props;
+  const { title, kind, name = "", button, reload, then, method, body, tag, does } = props;
   const [sure, setSure] = useState(false);
   const sending = useSend({ method, path: props.path, body, tag }, () => {
     say(`${title}: accepted.`);
@@ -120,7 +123,7 @@ export function Simple(props) {
     else reload();
   });
   return h(ActForm, { ...sending, title, button, ready: kind === "none" || sure },
-    h(Confirm, { kind, name, onSure: setSure }));
+    h(Confirm, { kind, name, does, onSure: setSure }));
 }
 
 /**
@@ -164,43 +167,56 @@ const FIXED = /** @type {Record<string, [string, string, (target: any) => Json]>
   boot_device: ["Next boot", "management/boot_device", (boot_device) => ({ boot_device })],
   nmi: ["Interrupt", "management/inject_nmi", () => ({})],
 });
-/** What the BMC reports: path below the node, and the order that changes it. */
-const PARTS = /** @type {[string, string][]} */ ([
-  ["states", ""], ["management/boot_device", "boot_device"], ["vmedia", "vmedia"],
-]);
 const LACKS = "UnsupportedDriverExtension";
 
 /** @param {any} props */
-export function Bmc({ own, why, tag, reload, turn }) {
+export function Bmc({ own, why, tag, turn, ...props }) {
+  // The machine itself is asked again after own orders, not after each event.
+  const [orders, setOrders] = useState(0);
+  const reload = () => (setOrders((last) => last + 1), props.reload());
   const devices = useDocument(`${own}/management/boot_device/supported`).body;
-  const orders = /** @type {Json[]} */ (why.orders).filter((one) => one.order in FIXED);
+  const states = useDocument(`${own}/states`, { again: turn });
+  const fixed = /** @type {Json[]} */ (why.orders).filter((one) => one.order in FIXED);
   const lacking = why.orders
     .filter((/** @type {Json} */ one) => one.refused?.code === LACKS)
     .map((/** @type {Json} */ one) => one.order);
+  const lacks = /** @param {string} order */ (order) => lacking.includes(order);
+  const device = useDocument(lacks("boot_device") ? null : `${own}/management/boot_device`, { again: orders });
+  const drives = useDocument(lacks("vmedia") ? null : `${own}/vmedia`, { again: orders });
+  const { boot_mode, secure_boot, console_enabled } = states.body ?? {};
+  const { boot_device, persistent } = device.body ?? {};
+  const now = /** @type {Record<string, any>} */ ({ boot_mode, secure_boot, console: console_enabled, boot_device });
   const vmedia = orderOf(why, "vmedia");
   const lamps = orderOf(why, "indicators");
   return html`<dl class="tree orders">
-      ${orders.map((one) =>
+      ${fixed.map((one) =>
         h(Targets, {
-          one, own, tag, reload,
+          one, own, tag, reload, now: now[one.order],
+          note: one.order === "boot_device" && boot_device ? (persistent ? "at each start" : "at the next start") : "",
           targets: { boot_device: devices?.supported_boot_devices ?? [], nmi: ["send NMI"] }[
             /** @type {"nmi"} */ (one.order)
           ] ?? one.targets,
         }),
       )}
       ${vmedia && h(Media, { one: vmedia, own, tag, reload })}
-      ${lamps && h(Lamps, { refused: lamps.refused, own, tag, reload, turn })}
+      ${lamps && h(Lamps, { refused: lamps.refused, own, tag, reload, turn: orders })}
     </dl>
-    ${PARTS.filter(([, order]) => !lacking.includes(order)).map(
-      ([part]) => html`<details open=${part === "states"}>
-        <summary>${part}</summary>
-        ${h(Shown, { key: part, path: `${own}/${part}`, draw: (body) => h(Tree, { of: body ?? {} }) })}
-      </details>`,
-    )}`;
+    ${h(Part, { name: "States", path: `${own}/states`, of: states })}
+    ${!lacks("boot_device") && h(Part, { name: "Boot device", path: `${own}/management/boot_device`, of: device })}
+    ${!lacks("vmedia") && h(Part, { name: "Virtual media", path: `${own}/vmedia`, of: drives })}`;
 }
 
-/** @param {{one: Json, own: string, tag: string, targets: any[], reload: () => void}} props */
-function Targets({ one, own, tag, targets, reload }) {
+/** What the BMC reports, as it was read. @param {{name: string, path: string, of: Json}} props */
+function Part({ name, path: from, of: { body, fault } }) {
+  return html`<details open=${name === "States"}>
+    <summary>${name}</summary>
+    ${fault && h(FaultBox, { fault, path: from })} ${!fault && !body && h(Skeleton, {})}
+    ${body && html`<p class="tools">${h(Curl, { path: from })}</p> ${h(Tree, { of: body })}`}
+  </details>`;
+}
+
+/** @param {any} props `now`: the target that holds at present */
+function Targets({ one, own, tag, targets, reload, now, note }) {
   const [label, place, body] = /** @type {[string, string, (target: any) => Json]} */ (FIXED[one.order]);
   const word = /** @param {any} target */ (target) => ({ true: "on", false: "off" })[String(target)] ?? target;
   /** @param {any} target */
@@ -213,9 +229,10 @@ function Targets({ one, own, tag, targets, reload }) {
     );
   return html`<dt>${label}</dt>
     <dd class="actions">
-      ${targets.map((target) =>
-        h(Refusable, { refused: one.refused, onClick: () => open(target) }, `${word(target)}…`),
+      ${targets.map((/** @type {any} */ target) =>
+        h(Refusable, { refused: one.refused, now: target === now, onClick: () => open(target) }, `${word(target)}…`),
       )}
+      ${note && html`<span class="small">${note}</span>`}
       ${one.refused && html`<span class="small">${bdi(one.refused.text)}</span>`}
     </dd>`;
 }
@@ -251,7 +268,7 @@ function Lamp({ lamp, refused, from, tag, reload, turn }) {
   return html`<div class="actions" role="group" aria-label=${`Lamp ${visible(lamp.name)}`}>
     ${bdi(lamp.name)} <strong>${body ? visible(body.state ?? "unknown") : "…"}</strong>
     ${lamp.states.map((/** @type {string} */ state) =>
-      h(Refusable, { refused: refused ?? fixed, onClick: () => open(state) }, `${state}…`),
+      h(Refusable, { refused: refused ?? fixed, now: body?.state === state, onClick: () => open(state) }, `${state}…`),
     )}
   </div>`;
 }

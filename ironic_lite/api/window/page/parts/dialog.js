@@ -90,7 +90,7 @@ export function ActForm({ title, note, fault, request, button, ready = true, bus
     ${children} ${fault && h(FaultBox, { fault })}
     <footer>
       ${request && h(Curl, /** @type {any} */ (request))}
-      <button type="button" autofocus onClick=${close}>Cancel</button>
+      <button type="button" autofocus onClick=${close}>${send ? "Cancel" : "Close"}</button>
       ${more}
       ${button && html`<button class="primary" disabled=${!ready || busy}>${button}</button>`}
     </footer>

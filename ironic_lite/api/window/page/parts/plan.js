@@ -1,11 +1,11 @@
 /** Dialogs of runs: a verb with its plan first, the options of a retry, a stop. */
-import { STATES } from "../facts.js";
+import { STATES, VERBS } from "../facts.js";
 import { useEffect, useLayoutEffect, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { ActForm, show, useSend } from "./dialog.js";
 import { Skeleton, useDocument } from "./read.js";
 import {
-  bdi, choice, DESTROYS, field, html, say, stepName, checkbox, typed, verb, visible,
+  bdi, choice, Curl, DESTROYS, field, html, say, stepName, checkbox, typed, verb, visible,
 } from "./text.js";
 import { duration, go, href, path } from "../state/route.js";
 import { ask, monitor, parsed } from "../wire/api.js";
@@ -19,6 +19,16 @@ import { ask, monitor, parsed } from "../wire/api.js";
  */
 export function openVerb(node, target) {
   show(() => h(VerbDialog, { node, target }));
+}
+
+/** Verbs that some of these states offer; of two names of one verb the first. @param {Set<string>} states */
+export function verbsFrom(states) {
+  /** @type {Map<string, string>} */
+  const found = new Map();
+  for (const { event, target, from } of VERBS) {
+    if (!found.has(event) && from.some((state) => states.has(state))) found.set(event, target);
+  }
+  return [...found.values()];
 }
 
 /** What a plan asks of the user before the button works: `name`, `tick` or `none`. */
@@ -52,6 +62,7 @@ function VerbDialog({ node, target }) {
     ${h(Arguments, { node, target, onChange: setOptions })}
     ${!plan.body && !plan.fault && h(Skeleton, { rows: 3 })}
     ${plan.body && h(Plan, { plan: plan.body })}
+    ${h(Curl, { method: "POST", path: path("nodes", name, "plan"), body: { target, ...options }, label: "plan as curl" })}
     ${plan.body?.accepted && h(Confirm, { kind, name, onSure: setSure, key: plan.count })}
     ${sending.note && html`<p role="status">${sending.note}</p>`}`);
 }
@@ -234,9 +245,9 @@ const word = (effect) => DESTROYS[effect] ?? effect;
 
 /**
  * @param {{kind: string | null, name: string, onSure: (sure: boolean) => void,
- *   what?: string, on?: string}} props `name` is what has to be typed
+ *   what?: string, on?: string, does?: string}} props `name` is what has to be typed
  */
-export function Confirm({ kind, name, onSure, what = "name of the node", on = name }) {
+export function Confirm({ kind, name, onSure, what = "name of the node", on = name, does = "may destroy the data on" }) {
   const [text, setText] = useState("");
   if (kind === "none") return null;
   if (kind === "tick") return checkbox("I have read what changes.", onSure);
@@ -245,7 +256,7 @@ export function Confirm({ kind, name, onSure, what = "name of the node", on = na
     onSure(value === name);
   });
   return html`<label class="block danger"
-    >This may destroy the data on ${bdi(on)}. Type the ${what}:
+    >This ${does} ${bdi(on)}. Type the ${what}:
     <input autocomplete="off" spellcheck="false" value=${text} onInput=${onInput} />
   </label>`;
 }
@@ -305,12 +316,12 @@ const stepChoice = (label, none, steps, chosen, put) =>
 
 const WAYS = { hold: "hold there, to go on later", abort: "abort the run" };
 
-/** @param {{own: string, name: string, reload: () => void}} props `own` is the path of the node */
+/** @param {{own: string, name: string, reload?: () => void}} props `own` is the path of the node */
 export function openStop(props) {
   show(() => h(Stop, props));
 }
 
-/** @param {{own: string, name: string, reload: () => void}} props */
+/** @param {{own: string, name: string, reload?: () => void}} props */
 function Stop({ own, name, reload }) {
   const [how, setHow] = useState("hold");
   const [reason, setReason] = useState("");
@@ -321,7 +332,7 @@ function Stop({ own, name, reload }) {
   // The run that was read, and none that may have begun since.
   const sending = useSend({ method: "PUT", path: `${own}/runs/${run?.uuid}/stop`, body }, () => {
     say(`The run of ${name} stops at its next step.`);
-    reload();
+    reload?.();
   });
   const title = `Stop the run of ${name}`;
   return h(ActForm, { ...sending, title, button: title, ready: !!run }, html`

@@ -188,10 +188,10 @@ function copyBySelection(text) {
 
 /**
  * @param {{method?: string, path: string, body?: unknown, headers?: Record<string, string>,
- *   stream?: boolean, label?: string}} props
+ *   stream?: boolean, each?: string[], label?: string}} props
  */
-export function Curl({ method = "GET", path, body, headers, stream, label = "curl" }) {
-  const text = curl(method, path, options({ body, headers, stream }));
+export function Curl({ method = "GET", path, body, headers, stream, each, label = "curl" }) {
+  const text = curl(method, path, options({ body, headers, stream, each }));
   return html`<button
     type="button"
     class="quiet curl"
