@@ -8,9 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 import requests
+from playwright import sync_api
 
-from tests.support import service
-from tests.window.conftest import Faults, OpenPage
+from tests.support import machine_room, service
+from tests.window.acts import confirm, press, state, to
+from tests.window.conftest import Faults, OpenPage, expect, watched
 
 pytestmark = pytest.mark.xdist_group("window")
 
@@ -78,3 +80,23 @@ def test_guard_leaves_clients_alone_and_refuses_a_foreign_host(live: service.Ser
     rebound = requests.get(f"{live.url}/v1/nodes", headers={"Host": "evil.example"}, timeout=60)
     assert rebound.status_code == 403
     assert "allowed_hosts" in rebound.text
+
+
+def test_real_ramdisk_agent_passes_the_guard_of_a_window_that_is_open(
+    browser: sync_api.Browser, faults: Faults
+) -> None:
+    """The agent looks its node up and sends heartbeats by the address that the window has, too."""
+    with machine_room.serve() as room:
+        name = room.enrol(0)
+        page = watched(browser, room.up.url, faults)
+        page.goto(to(room.up, f"/v1/nodes/{name}"))
+        press(page, "Provide…")
+        confirm(page, f"Provide {name}", typed=name)
+        state(page, "clean wait").wait_for()
+        page.locator(".waits").get_by_text("Waits for the").wait_for()
+        state(page, "available").wait_for()
+        expect(page.locator(".steps li").first).to_have_class("done")
+        page.get_by_role("link", name="Log", exact=True).click()
+        page.get_by_role("log").get_by_text("erase_devices").first.wait_for()
+        assert room.rack[0].agent.ran()
+        page.context.close()

@@ -1,0 +1,265 @@
+"""Each change that the window sends: its key, the tag that was seen, and its copy as curl."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright import sync_api
+
+from tests.support import service
+from tests.window.acts import press, state, to
+from tests.window.conftest import Faults, expect
+
+pytestmark = pytest.mark.xdist_group("window")
+
+KEY = re.compile("[0-9a-f]{32}")
+Step = Callable[[sync_api.Page], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sent:
+    """A change: its method, path, body and headers by their names in lower case."""
+
+    method: str
+    path: str
+    body: Any
+    headers: dict[str, str]
+
+
+class Changes:
+    """The changes that a page sends; plans are none."""
+
+    def __init__(self, page: sync_api.Page, url: str) -> None:
+        self.all: list[Sent] = []
+        self._url = url
+        page.on("request", self._hear)
+
+    def _hear(self, asked: sync_api.Request) -> None:
+        path = asked.url.removeprefix(self._url)
+        if asked.method in {"GET", "HEAD"} or re.search(r"/plan$|\?plan=true$", path):
+            return
+        body = json.loads(asked.post_data) if asked.post_data else None
+        self.all.append(Sent(asked.method, path, body, asked.headers))
+
+
+def copied(text: str) -> Sent:
+    """Return the request that a copied command sends."""
+    words = shlex.split(text.partition("\n")[2].replace('"$api"', ""))
+    method, body, path = "GET", None, ""
+    headers = {}
+    rest = iter(words[1:])
+    for word in rest:
+        if word == "-X":
+            method = next(rest)
+        elif word == "-d":
+            body = json.loads(next(rest))
+        elif word == "-H":
+            name, _, value = next(rest).partition(": ")
+            headers[name.lower()] = value
+        elif word.startswith("/v1"):
+            path = word
+    return Sent(method, path, body, headers)
+
+
+class Acts:
+    """Does acts of the window, and checks what each has sent."""
+
+    def __init__(self, page: sync_api.Page, live: service.Service) -> None:
+        self.page = page
+        self.dialog = page.get_by_role("dialog")
+        self.changes = Changes(page, live.url)
+        self.keys: set[str] = set()
+
+    def do(self, button: str, *, fill: Step | None = None, tag: bool = True) -> None:
+        """Confirm the open dialog by a button; ``tag``: the change names the node's version."""
+        self.dialog.wait_for()
+        if fill:
+            fill(self.page)
+        named = self.dialog.get_by_role("button", name=button, exact=True)
+        expect(named).to_be_enabled()
+        text = self.dialog.locator("footer > button.curl").first.get_attribute("title") or ""
+        before = len(self.changes.all)
+        named.click()
+        self.dialog.wait_for(state="detached")
+        (sent,) = self.changes.all[before:]
+        self.check(sent, text, tag=tag)
+
+    def check(self, sent: Sent, text: str, *, tag: bool) -> None:
+        """Check one change, and that its copy is the same request."""
+        key = sent.headers["idempotency-key"]
+        assert KEY.fullmatch(key), key
+        assert key not in self.keys, "another change had this key"
+        self.keys.add(key)
+        assert ("if-match" in sent.headers) is tag, sent
+        said = copied(text)
+        named = {name: sent.headers.get(name) for name in said.headers if name != "content-type"}
+        assert said.headers.items() >= named.items()
+        assert {"idempotency-key", *(("if-match",) if tag else ())} <= named.keys()
+        assert (said.method, said.body) == (sent.method, sent.body)
+        # A dialog may name the node by its name where the window sends the UUID.
+        parts, others = (one.path.split("/") for one in (said, sent))
+        assert (parts[:3], parts[4:]) == (others[:3], others[4:])
+
+
+def tick(page: sync_api.Page) -> None:
+    page.get_by_role("dialog").get_by_label("I have read what changes").check()
+
+
+def give(label: str, value: str) -> Step:
+    """Return a step that fills a field of the dialog."""
+    return lambda page: page.get_by_role("dialog").get_by_label(label).fill(value)
+
+
+def test_each_act_on_a_node_names_its_version_and_is_sent_once(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("sent-1")
+    acts = Acts(page, live)
+    page.goto(to(live, "/v1/nodes/sent-1"))
+    press(page, "Manage…")
+    acts.do("Manage sent-1")
+    state(page, "manageable").wait_for()
+    page.locator(".menu summary").click()
+    press(page, "Power on…")
+    acts.do("Power on sent-1")
+    page.locator(".node-head").get_by_text("power on", exact=True).wait_for()
+    press(page, "Maintenance…")
+    acts.do("Set maintenance")
+    press(page, "End maintenance…")
+    acts.do("End maintenance")
+    press(page, "Data…")
+    acts.do("Declare", fill=give("Reason", "as found"))
+    # A hold has to come, whatever the node does meanwhile.
+    press(page, "Hold…")
+    acts.do("Hold sent-1", fill=give("Reason", "a loud fan"), tag=False)
+    page.get_by_role("link", name="Holds", exact=True).click()
+    page.get_by_role("button", name="End…").click()
+    acts.do("End the hold", fill=tick)
+    page.get_by_role("link", name="Runs", exact=True).last.click()
+    press(page, "Delete…")
+    acts.do("Delete sent-1", fill=give("Type the name of the node", "sent-1"))
+
+
+def test_each_order_to_the_bmc_names_the_version_of_the_node(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("sent-2")
+    live.provision("sent-2", "manage", "manageable")
+    acts = Acts(page, live)
+    page.goto(to(live, "/v1/nodes/sent-2/states"))
+    orders = page.locator(".orders")
+    for button, name in (
+        ("uefi…", "Boot mode: uefi"),
+        ("cdrom…", "Next boot: cdrom"),
+        ("send NMI…", "Interrupt: send NMI"),
+    ):
+        orders.get_by_role("button", name=button, exact=True).click()
+        acts.do(name, fill=tick)
+    # What is set is marked, so that nobody sets it again.
+    expect(orders.get_by_role("button", name="cdrom…")).to_have_attribute("aria-current", "true")
+    expect(orders.get_by_role("button", name="pxe…")).not_to_have_attribute("aria-current", "true")
+    orders.get_by_label("Address of an image").fill("http://192.0.2.1/a.iso")
+    orders.get_by_role("button", name="Insert…", exact=True).click()
+    acts.do("Insert", fill=tick)
+    orders.get_by_role("button", name="Eject…", exact=True).click()
+    acts.do("Eject", fill=tick)
+    lamp = orders.get_by_role("group", name="Lamp led@system")
+    lamp.get_by_role("button", name="on…", exact=True).click()
+    acts.do("Lamp: on")
+    expect(lamp.get_by_role("button", name="on…")).to_have_attribute("aria-current", "true")
+
+
+def test_patch_of_fields_names_the_version_of_the_node(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("sent-3")
+    acts = Acts(page, live)
+    page.goto(to(live, "/v1/nodes/sent-3?~tab=fields"))
+    page.get_by_text("Change fields").click()
+    page.get_by_label("JSON Patch").fill(
+        '[{"op": "add", "path": "/resource_class", "value": "gpu"}]'
+    )
+    text = page.locator("details button.curl").get_attribute("title") or ""
+    page.get_by_role("button", name="Send the patch").click()
+    expect(page.get_by_label("JSON Patch")).to_have_value("")
+    (sent,) = acts.changes.all
+    acts.check(sent, text, tag=True)
+    assert live.get("/v1/nodes/sent-3")["resource_class"] == "gpu"
+
+
+def test_stop_of_a_run_names_the_run(page: sync_api.Page, live: service.Service) -> None:
+    """The node's version moves with each step, so the run alone says what is meant."""
+    live.create("sent-4", driver_info={"fake_async_steps": ["*"], "fake_step_seconds": 6})
+    live.provision("sent-4", "manage", "manageable")
+    body = {"target": "provide"}
+    assert live.ask("PUT", "/v1/nodes/sent-4/states/provision", body).status_code == 202
+    acts = Acts(page, live)
+    page.goto(to(live, "/v1/nodes/sent-4"))
+    press(page, "Stop at the next step…")
+    acts.do("Stop the run of sent-4", tag=False)
+    assert acts.changes.all[-1].path.endswith("/stop")
+
+
+def test_each_change_of_several_nodes_has_a_key(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    names = ("sent-5", "sent-6")
+    for name in names:
+        live.create(name)
+        live.provision(name, "manage", "manageable")
+    acts = Acts(page, live)
+    page.goto(to(live, "/v1/nodes?~q=sent-"))
+    grid = page.get_by_role("grid", name="Nodes")
+    for name in names:
+        grid.get_by_role("row", name=name).get_by_role("checkbox").check()
+    bulk = page.get_by_role("region", name="Selected nodes")
+    for button, do, label in (
+        ("Maintenance…", "Set maintenance on", "Reason"),
+        ("Hold…", "Hold 2 nodes", "Reason"),
+    ):
+        bulk.get_by_role("button", name=button, exact=True).click()
+        acts.dialog.get_by_label(label).fill("a loud fan")
+        text = acts.dialog.locator("footer button.curl").first.get_attribute("title") or ""
+        assert text.count("$node") == 1
+        assert "for node in" in text
+        before = len(acts.changes.all)
+        acts.dialog.get_by_role("button", name=do, exact=True).click()
+        page.get_by_text("2 of 2 done.").wait_for()
+        sent = acts.changes.all[before:]
+        assert len(sent) == len(names)
+        assert len({one.headers["idempotency-key"] for one in sent} | acts.keys) == 2 + len(
+            acts.keys
+        )
+        acts.dialog.get_by_role("button", name="Cancel").click()
+        page.get_by_text("2 of 2 done.").wait_for(state="detached")
+    bulk.get_by_role("button", name="Power…", exact=True).click()
+    acts.dialog.get_by_role("button", name="Plan", exact=True).click()
+    acts.do("Power on 2 nodes", fill=give("Type the number of nodes", "2"), tag=False)
+    page.locator(".node-head .result").get_by_text("done").wait_for()
+
+
+def test_change_of_a_batch_has_a_key(page: sync_api.Page, live: service.Service) -> None:
+    names = ["sent-7", "sent-8"]
+    for name in names:
+        live.create(name)
+        live.provision(name, "manage", "manageable")
+        slow = {"fake_async_steps": ["*"], "fake_step_seconds": 6}
+        patch = [{"op": "add", "path": "/driver_info", "value": slow}]
+        assert live.ask("PATCH", f"/v1/nodes/{name}", patch).status_code == 200
+    body = {"nodes": names, "request": {"target": "provide"}, "waves": [1, "100%"]}
+    answer = live.ask("POST", "/v1/batches", body)
+    assert answer.status_code == 201, answer.text
+    acts = Acts(page, live)
+    page.goto(to(live, f"/v1/batches/{answer.json()['uuid']}"))
+    for button, name in (("Pause…", "Pause"), ("Resume…", "Resume")):
+        press(page, button)
+        acts.do(name, tag=False)
+    press(page, "Abort…")
+    acts.do("Abort", fill=tick, tag=False)
+    page.locator(".node-head .result").get_by_text("aborted").wait_for()

@@ -1,0 +1,74 @@
+"""Filters that the browser applies by itself give what the API gives."""
+
+from __future__ import annotations
+
+import urllib.parse
+from typing import Any
+
+import pytest
+from playwright import sync_api
+
+from tests.support import service
+from tests.window.acts import to, write
+from tests.window.conftest import expect
+
+pytestmark = pytest.mark.xdist_group("window")
+
+FIELDS: tuple[dict[str, Any], ...] = (
+    {"resource_class": "gpu", "owner": "ann", "shard": "east"},
+    {"resource_class": "GPU", "lessee": "bob", "shard": "west"},
+    {"resource_class": "it's $big", "retired": True},
+    {"instance_uuid": "6d5f2b4e-7a0c-4f57-9a70-5a3a8a3f0c21", "owner": "bob"},
+    {},
+)
+FILTERS = (
+    *(("resource_class", value) for value in ("gpu", "GPU", "it's $big", "none")),
+    *(("owner", value) for value in ("ann", "bob", "Ann")),
+    ("lessee", "bob"),
+    *(("shard", value) for value in ("east", "east,west", "west,none")),
+    *(("conductor_group", value) for value in ("Rack-A", "rack-a", "")),
+    *(
+        (flag, value)
+        for flag in ("maintenance", "retired", "associated")
+        for value in ("true", "False", "1", "0")
+    ),
+    ("instance_uuid", "6d5f2b4e-7a0c-4f57-9a70-5a3a8a3f0c21"),
+    *(
+        ("provision_state", value)
+        for value in ("enroll", "manageable", "enroll,manageable", "active")
+    ),
+    *(("data_state", value) for value in ("dirty", "unknown", "clean")),
+    ("driver", "fake-hardware"),
+    ("driver", "redfish"),
+    ("conductor", "tester"),
+    ("fault", "power failure"),
+)
+
+
+def test_each_filter_of_the_browser_gives_the_nodes_of_the_api(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    for number, fields in enumerate(FIELDS):
+        live.create(f"filt-{number}", **fields)
+    live.provision("filt-4", "manage", "manageable")
+    write(live, "UPDATE nodes SET conductor_group = ? WHERE name = ?", "rack-a", "filt-2")
+    assert live.ask("PUT", "/v1/nodes/filt-0/maintenance", {"reason": "a test"}).status_code == 202
+    state = {"data_state": "dirty", "reason": "a test"}
+    assert live.ask("PUT", "/v1/nodes/filt-1/data_state", state).status_code == 204
+    page.goto(to(live, "/v1/nodes?~q=filt-"))
+    names = page.get_by_role("grid", name="Nodes").locator(".cell.name")
+    expect(names).to_have_count(len(FIELDS))
+    asked: list[str] = []
+    page.on("request", lambda one: asked.append(one.url) if "/v1/nodes?" in one.url else None)
+    wrong = []
+    for name, value in FILTERS:
+        query = urllib.parse.urlencode({name: value})
+        found = live.get(f"/v1/nodes?{query}&fields=name&limit=1000")["nodes"]
+        wanted = sorted(str(one["name"]) for one in found if str(one["name"]).startswith("filt-"))
+        page.evaluate("at => { location.hash = at; }", f"#/v1/nodes?{query}&~q=filt-")
+        page.get_by_role("button", name=f"{name}: {value}").wait_for()
+        seen = names.all_inner_texts()
+        if sorted(seen) != wanted:
+            wrong.append(f"{query}: {seen}, but the API gives {wanted}")
+    assert wrong == [], "\n".join(wrong)
+    assert not [url for url in asked if "fields=uuid&" in url], asked

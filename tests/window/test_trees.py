@@ -1,0 +1,485 @@
+"""What assistive technology is told of each page and dialog: roles and names, without times."""
+
+from __future__ import annotations
+
+import pytest
+from playwright import sync_api
+
+from tests.support import service
+from tests.window.acts import cold
+from tests.window.conftest import OpenPage, expect
+from tests.window.sights import Sights
+
+pytestmark = pytest.mark.xdist_group("window")
+
+HEAD = """
+- banner:
+  - link "ironic-lite"
+  - navigation "Pages":
+    - link "Fleet"
+    - link "Runs"
+    - link "Batches"
+    - link "Events"
+    - link "Evidence"
+    - link "Steps"
+    - link "Doctor"
+  - button "Find…"
+  - button /Copy as curl/
+  - button "Help and shortcuts"
+  - button /Theme/
+  - link "settings"
+"""
+NARROW = """
+- banner:
+  - button "Runs" [expanded]
+  - navigation "Pages":
+    - link "Fleet"
+    - link "Doctor"
+  - button "Find…"
+  - button "Help and shortcuts"
+  - link "settings"
+"""
+NODE = """
+- main:
+  - heading "look-2" [level=1]
+  - text: clean failed
+  - 'button "Copy as curl: GET /v1/nodes/look-2/why"'
+  - link "doctor"
+  - paragraph: /Cleaning failed at deploy.erase_devices/
+  - group "Acts on this node":
+    - button "Retry…"
+    - button "Manage…"
+    - button "Provide…"
+    - button "Hold…"
+    - button "Data…"
+    - button "End maintenance…"
+    - button "Delete…"
+  - figure:
+    - list:
+      - listitem: The node is in the state clean failed.
+      - listitem: Manage leads to manageable.
+      - listitem: Retry leads to available.
+  - list "Steps":
+    - listitem: /done deploy.erase_devices_metadata/
+    - listitem:
+      - text: /failed deploy.erase_devices/
+  - region "Evidence":
+    - link "the whole log"
+  - navigation "Parts of the node":
+    - link "Runs"
+    - link "Log"
+    - link "BMC"
+    - link "Ports"
+    - link "Inventory"
+    - link "Fields"
+    - link "History"
+    - link "Holds"
+    - link "Erasures"
+  - region "Runs":
+    - region "Runs":
+      - table:
+        - rowgroup:
+          - row "Verb Result Begun Took By Error"
+        - rowgroup:
+          - row /provide failed/:
+            - cell "provide":
+              - link "provide"
+"""
+PAGES = {
+    "failed node": NODE,
+    "fleet": """
+- main:
+  - heading "Fleet" [level=1]
+  - region "Needs attention":
+    - heading "Needs attention" [level=2]
+    - list:
+      - listitem:
+        - link "look-2"
+        - button "Retry…"
+        - link "Why"
+  - searchbox "Filter by name, state, class or conductor"
+  - combobox "State of the data"
+  - button "Enroll…"
+  - 'button "Copy as curl: GET /v1/nodes"'
+  - group "States":
+    - button /all \\d+/ [pressed]
+    - button /clean failed \\d+/
+    - button /available \\d+/
+  - grid "Nodes":
+    - row "Selected Name State Since Under way Power Class Conductor Data"
+    - rowgroup:
+      - row /look-2 clean failed/:
+        - gridcell:
+          - checkbox "Select look-2"
+        - gridcell "look-2":
+          - link "look-2"
+        - gridcell "clean failed"
+  - note: /\\d+ of \\d+ · sorted by need/
+""",
+    "states of a node": """
+- region "BMC":
+  - term: Next boot
+  - definition:
+    - button "pxe…"
+    - button "disk…"
+  - term: Boot mode
+  - definition:
+    - button "bios…"
+    - button "uefi…"
+  - term: Secure boot
+  - term: Interrupt
+  - definition:
+    - button "send NMI…"
+  - term: Console
+  - term: Virtual media
+  - definition:
+    - combobox "Drive"
+    - textbox "Address of an image"
+    - button /Insert…/
+    - button "Eject…"
+  - term: Lamps
+  - definition:
+    - group "Lamp led@system"
+  - group: /States/
+""",
+    "ports of a node": """
+- region "Ports":
+  - table:
+    - rowgroup:
+      - row "Address Name PXE Physical network Switch"
+    - rowgroup:
+      - row /52:54:00:00:00:01 yes/
+""",
+    "inventory of a node": """
+- region "Inventory":
+  - term: inventory
+  - definition:
+    - term: cpu
+    - definition:
+      - term: architecture
+      - definition:
+        - code: x86_64
+""",
+    "fields of a node": """
+- region "Fields":
+  - group: Change fields
+  - paragraph:
+    - 'button "Copy as curl: GET /v1/nodes/look-1"'
+  - term: uuid
+  - definition
+  - term: conductor_group
+  - term: description
+""",
+    "history of a node": """
+- region "History":
+  - table:
+    - rowgroup:
+      - row "At Severity Event"
+    - rowgroup:
+      - row /INFO Verification has ended well./
+""",
+    "holds of a node": """
+- region "Holds":
+  - table:
+    - rowgroup:
+      - row "Kind Reason Blocks Since Until By"
+    - rowgroup:
+      - row /hardware/:
+        - cell "hardware"
+        - cell "End…":
+          - button "End…"
+""",
+    "erasures of a node": """
+- region "Erasure records":
+  - table:
+    - rowgroup:
+      - row "At Node Result Level Disks Record"
+    - rowgroup:
+      - row /look-1 complete clear S3EV-1/:
+        - cell:
+          - link "show the record of look-1"
+""",
+    "log of a run": """
+- region "Log":
+  - searchbox "Search the log"
+  - button "run"
+  - button /Copy as curl/
+  - log "Log of the run":
+    - text: /Automated cleaning failed at the step deploy.erase_devices/
+""",
+    "runs": """
+- main:
+  - heading "Runs" [level=1]
+  - combobox "Result"
+  - combobox "Latest of each node"
+  - combobox "Overdue"
+  - textbox "Verb"
+  - textbox "Node"
+  - textbox "Code of the cause"
+  - region "Runs":
+    - table:
+      - rowgroup:
+        - row "Node Verb Result Begun Took By Error"
+      - rowgroup:
+        - row /look-2 provide failed/:
+          - cell "look-2":
+            - link "look-2"
+""",
+    "run": """
+- main:
+  - heading "Run" [level=1]
+  - paragraph:
+    - text: failed
+    - strong: provide
+  - list "Steps":
+    - listitem: /done deploy.erase_devices_metadata/
+    - listitem:
+      - text: /failed deploy.erase_devices/
+""",
+    "batches": """
+- main:
+  - heading "Batches" [level=1]
+  - region "Batches":
+    - table:
+      - rowgroup:
+        - row "Batch Request State Wave Nodes By Made Ended"
+      - rowgroup:
+        - row /power on done 2 of 2 2 done/
+""",
+    "batch": """
+- main:
+  - heading [level=1]
+  - list:
+    - listitem:
+      - progressbar "wave 1"
+    - listitem:
+      - progressbar "wave 2"
+  - paragraph: 0 failed or refused; 0 more are allowed.
+  - link "all"
+  - link "done 2"
+  - region "Nodes of the batch":
+    - table:
+      - rowgroup:
+        - row "Node Wave Result Error Begun Ended Run"
+      - rowgroup:
+        - row /look-1 1 done/
+""",
+    "events": """
+- main:
+  - heading "Events" [level=1]
+  - textbox "Node"
+  - textbox "Kinds"
+  - button "Pause"
+  - region "Events":
+    - table:
+      - rowgroup:
+        - row "At Node Kind Event Change By"
+""",
+    "evidence": """
+- main:
+  - heading "Evidence" [level=1]
+  - textbox "Serial number"
+  - textbox "Node"
+  - link "retired and dirty nodes"
+  - region "Erasure records":
+    - table:
+      - rowgroup:
+        - row "At Node Result Level Disks Record"
+""",
+    "erasure record": """
+- main:
+  - heading "Erasure record" [level=1]
+  - paragraph: This is evidence of what the ramdisk did, and no certificate.
+  - term: uuid
+  - heading "Verify it in a shell" [level=2]
+""",
+    "steps": """
+- main:
+  - heading "Steps" [level=1]
+  - region "Steps":
+    - table:
+      - rowgroup:
+        - row "Step Kind Driver Class Count Failed Usual 90 % Longest Codes"
+""",
+    "doctor": """
+- main:
+  - heading "Doctor" [level=1]
+  - textbox "Also examine the node"
+  - paragraph: /ok|warning|error/
+  - list:
+    - listitem:
+      - text: /ok|warning|error/
+      - strong
+  - heading "Conductors" [level=2]
+  - region "Conductors":
+    - table:
+      - rowgroup:
+        - row "Host Group Alive Last sign"
+""",
+    "settings": """
+- main:
+  - heading "Settings" [level=1]
+  - checkbox "Show times in UTC"
+  - checkbox "Shortcuts of one character" [checked]
+  - checkbox /Plain tables of 500 rows/
+  - heading "Saved views" [level=2]
+  - group: Export and import
+  - heading "Who am I" [level=2]
+  - term: auth
+  - definition:
+    - code: noauth
+""",
+}
+DIALOGS = {
+    ("fleet", "Find…"): """
+- dialog "Find":
+  - combobox "Pages, nodes and verbs" [expanded]
+  - button "Close"
+  - listbox "Found":
+    - option "Fleet page" [selected]
+    - option "Runs page"
+    - option "Settings page"
+""",
+    ("fleet", "Help and shortcuts"): """
+- dialog "Shortcuts":
+  - banner:
+    - heading "Shortcuts" [level=2]
+  - term: "Ctrl-K :"
+  - definition: find pages, nodes, verbs
+  - contentinfo:
+    - button "Close"
+""",
+    ("fleet", "Enroll…"): """
+- dialog "Enroll a machine":
+  - banner:
+    - heading "Enroll a machine" [level=2]
+  - textbox "Name"
+  - combobox "Driver"
+  - group: Optional properties of this driver
+  - contentinfo:
+    - 'button "Copy as curl: POST /v1/nodes"'
+    - button "Cancel"
+    - button "Enroll"
+""",
+    ("failed node", "Retry…"): """
+- dialog "Retry look-2":
+  - banner:
+    - heading "Retry look-2" [level=2]
+  - group: Begin elsewhere, or leave a step out
+  - list:
+    - listitem: /deploy.erase_devices bmc DESTROYS DATA/
+  - textbox "This may destroy the data on look-2. Type the name of the node:"
+  - contentinfo:
+    - 'button "Copy as curl: PUT /v1/nodes/look-2/states/provision"'
+    - button "Cancel"
+    - button "Retry look-2" [disabled]
+""",
+    ("failed node", "Hold…"): """
+- dialog "Hold look-2":
+  - banner:
+    - heading "Hold look-2" [level=2]
+  - combobox "Kind"
+  - textbox "Reason"
+  - textbox "Until (optional)"
+  - contentinfo:
+    - button "Cancel"
+    - button "Hold look-2" [disabled]
+""",
+    ("failed node", "Data…"): """
+- dialog "Data on look-2":
+  - banner:
+    - heading "Data on look-2" [level=2]
+  - combobox "State"
+  - textbox "Reason"
+  - contentinfo:
+    - button "Cancel"
+    - button "Declare" [disabled]
+""",
+    ("failed node", "End maintenance…"): """
+- dialog "Maintenance of look-2":
+  - contentinfo:
+    - button "Cancel"
+    - button "End maintenance"
+""",
+    ("failed node", "Delete…"): """
+- dialog "Delete look-2":
+  - banner:
+    - heading "Delete look-2" [level=2]
+  - textbox "This makes the service forget look-2. Type the name of the node:"
+  - contentinfo:
+    - button "Cancel"
+    - button "Delete look-2" [disabled]
+""",
+    ("fleet", "Batch…"): """
+- dialog "Batch of 1 node":
+  - banner:
+    - heading "Batch of 1 node" [level=2]
+  - combobox "Request"
+  - combobox "Waves"
+  - textbox "Name (optional)"
+  - spinbutton "At the same time"
+  - spinbutton "Failures allowed"
+  - contentinfo:
+    - 'button "Copy as curl: POST /v1/batches"'
+    - button "Cancel"
+    - button "Plan"
+""",
+}
+
+
+def wrong(shown: sync_api.Locator, tree: str) -> str:
+    """Return how the tree of an element differs from the wanted one."""
+    try:
+        expect(shown).to_match_aria_snapshot(tree, timeout=20_000)
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
+def test_each_page_has_its_tree(page: sync_api.Page, live: service.Service, sights: Sights) -> None:
+    found = []
+    for name, tree in PAGES.items():
+        cold(page, live, sights.addresses[name])
+        found.append((name, wrong(page.locator("body"), tree)))
+    found.append(("header", wrong(page.locator("body"), HEAD)))
+    bad = [f"{name}: {text}" for name, text in found if text]
+    assert bad == [], "\n\n".join(bad)
+
+
+def test_menu_of_a_narrow_page_has_the_pages(open_page: OpenPage, live: service.Service) -> None:
+    page = open_page(live, viewport={"width": 320, "height": 568})
+    cold(page, live, "/v1/runs")
+    menu = page.get_by_role("button", name="Runs", exact=True)
+    expect(menu).to_have_attribute("aria-expanded", "false")
+    expect(page.get_by_role("link", name="Doctor")).to_have_count(0)
+    header = page.get_by_role("banner").bounding_box()
+    assert header is not None
+    assert header["height"] <= 48
+    menu.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("body")).to_match_aria_snapshot(NARROW)
+    page.keyboard.press("Escape")
+    expect(menu).to_have_attribute("aria-expanded", "false")
+    menu.click()
+    page.get_by_role("link", name="Doctor").click()
+    page.get_by_role("heading", name="Doctor").wait_for()
+    expect(page.get_by_role("button", name="Doctor", exact=True)).to_have_attribute(
+        "aria-expanded", "false"
+    )
+
+
+def test_each_dialog_has_its_tree(
+    page: sync_api.Page, live: service.Service, sights: Sights
+) -> None:
+    dialog = page.get_by_role("dialog")
+    bad = []
+    for (address, name), tree in DIALOGS.items():
+        cold(page, live, sights.addresses[address])
+        if name == "Batch…":
+            page.get_by_role("checkbox", name="Select look-2").check()
+        page.get_by_role("button", name=name, exact=True).first.click()
+        dialog.wait_for()
+        expect(page.locator(".skeleton")).to_have_count(0)
+        if text := wrong(page.locator("body"), tree):
+            bad.append(f"{name}: {text}")
+    assert bad == [], "\n\n".join(bad)
