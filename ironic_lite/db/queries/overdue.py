@@ -17,6 +17,8 @@ from ironic_lite.records import RunStep
 _PAGE = 500
 _STEP, _RUN, _NODE = models.run_steps.c, models.runs.c, models.nodes.c
 _OPEN = ("running", "waiting")
+_BY_ID = _STEP.id + 0
+"""The order of steps, as an expression: PostgreSQL would read all steps by their primary key."""
 
 
 class LongStep(TypedDict):
@@ -56,12 +58,12 @@ def _long_steps(of_owner: bool) -> sa.Select[Any]:
     wanted = [
         _IS_OPEN,
         sa.or_(_STEP.started_at <= sa.bindparam("k_before"), _MARKED),
-        _STEP.id > sa.bindparam("k_after", type_=sa.BigInteger),
+        sa.bindparam("k_after", type_=sa.BigInteger) < _BY_ID,
     ]
     if of_owner:
         wanted.append(_NODE.owner == sa.bindparam("k_owner", type_=sa.String))
     statement = sa.select(*_COLUMNS).select_from(_JOINED).where(*wanted)
-    return statement.order_by(_STEP.id).limit(sa.bindparam("limit_", type_=sa.Integer))
+    return statement.order_by(_BY_ID).limit(sa.bindparam("limit_", type_=sa.Integer))
 
 
 _ONE = (
