@@ -2,7 +2,8 @@
 
 API and a conductor run in this process for each fleet, in turns. The CPU time is that of this
 process, which contains SQLite, and of the server processes of PostgreSQL. ``python -m
-benchmarks.growth postgresql 1000 10000 100000`` measures PostgreSQL and these fleets.
+benchmarks.growth postgresql 1000 10000 100000`` measures PostgreSQL and these fleets. Further words
+choose the rows whose names contain one of them: ``python -m benchmarks.growth recovery "runs,"``.
 ``tests/db/test_growth.py`` checks more statements, by counting SQLite's instructions.
 """
 
@@ -114,10 +115,10 @@ class Fleet:
         """
         self.whole.rig.service.runtime.workers.wait_idle(_PATIENCE)
         node = models.nodes.c
-        wanted = (node.uuid.in_(uuids), node.provision_state == "manageable")
-        chosen = sa.select(sa.func.count()).where(*wanted, node.reservation.is_(None))
-        if self._database.read(lambda conn: conn.execute(chosen).scalar()) != len(uuids):
-            raise RuntimeError("work on nodes has not ended well")
+        chosen = sa.select(node.provision_state, node.reservation).where(node.uuid.in_(uuids))
+        found = self._database.read(lambda conn: [tuple(row) for row in conn.execute(chosen)])
+        if set(found) != {("manageable", None)}:
+            raise RuntimeError(f"work on nodes has not ended well: {found}")
 
 
 def _manageable(opened: Database) -> tuple[list[str], list[str]]:
@@ -217,12 +218,14 @@ def main(words: Sequence[str]) -> int:
     """Measure and print; return the exit status."""
     kind = "postgresql" if "postgresql" in words else "sqlite"
     counts = [int(word) for word in words if word.isdigit()] or list(FLEETS)
+    parts = [word for word in words if not word.isdigit() and word not in {"sqlite", "postgresql"}]
+    acts = {name: act for name, act in ACTS.items() if not parts or any(p in name for p in parts)}
     logging.disable()
     with contextlib.ExitStack() as opened:
         found = _databases(kind, opened, counts)
         fleets = [Fleet(one, count) for one, count in zip(found, counts, strict=True)]
         status = report(
-            figure for what, act in ACTS.items() for figure in compared(what, act, fleets, counts)
+            figure for what, act in acts.items() for figure in compared(what, act, fleets, counts)
         )
         for fleet, one in zip(fleets, found, strict=True):
             fleet.whole.close()
