@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
+import errno
 import pathlib
 import shutil
 import signal
 import socket
 import ssl
 import stat
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -396,8 +399,15 @@ def test_certificates_of_the_documentation_work_and_sign_no_others(
 
 
 def test_strangers_do_not_keep_clients_out(
-    direct: str, direct_options: dict[str, str], serve: Serve, connect: Connect, ctxt: Context
+    *,
+    direct: str,
+    direct_options: dict[str, str],
+    serve: Serve,
+    connect: Connect,
+    ctxt: Context,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(listener, "STALLED_SECONDS", 3600.0)
     serve(direct, ONE, rpc_conductor.Endpoint())
     with contextlib.ExitStack() as opened:
         strangers = [
@@ -492,6 +502,31 @@ def test_connections_of_both_sides_notice_a_silent_machine() -> None:
             assert options == [9000, 3, 3]
             assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
             assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+
+DROP = array.array("B", struct.pack("@HBBI", 6, 0, 0, 0))
+"""A program for a socket's filter: keep no byte of any packet."""
+SO_ATTACH_FILTER = 26
+
+
+def fall_silent(sock: socket.socket) -> None:
+    """Let the kernel drop all that arrives for a socket, as if its machine were gone."""
+    program = struct.pack("@HP", 1, DROP.buffer_info()[0])
+    sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
+
+
+@pytest.mark.parametrize("sent", [b"", b"x"], ids=["idle", "with a message under way"])
+def test_connection_to_a_silent_machine_ends(sent: bytes) -> None:
+    with contextlib.ExitStack() as opened:
+        serving = opened.enter_context(tcp.listen("127.0.0.1", 0, 60))
+        ours = opened.enter_context(tcp.connect("127.0.0.1", serving.getsockname()[1], 60, 2))
+        theirs = opened.enter_context(serving.accept()[0])
+        fall_silent(theirs)
+        ours.sendall(sent)
+        ours.settimeout(rpc_conductor.SECONDS)
+        with pytest.raises(OSError, match="timed out") as caught:
+            ours.recv(1)
+        assert caught.value.errno == errno.ETIMEDOUT, "the kernel's limit, not the test's"
 
 
 def test_restarted_conductor_is_found_by_a_kept_client_and_no_call_is_sent_twice(

@@ -55,8 +55,8 @@ DIRECT = (
     rows.seconds(
         "connect_timeout",
         5,
-        "Seconds in which a conductor must accept a connection. After them another conductor is "
-        "called.",
+        "Seconds in which an address of a conductor must accept a connection, and the conductor "
+        "must complete the handshake. After them another conductor is called.",
         least=1,
     ),
     rows.seconds(

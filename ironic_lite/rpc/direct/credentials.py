@@ -93,7 +93,7 @@ def _read_contexts(files: Files) -> _Contexts:
     client = _read_context(ssl.PROTOCOL_TLS_CLIENT, files)
     server = _read_context(ssl.PROTOCOL_TLS_SERVER, files)
     server.verify_mode = ssl.CERT_REQUIRED
-    # A client checks that an idle connection has no data, such as tickets.
+    # Tickets would resume a session, but connections are kept, and carry data only.
     server.num_tickets = 0
     return _Contexts(client, server)
 

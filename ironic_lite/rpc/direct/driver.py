@@ -75,11 +75,8 @@ class DirectDriver(driver.SocketDriver):
         """
         host, port = addresses.address_of(address, self._settings.port)
         place = f"{host}:{port}"
-        end = time.monotonic() + self._settings.connect_timeout
-        end = end if deadline is None else min(end, deadline)
         try:
-            left = max(end - time.monotonic(), _LEAST_SECONDS)
-            sock = tcp.connect(host, port, left, self._settings.silence_timeout)
+            sock = tcp.connect(host, port, self._limit_to_connect(deadline), self._silence)
         except socket.gaierror as why:
             raise _absent(
                 f"the name {host} of a conductor cannot be resolved: {why.strerror}; make it known "
@@ -89,6 +86,7 @@ class DirectDriver(driver.SocketDriver):
             raise _absent(f"no conductor listens at {place}: {_problem(why)}") from None
         try:
             cipher = tls.TlsCipher(self._credentials.client(), server=host)
+            end = time.monotonic() + self._limit_to_connect(deadline)
             greeting = _shake_hands(sock, cipher, end)
             _check_name(greeting, address, place)
         except BaseException as why:
@@ -97,6 +95,17 @@ class DirectDriver(driver.SocketDriver):
                 _refuse_server(place, why)
             raise
         return sender.Connection(sock, place, self._limit, cipher)
+
+    def _limit_to_connect(self, deadline: float | None) -> float:
+        """Return the seconds for one address, or for a handshake."""
+        limit = float(self._settings.connect_timeout)
+        if deadline is None:
+            return limit
+        return max(min(limit, deadline - time.monotonic()), _LEAST_SECONDS)
+
+    @property
+    def _silence(self) -> int:
+        return int(self._settings.silence_timeout)
 
     def send_notification(
         self,
@@ -122,7 +131,7 @@ class DirectDriver(driver.SocketDriver):
         settings = self._settings
         _, port = addresses.address_of(target.server, settings.port)
         try:
-            sock = tcp.listen(settings.bind_host, port, settings.silence_timeout)
+            sock = tcp.listen(settings.bind_host, port, self._silence)
         except OSError as why:
             place = f"{settings.bind_host}, port {port}"
             if why.errno != errno.EADDRINUSE:
