@@ -38,6 +38,7 @@ WARM_UP = 200
 HOST = "localhost"
 UUID = "1be26c0b-03f2-4d2e-ae87-c02d7f33c123"
 _PAUSE = 0.01
+_SLOW = b"slow"
 _PACED_SHARE = 10
 """One paced call for each so many others."""
 
@@ -74,13 +75,14 @@ def serve_rpc(url: str, ready: multiprocessing.connection.Connection) -> None:
 
 
 def serve_bare(path: str, ready: multiprocessing.connection.Connection) -> None:
-    """Send back what comes."""
+    """Send back what comes; after a while if it begins with ``_SLOW``."""
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(path)
     listening.listen()
     ready.send(True)
     line, _ = listening.accept()
     while data := line.recv(4096):
+        time.sleep(_PAUSE if data.startswith(_SLOW) else 0)
         line.sendall(data)
 
 
@@ -123,17 +125,20 @@ def started(serve: Callable[..., None], place: str) -> Iterator[int]:
         process.join()
 
 
-def bare(folder: str, count: int) -> Figures:
-    """Measure the ping-pong."""
+def bare(folder: str, count: int) -> tuple[Figures, Figures]:
+    """Measure the ping-pong, as `calls`."""
     path = str(pathlib.Path(folder) / "bare")
     with started(serve_bare, path) as serving, socket.socket(socket.AF_UNIX) as line:
         line.connect(path)
 
-        def ping() -> None:
-            line.sendall(b"x" * 300)
+        def ping(begin: bytes) -> None:
+            line.sendall(begin + b"x" * 300)
             line.recv(4096)
 
-        return measured(count, serving, ping)
+        return (
+            measured(count, serving, lambda: ping(b"")),
+            measured(count // _PACED_SHARE, serving, lambda: ping(_SLOW), _PAUSE),
+        )
 
 
 def calls(url: str, count: int) -> tuple[Figures, Figures]:
@@ -165,10 +170,9 @@ def main() -> int:
         urls = {"local": f"local://{folder}/rpc", "direct": direct_rpc.URL}
         if args.rabbit:
             urls["rabbit"] = stack.enter_context(rabbit.own_url())
-        pings = bare(folder, args.calls)
-        found = {name: calls(url, args.calls) for name, url in urls.items()}
+        found = {"bare socket": bare(folder, args.calls)}
+        found |= {name: calls(url, args.calls) for name, url in urls.items()}
     print(f"{'':14}{'p50 ms':>8}{'p95 ms':>8}{'CPU ms':>8}{'CPU ms, paced':>15}")
-    print(f"{'bare socket':14}{pings.p50:8.3f}{pings.p95:8.3f}{pings.cpu:8.3f}")
     for name, (quick, paced) in found.items():
         print(f"{name:14}{quick.p50:8.3f}{quick.p95:8.3f}{quick.cpu:8.3f}{paced.cpu:15.3f}")
     local, direct = found["local"][0], found["direct"][0]
