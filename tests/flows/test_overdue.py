@@ -20,6 +20,7 @@ from ironic_lite.db.queries import nodes, runs
 from ironic_lite.db.tables import models
 from ironic_lite.drivers.agent import direct
 from tests.support import crashes, scripted_agent
+from tests.support.cleaning_fixture import Gate
 from tests.support.conductor_fixture import ConductorFixture, wait_for
 from tests.support.statements import count_statements
 
@@ -330,12 +331,14 @@ def test_few_nodes_fail_in_one_sweep(build: Build) -> None:
 
 
 def test_step_in_a_thread_is_only_reported(build: Build) -> None:
-    rig = build(**DEADLINE)
-    node = rig.node(fake_step_seconds=2)
+    gate = Gate()
+    rig = build(registry=gate.registry(), **DEADLINE)
+    node = rig.node()
     rig.ask("do_node_clean", node, clean_steps=[FACTORY_RESET])
-    rig.enters(node, "cleaning")
+    gate.wait()
     age_steps(rig.database, node, HOUR)
     rig.sweep("overdue steps")
     [event] = rig.events(node, "overdue")
     assert (event["data"]["deadline"], event["data"]["usual_p90"]) == (1800, None)
+    gate.opened.set()
     assert rig.reaches(node, "manageable")["last_error"] is None
