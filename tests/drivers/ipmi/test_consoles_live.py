@@ -32,6 +32,8 @@ ENABLED = {
     "DEFAULT__enabled_power_interfaces": ["ipmitool"],
     "DEFAULT__enabled_vendor_interfaces": ["no-vendor"],
 }
+NO_SWEEPS = {"console__subprocess_checking_interval": 3600}
+"""Lets a test alone sweep: the sweep of the service could start a program before it."""
 BMC = """
 case "$*" in
     *"sol activate") echo ready; exec cat ;;
@@ -54,7 +56,7 @@ def serve(sqlite_database: Database) -> Iterator[Serve]:
     def start(host: str = "here", **options: Any) -> Operator:
         registry = Registry.load(Settings.read(configure(**ENABLED)))
         assert registry.failures == {}
-        values = {**ENABLED, "DEFAULT__host": host, **options}
+        values = {**ENABLED, **NO_SWEEPS, "DEFAULT__host": host, **options}
         started.append(Operator(sqlite_database, registry=registry, **values))
         return started[-1]
 
@@ -120,9 +122,7 @@ def talks(where: int) -> bool:
 
 def sweep(operator: Operator) -> None:
     """Check all consoles, as the first sweep of a conductor does."""
-    watch = Consoles(operator.rig.tasks, operator.rig.service.ownership)
-    assert watch.interval == 1
-    watch.sweep()
+    Consoles(operator.rig.tasks, operator.rig.service.ownership).sweep()
 
 
 def kill(operator: Operator, node: str) -> None:
@@ -195,7 +195,10 @@ def test_a_program_that_ends_is_started_again(
     assert operator.shows(node)["last_error"] is None
 
 
-def test_a_program_that_does_not_last_is_given_up(serve: Serve, folder: pathlib.Path) -> None:
+def test_a_program_that_does_not_last_is_given_up(
+    serve: Serve, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow, "LEAST_SECONDS", 3600.0)
     operator = serve()
     node = enroll(operator)
     switch(operator, node, True)
@@ -245,7 +248,7 @@ def test_while_somebody_works_on_the_node_it_is_left_alone(
 def test_sweep_without_a_change_reads_no_nodes(
     serve: Serve, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    operator = serve(console__subprocess_checking_interval=3600)  # no sweep besides this one
+    operator = serve()
     watch = Consoles(operator.rig.tasks, operator.rig.service.ownership)
     node = enroll(operator)
     switch(operator, node, True)
@@ -264,6 +267,11 @@ def test_sweep_without_a_change_reads_no_nodes(
     for _ in range(3):
         watch.sweep()
     assert len(looked) == 2
+
+
+def test_option_is_the_interval_of_the_sweep(serve: Serve) -> None:
+    operator = serve(console__subprocess_checking_interval=1)
+    assert operator.rig.service.sweeps.plan["consoles"].interval == 1
 
 
 def test_a_conductor_without_such_consoles_never_looks(sqlite_database: Database) -> None:
