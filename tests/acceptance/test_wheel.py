@@ -17,13 +17,14 @@ import urllib.error
 import urllib.request
 import venv
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import psutil
 import pytest
 from packaging import requirements
 
 from tests.support.ports import free_port
+from tests.support.service import PATIENCE
 
 # One worker builds once and installs once.
 pytestmark = pytest.mark.xdist_group("wheel")
@@ -37,10 +38,6 @@ SCRIPTS = (
     "ironic-lite-record-bmc",
     "ironic-lite-status",
 )
-OWNERS = importlib.metadata.packages_distributions()
-"""The distributions that have files in a folder of packages."""
-PATIENCE = 30.0
-"""Seconds the service may take to answer, and again to stop."""
 
 
 def run(*command: str | pathlib.Path, cwd: pathlib.Path, timeout: float = 300) -> str:
@@ -104,8 +101,9 @@ def environment(elsewhere: pathlib.Path, wheel: pathlib.Path) -> pathlib.Path:
     folder = elsewhere / "venv"
     venv.create(folder, symlinks=True)
     packages = folder / sysconfig.get_path("purelib", vars={"base": ""}).lstrip("/")
+    owners = importlib.metadata.packages_distributions()
     for dist in dependencies(wheel):
-        link(dist, packages)
+        link(dist, packages, owners)
     pip = (
         sys.executable,
         "-m",
@@ -142,15 +140,21 @@ def dependencies(wheel: pathlib.Path) -> Iterable[importlib.metadata.Distributio
     return found.values()
 
 
-def link(dist: importlib.metadata.Distribution, packages: pathlib.Path) -> None:
+def link(
+    dist: importlib.metadata.Distribution,
+    packages: pathlib.Path,
+    owners: Mapping[str, Sequence[str]],
+) -> None:
     """Link what a distribution has installed into another environment, but for its scripts.
 
     A folder is linked as a whole where no other distribution has files in it.
+
+    :param owners: the distributions that have files in a folder of packages.
     """
     for file in dist.files or ():
         if ".." in file.parts:
             continue
-        shared = len(set(OWNERS.get(file.parts[0], ()))) > 1
+        shared = len(set(owners.get(file.parts[0], ()))) > 1
         part = file if shared else pathlib.PurePosixPath(file.parts[0])
         place = packages / part
         if not place.is_symlink():
@@ -197,7 +201,7 @@ def test_every_command_is_installed_and_says_its_version(
 ) -> None:
     version = wheel.name.split("-")[1]
     for script in SCRIPTS:
-        said = run(environment / "bin" / script, "--version", cwd=environment, timeout=30)
+        said = run(environment / "bin" / script, "--version", cwd=environment)
         assert said.strip().endswith(version), script
 
 
@@ -235,7 +239,7 @@ def service(command: pathlib.Path, settings: pathlib.Path) -> Iterator[subproces
 
 def status(url: str, process: subprocess.Popen[bytes]) -> int:
     """Return the status of the first answer of ``url``."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE  # the first start compiles all modules
     while process.poll() is None and time.monotonic() < deadline:
         try:
             with urllib.request.urlopen(url, timeout=5) as answer:
