@@ -262,6 +262,10 @@ _BOOT_DEVICE = Schemas(
 _CONSOLE = Schemas(
     _object_with_all(console_enabled=_FLAG, console_info={"type": ["object", "null"]})
 )
+# A plan with faults has this status, and so has an Idempotency-Key of another request.
+_PLAN_OR_FAULT: Json = {
+    "anyOf": [plan_documents.PLAN, {"$ref": "#/components/schemas/Fault"}],
+}
 
 ROUTES: Mapping[str, Schemas] = {
     "GET ": Schemas(_ROOT),
@@ -334,7 +338,7 @@ ROUTES: Mapping[str, Schemas] = {
     "POST /nodes/{ident}/plan": Schemas(
         plan_documents.PLAN,
         takes=_PROVISION,
-        also={HTTPStatus.UNPROCESSABLE_ENTITY: plan_documents.PLAN},
+        also={HTTPStatus.UNPROCESSABLE_ENTITY: _PLAN_OR_FAULT},
     ),
     "GET /nodes/{ident}/cleaning/steps": Schemas(
         {"type": "array", "items": _STEP},
