@@ -140,16 +140,19 @@ def finish(rig: ConductorFixture, count: int) -> None:
     assert counts(rig.database) == {"done": count}
 
 
-@pytest.mark.parametrize("elsewhere", [True, False], ids=["another goes on", "itself goes on"])
-@pytest.mark.parametrize("commits", range(1, 11))
-def test_death_after_each_save(
-    build: Build, sqlite_database: Database, commits: int, elsewhere: bool
-) -> None:
+def heir_after(
+    build: Build,
+    database: Database,
+    start: Callable[[ConductorFixture], object],
+    commits: int,
+    *,
+    elsewhere: bool,
+) -> ConductorFixture:
+    """Let a conductor start a batch and die after so many saves; return the next one."""
     life = crashes.Life()
-    rig = build(crashes.database(sqlite_database, life), DEFAULT__host="mortal", **SHORT)
-    rig.database = sqlite_database
-    nodes = [rig.node("enroll") for _ in range(3)]
-    begin(rig, nodes, [1, 2], 2)
+    rig = build(crashes.database(database, life), DEFAULT__host="mortal", **SHORT)
+    rig.database = database
+    start(rig)
     life.arm(commit=commits)
     with contextlib.suppress(crashes.Died):
         for _ in range(20):
@@ -157,9 +160,24 @@ def test_death_after_each_save(
             rig.service.runtime.workers.wait_idle(5)
     assert life.dead, "the batch has fewer saves"
     rig.bury()
-    heir = build(sqlite_database, DEFAULT__host="heir" if elsewhere else "mortal", **SHORT)
+    heir = build(database, DEFAULT__host="heir" if elsewhere else "mortal", **SHORT)
     if elsewhere:
-        lose(sqlite_database, "mortal")
+        lose(database, "mortal")
+    return heir
+
+
+@pytest.mark.parametrize("elsewhere", [True, False], ids=["another goes on", "itself goes on"])
+@pytest.mark.parametrize("commits", range(1, 11))
+def test_death_after_each_save(
+    build: Build, sqlite_database: Database, commits: int, elsewhere: bool
+) -> None:
+    nodes: list[str] = []
+
+    def start(rig: ConductorFixture) -> None:
+        nodes.extend(rig.node("enroll") for _ in range(3))
+        begin(rig, nodes, [1, 2], 2)
+
+    heir = heir_after(build, sqlite_database, start, commits, elsewhere=elsewhere)
     finish(heir, 3)
     for node in nodes:
         assert heir.get(node)["provision_state"] == "manageable"
@@ -172,21 +190,13 @@ def test_power_order_ends_after_a_death(
     build: Build, sqlite_database: Database, commits: int, elsewhere: bool
 ) -> None:
     """An order whose conductor died is done, or failed as interrupted; it is not under way."""
-    life = crashes.Life()
-    rig = build(crashes.database(sqlite_database, life), DEFAULT__host="mortal", **SHORT)
-    rig.database = sqlite_database
-    nodes = [rig.node("manageable") for _ in range(2)]
-    begin(rig, nodes, [2], 2, request={"power": "power on"}, was="manageable")
-    life.arm(commit=commits)
-    with contextlib.suppress(crashes.Died):
-        for _ in range(20):
-            rig.sweep("batches")
-            rig.service.runtime.workers.wait_idle(5)
-    assert life.dead, "the batch has fewer saves"
-    rig.bury()
-    heir = build(sqlite_database, DEFAULT__host="heir" if elsewhere else "mortal", **SHORT)
-    if elsewhere:
-        lose(sqlite_database, "mortal")
+    nodes: list[str] = []
+
+    def start(rig: ConductorFixture) -> None:
+        nodes.extend(rig.node("manageable") for _ in range(2))
+        begin(rig, nodes, [2], 2, request={"power": "power on"}, was="manageable")
+
+    heir = heir_after(build, sqlite_database, start, commits, elsewhere=elsewhere)
 
     def swept() -> bool:
         for name in ("orphans", "batches"):

@@ -98,14 +98,26 @@ def test_verb_starts_under_the_lock_if_the_node_has_changed(
     assert idle(rig)
 
 
-def test_verb_is_refused_if_another_has_locked_the_node(
-    build: Build, sqlite_database: Database
+@pytest.mark.parametrize(
+    ("change", "refusal", "token"),
+    [
+        (lock, (errors.NodeLocked, "there"), "other"),
+        (hold, (errors.NodeHeld, "an audit"), None),
+    ],
+    ids=["lock", "hold"],
+)
+def test_verb_is_refused_by_what_comes_before_its_lock(
+    build: Build,
+    sqlite_database: Database,
+    change: Change,
+    refusal: tuple[type[errors.Error], str],
+    token: str | None,
 ) -> None:
-    rig, meddler = meddled(build, sqlite_database, lock)
-    with pytest.raises(errors.NodeLocked, match="there"):
+    rig, meddler = meddled(build, sqlite_database, change)
+    with pytest.raises(refusal[0], match=refusal[1]):
         rig.ask("do_node_clean", meddler.node, clean_steps=STEPS)
     row = rig.get(meddler.node)
-    assert (row["provision_state"], row["lock_token"]) == ("manageable", "other")
+    assert (row["provision_state"], row["lock_token"]) == ("manageable", token)
     assert not rig.runs(meddler.node)
     assert idle(rig)
 
@@ -116,18 +128,6 @@ def test_verb_finds_no_node_that_has_just_been_deleted(
     rig, meddler = meddled(build, sqlite_database, remove)
     with pytest.raises(errors.NodeNotFound):
         rig.ask("do_node_clean", meddler.node, clean_steps=STEPS)
-    assert idle(rig)
-
-
-def test_hold_that_is_set_before_the_lock_is_taken_refuses_the_verb(
-    build: Build, sqlite_database: Database
-) -> None:
-    rig, meddler = meddled(build, sqlite_database, hold)
-    with pytest.raises(errors.NodeHeld, match="an audit"):
-        rig.ask("do_node_clean", meddler.node, clean_steps=STEPS)
-    row = rig.get(meddler.node)
-    assert (row["provision_state"], row["lock_token"]) == ("manageable", None)
-    assert not rig.runs(meddler.node)
     assert idle(rig)
 
 
