@@ -31,7 +31,7 @@ def stream(found: Service, node: str, run: str = "current") -> Any:
 
 def lines(answer: Any) -> Iterator[str]:
     """Iterate over the lines of a stream that are not empty."""
-    for line in answer.iter_lines(chunk_size=1):
+    for line in answer.iter_lines(chunk_size=None):
         if line:
             yield line.decode()
 

@@ -50,8 +50,8 @@ def curl(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def lines(answer: Any) -> Iterator[dict[str, Any]]:
-    """Iterate over the lines of a stream."""
-    return map(json.loads, answer.iter_lines(chunk_size=1))
+    """Iterate over the lines of a stream as they come, each chunk as a whole."""
+    return map(json.loads, answer.iter_lines(chunk_size=None))
 
 
 def stream(fleet: Service, query: str) -> Any:
