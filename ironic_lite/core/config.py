@@ -101,6 +101,7 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     return [*ours, ("oslo_messaging_notifications", list(options.LIBRARY_NOTIFICATIONS))]
 
 
+@functools.cache  # importlib reads and parses the file of the distribution each time
 def version() -> str:
     """Return the version of the installed package."""
     return importlib.metadata.version("ironic_lite")

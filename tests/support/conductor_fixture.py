@@ -13,6 +13,7 @@ from typing import Any
 from oslo_config import cfg
 
 from ironic_lite.conductor.service import Service
+from ironic_lite.conductor.watch.sweeps import Sweeps
 from ironic_lite.core import config, context
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import events as db_events
@@ -22,6 +23,7 @@ from ironic_lite.rpc import transport
 
 _PATIENCE = 10.0  # seconds before a condition that does not come true fails the test
 _LONGEST_PAUSE = 0.03  # seconds
+_RARE = 600.0  # seconds between two sweeps
 _ASKED = itertools.count(1)
 
 
@@ -243,6 +245,11 @@ def build(database: Database, registry: Registry | None = None, **values: Any) -
     :param values: options as ``group__option``.
     """
     service = Service(configure(**values), database, registry or drivers(), None)
+    # A sweep that no test can wait for needs no thread.
+    sweeps = service.sweeps
+    frequent = [one for one in sweeps.plan.values() if one.wakeup or one.interval < _RARE]
+    service.sweeps = Sweeps(service.runtime.draining, frequent)
     service.start()
+    service.sweeps = sweeps
     service.recovery.join(_PATIENCE)
     return ConductorFixture(database, service)

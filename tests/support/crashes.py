@@ -126,6 +126,7 @@ class Drivers:
         self._inner = inner
         self._around = around
         self._names = (*_CALLS, *more)
+        self._twins: dict[tuple[str, base.Interface], base.Interface] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -137,7 +138,10 @@ class Drivers:
         return dataclasses.replace(driver, **cast(Any, wrapped))
 
     def _wrap(self, kind: str, interface: base.Interface) -> base.Interface:
-        twin = copy.copy(interface)
+        found = self._twins.get((kind, interface))
+        if found is not None:
+            return found
+        self._twins[kind, interface] = twin = copy.copy(interface)
         for name in self._names:
             method = getattr(interface, name, None)
             if method is not None:
