@@ -23,7 +23,7 @@ STATE = "state_path = "
 @pytest.fixture
 def fresh() -> Iterator[Service]:
     """A configuration with nothing started yet."""
-    with service.service() as found:
+    with service.service(migrated=False) as found:
         yield found
 
 

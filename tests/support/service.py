@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 import psutil
 import requests
 
+from ironic_lite.db.engine import session
+from ironic_lite.db.tables import migrate
 from tests.support import prefork
 from tests.support.ports import free_port
 
@@ -161,17 +163,35 @@ class Program:
         until(lambda: gone(left), f"the end of {self.log.name}")
 
 
+@functools.cache
+def migrated_file() -> bytes:
+    """Return the content of a migrated SQLite file without rows."""
+    with short_folder() as folder:
+        path = folder / "migrated.sqlite"
+        with contextlib.closing(session.open_database(f"sqlite:///{path}")) as database:
+            migrate.upgrade(database)
+        return path.read_bytes()
+
+
 class Service:
     """A configuration with a folder of its own, and the programs that run on it.
 
     :param warm: its programs are forked, see `prefork`; False for a test of the start.
+    :param migrated: the service finds a database without rows; else it makes one at its start.
     """
 
     def __init__(
-        self, folder: pathlib.Path, more: str = "", scheme: str = "http", *, warm: bool = True
+        self,
+        folder: pathlib.Path,
+        more: str = "",
+        scheme: str = "http",
+        *,
+        warm: bool = True,
+        migrated: bool = True,
     ) -> None:
         self.folder = folder
         self._warm = warm
+        self._migrated = warm and migrated
         self.port = free_port()
         self.url = f"{scheme}://{HOST}:{self.port}"
         self.settings = folder / "test.conf"
@@ -185,8 +205,19 @@ class Service:
         self.session.trust_env = False
         self._programs: list[Program] = []
 
+    def _put_database(self) -> None:
+        """Spare the service the migrations; one with a server for its database ignores the file."""
+        state = self.folder / "state"
+        with contextlib.suppress(FileExistsError):
+            state.mkdir(mode=0o700)
+            path = state / "ironic-lite.sqlite"
+            path.touch(0o600)
+            path.write_bytes(migrated_file())
+
     def start(self, script: str = "ironic-lite", *words: str, host: str | None = None) -> Program:
         """Start a program; ``words`` end its command line, ``host`` names its conductor."""
+        if self._migrated and script == "ironic-lite":
+            self._put_database()
         command = [str(SCRIPTS / script), "--config-file", str(self.settings), *words]
         if host is not None:
             named = self.folder / f"{host}.conf"
@@ -262,10 +293,12 @@ class Service:
 
 
 @contextlib.contextmanager
-def service(more: str = "", scheme: str = "http", *, warm: bool = True) -> Iterator[Service]:
+def service(
+    more: str = "", scheme: str = "http", *, warm: bool = True, migrated: bool = True
+) -> Iterator[Service]:
     """Give a configuration; whatever is started on it is gone at the end."""
     with short_folder() as folder:
-        found = Service(folder, more, scheme, warm=warm)
+        found = Service(folder, more, scheme, warm=warm, migrated=migrated)
         try:
             yield found
         finally:
