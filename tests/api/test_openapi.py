@@ -16,12 +16,8 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from schemathesis.checks import not_a_server_error
-from schemathesis.core.result import Ok
-from schemathesis.specs.openapi import checks as conformance
 
 from ironic_lite.api import controllers, openapi, policy
 from ironic_lite.api.openapi import parts
@@ -38,13 +34,6 @@ Json = dict[str, Any]
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "12"))
 """Requests to each route."""
-CHECKS = [
-    not_a_server_error,
-    conformance.status_code_conformance,
-    conformance.content_type_conformance,
-    conformance.response_headers_conformance,
-    conformance.response_schema_conformance,
-]
 FAKE = {f"{kind}_interface": "fake" for kind in fields.INTERFACE_KINDS} | {
     "network_interface": "noop",
     "storage_interface": "noop",
@@ -179,6 +168,19 @@ def test_answers_and_headers_of_preferences_are_described(told: Json) -> None:
     assert all(shown)
 
 
+def test_refused_plan_is_a_plan_or_the_fault_of_a_reused_key(told: Json, api: Client) -> None:
+    described = told["paths"]["/v1/nodes/{ident}/plan"]["post"]["responses"]["422"]
+    kinds = described["content"]["application/json"]["schema"]["anyOf"]
+    assert kinds[1] == {"$ref": "#/components/schemas/Fault"}
+    key = {"Idempotency-Key": "one"}
+    assert api.request("POST", "/v1/nodes", {"driver": "fake-hardware"}, headers=key).status == 201
+    (node,) = api.get("/v1/nodes").json["nodes"]
+    path = f"/v1/nodes/{node['uuid']}/plan"
+    answer = api.request("POST", path, {"target": "manage"}, headers=key)
+    assert (answer.status, "error_message" in answer.json) == (422, True)
+    assert "accepted" in kinds[0]["required"]
+
+
 def test_every_status_that_the_api_refuses_with_is_told() -> None:
     folder = pathlib.Path(controllers.__file__).parents[1]
     named = {
@@ -249,6 +251,19 @@ def _requests(operation: Any, machines: Machines) -> st.SearchStrategy[Any]:
 
 
 def test_every_answer_is_as_the_document_says(sqlite_database: Database) -> None:
+    # Only the worker that runs this test loads the library, which takes half a second.
+    import schemathesis  # noqa: PLC0415
+    from schemathesis.checks import not_a_server_error  # noqa: PLC0415
+    from schemathesis.core.result import Ok  # noqa: PLC0415
+    from schemathesis.specs.openapi import checks as conformance  # noqa: PLC0415
+
+    checks = [
+        not_a_server_error,
+        conformance.status_code_conformance,
+        conformance.content_type_conformance,
+        conformance.response_headers_conformance,
+        conformance.response_schema_conformance,
+    ]
     machines = Machines(sqlite_database)
     schema = schemathesis.openapi.from_wsgi("/v1/openapi.json", machines.whole.api.app)
     wrong: dict[tuple[str, int], str] = {}
@@ -272,7 +287,7 @@ def test_every_answer_is_as_the_document_says(sqlite_database: Database) -> None
             answer = case.call()
             statuses.add(answer.status_code)
             try:
-                case.validate_response(answer, checks=CHECKS)
+                case.validate_response(answer, checks=checks)
             except BaseExceptionGroup as why:
                 text = "\n".join(str(one) for one in why.exceptions)
                 shown = f"{text}\n{case.as_curl_command()}"

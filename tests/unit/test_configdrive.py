@@ -98,10 +98,15 @@ def test_the_content_of_an_address_is_for_its_reader_to_judge() -> None:
         ("AAAA", "is no file system as gzip in base64"),
         ("not base64", "is no file system as gzip in base64"),
         (_packed(b"a file system, and not a short one")[:-24], "is truncated"),
-        (_packed(bytes(configdrive.MOST_BYTES + 1)), "more than 64 MiB"),
     ],
 )
 def test_configdrive_that_no_agent_can_write_is_refused(given: Any, said: str) -> None:
     with pytest.raises(errors.InvalidParameter, match=said) as why:
         configdrive.check(given)
+    assert why.value.facts["path"] == configdrive.PATH
+
+
+def test_configdrive_that_is_too_large_when_unpacked_is_refused() -> None:
+    with pytest.raises(errors.InvalidParameter, match="more than 64 MiB") as why:
+        configdrive.check(_packed(bytes(configdrive.MOST_BYTES + 1)))
     assert why.value.facts["path"] == configdrive.PATH
