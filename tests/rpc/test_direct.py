@@ -412,7 +412,7 @@ def test_strangers_do_not_keep_clients_out(
     with contextlib.ExitStack() as opened:
         strangers = [
             opened.enter_context(direct_rpc.plain(direct_options))
-            for _ in range(listener.STRANGERS * 2)
+            for _ in range(listener.STRANGERS + 9)
         ]
         assert connect(direct).call(ctxt, "who", host=ONE) == ONE
         assert strangers[0].recv(1) == b"", "the oldest was hung up"

@@ -86,7 +86,7 @@ class TlsCipher:
         try:
             while self._received.pending or self._tls.pending():
                 if not (part := self._tls.read(_PIECE)):
-                    raise ConnectionResetError
+                    raise ConnectionResetError("it has closed the connection")
                 parts.append(part)
         except ssl.SSLWantReadError:
             pass  # the rest of a record has not arrived

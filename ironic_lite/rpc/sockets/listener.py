@@ -29,7 +29,7 @@ LOG = logging.getLogger(__name__)
 _ACCEPTS = 64
 """Most connections accepted at once; the others wait for the next turn of the loop."""
 
-STRANGERS = 64
+STRANGERS = 256
 """Most connections without authentication; a further one ends the oldest."""
 
 STALLED_SECONDS = 10.0
