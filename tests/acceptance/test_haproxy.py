@@ -144,7 +144,8 @@ def test_a_client_that_does_not_read_is_ended_and_the_api_is_free_of_it(
             unread[-1].sendall(_ASKED)  # at once, as the time of a head is limited
         until(lambda: _connections(pids) >= len(unread), "their requests at the APIs")
         assert _get(port).ok
-        until(lambda: _connections(pids) <= OTHERS, "the end of their connections")
+        until(lambda: not _clients(port), "the end of their connections")
+        until(lambda: _connections(pids) <= OTHERS, "the end of those behind them")
         for one in unread:
             with contextlib.suppress(OSError):  # reset, or ended within a record of TLS
                 assert _read(one) < LARGE * 900_000
@@ -159,6 +160,13 @@ def _connections(pids: list[int]) -> int:
     """Return the number of connections that the APIs have."""
     workers = [process for pid in pids for process in family(pid)]
     found = [one for process in workers for one in process.net_connections("tcp")]
+    return sum(one.status == psutil.CONN_ESTABLISHED for one in found)
+
+
+def _clients(port: int) -> int:
+    """Return the number of connections that clients have with haproxy."""
+    (balancer,) = [one for one in psutil.Process().children() if one.name() == "haproxy"]
+    found = [one for one in balancer.net_connections("tcp") if one.laddr.port == port]
     return sum(one.status == psutil.CONN_ESTABLISHED for one in found)
 
 
