@@ -40,7 +40,7 @@ KINDS: Mapping[str, tuple[Block, ...]] = MappingProxyType(
     {
         "legal": (Block.ERASE, Block.FORGET),
         "hardware": (Block.USE,),
-        "freeze": (Block.VERBS, Block.POWER),
+        "freeze": (Block.VERBS, Block.POWER, Block.FORGET),
     }
 )
 """Kinds that bring their blocks; holds of other kinds name theirs."""

@@ -272,6 +272,7 @@ def test_plan_shows_the_batch_and_writes_nothing(operator: Operator) -> None:
     body = {"nodes": nodes, "request": {"target": "manage"}, "waves": [1, "100%"]}
     answer = operator.api.post("/v1/batches?plan=true", body)
     assert (answer.status, answer.json["waves"], answer.json["uuid"]) == (200, [1, 3], None)
+    assert [one["uuid"] for one in answer.json["first_wave"]] == nodes[:1]
     assert operator.api.get("/v1/batches").json["batches"] == []
 
 

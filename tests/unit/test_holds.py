@@ -84,8 +84,8 @@ def test_unknown_author_and_end_are_left_out() -> None:
     [
         ("legal", None, ("erase", "forget")),
         ("hardware", [], ("use",)),
-        ("freeze", None, ("verbs", "power")),
-        ("freeze", ["power", "verbs"], ("verbs", "power")),
+        ("freeze", None, ("verbs", "power", "forget")),
+        ("freeze", ["power", "forget", "verbs"], ("verbs", "power", "forget")),
         ("audit", ["power", "erase", "power"], ("erase", "power")),
     ],
 )

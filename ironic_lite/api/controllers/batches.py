@@ -35,6 +35,7 @@ from ironic_lite.domain import batches as core
 from ironic_lite.domain.batches import BatchState, NodeState
 
 _LIMIT = 8 * 1024  # KiB of a body, which may have a configdrive
+_FIRST = 20  # nodes of the first wave that a plan names
 _PAUSE = 1.0  # seconds between two looks of a request that waits
 _OPTIONS = ("waves", "concurrency", "on_failures", "between_waves")
 _WITHOUT_REQUEST = tuple(name for name in batches.COLUMNS if name not in ("request", "context"))
@@ -132,8 +133,10 @@ class Batches(expose.Controller):
             self.service.database.read(lambda conn: batches.refuse_taken(conn, uuids))
             request.answer.status = HTTPStatus.OK
             refused = batch_plans.refusals(self.service, request, wanted)
-            planned = {"uuid": None, "state": "planned", "refused": refused}
-            return {**_document(row, counts), **planned}
+            first = [{"uuid": one["node_uuid"], "name": one["name"]} for one in members]
+            size = min(wanted.options["waves"][0], _FIRST)
+            planned = {"uuid": None, "state": "planned", "first_wave": first[:size]}
+            return {**_document(row, counts), **planned, "refused": refused}
 
         def write(conn: Connection) -> None:
             batches.refuse_taken(conn, [one["node_uuid"] for one in members])
