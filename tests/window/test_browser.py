@@ -82,6 +82,7 @@ def test_plan_shows_faults_at_their_steps_and_offers_no_button(
         '[{"interface": "bios", "step": "apply_configuration"},'
         ' {"interface": "deploy", "step": "no_such"}]'
     )
+    dialog.get_by_text("Steps, as JSON").click()
     dialog.get_by_label("Steps, as JSON").fill(steps)
     first, second = dialog.locator(".plan > li").first, dialog.locator(".plan > li").last
     expect(first).to_contain_text("clean_steps/0/args/settings")
@@ -190,18 +191,52 @@ def test_hold_refuses_by_kind_and_reason_until_it_ends(
     dialog.get_by_label("Kind").select_option("legal")
     dialog.get_by_label("Reason").fill("case 4711")
     dialog.get_by_role("button", name="Hold held-1", exact=True).click()
-    page.locator(".node-head").get_by_text("held (legal): case 4711").wait_for()
+    page.locator(".node-head").get_by_text("HELD (legal): case 4711").wait_for()
     refused = page.locator(".actions").get_by_role("button", name="Provide… refused")
     expect(refused).to_have_attribute("aria-disabled", "true")
     expect(refused).to_contain_text("case 4711")
     refused.click(force=True)  # of Playwright: it does not press what is marked as disabled
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.get_by_role("link", name="Holds", exact=True).click()
-    page.get_by_role("button", name="End…").click()
-    dialog.get_by_label("I have read what changes").check()
-    dialog.get_by_role("button", name="End the hold", exact=True).click()
+    page.get_by_role("button", name="Lift…", exact=True).click()
+    expect(dialog).to_contain_text("what may erase the disks")
+    dialog.get_by_label("Reason to lift it").fill("case closed")
+    dialog.get_by_role("button", name="Lift the hold", exact=True).click()
     dialog.wait_for(state="detached")
     page.locator(".actions").get_by_role("button", name="Provide…", exact=True).wait_for()
+    expect(page.get_by_role("table")).to_contain_text("case closed")
+
+
+def test_new_hold_freezes_the_machine_until_it_is_lifted(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("frozen-1")
+    live.provision("frozen-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/frozen-1"))
+    press(page, "Hold…")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("status")).to_contain_text("deletion of the node")
+    dialog.get_by_label("Kind").select_option("hardware")
+    expect(dialog.get_by_role("status")).to_contain_text("Still allows everything else: ERASING")
+    dialog.get_by_label("Kind").select_option("freeze")
+    dialog.get_by_label("Reason").fill("smoke")
+    dialog.get_by_role("button", name="Hold frozen-1", exact=True).click()
+    mark = page.locator(".node-head").get_by_role("button", name="HELD (freeze): smoke")
+    mark.wait_for()
+    for name in ("Clean", "Provide", "Delete", "Inspect"):
+        refused = page.locator(".actions").get_by_role("button", name=f"{name}… refused")
+        expect(refused).to_contain_text('Press "Lift hold…"')
+        expect(refused).not_to_contain_text("/v1/")
+    page.get_by_role("link", name="Fleet").click()
+    expect(row(page, "frozen-1")).to_contain_text("HELD")
+    page.go_back()
+    press(page, "Lift hold…")
+    expect(dialog).to_contain_text("freeze: smoke")
+    confirm(page, "Lift the hold")
+    expect(mark).to_have_count(0)
+    page.locator(".actions").get_by_role("button", name="Clean…", exact=True).wait_for()
+    page.get_by_role("link", name="Fleet").click()
+    expect(row(page, "frozen-1")).not_to_contain_text("HELD")
 
 
 def test_node_is_deleted_by_its_typed_name(page: sync_api.Page, live: service.Service) -> None:

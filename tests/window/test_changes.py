@@ -130,12 +130,15 @@ def test_batch_by_keyboard_stops_after_its_canary_and_is_resumed(
     expect(page.locator(".bulk")).to_contain_text("4 selected")
     user.press("Batch…")
     user.dialog.wait_for()
-    user.tab_to("select", key="Shift+Tab")  # waves
+    expect(user.dialog.get_by_label("Request")).to_have_value("")
+    expect(user.dialog.get_by_role("button", name="Plan")).to_be_disabled()
+    user.tab_to("label:first-child > select", key="Shift+Tab")
     page.keyboard.type("Provide")
     expect(user.dialog.get_by_label("Request")).to_have_value("provide")
-    expect(user.dialog.get_by_label("Waves")).to_have_value("one, then all")
+    expect(user.dialog.get_by_label("Waves")).to_have_value("canary: one, then all")
     user.plan_and_confirm("4")
-    page.get_by_text("Paused:").wait_for()
+    page.get_by_text("3 nodes wait until you resume").wait_for()
+    expect(page.locator(".waves .wrong")).to_contain_text("1 failed")
     expect(table.get_by_role("row", name=names[0])).to_contain_text("sick canary")
     found = [live.get(f"/v1/nodes/{name}")["provision_state"] for name in names]
     assert found == ["clean failed", *["manageable"] * 3]
@@ -155,6 +158,32 @@ def test_batch_by_keyboard_stops_after_its_canary_and_is_resumed(
     service.until(
         lambda: live.get(f"/v1/nodes/{names[0]}")["provision_state"] == "available", names[0]
     )
+
+
+def test_plan_of_a_batch_names_the_chosen_canary(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    for number in range(3):
+        live.create(f"wing-{number}")
+        live.provision(f"wing-{number}", "manage", "manageable")
+        live.provision(f"wing-{number}", "provide", "available")
+    page.goto(to(live, "/v1/nodes?~q=wing-"))
+    grid = page.get_by_role("grid", name="Nodes")
+    expect(grid).to_have_attribute("aria-rowcount", "4")
+    grid.focus()
+    page.keyboard.press("Control+a")
+    page.get_by_role("button", name="Batch…").click()
+    dialog = page.get_by_role("dialog")
+    request = dialog.get_by_label("Request")
+    expect(request).to_have_value("")
+    offered = [one.strip() for one in request.locator("option").all_inner_texts()]
+    assert len(offered) == len(set(offered))
+    assert {"Deploy", "Manage"} < set(offered)
+    expect(dialog).to_contain_text("use Manage first")
+    request.select_option("manage")
+    dialog.get_by_label("Canary, goes first").select_option("wing-2")
+    dialog.get_by_role("button", name="Plan", exact=True).click()
+    expect(dialog).to_contain_text("wing-2 goes first, alone")
 
 
 def test_filter_that_gives_another_count_is_refused(

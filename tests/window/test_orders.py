@@ -11,7 +11,6 @@ from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import failed_node, press, row, state, to
-from tests.window.conftest import Faults
 
 # One worker starts one service and one browser.
 pytestmark = pytest.mark.xdist_group("window")
@@ -24,7 +23,7 @@ def test_retry_leaves_a_step_out_with_a_reason(page: sync_api.Page, live: servic
     page.goto(to(live, "/v1/nodes/waived-1"))
     press(page, "Retry…")
     dialog = page.get_by_role("dialog")
-    dialog.get_by_text("Begin elsewhere").click()
+    dialog.get_by_text("Begin at an earlier step").click()
     dialog.get_by_label("Leave out").select_option(label="2 deploy.erase_devices")
     dialog.get_by_label("Reason").fill("disk 3 goes to the shredder")
     button = dialog.get_by_role("button", name="Retry waived-1", exact=True)
@@ -145,19 +144,22 @@ def test_lamps_that_the_driver_lacks_are_refused_with_the_reason(
     expect(place.get_by_role("button")).to_have_count(0)
 
 
-def test_steps_of_the_node_are_picked(
-    page: sync_api.Page, live: service.Service, faults: Faults
-) -> None:
-    faults.allow("422")  # the plan before a step is chosen
+def test_steps_of_the_node_are_picked(page: sync_api.Page, live: service.Service) -> None:
     live.create("pick-1")
     live.provision("pick-1", "manage", "manageable")
     page.goto(to(live, "/v1/nodes/pick-1"))
     press(page, "Clean…")
     dialog = page.get_by_role("dialog")
-    offered = dialog.get_by_label("Steps of the node")
-    for step in ("deploy.erase_devices_metadata", "deploy.erase_devices"):
-        offered.select_option(label=step)
-        dialog.get_by_role("button", name="Add", exact=True).click()
+    expect(dialog.get_by_role("status").first).to_contain_text("Add at least one step")
+    expect(dialog.get_by_label("Steps, as JSON")).to_be_hidden()
+    offered = dialog.get_by_label("Add a step")
+    offered.select_option(label="deploy.erase_devices_metadata")
+    offered.select_option(label="deploy.erase_devices_metadata")
+    dialog.get_by_role("button", name="Erase all disks").click()
+    chosen = dialog.get_by_role("list", name="Chosen steps").get_by_role("listitem")
+    expect(chosen).to_have_count(3)
+    chosen.first.get_by_role("button", name="Remove").click()
+    expect(chosen).to_have_count(2)
     steps = json.loads(dialog.get_by_label("Steps, as JSON").input_value())
     assert [one["step"] for one in steps] == ["erase_devices_metadata", "erase_devices"]
     dialog.get_by_label("Type the name of the node").fill("pick-1")

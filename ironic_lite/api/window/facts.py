@@ -33,6 +33,7 @@ def _verb(verb: verbs.Verb) -> Json:
     return {
         "target": verb.target,
         "event": verb.event,
+        "needs": verb.needs,
         "from": [str(state) for state in State if verbs.possible(verb, state)],
     }
 

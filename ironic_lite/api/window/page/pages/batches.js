@@ -1,13 +1,15 @@
 /** Batches: the list, one batch with its waves and nodes, and acts on the selected nodes. */
-import { useLayoutEffect, useRef, useState } from "../vendor/hooks.js";
+import { useEffect, useLayoutEffect, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { Simple } from "../parts/actions.js";
-import { ActForm, HoldForm, show, useSend } from "../parts/dialog.js";
-import { Confirm, StepsField, verbsFrom } from "../parts/plan.js";
+import { ActForm, show, useSend } from "../parts/dialog.js";
+import { HoldForm, NEW_HOLD } from "../parts/holds.js";
+import { Confirm, verbsFrom } from "../parts/plan.js";
+import { missing, StepsField } from "../parts/steps.js";
 import { FaultBox, List, Shown, Skeleton, useDocument } from "../parts/read.js";
 import {
-  batchTitle, bdi, choice, Curl, field, html, link, nodeLink, Result, say, stamp, stepName, typed,
-  verb,
+  batchTitle, bdi, choice, Curl, field, html, link, nodeLink, Result, say, stamp, stepName, told, typed,
+  verb, VERB_HINTS,
 } from "../parts/text.js";
 import { fleet, predicate, remote } from "../state/nodes.js";
 import { clockTime, go, href, path, prefs, route } from "../state/route.js";
@@ -48,7 +50,7 @@ function asks({ power, target, ...more }) {
 const counted = (counts) =>
   Object.entries(counts)
     .filter(([, count]) => count)
-    .map(([name, count]) => `${count} ${name}`)
+    .map(([name, count]) => `${count} ${name === "pending" ? "wait" : name}`)
     .join(", ");
 
 function Batch() {
@@ -63,8 +65,8 @@ function Batch() {
       <span>wave ${body.wave + 1} of ${body.waves.length}</span>
       <span>${counted(body.counts)}</span> ${h(Curl, { path: `${own}?wait=50&until=done` })}
     </header>
-    ${body.paused_by && html`<p class="says">Paused: ${bdi(body.paused_by)}</p>`}
-    ${!ENDED.includes(body.state) && h(Controls, { own, batch: body, reload })} ${h(Waves, { batch: body })}
+    ${body.paused_by && html`<p class="says">Paused: ${bdi(body.paused_by)}. ${body.counts.pending} nodes wait until you resume or abort it.</p>`}
+    ${!ENDED.includes(body.state) && h(Controls, { own, batch: body, reload })} ${h(Waves, { own, batch: body, failed })}
     <p>
       ${failed} failed or refused; ${body.failures_left} more are allowed.
       ${body.eta && ` ~${clockTime(body.eta.ends_at ?? body.eta, prefs.value.utc)}`}
@@ -93,8 +95,10 @@ function Controls({ own, batch, reload }) {
   </div>`;
 }
 
-/** @param {{batch: Json}} props */
-function Waves({ batch }) {
+/** @param {{own: string, batch: Json, failed: number}} props */
+function Waves({ own, batch, failed }) {
+  const list = `${own}/nodes?result=failed,refused&limit=500&fields=wave`;
+  const bad = useDocument(failed ? list : null, { again: failed }).body?.nodes ?? [];
   const all = batch.waves.reduce((/** @type {number} */ sum, /** @type {number} */ one) => sum + one, 0);
   const over = all - (batch.counts.pending + batch.counts.starting + batch.counts.running || 0);
   let before = 0;
@@ -102,8 +106,9 @@ function Waves({ batch }) {
     ${batch.waves.map((/** @type {number} */ size, /** @type {number} */ at) => {
       const done = Math.max(0, Math.min(size, over - before));
       before += size;
-      return html`<li aria-current=${at === batch.wave ? "step" : undefined}>
-        wave ${at + 1} <progress aria-label=${`wave ${at + 1}`} max=${size} value=${done} /> ${done}/${size}
+      const wrong = bad.filter((/** @type {Json} */ one) => one.wave === at).length;
+      return html`<li class=${wrong ? "wrong" : ""} aria-current=${at === batch.wave ? "step" : undefined}>
+        wave ${at + 1} <progress aria-label=${`wave ${at + 1}`} max=${size} value=${done} /> ${done}/${size}${wrong ? ` ▲ ${wrong} failed` : ""}
       </li>`;
     })}
   </ol>`;
@@ -136,7 +141,7 @@ function BatchNodes({ own, batch }) {
 /** @param {Json} one */
 const row = (one) => [
   nodeLink(one),
-  one.wave + 1, h(Result, { result: one.result }), one.error?.text ?? one.error,
+  one.wave + 1, h(Result, { result: one.result }), told(one.error?.text ?? one.error),
   stamp(one.started_at), stamp(one.ended_at),
   one.run && link(path("nodes", one.uuid, "runs", one.run), "run"),
 ];
@@ -149,6 +154,7 @@ const REQUESTS_AT_ONCE = 4;
 
 /** @param {{selected: Set<string>, shown: Json[], onClear: () => void}} props */
 export function Bulk({ selected, shown, onClear }) {
+  if (!selected.size) return html`<p class="bulk">Select nodes to act on many of them.</p>`;
   const nodes = [...selected].flatMap((uuid) => fleet.nodes.get(uuid) ?? []);
   const visible = shown.filter((node) => selected.has(node.uuid)).length;
   const hidden = selected.size - visible;
@@ -164,9 +170,8 @@ export function Bulk({ selected, shown, onClear }) {
 }
 
 /** @param {Json[]} nodes */
-function openBatch(nodes, offered = verbsOf(nodes)) {
-  const of = targets(nodes);
-  show(() => h(BatchDialog, { of, count: nodes.length, offered, example: nodes[0]?.uuid }));
+function openBatch(nodes, offered = verbsFrom(new Set(nodes.map((node) => node.provision_state)))) {
+  show(() => h(BatchDialog, { of: targets(nodes), nodes, count: nodes.length, offered, example: nodes[0]?.uuid }));
 }
 
 /** Retry the failed nodes of a batch. @param {string} batch @param {number} count as many failed */
@@ -177,8 +182,8 @@ export function openRetry(batch, count) {
 
 const WAVES = /** @type {Record<string, (number | string)[]>} */ ({
   "all at once": ["100%"],
-  "one, then all": [1, "100%"],
-  "one, 10 %, all": [1, "10%", "100%"],
+  "canary: one, then all": [1, "100%"],
+  "canary: one, 10 %, all": [1, "10%", "100%"],
 });
 const POWERS = ["power on", "power off", "soft power off", "rebooting", "soft rebooting"];
 
@@ -197,15 +202,17 @@ function targets(nodes) {
 
 /**
  * @param {{of: {nodes: unknown, expect?: number}, count: number, offered: string[],
- *   example?: string | undefined}} props `example`: a node whose steps can be picked
+ *   nodes?: Json[], example?: string | undefined}} props `nodes`: those of which one can be the first;
+ *   `example`: a node whose steps can be picked
  */
-function BatchDialog({ of, count, offered, example }) {
-  const [target, setTarget] = useState(offered[0] ?? "manage");
+function BatchDialog({ of, count, offered, nodes = [], example }) {
+  const [target, setTarget] = useState(offered.length === 1 ? offered[0] ?? "" : "");
   const [steps, setSteps] = useState(/** @type {Json} */ ({}));
-  const [waves, setWaves] = useState(count > 1 ? "one, then all" : "all at once");
+  const [waves, setWaves] = useState(count > 1 ? "canary: one, then all" : "all at once");
   const [concurrency, setConcurrency] = useState(8);
   const [budget, setBudget] = useState(0);
   const [name, setName] = useState("");
+  const [canary, setCanary] = useState("");
   const [plan, setPlan] = useState(/** @type {Json | null} */ (null));
   const [fault, setFault] = useState(/** @type {Fault | null} */ (null));
   const [sure, setSure] = useState(false);
@@ -214,8 +221,9 @@ function BatchDialog({ of, count, offered, example }) {
     setTarget(next);
     setSteps({});
   };
+  const names = nodes.map((node) => node.name ?? node.uuid);
   const body = {
-    ...of,
+    ...(canary ? { nodes: [canary, ...names.filter((one) => one !== canary)] } : of),
     request: POWERS.includes(target) ? { power: target } : { target, ...steps },
     waves: WAVES[waves], concurrency, max_failures: budget, ...(name ? { name } : {}),
   };
@@ -226,6 +234,8 @@ function BatchDialog({ of, count, offered, example }) {
       (answer) => [setPlan(answer.body), setPlanned(text), setFault(null)],
       (error) => [setPlan(null), setFault(error)],
     );
+  useEffect(() => setFault(null), [text]);
+  const first = !target ? "Choose a request." : missing(target, steps);
   const sending = useSend({ method: "POST", path: "/v1/batches", body }, (answer) => {
     say(`The batch of ${count} nodes has begun.`);
     go(href(path("batches", answer.body.uuid)));
@@ -237,26 +247,29 @@ function BatchDialog({ of, count, offered, example }) {
     ...sending, fault: sending.fault ?? fault, ready: !!fresh && sure,
     title: `Batch of ${count} node${count > 1 ? "s" : ""}`,
     button: fresh ? `${verb(target)} ${count} nodes` : "",
-    more: html`<button type="button" onClick=${() => void look()}>Plan</button>`,
+    more: html`<button type="button" disabled=${!!first} onClick=${() => void look()}>Plan</button>`,
   };
   return h(ActForm, act, html`
     <div class="form-grid">
-      ${choice("Request", target, choose, offered.map((one) => [one, verb(one)]))}
+      ${choice("Request", target, choose, [["", "choose…"], ...offered.map((one) => [one, verb(one)])])}
       ${choice("Waves", waves, setWaves, Object.keys(WAVES))}
+      ${nodes.length > 1 && waves.startsWith("canary") &&
+      choice("Canary, goes first", canary, setCanary, [["", "the first of the list"], ...names])}
       ${field("Name (optional)", { onInput: typed(setName) })}
       ${number("At the same time", concurrency, setConcurrency, 1)}
       ${number("Failures allowed", budget, setBudget, 0)}
     </div>
-    ${h(StepsField, { key: target, node: example, target, rows: 3, onChange: setSteps })}
+    <p role="status">
+      ${first} ${VERB_HINTS[target] && `${verb(target)} ${VERB_HINTS[target]}.`}
+      ${offered.includes("manage") && !offered.includes("clean") && " Cleaning needs the state manageable: use Manage first."}
+    </p>
+    ${h(StepsField, { key: target, node: example, target, onChange: setSteps })}
     ${fresh && h(BatchPlan, { plan })}
     ${fresh && h(Confirm, {
       key: plan, kind: "name", name: String(count), what: "number of nodes", on: "these nodes",
       onSure: setSure,
     })}`);
 }
-
-/** @param {Json[]} nodes */
-const verbsOf = (nodes) => verbsFrom(new Set(nodes.map((node) => node.provision_state)));
 
 /**
  * @param {string} label @param {number} value @param {(value: number) => void} put
@@ -267,9 +280,11 @@ const number = (label, value, put, min) =>
 
 /** @param {{plan: Json}} props */
 function BatchPlan({ plan }) {
-  const { waves, concurrency, failures_left: left, refused } = plan;
+  const { waves, concurrency, failures_left: left, refused, first_wave: first } = plan;
   return html`<p role="status">
-    ${waves.length > 1 ? `First ${waves.join(", then ")} nodes` : `All ${waves[0]} nodes at once`}, ${concurrency} at the same time.
+    ${waves.length > 1 && waves[0] === 1
+      ? html`<strong>${bdi(first[0]?.name ?? first[0]?.uuid)} goes first, alone</strong>, then ${waves.slice(1).join(", then ")} nodes`
+      : waves.length > 1 ? `First ${waves.join(", then ")} nodes` : `All ${waves[0]} nodes at once`}, ${concurrency} at the same time.
     ${left ? ` More than ${left} failures pause the batch.` : " The first failure pauses the batch."}
   </p>
     ${refused.count > 0 &&
@@ -277,7 +292,7 @@ function BatchPlan({ plan }) {
       <ul>
         ${refused.first.map(
           (/** @type {Json} */ one) => html`<li>
-            ${bdi(one.name ?? one.uuid)}: ${bdi(one.text)}
+            ${bdi(one.name ?? one.uuid)}: ${bdi(told(one.text))}
           </li>`,
         )}
       </ul>`}`;
@@ -329,7 +344,7 @@ function Results({ nodes, results }) {
     <ul>
       ${faults.map(
         (node) => html`<li class="wrong">
-          ${bdi(node.name ?? node.uuid)}: ${bdi(results.get(node.uuid))}
+          ${bdi(node.name ?? node.uuid)}: ${bdi(told(results.get(node.uuid)))}
         </li>`,
       )}
     </ul>`;
@@ -356,7 +371,7 @@ function Maintaining({ nodes }) {
 
 /** @param {{nodes: Json[]}} props */
 function Holding({ nodes }) {
-  const [body, setBody] = useState(/** @type {Json} */ ({ kind: "hardware", reason: "" }));
+  const [body, setBody] = useState(/** @type {Json} */ (NEW_HOLD));
   const each = useEach(nodes, (node) => ({
     method: "POST", path: path("nodes", node.uuid, "holds"), body,
   }));

@@ -8,7 +8,7 @@ import { openStop, openVerb } from "../parts/plan.js";
 import { FaultBox } from "../parts/read.js";
 import { Table } from "../parts/table.js";
 import {
-  Ago, bdi, copy, Curl, DATA_STATES, FAILED_STATES, html, KINDS, nodeAddress, nodeLink, State, stepName, typed,
+  Ago, bdi, copy, Curl, DATA_STATES, FAILED_STATES, html, KINDS, nodeAddress, nodeLink, State, stepName, told, typed,
   verb,
 } from "../parts/text.js";
 import { fleet, followFleet, kindOf, needOf, predicate, remote, setFilter } from "../state/nodes.js";
@@ -30,7 +30,8 @@ const COLUMNS = [
 
 /** @param {Node} node */
 function Where(node) {
-  return h(State, { state: node.provision_state });
+  return html`${h(State, { state: node.provision_state })}
+    ${fleet.holds.value.has(node.uuid) && html` <strong class="held-mark">■ HELD</strong>`}`;
 }
 /** @param {Node} node */
 function Since(node) {
@@ -54,7 +55,7 @@ function Under(node) {
       ${run.eta && !fleet.overdue.value.has(node.uuid) && html`<span>~${clockTime(run.eta.ends_at, prefs.value.utc)}</span>`}`;
   }
   if (run) return bdi(run.verb);
-  if (held) return bdi(`■ held: ${held[0].reason}`);
+  if (held) return bdi(`${held[0].kind}: ${held[0].reason}`);
   if (node.maintenance) return bdi(`maintenance${node.fault ? `: ${node.fault}` : ""}`);
   return bdi(fleet.failed.value.get(node.uuid)?.code ?? "");
 }
@@ -89,7 +90,7 @@ export function Fleet() {
       onCopy: (/** @type {Node} */ node) => void copy(curl("GET", path("nodes", node.name ?? node.uuid))),
       onOpen: (/** @type {Node} */ node) => go(href(path("nodes", node.name ?? node.uuid))),
     })}
-    ${selected.size > 0 && h(Bulk, { selected, shown: rows.shown, onClear: () => setSelected(new Set()) })}
+    ${h(Bulk, { selected, shown: rows.shown, onClear: () => setSelected(new Set()) })}
     <p class="footer" role="note">${footer(rows, sort)}</p>`;
 }
 
@@ -338,7 +339,7 @@ function Failed({ node }) {
   const why = useWhy(node);
   const offered = (why?.verbs ?? []).filter((/** @type {Json} */ one) => !one.refused);
   const first = offered.find((/** @type {Json} */ one) => one.target === "retry") ?? offered[0];
-  const says = why?.says ?? fleet.failed.value.get(node.uuid)?.code ?? "";
+  const says = why ? told(why.says) : fleet.failed.value.get(node.uuid)?.code ?? "";
   return html`<li>
     ${nodeLink(node)} ${h(State, { state: node.provision_state })}
     <span class="says" title=${says}>${bdi(says)}</span>

@@ -1,12 +1,13 @@
 /** One node: what it does, why it stands there, what can be done, and all that is known of it. */
 import { useEffect, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { Actions, Bmc, Simple } from "../parts/actions.js";
-import { show, useSend } from "../parts/dialog.js";
+import { Actions, Bmc } from "../parts/actions.js";
+import { useSend } from "../parts/dialog.js";
+import { Holds, openLift } from "../parts/holds.js";
 import { FaultBox, List, Shown, Skeleton, Tree, useDocument } from "../parts/read.js";
 import { Log, Machine, Timeline } from "../parts/run.js";
 import {
-  Ago, bdi, Curl, html, link, nodeLink, Result, say, stamp, State, typed, visible,
+  Ago, bdi, Curl, html, link, nodeLink, Result, say, stamp, State, told, typed, visible,
 } from "../parts/text.js";
 import { duration, go, href, path, route } from "../state/route.js";
 import { get, local, parsed } from "../wire/api.js";
@@ -42,7 +43,7 @@ export function NodePage() {
   if (!why.body) return h(Skeleton, { rows: 8 });
   const tab = tabOf(parts, route.value.view.tab);
   const reload = () => setTurn((last) => last + 1);
-  return html`${h(NodeHead, { why: why.body, node: node.body, own })}
+  return html`${h(NodeHead, { why: why.body, node: node.body, own, tag: why.tag, reload })}
     ${h(Actions, { why: why.body, node: node.body, tag: why.tag, reload })}
     ${h(Machine, { why: why.body })}
     ${run.body && tab === "runs" && h(Timeline, { run: run.body, why: why.body })}
@@ -110,25 +111,28 @@ function Leased({ node, own }) {
     ${h(Tree, { of: withoutLinks(node) })}`;
 }
 
-/** @param {{why: Json, node: Json | null, own: string}} props */
-function NodeHead({ why, node, own }) {
+/** @param {{why: Json, node: Json | null, own: string, tag: string, reload: () => void}} props */
+function NodeHead({ why, node, own, tag, reload }) {
+  const name = why.name ?? why.node;
   const facts = [
     why.maintenance && `maintenance${why.maintenance.fault ? `: ${why.maintenance.fault}` : ""}`,
     why.data_state && `data: ${why.data_state}`,
-    ...why.holds.map((/** @type {Json} */ one) => `■ held (${one.kind}): ${one.reason}`),
     node?.power_state,
     node?.retired && "retired",
     node?.protected && "protected",
     why.lock && `locked by ${why.lock.host}${why.lock.for ? ` for ${why.lock.for}` : ""}`,
   ].filter(Boolean);
   return html`<header class="node-head">
-      <h1>${bdi(why.name ?? why.node)}</h1>
+      <h1>${bdi(name)}</h1>
       ${h(State, { state: why.provision_state })} <span class="small">${h(Ago, { at: why.since })}</span>
+      ${why.holds.map((/** @type {Json} */ one) => html`<button
+        class="tag held-mark" title="Lift this hold…" onClick=${() => openLift({ own, name, tag, reload, holds: [one] })}
+        >■ HELD (${one.kind}): ${bdi(one.reason)}</button>`)}
       ${facts.map((fact) => html`<span class="tag">${bdi(fact)}</span>`)}
       ${h(Curl, { path: `${own}/why` })}
       <a href=${href("/v1/doctor", { node: why.name ?? why.node })}>doctor</a>
     </header>
-    <p class="says">${bdi(why.says)}</p>`;
+    <p class="says">${bdi(told(why.says))}</p>`;
 }
 
 /** @param {{failure: Json}} props */
@@ -271,29 +275,6 @@ function History({ own, turn }) {
       ]),
     });
   return h(Shown, { path: `${own}/history?limit=100`, again: turn, draw });
-}
-
-/** @param {any} props */
-function Holds({ own, tag, reload, turn }) {
-  /** @param {Json} hold */
-  const end = (hold) =>
-    show(() =>
-      h(Simple, /** @type {any} */ ({
-        title: `End the hold (${hold.kind}): ${visible(hold.reason)}`, kind: "tick", method: "DELETE",
-        path: `${own}/holds/${hold.uuid}?reason=ended+in+the+window`, button: "End the hold", tag, reload,
-      })),
-    );
-  const draw = (/** @type {Json} */ body) =>
-    h(List, {
-      label: "Holds",
-      head: ["Kind", "Reason", "Blocks", "Since", "Until", "By", ""],
-      rows: body.holds.map((/** @type {Json} */ hold) => [
-        hold.kind, hold.reason, hold.blocks.join(", "), stamp(hold.created_at),
-        stamp(hold.until), hold.created_by,
-        hold.ended_at ? "ended" : html`<button onClick=${() => end(hold)}>End…</button>`,
-      ]),
-    });
-  return h(Shown, { path: `${own}/holds?ended=true`, again: turn, draw });
 }
 
 /** @param {any} props */

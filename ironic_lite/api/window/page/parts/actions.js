@@ -2,10 +2,11 @@
 import { VERBS } from "../facts.js";
 import { useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { ActForm, HoldForm, show, useSend } from "./dialog.js";
+import { ActForm, show, useSend } from "./dialog.js";
+import { openHold, openLift } from "./holds.js";
 import { Confirm, openStop, openVerb } from "./plan.js";
 import { FaultBox, Skeleton, Tree, useDocument } from "./read.js";
-import { bdi, choice, Curl, DATA_STATES, field, html, say, typed, verb, visible } from "./text.js";
+import { bdi, choice, Curl, DATA_STATES, field, html, say, told, typed, verb, VERB_HINTS, visible } from "./text.js";
 import { go, path } from "../state/route.js";
 
 /** @typedef {Record<string, any>} Json */
@@ -27,7 +28,7 @@ const orderOf = (why, name) => why.orders.find((/** @type {Json} */ one) => one.
  *   hint?: string, now?: boolean}} props `now`: what it sets is so at present
  */
 function Refusable({ refused, onClick, children, primary, hint, now }) {
-  const said = refused ? visible(refused.text) : hint;
+  const said = refused ? told(refused.text) : hint;
   return html`<button
     class=${primary && !refused ? "primary" : ""}
     aria-disabled=${refused ? "true" : undefined}
@@ -48,6 +49,7 @@ export function Actions({ why, node, tag, reload }) {
   /** @param {Json} request */
   const simple = (request) => show(() => h(Simple, /** @type {any} */ ({ ...request, tag, reload })));
   const name = why.name ?? why.node;
+  const { holds } = why;
   return html`<div class="actions" role="group" aria-label="Acts on this node">
     ${offered.map((one, at) => h(VerbButton, { key: one.target, one, node: self, first: at === 0 }))}
     ${underWay(why.run) &&
@@ -65,7 +67,8 @@ export function Actions({ why, node, tag, reload }) {
         return h(Refusable, { refused: refused ?? lacks, onClick }, `${label}…`);
       })}
     </details>
-    <button onClick=${() => show(() => h(HoldOne, { own, name, reload }))}>Hold…</button>
+    <button onClick=${() => openHold({ own, name, tag, reload, holds })}>Hold…</button>
+    ${holds.length > 0 && html`<button onClick=${() => openLift({ own, name, tag, reload, holds })}>Lift hold…</button>`}
     <button onClick=${() => show(() => h(Declare, { own, name, tag, now: why.data_state, reload }))}>Data…</button>
     ${node &&
     h(Refusable, {
@@ -109,7 +112,7 @@ function distinct(verbs) {
 function VerbButton({ one, node, first }) {
   const { refused, target } = one;
   const onClick = () => openVerb(node, target);
-  const hint = `leads to ${one.leads_to}`;
+  const hint = `${VERB_HINTS[target] ?? ""}; leads to ${one.leads_to}`;
   return h(Refusable, { refused, onClick, hint, primary: first }, `${verb(target)}…`);
 }
 
@@ -143,18 +146,6 @@ function Declare({ own, name, tag, now, reload }) {
       ${choice("State", body.data_state, (data_state) => setBody({ ...body, data_state }), DATA_STATES)}
       ${field("Reason", { required: true, onInput: typed((reason) => setBody({ ...body, reason })) })}
     </div>`);
-}
-
-/** @param {{own: string, name: string, reload: () => void}} props */
-function HoldOne({ own, name, reload }) {
-  const [body, setBody] = useState(/** @type {Json} */ ({ kind: "hardware", reason: "" }));
-  const sending = useSend({ method: "POST", path: `${own}/holds`, body }, () => {
-    say(`${name} is held.`);
-    reload();
-  });
-  const title = `Hold ${name}`;
-  return h(ActForm, { ...sending, title, button: title, ready: !!body.reason },
-    h(HoldForm, { body, onChange: setBody }));
 }
 
 // -- The tab BMC: what the BMC reports, and the orders that the node's driver carries out.

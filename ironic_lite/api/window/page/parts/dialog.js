@@ -1,4 +1,4 @@
-/** Dialogs: one at a time, with the browser's own focus trap; forms of holds and of new machines. */
+/** Dialogs: one at a time, with the browser's own focus trap; the form of new machines. */
 import { useEffect, useLayoutEffect, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { signal } from "../vendor/signals.js";
@@ -66,6 +66,8 @@ export function useSend(request, onDone, onFault = (fault) => fault) {
       setState({ busy: false, fault: onFault(fault) });
     }
   };
+  // What was said of another input is not true of this one.
+  useEffect(() => setState((old) => (old.fault ? none : old)), [JSON.stringify(request.body)]);
   const headers = /** @type {Record<string, string>} */ ({ "Idempotency-Key": once.current });
   if (request.tag) headers["If-Match"] = request.tag;
   return { ...state, send, request: { ...request, headers } };
@@ -97,27 +99,7 @@ export function ActForm({ title, note, fault, request, button, ready = true, bus
   </form>`;
 }
 
-// -- The form of a hold: kind, reason, end.
-
 /** @typedef {Record<string, any>} Json */
-
-const HOLD_KINDS = [
-  ["legal", "legal: refuses to erase and to forget"],
-  ["hardware", "hardware: refuses to deploy"],
-  ["freeze", "freeze: refuses verbs and power"],
-];
-
-/** @param {{body: Json, onChange: (body: Json) => void}} props */
-export function HoldForm({ body, onChange }) {
-  const until = typed((at) => onChange(withValue(body, "until", at && new Date(at).toISOString())));
-  return html`<div class="form-grid">
-    ${choice("Kind", body.kind, (kind) => onChange({ ...body, kind }), HOLD_KINDS)}
-    ${field("Reason", {
-      required: true, value: body.reason, onInput: typed((reason) => onChange({ ...body, reason })),
-    })}
-    ${field("Until (optional)", { type: "datetime-local", onInput: until })}
-  </div>`;
-}
 
 // -- The dialog that enrolls a machine: its driver, and what the driver requires.
 
@@ -176,7 +158,7 @@ function Enroll() {
 }
 
 /** @param {Json} all @param {string} name @param {string} value "" removes the key */
-function withValue(all, name, value) {
+export function withValue(all, name, value) {
   const { [name]: _, ...rest } = all;
   return value ? { ...rest, [name]: value } : rest;
 }

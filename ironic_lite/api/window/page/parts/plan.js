@@ -4,11 +4,12 @@ import { useEffect, useLayoutEffect, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { ActForm, show, useSend } from "./dialog.js";
 import { Skeleton, useDocument } from "./read.js";
+import { missing, StepsField } from "./steps.js";
 import {
-  bdi, choice, Curl, DESTROYS, field, html, say, stepName, checkbox, typed, verb, visible,
+  bdi, choice, Curl, DESTROYS, field, html, say, stepName, checkbox, told, typed, verb, VERB_HINTS, visible,
 } from "./text.js";
 import { duration, go, href, path } from "../state/route.js";
-import { ask, monitor, parsed } from "../wire/api.js";
+import { ask, monitor } from "../wire/api.js";
 
 /** @typedef {Record<string, any>} Json */
 
@@ -44,7 +45,8 @@ export function confirmation(/** @type {Json | null} */ plan, /** @type {string}
 /** @param {{node: Json, target: string}} props */
 function VerbDialog({ node, target }) {
   const [options, setOptions] = useState(/** @type {Json} */ ({}));
-  const plan = usePlan(node, { target, ...options });
+  const first = missing(target, options) || (lacksReason(options) ? "Say why the step is left out." : "");
+  const plan = usePlan(node, first ? null : { target, ...options });
   const [sure, setSure] = useState(false);
   // A confirmation is of the plan that was read, not of the one that took its place.
   useLayoutEffect(() => setSure(false), [plan.count]);
@@ -53,14 +55,15 @@ function VerbDialog({ node, target }) {
   const kind = plan.body ? confirmation(plan.body, node.provision_state) : null;
   const ready = plan.body?.accepted && (kind === "none" || sure);
   const act = {
-    ...sending, title: `${verb(target)} ${name}`, note: plan.tag && `plan with tag ${plan.tag}`,
+    ...sending, title: `${verb(target)} ${name}`, note: VERB_HINTS[target] ?? "",
     fault: sending.fault ?? plan.fault, ready,
     button: plan.body?.accepted && `${verb(target)} ${name}`,
     request: { ...sending.request, path: path("nodes", name, "states", "provision") },
   };
   return h(ActForm, act, html`
     ${h(Arguments, { node, target, onChange: setOptions })}
-    ${!plan.body && !plan.fault && !lacksReason(options) && h(Skeleton, { rows: 3 })}
+    ${first && html`<p role="status">${first}</p>`}
+    ${!first && !plan.body && !plan.fault && h(Skeleton, { rows: 3 })}
     ${plan.body && h(Plan, { plan: plan.body })}
     ${h(Curl, { method: "POST", path: path("nodes", name, "plan"), body: { target, ...options }, label: "plan as curl" })}
     ${plan.body?.accepted && h(Confirm, { kind, name, onSure: setSure, key: plan.count })}
@@ -70,14 +73,14 @@ function VerbDialog({ node, target }) {
 /** @param {Json} options of a verb @returns {boolean} a step is left out, and nobody has said why yet */
 const lacksReason = ({ retry }) => !!retry?.waive?.some((/** @type {Json} */ one) => !one.reason);
 
-/** @param {Json} node @param {Json} body */
+/** @param {Json} node @param {Json | null} body null: nothing is asked */
 function usePlan(node, body) {
   const none = { body: null, tag: "", fault: null, count: 0, text: "" };
   const [state, setState] = useState(/** @type {any} */ (none));
   const [turn, setTurn] = useState(0);
-  const text = JSON.stringify(body);
+  const text = body ? JSON.stringify(body) : "";
   useEffect(() => {
-    if (lacksReason(body)) return undefined;
+    if (!text) return undefined;
     const abort = new AbortController();
     const timer = setTimeout(() => {
       ask("POST", path("nodes", node.uuid, "plan"), {
@@ -123,67 +126,12 @@ function useSending(node, body, plan) {
 /** @param {number} seconds @param {string} said the refusal; of a lock it names the holder */
 const waits = (seconds, said) => `${visible(said)} The window tries again in ${seconds} s.`;
 
-/** Lists of steps that verbs take. */
-const STEPS = /** @type {Record<string, string>} */ ({
-  clean: "clean_steps", service: "service_steps", active: "deploy_steps", rebuild: "deploy_steps",
-});
-
 /** Arguments that a verb takes beside its target. @param {any} props */
 function Arguments({ node, target, onChange }) {
   if (target === "retry") return h(RetryOptions, { node, onChange });
   if (target === "rescue") return h(Password, { onChange });
   return h(StepsField, { node: node.uuid, target, onChange });
 }
-
-/**
- * The steps of a verb as JSON; steps that the node offers can be picked.
- * @param {{node?: string | undefined, target: string, rows?: number, onChange: (body: Json) => void}} props
- *   `onChange` gets the part of the request's body with the list
- */
-export function StepsField({ node, target, rows = 4, onChange }) {
-  const name = STEPS[target];
-  const [text, setText] = useState("");
-  const [at, setAt] = useState("");
-  const listed = name === "clean_steps" && node;
-  const { body } = useDocument(listed ? `${path("nodes", node)}/cleaning/steps` : null);
-  const read = parsed(text);
-  if (!name) return null;
-  /** @param {string} value */
-  const put = (value) => {
-    setText(value);
-    const list = parsed(value);
-    if (list !== null) onChange(list ? { [name]: list } : {});
-  };
-  const known = /** @type {Json[]} */ (Array.isArray(body) ? body : []); // 202: none is known yet
-  const picked = known[Number(at)];
-  const add = () => {
-    const list = [...(Array.isArray(read) ? read : []), request(picked ?? {})];
-    put(`[${list.map((one) => JSON.stringify(one)).join(",\n ")}]`);
-  };
-  return html`${known.length > 0 &&
-    html`<div class="actions">
-      ${choice("Steps of the node", at, setAt, known.map((one, place) => [String(place), stepName(one)]))}
-      <button type="button" disabled=${read === null} onClick=${add}>Add</button>
-    </div>`}
-    <label class="block"
-      >${name === "deploy_steps" ? "More steps" : "Steps"}, as JSON
-      <textarea
-        rows=${rows}
-        spellcheck="false"
-        placeholder='[{"interface": "deploy", "step": "erase_devices"}]'
-        value=${text}
-        onInput=${typed(put)}
-      />
-      ${read === null && html`<span class="wrong" role="alert">This is not JSON.</span>`}
-    </label>`;
-}
-
-/** @param {Json} step that a node offers @returns {Json} a request for it; null stands for a value to enter */
-const request = ({ interface: of, step, args = [] }) => {
-  const needed = args.filter((/** @type {Json} */ one) => one.required);
-  const values = needed.map((/** @type {Json} */ one) => [one.name, null]);
-  return { interface: of, step, ...(needed.length && { args: Object.fromEntries(values) }) };
-};
 
 /** @param {{onChange: (body: Json) => void}} props */
 function Password({ onChange }) {
@@ -197,7 +145,7 @@ function Password({ onChange }) {
 export function Plan({ plan }) {
   const goes = STATES[plan.leads_to] ? `leads to ${plan.leads_to}` : "";
   const facts = [
-    plan.seconds && `${duration(plan.seconds.p50)} – ${duration(plan.seconds.p90)}`,
+    plan.seconds && (plan.seconds.p90 < 1 ? "less than 1 s" : `${duration(plan.seconds.p50)} – ${duration(plan.seconds.p90)}`),
     plan.restarts ? `${plan.restarts} restart${plan.restarts > 1 ? "s" : ""}` : "",
     plan.ramdisk ? "boots the ramdisk" : "",
     goes,
@@ -224,9 +172,12 @@ const faultsOf = (plan, at) =>
 function PlanFault({ fault }) {
   return html`<p class="wrong">
     <span aria-hidden="true">✗</span> ${fault.path && html`<code>${bdi(fault.path)}</code>: `}
-    ${bdi(fault.text)}
+    ${bdi(told(fault.text))}
   </p>`;
 }
+
+/** Who carries a step out. */
+const BY = /** @type {Record<string, string>} */ ({ bmc: "through the BMC", agent: "in the ramdisk" });
 
 /** @param {{step: Json, at: number, faults: Json[]}} props */
 function PlanStep({ step, faults }) {
@@ -234,11 +185,11 @@ function PlanStep({ step, faults }) {
   const usual = step.usual_seconds;
   return html`<li>
     <span class="step">${bdi(stepName(step))}</span>
-    <span>${step.by}</span>
+    <span class="small">${BY[step.by] ?? step.by}</span>
     <span class=${step.destroys?.includes("data") ? "danger" : ""}>${effects.join(", ")}</span>
     <span>${step.restarts ? `${step.restarts} restart` : ""}</span>
     <span>
-      ${usual ? `~${duration(usual.p50)}, 90 % within ${duration(usual.p90)} (${usual.samples})` : ""}
+      ${usual ? `usually ${usual.p90 < 1 ? "less than 1 s" : `${duration(usual.p50)}, 9 of 10 within ${duration(usual.p90)}`} (${usual.samples} measured)` : ""}
     </span>
     ${faults.map((fault) => h(PlanFault, { fault }))}
   </li>`;
@@ -282,7 +233,7 @@ function RetryOptions({ node, onChange }) {
   const steps = /** @type {Json[]} */ (run.body?.steps ?? []);
   const stopped = steps.findIndex((step) => step.state === "failed" || step.state === "aborted");
   return html`<details>
-    <summary>Begin elsewhere, or leave a step out</summary>
+    <summary>Begin at an earlier step, or leave a step out</summary>
     <div class="form-grid">
       ${stepChoice("Begin with", "the step that failed", steps.slice(0, Math.max(0, stopped)), given.from,
         (from) => put({ from }))}

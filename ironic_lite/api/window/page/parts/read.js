@@ -1,7 +1,7 @@
 /** Documents and lists of the API that a page shows: read, read again, and their faults. */
 import { useEffect, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { bdi, copy, Curl, html } from "./text.js";
+import { bdi, copy, Curl, html, told } from "./text.js";
 import { Fault, get, local } from "../wire/api.js";
 
 /**
@@ -45,7 +45,7 @@ const faulty = (error, path) => ({
 export function FaultBox({ fault, path }) {
   return html`<div class="fault" role="alert">
     <p>
-      <span class="sign" aria-hidden="true">▲</span> ${bdi(fault.message)}
+      <span class="sign" aria-hidden="true">▲</span> ${bdi(told(fault.message))}
     </p>
     <p class="small">
       ${fault.status ? `HTTP ${fault.status}` : "No answer"} ${fault.address}

@@ -2,7 +2,7 @@
 import { JOURNEYS, STATES } from "../facts.js";
 import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { Ago, bdi, Curl, html, KINDS, Result, stepName, typed, verb, visible } from "./text.js";
+import { Ago, bdi, Curl, html, KINDS, Result, stepName, typed, verb, VERB_HINTS, visible } from "./text.js";
 import { clockTime, duration, href, path, prefs, since } from "../state/route.js";
 import { open, sleep } from "../wire/api.js";
 import { linesOf, POLL_MS, takeStream } from "../wire/feed.js";
@@ -235,7 +235,7 @@ export function Machine({ why }) {
     </svg>
     <ol class="unseen">
       <li>The node is in the state ${state}.</li>
-      ${offered.map((/** @type {Json} */ one) => html`<li>${verb(one.target)} leads to ${one.leads_to}.</li>`)}
+      ${offered.map((/** @type {Json} */ one) => html`<li>${verb(one.target)} leads to ${one.leads_to}: ${VERB_HINTS[one.target]}.</li>`)}
     </ol>
   </figure>`;
 }
@@ -279,6 +279,6 @@ function edges(state, offered) {
   return offered.map((one, at) => {
     const y = top + at * 22 + 14;
     return html`<path class="arrow" d="M${x} ${top}V${y - 4}h14" />
-      <text class="label" x=${x + 20} y=${y}>${verb(one.target)} → ${one.leads_to}</text>`;
+      <text class="label" x=${x + 20} y=${y}>${verb(one.target)} → ${one.leads_to} · ${VERB_HINTS[one.target]}</text>`;
   });
 }

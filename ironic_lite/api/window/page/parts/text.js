@@ -105,6 +105,17 @@ const VERB_LABELS = /** @type {Record<string, string>} */ ({
   abort: "Abort", unhold: "Go on", service: "Service", retry: "Retry", available: "Make available",
 });
 
+/** What verbs do, for those who have not read their table. */
+export const VERB_HINTS = /** @type {Record<string, string>} */ ({
+  provide: "makes it available, with automated cleaning", clean: "runs the steps that you choose",
+  active: "installs an instance", deleted: "removes the instance, with automated cleaning",
+  manage: "takes it into management; cleaning needs this", available: "makes it available WITHOUT cleaning",
+  inspect: "reads the hardware", rebuild: "installs the instance again", adopt: "takes over a machine that is in use",
+  service: "runs the steps that you choose beside the instance", rescue: "boots a ramdisk for repairs",
+  unrescue: "boots the instance again", retry: "goes on where the run has failed",
+  abort: "ends the run", unhold: "goes on after the hold",
+});
+
 /** @param {string} target */
 export const verb = (target) =>
   VERB_LABELS[target] ?? target.charAt(0).toUpperCase() + target.slice(1);
@@ -114,6 +125,21 @@ export const DESTROYS = /** @type {Record<string, string>} */ ({
   data: "DESTROYS DATA", volumes: "destroys volumes", settings: "changes settings",
   firmware: "changes firmware", keys: "changes keys",
 });
+
+/** What the blocks of holds refuse. */
+export const BLOCKS = /** @type {Record<string, string>} */ ({
+  erase: "what may erase the disks", use: "deploy, rebuild and allocations", verbs: "every verb",
+  power: "power changes", forget: "deletion of the node",
+});
+
+/** @param {unknown} text of the API @returns {string} it, with the window's own act instead of a request for curl */
+export const told = (text) =>
+  visible(text)
+    .replace(/Node \S+ is held \(([\w-]+).*?\): /g, "Held ($1): ")
+    .replace(/(is held \([\w-]+\), which blocks) ([a-z, ]+):/g,
+      (_, held, blocks) => `${held} ${blocks.split(", ").map((/** @type {string} */ one) => BLOCKS[one] ?? one).join(", ")}:`)
+    .replace(/It blocks (\S+), and so .*?\. End the hold with DELETE \S+ first\./g,
+      (_, block) => `It blocks ${BLOCKS[block] ?? block}. Press "Lift hold…" on the page of the node first.`);
 
 export const DATA_STATES = ["clean", "dirty", "unknown"];
 

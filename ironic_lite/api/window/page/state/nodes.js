@@ -22,7 +22,7 @@ const MANY_MARKED = 3000;
 const LISTS_MS = 2000;
 const LISTS_APART_MS = 5000;
 /** Kinds of events after which runs, overdue steps and holds are read again. */
-const OF_LISTS = new Set(["provision", "fault", "overdue", "hold_added", "hold_ended", "step"]);
+const OF_LISTS = new Set(["provision", "fault", "overdue", "step"]);
 
 /** @type {Map<string, Node>} */
 const nodes = new Map();
@@ -54,6 +54,7 @@ let feed = null;
 const marked = new Set();
 let again = 0;
 let lists = 0;
+let holding = 0;
 let listsAt = -Infinity;
 let drawing = 0;
 let loads = 0;
@@ -176,7 +177,8 @@ function onEvents(events) {
       node.power_state = event.after;
     }
     if (node || status.value !== "partial") marked.add(event.node);
-    if (OF_LISTS.has(event.kind)) lists ||= window.setTimeout(readLists, pauseOfLists());
+    if (event.kind.startsWith("hold_")) holding ||= window.setTimeout(readHolds, 100);
+    else if (OF_LISTS.has(event.kind)) lists ||= window.setTimeout(readLists, pauseOfLists());
   }
   again ||= window.setTimeout(readMarked, AGAIN_MS);
   changed();
@@ -235,6 +237,7 @@ async function readList(into, from, key) {
 }
 
 async function readHolds() {
+  holding = 0;
   const { body } = await get("/v1/holds");
   /** @type {Map<string, any[]>} */
   const found = new Map();

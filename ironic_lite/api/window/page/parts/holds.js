@@ -1,0 +1,118 @@
+/** Holds: what each kind blocks in plain words, the dialogs that begin and lift one, their list. */
+import { useState } from "../vendor/hooks.js";
+import { h } from "../vendor/preact.js";
+import { ActForm, show, useSend, withValue } from "./dialog.js";
+import { List, Shown } from "./read.js";
+import { bdi, BLOCKS, choice, field, html, say, stamp, typed } from "./text.js";
+
+/** @typedef {Record<string, any>} Json */
+
+/** Kinds: their label, what they block, what they still allow. The strongest is the first. */
+const HOLD_KINDS = /** @type {Record<string, [string, string, string]>} */ ({
+  freeze: [
+    "freeze: no changes",
+    "every verb (deploy, clean, inspect and the like), power changes, and deletion of the node",
+    "abort, maintenance, changes of fields",
+  ],
+  legal: [
+    "legal: keep the data",
+    "what may erase the disks (deploy, undeploy, rebuild, clean, provide, service, retry), and deletion of the node",
+    "power changes, inspect, manage, rescue",
+  ],
+  hardware: [
+    "hardware: no new user",
+    "only deploy, rebuild and allocations",
+    "everything else: ERASING by clean, provide or undeploy, power changes, deletion of the node",
+  ],
+});
+
+/** @param {string[]} blocks */
+const blocked = (blocks) => blocks.map((one) => BLOCKS[one] ?? one).join("; ");
+
+/** A new hold: the kind that blocks most. */
+export const NEW_HOLD = { kind: "freeze", reason: "" };
+
+/** @param {{body: Json, onChange: (body: Json) => void}} props */
+export function HoldForm({ body, onChange }) {
+  const until = typed((at) => onChange(withValue(body, "until", at && new Date(at).toISOString())));
+  const [, blocks, allows] = HOLD_KINDS[body.kind] ?? [];
+  return html`<div class="form-grid">
+    ${choice("Kind", body.kind, (kind) => onChange({ ...body, kind }),
+      Object.entries(HOLD_KINDS).map(([kind, [label]]) => [kind, label]))}
+    ${field("Reason", {
+      required: true, value: body.reason, onInput: typed((reason) => onChange({ ...body, reason })),
+    })}
+    ${field("Until (optional)", { type: "datetime-local", onInput: until })}
+  </div>
+  <p role="status"><strong>Blocks</strong> ${blocks}. <strong>Still allows</strong> ${allows}.</p>`;
+}
+
+/** @typedef {{own: string, name: string, tag: string, reload: () => void, holds: Json[]}} Held `own`: path of the node */
+
+/** @param {Held} props */
+export function openHold(props) {
+  show(() => h(HoldOne, props));
+}
+
+/** @param {Held} props */
+function HoldOne({ own, name, reload }) {
+  const [body, setBody] = useState(/** @type {Json} */ (NEW_HOLD));
+  const sending = useSend({ method: "POST", path: `${own}/holds`, body }, () => {
+    say(`${name} is held.`);
+    reload();
+  });
+  const title = `Hold ${name}`;
+  return h(ActForm, { ...sending, title, button: title, ready: !!body.reason },
+    h(HoldForm, { body, onChange: setBody }));
+}
+
+/** @param {Held} props `holds` of which one is lifted */
+export function openLift(props) {
+  show(() => h(Lift, props));
+}
+
+/** @param {Held} props */
+function Lift({ own, name, tag, reload, holds }) {
+  const [uuid, setUuid] = useState(holds[0]?.uuid);
+  const [reason, setReason] = useState("lifted in the window");
+  const hold = holds.find((one) => one.uuid === uuid) ?? {};
+  const query = new URLSearchParams({ reason });
+  const sending = useSend({ method: "DELETE", path: `${own}/holds/${uuid}?${query}`, tag }, () => {
+    say(`The hold (${hold.kind}) of ${name} is lifted.`);
+    reload();
+  });
+  const act = { ...sending, title: `Lift a hold of ${name}`, button: "Lift the hold", ready: !!reason };
+  return h(ActForm, act, html`
+    ${holds.length > 1 && html`<div class="form-grid">
+      ${choice("Hold", uuid, setUuid, holds.map((one) => [one.uuid, `${one.kind}: ${one.reason}`]))}</div>`}
+    <p>■ <strong>${bdi(hold.kind)}: ${bdi(hold.reason)}</strong><br />
+      Held${hold.created_by ? html` by ${bdi(hold.created_by)}` : ""} since ${stamp(hold.created_at)}
+      ${hold.until ? html`, until ${stamp(hold.until)}` : ""}.</p>
+    <p>Allowed again: ${blocked(hold.blocks ?? [])}.
+      ${holds.length > 1 ? " The other holds stay." : ""} Nothing starts by itself.</p>
+    ${field("Reason to lift it", {
+      class: "block", required: true, value: reason, onInput: typed(setReason),
+    })}`);
+}
+
+/** All holds of a node. @param {any} props */
+export function Holds({ own, why, tag, reload, turn }) {
+  const name = why.name ?? why.node;
+  const lift = /** @param {Json} hold */ (hold) => html`<button
+    onClick=${() => openLift({ own, name, tag, reload, holds: [hold] })}>Lift…</button>`;
+  const draw = (/** @type {Json} */ body) =>
+    h(List, {
+      label: "Holds",
+      head: ["Kind", "Reason", "Blocks", "Since", "Until", "By", "Lifted"],
+      rows: body.holds.map((/** @type {Json} */ hold) => [
+        hold.kind, hold.reason, blocked(hold.blocks), stamp(hold.created_at),
+        stamp(hold.until), hold.created_by, hold.ended_at ? lifted(hold) : lift(hold),
+      ]),
+    });
+  return h(Shown, { path: `${own}/holds?ended=true`, again: turn, draw });
+}
+
+/** @param {Json} hold that has ended */
+const lifted = ({ ended_at, ended_by, end_reason, until }) => html`${stamp(ended_at)}
+  ${ended_by ? html` by ${bdi(ended_by)}` : !end_reason && until ? ", its time was over" : ""}
+  ${end_reason && html`: ${bdi(end_reason)}`}`;
