@@ -12,6 +12,9 @@ import sys
 import tempfile
 import types
 
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
 HOST = "127.0.0.1"
 _STOP_SECONDS = 20.0
 _DATABASE_SECONDS = 30.0
@@ -32,6 +35,7 @@ port = {port}
 allowed_networks = 127.0.0.0/8
 
 [conductor]
+evidence_key_file = {folder}/evidence.pem
 graceful_shutdown_timeout = 5
 power_state_change_timeout = 15
 """
@@ -85,6 +89,7 @@ class Service:
             )
         # A short path, because that of a Unix socket has at most 107 bytes.
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix="ironic-lite-demo-"))
+        _make_key(self._folder / "evidence.pem")
         settings = self._folder / "ironic-lite.conf"
         settings.write_text(
             _SETTINGS.format(folder=self._folder, host=HOST, port=self._port), encoding="utf-8"
@@ -157,6 +162,14 @@ class Service:
         except OSError:
             return ""
         return "\n".join(lines[-_TAIL:])
+
+
+def _make_key(path: pathlib.Path) -> None:
+    """Write a key that signs erasure records."""
+    key = ed25519.Ed25519PrivateKey.generate()
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    path.write_bytes(key.private_bytes(encoding, form, serialization.NoEncryption()))
+    path.chmod(0o600)
 
 
 def _port_taken(port: int) -> bool:

@@ -12,10 +12,7 @@ from ironic_lite.demo.journey import PAUSE, JourneyError
 _ERASE = "deploy.erase_devices"
 _CLASSES = ("gpu", "storage", "compute")
 _SLOW = {"fake_async_steps": [_ERASE], "fake_step_seconds": 3600}
-_DISKS = [
-    {"name": f"/dev/nvme{number}n1", "serial": f"S64F-{number:04}", "result": "erased", **level}
-    for number, level in enumerate(({"level": "purge"}, {"level": "purge"}))
-]
+_ERASED = {"result": "erased", "level": "purge"}
 _RACK = tuple(f"{number:02}" for number in range(1, 13))
 _PLAIN = tuple(f"rack1-{slot}" for slot in _RACK)
 _ACTIVE = _PLAIN[8:]
@@ -50,7 +47,7 @@ def populate(api: Client, limit: float) -> None:
     """
     end = time.monotonic() + limit
     for number, name in enumerate(NAMES):
-        info = _SPECIAL.get(name) or {"fake_erasures": _DISKS}
+        info = _SPECIAL.get(name) or {"fake_erasures": _disks(number)}
         node = {"driver": "fake-hardware", "resource_class": _CLASSES[number % len(_CLASSES)]}
         api.ask("POST", "/v1/nodes", {"name": name, "driver_info": info, **node})
         _send(api, name, "manage")
@@ -77,6 +74,14 @@ def populate(api: Client, limit: float) -> None:
     }
     api.ask("POST", "/v1/batches", batch)
     _wait(api, {**dict.fromkeys(_ACTIVE, "active"), OVERDUE: "clean wait"}, end)
+
+
+def _disks(machine: int) -> list[Json]:
+    """Return the report of an erasure, with serial numbers that no other machine has."""
+    return [
+        {"name": f"/dev/nvme{at}n1", "serial": f"S64F-{machine:03}{at}", **_ERASED}
+        for at in range(2)
+    ]
 
 
 def _send(api: Client, name: str, verb: str) -> None:

@@ -10,7 +10,7 @@ from ironic_lite import errors
 from ironic_lite.core import config, evidence_key
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.db.engine.session import Transactions
-from ironic_lite.db.queries import server_health
+from ironic_lite.db.queries import erasures, server_health
 from ironic_lite.doctor import certificates, database, disk, options, programs, servers
 from ironic_lite.domain.examination import WARNING_DAYS, Check, Verdict, failed, passed, warning
 from ironic_lite.images import published
@@ -95,6 +95,10 @@ def find_evidence_key(place: Place) -> Iterator[Verdict]:
     """Read the key that signs erasure records from the next start on."""
     path = place.conf.conductor.evidence_key_file
     if path is None:
+        if place.transactions.read(erasures.recorded):
+            text = "Erasures are recorded without a signature: evidence_key_file is not set"
+            make = "openssl genpkey -algorithm ed25519 -out FILE; chmod 0600 FILE"
+            yield warning(text, f"{make}; set {evidence_key.OPTION} to it, and restart.")
         return
     try:
         found = evidence_key.read(path)
@@ -198,7 +202,8 @@ TABLE: tuple[Check[Place], ...] = (
     ),
     Check(
         "evidence_key",
-        "The key in ``[conductor]evidence_key_file`` can be used, and by no other user.",
+        "The key in ``[conductor]evidence_key_file`` can be used, and by no other user. "
+        "With erasure records there is one.",
         find_evidence_key,
         "Correct the option that names the file.",
     ),

@@ -63,7 +63,11 @@ def check_fleet(url: str) -> None:
     assert ("available", False, "clean") in found
     assert counts.json()["of"] == 39
     assert len(requests.get(f"{url}/v1/holds", timeout=60).json()["holds"]) == 2
-    assert requests.get(f"{url}/v1/erasures", timeout=60).json()["erasures"]
+    records = requests.get(f"{url}/v1/erasures", timeout=60).json()["erasures"]
+    assert records
+    assert all(one["key"] for one in records)
+    of_machine = {one["node_uuid"]: tuple(one["serials"]) for one in records if one["serials"]}
+    assert len(of_machine) == len(set(of_machine.values())) > 1
     (late,) = requests.get(f"{url}/v1/runs?overdue=true", timeout=60).json()["runs"]
     assert late["node_name"] == "rack2-04"
 

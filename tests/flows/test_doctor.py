@@ -17,6 +17,7 @@ import requests
 from ironic_lite.conductor import fileserver
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import erasures
 from ironic_lite.doctor import (
     api,
     certificates,
@@ -582,6 +583,20 @@ def test_node_without_a_port_to_boot_from_is_reported(boot: str, status: Status)
 
 
 # -- the key of erasure records ---------------------------------------------------------------
+
+
+def test_records_without_a_key_are_a_warning(
+    place: conductor.Place, sqlite_database: Database
+) -> None:
+    row = {
+        **{"uuid": str(uuid.uuid4()), "node_uuid": str(uuid.uuid4()), "at": clock.now()},
+        **{"result": "complete", "level": "clear", "serials": [], "statement": "{}"},
+        **{"sha256": "0" * 64},
+    }
+    sqlite_database.write(lambda conn: erasures.add(conn, row))
+    found = one(conductor.find_evidence_key(place))
+    assert found.status is Status.WARNING
+    assert "evidence_key_file" in found.do
 
 
 def test_key_of_erasure_records_is_judged(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import cold, row, to
-from tests.window.conftest import expect
+from tests.window.acts import cold, row, to, write
+from tests.window.conftest import Faults, expect
 from tests.window.sights import Sights
 
 pytestmark = pytest.mark.xdist_group("window")
@@ -24,16 +25,33 @@ def test_record_is_found_by_its_serial_number_and_its_lines_verify_it(
     live.provision("proof-1", "provide", "available")
     page.goto(to(live, "/v1/nodes"))
     page.get_by_role("link", name="Evidence").click()
-    page.get_by_label("Serial number").fill("S-4711")
-    page.keyboard.press("Enter")
+    search = page.get_by_label("Part of a name or serial number")
+    search.fill("no such disk")
+    expect(page.get_by_role("status").first).to_contain_text("No record")
+    page.get_by_role("button", name="Clear the search").click()
+    search.fill("s-471")
     table = page.get_by_role("region", name="Erasure records")
     expect(table.get_by_role("row")).to_have_count(2)
+    expect(table).to_contain_text("✓ signed")
     node = table.get_by_role("link", name="proof-1", exact=True)
     expect(node).to_have_attribute("href", "#/v1/nodes/proof-1")
     (shown,) = live.get("/v1/erasures?serial=S-4711")["erasures"]
     table.get_by_role("link", name="show").click()
-    expect(page.locator(".tree").first).to_contain_text("S-4711")
-    expect(page.locator(".tree").first).to_contain_text("purge")
+    expect(page.locator("p.says")).to_contain_text(
+        "All 1 disk of proof-1 was erased, at the level purge"
+    )
+    expect(page.get_by_role("region", name="Disks")).to_contain_text("S-4711")
+    expect(page.locator(".tree").first).to_be_hidden()
+    files = []
+    for button in page.get_by_role("button", name="Download").all():
+        with page.expect_download() as kept:
+            button.click()
+        files.append(live.folder / kept.value.suggested_filename)
+        kept.value.save_as(files[-1])
+    assert [one.suffix for one in files] == [".json", ".sig", ".pem"]
+    verify = page.locator("main pre").inner_text().splitlines()[-1]
+    checked = subprocess.run(verify.split(), cwd=live.folder, check=False, timeout=60)
+    assert checked.returncode == 0
     lines = page.locator("main pre").inner_text()
     assert shown["uuid"] in lines
     done = subprocess.run(
@@ -43,6 +61,49 @@ def test_record_is_found_by_its_serial_number_and_its_lines_verify_it(
     assert b"Verified Successfully" in done.stdout
     cold(page, live, "/v1/nodes/proof-1")
     expect(page.locator(".node-head")).to_contain_text("data: clean")
+
+
+def test_record_without_a_signature_and_a_node_that_is_gone_are_told_in_words(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    live.create(
+        "proof-2", driver_info={"fake_fail_steps": {"deploy.erase_devices": "it is frozen"}}
+    )
+    live.provision("proof-2", "manage", "manageable")
+    live.ask("PUT", "/v1/nodes/proof-2/states/provision", {"target": "provide"})
+    service.until(lambda: live.get("/v1/nodes/proof-2/erasures")["erasures"], "the record")
+    (shown,) = live.get("/v1/nodes/proof-2/erasures")["erasures"]
+    change = (
+        "UPDATE erasures SET key = NULL, signature = NULL, statement = replace(statement, ?, ?)"
+    )
+    key = f'"{shown["key"]}"'
+    write(live, f"{change} WHERE uuid = ?", key, "null", shown["uuid"])
+    page.goto(to(live, "/v1/erasures?~q=proof-2"))
+    table = page.get_by_role("region", name="Erasure records")
+    expect(table.locator(".result.failed")).to_have_text(["▲ failed", "✗ NOT signed"])
+    table.get_by_role("link", name="show").click()
+    expect(page.locator("p.says")).to_contain_text("The erasure of proof-2 FAILED")
+    expect(page.get_by_text("nobody can prove")).to_be_visible()
+    expect(page.get_by_role("button", name="Download")).to_have_count(1)
+    cold(page, live, "/v1/erasures?node=no-such-node")
+    expect(page.get_by_role("status").first).to_contain_text("There is no such node")
+    faults.allow("404")
+
+
+FORBIDDEN = """
+navigator.clipboard.writeText = () => Promise.reject(new Error("forbidden"));
+document.execCommand = () => false;
+"""
+
+
+def test_copy_that_the_browser_forbids_shows_its_text(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    page.add_init_script(FORBIDDEN)
+    page.goto(to(live, "/v1/erasures"))
+    page.get_by_role("button", name="Copy as curl: GET /v1/erasures", exact=True).click()
+    shown = page.get_by_label("Copy this yourself")
+    expect(shown).to_have_value(re.compile("/v1/erasures"))
 
 
 def test_worklist_has_the_retired_nodes_with_data(

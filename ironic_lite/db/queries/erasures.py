@@ -41,6 +41,7 @@ _PROOF = (
     .order_by(_RECORD.id.desc())
     .limit(1)
 )
+_ANY = sa.select(_RECORD.id).limit(1)
 _PEM = sa.select(_KEY.pem).where(_KEY.key == sa.bindparam("k_key"))
 
 LISTING = paging.Listing(
@@ -58,6 +59,11 @@ def last_digest(conn: Connection, node_uuid: str) -> str | None:
     """Return the SHA-256 of a node's newest record, None without records."""
     found: str | None = conn.execute(_LAST, {"k_node": node_uuid}).scalar()
     return found
+
+
+def recorded(conn: Connection) -> bool:
+    """Return whether there is a record of any node."""
+    return conn.execute(_ANY).first() is not None
 
 
 def proof(conn: Connection, node_uuid: str, run_uuid: str) -> str | None:

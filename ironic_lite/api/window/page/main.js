@@ -2,9 +2,10 @@
 import { useEffect } from "./vendor/hooks.js";
 import { h, render } from "./vendor/preact.js";
 import { BatchesPage } from "./pages/batches.js";
+import { EvidencePage } from "./pages/evidence.js";
 import { Fleet } from "./pages/fleet.js";
 import {
-  DoctorPage, DocumentPage, EventsPage, EvidencePage, RunsPage, SettingsPage, StepsPage,
+  DoctorPage, DocumentPage, EventsPage, RunsPage, SettingsPage, StepsPage,
 } from "./pages/lists.js";
 import { NodePage } from "./pages/node.js";
 import { openHelp, openPalette, Shell } from "./parts/shell.js";

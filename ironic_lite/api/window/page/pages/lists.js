@@ -2,14 +2,14 @@
 import { VERSION } from "../facts.js";
 import { useEffect, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { ErasureList, RUN_HEAD, runRow } from "./node.js";
+import { RUN_HEAD, runRow } from "./node.js";
 import { List, Shown, Tree } from "../parts/read.js";
 import { Timeline } from "../parts/run.js";
 import {
   bdi, choice, Curl, field, html, nodeLink, Result, stamp, stepName, checkbox, typed,
 } from "../parts/text.js";
-import { changeRoute, duration, go, href, path, prefs, route, set } from "../state/route.js";
-import { curl, get, parsed } from "../wire/api.js";
+import { changeRoute, duration, go, href, prefs, route, set } from "../state/route.js";
+import { get, parsed } from "../wire/api.js";
 import { Feed } from "../wire/feed.js";
 import { logOut, loginUser } from "../wire/login.js";
 
@@ -106,40 +106,6 @@ export function EventsPage() {
       ]),
     })}`;
 }
-
-export function EvidencePage() {
-  const { parts } = route.value;
-  if (parts[1]) {
-    return html`<h1>Erasure record</h1>
-      <p>This is evidence of what the ramdisk did, and no certificate.</p>
-      ${h(Shown, { path: route.value.path, draw: erasureRecord })}`;
-  }
-  return html`<h1>Evidence</h1>
-    <div class="filters">
-      ${given("serial", "Serial number")} ${given("node", "Node")}
-      <a href=${href("/v1/nodes", { retired: "true", data_state: "dirty" })}>retired and dirty nodes</a>
-    </div>
-    ${h(Shown, { path: asked(), draw: (body) => h(ErasureList, { body }) })}`;
-}
-
-/** @param {Json} record @returns {string} lines for a shell that verify it */
-function openssl(record) {
-  const { uuid, issuer } = record;
-  if (!issuer?.key) return "";
-  const own = path("erasures", uuid);
-  const files = /** @type {const} */ ([
-    ["e.json", own], ["e.sig", `${own}/signature`], ["key.pem", path("erasures", "keys", issuer.key)],
-  ]);
-  const lines = files.flatMap(([file, from]) => curl("GET", from, { file }).split("\n"));
-  return `${[...new Set(lines)].join("\n")}
-openssl pkeyutl -verify -pubin -inkey key.pem -rawin -in e.json -sigfile e.sig`;
-}
-
-/** @param {Json} record */
-const erasureRecord = (record) => html`${h(Tree, { of: record })}
-  ${openssl(record)
-    ? html`<h2>Verify it in a shell</h2><pre tabindex="0">${openssl(record)}</pre>`
-    : html`<p>It is not signed: the conductor had no <code>[conductor]evidence_key_file</code>.</p>`}`;
 
 export function StepsPage() {
   const draw = (/** @type {Json} */ body) =>

@@ -1,13 +1,14 @@
 /** One node: what it does, why it stands there, what can be done, and all that is known of it. */
 import { useEffect, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
+import { ErasureList } from "./evidence.js";
 import { Actions, Bmc } from "../parts/actions.js";
 import { useSend } from "../parts/dialog.js";
 import { Holds, openLift } from "../parts/holds.js";
 import { FaultBox, List, Shown, Skeleton, Tree, useDocument } from "../parts/read.js";
 import { Log, Machine, Timeline } from "../parts/run.js";
 import {
-  Ago, bdi, Curl, html, link, nodeLink, Result, say, stamp, State, told, typed, visible,
+  Ago, bdi, Curl, html, link, Result, say, stamp, State, told, typed,
 } from "../parts/text.js";
 import { duration, go, href, path, route } from "../state/route.js";
 import { get, local, parsed } from "../wire/api.js";
@@ -280,18 +281,4 @@ function History({ own, turn }) {
 /** @param {any} props */
 function Erasures({ own }) {
   return h(Shown, { path: `${own}/erasures`, draw: (body) => h(ErasureList, { body }) });
-}
-
-/** @param {{body: Json}} props */
-export function ErasureList({ body }) {
-  return h(List, {
-    label: "Erasure records",
-    head: ["At", "Node", "Result", "Level", "Disks", "Record"],
-    rows: body.erasures.map((/** @type {Json} */ one) => [
-      stamp(one.at), nodeLink({ name: one.node_name, uuid: one.node_uuid }), one.result,
-      one.level, (one.serials ?? []).join(", "),
-      html`<a href=${href(path("erasures", one.uuid))}>${one.signed === false ? "unsigned" : "show"}
-        <span class="unseen"> the record of ${visible(one.node_name ?? one.node_uuid)}</span></a>`,
-    ]),
-  });
 }

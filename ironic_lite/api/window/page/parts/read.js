@@ -66,12 +66,13 @@ export function Skeleton({ rows = 5 }) {
 
 /**
  * A document with its faults, then what `draw` makes of it.
- * @param {{path: string, again?: unknown, draw: (body: any) => any}} props
+ * @param {{path: string, again?: unknown, draw: (body: any) => any, absent?: string}} props `absent`: words for 404
  */
-export function Shown({ path: from, again, draw }) {
+export function Shown({ path: from, again, draw, absent }) {
   const [page, setPage] = useState({ from, at: from });
   const at = page.from === from ? page.at : from;
   const { body, fault } = useDocument(at, { again });
+  if (absent && fault?.status === 404) return html`<p role="status">${absent}</p>`;
   if (fault) return h(FaultBox, { fault, path: at });
   if (!body) return h(Skeleton, {});
   const next = body.next ? local(body.next) : from;

@@ -1,5 +1,6 @@
 /** Texts, words, signs, links, fields of forms, and buttons that copy. */
 import { STATES } from "../facts.js";
+import { useState } from "../vendor/hooks.js";
 import htm from "../vendor/htm.js";
 import { h } from "../vendor/preact.js";
 import { signal } from "../vendor/signals.js";
@@ -94,7 +95,7 @@ export const KINDS = /** @type {Record<string, {sign: string, word: string}>} */
 
 /** Results of runs and steps. */
 const RESULTS = /** @type {Record<string, string>} */ ({
-  done: "✓", failed: "▲", aborted: "×", running: "◐", waiting: "◔", held: "■", pending: "○",
+  done: "✓", complete: "✓", erased: "✓", partial: "▲", failed: "▲", aborted: "×", running: "◐", waiting: "◔", held: "■", pending: "○",
   kept: "↷", waived: "⤼", skipped: "⤼", starting: "◌", paused: "■", refused: "×", ok: "✓", warning: "!", unknown: "?",
 });
 
@@ -193,12 +194,13 @@ export function say(sentence) {
   }, SHOWN_MS);
 }
 
-/** @param {string} text */
+/** @param {string} text @returns {Promise<boolean>} whether the browser has let the page copy it */
 export async function copy(text) {
-  // Without TLS and by address there is no `navigator.clipboard`.
-  if (navigator.clipboard) await navigator.clipboard.writeText(text);
-  else copyBySelection(text);
-  say("Copied.");
+  // Without TLS and by address there is no `navigator.clipboard`; elsewhere it may be forbidden.
+  const copied = await Promise.resolve(navigator.clipboard?.writeText(text).then(() => true))
+    .catch(() => false) || copyBySelection(text);
+  say(copied ? "Copied." : `The browser forbids this page to copy. Copy it yourself: ${text}`);
+  return copied;
 }
 
 /** @param {string} text */
@@ -206,10 +208,11 @@ function copyBySelection(text) {
   const area = document.createElement("textarea");
   area.value = text;
   area.className = "unseen";
-  document.body.append(area);
+  (document.querySelector("dialog[open]") ?? document.body).append(area);
   area.select();
-  document.execCommand("copy");
+  const copied = document.execCommand("copy");
   area.remove();
+  return copied;
 }
 
 /**
@@ -218,15 +221,17 @@ function copyBySelection(text) {
  */
 export function Curl({ method = "GET", path, body, headers, stream, each, label = "curl" }) {
   const text = curl(method, path, options({ body, headers, stream, each }));
+  const [uncopied, setUncopied] = useState(false);
   return html`<button
     type="button"
     class="quiet curl"
     title=${text}
     aria-label=${`Copy as curl: ${method} ${path}`}
-    onClick=${() => void copy(text)}
+    onClick=${async () => setUncopied(!(await copy(text)))}
   >
     <span aria-hidden="true">${">_"}</span> ${label}
-  </button>`;
+  </button>
+  ${uncopied && html`<textarea readonly rows="3" aria-label="Copy this yourself" value=${text} />`}`;
 }
 
 /** @param {Record<string, any>} all */

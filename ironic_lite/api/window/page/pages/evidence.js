@@ -1,0 +1,130 @@
+/** Erasure records: a list that is searched, and one record with a sentence, its signature, its files. */
+import { h } from "../vendor/preact.js";
+import { List, Shown, Tree } from "../parts/read.js";
+import { bdi, field, html, nodeLink, Result, say, stamp, typed, visible } from "../parts/text.js";
+import { changeRoute, href, path, route } from "../state/route.js";
+import { curl, open } from "../wire/api.js";
+
+/** @typedef {Record<string, any>} Json */
+
+const MOST_RECORDS = 1000;
+
+/** Results, for those who have not read the documentation. */
+const MEANING = /** @type {Record<string, string>} */ ({
+  partial: "not all disks", failed: "not erased", unknown: "no report",
+});
+
+/** @param {Json} one */
+const resultOf = (one) => html`${h(Result, { result: one.result })}${MEANING[one.result] ? `: ${MEANING[one.result]}` : ""}`;
+
+/** @param {{by: string | null | undefined}} props `by`: the key, or none */
+const Signed = ({ by }) => html`<span class=${`result ${by ? "done" : "failed"}`}>${by ? "✓ signed" : "✗ NOT signed"}</span>`;
+
+export function EvidencePage() {
+  const { parts, query, view } = route.value;
+  if (parts[1]) {
+    return html`<h1>Erasure record</h1>
+      ${h(Shown, { path: route.value.path, draw: (body) => h(Erasure, { record: body }) })}`;
+  }
+  const words = view.q ?? "";
+  const all = new URLSearchParams(query);
+  if (!all.has("limit")) all.set("limit", String(MOST_RECORDS));
+  return html`<h1>Evidence</h1>
+    <div class="filters">
+      ${field("Part of a name or serial number", {
+        type: "search", value: words, onInput: typed((value) => changeRoute({ "~q": value }, { replace: true })),
+      })}
+      ${[...query].map(([name, value]) => html`<button class="pressed" onClick=${() => changeRoute({ [name]: "" })}>
+        ${name}: ${bdi(value)} <span aria-label="remove">×</span></button>`)}
+      <a href=${href("/v1/nodes", { retired: "true", data_state: "dirty" })}>retired and dirty nodes</a>
+    </div>
+    ${h(Shown, {
+      path: `/v1/erasures?${all}`, absent: "There is no such node, and no record of it.",
+      draw: (body) => h(Found, { body, words }),
+    })}`;
+}
+
+/** @param {{body: Json, words: string}} props */
+function Found({ body, words }) {
+  const wanted = words.trim().toLowerCase();
+  const rows = body.erasures.filter((/** @type {Json} */ one) =>
+    [one.node_name, one.node_uuid, ...(one.serials ?? [])].some((text) => String(text ?? "").toLowerCase().includes(wanted)));
+  const further = wanted && body.next;
+  return html`${(rows.length > 0 || !wanted) && h(ErasureList, { body: { erasures: rows } })}
+    ${wanted && html`<p role="status">
+      ${rows.length || "No"} record${rows.length === 1 ? "" : "s"} of ${further ? "the newest " : ""}${body.erasures.length} with ${bdi(words)}.
+      ${" "}<button onClick=${() => changeRoute({ "~q": "" })}>Clear the search</button>
+      ${further && html` <button onClick=${() => changeRoute({ "~q": "", serial: words.trim() })}>Search all records for this whole serial number</button>`}
+    </p>`}`;
+}
+
+/** @param {{body: Json}} props */
+export function ErasureList({ body }) {
+  return h(List, {
+    label: "Erasure records",
+    head: ["At", "Node", "Result", "Signature", "Level", "Disks", "Record"],
+    rows: body.erasures.map((/** @type {Json} */ one) => [
+      stamp(one.at), nodeLink({ name: one.node_name, uuid: one.node_uuid }), resultOf(one),
+      h(Signed, { by: one.key }), one.level, (one.serials ?? []).join(", "),
+      html`<a href=${href(path("erasures", one.uuid))}>show
+        <span class="unseen"> the record of ${visible(one.node_name ?? one.node_uuid)}</span></a>`,
+    ]),
+  });
+}
+
+/** @param {Json} record @returns {string} a sentence */
+function summary({ result, disks, not_erased: left, not_known: why, error, level, node }) {
+  const name = node.name ?? node.uuid;
+  const all = `${disks.length} disk${disks.length === 1 ? "" : "s"} of ${name}`;
+  if (result === "complete") return `All ${all} ${disks.length === 1 ? "was" : "were"} erased, at the level ${level}.`;
+  const reason = error ?? why;
+  if (result === "partial") return `${left.length} of ${all} ${left.length === 1 ? "was" : "were"} NOT erased.`;
+  const more = reason ? `: ${reason}` : "";
+  return result === "failed" ? `The erasure of ${name} FAILED${more}.` : `It is NOT KNOWN what was erased on ${name}${more}.`;
+}
+
+/** @param {{record: Json}} props */
+function Erasure({ record }) {
+  const { uuid, issuer, disks, result, issued_at: at, node } = record;
+  const own = path("erasures", uuid);
+  const key = issuer?.key;
+  const name = `erasure-${uuid.slice(0, 8)}`;
+  const files = /** @type {[string, string][]} */ ([
+    [`${name}.json`, own],
+    ...(key ? [[`${name}.sig`, `${own}/signature`], ["evidence-key.pem", path("erasures", "keys", key)]] : []),
+  ]);
+  const lines = files.flatMap(([file, from]) => curl("GET", from, { file }).split("\n"));
+  const verify = `openssl pkeyutl -verify -pubin -inkey evidence-key.pem -rawin -in ${name}.json -sigfile ${name}.sig`;
+  return html`<p class="says">${h(Result, { result })} ${bdi(summary(record))}</p>
+    <p>${h(Signed, { by: key })} · ${stamp(at)} · ${nodeLink(node)}. This is evidence of what the ramdisk did, and no certificate.</p>
+    ${disks.length > 0 && h(List, {
+      label: "Disks",
+      head: ["Disk", "Serial number", "Result", "Level", "Method", "Why not"],
+      rows: disks.map((/** @type {Json} */ one) => [
+        one.name, one.serial, h(Result, { result: one.result }), one.level, one.method, one.why,
+      ]),
+    })}
+    <h2>Check it</h2>
+    <div class="actions">
+      ${files.map(([file, from]) => html`<button onClick=${() => void save(from, file)}>Download ${file}</button>`)}
+    </div>
+    ${key
+      ? html`<p>Download the three files, or let these lines do it. The last line verifies them:</p>
+          <pre tabindex="0">${[...new Set(lines), verify].join("\n")}</pre>
+          <p>Compare the key with your own copy. <code>baremetal erasure verify --node ${visible(node.name ?? node.uuid)} --key FILE</code>
+            also finds missing records; see "Verify a record" in <code>docs/erasure.rst</code>.</p>`
+      : html`<p>It is not signed: the conductor had no <code>[conductor]evidence_key_file</code>, so nobody can prove that it was
+          not changed. See "Verify a record" in <code>docs/erasure.rst</code>.</p>`}
+    <details><summary>All fields</summary>${h(Tree, { of: record })}</details>`;
+}
+
+/** Save exactly the bytes of an answer as a file. @param {string} from @param {string} name */
+async function save(from, name) {
+  const answer = await open("GET", from).catch(() => null);
+  if (!answer?.ok) return say(`${name} could not be read.`);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await answer.blob());
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
