@@ -51,6 +51,8 @@ _AGE = (
     f"UPDATE run_steps SET started_at = {_EARLIER.format('started_at')},"
     f" ended_at = {_EARLIER.format('ended_at')} WHERE run_uuid IN ({_OF_RUN})",
     f"UPDATE runs SET started_at = {_EARLIER.format('started_at')} WHERE uuid IN ({_OF_RUN})",
+    f"UPDATE nodes SET provision_updated_at = {_EARLIER.format('provision_updated_at')}"
+    " WHERE name = :node",
 )
 
 

@@ -139,8 +139,8 @@ def test_each_act_on_a_node_names_its_version_and_is_sent_once(
     press(page, "Hold…")
     acts.do("Hold sent-1", fill=give("Reason", "a loud fan"), tag=False)
     page.get_by_role("link", name="Holds", exact=True).click()
-    page.get_by_role("button", name="End…").click()
-    acts.do("End the hold", fill=tick)
+    page.get_by_role("button", name="Lift…", exact=True).click()
+    acts.do("Lift the hold")
     page.get_by_role("link", name="Runs", exact=True).last.click()
     press(page, "Delete…")
     acts.do("Delete sent-1", fill=give("Type the name of the node", "sent-1"))
@@ -225,6 +225,8 @@ def test_each_change_of_several_nodes_has_a_key(
     ):
         bulk.get_by_role("button", name=button, exact=True).click()
         acts.dialog.get_by_label(label).fill("a loud fan")
+        if button == "Hold…":  # of a kind that leaves the power alone
+            acts.dialog.get_by_label("Kind").select_option("hardware")
         text = acts.dialog.locator("footer button.curl").first.get_attribute("title") or ""
         assert text.count("$node") == 1
         assert "for node in" in text
@@ -239,6 +241,7 @@ def test_each_change_of_several_nodes_has_a_key(
         acts.dialog.get_by_role("button", name="Cancel").click()
         page.get_by_text("2 of 2 done.").wait_for(state="detached")
     bulk.get_by_role("button", name="Power…", exact=True).click()
+    acts.dialog.get_by_label("Request").select_option("power on")
     acts.dialog.get_by_role("button", name="Plan", exact=True).click()
     acts.do("Power on 2 nodes", fill=give("Type the number of nodes", "2"), tag=False)
     page.locator(".node-head .result").get_by_text("done").wait_for()

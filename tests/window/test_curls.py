@@ -63,6 +63,7 @@ def test_copy_of_a_form_keeps_quotes_and_signs_of_the_shell(
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Power…").click()
     dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Request").select_option("power on")
     dialog.get_by_label("Name (optional)").fill(REASON)
     run(copied(page))
     assert REASON in [one["name"] for one in live.get("/v1/batches")["batches"]]

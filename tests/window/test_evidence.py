@@ -38,7 +38,7 @@ def test_record_is_found_by_its_serial_number_and_its_lines_verify_it(
     (shown,) = live.get("/v1/erasures?serial=S-4711")["erasures"]
     table.get_by_role("link", name="show").click()
     expect(page.locator("p.says")).to_contain_text(
-        "All 1 disk of proof-1 was erased, at the level purge"
+        "The disk of proof-1 was erased, at the level purge"
     )
     expect(page.get_by_role("region", name="Disks")).to_contain_text("S-4711")
     expect(page.locator(".tree").first).to_be_hidden()

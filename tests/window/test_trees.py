@@ -57,8 +57,8 @@ NODE = """
   - figure:
     - list:
       - listitem: The node is in the state clean failed.
-      - listitem: Manage leads to manageable.
-      - listitem: Retry leads to available.
+      - listitem: /Manage leads to manageable.*cleaning needs this/
+      - listitem: /Retry leads to available/
   - list "Steps":
     - listitem: /done deploy.erase_devices_metadata/
     - listitem:
@@ -182,20 +182,21 @@ PAGES = {
 - region "Holds":
   - table:
     - rowgroup:
-      - row "Kind Reason Blocks Since Until By"
+      - row "Kind Reason Blocks Since Until By Lifted"
     - rowgroup:
       - row /hardware/:
         - cell "hardware"
-        - cell "End…":
-          - button "End…"
+        - cell "deploy, rebuild and allocations"
+        - cell "Lift…":
+          - button "Lift…"
 """,
     "erasures of a node": """
 - region "Erasure records":
   - table:
     - rowgroup:
-      - row "At Node Result Level Disks Record"
+      - row "At Node Result Signature Level Disks Record"
     - rowgroup:
-      - row /look-1 complete clear S3EV-1/:
+      - row /look-1 complete ✓ signed clear S3EV-1/:
         - cell:
           - link "show the record of look-1"
 """,
@@ -278,20 +279,25 @@ PAGES = {
     "evidence": """
 - main:
   - heading "Evidence" [level=1]
-  - textbox "Serial number"
-  - textbox "Node"
+  - searchbox "Part of a name or serial number"
   - link "retired and dirty nodes"
   - region "Erasure records":
     - table:
       - rowgroup:
-        - row "At Node Result Level Disks Record"
+        - row "At Node Result Signature Level Disks Record"
 """,
     "erasure record": """
 - main:
   - heading "Erasure record" [level=1]
-  - paragraph: This is evidence of what the ramdisk did, and no certificate.
-  - term: uuid
-  - heading "Verify it in a shell" [level=2]
+  - paragraph: /The disk of look-1 was erased/
+  - paragraph:
+    - text: /✓ signed/
+    - link "look-1"
+    - text: /evidence of what the ramdisk did, and no certificate/
+  - region "Disks"
+  - heading "Check it" [level=2]
+  - button /Download erasure-.*json/
+  - group: All fields
 """,
     "steps": """
 - main:
@@ -365,9 +371,9 @@ DIALOGS = {
 - dialog "Retry look-2":
   - banner:
     - heading "Retry look-2" [level=2]
-  - group: Begin elsewhere, or leave a step out
+  - group: Begin at an earlier step, or leave a step out
   - list:
-    - listitem: /deploy.erase_devices bmc DESTROYS DATA/
+    - listitem: /deploy.erase_devices through the BMC DESTROYS DATA/
   - textbox "This may destroy the data on look-2. Type the name of the node:"
   - contentinfo:
     - 'button "Copy as curl: PUT /v1/nodes/look-2/states/provision"'

@@ -76,7 +76,8 @@ export function ErasureList({ body }) {
 function summary({ result, disks, not_erased: left, not_known: why, error, level, node }) {
   const name = node.name ?? node.uuid;
   const all = `${disks.length} disk${disks.length === 1 ? "" : "s"} of ${name}`;
-  if (result === "complete") return `All ${all} ${disks.length === 1 ? "was" : "were"} erased, at the level ${level}.`;
+  const done = disks.length === 1 ? `The disk of ${name} was` : `All ${all} were`;
+  if (result === "complete") return `${done} erased, at the level ${level}.`;
   const reason = error ?? why;
   if (result === "partial") return `${left.length} of ${all} ${left.length === 1 ? "was" : "were"} NOT erased.`;
   const more = reason ? `: ${reason}` : "";
@@ -111,7 +112,7 @@ function Erasure({ record }) {
     ${key
       ? html`<p>Download the three files, or let these lines do it. The last line verifies them:</p>
           <pre tabindex="0">${[...new Set(lines), verify].join("\n")}</pre>
-          <p>Compare the key with your own copy. <code>baremetal erasure verify --node ${visible(node.name ?? node.uuid)} --key FILE</code>
+          <p>Compare the key with your own copy. <code>baremetal erasure verify --node ${visible(node.name ?? node.uuid)} --key FILE</code>${" "}
             also finds missing records; see "Verify a record" in <code>docs/erasure.rst</code>.</p>`
       : html`<p>It is not signed: the conductor had no <code>[conductor]evidence_key_file</code>, so nobody can prove that it was
           not changed. See "Verify a record" in <code>docs/erasure.rst</code>.</p>`}

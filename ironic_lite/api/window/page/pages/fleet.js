@@ -4,6 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { Bulk } from "./batches.js";
 import { opened, openEnroll } from "../parts/dialog.js";
+import { openLift } from "../parts/holds.js";
 import { openStop, openVerb } from "../parts/plan.js";
 import { FaultBox } from "../parts/read.js";
 import { Table } from "../parts/table.js";
@@ -45,6 +46,11 @@ function Power(node) {
 function shown(name) {
   return /** @param {Node} node */ (node) => bdi(node[name] ?? "");
 }
+/** @param {Node} node @returns {string} why its last run has failed */
+function failureOf(node) {
+  const { error, code } = fleet.failed.value.get(node.uuid) ?? {};
+  return error?.cause?.text ?? error?.text ?? code ?? "";
+}
 /** @param {Node} node */
 function Under(node) {
   const held = fleet.holds.value.get(node.uuid);
@@ -57,7 +63,7 @@ function Under(node) {
   if (run) return bdi(run.verb);
   if (held) return bdi(`${held[0].kind}: ${held[0].reason}`);
   if (node.maintenance) return bdi(`maintenance${node.fault ? `: ${node.fault}` : ""}`);
-  return bdi(fleet.failed.value.get(node.uuid)?.code ?? "");
+  return bdi(failureOf(node));
 }
 
 const DATA = ["", ...DATA_STATES];
@@ -84,12 +90,14 @@ export function Fleet() {
     ${fleet.failure.value && h(FaultBox, { fault: fleet.failure.value })}
     ${h(Table, {
       rows: rows.shown, columns: COLUMNS, id: (/** @type {Node} */ node) => node.uuid,
-      label: "Nodes", selected, onSelect: setSelected, onHold: setHeld,
+      label: "Nodes", view: `${query}|${words}`, selected, onSelect: setSelected, onHold: setHeld,
       sort, onSort: (/** @type {string} */ key) =>
         changeRoute({ "~sort": sort === key ? `-${key}` : key }, { replace: true }),
       onCopy: (/** @type {Node} */ node) => void copy(curl("GET", path("nodes", node.name ?? node.uuid))),
       onOpen: (/** @type {Node} */ node) => go(href(path("nodes", node.name ?? node.uuid))),
     })}
+    ${!rows.shown.length && fleet.status.value !== "loading" && (query.size || words) &&
+    html`<p role="status">No node matches. <button onClick=${clearFilters}>Clear filters</button></p>`}
     ${h(Bulk, { selected, shown: rows.shown, onClear: () => setSelected(new Set()) })}
     <p class="footer" role="note">${footer(rows, sort)}</p>`;
 }
@@ -230,7 +238,7 @@ function Chips() {
   };
   const failed = counts.filter(([state]) => FAILED_STATES.includes(state));
   return html`<div class="chips" role="group" aria-label="States">
-    <button aria-pressed=${!chosen.length} onClick=${() => changeRoute({ provision_state: "" })}>
+    <button aria-pressed=${!route.value.query.size && !route.value.view.q} onClick=${clearFilters}>
       all ${total()}
     </button>
     ${failed.length > 1 &&
@@ -250,6 +258,8 @@ function Chips() {
   </div>`;
 }
 
+const clearFilters = () => go(href("/v1/nodes", {}, { sort: route.value.view.sort ?? "" }));
+
 const ORDER = ["stable", "busy", "wait", "held", "fail"];
 /** @param {string} state */
 const rank = (state) => -ORDER.indexOf(STATES[state]?.kind ?? "stable");
@@ -268,7 +278,9 @@ function Attention() {
   const rows = {
     failed: nodesWhere((node) => kindOf(node) === "fail"),
     overdue: nodesWhere((node) => fleet.overdue.value.has(node.uuid)),
+    held: nodesWhere((node) => fleet.holds.value.has(node.uuid)),
   };
+  const shown = rows.failed.length + rows.overdue.length + rows.held.length;
   // Numbers of the whole fleet, also when only some of its nodes are held here.
   const counted = fleet.counts.value;
   const failed = counted
@@ -277,21 +289,22 @@ function Attention() {
   const overdue = fleet.overdue.value.size;
   const held = fleet.holds.value.size;
   const counts = [
-    failed && `▲ ${failed} failed`,
-    overdue && `◷ ${overdue} overdue`,
-    held && `■ ${held} held`,
-    down.length && `! ${down.length} conductor${down.length > 1 ? "s" : ""} down`,
+    failed && html`<a href=${href("/v1/nodes", { provision_state: FAILED_STATES.join(",") })}>▲ ${failed} failed</a> `,
+    overdue && html`<a href="#/v1/runs?overdue=true">◷ ${overdue} overdue</a> `,
+    held && html`<a href="#/v1/nodes?held=true">■ ${held} held</a> `,
+    down.length && html`<a href="#/v1/doctor">! ${down.length} conductor${down.length > 1 ? "s" : ""} down</a>`,
   ].filter(Boolean);
   if (!counts.length) return html`<p class="attention none">Nothing needs attention.</p>`;
-  const cut = all ? rows.failed.length + rows.overdue.length : EACH;
+  const cut = all ? shown : EACH;
   return html`<section class="attention" aria-labelledby="attention-title">
     <h2 id="attention-title">Needs attention</h2>
-    <span class="counts">${counts.join("   ")}</span>
-    ${rows.failed.length + rows.overdue.length > 2 * EACH &&
+    <span class="counts">${counts}</span>
+    ${shown > 2 * EACH &&
     html`<button class="quiet" onClick=${() => setAll(!all)}>${all ? "show fewer" : "show all"}</button>`}
     <ul>
       ${rows.overdue.slice(0, cut).map((node) => h(Overdue, { key: `o${node.uuid}`, node }))}
       ${rows.failed.slice(0, cut).map((node) => h(Failed, { key: node.uuid, node }))}
+      ${rows.held.slice(0, cut).map((node) => h(Held, { key: `h${node.uuid}`, node }))}
       ${down.map((one) => h(Down, { key: one.hostname, conductor: one }))}
     </ul>
   </section>`;
@@ -339,7 +352,7 @@ function Failed({ node }) {
   const why = useWhy(node);
   const offered = (why?.verbs ?? []).filter((/** @type {Json} */ one) => !one.refused);
   const first = offered.find((/** @type {Json} */ one) => one.target === "retry") ?? offered[0];
-  const says = why ? told(why.says) : fleet.failed.value.get(node.uuid)?.code ?? "";
+  const says = why ? told(why.says) : failureOf(node);
   return html`<li>
     ${nodeLink(node)} ${h(State, { state: node.provision_state })}
     <span class="says" title=${says}>${bdi(says)}</span>
@@ -355,11 +368,23 @@ function Overdue({ node }) {
   const why = useWhy(node);
   return html`<li>
     ${nodeLink(node)} ${h(State, { state: node.provision_state })}
-    <span class="says" title=${why?.says}>◷ ${bdi(why?.says ?? "overdue")}</span>
+    <span class="says" title=${why?.says}>◷ ${bdi(why ? told(why.says) : "overdue")}</span>
     ${h(Ago, { at: node.provision_updated_at })}
     ${why?.run &&
     html`<button onClick=${() => openStop({ own: path("nodes", node.uuid), name: node.name ?? node.uuid })}>Stop…</button>`}
     <a class="button" href=${nodeAddress(node)}>Why</a>
+  </li>`;
+}
+
+/** @param {{node: Json}} props */
+function Held({ node }) {
+  const holds = fleet.holds.value.get(node.uuid) ?? [];
+  const name = node.name ?? node.uuid;
+  const lift = () => openLift({ own: path("nodes", node.uuid), name, tag: "", holds, reload: () => {} });
+  return html`<li>
+    ${nodeLink(node)} ${h(State, { state: node.provision_state })}
+    <span class="says"><strong class="held-mark">■ HELD</strong> ${bdi(holds.map((one) => `${one.kind}: ${one.reason}`).join("; "))}</span>
+    ${h(Ago, { at: holds[0]?.created_at })} <button onClick=${lift}>Lift hold…</button>
   </li>`;
 }
 

@@ -192,7 +192,7 @@ function panel(tab, props) {
 
 /** @param {Json} run */
 export const runRow = (run) => [
-  link(path("nodes", run.node_uuid, "runs", run.uuid), run.verb),
+  link(path("nodes", run.node_uuid, "runs", run.uuid), run.retry_of ? `${run.verb}, retry` : run.verb),
   h(Result, { result: run.state }),
   stamp(run.started_at),
   run.duration_seconds == null ? h(Ago, { at: run.started_at }) : duration(run.duration_seconds),

@@ -56,7 +56,7 @@ export function Actions({ why, node, tag, reload }) {
     html`<button onClick=${() => openStop({ own, name, reload })}>Stop at the next step…</button>`}
     <details class="menu">
       <summary>Power</summary>
-      ${POWER_ACTS.map(([target, label, kind]) => {
+      <div>${POWER_ACTS.map(([target, label, kind]) => {
         const { refused, targets } = orderOf(why, "power") ?? {};
         const lacks = targets?.includes(target) ? null : { text: `${label} is not possible now.` };
         const onClick = () =>
@@ -65,7 +65,7 @@ export function Actions({ why, node, tag, reload }) {
             method: "PUT", path: `${own}/states/power`, body: { target }, button: `${label} ${name}`,
           });
         return h(Refusable, { refused: refused ?? lacks, onClick }, `${label}…`);
-      })}
+      })}</div>
     </details>
     <button onClick=${() => openHold({ own, name, tag, reload, holds })}>Hold…</button>
     ${holds.length > 0 && html`<button onClick=${() => openLift({ own, name, tag, reload, holds })}>Lift hold…</button>`}

@@ -9,7 +9,7 @@ import {
   bdi, choice, Curl, DESTROYS, field, html, say, stepName, checkbox, told, typed, verb, VERB_HINTS, visible,
 } from "./text.js";
 import { duration, go, href, path } from "../state/route.js";
-import { ask, monitor } from "../wire/api.js";
+import { ask, get, monitor, sleep } from "../wire/api.js";
 
 /** @typedef {Record<string, any>} Json */
 
@@ -110,9 +110,12 @@ function useSending(node, body, plan) {
     onWait: (/** @type {number} */ seconds, /** @type {string} */ said) => setNote(waits(seconds, said)),
   };
   const done = (/** @type {any} */ { link }) => {
-    say(`${verb(body.target)} of ${name} has begun.`);
+    const title = `${verb(body.target)} of ${name}`;
+    say(`${title} is accepted.`);
     const run = monitor(link);
-    if (run) go(href(run));
+    if (!run) return;
+    go(href(run));
+    void tellEnd(run, title);
   };
   const sending = useSend(request, done, (fault) => {
     const stale = fault.status === 412;
@@ -121,6 +124,15 @@ function useSending(node, body, plan) {
     return stale ? null : fault;
   });
   return { ...sending, note };
+}
+
+/** Tell the end of a run that ends soon; its page shows that of a longer one. @param {string} run @param {string} title */
+async function tellEnd(run, title) {
+  for (let looks = 0; looks < 8; looks += 1) {
+    await sleep(1000);
+    const { body } = await get(run).catch(() => ({ body: null }));
+    if (body?.ended_at) return say(`${title}: ${body.state}. ${told(body.error?.cause?.text ?? body.error?.text)}`);
+  }
 }
 
 /** @param {number} seconds @param {string} said the refusal; of a lock it names the holder */

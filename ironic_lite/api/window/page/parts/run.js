@@ -3,6 +3,7 @@ import { JOURNEYS, STATES } from "../facts.js";
 import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { Ago, bdi, Curl, html, KINDS, Result, stepName, typed, verb, VERB_HINTS, visible } from "./text.js";
+import { useDocument } from "./read.js";
 import { clockTime, duration, href, path, prefs, since } from "../state/route.js";
 import { open, sleep } from "../wire/api.js";
 import { linesOf, POLL_MS, takeStream } from "../wire/feed.js";
@@ -15,6 +16,7 @@ const LONGEST_BAR = 40;
 export function Timeline({ run, why }) {
   const steps = run.steps ?? [];
   const longest = Math.max(1, ...steps.map(seconds));
+  const earlier = useDocument(run.retry_of && run.state === "failed" ? path("runs", run.retry_of) : null).body;
   return html`<div class="run">
     <p class="run-head">
       ${h(Result, { result: run.state })} <strong>${bdi(run.verb)}</strong>
@@ -27,6 +29,7 @@ export function Timeline({ run, why }) {
       ${run.retry_of &&
       html` · <a href=${href(path("runs", run.retry_of))}>retry of an earlier run</a>`}
     </p>
+    ${earlier && html`<p class="wrong" role="status">The retry failed again, with ${causeOf(earlier) === causeOf(run) ? "the same" : "another"} cause.</p>`}
     ${run.error && !steps.length && html`<p class="wrong">${bdi(run.error.text)}</p>`}
     <ol class="steps" aria-label="Steps">
       ${steps.map((/** @type {Json} */ step) => h(Step, { key: step.ordinal, step, longest }))}
@@ -34,6 +37,9 @@ export function Timeline({ run, why }) {
     ${why?.waits_for && h(Waits, { waits: why.waits_for })}
   </div>`;
 }
+
+/** @param {Json} run */
+const causeOf = ({ error }) => error?.cause?.text ?? error?.text;
 
 /** @param {Json} step @returns {number} */
 const seconds = (step) =>
@@ -71,7 +77,7 @@ function Step({ step, longest }) {
 function Cause({ error }) {
   const cause = error.cause ?? error;
   return html`<p class="wrong">
-    <code>${cause.code}</code> · ${bdi(cause.text)}
+    ${bdi(cause.text)} <code class="small">${cause.code}</code>
   </p>`;
 }
 
@@ -137,7 +143,7 @@ export function Log({ path, live }) {
     <div class="log" ref=${box} onScroll=${onScroll} tabindex="0" role="log" aria-label="Log of the run">
       ${shown.map(
         (line) => html`<div class=${`line ${line.source}`}>
-          <time>${line.at.slice(11, 23)}</time> <span class="source">${visible(line.source)}</span>
+          <time title=${line.at}>${clockTime(line.at, prefs.value.utc, 3)}</time> <span class="source">${visible(line.source)}</span>
           ${" "}${visible(line.text)}
         </div>`,
       )}
@@ -241,11 +247,11 @@ export function Machine({ why }) {
 }
 
 /** @param {string} state @param {number} x @param {number} y @param {boolean} here */
-function box(state, x, y, here) {
+function box(state, x, y, here, wide = WIDE) {
   const kind = STATES[state]?.kind ?? "stable";
   return html`<g class=${`box ${kind}${here ? " here" : ""}`}>
-    <rect x=${x + 1} y=${y} width=${WIDE} height=${TALL} rx="5" />
-    <text x=${x + WIDE / 2 + 1} y=${y + 17} text-anchor="middle">
+    <rect x=${x + 1} y=${y} width=${wide} height=${TALL} rx="5" />
+    <text x=${x + wide / 2 + 1} y=${y + 17} text-anchor="middle">
       ${here ? `${KINDS[kind]?.sign} ` : ""}${state}
     </text>
   </g>`;
@@ -268,7 +274,7 @@ function drawPassing(state, journey) {
   const label = journey ? verb(journey.verb).toLowerCase() : "";
   return html`<path class="arrow" d="M${x - 8} 32v24h8" />
     <text class="label" x=${x - 2} y="46">${label}</text>
-    ${box(state, x + 4, 50, true)}`;
+    ${box(state, x + 4, 50, true, WIDE + 30)}`;
 }
 
 /** @param {string} state @param {Json[]} offered */

@@ -241,6 +241,7 @@ function Palette() {
         </li>`,
       )}
     </ul>
+    ${!found.length && html`<p role="status">No match.</p>`}
   </div>`;
 }
 

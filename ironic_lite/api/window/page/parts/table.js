@@ -21,13 +21,16 @@ const PLAIN_PAGE = 500;
 /**
  * @param {{rows: any[], columns: Column[], id: (row: any) => string, label: string,
  *   onOpen: (row: any) => void, onCopy?: (row: any) => void, selected?: Set<string>, onSelect?: (ids: Set<string>) => void,
- *   sort?: string, onSort?: (key: string) => void, onHold?: (held: boolean) => void}} props
+ *   view?: string, sort?: string, onSort?: (key: string) => void, onHold?: (held: boolean) => void}} props
  */
 export function Table(props) {
   const { rows, columns, id, label, selected, onSelect } = props;
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const [focus, setFocus] = useState(0);
   const view = useWindow(box, rows.length);
+  useEffect(() => {
+    if (box.current) box.current.scrollTop = 0;
+  }, [props.view]);
   const first = prefs.value.plain ? view.page * PLAIN_PAGE : view.first;
   const last = prefs.value.plain ? first + PLAIN_PAGE : view.last;
   const at = Math.min(focus, Math.max(0, rows.length - 1));

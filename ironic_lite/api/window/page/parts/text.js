@@ -6,6 +6,7 @@ import { h } from "../vendor/preact.js";
 import { signal } from "../vendor/signals.js";
 import { absolute, duration, href, path, prefs, since } from "../state/route.js";
 import { curl } from "../wire/api.js";
+import { loginUser } from "../wire/login.js";
 
 /** DOM elements are written as html`<p>text</p>`, components as h(Component, { props }). */
 export const html = htm.bind(h);
@@ -80,7 +81,7 @@ export function Ago({ at, ago = false }) {
 
 /** @param {string | null | undefined} at */
 export const stamp = (at) =>
-  at && html`<time datetime=${at}>${absolute(at, prefs.value.utc)}</time>`;
+  at && html`<time datetime=${at} title=${absolute(at, true)}>${absolute(at, prefs.value.utc)}</time>`;
 
 // -- The words of this page that are not the API's.
 
@@ -136,6 +137,8 @@ export const BLOCKS = /** @type {Record<string, string>} */ ({
 /** @param {unknown} text of the API @returns {string} it, with the window's own act instead of a request for curl */
 export const told = (text) =>
   visible(text)
+    .replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/g, (_, day, at) => absolute(`${day}T${at}Z`, prefs.value.utc))
+    .replace(/, (\d+ (second|minute|hour|day)s? ago|just now)/g, "") // Its age is beside it, and goes on.
     .replace(/Node \S+ is held \(([\w-]+).*?\): /g, "Held ($1): ")
     .replace(/(is held \([\w-]+\), which blocks) ([a-z, ]+):/g,
       (_, held, blocks) => `${held} ${blocks.split(", ").map((/** @type {string} */ one) => BLOCKS[one] ?? one).join(", ")}:`)
@@ -220,6 +223,7 @@ function copyBySelection(text) {
  *   stream?: boolean, each?: string[], label?: string}} props
  */
 export function Curl({ method = "GET", path, body, headers, stream, each, label = "curl" }) {
+  void loginUser.value; // The text has the way to log in.
   const text = curl(method, path, options({ body, headers, stream, each }));
   const [uncopied, setUncopied] = useState(false);
   return html`<button

@@ -164,7 +164,7 @@ export function duration(seconds) {
     const rest = smaller ? Math.floor((whole % size) / smaller[0]) : 0;
     return `${Math.floor(whole / size)} ${unit}${rest && smaller ? ` ${rest} ${smaller[1]}` : ""}`;
   }
-  return `${whole} s`;
+  return seconds < 10 && seconds >= 0.05 ? `${seconds.toFixed(1)} s` : `${whole} s`;
 }
 
 /** @param {string | null | undefined} at @returns {number} seconds since then; 0 without a time */
@@ -174,8 +174,8 @@ export function since(at) {
 
 const timeFormat = /** @param {boolean} utc */ (utc) =>
   new Intl.DateTimeFormat(undefined, {
-    dateStyle: "medium",
-    timeStyle: "medium",
+    year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
+    hourCycle: "h23", timeZoneName: "short",
     ...(utc ? { timeZone: "UTC" } : {}),
   });
 const formats = { local: timeFormat(false), utc: timeFormat(true) };
@@ -184,11 +184,15 @@ const formats = { local: timeFormat(false), utc: timeFormat(true) };
 export function absolute(at, utc) {
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return at;
-  return formats[utc ? "utc" : "local"].format(date) + (utc ? " UTC" : "");
+  return formats[utc ? "utc" : "local"].format(date);
 }
 
-/** @param {string} at @param {boolean} utc @returns {string} hours and minutes: `11:40` */
-export function clockTime(at, utc) {
-  const format = { hour: /** @type {const} */ ("2-digit"), minute: /** @type {const} */ ("2-digit") };
-  return new Date(at).toLocaleTimeString(undefined, utc ? { ...format, timeZone: "UTC" } : format);
+/** @param {string} at @param {boolean} utc @returns {string} hours and minutes: `11:40`; with seconds for the `digits` of their fraction */
+export function clockTime(at, utc, digits = 0) {
+  const date = new Date(at);
+  if (Number.isNaN(date.getTime())) return at;
+  return new Intl.DateTimeFormat(undefined, {
+    hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...(utc ? { timeZone: "UTC" } : {}),
+    ...(digits ? { second: "2-digit", fractionalSecondDigits: /** @type {3} */ (digits) } : {}),
+  }).format(date);
 }
