@@ -418,6 +418,58 @@ def test_strangers_do_not_keep_clients_out(
         assert strangers[0].recv(1) == b"", "the oldest was hung up"
 
 
+def test_clients_that_connect_at_once_wait_for_their_turn(
+    *,
+    direct: str,
+    serve: Serve,
+    changed: Callable[..., None],
+    connect: Connect,
+    ctxt: Context,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("STALLED_SECONDS", "SILENT_SECONDS"):
+        monkeypatch.setattr(listener, name, 3600.0)
+    monkeypatch.setattr(listener, "STRANGERS", 8)
+    most = []
+
+    class Counted(listener.Listener):
+        def _pause_or_resume(self) -> None:
+            most.append(len(self._strangers))
+            super()._pause_or_resume()
+
+    monkeypatch.setattr(listener, "Listener", Counted)
+    changed(connect_timeout=int(rpc_conductor.SECONDS))
+    serve(direct, ONE, rpc_conductor.Endpoint())
+    caller = connect(direct)
+    with futures.ThreadPoolExecutor(300) as pool:
+        calls = [pool.submit(caller.call, ctxt, "who", host=ONE) for _ in range(300)]
+        assert {call.result() for call in calls} == {ONE}
+    assert max(most) == 8
+
+
+def test_strangers_delay_a_client_until_they_count_as_silent(
+    *,
+    direct: str,
+    direct_options: dict[str, str],
+    serve: Serve,
+    changed: Callable[..., None],
+    connect: Connect,
+    ctxt: Context,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listener, "STALLED_SECONDS", 3600.0)
+    monkeypatch.setattr(listener, "STRANGERS", 8)
+    changed(connect_timeout=int(rpc_conductor.SECONDS))
+    serve(direct, ONE, rpc_conductor.Endpoint())
+    caller = connect(direct)
+    with contextlib.ExitStack() as opened:
+        begun = time.monotonic()
+        for _ in range(3 * 8):
+            opened.enter_context(direct_rpc.plain(direct_options))
+        assert caller.call(ctxt, "who", host=ONE) == ONE
+        assert time.monotonic() - begun >= 3 * listener.SILENT_SECONDS
+
+
 def test_handshake_that_does_not_end_is_hung_up(
     direct: str, direct_options: dict[str, str], serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,7 @@
 
 The thread waits in the kernel while no bytes arrive. The threads that ran the calls send the
 answers. Clients that do not complete their authentication or a message are hung up after some
-seconds.
+seconds. While many authentications are under way, new clients wait in the kernel's queue.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _ACCEPTS = 64
 """Most connections accepted at once; the others wait for the next turn of the loop."""
 
 STRANGERS = 256
-"""Most connections without authentication; a further one ends the oldest."""
+"""Most connections without authentication; further ones wait until they are accepted."""
+
+SILENT_SECONDS = 1.0
+"""A stranger that has sent nothing for so long is hung up when its place is needed."""
 
 STALLED_SECONDS = 10.0
 """Time limit of an authentication, and of a pause within a message, which then is a dead client."""
@@ -72,6 +75,9 @@ class Listener:
         self._lines: set[incoming.Line] = set()
         self._hang_up_at: dict[incoming.Line, float] = {}
         """By incomplete line, in order: the time at which it is given up."""
+        self._strangers: dict[incoming.Line, float] = {}
+        """By line without authentication, in order: the time of its last bytes."""
+        self._accepting = True
         self._refusals = log_lines.LogThrottle()
         self._pending: list[incoming.Incoming] = []
         self._flush_at: float | None = None
@@ -79,12 +85,10 @@ class Listener:
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._wake, self._woken = socket.socketpair()
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._woken, selectors.EVENT_READ, self._woken.recv)
+        self._selector.register(self._woken, selectors.EVENT_READ)
         for server in servers:
             server.sock.setblocking(False)
-            self._selector.register(
-                server.sock, selectors.EVENT_READ, lambda _, s=server: self._accept_lines(s)
-            )
+            self._selector.register(server.sock, selectors.EVENT_READ, server)
         self._thread = threading.Thread(target=self._read_sockets, name="rpc-listener", daemon=True)
         kernel.close_in_children(self)
 
@@ -137,19 +141,31 @@ class Listener:
 
     def _read_sockets(self) -> None:
         while not self._stopping:
-            for key, _ in self._selector.select(self._select_timeout()):
-                key.data(1)
+            ready = [key.data for key, _ in self._selector.select(self._select_timeout())]
+            begun = time.monotonic()
+            lines = [one for one in ready if isinstance(one, incoming.Line)]
+            for line in sorted(lines, key=lambda line: not line.established):
+                self._read_line(line)
             self._flush_batch()
             self._end_stalled()
+            for server in ready:
+                if isinstance(server, ServerSocket):
+                    self._accept_lines(server, begun)
+            self._pause_or_resume()
 
     def _select_timeout(self) -> float | None:
         ends = [*itertools.islice(self._hang_up_at.values(), 1)]
         if self._flush_at is not None:
             ends.append(self._flush_at)
+        if not self._accepting:
+            ends.append(next(iter(self._strangers.values())) + SILENT_SECONDS)
         return max(min(ends) - time.monotonic(), 0) if ends else None
 
-    def _accept_lines(self, server: ServerSocket) -> None:
+    def _accept_lines(self, server: ServerSocket, begun: float) -> None:
+        """Accept some connections; ``begun`` is when the lines with bytes were found."""
         for _ in range(_ACCEPTS):
+            if not self._has_room(begun):
+                return
             try:
                 sock, _address = server.sock.accept()
             except BlockingIOError:
@@ -159,18 +175,30 @@ class Listener:
                 return
             line = incoming.Line(sock, self._limit, server.cipher())
             self._lines.add(line)
-            self._selector.register(
-                sock, selectors.EVENT_READ, lambda _, line=line: self._read_line(line)
-            )
+            self._selector.register(sock, selectors.EVENT_READ, line)
             if not line.established:
+                if len(self._strangers) >= STRANGERS:
+                    self._forget_line(next(iter(self._strangers)))
+                self._strangers[line] = time.monotonic()
                 self._hang_up_at[line] = time.monotonic() + STALLED_SECONDS
-                self._end_oldest_stranger()
 
-    def _end_oldest_stranger(self) -> None:
-        """Make room for new clients, who would otherwise wait for the time-out of strangers."""
-        strangers = [line for line in self._hang_up_at if not line.established]
-        if len(strangers) > STRANGERS:
-            self._forget_line(strangers[0])
+    def _has_room(self, now: float) -> bool:
+        """Return whether a stranger may be accepted, perhaps in the place of a silent one."""
+        if len(self._strangers) < STRANGERS:
+            return True
+        return now - next(iter(self._strangers.values())) >= SILENT_SECONDS
+
+    def _pause_or_resume(self) -> None:
+        """Watch the listening sockets only while there is room; otherwise the loop would spin."""
+        room = self._has_room(time.monotonic())
+        if room == self._accepting:
+            return
+        self._accepting = room
+        for server in self._servers:
+            if room:
+                self._selector.register(server.sock, selectors.EVENT_READ, server)
+            else:
+                self._selector.unregister(server.sock)
 
     def _end_stalled(self) -> None:
         """Hang up on clients that have not completed what they began."""
@@ -183,6 +211,9 @@ class Listener:
 
     def _note_progress(self, line: incoming.Line) -> None:
         """Set the time at which a line is given up; a stranger's time is set once."""
+        self._strangers.pop(line, None)
+        if not line.established:
+            self._strangers[line] = time.monotonic()
         if line.complete:
             self._hang_up_at.pop(line, None)
         elif line.established:
@@ -225,6 +256,7 @@ class Listener:
     def _forget_line(self, line: incoming.Line) -> None:
         self._lines.discard(line)
         self._hang_up_at.pop(line, None)
+        self._strangers.pop(line, None)
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(line.sock)
         line.close()
