@@ -63,6 +63,32 @@ def test_eighth_tab_loads_and_all_tabs_share_few_streams(
     expect(pages[-1].locator(".connection")).to_contain_text("live")
 
 
+def test_tab_takes_no_stream_of_tabs_that_are_too_busy_to_answer(
+    open_page: OpenPage, live: service.Service
+) -> None:
+    live.create("stuck-1")
+    first = open_page(live)
+    pages = [first, *(first.context.new_page() for _ in range(STREAMS))]
+    streams = [Streams(page) for page in pages]
+    *holders, last = pages
+    held: list[sync_api.Dialog] = []
+
+    def hold(dialog: sync_api.Dialog) -> None:
+        held.append(dialog)  # Until it is dismissed, its tab does nothing else.
+
+    for page in holders:
+        page.goto(to(live, "/v1/nodes?~q=stuck-"))
+        expect(page.locator(".connection")).to_contain_text("live")
+        page.on("dialog", hold)
+        with page.expect_event("dialog"):
+            page.evaluate("() => void setTimeout(() => alert('busy'))")
+    last.goto(to(live, "/v1/nodes?~q=stuck-"))
+    expect(last.locator(".connection")).to_contain_text("every 5 s")
+    assert [len(one.open) for one in streams] == [1] * STREAMS + [0]
+    for dialog in held:
+        dialog.dismiss()
+
+
 def test_tabs_without_locks_leave_connections_for_each_other(
     open_page: OpenPage, live: service.Service
 ) -> None:
