@@ -158,6 +158,30 @@ def test_run_under_way_moves_without_a_reload(page: sync_api.Page, live: service
     state(page, "available").wait_for()
 
 
+# The page puts its rows in order once a second.
+WITHOUT_ORDER = """
+const real = window.setInterval;
+window.setInterval = (call, after) => after === 1000 ? 0 : real(call, after);
+"""
+
+
+def test_event_is_shown_before_the_rows_are_put_in_order_again(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    uuid = live.create("soon-1")
+    page.add_init_script(WITHOUT_ORDER)
+    page.goto(to(live, "/v1/nodes?~q=soon-"))
+    expect(page.locator(".connection")).to_contain_text("live")
+    for lists in ("**/v1/runs?*", "**/v1/holds"):  # They put the rows in order, too.
+        page.route(lists, lambda route: route.abort())
+    faults.allow("ERR_FAILED")
+    with page.expect_response(lambda one: "&uuid=" in one.url and uuid in one.url):
+        live.provision("soon-1", "manage", "manageable")
+    row(page, "soon-1").get_by_text("manageable", exact=True).wait_for()
+    live.provision("soon-1", "provide", "available")
+    row(page, "soon-1").get_by_text("available", exact=True).wait_for()
+
+
 def test_rows_equal_the_api_after_a_restart(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:

@@ -303,8 +303,8 @@ function Attention() {
     html`<button class="quiet" onClick=${() => setAll(!all)}>${all ? "show fewer" : "show all"}</button>`}
     <ul>
       ${rows.overdue.slice(0, cut).map((node) => h(Overdue, { key: `o${node.uuid}`, node }))}
-      ${rows.failed.slice(0, cut).map((node) => h(Failed, { key: node.uuid, node }))}
-      ${rows.held.slice(0, cut).map((node) => h(Held, { key: `h${node.uuid}`, node }))}
+      ${rows.failed.slice(0, cut).map((node) => h(Failed, { key: node.uuid, node, since: node.provision_updated_at }))}
+      ${rows.held.slice(0, cut).map((node) => h(Held, { key: `h${node.uuid}`, node, state: node.provision_state }))}
       ${down.map((one) => h(Down, { key: one.hostname, conductor: one }))}
     </ul>
   </section>`;
@@ -347,7 +347,7 @@ function useWhy(node) {
   return why;
 }
 
-/** @param {{node: Json}} props */
+/** @param {{node: Json, since: string}} props `since` tells a new failure of the same node */
 function Failed({ node }) {
   const why = useWhy(node);
   const offered = (why?.verbs ?? []).filter((/** @type {Json} */ one) => !one.refused);
@@ -376,7 +376,7 @@ function Overdue({ node }) {
   </li>`;
 }
 
-/** @param {{node: Json}} props */
+/** @param {{node: Json, state: string}} props `state` tells a change of the same node */
 function Held({ node }) {
   const holds = fleet.holds.value.get(node.uuid) ?? [];
   const name = node.name ?? node.uuid;

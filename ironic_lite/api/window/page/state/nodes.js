@@ -154,10 +154,16 @@ export function setFilter(text) {
 
 const listPath = () => `/v1/nodes?limit=${PAGE}&fields=${FIELDS.join(",")}`;
 
-/** @param {Node} node */
+/**
+ * Keep what was read of a node, in the object that its row has: another one would be drawn only when
+ * the rows are put in order again.
+ * @param {Node} node
+ */
 function put(node) {
   delete node.links;
-  nodes.set(node.uuid, node);
+  const known = nodes.get(node.uuid);
+  if (known) Object.assign(known, node);
+  else nodes.set(node.uuid, node);
   return node;
 }
 
