@@ -1,0 +1,132 @@
+"""Keys and settings of the window: shortcuts, the palette, saved views."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+
+import pytest
+from playwright import sync_api
+
+from tests.support import service
+from tests.window.acts import cold, failed_node, press, row, state, to
+from tests.window.conftest import expect
+
+pytestmark = pytest.mark.xdist_group("window")
+
+KEEP = "document.addEventListener('copy', () => { window.kept = String(getSelection()); })"
+# Without TLS and by address there is no clipboard, and copies are selections.
+WITHOUT_CLIPBOARD = "Object.defineProperty(navigator, 'clipboard', { value: undefined });" + KEEP
+
+
+def test_keys_lead_to_run_log_and_acts_of_a_node(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("key-1")
+    live.provision("key-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/key-1/ports"))
+    state(page, "manageable").wait_for()
+    page.keyboard.press("l")
+    page.get_by_role("log").wait_for()
+    page.keyboard.press("w")
+    page.get_by_role("list", name="Steps").wait_for()
+    page.keyboard.press(".")
+    expect(page.locator(".actions button").first).to_be_focused()
+    page.keyboard.press("4")
+    page.get_by_role("region", name="Ports").first.wait_for()
+    page.keyboard.press("g")
+    page.keyboard.press("d")
+    page.get_by_role("heading", name="Doctor").wait_for()
+
+
+def test_keys_of_one_character_can_be_switched_off(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    page.goto(to(live, "/v1/whoami"))
+    page.get_by_label("Shortcuts of one character").uncheck()
+    page.locator("main").click()
+    for key in ("?", ":", "g", "d"):
+        page.keyboard.press(key)
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("dialog")).to_have_count(1)
+    page.get_by_role("dialog", name="Find").wait_for()
+    page.get_by_role("button", name="Close").click()
+    expect(page.get_by_role("heading", name="Settings")).to_be_visible()
+
+
+def test_palette_of_a_page_opened_cold_finds_nodes_and_their_verbs(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("find-1")
+    live.create("find-2")
+    cold(page, live, "/v1/nodes/find-1")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("find-2")
+    page.get_by_role("option", name="find-2 enroll").wait_for()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="find-2").wait_for()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("manage find-2")
+    page.get_by_role("option", name="Manage find-2 verb").wait_for()
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog", name="Manage find-2").wait_for()
+
+
+def test_copies_by_key_are_those_of_the_row_and_of_the_page(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("copied-1")
+    page.add_init_script(WITHOUT_CLIPBOARD)
+    page.goto(to(live, "/v1/nodes?driver=fake-hardware&~q=copied-1"))
+    row(page, "copied-1").wait_for()
+    for focus, path in (("grid", "/v1/nodes/copied-1"), ("main", "/v1/nodes?driver=fake-hardware")):
+        page.get_by_role("grid" if focus == "grid" else "main").first.focus()
+        page.keyboard.press("c")
+        expect(page.get_by_role("status").last).to_have_text("Copied.")
+        text = page.evaluate("window.kept")
+        assert shlex.split(text.rpartition('"$api"')[2]) == [path]
+        done = subprocess.run(["sh", "-ec", text], capture_output=True, timeout=60, check=True)
+        assert json.loads(done.stdout) == live.get(path)
+
+
+def test_saved_views_are_taken_to_another_browser(
+    page: sync_api.Page, live: service.Service, browser: sync_api.Browser
+) -> None:
+    address = "/v1/nodes?resource_class=gpu&~q=rack3"
+    page.goto(to(live, address))
+    page.get_by_role("grid", name="Nodes").wait_for()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("save")
+    page.keyboard.press("Enter")
+    page.goto(to(live, "/v1/whoami"))
+    page.get_by_text("Export and import").click()
+    text = page.get_by_label("Saved views, as JSON").input_value()
+    assert list(json.loads(text).values()) == [f"#{address}"]
+    other = browser.new_context().new_page()
+    other.goto(to(live, "/v1/whoami"))
+    other.get_by_text("Export and import").click()
+    strange = {"bad": "javascript:alert(1)", "number": 1}
+    given = json.dumps({**json.loads(text), **strange})
+    other.get_by_label("Saved views, as JSON").fill(given)
+    other.get_by_role("button", name="Import").click()
+    link = other.get_by_role("link", name=address)
+    expect(link).to_have_attribute("href", f"#{address}")
+    assert "javascript" not in other.evaluate("JSON.stringify({...localStorage})")
+    link.click()
+    expect(other.get_by_role("searchbox")).to_have_value("rack3")
+    other.context.close()
+
+
+def test_plan_is_copied_and_refused_with_its_faults(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    failed_node(live, "planned-1")
+    page.goto(to(live, "/v1/nodes/planned-1"))
+    press(page, "Retry…")
+    dialog = page.get_by_role("dialog")
+    dialog.locator(".plan li").first.wait_for()
+    text = dialog.get_by_role("button", name="Copy as curl: POST").get_attribute("title") or ""
+    done = subprocess.run(["sh", "-ec", text], capture_output=True, timeout=60, check=True)
+    steps = json.loads(done.stdout)["steps"]
+    expect(dialog.locator(".plan li")).to_have_count(len(steps))
