@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 
 import bcrypt
@@ -101,6 +102,27 @@ def test_eight_hours_without_a_key_or_a_press_end_the_login(
     dialog.wait_for()
     log_in(page)
     page.get_by_role("heading", name="Runs").wait_for()
+    faults.allow("401|ERR_")
+
+
+def test_a_new_tab_does_not_renew_a_login_of_nine_hours_ago(
+    open_page: OpenPage, guarded: service.Service, faults: Faults
+) -> None:
+    """Only a press renews it: not the question of a new tab, whose answer was a new login."""
+    page = open_page(guarded)
+    begin = datetime.datetime.now(datetime.UTC)
+    page.clock.install(time=begin)
+    page.goto(f"{guarded.url}/ui/#/v1/runs")
+    log_in(page)
+    page.get_by_role("heading", name="Runs").wait_for()
+    # No timer fires meanwhile, as in a computer that sleeps.
+    page.clock.set_system_time(begin + datetime.timedelta(hours=9))
+    other = page.context.new_page()
+    other.clock.set_system_time(begin + datetime.timedelta(hours=9))
+    other.goto(f"{guarded.url}/ui/#/v1/runs")
+    other.get_by_role("dialog", name="Log in").wait_for()
+    page.evaluate("location.hash = '#/v1/batches'")
+    page.get_by_role("dialog", name="Log in").wait_for()
     faults.allow("401|ERR_")
 
 

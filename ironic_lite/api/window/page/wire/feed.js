@@ -41,7 +41,7 @@ const takeLock = (name) =>
   new Promise((resolve) => {
     const hold = /** @param {Lock | null} lock */ (lock) =>
       lock ? new Promise((release) => resolve(() => release(null))) : resolve(null);
-    void navigator.locks.request(name, { ifAvailable: true }, hold);
+    navigator.locks.request(name, { ifAvailable: true }, hold).catch(() => resolve(null));
   });
 
 // Plain HTTP by address has no locks: there the tabs tell each other how many streams they have.

@@ -24,15 +24,20 @@ export const loginUser = signal("");
 
 /** @returns {Record<string, string>} the header of the login; empty without one */
 export function loginHeader() {
-  if (held && Date.now() - usedAt > IDLE_MS) logOut();
+  if (ended()) logOut();
   return held ? { [held.name]: held.value } : {};
 }
 
-/** @param {Credential | null} next */
-function hold(next) {
+const ended = () => held && Date.now() - usedAt > IDLE_MS;
+
+/**
+ * @param {Credential | null} next
+ * @param {number} at the time of the last press, of all tabs
+ */
+function hold(next, at) {
+  if (next?.value !== held?.value) loginTurn++;
   held = next;
-  loginTurn++;
-  usedAt = Date.now();
+  usedAt = at;
   loginUser.value = next ? next.user : "";
   if (next) loginWanted.value = null;
 }
@@ -55,8 +60,8 @@ export function logInToken(token) {
 
 /** @param {Credential | null} next */
 function share(next) {
-  hold(next);
-  loginChannel.postMessage({ kind: "login", held: next });
+  hold(next, Date.now());
+  loginChannel.postMessage({ kind: "login", held, usedAt });
 }
 
 /** Forget the login in all tabs. */
@@ -72,7 +77,7 @@ export function askLogin(kind) {
 /** Somebody is there. */
 function used() {
   if (Date.now() - usedAt < USED_MS) return;
-  if (held && Date.now() - usedAt > IDLE_MS) return logOut();
+  if (ended()) return logOut();
   usedAt = Date.now();
   loginChannel.postMessage({ kind: "used" });
 }
@@ -80,8 +85,9 @@ addEventListener("keydown", used, true);
 addEventListener("pointerdown", used, true);
 
 loginChannel.onmessage = ({ data }) => {
-  if (data.kind === "login") hold(data.held);
+  if (data.kind === "login") return hold(data.held, data.usedAt);
+  if (ended()) return logOut();
   if (data.kind === "used") usedAt = Date.now();
-  if (data.kind === "who" && held) loginChannel.postMessage({ kind: "login", held });
+  if (data.kind === "who" && held) loginChannel.postMessage({ kind: "login", held, usedAt });
 };
 loginChannel.postMessage({ kind: "who" });
