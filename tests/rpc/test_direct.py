@@ -23,8 +23,8 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.context import Context
-from ironic_lite.rpc import client, notifier, server, transport
-from ironic_lite.rpc.direct import tcp
+from ironic_lite.rpc import client, interface, notifier, server, transport
+from ironic_lite.rpc.direct import driver, tcp
 from ironic_lite.rpc.sockets import frames, listener, transport_errors
 from tests.support import certificates, direct_rpc, docs_pages, rpc_conductor
 from tests.support.rpc_conductor import ONE, TWO, Serve
@@ -540,6 +540,21 @@ def test_hung_conductor_is_not_called_after_the_limit_to_connect(
     process.send_signal(signal.SIGCONT)
     changed(connect_timeout=60)
     assert connect(direct).call(ctxt, "noted", host=ONE) == []
+
+
+def test_call_without_a_limit_outlasts_the_limit_to_connect(
+    direct: str, serve: Serve, changed: Callable[..., None], ctxt: Context
+) -> None:
+    serve(direct, ONE, rpc_conductor.Endpoint())
+    changed(connect_timeout=1)
+    transport.build(direct)  # registers the options
+    url = oslo_messaging.TransportURL.parse(config.CONF, direct)
+    caller = driver.DirectDriver(config.CONF, url)
+    target = oslo_messaging.Target(topic=interface.TOPIC, server=ONE)
+    message = {"method": "held", "args": {"seconds": 2}, "version": interface.VERSION}
+    answer = caller.send(target, ctxt.as_dict(), message, wait_for_reply=True, timeout=None)
+    assert answer == "released"
+    caller.cleanup()
 
 
 def test_connections_of_both_sides_notice_a_silent_machine() -> None:

@@ -89,6 +89,7 @@ class DirectDriver(driver.SocketDriver):
             end = time.monotonic() + self._limit_to_connect(deadline)
             greeting = _shake_hands(sock, cipher, end)
             _check_name(greeting, address, place)
+            kernel.bound_receiving(sock, 0)
         except BaseException as why:
             sock.close()
             if isinstance(why, _HANDSHAKE_FAULTS):
