@@ -16,6 +16,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
+from unittest import mock
 
 import oslo_messaging
 import pytest
@@ -24,7 +25,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.context import Context
 from ironic_lite.rpc import client, interface, notifier, server, transport
-from ironic_lite.rpc.direct import driver, tcp
+from ironic_lite.rpc.direct import driver, tcp, tls
 from ironic_lite.rpc.sockets import frames, listener, transport_errors
 from tests.support import certificates, direct_rpc, docs_pages, rpc_conductor
 from tests.support.rpc_conductor import ONE, TWO, Serve
@@ -393,6 +394,14 @@ def test_certificates_of_the_documentation_work_and_sign_no_others(
     said = subprocess.run(shown, cwd=tmp_path, check=True, capture_output=True, text=True)
     assert "CA:FALSE" in said.stdout
     assert stat.S_IMODE((tmp_path / "localhost.key").stat().st_mode) == 0o600
+
+
+def test_message_encrypted_in_part_is_an_error() -> None:
+    context = mock.create_autospec(ssl.SSLContext, instance=True)
+    context.wrap_bio.return_value.write.return_value = 3
+    cipher = tls.TlsCipher(context)
+    with pytest.raises(ssl.SSLError, match="3 of 4 bytes"):
+        cipher.encrypt(b"four")
 
 
 # -- strangers and slow clients ------------------------------------------------------------------

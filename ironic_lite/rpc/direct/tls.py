@@ -41,7 +41,7 @@ class TlsCipher:
         return self._established
 
     def encrypt(self, data: bytes) -> Iterable[bytes]:
-        """Return the TLS records of ``data``."""
+        """Return the TLS records of ``data``. Raises ssl.SSLError if a part is missing."""
         if len(data) <= _PIECE:
             return (self._encrypt_piece(data),)
         return self._encrypt_large(data)
@@ -53,8 +53,13 @@ class TlsCipher:
 
     def _encrypt_piece(self, data: bytes | memoryview) -> bytes:
         with self._guard:
-            self._tls.write(data)
+            self._write(data)
             return self._to_send.read()
+
+    def _write(self, data: bytes | memoryview) -> None:
+        # The library may accept a part, after which the peer could not parse anything.
+        if (written := self._tls.write(data)) != len(data):
+            raise ssl.SSLError(f"only {written} of {len(data)} bytes were encrypted")
 
     def decrypt(self, data: bytes) -> bytes:
         """Return the data in received bytes, after the handshake; see `take_reply`.
@@ -76,7 +81,7 @@ class TlsCipher:
         else:
             self._established = True
             if self._greeting:
-                self._tls.write(self._greeting)
+                self._write(self._greeting)
         finally:
             # Also the alert that explains a refusal.
             self._reply += self._to_send.read()
