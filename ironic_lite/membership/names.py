@@ -1,6 +1,7 @@
 """Names of the processes of one conductor machine.
 
-[DEFAULT]host cannot contain a colon, so a process has the name of no other machine.
+The name of a process is the name of its machine, from the second one on with a colon and a number
+from 2 to 99. [DEFAULT]host may be either, but [conductor]processes needs one without a colon.
 """
 
 from __future__ import annotations

@@ -71,6 +71,18 @@ def test_processes_of_a_machine_use_successive_ports(
             pass
 
 
+@pytest.mark.parametrize("number", ["0", "1", "02", "100", ""])
+def test_name_with_a_number_that_no_process_has_is_refused(number: str) -> None:
+    with pytest.raises(ValueError, match="host"):
+        config.CONF.set_override("host", f"{ONE}:{number}")
+
+
+@pytest.mark.parametrize("number", ["2", "10", "99"])
+def test_name_of_a_further_process_is_allowed(number: str) -> None:
+    config.CONF.set_override("host", f"{ONE}:{number}")
+    config.CONF.clear_override("host")
+
+
 def test_name_that_cannot_be_resolved_is_an_error_with_advice(
     direct: str, connect: Connect, ctxt: Context
 ) -> None:

@@ -61,10 +61,11 @@ DEFAULT = (
         default=socket.gethostname(),
         sample_default="conductor-1",
         max_length=255,
-        regex=r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,2})?$",
+        regex=r"^[A-Za-z0-9][A-Za-z0-9._-]*(:([2-9]|[1-9][0-9]))?$",
         help="Name of this conductor: the holder shown in a node's reservation and in "
         "/v1/conductors. It must be unique, and stay the same over restarts. Unset, the name of "
-        "this machine. A colon and a number end the names that [conductor]processes makes.",
+        "this machine. A colon and a number from 2 to 99 end the names that [conductor]processes "
+        "makes.",
     ),
     cfg.StrOpt(
         "pin_release_version",
