@@ -139,8 +139,9 @@ class DirectDriver(driver.SocketDriver):
                 reason = f"[direct]bind_host: cannot listen at {place}: {_problem(why)}"
                 raise config.ConfigError(reason=reason) from None
             raise errors.Unavailable(
-                f"[direct]port: another process listens at {place}; stop it, or change the port "
-                "on all machines."
+                f"[direct]port: another process listens at {place}; stop it, or give this "
+                "conductor the name of another process ([DEFAULT]host = machine:2), or an address "
+                "of its own ([direct]bind_host)."
             ) from None
         greeting = frames.encode({"server": target.server}, _LARGEST_GREETING)
         server = listener.ServerSocket(
