@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import contextlib
 import errno
+import os
 import pathlib
 import shutil
 import signal
@@ -519,9 +520,13 @@ def test_message_that_does_not_end_is_hung_up_and_others_stay(
     with (
         direct_rpc.connected(direct_options) as idle,
         direct_rpc.connected(direct_options) as half,
+        direct_rpc.connected(direct_options) as torn,
     ):
         half.sendall(HEADER.pack(1000) + b"{")
         assert half.recv(1) == b""
+        # The head of a record of TLS, and the first of its 256 bytes.
+        os.write(torn.fileno(), b"\x17\x03\x03\x01\x00x")
+        assert torn.recv(1) == b""
         idle.settimeout(0)
         with pytest.raises(ssl.SSLWantReadError):
             idle.recv(1)

@@ -10,6 +10,9 @@ import ssl
 import threading
 from collections.abc import Iterable, Iterator
 
+_HEAD = 5
+"""Bytes of the head of a record; the last two are the length of the rest."""
+
 _PIECE = 256 * 1024
 """Bytes that are encrypted at once, so that large messages need little more memory."""
 
@@ -34,11 +37,18 @@ class TlsCipher:
         # Reading and writing use one state; no I/O happens while the lock is held.
         self._guard = threading.Lock()
         self._established = False
+        self._head = bytearray()  # of the record that is arriving
+        self._missing = 0  # bytes of this record after its head
 
     @property
     def established(self) -> bool:
         """True once the handshake is complete at this end."""
         return self._established
+
+    @property
+    def empty(self) -> bool:
+        """True if no part of a record waits for the rest, which the library does not show."""
+        return not self._head and not self._missing
 
     def encrypt(self, data: bytes) -> Iterable[bytes]:
         """Return the TLS records of ``data``. Raises ssl.SSLError if a part is missing."""
@@ -69,9 +79,23 @@ class TlsCipher:
         """
         with self._guard:
             self._received.write(data)
+            self._follow_records(memoryview(data))
             if not self._established:
                 self._advance_handshake()
             return self._read_data() if self._established else b""
+
+    def _follow_records(self, data: memoryview) -> None:
+        while data:
+            if self._missing:
+                size = min(self._missing, len(data))
+                self._missing -= size
+            else:
+                size = min(_HEAD - len(self._head), len(data))
+                self._head += data[:size]
+                if len(self._head) == _HEAD:
+                    self._missing = int.from_bytes(self._head[3:])
+                    self._head.clear()
+            data = data[size:]
 
     def _advance_handshake(self) -> None:
         try:

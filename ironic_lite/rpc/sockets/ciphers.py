@@ -17,6 +17,10 @@ class Cipher(Protocol):
     def established(self) -> bool:
         """True once the peer is authenticated; before, `decrypt` returns nothing."""
 
+    @property
+    def empty(self) -> bool:
+        """True if no part of the peer's bytes waits for the rest."""
+
     def encrypt(self, data: bytes) -> Iterable[bytes]:
         """Return the bytes to send for ``data``, in pieces; for one thread at a time."""
 
@@ -34,6 +38,7 @@ class Plain:
     """Bytes as they are, for peers that the address authenticates."""
 
     established = True
+    empty = True
 
     def encrypt(self, data: bytes) -> Iterable[bytes]:
         """Return ``data`` as one piece."""

@@ -53,7 +53,7 @@ class Line:
     @property
     def complete(self) -> bool:
         """True between two messages, False within one or before the first is allowed."""
-        return self._cipher.established and self._reader.empty
+        return self._cipher.established and self._cipher.empty and self._reader.empty
 
     def _enter(self) -> None:
         """Keep the descriptor open until `_leave`. Raises BrokenPipeError if closed."""
