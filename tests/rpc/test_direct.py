@@ -27,7 +27,7 @@ from ironic_lite.core import config
 from ironic_lite.core.context import Context
 from ironic_lite.rpc import client, interface, notifier, server, transport
 from ironic_lite.rpc.direct import driver, tcp, tls
-from ironic_lite.rpc.sockets import frames, listener, transport_errors
+from ironic_lite.rpc.sockets import frames, listener, sender, transport_errors
 from tests.support import certificates, direct_rpc, docs_pages, rpc_conductor
 from tests.support.rpc_conductor import ONE, TWO, Serve
 
@@ -620,6 +620,40 @@ def test_connection_to_a_silent_machine_ends(sent: bytes) -> None:
         with pytest.raises(OSError, match="timed out") as caught:
             ours.recv(1)
         assert caught.value.errno == errno.ETIMEDOUT, "the kernel's limit, not the test's"
+
+
+def test_connections_that_are_no_longer_used_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[socket.socket] = []
+
+    def connect(address: str, deadline: float | None) -> sender.Connection:
+        ours, theirs = socket.socketpair()
+        made.append(theirs)
+        return sender.Connection(ours, address, 99)
+
+    pool = sender.Pool(connect)
+
+    def use(depth: int) -> None:
+        pool.use("one", b"x", lambda _: use(depth - 1) if depth else None)
+
+    use(2)
+    assert len(made) == 3
+    pool.post("one", b"y")
+    monkeypatch.setattr(sender, "IDLE_SECONDS", -1.0)
+    pool.post("one", b"z")
+    for sock in made:
+        sock.settimeout(rpc_conductor.SECONDS)
+    received = [sock.recv(9) for sock in made]
+    assert b"".join(sorted(received)) == b"xxxyz"
+    assert [sock.recv(9) for sock in made] == [b""] * 3
+    monkeypatch.setattr(sender, "IDLE_SECONDS", 60.0)
+    use(0)
+    made[3].setblocking(False)
+    assert made[3].recv(9) == b"x"
+    with pytest.raises(BlockingIOError):
+        made[3].recv(9)
+    pool.close()
+    for sock in made:
+        sock.close()
 
 
 def test_restarted_conductor_is_found_by_a_kept_client_and_no_call_is_sent_twice(

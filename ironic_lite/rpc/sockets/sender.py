@@ -1,8 +1,9 @@
 """The client's end: kept connections, and calls with an answer.
 
 A call has a connection to itself. Idle connections wait in a pool, last used first, so a process
-has as many as its concurrent calls. Before reuse a connection is checked for end of file. So a
-server's restart causes no error, and a message is never sent twice.
+has as many as its concurrent calls; those unused for a minute are closed. Before reuse a connection
+is checked for end of file. So a server's restart causes no error, and a message is never sent
+twice.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from ironic_lite.rpc.sockets import ciphers, frames, kernel, transport_errors
 
 _LEAST_WAIT = 0.001
 _SLACK = 0.01
+
+IDLE_SECONDS = 60.0
+"""A connection unused for so long is closed when another one to its address is returned."""
 
 T = TypeVar("T")
 
@@ -44,6 +48,8 @@ class Connection:
         self._limit = limit
         self._cipher = cipher
         self._wait = 0.0
+        self.idle_since = 0.0
+        """The time at which it was returned to the pool."""
         kernel.close_in_children(self)
 
     def is_fresh(self) -> bool:
@@ -171,8 +177,24 @@ class Pool:
             # A late answer must not reach another call.
             connection.close()
             raise
-        self._idle_connections(address).append(connection)
+        self._keep(connection, self._idle_connections(address))
         return result
+
+    @staticmethod
+    def _keep(connection: Connection, stack: collections.deque[Connection]) -> None:
+        """Return a connection to its pool, and close those that have long been unused."""
+        connection.idle_since = time.monotonic()
+        stack.append(connection)
+        while stack:
+            # Another thread may take the connection in between, so it is looked at in hand.
+            try:
+                oldest = stack.popleft()
+            except IndexError:
+                return
+            if connection.idle_since - oldest.idle_since <= IDLE_SECONDS:
+                stack.appendleft(oldest)
+                return
+            oldest.close()
 
     def post(self, address: str, frame: bytes) -> None:
         """Send ``frame`` to ``address`` without waiting. Raises as `Connection.send` does."""
