@@ -204,10 +204,12 @@ def test_a_card_is_ignored_while_a_node_has_it_and_forgotten_with_its_port(
     sweep(conductor)
     assert said(hosts) == IGNORED
     host = conductor.tasks.runtime.host
-    monkeypatch.setattr(ring, "owner", lambda *_: f"{host}:2")  # one more process of this machine
+    monkeypatch.setattr(
+        ring.Ring, "owner", lambda *_: f"{host}:2"
+    )  # one more process of this machine
     sweep(conductor)
     assert said(hosts) == IGNORED
-    monkeypatch.setattr(ring, "owner", lambda *_: f"{host}-2")  # another machine has it now
+    monkeypatch.setattr(ring.Ring, "owner", lambda *_: f"{host}-2")  # another machine has it now
     sweep(conductor)
     assert (said(hosts), others.exists()) == (None, True)
 

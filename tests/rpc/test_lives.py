@@ -137,7 +137,7 @@ def test_calls_in_flight_end_the_moment_their_conductor_is_killed(
     caller = connect(brokerless)
     with futures.ThreadPoolExecutor(4) as pool:
         calls = [pool.submit(caller.call, ctxt, "held", host=VICTIM) for _ in range(4)]
-        rpc_conductor.until(lambda: caller.call(ctxt, "busy", host=VICTIM))
+        rpc_conductor.until(lambda: caller.call(ctxt, "busy", host=VICTIM, calls=4))
         process.kill()
         for call in calls:
             why = call.exception(rpc_conductor.SECONDS)

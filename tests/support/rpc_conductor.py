@@ -97,8 +97,8 @@ class Endpoint:
         self.gate.wait(seconds)
         return "released"
 
-    def busy(self, context: Context) -> bool:
-        return ("held", None) in self.seen
+    def busy(self, context: Context, *, calls: int = 1) -> bool:
+        return self.seen.count(("held", None)) >= calls
 
     def _secret(self, context: Context) -> str:
         raise AssertionError("a private method was called")

@@ -311,10 +311,10 @@ PAGES = {
 - main:
   - heading "Doctor" [level=1]
   - textbox "Also examine the node"
-  - paragraph: /ok|warning|error/
+  - paragraph: /ok|warning|failed/
   - list:
     - listitem:
-      - text: /ok|warning|error/
+      - text: /ok|warning|failed/
       - strong
   - heading "Conductors" [level=2]
   - region "Conductors":
