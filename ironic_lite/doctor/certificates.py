@@ -8,12 +8,11 @@ import os
 import pathlib
 from collections.abc import Iterator
 
-from ironic_lite.core import clock
+from ironic_lite.core import certificate_files, clock
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.domain.examination import WARNING_DAYS, Verdict, failed, passed, warning
 
 _MOST_FILES = 200
-_MOST_BYTES = 4 * 1024 * 1024
 _DAY = 86400
 _PEM = b"-----BEGIN CERTIFICATE-----"
 
@@ -55,7 +54,7 @@ def find_in_file(option: str, path: str, do: str) -> Iterator[Verdict]:
     :param option: the option that names the file.
     """
     try:
-        ends = ends_in_days(_read_start(path))
+        ends = ends_in_days(certificate_files.read_start(path))
     except OSError as why:
         reason = (why.strerror or type(why).__name__).lower()
         yield failed(f"{option} {path}: {reason}", "Correct the option, or the file's rights.")
@@ -86,32 +85,15 @@ def find_name(option: str, path: str, host: str) -> Iterator[Verdict]:
     :param host: a name or an IP address.
     """
     try:
-        known = _subject_names(_read_start(path))
+        known = certificate_files.subject_names(certificate_files.read_start(path))
     except (OSError, ValueError):
         return
-    if _covers(known, host.lower()):
+    if certificate_files.covers(known, host.lower()):
         yield passed(f"{option} {path}: valid for {host}")
     else:
         do = f"Make a certificate with the subject alternative name {host}."
         names = ", ".join(sorted(known)) or "no host"
         yield failed(f"{option} {path}: valid for {names}, and clients call {host}", do)
-
-
-def _subject_names(pem: bytes) -> set[str]:
-    """Return the hosts of the first certificate, in lower case."""
-    from cryptography import x509  # noqa: PLC0415  as above
-
-    extensions = x509.load_pem_x509_certificates(pem)[0].extensions
-    try:
-        found = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return set()
-    names = found.get_values_for_type(x509.DNSName)
-    return {*(name.lower() for name in names), *map(str, found.get_values_for_type(x509.IPAddress))}
-
-
-def _covers(names: set[str], host: str) -> bool:
-    return host in names or f"*.{host.partition('.')[2]}" in names
 
 
 def find_authorities(option: str, path: str) -> Iterator[Verdict]:
@@ -143,12 +125,6 @@ def _certificate_files(folder: pathlib.Path) -> Iterator[str]:
 
 def _may_be_certificate(path: str) -> bool:
     try:
-        return _PEM in _read_start(path)
+        return _PEM in certificate_files.read_start(path)
     except OSError:
         return True
-
-
-def _read_start(path: str) -> bytes:
-    # O_NONBLOCK opens a pipe without waiting for a writer.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        return file.read(_MOST_BYTES) or b""

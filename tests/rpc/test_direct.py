@@ -15,7 +15,7 @@ import stat
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from unittest import mock
 
@@ -272,6 +272,27 @@ def test_client_of_another_authority_is_refused(
     assert len(refused) == 1, "once, however many there are"
 
 
+def replace_files(new: Iterable[pathlib.Path], used: Iterable[pathlib.Path]) -> None:
+    """Put other files in the place of those that a conductor uses."""
+    for one, other in zip(new, used, strict=True):
+        shutil.copy(one, other)
+
+
+@pytest.mark.parametrize(
+    ("host", "days", "text"),
+    [("other.example.org", 9, "valid for other.example.org, .*localhost"), (ONE, -1, "valid from")],
+)
+def test_conductor_whose_certificate_clients_refuse_does_not_start(
+    *, tmp_path: pathlib.Path, changed: Callable[..., None], host: str, days: int, text: str
+) -> None:
+    authority = certificates.Authority(tmp_path)
+    cert, key = authority.issue(ONE, host, days=days)
+    changed(ca_file=authority.file, cert_file=cert, key_file=key)
+    one = server.Server(transport.build("direct://"), ONE, rpc_conductor.Endpoint())
+    with pytest.raises(config.ConfigError, match=rf"\[direct\]cert_file .*{text}"):
+        one.start()
+
+
 @pytest.mark.parametrize("side", ["client", "server"])
 def test_expired_certificate_is_refused(
     *,
@@ -285,9 +306,11 @@ def test_expired_certificate_is_refused(
     authority = certificates.Authority(tmp_path)
     good, bad = (authority.issue(name, "localhost", days=d) for name, d in (("g", 9), ("b", -1)))
     changed(ca_file=authority.file)
-    cert, key = bad if side == "server" else good
-    changed(cert_file=cert, key_file=key)
+    own_cert, own_key = authority.issue("own", "localhost", days=9)
+    changed(cert_file=own_cert, key_file=own_key)
     serve("direct://", ONE, rpc_conductor.Endpoint())
+    if side == "server":
+        replace_files(bad, (own_cert, own_key))
     cert, key = bad if side == "client" else good
     changed(cert_file=cert, key_file=key)
     with pytest.raises(errors.NoConductor) as caught:
@@ -303,9 +326,10 @@ def test_certificate_of_another_host_is_refused(
     ctxt: Context,
 ) -> None:
     authority = certificates.Authority(tmp_path)
-    cert, key = authority.issue("other", "other.example.org", "127.0.0.1")
+    cert, key = authority.issue("own", "localhost")
     changed(ca_file=authority.file, cert_file=cert, key_file=key)
     serve("direct://", ONE, rpc_conductor.Endpoint())
+    replace_files(authority.issue("localhost", "other.example.org", "127.0.0.1"), (cert, key))
     with pytest.raises(errors.NoConductor) as caught:
         connect("direct://").call(ctxt, "who", host=ONE)
     assert "localhost" in reason(caught)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import logging
 import os
 import ssl
 from typing import NamedTuple
 
-from ironic_lite.core import config
+from ironic_lite.core import certificate_files, clock, config
 from ironic_lite.core.configuration import Configuration
 
 LOG = logging.getLogger(__name__)
@@ -46,6 +47,32 @@ class Credentials:
     def server(self) -> ssl.SSLContext:
         """Return the context for connections of clients."""
         return self._current_contexts().server
+
+    def check_own(self, host: str) -> None:
+        """Check that clients will accept the certificate of this machine.
+
+        :param host: the name or address by which clients call this machine.
+        :raises config.ConfigError: the certificate is for other hosts, or is not valid now.
+        """
+        path = self._files.cert_file
+        try:
+            pem = certificate_files.read_start(path)
+            known = certificate_files.subject_names(pem)
+            begin, end = certificate_files.validity(pem)
+        except (OSError, ValueError) as why:
+            raise config.ConfigError(reason=f"[{GROUP}]cert_file {path}: {_problem(why)}") from None
+        if not certificate_files.covers(known, host.lower()):
+            names = ", ".join(sorted(known)) or "no host"
+            reason = (
+                f"[{GROUP}]cert_file {path}: valid for {names}, and clients call {host}; make a "
+                f"certificate with the subject alternative name {host}, or correct [DEFAULT]host"
+            )
+            raise config.ConfigError(reason=reason)
+        if not begin <= clock.now().replace(tzinfo=datetime.UTC) <= end:
+            reason = (
+                f"[{GROUP}]cert_file {path}: valid from {begin} to {end}, or the clock is wrong"
+            )
+            raise config.ConfigError(reason=reason)
 
     def _current_contexts(self) -> _Contexts:
         """Return the contexts of the present files, or of the last usable ones."""
@@ -91,6 +118,8 @@ def _file_state(files: Files) -> _State:
 
 def _read_contexts(files: Files) -> _Contexts:
     client = _read_context(ssl.PROTOCOL_TLS_CLIENT, files)
+    # The subject alternative names count alone, as for the checks of the own certificate.
+    client.hostname_checks_common_name = False
     server = _read_context(ssl.PROTOCOL_TLS_SERVER, files)
     server.verify_mode = ssl.CERT_REQUIRED
     # Tickets would resume a session, but connections are kept, and carry data only.

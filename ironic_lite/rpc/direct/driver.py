@@ -126,11 +126,13 @@ class DirectDriver(driver.SocketDriver):
     ) -> listener.Listener:
         """Listen for calls and casts to the server of ``target``.
 
-        :raises config.ConfigError: the address is not of this machine.
+        :raises config.ConfigError: the address is not of this machine, or clients would refuse
+            its certificate.
         :raises errors.Unavailable: another process uses the port.
         """
         settings = self._settings
-        _, port = addresses.address_of(target.server, settings.port)
+        host, port = addresses.address_of(target.server, settings.port)
+        self._credentials.check_own(host)
         try:
             sock = tcp.listen(settings.bind_host, port, self._silence)
         except OSError as why:
