@@ -19,7 +19,7 @@ from ironic_lite import errors
 from ironic_lite.core import config, log_lines
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Row
-from ironic_lite.db.engine import encryption, fair_lock, faults, sqlite
+from ironic_lite.db.engine import encryption, fair_lock, faults, prepared, sqlite
 from ironic_lite.db.engine.faults import Fault
 
 LOG = logging.getLogger(__name__)
@@ -276,6 +276,7 @@ def open_database(
     address = _database_address(url)
     kind = address.get_backend_name()
     engine = _new_engine(address, kind, options)
+    prepared.attach(engine)
     if kind == "sqlite":
         sa.event.listen(engine, "do_connect", sqlite.open_existing)
         prepare = sqlite.prepare(sqlite_busy_timeout, foreign_keys=sqlite_foreign_keys)

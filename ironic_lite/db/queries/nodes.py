@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -19,7 +18,7 @@ import sqlalchemy as sa
 from ironic_lite import errors, records
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row, RowView
-from ironic_lite.db.engine import faults
+from ironic_lite.db.engine import faults, prepared
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import holds, paging
 from ironic_lite.db.queries.resource_table import is_uuid
@@ -91,7 +90,6 @@ _EXTRA: Mapping[str, sa.ColumnElement[bool]] = {"held": holds.HELD}
 """Expressions that `get` selects like columns: whether the node has a hold in force."""
 
 
-@lru_cache(maxsize=256)
 def _select_one(
     columns: tuple[str, ...], key: str, with_traits: bool, hold: bool
 ) -> sa.Select[Any]:
@@ -122,8 +120,9 @@ def get(
     """
     names = COLUMNS if columns is None else tuple(columns)
     by_uuid = is_uuid(ident)
-    statement = _select_one(names, "uuid" if by_uuid else "name", with_traits, hold)
-    found = conn.execute(statement, {"k_ident": ident.lower() if by_uuid else ident}).first()
+    form = (names, "uuid" if by_uuid else "name", with_traits, hold)
+    values = {"k_ident": ident.lower() if by_uuid else ident}
+    found = prepared.first(conn, _select_one, form, values)
     if found is None:
         raise errors.NodeNotFound(node=ident)
     row = dict(zip(names, found, strict=False))

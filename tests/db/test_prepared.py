@@ -1,0 +1,143 @@
+"""Prepared selects: the values, the errors and the listeners of Connection.execute."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from ironic_lite import errors
+from ironic_lite.core import clock
+from ironic_lite.db.engine import prepared
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import holds, nodes
+from ironic_lite.db.tables import models
+from tests.db.test_connections import end_connection
+from tests.support.database_rows import NOON, add_node, get_node, new_uuid
+from tests.support.statements import count_statements
+
+_NODE = models.nodes.c
+
+
+def _by_uuid(*names: str) -> sa.Select[Any]:
+    chosen = (_NODE[name] for name in names)
+    return sa.select(*chosen).where(_NODE.uuid == sa.bindparam("k_uuid"))
+
+
+def _changed_since() -> sa.Select[Any]:
+    return sa.select(_NODE.uuid).where(_NODE.updated_at > sa.bindparam("k_since"))
+
+
+def _missing() -> sa.Select[Any]:
+    return sa.select(sa.column("secret")).select_from(sa.table("not_a_table"))
+
+
+def first(database: Database, *arguments: Any) -> Any:
+    """Return the first row of a prepared select."""
+    return database.read(lambda conn: prepared.first(conn, *arguments))
+
+
+def test_each_column_has_the_value_that_execute_returns(database: Database) -> None:
+    node = add_node(
+        database,
+        driver_info={"address": "192.0.2.1"},
+        driver_internal_info={"$fernet": "a client's own"},
+        extra={"list": [1, None, "\N{SNOWMAN}"]},
+        instance_info={},
+        maintenance=True,
+        automated_clean=False,
+        provision_updated_at=NOON,
+        description="",
+    )
+    statement = _by_uuid(*nodes.COLUMNS)
+    expected = database.read(lambda conn: conn.execute(statement, {"k_uuid": node}).one())
+    for _ in range(2):  # the second time, it is prepared
+        assert first(database, _by_uuid, nodes.COLUMNS, {"k_uuid": node}) == list(expected)
+
+
+def test_no_row_is_none(database: Database) -> None:
+    assert first(database, _by_uuid, ("uuid",), {"k_uuid": new_uuid()}) is None
+
+
+def test_parameters_are_converted_for_the_database(database: Database) -> None:
+    node = add_node(database, updated_at=NOON)
+    second = datetime.timedelta(seconds=1)
+    assert first(database, _changed_since, (), {"k_since": NOON - second}) == [node]
+    assert first(database, _changed_since, (), {"k_since": NOON}) is None
+
+
+def test_parameter_with_a_function_is_computed_for_each_execution(database: Database) -> None:
+    node = add_node(database)
+    row = {
+        "uuid": new_uuid(),
+        "node_uuid": node,
+        "kind": "operator",
+        "reason": "a",
+        "blocks": "removal",
+        "until": clock.now() + datetime.timedelta(hours=1),
+        "created_at": NOON,
+    }
+    database.write(lambda conn: holds.add(conn, row))
+
+    def held() -> bool:
+        return bool(database.read(lambda conn: nodes.get(conn, node, ("held",)))["held"])
+
+    assert held()
+    past = {"until": clock.now() - datetime.timedelta(hours=1)}
+    database.write(lambda conn: conn.execute(models.holds.update().values(past)))
+    assert not held()
+
+
+def test_listeners_hear_a_prepared_statement(database: Database) -> None:
+    node = add_node(database)
+    with count_statements(database) as sent:
+        get_node(database, node)
+        get_node(database, node)
+    assert len(sent) == 2
+
+
+def test_refused_statement_is_reported_as_by_execute(database: Database) -> None:
+    with pytest.raises(sa.exc.DBAPIError, match="not_a_table") as why:
+        first(database, _missing, (), {})
+    assert not why.value.connection_invalidated
+    # The connection is still of use.
+    assert get_node(database, add_node(database))
+
+
+def test_read_after_the_server_closed_all_connections_succeeds(server_database: Database) -> None:
+    node = add_node(server_database)
+    together = threading.Barrier(3)
+
+    def hold(conn: Connection) -> None:
+        together.wait(timeout=30)
+        end_connection(server_database, conn)
+
+    threads = [threading.Thread(target=server_database.read, args=(hold,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert get_node(server_database, node)["uuid"] == node
+
+
+def test_locked_row_of_a_server_is_contention(server_database: Database) -> None:
+    node = add_node(server_database)
+
+    def hold(conn: Connection) -> None:
+        nodes.get(conn, node, ("uuid",), hold=True)
+        limit = {
+            "postgresql": "SET lock_timeout = 50",
+            "mysql": "SET SESSION innodb_lock_wait_timeout = 1",
+        }
+
+        def wait(other: Connection) -> None:
+            other.execute(sa.text(limit[server_database.kind]))
+            nodes.get(other, node, ("uuid",), hold=True)
+
+        with pytest.raises(errors.Unavailable, match="too busy"):
+            server_database.write(wait, once=True)
+
+    server_database.write(hold)
