@@ -141,7 +141,7 @@ class Application(pecan.Pecan):  # type: ignore[misc]  # Pecan ships no types
         :param state: Pecan's state, with the request and the answer.
         """
         state.request.answer = state.response
-        state.response.body = self.render(render.TEMPLATE, controller(*args, **kwargs))
+        state.response.body = render.Renderer.render(render.TEMPLATE, controller(*args, **kwargs))
 
 
 def listening(database: Database, conf: Configuration) -> Notifier:

@@ -182,8 +182,7 @@ class RequestMiddleware:
             context.enter(None)
 
     def _new_call(self, environ: Environ, request_id: str) -> request.Call:
-        names = ("X-OpenStack-Request-Id", "OpenStack-Request-Id")
-        ids = tuple((name, request_id) for name in names)
+        ids = (("X-OpenStack-Request-Id", request_id), ("OpenStack-Request-Id", request_id))
         # A refusal before the login check needs these headers already.
         call = request.Call("", _NEWEST, Context(request_id=request_id), ids, self._conf)
         environ[request.CALL] = call
@@ -209,8 +208,8 @@ class RequestMiddleware:
             raise
         if version.explicit and version.minor < _SUFFIX_KEPT_SINCE and path.endswith(_SUFFIX):
             path, call.suffix = path.removesuffix(_SUFFIX), _SUFFIX
+            call.public = policy.public(path)
         call.path = path
-        call.public = policy.public(path)
         call.headers = (*ids, *versions.answer_headers(version.minor))
         self._identify_caller(call, environ)
 

@@ -38,6 +38,7 @@ class ConductorRouter:
         self._database = database
         self._conf = conf
         self._members: tuple[ring.Member, ...] = ()
+        self._ring = ring.Ring(())
         self._read_at = float("-inf")
         self._roster = Membership(conf.conductor.heartbeat_timeout)
         self._reading = threading.Lock()
@@ -59,6 +60,7 @@ class ConductorRouter:
                 self._roster.blind()
                 raise
             self._members = self._roster.living(rows)
+            self._ring = ring.Ring(self._members)
             self._signs = {row["hostname"]: row["updated_at"] for row in rows}
             self._doubted = {
                 host: sign for host, sign in self._doubted.items() if self._signs.get(host) == sign
@@ -105,7 +107,8 @@ class ConductorRouter:
 
         Its argument has at least a node's ``uuid``, ``driver`` and ``conductor_group``.
         """
-        found = ring.Ring(self.members())
+        self.members()
+        found = self._ring
         return lambda node: found.owner(node["conductor_group"], node["driver"], node["uuid"])
 
     def owner(self, driver: str, group: str, node_uuid: str) -> str | None:

@@ -74,7 +74,8 @@ def fetch(
         found = service.database.read(
             lambda conn: nodes.get(conn, name, read, with_traits=with_traits)
         )
-        request.access.node(found, errors.NodeNotFound(node=known), *rules, enough=enough)
+        if request.access.limited:
+            request.access.node(found, errors.NodeNotFound(node=known), *rules, enough=enough)
         return found
 
     row = _first_visible(names, find)

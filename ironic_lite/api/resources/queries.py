@@ -37,7 +37,8 @@ class Filter:
     blank: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+# Compared by identity, because each resource exists once and is a key of the cache of `filters_of`.
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Resource:
     """A listed resource: fields, filters, and the minor versions of ``fields`` and ``detail``.
 

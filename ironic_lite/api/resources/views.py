@@ -26,7 +26,8 @@ _AVAILABLE_SINCE = 2
 _INSPECT_WAIT_SINCE = 39
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+# Compared by identity, because each resource exists once and is a key of the cache of `plan`.
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Resource:
     """A shown resource: its collection's name in paths, its fields, and its link lists.
 

@@ -83,6 +83,10 @@ def uuid(value: object, path: str) -> str:
     if not isinstance(value, str) or not uuid_like(value):
         reason = f"Expected a UUID but received {unicode_text.shown(value)}"
         raise errors.InvalidParameter(path=path, reason=reason)
+    return _hyphenated(value)
+
+
+def _hyphenated(value: str) -> str:
     digits = value.replace("-", "").lower()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
@@ -93,7 +97,7 @@ def ident(word: str, path: str) -> str:
     :raises errors.InvalidParameter: neither a UUID nor a valid name.
     """
     if uuid_like(word):
-        return uuid(word, path)
+        return _hyphenated(word)
     if not names.NAME.fullmatch(word):
         reason = f"Expected a UUID or a name but received {unicode_text.shown(word)}"
         raise errors.InvalidParameter(path=path, reason=reason)

@@ -123,8 +123,12 @@ def expose(
             given = read(request, words, _look(self, request, words, first))
             work = _around(around, self, request, function, given)
             act = functools.partial(_retry_concurrent_updates, work)
-            with _refuse_missing_first(first, self, request, words):
+            try:
                 found = self.service.lock_waiters.until_free(act) if waits else act()
+            except errors.InvalidRequest:
+                # The refusal of ``first`` replaces a fault in the request.
+                _look(self, request, words, first)()
+                raise
             request.access.leave()
             return found
 
@@ -194,18 +198,6 @@ def _look(
         return _nothing
     word = words[0] if words else request.query.get(_NAMED, "")
     return functools.partial(first, controller.service, request, word)
-
-
-@contextlib.contextmanager
-def _refuse_missing_first(
-    first: First | None, controller: Controller, request: Request, words: Sequence[str]
-) -> Iterator[None]:
-    """Raise the refusal of ``first`` in place of a fault in the request."""
-    try:
-        yield
-    except errors.InvalidRequest:
-        _look(controller, request, words, first)()
-        raise
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

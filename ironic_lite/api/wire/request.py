@@ -9,7 +9,7 @@ import dataclasses
 import logging
 import re
 from collections.abc import Callable, Iterable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
@@ -39,6 +39,7 @@ _PREFIX = re.compile(r"(/[\w.~%-]+)*", re.ASCII)
 _JSON = ("Content-Type", "application/json")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _READING = frozenset({"GET", "HEAD"})
+_UNREAD = object()
 _NO_RETRY_AFTER = "python-ironicclient"
 """User-Agent of clients that raise a TypeError, instead of trying again, for a refusal with
 Retry-After (python-ironicclient 6.3: ``HttpError`` does not take ``retry_after``)."""
@@ -127,6 +128,9 @@ class Request:
         self.who = call.who
         self.access = call.access
         self.answer: Answer = _NOWHERE
+        # Not cached_property, which takes a lock.
+        self._query: dict[str, str] | None = None
+        self._json: Any = _UNREAD
 
     def handle(self) -> Any:
         """Return the result of the route's handler.
@@ -145,21 +149,25 @@ class Request:
         call: Call = self.environ[CALL]
         return call
 
-    @cached_property
+    @property
     def query(self) -> dict[str, str]:
         """The arguments of the query string by `parsing.query`; raises InvalidRequest."""
-        return parsing.query(self.environ.get("QUERY_STRING") or "")
+        if self._query is None:
+            self._query = parsing.query(self.environ.get("QUERY_STRING") or "")
+        return self._query
 
-    @cached_property
+    @property
     def json(self) -> Any:
         """The JSON value of the body, None for an empty body. Raises as `parsing.parse`."""
-        # Numbers in an agent's report about its machine may be rounded.
-        exact = not self.environ[CALL].public
-        value = parsing.parse(self._body, self.environ.get("CONTENT_TYPE") or "", exact=exact)
-        self._body = b""
-        return value
+        if self._json is _UNREAD:
+            # Numbers in an agent's report about its machine may be rounded.
+            exact = not self.environ[CALL].public
+            content_type = self.environ.get("CONTENT_TYPE") or ""
+            self._json = parsing.parse(self._body, content_type, exact=exact)
+            self._body = b""
+        return self._json
 
-    @cached_property
+    @property
     def if_match(self) -> frozenset[str]:
         """The entity tags of If-Match (RFC 9110, 13.1.1); ``*`` matches any.
 
@@ -167,10 +175,12 @@ class Request:
         """
         if self.method == "GET":
             return frozenset()
-        given = str(self.environ.get("HTTP_IF_MATCH") or "").split(",")
-        return frozenset(tag.strip() for tag in given if tag.strip())
+        given = self.environ.get("HTTP_IF_MATCH")
+        if not given:
+            return frozenset()
+        return frozenset(tag.strip() for tag in given.split(",") if tag.strip())
 
-    @cached_property
+    @property
     def base(self) -> str:
         """Start of every link: scheme, host and prefix, without a slash at the end."""
         api = self.environ[CALL].conf.api

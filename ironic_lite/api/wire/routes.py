@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from types import MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ironic_lite.api import policy
 from ironic_lite.api.wire import misrouted, refusals
@@ -75,8 +75,7 @@ class Route:
         return self.reads or self.method not in _BODILESS
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A route, its bound handler, the words for ``{...}``, and its policy rule.
 
     A route without a rule admits only callers that no rules apply to. ``refusal`` is raised after
@@ -91,14 +90,15 @@ class Found:
 
 
 class _Place:
-    """A word of a path: the words that may follow it, and its handlers."""
+    """A word of a path: the words that may follow it, its handlers, and their policy rules."""
 
-    __slots__ = ("any", "handlers", "words")
+    __slots__ = ("any", "handlers", "rules", "words")
 
     def __init__(self) -> None:
         self.words: dict[str, _Place] = {}
         self.any: _Place | None = None
         self.handlers: dict[str, tuple[Route, MethodType]] = {}
+        self.rules: dict[str, policy.Rule | None] = {}
 
 
 class Table:
@@ -121,6 +121,7 @@ class Table:
         if route.method in place.handlers:
             raise RuntimeError(f"two handlers for {route.method} {route.path}")
         place.handlers[route.method] = (route, handler)
+        place.rules[route.method] = policy.guard(route.method, route.path)
         self.routes.append(route)
 
     def find(self, method: str, path: str, version: int) -> Found:
@@ -136,10 +137,11 @@ class Table:
             form = refusals.handled if misrouted.by_handler(method, path) else refusals.routed
             raise form(HTTPStatus.BAD_REQUEST, fault)
         place, words = self._walk_path(path, method)
+        if method in place.handlers:
+            route, handler = place.handlers[method]
+            if route.since <= version:
+                return Found(route, handler, words, place.rules[method])
         living = {known: pair for known, pair in place.handlers.items() if pair[0].since <= version}
-        if method in living:
-            route, handler = living[method]
-            return Found(route, handler, words, policy.guard(route.method, route.path))
         if living and method not in place.handlers:
             raise _no_such_method(method, living, words)
         refusal = self._absent_refusal(place, method)
@@ -148,7 +150,7 @@ class Table:
         route, handler = place.handlers[method]
         if not _EXAMINED.fullmatch(route.path):
             raise refusal
-        return Found(route, handler, words, policy.guard(method, route.path), refusal)
+        return Found(route, handler, words, place.rules[method], refusal)
 
     def _walk_path(self, path: str, method: str) -> tuple[_Place, list[str]]:
         place: _Place | None = self._top
