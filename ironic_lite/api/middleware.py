@@ -91,6 +91,8 @@ class RequestMiddleware:
         self._conf = conf
         self._default = str(conf.api.default_version)
         self._identify = who
+        self.admits_at_once = conf.api.auth_strategy == "noauth"
+        """True if `admit` waits for nothing, because it checks no login."""
         self._guard = browser_guard.BrowserGuard(conf)
         self.bodies = body_reader.Reader(
             memory=conf.api.max_body_memory_mib, seconds=conf.api.body_timeout

@@ -1,9 +1,9 @@
 """Requests of the event loop: the RSGI application that granian calls.
 
 Each request has one coroutine. The body is read here, in the event loop, before a thread is taken.
-`middleware.RequestMiddleware` blocks, so it runs in a pool of threads: once for a request without a
-body, twice for a request with a body (for the head, then for the whole). Only answers that wait for
-nothing (``/livez``) come from the event loop itself.
+`middleware.RequestMiddleware` blocks, so it runs in a pool of threads: for a whole request, or for
+the head and then for the rest of a request with a body. Only what waits for nothing is done in the
+event loop: some answers (``/livez``), and the check of such a head if no login has to be checked.
 
 A handler that wants to wait or to stream leaves a record in its `request.Call` (`wire.later`). The
 coroutine of the request then waits without a thread and calls the handler again, or streams.
@@ -26,6 +26,7 @@ from granian import rsgi
 
 from ironic_lite import errors
 from ironic_lite.api import middleware
+from ironic_lite.api.middleware import Wsgi
 from ironic_lite.api.traffic import body_reader, source_limit, thread_pool
 from ironic_lite.api.watching import sender, text_streams, watchers
 from ironic_lite.api.wire import refusals, request
@@ -91,20 +92,11 @@ class Application:
         try:
             place = self._sources.enter(environ)
             if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
-                try:
-                    later = await self._answer_with_body(environ, answer, protocol)
-                finally:
-                    self._sources.leave(place)
+                later = await self._answer_with_body(environ, answer, place, protocol)
             elif self._front.immediate(environ):
-                later = self._answer_bodiless(environ, answer, place)
+                later = self._answer(self._front, environ, answer, place)
             else:
-                try:
-                    later = await self._threads.finish(
-                        lambda: self._answer_bodiless(environ, answer, place)
-                    )
-                except errors.Unavailable:  # no thread has started
-                    self._sources.leave(place)
-                    raise
+                later = await self._answer_in_thread(self._front, environ, answer, place)
             if later is not None:
                 await self._watch(later, environ, place, answer, protocol)
         except (refusals.Refusal, errors.Error) as why:
@@ -112,14 +104,30 @@ class Application:
         finally:
             self._bodies.release(environ)
 
-    def _answer_bodiless(self, environ: Environ, answer: _Answer, place: str) -> Later | None:
-        """Answer a request without a body, or return how its handler wants to go on."""
+    async def _answer_in_thread(
+        self, front: Wsgi, environ: Environ, answer: _Answer, place: str
+    ) -> Later | None:
+        """Answer a request as `_answer`, in a thread."""
         try:
-            parts = self._front(environ, answer)
+            return await self._threads.finish(lambda: self._answer(front, environ, answer, place))
+        except errors.Unavailable:  # no thread has started
+            self._sources.leave(place)
+            raise
+
+    def _answer(self, front: Wsgi, environ: Environ, answer: _Answer, place: str) -> Later | None:
+        """Answer a request, or return how its handler wants to go on.
+
+        :param front: the middleware, or its `answer` for a request whose head it has admitted.
+        """
+        try:
+            parts = front(environ, answer)
         finally:
             # Free the slot before the client has its answer and sends the next request.
             self._sources.leave(place)
-        return answer.finish(environ, parts)
+        later = answer.finish(environ, parts)
+        if later is None:
+            self._bodies.release(environ)
+        return later
 
     async def _watch(
         self,
@@ -205,20 +213,28 @@ class Application:
             answer.send_kept()  # the conductor has accepted the work
 
     async def _answer_with_body(
-        self, environ: Environ, answer: _Answer, protocol: Exchange
+        self, environ: Environ, answer: _Answer, place: str, protocol: Exchange
     ) -> Later | None:
         """Answer a request that has, or may have, a body, or return how it wants to go on.
 
         :raises refusals.Refusal: the body is refused.
         :raises errors.Error: memory or threads are exhausted.
         """
-        run = self._threads.run
-        limit = await run(lambda: self._admit_request(environ, answer))
-        if limit is None:
+        admitted = False
+        try:
+            if self._front.admits_at_once:
+                limit = self._admit_request(environ, answer)
+            else:
+                limit = await self._threads.run(lambda: self._admit_request(environ, answer))
+            if limit:
+                await self._read_body(environ, limit, protocol)
+            admitted = limit is not None
+        finally:
+            if not admitted:
+                self._sources.leave(place)
+        if not admitted:
             return None
-        if limit:
-            await self._read_and_answer(environ, limit, protocol)
-        return await run(lambda: answer.finish(environ, self._front.answer(environ, answer)))
+        return await self._answer_in_thread(self._front.answer, environ, answer, place)
 
     def _admit_request(self, environ: Environ, answer: _Answer) -> int | None:
         """Return the KiB the body may have, None if the request has been refused."""
@@ -228,7 +244,7 @@ class Application:
             answer.send(self._front.refuse(environ, answer, why))
             return None
 
-    async def _read_and_answer(self, environ: Environ, limit: int, protocol: Exchange) -> None:
+    async def _read_body(self, environ: Environ, limit: int, protocol: Exchange) -> None:
         call: request.Call = environ[request.CALL]
         try:
             call.body = await self._bodies.receive(environ, limit, protocol, anonymous=call.public)

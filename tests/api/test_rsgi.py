@@ -12,7 +12,7 @@ from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]  # exporte
 from oslo_config import cfg
 
 from ironic_lite import errors
-from ironic_lite.api import rsgi
+from ironic_lite.api import middleware, rsgi
 from ironic_lite.api.traffic import body_reader, source_limit
 from ironic_lite.api.wire import request
 from ironic_lite.api.wire.later import Stream, Suspension
@@ -168,6 +168,55 @@ def test_a_probe_takes_no_thread_and_an_answered_request_no_place(conf: cfg.Conf
     main = threading.current_thread().name.partition("-")[0]
     found = [name.partition("-")[0] for name in asyncio.run(ask(paths))]
     assert found == [main, "request", "request", main]
+
+
+class HeadFront(Front):
+    """Answers with the name of the thread that has admitted the head, and of its own."""
+
+    def __init__(self, *, at_once: bool) -> None:
+        self.admits_at_once = at_once
+
+    def admit(self, environ: dict[str, Any]) -> int:
+        environ[request.CALL] = types.SimpleNamespace(later=None)
+        environ["admitted"] = threading.current_thread().name
+        return 0
+
+    def answer(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return [f"{environ['admitted']} {threading.current_thread().name}".encode()]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_head_is_admitted_by_the_event_loop_if_that_waits_for_nothing(
+    conf: cfg.ConfigOpts, at_once: bool
+) -> None:
+    conf.set_override("max_requests_per_address", 1, group="api")
+
+    async def ask() -> list[list[str]]:
+        front: Any = HeadFront(at_once=at_once)
+        tail: Any = None
+        application, found, tasks = rsgi.Application(front, conf, tail), [], []
+        for _ in range(2):  # the second takes the place of the first
+            protocol: Any = Protocol()
+            head = scope(("content-length", "0"), method="POST")
+            tasks.append(asyncio.ensure_future(application.__rsgi__(head, protocol)))
+            names = await asyncio.wait_for(protocol.answered, 60)
+            found.append([name.partition("-")[0] for name in names.split()])
+        await application.close()
+        assert all(task.done() for task in tasks)
+        return found
+
+    main = threading.current_thread().name.partition("-")[0]
+    assert asyncio.run(ask()) == [[main if at_once else "request", "request"]] * 2
+
+
+@pytest.mark.parametrize(("way", "at_once"), [("noauth", True), ("http_basic", False)])
+def test_only_a_head_without_a_login_is_admitted_at_once(
+    conf: cfg.ConfigOpts, way: str, at_once: bool
+) -> None:
+    conf.set_override("auth_strategy", way, group="api")
+    inner: Any = None
+    assert middleware.RequestMiddleware(inner, conf).admits_at_once is at_once
 
 
 class BusyFront(Front):

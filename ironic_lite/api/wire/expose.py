@@ -120,15 +120,11 @@ def expose(
         @functools.wraps(function)
         def answer(self: Controller, request: Request, *words: str) -> Any:
             request.answer.status = int(status)
-            given = read(request, words, _look(self, request, words, first))
-            work = _around(around, self, request, function, given)
-            act = functools.partial(_retry_concurrent_updates, work)
-            try:
-                found = self.service.lock_waiters.until_free(act) if waits else act()
-            except errors.InvalidRequest:
-                # The refusal of ``first`` replaces a fault in the request.
-                _look(self, request, words, first)()
-                raise
+            look = _look(self, request, words, first)
+            act = _around(around, self, request, function, read(request, words, look))
+            if waits:
+                act = functools.partial(self.service.lock_waiters.until_free, act)
+            found = _refuse_missing_first(act, look)
             request.access.leave()
             return found
 
@@ -151,9 +147,11 @@ def _around(  # bound together, in the order of a call
     function: Callable[..., Any],
     given: Json,
 ) -> Callable[[], Any]:
-    """Return the call of a method, carried out by ``around`` if there is one."""
+    """Return the call of a method, carried out by ``around`` if there is one, with its retries."""
     work = functools.partial(function, controller, request, **given)
-    return work if around is None else lambda: around(controller.service, request, work)
+    if around is not None:
+        work = functools.partial(around, controller.service, request, work)
+    return functools.partial(_retry_concurrent_updates, work)
 
 
 def _examine_request(  # noqa: PLR0917  # the first five are bound by position
@@ -198,6 +196,15 @@ def _look(
         return _nothing
     word = words[0] if words else request.query.get(_NAMED, "")
     return functools.partial(first, controller.service, request, word)
+
+
+def _refuse_missing_first(act: Callable[[], object], look: Callable[[], object]) -> Any:
+    """Return the result of ``act``; the refusal of ``look`` replaces a fault in the request."""
+    try:
+        return act()
+    except errors.InvalidRequest:
+        look()
+        raise
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
