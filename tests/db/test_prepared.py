@@ -58,6 +58,46 @@ def test_each_column_has_the_value_that_execute_returns(database: Database) -> N
         assert first(database, _by_uuid, nodes.COLUMNS, {"k_uuid": node}) == list(expected)
 
 
+def _of_states() -> sa.Select[Any]:
+    """Return a select whose text depends on its values."""
+    chosen = sa.select(_NODE.name, _NODE.extra, _NODE.provision_updated_at).order_by(_NODE.name)
+    return chosen.where(_NODE.provision_state.in_(sa.bindparam("states", expanding=True)))
+
+
+def _of_state() -> sa.Select[Any]:
+    chosen = sa.select(_NODE.name, _NODE.extra, _NODE.provision_updated_at).order_by(_NODE.name)
+    return chosen.where(_NODE.provision_state == sa.bindparam("state"))
+
+
+@pytest.mark.parametrize(
+    ("make", "values"),
+    [(_of_state, {"state": "manageable"}), (_of_states, {"states": ["manageable", "active"]})],
+)
+def test_rows_come_in_parts(
+    database: Database, make: prepared.Make, values: dict[str, Any]
+) -> None:
+    for number in range(4):
+        add_node(database, name=f"n{number}", extra={"n": number}, provision_updated_at=NOON)
+    names = ("name", "extra", "provision_updated_at")
+
+    def sizes(conn: Connection, size: int) -> list[int]:
+        found = list(prepared.parts(conn, make, (), values, names=names, size=size))
+        assert [row for some in found for row in some] == [
+            {"name": f"n{number}", "extra": {"n": number}, "provision_updated_at": NOON}
+            for number in range(4)
+        ]
+        return [len(some) for some in found]
+
+    assert database.read(lambda conn: sizes(conn, 2)) == [2, 2]
+    assert database.read(lambda conn: sizes(conn, 3)) == [3, 1]
+
+
+def test_select_whose_text_depends_on_its_values_has_its_first_row(database: Database) -> None:
+    add_node(database, name="n", extra={"n": 1})
+    assert first(database, _of_states, (), {"states": ["active"]}) is None
+    assert first(database, _of_states, (), {"states": ["a", "manageable"]}) == ["n", {"n": 1}, None]
+
+
 def test_no_row_is_none(database: Database) -> None:
     assert first(database, _by_uuid, ("uuid",), {"k_uuid": new_uuid()}) is None
 

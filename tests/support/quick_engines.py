@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Database
 
 
@@ -31,11 +32,14 @@ def _of_kind(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 _COMPILED = _CompiledStatements()
+_PREPARED: dict[str, prepared.Statements] = {}
 
 
 def quicken(database: Database) -> Database:
     """Let a database that was just opened, without encryption keys, cost less; return it."""
-    database.engine.update_execution_options(compiled_cache=_COMPILED)
+    shared = _PREPARED.setdefault(database.kind, prepared.Statements(database.engine.dialect))
+    options = {"compiled_cache": _COMPILED, prepared.OPTION: shared}
+    database.engine.update_execution_options(**options)
     if database.kind == "sqlite":
         sa.event.listen(database.engine, "connect", _without_flushes)
     return database

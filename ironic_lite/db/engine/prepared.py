@@ -1,4 +1,4 @@
-"""Selects of one row that are compiled once for each engine and run by the driver's cursor.
+"""Selects that are compiled once for each engine and run by the driver's cursor.
 
 SQLAlchemy writes the SQL text and supplies the conversion of values. ``Connection.execute`` does
 more for each execution: it looks the text up by a key of the whole statement, begins a transaction
@@ -10,36 +10,56 @@ Errors of the driver are raised as SQLAlchemy raises them, and listeners of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import repeat
 from typing import Any
 
 import sqlalchemy as sa
 
-from ironic_lite.core.json_types import RowView
+from ironic_lite.core.json_types import Row, RowView
 
-_OPTION = "ironic_lite_prepared"
+OPTION = "ironic_lite_prepared"
 """The execution option of an engine that holds its `Statements`."""
-_REMEMBERED = 256
+_REMEMBERED = 512
 
 Make = Callable[..., sa.Select[Any]]
 Convert = Callable[[Any], Any]
 
 
-def first(conn: sa.Connection, make: Make, form: tuple[Any, ...], values: RowView) -> Any:
-    """Return the first row of a select as a list of values, None without a row.
+def first(
+    conn: sa.Connection, make: Make, form: tuple[Any, ...], values: RowView
+) -> list[Any] | None:
+    """Return the first row of a select, None without a row.
 
-    :param make: returns the statement for the arguments ``form``, which are hashable. Its text must
-        not depend on the values of its parameters, as that of ``IN`` does.
+    :param make: returns the statement for the arguments ``form``, which are hashable.
     :param values: of the parameters without a value or a function of their own.
     """
-    known = conn.get_execution_options().get(_OPTION) or Statements(conn.dialect)
-    return known.of(make, form).first(conn, values)
+    return _prepared(conn, make, form).first(conn, values)
+
+
+def parts(
+    conn: sa.Connection,
+    make: Make,
+    form: tuple[Any, ...],
+    values: RowView,
+    *,
+    names: Sequence[str],
+    size: int,
+) -> Iterator[list[Row]]:
+    """Yield the rows of a select as dictionaries, ``size`` at a time.
+
+    ``conn`` must not be used otherwise meanwhile.
+
+    :param make: as for `first`, like ``form`` and ``values``.
+    :param names: of the selected columns, in their order.
+    """
+    return _prepared(conn, make, form).parts(conn, values, names, size)
 
 
 def attach(engine: sa.Engine) -> None:
     """Let an engine remember its prepared statements."""
-    engine.update_execution_options(**{_OPTION: Statements(engine.dialect)})
+    engine.update_execution_options(**{OPTION: Statements(engine.dialect)})
 
 
 class Statements:
@@ -53,13 +73,20 @@ class Statements:
         return _Prepared(make(*form), self._dialect)
 
 
+def _prepared(conn: sa.Connection, make: Make, form: tuple[Any, ...]) -> _Prepared:
+    known = conn.get_execution_options().get(OPTION) or Statements(conn.dialect)
+    found: _Prepared = known.of(make, form)
+    return found
+
+
 class _Prepared:
     """One select for one dialect."""
 
-    __slots__ = ("_convert", "_dialect", "_error", "_parameters", "_positional", "_text")
-
     def __init__(self, statement: sa.Select[Any], dialect: sa.Dialect) -> None:
         compiled: Any = statement.compile(dialect=dialect)
+        # The text then depends on the values, as that of IN does.
+        self._unsteady = bool(compiled.post_compile_params or compiled.literal_execute_params)
+        self._statement = statement
         self._dialect = dialect
         self._error = dialect.loaded_dbapi.Error
         self._text: str = compiled.string
@@ -79,13 +106,11 @@ class _Prepared:
 
     def first(self, conn: sa.Connection, values: RowView) -> list[Any] | None:
         """Execute the select; see the function `first`."""
-        given = self._arguments(values)
-        driver: Any = conn.connection
+        if self._unsteady:
+            whole = conn.execute(self._statement, values).first()
+            return None if whole is None else list(whole)
         try:
-            cursor = driver.cursor()
-            for listener in conn.engine.dispatch.before_cursor_execute:
-                listener(conn, cursor, self._text, given, None, False)
-            self._dialect.do_execute(cursor, self._text, given)
+            cursor = self._execute(conn, values)
             found = cursor.fetchone()
             cursor.close()
         except self._error as why:
@@ -97,6 +122,45 @@ class _Prepared:
             if row[place] is not None:
                 row[place] = convert(row[place])
         return row
+
+    def parts(
+        self, conn: sa.Connection, values: RowView, names: Sequence[str], size: int
+    ) -> Iterator[list[Row]]:
+        """Execute the select; see the function `parts`."""
+        if self._unsteady:
+            for some in conn.execute(self._statement, values).partitions(size):
+                yield _dictionaries(names, some)
+            return
+        changed = [(names[place], convert) for place, convert in self._convert]
+        for fetched in self._fetch(conn, values, size):
+            rows = _dictionaries(names, fetched)
+            for name, convert in changed:
+                for row in rows:
+                    if row[name] is not None:
+                        row[name] = convert(row[name])
+            yield rows
+
+    def _fetch(self, conn: sa.Connection, values: RowView, size: int) -> Iterator[Any]:
+        try:
+            cursor = self._execute(conn, values)
+            try:
+                while some := cursor.fetchmany(size):
+                    yield some
+                    if len(some) < size:
+                        break
+            finally:
+                cursor.close()
+        except self._error as why:
+            raise self._wrapped(conn, why) from why
+
+    def _execute(self, conn: sa.Connection, values: RowView) -> Any:
+        given = self._arguments(values)
+        driver: Any = conn.connection
+        cursor = driver.cursor()
+        for listener in conn.engine.dispatch.before_cursor_execute:
+            listener(conn, cursor, self._text, given, None, False)
+        self._dialect.do_execute(cursor, self._text, given)
+        return cursor
 
     def _arguments(self, values: RowView) -> Any:
         given: Sequence[tuple[str, Any]] = [
@@ -115,3 +179,8 @@ class _Prepared:
         return sa.exc.DBAPIError(
             self._text, None, why, hide_parameters=True, connection_invalidated=lost
         )
+
+
+def _dictionaries(names: Sequence[str], rows: Iterable[Any]) -> list[Row]:
+    """Return rows as dictionaries; all in C, because a page spends much of its time here."""
+    return list(map(dict, map(zip, repeat(names), rows)))
