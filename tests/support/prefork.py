@@ -27,6 +27,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Literal, NamedTuple
 
+from stevedore import ExtensionManager
+
 OURS = (
     # What ironic-lite loads before and after its forks.
     *("ironic_lite.cmd.all", "ironic_lite.api.server", "ironic_lite.cmd.conductor"),
@@ -280,6 +282,8 @@ def load(names: Sequence[str]) -> None:
                 point.load()
         if not fnmatch.filter(groups, name):
             importlib.import_module(name)
+    # stevedore then keeps all entry points of this path, which each program would look up again.
+    ExtensionManager("", invoke_on_load=False)
 
 
 def requests(line: socket.socket) -> Iterator[Request]:
