@@ -103,21 +103,8 @@ def folder() -> Iterator[pathlib.Path]:
         yield path
 
 
-def run(script: str, *words: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end."""
-    return subprocess.run(
-        [service.SCRIPTS / script, *words],
-        env=service.environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=service.PATIENCE,
-        check=False,
-    )
-
-
 def warm(script: str, *words: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end that finds its modules loaded."""
+    """Run a program to its end that finds its modules loaded; test_wheel starts all without."""
     command = [service.SCRIPTS / script, *words]
     return prefork.run(command, env=service.environment(), timeout=service.PATIENCE)
 
@@ -139,7 +126,7 @@ def test_a_start_that_cannot_be_is_one_line_and_a_status(folder: pathlib.Path, f
     "script", ["ironic-lite", "ironic-lite-api", "ironic-lite-conductor", "ironic-lite-dbsync"]
 )
 def test_every_program_refuses_in_the_same_way(script: str) -> None:
-    done = run(script, "--config-file", "/no/such/file", *(["version"] if "db" in script else []))
+    done = warm(script, "--config-file", "/no/such/file", *(["version"] if "db" in script else []))
     assert done.returncode == 2
     assert done.stderr.startswith(f"{script}: cannot read the configuration: ")
     assert done.stderr.endswith(": /no/such/file\n")
@@ -150,7 +137,7 @@ def test_every_program_refuses_in_the_same_way(script: str) -> None:
     "script", ["ironic-lite", "ironic-lite-api", "ironic-lite-conductor", "ironic-lite-dbsync"]
 )
 def test_every_program_tells_what_it_is_for_and_its_version(script: str) -> None:
-    helped, version = run(script, "--help"), run(script, "--version")
+    helped, version = warm(script, "--help"), warm(script, "--version")
     assert (helped.returncode, version.returncode) == (0, 0)
     assert "ironic-lite.conf.sample" in helped.stdout
     assert "--config-file" in helped.stdout
