@@ -15,6 +15,7 @@ from ironic_lite.api.resources import enrolment
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import nodes
+from tests.support import configurations
 from tests.support.api_rows import HOST, AddNode, add_conductor
 from tests.support.callers import Callers, Known
 from tests.support.conductor_recorder import Recorder
@@ -22,14 +23,9 @@ from tests.support.wsgi_client import Client
 
 
 @pytest.fixture
-def conf() -> Iterator[cfg.ConfigOpts]:
+def conf() -> cfg.ConfigOpts:
     """Options of our own, so that a test can override some."""
-    own = cfg.ConfigOpts()
-    config.register(own)
-    own([], project=config.PROJECT, default_config_files=[], default_config_dirs=[])
-    own.set_override("node_locked_retry_interval", 0, "conductor")
-    yield own
-    own.clear()
+    return configurations.shared({"conductor__node_locked_retry_interval": 0})
 
 
 @pytest.fixture

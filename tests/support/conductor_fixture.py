@@ -10,16 +10,14 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from oslo_config import cfg
-
 from ironic_lite.conductor.service import Service
 from ironic_lite.conductor.watch.sweeps import Sweeps
-from ironic_lite.core import config, context
+from ironic_lite.core import context
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import events as db_events
 from ironic_lite.db.queries import nodes, runs
 from ironic_lite.drivers.registry import Registry, Settings
-from ironic_lite.rpc import transport
+from tests.support import configurations
 
 _PATIENCE = 10.0  # seconds before a condition that does not come true fails the test
 _LONGEST_PAUSE = 0.03  # seconds
@@ -208,29 +206,26 @@ def listed(*titles: str) -> list[dict[str, Any]]:
 
 
 def configure(**values: Any) -> Any:
-    """Return the configuration of a test conductor; keys are ``group__option``."""
-    conf = cfg.ConfigOpts()
-    config.register(conf)
-    conf([], project=config.PROJECT, default_config_files=[], default_config_dirs=[])
-    transport.register_notifications(conf)
-    settings = {
-        "DEFAULT__host": "here",
-        "DEFAULT__enabled_hardware_types": ["fake-hardware"],
-        "conductor__workers_pool_size": 20,
-        "conductor__node_locked_retry_interval": 1,
-        "conductor__check_provision_state_interval": 0,
-        "conductor__sync_power_state_interval": 0,
-        "conductor__power_failure_recovery_interval": 0,
-        "conductor__hash_ring_reset_interval": 0,
-        "conductor__sync_local_state_interval": 0,
-        "conductor__batch_interval": 0,
-        "webhooks__enabled": False,
-        **values,
-    }
-    for name, value in settings.items():
-        group, option = name.split("__")
-        conf.set_override(option, value, None if group == "DEFAULT" else group)
-    return conf
+    """Return the configuration of a test conductor; keys are ``group__option``.
+
+    Conductors with the same values share it.
+    """
+    return configurations.shared(
+        {
+            "DEFAULT__host": "here",
+            "DEFAULT__enabled_hardware_types": ["fake-hardware"],
+            "conductor__workers_pool_size": 20,
+            "conductor__node_locked_retry_interval": 1,
+            "conductor__check_provision_state_interval": 0,
+            "conductor__sync_power_state_interval": 0,
+            "conductor__power_failure_recovery_interval": 0,
+            "conductor__hash_ring_reset_interval": 0,
+            "conductor__sync_local_state_interval": 0,
+            "conductor__batch_interval": 0,
+            "webhooks__enabled": False,
+            **values,
+        }
+    )
 
 
 @functools.cache
