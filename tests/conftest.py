@@ -27,6 +27,7 @@ pytest_collection_modifyitems = scheduling.pytest_collection_modifyitems
 
 
 ALLOWED = ["127.0.0.0/8", "::1/128", "192.0.2.0/24", "255.255.255.255/32"]
+_ALLOWING = ("agent", "ipmi", "redfish")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,10 +49,15 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def on_this_machine() -> None:
-    """Let BMCs and agents be here; a test that reads the configuration anew drops defaults."""
-    for group in ("agent", "ipmi", "redfish"):
-        settings.CONF.set_default("allowed_networks", ALLOWED, group)
-    settings.CONF.set_default("ca_folder", "/", "redfish")
+    """Let BMCs and agents be here; a test that reads the configuration anew drops defaults.
+
+    To set a default takes longer than many tests, and lets all options be read again.
+    """
+    for group in _ALLOWING:
+        if settings.CONF[group].allowed_networks != ALLOWED:
+            settings.CONF.set_default("allowed_networks", ALLOWED, group)
+    if settings.CONF.redfish.ca_folder != "/":
+        settings.CONF.set_default("ca_folder", "/", "redfish")
 
 
 @pytest.fixture(autouse=True)
