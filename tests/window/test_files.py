@@ -221,6 +221,33 @@ def test_modules_that_break_a_rule_of_joining_are_refused(page: dict[str, str]) 
         scripts.joined(page)
 
 
+@pytest.mark.parametrize(
+    ("text", "squeezed"),
+    [
+        ("const a = { b: 1, c };\nif (a) go(1, 2);\n", "const a={b:1,c};if(a)go(1,2);"),
+        ("let a = b\nc(d)\n", "let a=b\nc(d)\n"),
+        ("f(() => {\ng();\n});\n", "f(()=>{g();});"),
+        ("const a = ' b  { c';\n", "const a=' b  { c';"),
+        ('const a = "it\'s \\" = ";\n', 'const a="it\'s \\" = ";'),
+        ("const a = `b = ${ c + ` { ${d} ` } = \n e`;\n", "const a=`b = ${c+` { ${d} `} = \n e`;"),
+        ("a.replace(/ [/ ] '/g, b)", "a.replace(/ [/ ] '/g,b)"),
+        ("const a = b / c / d;", "const a=b/c/d;"),
+        ("const a = (b) / 2 - c / 'd / e'", "const a=(b)/2-c/'d / e'"),
+        ("return typeof a in b", "return typeof a in b"),
+        ("const a = b\n? c\n: d;\n", "const a=b?c:d;"),
+    ],
+)
+def test_spaces_that_a_script_does_not_need_are_removed(text: str, squeezed: str) -> None:
+    assert scripts.squeezed(text) == squeezed
+    assert scripts.squeezed(squeezed) == squeezed
+
+
+@pytest.mark.parametrize("text", ["a + +b", "a - -b", "const a = `b", "const a = 'b\n'"])
+def test_script_that_cannot_be_squeezed_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        scripts.squeezed(text)
+
+
 def table_of_facts() -> dict[str, Any]:
     text = facts.module().decode()
     rows = re.findall(r"^export const (\w+) = (.*);$", text, re.MULTILINE)

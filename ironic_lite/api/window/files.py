@@ -50,6 +50,8 @@ _KINDS = {
 _METHODS = frozenset({"GET", "HEAD"})
 _COMMENTS = re.compile(r"/\*(?:[^*]|\*(?!/))*\*/ ?|^ *//.*\n|(?<=[;,{)]) // .*$", re.MULTILINE)
 _INDENTS = re.compile(r"^\s+", re.MULTILINE)
+_AROUND_SIGNS = re.compile(r"\s*([{};,>])\s*|(?<=:) ")
+"""Spaces of a style sheet. Those before a colon or around other signs may mean something."""
 _HASH_DIGITS = 12
 _KEPT = "public, max-age=31536000, immutable"
 _REVALIDATED = "no-cache"
@@ -151,13 +153,14 @@ def contents() -> Iterator[tuple[str, bytes]]:
         elif _suffix(name) == "js":
             modules[name] = path.read_text(encoding="utf-8")
         else:
-            yield name, _bare(path.read_text(encoding="utf-8"))
-    yield _SCRIPT, _bare(scripts.joined(modules))
+            style = _bare(path.read_text(encoding="utf-8"))
+            yield name, _AROUND_SIGNS.sub(r"\1", style).encode()
+    yield _SCRIPT, scripts.squeezed(_bare(scripts.joined(modules))).encode()
 
 
-def _bare(text: str) -> bytes:
+def _bare(text: str) -> str:
     """Return a file without documentation, indents and blank lines: browsers need none."""
-    return _INDENTS.sub("", _COMMENTS.sub("", text)).encode()
+    return _INDENTS.sub("", _COMMENTS.sub("", text))
 
 
 def _walk(folder: Traversable, above: str) -> Iterator[tuple[str, Traversable]]:

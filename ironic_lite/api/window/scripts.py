@@ -3,7 +3,7 @@
 A browser loads one script sooner than a chain of modules, and one text compresses better than its
 parts. The modules stay small files for people. The rules that make joining simple are checked here:
 imports and exports stand at the start of a line, a module imports what another exports by the same
-name, and no two modules declare the same name.
+name, and no two modules declare the same name. Spaces that JavaScript does not need are removed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,54 @@ _IMPORT = re.compile(r'^import (?:\{([^}]+)\}|(\w+)) from "([^"]+)";\n', re.MULT
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:const|let|class|function\*?) (\w+))", re.MULTILINE)
 _LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 _NAME = re.compile(r"^(?:async )?(?:const|let|class|function\*?) (\w+)", re.MULTILINE)
+
+_PART = re.compile(
+    r"""(?P<kept>'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*\""""
+    # A slash begins a pattern after these signs, and divides after others.
+    r"""|(?:(?<=[=(,:!&|?\n])|(?<=[=(,:!&|?][ ]))/(?:\\.|\[(?:\\.|[^\]\\])*\]|[^/\\\n[])+/)"""
+    r"""|(?P<edge>[`{}])|(?P<code>[^'"`{}/]+|/)"""
+)
+_TEXT = re.compile(r"(?:\\.|\$(?!\{)|[^\\`$])*(?P<edge>`|\$\{)", re.DOTALL)
+"""The text of a template up to its end, or to an expression in it."""
+_SPACES = re.compile(r"(?<![\w$]) +| +(?![\w$])|(?<=[;,(\[])\n|\n(?=[?:)\]])")
+"""Spaces beside signs, and ends of lines that end no statement."""
+_JOINED = re.compile(r"([+-]) \1")
+
+
+def squeezed(text: str) -> str:
+    """Return a script, whose comments are removed, without the spaces that it does not need.
+
+    Lines end where they may end a statement without a semicolon.
+
+    :raises ValueError: a sign would become another one without the space.
+    """
+    out: list[str] = []
+    inside: list[str] = []  # the templates and braces around a place
+    at = 0
+    while at < len(text):
+        in_template = inside[-1:] == ["`"]
+        part = (_TEXT if in_template else _PART).match(text, at)
+        if part is None:
+            raise ValueError(f"this cannot be squeezed: {text[at : at + 80]}")
+        out.append(part[0] if in_template else _short(part))
+        at, edge = part.end(), part["edge"]
+        if edge == "}" or (in_template and edge == "`"):
+            inside.pop()
+        elif edge:
+            inside.append(edge[-1])
+    return "".join(out)
+
+
+def _short(part: re.Match[str]) -> str:
+    code = part["code"]
+    if code is None:
+        return part[0]
+    if _JOINED.search(code):
+        raise ValueError(f"this cannot be squeezed: {code}")
+    short = _SPACES.sub("", code)
+    if part.string[part.start() - 1 : part.start()] == "{":
+        short = short.removeprefix("\n")
+    return short.removesuffix("\n") if part.string[part.end() : part.end() + 1] == "}" else short
 
 
 def joined(modules: Mapping[str, str]) -> str:
