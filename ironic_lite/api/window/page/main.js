@@ -27,6 +27,7 @@ function App() {
   const [root = "nodes", name] = parts;
   const page = root === "nodes" ? (name ? NodePage : Fleet) : VIEWS[root] ?? DocumentPage;
   useEffect(() => {
+    scrollTo(0, 0);
     // The element that had the focus may have gone with the last page.
     if (document.activeElement === document.body) document.getElementById("main-content")?.focus();
   }, [root, name]);
