@@ -56,7 +56,9 @@ _TYPES = {
     "facts.d.ts": """
 export const VERSION: string;
 export const STATES: Record<string, { kind: string }>;
-export const VERBS: { target: string; event: string; needs: string[]; from: string[] }[];
+export const VERBS: {
+  target: string; event: string; needs: string[]; erases: boolean; from: string[];
+}[];
 export const JOURNEYS: {
   from: string; verb: string; busy: string | null; pauses: string[]; failed: string | null;
 }[];

@@ -184,6 +184,9 @@ def test_plan_of_a_batch_names_the_chosen_canary(
     dialog.get_by_label("Canary, goes first").select_option("wing-2")
     dialog.get_by_role("button", name="Plan", exact=True).click()
     expect(dialog).to_contain_text("wing-2 goes first, alone")
+    # Nothing is lost by it, so nothing is to be typed.
+    expect(dialog.get_by_role("button", name="Manage 3 nodes", exact=True)).to_be_enabled()
+    expect(dialog.get_by_label("Type the number of nodes")).to_have_count(0)
 
 
 def test_filter_that_gives_another_count_is_refused(
@@ -227,9 +230,17 @@ def test_other_request_of_a_batch_asks_for_its_own_confirmation(
     expect(dialog).to_contain_text("1 of them would refuse the request now")
     expect(dialog.get_by_role("listitem")).to_contain_text("asked-1: ")
     typed = dialog.get_by_label("Type the number of nodes")
-    typed.fill("3")
     expect(dialog.get_by_role("button", name="Inspect 3 nodes")).to_be_enabled()
-    dialog.get_by_label("Request").select_option("provide")
+    expect(typed).to_have_count(0)
+    for waves in ("all at once", "canary: one, then all"):
+        dialog.get_by_label("Request").select_option("provide")
+        dialog.get_by_label("Waves").select_option(waves)
+        typed.wait_for(state="detached")
+        dialog.get_by_role("button", name="Plan", exact=True).click()
+        expect(typed).to_have_value("")
+        typed.fill("3")
+        expect(dialog.get_by_role("button", name="Provide 3 nodes")).to_be_enabled()
+    dialog.get_by_label("Failures allowed").fill("1")
     typed.wait_for(state="detached")
     dialog.get_by_role("button", name="Plan", exact=True).click()
     expect(typed).to_have_value("")
@@ -237,6 +248,37 @@ def test_other_request_of_a_batch_asks_for_its_own_confirmation(
     expect(button).to_be_disabled()
     typed.fill("3")
     expect(button).to_be_enabled()
+
+
+def test_batch_that_may_stop_an_instance_asks_for_a_tick(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("inst-1")
+    live.create("inst-2")
+    for target, reached in (
+        ("manage", "manageable"),
+        ("provide", "available"),
+        ("active", "active"),
+    ):
+        live.provision("inst-1", target, reached)
+    page.goto(to(live, "/v1/nodes?~q=inst-"))
+    page.get_by_role("grid", name="Nodes").focus()
+    row(page, "inst-2").wait_for()
+    page.keyboard.press("Control+a")
+    page.get_by_role("button", name="Power…").click()
+    dialog = page.get_by_role("dialog")
+    tick = dialog.get_by_label("I have read what changes")
+    for target, button, ticked in (
+        ("power on", "Power on 2 nodes", False),
+        ("power off", "Power off 2 nodes", True),
+    ):
+        dialog.get_by_label("Request").select_option(target)
+        dialog.get_by_role("button", name="Plan", exact=True).click()
+        do = dialog.get_by_role("button", name=button, exact=True)
+        expect(do).to_be_disabled() if ticked else expect(do).to_be_enabled()
+        expect(tick).to_have_count(int(ticked))
+    tick.check()
+    expect(do).to_be_enabled()
 
 
 def test_data_state_is_not_declared_of_a_node_that_has_changed(
@@ -249,10 +291,11 @@ def test_data_state_is_not_declared_of_a_node_that_has_changed(
     press(page, "Data…")
     dialog = page.get_by_role("dialog")
     expect(dialog.locator("select")).to_have_value(was)
-    edit(live, "stale-1", {"fake_step_seconds": 1})
     dialog.locator("select").select_option("dirty")
     dialog.get_by_label("Reason").fill("came back from a customer")
     button = dialog.get_by_role("button", name="Declare", exact=True)
+    expect(button).to_be_enabled()
+    edit(live, "stale-1", {"fake_step_seconds": 1})
     button.click()
     expect(dialog.get_by_role("alert")).to_contain_text("HTTP 412")
     assert live.get("/v1/nodes/stale-1/why")["data_state"] == was

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import secrets
 import shlex
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import press, state, to
+from tests.window.acts import press, state, to, write
 from tests.window.conftest import Faults, expect
 
 pytestmark = pytest.mark.xdist_group("window")
@@ -135,9 +136,8 @@ def test_each_act_on_a_node_names_its_version_and_is_sent_once(
     acts.do("End maintenance")
     press(page, "Data…")
     acts.do("Declare", fill=give("Reason", "as found"))
-    # A hold has to come, whatever the node does meanwhile.
     press(page, "Hold…")
-    acts.do("Hold sent-1", fill=give("Reason", "a loud fan"), tag=False)
+    acts.do("Hold sent-1", fill=give("Reason", "a loud fan"))
     page.get_by_role("link", name="Holds", exact=True).click()
     page.get_by_role("button", name="Lift…", exact=True).click()
     acts.do("Lift the hold")
@@ -193,8 +193,9 @@ def test_patch_of_fields_names_the_version_of_the_node(
     assert live.get("/v1/nodes/sent-3")["resource_class"] == "gpu"
 
 
-def test_stop_of_a_run_names_the_run(page: sync_api.Page, live: service.Service) -> None:
-    """The node's version moves with each step, so the run alone says what is meant."""
+def test_stop_of_a_run_names_the_run_and_the_version_of_the_node(
+    page: sync_api.Page, live: service.Service
+) -> None:
     live.create("sent-4", driver_info={"fake_async_steps": ["*"], "fake_step_seconds": 6})
     live.provision("sent-4", "manage", "manageable")
     body = {"target": "provide"}
@@ -202,7 +203,7 @@ def test_stop_of_a_run_names_the_run(page: sync_api.Page, live: service.Service)
     acts = Acts(page, live)
     page.goto(to(live, "/v1/nodes/sent-4"))
     press(page, "Stop at the next step…")
-    acts.do("Stop the run of sent-4", tag=False)
+    acts.do("Stop the run of sent-4")
     assert acts.changes.all[-1].path.endswith("/stop")
 
 
@@ -243,8 +244,74 @@ def test_each_change_of_several_nodes_has_a_key(
     bulk.get_by_role("button", name="Power…", exact=True).click()
     acts.dialog.get_by_label("Request").select_option("power on")
     acts.dialog.get_by_role("button", name="Plan", exact=True).click()
-    acts.do("Power on 2 nodes", fill=give("Type the number of nodes", "2"), tag=False)
+    acts.do("Power on 2 nodes", tag=False)
     page.locator(".node-head .result").get_by_text("done").wait_for()
+
+
+def renew(running: service.Service, name: str) -> None:
+    """Change a node as another client does."""
+    patch = [{"op": "add", "path": "/resource_class", "value": f"class-{secrets.token_hex(4)}"}]
+    assert running.ask("PATCH", f"/v1/nodes/{name}", patch).status_code == 200
+
+
+def test_dialog_reads_the_node_again_because_the_page_below_may_be_late(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("late-1")
+    live.provision("late-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/late-1/states"))
+    lamp = page.get_by_role("group", name="Lamp led@system")
+    button = lamp.get_by_role("button", name="blinking…", exact=True)
+    button.wait_for()
+    old = live.ask("GET", "/v1/nodes/late-1/why")
+    headers = {name: old.headers[name] for name in ("ETag", "Content-Type")}
+    page.route("**/why", lambda route: route.fulfill(headers=headers, body=old.text))
+    renew(live, "late-1")
+    assert live.ask("GET", "/v1/nodes/late-1/why").headers["ETag"] != headers["ETag"]
+    button.click()
+    Acts(page, live).do("Lamp: blinking")
+    page.unroute_all()
+
+
+def test_dialog_waits_for_the_end_of_a_change_that_is_under_way(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    uuid = live.create("wait-1")
+    page.goto(to(live, "/v1/nodes/wait-1"))
+    page.locator(".actions").wait_for()
+    lock = "UPDATE nodes SET reservation = ?, lock_token = ?, lock_expires = ? WHERE uuid = ?"
+    write(live, lock, "other-conductor", uuid, "2099-01-01 00:00:00.000000", uuid)
+    press(page, "Maintenance…")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("status")).to_contain_text("other-conductor works on this node")
+    expect(dialog.get_by_role("button", name="Set maintenance")).to_be_disabled()
+    write(live, lock, None, None, None, uuid)
+    Acts(page, live).do("Set maintenance")
+
+
+@pytest.mark.parametrize("choice", ["Use mine", "Take theirs"])
+def test_node_that_has_changed_gives_a_choice_between_both_versions(
+    page: sync_api.Page, live: service.Service, faults: Faults, choice: str
+) -> None:
+    name = f"both-{len(choice)}"
+    live.create(name, resource_class="gpu")
+    page.goto(to(live, f"/v1/nodes/{name}"))
+    press(page, "Hold…")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("a loud fan")
+    button = dialog.get_by_role("button", name=f"Hold {name}", exact=True)
+    expect(button).to_be_enabled()
+    renew(live, name)
+    now = live.get(f"/v1/nodes/{name}")["resource_class"]
+    button.click()
+    expect(dialog.get_by_role("alert")).to_contain_text("HTTP 412")
+    expect(dialog.locator(".tree")).to_have_text(re.compile(rf"^\s*resource_classgpu → {now}\s*$"))
+    assert live.get(f"/v1/nodes/{name}/holds")["holds"] == []
+    dialog.get_by_role("button", name=choice).click()
+    dialog.wait_for(state="detached")
+    held = [one["reason"] for one in live.get(f"/v1/nodes/{name}/holds")["holds"]]
+    assert held == (["a loud fan"] if choice == "Use mine" else [])
+    faults.allow("412")
 
 
 def test_change_of_a_batch_has_a_key(page: sync_api.Page, live: service.Service) -> None:

@@ -262,13 +262,15 @@ def test_facts_have_every_state_verb_and_the_newest_version() -> None:
     starts = {verb["target"]: set(verb["from"]) for verb in found["VERBS"]}
     assert set(starts) == set(verbs.BY_TARGET)
     assert starts["provide"] >= {"manageable", "clean failed"}
+    erasing = {verb["target"] for verb in found["VERBS"] if verb["erases"]}
+    assert erasing > {"clean", "provide", "active", "deleted", "retry"}
+    assert not erasing & {"manage", "inspect", "abort", "rescue"}
     clean = next(one for one in found["JOURNEYS"] if one["verb"] == "clean")
     assert clean == {
         "from": "manageable",
         "verb": "clean",
         "busy": "cleaning",
         "pauses": ["clean wait", "clean hold"],
-        "ends": "manageable",
         "failed": "clean failed",
     }
 

@@ -61,10 +61,65 @@ def test_times_are_local_with_their_zone_and_utc_in_the_title(
     page.goto(to(live, "/v1/nodes/zone-1/runs"))
     shown(page)
     begun = page.locator("td time").first
-    expect(begun).to_have_text(re.compile(r"\d\d:\d\d:\d\d (GMT\+9|JST)"))
-    expect(begun).to_have_attribute("title", re.compile("UTC$"))
+    expect(begun).to_have_text(re.compile(r"\d\d:\d\d:\d\d\.\d{3} (GMT\+9|JST)"))
+    expect(begun).to_have_attribute("title", re.compile(r"\d\.\d{3} UTC$"))
     page.get_by_role("link", name="Log", exact=True).click()
     line = page.get_by_role("log").locator("time").first
-    hours = int((line.inner_text()).partition(":")[0])
-    there = int((line.get_attribute("title") or "")[11:13])
-    assert hours == (there + 9) % 24
+    expect(line).to_have_attribute("title", re.compile(r"\d\.\d{3} UTC$"))
+    hours, minutes = line.inner_text().split(":")[:2]
+    there = (line.get_attribute("title") or "").split(":")[0][-2:]
+    assert int(hours) == (int(there) + 9) % 24
+    assert f":{minutes}:" in (line.get_attribute("title") or "")
+
+
+def test_end_of_a_long_run_is_told_on_another_page(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    slow = {"fake_async_steps": ["*"], "fake_step_seconds": 5}
+    live.create("told-1", driver_info=slow)
+    live.provision("told-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/told-1"))
+    press(page, "Provide…")
+    confirm(page, "Provide told-1", typed="told-1")
+    page.get_by_role("link", name="Doctor", exact=True).click()
+    told = page.locator(".live")
+    expect(told).to_contain_text("Provide of told-1 is accepted.")
+    expect(told).to_be_empty()
+    expect(told).to_contain_text("Provide of told-1: done.")
+    told.get_by_role("link", name="Show").click()
+    page.get_by_role("heading", name="told-1").wait_for()
+    (run,) = live.get("/v1/nodes/told-1/runs?limit=1")["runs"]
+    assert page.url.endswith(run["uuid"])
+    expect(told).to_be_empty()
+
+
+def test_lines_of_a_log_have_addresses_and_are_searched(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    failed_node(live, "line-1")
+    page.goto(to(live, "/v1/nodes/line-1"))
+    page.get_by_role("link", name="log at this line").click()
+    log = page.get_by_role("log")
+    chosen = log.locator("[aria-current]")
+    expect(chosen).to_contain_text("deploy.erase_devices begins")
+    first = log.locator("div").first
+    first.get_by_role("link").click()
+    expect(chosen).to_have_count(1)
+    expect(first).to_have_attribute("aria-current", "true")
+    page.reload()
+    expect(first).to_have_attribute("aria-current", "true")
+    page.keyboard.press("/")
+    page.keyboard.type("ERASE_devices")
+    expect(log.locator(".hit")).not_to_have_count(0)
+    hits = log.locator(".hit").count()
+    page.get_by_text(f"{hits} lines", exact=True).wait_for()
+    page.keyboard.press("Enter")
+    expect(chosen).to_have_class("hit")
+    expect(chosen).to_contain_text("deploy.erase_devices")
+    log.focus()
+    seen = []
+    for key in ("n", "N"):
+        seen.append(chosen.inner_text())
+        page.keyboard.press(key)
+        expect(chosen).not_to_have_text(seen[-1])
+    assert chosen.inner_text() == seen[0]

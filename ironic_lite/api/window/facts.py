@@ -9,7 +9,7 @@ import orjson
 
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json
-from ironic_lite.domain import states, verbs, versions
+from ironic_lite.domain import holds, states, verbs, versions
 from ironic_lite.domain.states import State
 
 
@@ -34,6 +34,7 @@ def _verb(verb: verbs.Verb) -> Json:
         "target": verb.target,
         "event": verb.event,
         "needs": verb.needs,
+        "erases": verb.event in holds.REFUSED[holds.Block.ERASE],
         "from": [str(state) for state in State if verbs.possible(verb, state)],
     }
 
@@ -44,6 +45,5 @@ def _journey(journey: verbs.Journey) -> Json:
         "verb": journey.target,
         "busy": journey.busy and str(journey.busy),
         "pauses": [str(state) for state in journey.pauses],
-        "ends": str(journey.ends),
         "failed": journey.failed and str(journey.failed),
     }

@@ -1,10 +1,11 @@
 /** Batches: the list, one batch with its waves and nodes, and acts on the selected nodes. */
 import { useEffect, useLayoutEffect, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
+import { VERBS } from "../facts.js";
 import { Simple } from "../parts/actions.js";
 import { ActForm, show, useSend } from "../parts/dialog.js";
 import { HoldForm, NEW_HOLD } from "../parts/holds.js";
-import { Confirm, verbsFrom } from "../parts/plan.js";
+import { Confirm, tellEnd, verbsFrom } from "../parts/plan.js";
 import { missing, StepsField } from "../parts/steps.js";
 import { FaultBox, List, Shown, Skeleton, useDocument } from "../parts/read.js";
 import {
@@ -238,13 +239,16 @@ function BatchDialog({ of, count, offered, nodes = [], example }) {
   const first = !target ? "Choose a request." : missing(target, steps);
   const sending = useSend({ method: "POST", path: "/v1/batches", body }, (answer) => {
     say(`The batch of ${count} nodes has begun.`);
-    go(href(path("batches", answer.body.uuid)));
+    const own = path("batches", answer.body.uuid);
+    go(href(own));
+    void tellEnd(own, `Batch of ${count} nodes`);
   });
   const fresh = plan && planned === text;
+  const kind = confirmationOf(target, nodes);
   // A confirmation is of the plan that was read, not of the one that took its place.
   useLayoutEffect(() => setSure(false), [text, plan]);
   const act = {
-    ...sending, fault: sending.fault ?? fault, ready: !!fresh && sure,
+    ...sending, fault: sending.fault ?? fault, ready: !!fresh && (kind === "none" || sure),
     title: `Batch of ${count} node${count > 1 ? "s" : ""}`,
     button: fresh ? `${verb(target)} ${count} nodes` : "",
     more: html`<button type="button" disabled=${!!first} onClick=${() => void look()}>Plan</button>`,
@@ -266,9 +270,20 @@ function BatchDialog({ of, count, offered, nodes = [], example }) {
     ${h(StepsField, { key: target, node: example, target, onChange: setSteps })}
     ${fresh && h(BatchPlan, { plan })}
     ${fresh && h(Confirm, {
-      key: plan, kind: "name", name: String(count), what: "number of nodes", on: "these nodes",
+      key: plan, kind, name: String(count), what: "number of nodes", on: "these nodes",
       onSure: setSure,
     })}`);
+}
+
+/**
+ * What a batch asks of the user: the API plans no steps of many nodes, so a verb that may erase disks
+ * counts as one that does; anything else but power on may interrupt an instance.
+ * @param {string} target @param {Json[]} nodes @returns {"name" | "tick" | "none"}
+ */
+function confirmationOf(target, nodes) {
+  if (VERBS.some((one) => one.target === target && one.erases)) return "name";
+  const active = nodes.some((node) => node.provision_state === "active");
+  return active && target !== "power on" ? "tick" : "none";
 }
 
 /**

@@ -380,7 +380,7 @@ function Overdue({ node }) {
 function Held({ node }) {
   const holds = fleet.holds.value.get(node.uuid) ?? [];
   const name = node.name ?? node.uuid;
-  const lift = () => openLift({ own: path("nodes", node.uuid), name, tag: "", holds, reload: () => {} });
+  const lift = () => openLift({ own: path("nodes", node.uuid), name, holds });
   return html`<li>
     ${nodeLink(node)} ${h(State, { state: node.provision_state })}
     <span class="says"><strong class="held-mark">■ HELD</strong> ${bdi(holds.map((one) => `${one.kind}: ${one.reason}`).join("; "))}</span>

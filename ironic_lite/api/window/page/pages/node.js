@@ -44,13 +44,13 @@ export function NodePage() {
   if (!why.body) return h(Skeleton, { rows: 8 });
   const tab = tabOf(parts, route.value.view.tab);
   const reload = () => setTurn((last) => last + 1);
-  return html`${h(NodeHead, { why: why.body, node: node.body, own, tag: why.tag, reload })}
-    ${h(Actions, { why: why.body, node: node.body, tag: why.tag, reload })}
+  return html`${h(NodeHead, { why: why.body, node: node.body, own, reload })}
+    ${h(Actions, { why: why.body, node: node.body, reload })}
     ${h(Machine, { why: why.body })}
     ${run.body && tab === "runs" && h(Timeline, { run: run.body, why: why.body })}
     ${why.body.failure && tab === "runs" && h(Failure, { failure: why.body.failure })}
     ${h(Tabs, { own, tab, run: run.body })}
-    <section aria-label=${TABS[tab] ?? tab}>${panel(tab, { own, node, why: why.body, tag: why.tag, run, reload, turn })}</section>`;
+    <section aria-label=${TABS[tab] ?? tab}>${panel(tab, { own, node, why: why.body, run, reload, turn })}</section>`;
 }
 
 /** @param {string[]} parts of the path @param {string | undefined} asked by the view */
@@ -112,8 +112,8 @@ function Leased({ node, own }) {
     ${h(Tree, { of: withoutLinks(node) })}`;
 }
 
-/** @param {{why: Json, node: Json | null, own: string, tag: string, reload: () => void}} props */
-function NodeHead({ why, node, own, tag, reload }) {
+/** @param {{why: Json, node: Json | null, own: string, reload: () => void}} props */
+function NodeHead({ why, node, own, reload }) {
   const name = why.name ?? why.node;
   const facts = [
     why.maintenance && `maintenance${why.maintenance.fault ? `: ${why.maintenance.fault}` : ""}`,
@@ -127,7 +127,7 @@ function NodeHead({ why, node, own, tag, reload }) {
       <h1>${bdi(name)}</h1>
       ${h(State, { state: why.provision_state })} <span class="small">${h(Ago, { at: why.since })}</span>
       ${why.holds.map((/** @type {Json} */ one) => html`<button
-        class="tag held-mark" title="Lift this hold…" onClick=${() => openLift({ own, name, tag, reload, holds: [one] })}
+        class="tag held-mark" title="Lift this hold…" onClick=${() => openLift({ own, name, reload, holds: [one] })}
         >■ HELD (${one.kind}): ${bdi(one.reason)}</button>`)}
       ${facts.map((fact) => html`<span class="tag">${bdi(fact)}</span>`)}
       ${h(Curl, { path: `${own}/why` })}
@@ -232,7 +232,8 @@ function Fields({ node, own, reload }) {
   const [text, setText] = useState("");
   const read = parsed(text);
   const patch = Array.isArray(read) ? read : null;
-  const { fault, busy, send, request } = useSend({ method: "PATCH", path: own, body: patch, tag: node.tag }, () => {
+  const sent = { method: "PATCH", path: own, body: patch, of: own, seen: node };
+  const { fault, busy, send, request, choice } = useSend(sent, () => {
     setText("");
     say("The node is changed.");
     reload();
@@ -250,7 +251,7 @@ function Fields({ node, own, reload }) {
           onInput=${typed(setText)}
         />
       </label>
-      ${fault && h(FaultBox, { fault })}
+      ${fault && h(FaultBox, { fault })} ${choice}
       ${patch && h(Curl, /** @type {any} */ (request))}
       <button disabled=${!patch || busy} onClick=${() => void send()}>Send the patch</button>
     </details>

@@ -2,7 +2,7 @@
 import { VERBS } from "../facts.js";
 import { useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { ActForm, show, useSend } from "./dialog.js";
+import { ActForm, opened, show, useSend } from "./dialog.js";
 import { openHold, openLift } from "./holds.js";
 import { Confirm, openStop, openVerb } from "./plan.js";
 import { FaultBox, Skeleton, Tree, useDocument } from "./read.js";
@@ -41,20 +41,20 @@ function Refusable({ refused, onClick, children, primary, hint, now }) {
   </button>`;
 }
 
-/** @param {{why: Json, node: Json | null, tag: string, reload: () => void}} props */
-export function Actions({ why, node, tag, reload }) {
+/** @param {{why: Json, node: Json | null, reload: () => void}} props */
+export function Actions({ why, node, reload }) {
   const self = node ?? { uuid: why.node, name: why.name, provision_state: why.provision_state };
   const offered = distinct(why.verbs);
   const own = path("nodes", why.node);
   /** @param {Json} request */
-  const simple = (request) => show(() => h(Simple, /** @type {any} */ ({ ...request, tag, reload })));
+  const simple = (request) => show(() => h(Simple, /** @type {any} */ ({ ...request, of: own, reload })));
   const name = why.name ?? why.node;
   const { holds } = why;
   return html`<div class="actions" role="group" aria-label="Acts on this node">
     ${offered.map((one, at) => h(VerbButton, { key: one.target, one, node: self, first: at === 0 }))}
     ${underWay(why.run) &&
     html`<button onClick=${() => openStop({ own, name, reload })}>Stop at the next step…</button>`}
-    <details class="menu">
+    <details class="menu" onKeyDown=${closeByKey} onFocusOut=${closeBehind}>
       <summary>Power</summary>
       <div>${POWER_ACTS.map(([target, label, kind]) => {
         const { refused, targets } = orderOf(why, "power") ?? {};
@@ -67,9 +67,9 @@ export function Actions({ why, node, tag, reload }) {
         return h(Refusable, { refused: refused ?? lacks, onClick }, `${label}…`);
       })}</div>
     </details>
-    <button onClick=${() => openHold({ own, name, tag, reload, holds })}>Hold…</button>
-    ${holds.length > 0 && html`<button onClick=${() => openLift({ own, name, tag, reload, holds })}>Lift hold…</button>`}
-    <button onClick=${() => show(() => h(Declare, { own, name, tag, now: why.data_state, reload }))}>Data…</button>
+    <button onClick=${() => openHold({ own, name, reload, holds })}>Hold…</button>
+    ${holds.length > 0 && html`<button onClick=${() => openLift({ own, name, reload, holds })}>Lift hold…</button>`}
+    <button onClick=${() => show(() => h(Declare, { own, name, now: why.data_state, reload }))}>Data…</button>
     ${node &&
     h(Refusable, {
       refused: orderOf(why, "maintenance")?.refused,
@@ -92,6 +92,18 @@ export function Actions({ why, node, tag, reload }) {
     }, "Delete…")}
   </div>`;
 }
+
+/** @param {any} event */
+function closeByKey({ key, currentTarget: menu }) {
+  if (key !== "Escape" || !menu.open) return;
+  menu.open = false;
+  menu.firstElementChild.focus();
+}
+
+/** The menu stays open below a dialog, which returns the focus to it. @param {any} event */
+const closeBehind = ({ relatedTarget, currentTarget: menu }) => {
+  if (!opened.value && !menu.contains(relatedTarget)) menu.open = false;
+};
 
 /** @param {Json | null} run */
 const underWay = (run) => ["running", "waiting"].includes(run?.state);
@@ -116,11 +128,11 @@ function VerbButton({ one, node, first }) {
   return h(Refusable, { refused, onClick, hint, primary: first }, `${verb(target)}…`);
 }
 
-/** @param {any} props a request with `title`, `kind` of confirmation, `button` */
+/** @param {any} props a request `of` a node with `title`, `kind` of confirmation, `button` */
 export function Simple(props) {
-  const { title, kind, name = "", button, reload, then, method, body, tag, does } = props;
+  const { title, kind, name = "", button, reload, then, method, body, of, does } = props;
   const [sure, setSure] = useState(false);
-  const sending = useSend({ method, path: props.path, body, tag }, () => {
+  const sending = useSend({ method, path: props.path, body, of, waits: true }, () => {
     say(`${title}: accepted.`);
     if (then) go(then);
     else reload();
@@ -131,11 +143,11 @@ export function Simple(props) {
 
 /**
  * Declare the state of the node's data.
- * @param {{own: string, name: string, tag: string, now: string, reload: () => void}} props
+ * @param {{own: string, name: string, now: string, reload: () => void}} props
  */
-function Declare({ own, name, tag, now, reload }) {
+function Declare({ own, name, now, reload }) {
   const [body, setBody] = useState({ data_state: now ?? DATA_STATES[0], reason: "" });
-  const sending = useSend({ method: "PUT", path: `${own}/data_state`, body, tag }, () => {
+  const sending = useSend({ method: "PUT", path: `${own}/data_state`, body, of: own }, () => {
     say(`The data on ${name} is declared ${body.data_state}.`);
     reload();
   });
@@ -161,7 +173,7 @@ const FIXED = /** @type {Record<string, [string, string, (target: any) => Json]>
 const LACKS = "UnsupportedDriverExtension";
 
 /** @param {any} props */
-export function Bmc({ own, why, tag, turn, ...props }) {
+export function Bmc({ own, why, turn, ...props }) {
   // The machine itself is asked again after own orders, not after each event.
   const [orders, setOrders] = useState(0);
   const reload = () => (setOrders((last) => last + 1), props.reload());
@@ -182,15 +194,15 @@ export function Bmc({ own, why, tag, turn, ...props }) {
   return html`<dl class="tree orders">
       ${fixed.map((one) =>
         h(Targets, {
-          one, own, tag, reload, now: now[one.order],
+          one, own, reload, now: now[one.order],
           note: one.order === "boot_device" && boot_device ? (persistent ? "at each start" : "at the next start") : "",
           targets: { boot_device: devices?.supported_boot_devices ?? [], nmi: ["send NMI"] }[
             /** @type {"nmi"} */ (one.order)
           ] ?? one.targets,
         }),
       )}
-      ${vmedia && h(Media, { one: vmedia, own, tag, reload })}
-      ${lamps && h(Lamps, { refused: lamps.refused, own, tag, reload, turn: orders })}
+      ${vmedia && h(Media, { one: vmedia, own, reload })}
+      ${lamps && h(Lamps, { refused: lamps.refused, own, reload, turn: orders })}
     </dl>
     ${h(Part, { name: "States", path: `${own}/states`, of: states })}
     ${!lacks("boot_device") && h(Part, { name: "Boot device", path: `${own}/management/boot_device`, of: device })}
@@ -207,7 +219,7 @@ function Part({ name, path: from, of: { body, fault } }) {
 }
 
 /** @param {any} props `now`: the target that holds at present */
-function Targets({ one, own, tag, targets, reload, now, note }) {
+function Targets({ one, own, targets, reload, now, note }) {
   const [label, place, body] = /** @type {[string, string, (target: any) => Json]} */ (FIXED[one.order]);
   const word = /** @param {any} target */ (target) => ({ true: "on", false: "off" })[String(target)] ?? target;
   /** @param {any} target */
@@ -215,7 +227,7 @@ function Targets({ one, own, tag, targets, reload, now, note }) {
     show(() =>
       h(Simple, /** @type {any} */ ({
         title: `${label}: ${word(target)}`, kind: "tick", method: "PUT", path: `${own}/${place}`,
-        body: body(target), button: `${label}: ${word(target)}`, tag, reload,
+        body: body(target), button: `${label}: ${word(target)}`, of: own, reload,
       })),
     );
   return html`<dt>${label}</dt>
@@ -229,13 +241,13 @@ function Targets({ one, own, tag, targets, reload, now, note }) {
 }
 
 /** The indicator lamps: a driver without them says so. @param {any} props */
-function Lamps({ refused, own, tag, reload, turn }) {
+function Lamps({ refused, own, reload, turn }) {
   const from = refused?.code === LACKS ? null : `${own}/management/indicators`;
   const { body, fault } = useDocument(from, { again: turn });
   return html`<dt>Lamps</dt>
     <dd>
       ${body?.indicators.map((/** @type {Json} */ lamp) =>
-        h(Lamp, { key: lamp.name, lamp, refused, from, tag, reload, turn }),
+        h(Lamp, { key: lamp.name, lamp, refused, own, reload, turn }),
       )}
       ${body?.indicators.length === 0 && html`<span class="small">The machine has none.</span>`}
       ${fault && h(FaultBox, { fault, path: from ?? "" })}
@@ -244,8 +256,8 @@ function Lamps({ refused, own, tag, reload, turn }) {
 }
 
 /** One lamp: whether it is lit, and buttons for its states. @param {any} props */
-function Lamp({ lamp, refused, from, tag, reload, turn }) {
-  const at = `${from}/${encodeURIComponent(lamp.name)}`;
+function Lamp({ lamp, refused, own, reload, turn }) {
+  const at = `${own}/management/indicators/${encodeURIComponent(lamp.name)}`;
   const { body } = useDocument(at, { again: turn });
   const fixed = lamp.readonly ? { text: `The machine alone switches ${lamp.name}.` } : null;
   /** @param {string} state */
@@ -253,7 +265,7 @@ function Lamp({ lamp, refused, from, tag, reload, turn }) {
     show(() =>
       h(Simple, /** @type {any} */ ({
         title: `Lamp ${lamp.name}: ${state}`, kind: "none", method: "PUT", path: at, body: { state },
-        button: `Lamp: ${state}`, tag, reload,
+        button: `Lamp: ${state}`, of: own, reload,
       })),
     );
   return html`<div class="actions" role="group" aria-label=${`Lamp ${visible(lamp.name)}`}>
@@ -265,21 +277,21 @@ function Lamp({ lamp, refused, from, tag, reload, turn }) {
 }
 
 /** The virtual drives: an image is put in by its address. @param {any} props */
-function Media({ one, own, tag, reload }) {
+function Media({ one, own, reload }) {
   const [url, setUrl] = useState("");
   const [kind, setKind] = useState(one.targets[0]);
   const insert = () =>
     show(() =>
       h(Simple, /** @type {any} */ ({
         title: `Insert into the ${kind}`, kind: "tick", method: "POST", path: `${own}/vmedia`,
-        body: { device_type: kind, image_url: url }, button: "Insert", tag, reload,
+        body: { device_type: kind, image_url: url }, button: "Insert", of: own, reload,
       })),
     );
   const eject = () =>
     show(() =>
       h(Simple, /** @type {any} */ ({
         title: "Eject all virtual drives", kind: "tick", method: "DELETE", path: `${own}/vmedia`,
-        button: "Eject", tag, reload,
+        button: "Eject", of: own, reload,
       })),
     );
   const missing = url ? null : { text: "Enter the address of an image first." };

@@ -5,7 +5,7 @@ import { signal } from "../vendor/signals.js";
 import { FaultBox } from "./read.js";
 import { bdi, choice, Curl, field, html, say, typed, visible } from "./text.js";
 import { go, href, path } from "../state/route.js";
-import { sendChange, Fault, get, key, secret } from "../wire/api.js";
+import { sendChange, Fault, get, key, secret, sleep } from "../wire/api.js";
 
 /** The dialog that is open: a function that draws it. */
 export const opened = signal(/** @type {(() => any) | null} */ (null));
@@ -40,22 +40,57 @@ function Frame({ draw }) {
   </dialog>`;
 }
 
+/** @typedef {Record<string, any>} Json */
+
+/** A node as it was read: its fields and its tag. @typedef {{body: Json | null, tag: string}} Version */
+
+const NONE = /** @type {Version} */ ({ body: null, tag: "" });
+const LOCK_MS = 1000;
+
+/**
+ * The version of a node that a dialog is about: read when it opens, because the page below may be
+ * late, and again while a conductor works on the node if the act has to wait for that.
+ * @param {string | undefined} of the path of the node @param {boolean} waits
+ * @param {(fault: Fault) => void} onFault
+ */
+function useVersion(of, waits, onFault) {
+  const [version, setVersion] = useState(NONE);
+  useEffect(() => {
+    const abort = new AbortController();
+    const read = async () => {
+      const { body, tag } = await get(/** @type {string} */ (of), abort.signal);
+      setVersion({ body, tag });
+      if (!waits || !body.reservation) return;
+      await sleep(LOCK_MS);
+      if (!abort.signal.aborted) await read();
+    };
+    if (of) read().catch((fault) => abort.signal.aborted || onFault(fault));
+    return () => abort.abort();
+  }, [of]);
+  return /** @type {const} */ ([version, setVersion]);
+}
+
 /**
  * Send the change of a form. Its key stays until the service answers, so a lost answer and another
- * press change the node once.
- * @param {Parameters<typeof sendChange>[0]} request
+ * press change the node once. If the node is no more as it was read, both versions are shown.
+ * @param {Parameters<typeof sendChange>[0] & {of?: string, waits?: boolean, seen?: Version}} request
+ *   `of`: the path of the node whose version is named; `waits`: for the end of its lock, too;
+ *   `seen`: the version if it was read before
  * @param {(answer: import("../wire/api.js").Answer) => void} onDone
  * @param {(fault: Fault) => Fault | null} [onFault] returns what is shown of it
- * @returns what `ActForm` takes of it: `fault`, `busy`, `send`, and the request with its headers
+ * @returns what `ActForm` takes of it
  */
-export function useSend(request, onDone, onFault = (fault) => fault) {
+export function useSend({ of, waits = false, seen, ...request }, onDone, onFault = (fault) => fault) {
   const once = useRef(key());
-  const none = { busy: false, fault: /** @type {Fault | null} */ (null) };
+  const none = { busy: false, fault: /** @type {Fault | null} */ (null), now: NONE };
   const [state, setState] = useState(none);
-  const send = async () => {
-    setState({ busy: true, fault: null });
+  const [read, setRead] = useVersion(seen ? undefined : of, waits, (fault) => setState({ ...none, fault }));
+  const known = seen ?? read;
+  const asked = of ? { ...request, tag: known.tag } : request;
+  const sendOf = /** @param {string | undefined} tag */ async (tag) => {
+    setState({ ...none, busy: true });
     try {
-      const answer = await sendChange({ ...request, key: once.current });
+      const answer = await sendChange({ ...asked, ...(tag && { tag }), key: once.current });
       once.current = key();
       setState(none);
       close();
@@ -63,43 +98,74 @@ export function useSend(request, onDone, onFault = (fault) => fault) {
     } catch (error) {
       const fault = /** @type {Fault} */ (error);
       if (fault.status) once.current = key();
-      setState({ busy: false, fault: onFault(fault) });
+      const now = of && fault.status === 412 ? await get(of).catch(() => NONE) : NONE;
+      setState({ busy: false, fault: onFault(fault), now });
     }
   };
   // What was said of another input is not true of this one.
   useEffect(() => setState((old) => (old.fault ? none : old)), [JSON.stringify(request.body)]);
   const headers = /** @type {Record<string, string>} */ ({ "Idempotency-Key": once.current });
-  if (request.tag) headers["If-Match"] = request.tag;
-  return { ...state, send, request: { ...request, headers } };
+  if (asked.tag) headers["If-Match"] = asked.tag;
+  const choice = state.now.body && h(Choice, {
+    seen: known.body ?? {}, now: state.now.body,
+    onMine: () => (setRead(state.now), void sendOf(state.now.tag)), onTheirs: () => (setState(none), close()),
+  });
+  const holder = waits ? known.body?.reservation : null;
+  return {
+    ...state, choice, holder, known: !of || (!!known.tag && !holder),
+    send: () => sendOf(asked.tag), request: { ...asked, headers },
+  };
+}
+
+/** Fields that differ in each version. */
+const MOVING = /_at$|^(links|reservation)$/;
+
+/** What differs between two versions of a node. @param {{seen: Json, now: Json}} props */
+export function Changes({ seen, now }) {
+  const text = /** @param {unknown} value */ (value) => bdi(value ?? "null");
+  const names = Object.keys(now).filter((name) =>
+    name in seen && !MOVING.test(name) && JSON.stringify(seen[name]) !== JSON.stringify(now[name]));
+  return html`<dl class="tree" aria-label="What has changed">
+    ${names.map((name) => html`<dt>${name}</dt><dd>${text(seen[name])} → ${text(now[name])}</dd>`)}
+  </dl>`;
+}
+
+/** @param {{seen: Json, now: Json, onMine: () => void, onTheirs: () => void}} props */
+function Choice({ seen, now, onMine, onTheirs }) {
+  return html`<div class="block">${h(Changes, { seen, now })}
+    <button type="button" onClick=${onMine}>Use mine: send it all the same</button>
+    ${" "}<button type="button" onClick=${onTheirs}>Take theirs: drop this change</button></div>`;
 }
 
 /**
  * The form of an act: its title, its fields, what was refused, its curl, and two buttons.
- * @param {{title: string, note?: string, fault?: Fault | null, request?: Record<string, any>,
- *   button?: string, ready?: boolean, busy?: boolean, send?: () => unknown, more?: any, children?: any}} props
- *   `more`: further buttons
+ * @param {{title: string, note?: string, fault?: Fault | null, request?: Record<string, any>, choice?: any,
+ *   holder?: string | null, button?: string, ready?: boolean, known?: boolean, busy?: boolean,
+ *   send?: () => unknown, more?: any, children?: any}} props
+ *   `choice`: between two versions; `holder` of the lock that the act waits for; `more`: further buttons
  */
-export function ActForm({ title, note, fault, request, button, ready = true, busy, send, more, children }) {
+export function ActForm(props) {
+  const { title, note, fault, request, button, ready = true, known = true, busy, send, more } = props;
+  const can = ready && known && !busy;
   const submit = /** @param {Event} event */ (event) => {
     event.preventDefault();
-    if (ready && !busy) void send?.();
+    if (can) void send?.();
   };
   return html`<form method="dialog" onSubmit=${submit}>
     <header class="dialog-head">
       <h2 id="dialog-title">${visible(title)}</h2>
       ${note && html`<span class="small">${note}</span>`}
     </header>
-    ${children} ${fault && h(FaultBox, { fault })}
+    ${props.children} ${fault && h(FaultBox, { fault })} ${props.choice}
+    ${props.holder && html`<p role="status">${bdi(props.holder)} works on this node. The window waits for it.</p>`}
     <footer>
       ${request && h(Curl, /** @type {any} */ (request))}
       <button type="button" autofocus onClick=${close}>${send ? "Cancel" : "Close"}</button>
       ${more}
-      ${button && html`<button class="primary" disabled=${!ready || busy}>${button}</button>`}
+      ${button && html`<button class="primary" disabled=${!can}>${button}</button>`}
     </footer>
   </form>`;
 }
-
-/** @typedef {Record<string, any>} Json */
 
 // -- The dialog that enrolls a machine: its driver, and what the driver requires.
 

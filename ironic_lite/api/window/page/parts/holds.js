@@ -47,7 +47,7 @@ export function HoldForm({ body, onChange }) {
   <p role="status"><strong>Blocks</strong> ${blocks}. <strong>Still allows</strong> ${allows}.</p>`;
 }
 
-/** @typedef {{own: string, name: string, tag: string, reload: () => void, holds: Json[]}} Held `own`: path of the node */
+/** @typedef {{own: string, name: string, reload?: () => void, holds: Json[]}} Held `own`: path of the node */
 
 /** @param {Held} props */
 export function openHold(props) {
@@ -57,9 +57,9 @@ export function openHold(props) {
 /** @param {Held} props */
 function HoldOne({ own, name, reload }) {
   const [body, setBody] = useState(/** @type {Json} */ (NEW_HOLD));
-  const sending = useSend({ method: "POST", path: `${own}/holds`, body }, () => {
+  const sending = useSend({ method: "POST", path: `${own}/holds`, body, of: own }, () => {
     say(`${name} is held.`);
-    reload();
+    reload?.();
   });
   const title = `Hold ${name}`;
   return h(ActForm, { ...sending, title, button: title, ready: !!body.reason },
@@ -72,14 +72,14 @@ export function openLift(props) {
 }
 
 /** @param {Held} props */
-function Lift({ own, name, tag, reload, holds }) {
+function Lift({ own, name, reload, holds }) {
   const [uuid, setUuid] = useState(holds[0]?.uuid);
   const [reason, setReason] = useState("lifted in the window");
   const hold = holds.find((one) => one.uuid === uuid) ?? {};
   const query = new URLSearchParams({ reason });
-  const sending = useSend({ method: "DELETE", path: `${own}/holds/${uuid}?${query}`, tag }, () => {
+  const sending = useSend({ method: "DELETE", path: `${own}/holds/${uuid}?${query}`, of: own }, () => {
     say(`The hold (${hold.kind}) of ${name} is lifted.`);
-    reload();
+    reload?.();
   });
   const act = { ...sending, title: `Lift a hold of ${name}`, button: "Lift the hold", ready: !!reason };
   return h(ActForm, act, html`
@@ -96,10 +96,10 @@ function Lift({ own, name, tag, reload, holds }) {
 }
 
 /** All holds of a node. @param {any} props */
-export function Holds({ own, why, tag, reload, turn }) {
+export function Holds({ own, why, reload, turn }) {
   const name = why.name ?? why.node;
   const lift = /** @param {Json} hold */ (hold) => html`<button
-    onClick=${() => openLift({ own, name, tag, reload, holds: [hold] })}>Lift…</button>`;
+    onClick=${() => openLift({ own, name, reload, holds: [hold] })}>Lift…</button>`;
   const draw = (/** @type {Json} */ body) =>
     h(List, {
       label: "Holds",

@@ -2,13 +2,13 @@
 import { STATES, VERBS } from "../facts.js";
 import { useEffect, useLayoutEffect, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { ActForm, show, useSend } from "./dialog.js";
+import { ActForm, Changes, show, useSend } from "./dialog.js";
 import { Skeleton, useDocument } from "./read.js";
 import { missing, StepsField } from "./steps.js";
 import {
   bdi, choice, Curl, DESTROYS, field, html, say, stepName, checkbox, told, typed, verb, VERB_HINTS, visible,
 } from "./text.js";
-import { duration, go, href, path } from "../state/route.js";
+import { duration, go, href, path, route } from "../state/route.js";
 import { ask, get, monitor, sleep } from "../wire/api.js";
 
 /** @typedef {Record<string, any>} Json */
@@ -67,7 +67,7 @@ function VerbDialog({ node, target }) {
     ${plan.body && h(Plan, { plan: plan.body })}
     ${h(Curl, { method: "POST", path: path("nodes", name, "plan"), body: { target, ...options }, label: "plan as curl" })}
     ${plan.body?.accepted && h(Confirm, { kind, name, onSure: setSure, key: plan.count })}
-    ${sending.note && html`<p role="status">${sending.note}</p>`}`);
+    ${sending.note && html`<p role="status">${sending.note}</p>`} ${sending.changes}`);
 }
 
 /** @param {Json} options of a verb @returns {boolean} a step is left out, and nobody has said why yet */
@@ -104,9 +104,11 @@ function usePlan(node, body) {
 /** @param {Json} node @param {Json} body @param {any} plan */
 function useSending(node, body, plan) {
   const [note, setNote] = useState("");
+  const [now, setNow] = useState(/** @type {Json | null} */ (null));
   const name = node.name ?? node.uuid;
+  const own = path("nodes", node.uuid);
   const request = {
-    method: "PUT", path: path("nodes", node.uuid, "states", "provision"), body, tag: plan.tag,
+    method: "PUT", path: `${own}/states/provision`, body, tag: plan.tag,
     onWait: (/** @type {number} */ seconds, /** @type {string} */ said) => setNote(waits(seconds, said)),
   };
   const done = (/** @type {any} */ { link }) => {
@@ -120,18 +122,30 @@ function useSending(node, body, plan) {
   const sending = useSend(request, done, (fault) => {
     const stale = fault.status === 412;
     setNote(stale ? "The node has changed: this is the new plan." : "");
-    if (stale) plan.again();
+    if (stale) {
+      plan.again();
+      get(own).then((found) => setNow(found.body), () => {});
+    }
     return stale ? null : fault;
   });
-  return { ...sending, note };
+  return { ...sending, note, changes: now && h(Changes, { seen: node, now }) };
 }
 
-/** Tell the end of a run that ends soon; its page shows that of a longer one. @param {string} run @param {string} title */
-async function tellEnd(run, title) {
-  for (let looks = 0; looks < 8; looks += 1) {
-    await sleep(1000);
-    const { body } = await get(run).catch(() => ({ body: null }));
-    if (body?.ended_at) return say(`${title}: ${body.state}. ${told(body.error?.cause?.text ?? body.error?.text)}`);
+const LONGEST_PAUSE_MS = 10_000;
+
+/**
+ * Tell the end of a run or a batch that was begun here, and where to look unless it is shown.
+ * @param {string} own its path @param {string} title
+ */
+export async function tellEnd(own, title) {
+  for (let pause = 1000; ; pause = Math.min(LONGEST_PAUSE_MS, pause * 1.2)) {
+    await sleep(pause);
+    if (document.hidden) continue; // A tab that nobody sees asks nothing.
+    const { body, status } = await get(own).catch((fault) => fault);
+    if (status === 403 || status === 404) return;
+    if (!body?.ended_at && body?.state !== "paused") continue;
+    const cause = told(body.error?.cause?.text ?? body.error?.text);
+    return say(`${title}: ${body.state}. ${cause}`, route.value.path === own ? "" : href(own));
   }
 }
 
@@ -297,7 +311,7 @@ function Stop({ own, name, reload }) {
   const steps = (run?.steps ?? []).filter((/** @type {any} */ step) => !step.ended_at);
   const body = { how, ...(after && { after: Number(after) }), ...(reason && { reason }) };
   // The run that was read, and none that may have begun since.
-  const sending = useSend({ method: "PUT", path: `${own}/runs/${run?.uuid}/stop`, body }, () => {
+  const sending = useSend({ method: "PUT", path: `${own}/runs/${run?.uuid}/stop`, body, of: own }, () => {
     say(`The run of ${name} stops at its next step.`);
     reload?.();
   });

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { Ago, bdi, Curl, html, KINDS, Result, stepName, typed, verb, VERB_HINTS, visible } from "./text.js";
 import { useDocument } from "./read.js";
-import { clockTime, duration, href, path, prefs, since } from "../state/route.js";
+import { absolute, changeRoute, clockTime, duration, href, path, prefs, route, since } from "../state/route.js";
 import { open, sleep } from "../wire/api.js";
 import { linesOf, POLL_MS, takeStream } from "../wire/feed.js";
 
@@ -32,7 +32,7 @@ export function Timeline({ run, why }) {
     ${earlier && html`<p class="wrong" role="status">The retry failed again, with ${causeOf(earlier) === causeOf(run) ? "the same" : "another"} cause.</p>`}
     ${run.error && !steps.length && html`<p class="wrong">${bdi(run.error.text)}</p>`}
     <ol class="steps" aria-label="Steps">
-      ${steps.map((/** @type {Json} */ step) => h(Step, { key: step.ordinal, step, longest }))}
+      ${steps.map((/** @type {Json} */ step) => h(Step, { key: step.ordinal, step, longest, own: path("nodes", run.node_uuid, "runs", run.uuid) }))}
     </ol>
     ${why?.waits_for && h(Waits, { waits: why.waits_for })}
   </div>`;
@@ -51,8 +51,8 @@ function eta(found) {
   return `~${clockTime(found.ends_at, utc)}, at the latest ${clockTime(found.late_at, utc)}`;
 }
 
-/** @param {{step: Json, longest: number}} props */
-function Step({ step, longest }) {
+/** @param {{step: Json, longest: number, own: string}} props `own`: path of the run */
+function Step({ step, longest, own }) {
   const state = step.done_in ? "kept" : step.waiver ? "waived" : step.state;
   const took = seconds(step);
   const width = { width: `${Math.max(0.3, (took / longest) * LONGEST_BAR)}%` };
@@ -69,15 +69,15 @@ function Step({ step, longest }) {
     ${step.overdue && html`<span class="danger">◷ overdue</span>`}
     ${usual && html`<span class="small usual">usual ${duration(usual.p50)}</span>`}
     ${step.waiver && html`<p class="small">waived: ${bdi(step.waiver.reason ?? step.waiver)}</p>`}
-    ${step.error && h(Cause, { error: step.error })}
+    ${step.error && h(Cause, { error: step.error, log: href(`${own}/log`, {}, { line: step.started_at }) })}
   </li>`;
 }
 
-/** @param {{error: Json}} props */
-function Cause({ error }) {
+/** @param {{error: Json, log: string}} props `log`: the address of the line where the step begins */
+function Cause({ error, log }) {
   const cause = error.cause ?? error;
   return html`<p class="wrong">
-    ${bdi(cause.text)} <code class="small">${cause.code}</code>
+    ${bdi(cause.text)} <code class="small">${cause.code}</code> <a href=${log}>log at this line</a>
   </p>`;
 }
 
@@ -107,9 +107,22 @@ export function Log({ path, live }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const [following, setFollowing] = useState(true);
   const sources = useMemo(() => [...new Set(lines.map((line) => line.source))], [lines]);
-  const shown = lines.filter(
-    (line) => (!source || line.source === source) && line.text.toLowerCase().includes(words),
-  );
+  const shown = lines.filter((line) => !source || line.source === source);
+  const hit = /** @param {Line} line */ (line) => words && line.text.toLowerCase().includes(words);
+  const hits = shown.filter(hit);
+  const { line: named } = route.value.view;
+  // A number, or a time: the first line from then on.
+  const chosen = named && shown.find((line) => (Number(named) ? line.number === Number(named) : line.at >= named));
+  const at = chosen ? chosen.number : 0;
+  /** @param {Line | undefined} line */
+  const pick = (line) => line && changeRoute({ "~line": String(line.number) }, { replace: true });
+  const next = () => pick(hits.find((line) => line.number > at) ?? hits[0]);
+  const before = () => pick(hits.findLast((line) => line.number < at) ?? hits.at(-1));
+  useEffect(() => {
+    if (!at) return;
+    setFollowing(false);
+    document.getElementById(`line-${at}`)?.scrollIntoView({ block: "center" });
+  }, [at]);
   const seen = useRef(0);
   if (following) seen.current = lines.length;
   const unseen = lines.length - seen.current;
@@ -126,7 +139,11 @@ export function Log({ path, live }) {
         aria-label="Search the log"
         placeholder="/ search"
         onInput=${typed((value) => setWords(value.toLowerCase()))}
+        onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Enter" && next()}
       />
+      ${words && html`<span>${hits.length} line${hits.length === 1 ? "" : "s"}</span>
+        <button data-key="N" title="N" onClick=${before}>Previous</button>
+        <button data-key="n" title="n" onClick=${next}>Next</button>`}
       ${sources.map(
         (one) => html`<button
           aria-pressed=${source === one}
@@ -142,8 +159,10 @@ export function Log({ path, live }) {
     </div>
     <div class="log" ref=${box} onScroll=${onScroll} tabindex="0" role="log" aria-label="Log of the run">
       ${shown.map(
-        (line) => html`<div class=${`line ${line.source}`}>
-          <time title=${line.at}>${clockTime(line.at, prefs.value.utc, 3)}</time> <span class="source">${visible(line.source)}</span>
+        (line) => html`<div class=${hit(line) ? "hit" : ""} id=${`line-${line.number}`}
+          aria-current=${line === chosen ? "true" : undefined}>
+          <a href=${href(`${path}/log`, {}, { line: String(line.number) })}><time
+            title=${absolute(line.at, true)}>${clockTime(line.at, prefs.value.utc, true)}</time></a> <span class="source">${visible(line.source)}</span>
           ${" "}${visible(line.text)}
         </div>`,
       )}
@@ -151,7 +170,7 @@ export function Log({ path, live }) {
     </div>`;
 }
 
-/** @typedef {{at: string, source: string, text: string}} Line */
+/** @typedef {{number: number, at: string, source: string, text: string}} Line `number` in the log, from 1 */
 
 /** @param {string} path @param {boolean} live @returns {Line[]} lines as they come */
 function useLines(path, live) {
@@ -203,17 +222,18 @@ async function readLog(path, abort, onLines) {
   if (!answer.ok || !answer.body) return;
   /** @type {Line[]} */
   let all = [];
+  let number = 0;
   for await (const lines of linesOf(answer.body)) {
-    all = [...all, ...lines.map(line)].slice(-MOST_LINES);
+    all = [...all, ...lines.map((text) => line(text, (number += 1)))].slice(-MOST_LINES);
     onLines(all);
     await sleep(50);
   }
 }
 
-/** @param {string} text @returns {Line} */
-function line(text) {
+/** @param {string} text @param {number} number @returns {Line} */
+function line(text, number) {
   const [, at = "", source = "", rest = text] = LINE.exec(text) ?? [];
-  return { at, source, text: rest };
+  return { number, at, source, text: rest };
 }
 
 // -- The state machine around a node: where it stands, and what each offered verb leads to.

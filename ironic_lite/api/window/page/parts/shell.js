@@ -3,9 +3,9 @@ import { useEffect, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { ActForm, close, DialogHost, opened, show } from "./dialog.js";
 import { openVerb, verbsFrom } from "./plan.js";
-import { bdi, copy, Curl, field, html, said, typed, verb } from "./text.js";
+import { bdi, copy, Curl, field, html, hush, said, typed, verb, visible } from "./text.js";
 import { fleet, followFleet } from "../state/nodes.js";
-import { duration, go, href, path, prefs, route, set } from "../state/route.js";
+import { clockTime, duration, go, href, path, prefs, route, set } from "../state/route.js";
 import { curl, offline } from "../wire/api.js";
 import { heardAt, mode, newer } from "../wire/feed.js";
 import { logInBasic, logInToken, loginUser, loginWanted } from "../wire/login.js";
@@ -55,9 +55,17 @@ export function Shell({ children, onPalette, onHelp }) {
     </header>
     ${h(Bars, {})}
     <main id="main-content" tabindex="-1">${children}</main>
-    <div class="live" role="status" aria-live="polite">${said.value}</div>
+    <div class="live" role="status" aria-live="polite">
+      ${said.value.map((one) => html`<p>
+        ${visible(one.text)} ${one.to && html`<a href=${one.to} onClick=${closing(one)}>Show</a>
+          <button class="quiet" aria-label="Close this message" onClick=${closing(one)}>×</button>`}
+      </p>`)}
+    </div>
     ${loginWanted.value && h(Login, { kind: loginWanted.value })} ${h(DialogHost, {})}`;
 }
+
+/** @param {unknown} one */
+const closing = (one) => () => hush((other) => other === one);
 
 /** @param {Event} event */
 function skip(event) {
@@ -83,7 +91,7 @@ function Connection() {
   }, []);
   const lost = offline.value;
   if (lost) {
-    const at = lost.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
+    const at = clockTime(lost.toISOString(), prefs.value.utc);
     return html`<span class="connection off">○ offline since ${at}</span>`;
   }
   const live = `● live ${duration((performance.now() - heardAt.value) / 1000)}`;
@@ -256,6 +264,7 @@ const HELP = /** @type {const} */ ([
   ["Enter  Esc", "open, back or clear"],
   ["c  y", "copy the page or the row as curl, copy the address"],
   ["1 – 9  w l", "tab of a node; its run, its log"],
+  ["n  N", "next, previous line that is searched in a log"],
   [".", "acts on a node"],
   ["t  ?", "theme, help"],
 ]);
@@ -309,7 +318,7 @@ addEventListener("keydown", (event) => {
     const page = PAGES.find(([key]) => key === event.key);
     if (page) return go(`#${page[2]}`);
   }
-  if (/^[1-9]$/.test(event.key)) return elementOf(`[data-key="${event.key}"]`)?.click();
+  if (/^[1-9nN]$/.test(event.key)) return elementOf(`[data-key="${event.key}"]`)?.click();
   const act = ACTS[event.key];
   if (!act) return undefined;
   event.preventDefault();

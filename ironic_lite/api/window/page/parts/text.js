@@ -102,9 +102,7 @@ const RESULTS = /** @type {Record<string, string>} */ ({
 
 /** Labels of verbs whose name is no plain imperative. */
 const VERB_LABELS = /** @type {Record<string, string>} */ ({
-  active: "Deploy", deleted: "Undeploy", provide: "Provide", manage: "Manage", clean: "Clean",
-  inspect: "Inspect", rebuild: "Rebuild", rescue: "Rescue", unrescue: "Unrescue", adopt: "Adopt",
-  abort: "Abort", unhold: "Go on", service: "Service", retry: "Retry", available: "Make available",
+  active: "Deploy", deleted: "Undeploy", unhold: "Go on", available: "Make available",
 });
 
 /** What verbs do, for those who have not read their table. */
@@ -182,20 +180,26 @@ export function Result({ result, word = true }) {
 
 // -- Buttons that copy a request as curl, or another text.
 
-/** A sentence for the live region: the result of the last own action. */
-export const said = signal("");
+/** Sentences for the live region: results of own acts. @type {import("../vendor/signals.js").Signal<Said[]>} */
+export const said = signal([]);
+/** @typedef {{text: string, to: string}} Said `to`: the page that shows it */
 
 const SHOWN_MS = 8000;
+const MOST_SAID = 4;
 let until = 0;
 
-/** @param {string} sentence */
-export function say(sentence) {
-  said.value = sentence;
+/**
+ * Tell the result of an own act for some seconds; with an address, until it is followed or closed.
+ * @param {string} text @param {string} [to]
+ */
+export function say(text, to = "") {
+  said.value = [...said.value.filter((one) => one.to), { text, to }].slice(-MOST_SAID);
   clearTimeout(until);
-  until = window.setTimeout(() => {
-    said.value = "";
-  }, SHOWN_MS);
+  until = window.setTimeout(() => hush((one) => !one.to), SHOWN_MS);
 }
+
+/** @param {(one: Said) => boolean} which are no longer shown */
+export const hush = (which) => void (said.value = said.value.filter((one) => !which(one)));
 
 /** @param {string} text @returns {Promise<boolean>} whether the browser has let the page copy it */
 export async function copy(text) {

@@ -172,27 +172,29 @@ export function since(at) {
   return at ? Math.max(0, (now.value - Date.parse(at)) / 1000) : 0;
 }
 
-const timeFormat = /** @param {boolean} utc */ (utc) =>
-  new Intl.DateTimeFormat(undefined, {
-    year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
-    hourCycle: "h23", timeZoneName: "short",
-    ...(utc ? { timeZone: "UTC" } : {}),
-  });
-const formats = { local: timeFormat(false), utc: timeFormat(true) };
+const CLOCK = /** @type {const} */ ({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const DAY = /** @type {const} */ ({ year: "numeric", month: "short", day: "numeric", timeZoneName: "short" });
+/** @type {Map<string, Intl.DateTimeFormat>} */
+const formats = new Map();
+
+/** @param {string} at @param {boolean} utc @param {Intl.DateTimeFormatOptions} more beside hours and minutes */
+function formatted(at, utc, more) {
+  const date = new Date(at);
+  if (Number.isNaN(date.getTime())) return at;
+  const name = JSON.stringify([utc, more]);
+  const format = formats.get(name) ??
+    new Intl.DateTimeFormat(undefined, { ...CLOCK, ...more, ...(utc && { timeZone: "UTC" }) });
+  formats.set(name, format);
+  return format.format(date);
+}
+
+/** Seconds, with milliseconds where the time has a fraction. @param {string} at */
+const secondsOf = (at) => /** @type {const} */ ({
+  second: "2-digit", ...(/\.\d/.test(at) && { fractionalSecondDigits: /** @type {3} */ (3) }),
+});
 
 /** @param {string} at @param {boolean} utc @returns {string} the whole time */
-export function absolute(at, utc) {
-  const date = new Date(at);
-  if (Number.isNaN(date.getTime())) return at;
-  return formats[utc ? "utc" : "local"].format(date);
-}
+export const absolute = (at, utc) => formatted(at, utc, { ...DAY, ...secondsOf(at) });
 
-/** @param {string} at @param {boolean} utc @returns {string} hours and minutes: `11:40`; with seconds for the `digits` of their fraction */
-export function clockTime(at, utc, digits = 0) {
-  const date = new Date(at);
-  if (Number.isNaN(date.getTime())) return at;
-  return new Intl.DateTimeFormat(undefined, {
-    hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...(utc ? { timeZone: "UTC" } : {}),
-    ...(digits ? { second: "2-digit", fractionalSecondDigits: /** @type {3} */ (digits) } : {}),
-  }).format(date);
-}
+/** @param {string} at @param {boolean} utc @param {boolean} [exact] with seconds @returns {string} `11:40` */
+export const clockTime = (at, utc, exact) => formatted(at, utc, exact ? secondsOf(at) : {});
