@@ -37,7 +37,7 @@ The branch tells a caller what to do, so branches are few::
     +- KeyReused                   422  the Idempotency-Key belongs to another request
     +- EndedOtherwise              424  what was waited for has ended, and not as asked
     +- NotYet                      504  not in the time asked for: repeat the request
-    +- PreconditionFailed          412  If-Match names another state of the node
+    +- PreconditionFailed          412  If-Match names another state of the node or batch
     +- TooLarge                    413
     +- Unavailable                 503  retry later
     |  +- NoFreeWorker

@@ -256,7 +256,7 @@ class NodeRetired(Conflict):
 
 
 class PreconditionFailed(Error):
-    """The node is no longer the one the client has read (RFC 9110, 13.1.1)."""
+    """The node or batch is no longer the one the client has read (RFC 9110, 13.1.1)."""
 
     status = HTTPStatus.PRECONDITION_FAILED
     text = (

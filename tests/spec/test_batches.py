@@ -206,6 +206,35 @@ def test_pause_resume_and_abort(operator: Operator) -> None:
     assert operator.api.get(f"/v1/batches/{batch['uuid']}").status == 404
 
 
+def test_change_of_a_batch_is_bound_to_a_version(operator: Operator) -> None:
+    api = operator.api
+    answer = post(operator, fleet(operator, 3), concurrency=1)
+    own = f"/v1/batches/{answer.json['uuid']}"
+    first = answer.headers["etag"]
+    assert api.get(own).headers["etag"] == first
+    sweep(operator)
+    assert api.get(own).headers["etag"] == first, "a node that has started is no change of it"
+    pause, resume = {"target": "pause"}, {"target": "resume"}
+    refused = api.put(f"{own}/state", pause, headers={"If-Match": '"1"'})
+    assert refused.status == 412
+    assert first in refused.text.replace("\\", "")
+    assert look(operator, answer.json)["state"] == "running"
+    paused = api.put(f"{own}/state", pause, headers={"If-Match": f'"1", {first}'})
+    assert paused.status == 200
+    second = paused.headers["etag"]
+    assert second != first
+    assert api.get(own).headers["etag"] == second
+    # Another operator has resumed it, and it has paused again.
+    for body in (resume, pause):
+        assert api.put(f"{own}/state", body).status == 200
+    assert api.put(f"{own}/state", resume, headers={"If-Match": second}).status == 412
+    assert api.put(f"{own}/state", {"target": "abort"}, headers={"If-Match": "*"}).status == 200
+    sweep(operator, 3)
+    assert look(operator, answer.json)["ended_at"] is not None
+    assert api.delete(own, headers={"If-Match": second}).status == 412
+    assert api.delete(own, headers={"If-Match": api.get(own).headers["etag"]}).status == 204
+
+
 def test_pause_between_waves(operator: Operator) -> None:
     nodes = fleet(operator, 2)
     batch = begin(operator, nodes, waves=[1, 1], between_waves="pause")

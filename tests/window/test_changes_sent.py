@@ -185,6 +185,7 @@ def test_patch_of_fields_names_the_version_of_the_node(
     page.get_by_label("JSON Patch").fill(
         '[{"op": "add", "path": "/resource_class", "value": "gpu"}]'
     )
+    expect(page.locator("details li")).to_contain_text("/resource_class: nothing → gpu")
     text = page.locator("details button.curl").get_attribute("title") or ""
     page.get_by_role("button", name="Send the patch").click()
     expect(page.get_by_label("JSON Patch")).to_have_value("")
@@ -314,7 +315,9 @@ def test_node_that_has_changed_gives_a_choice_between_both_versions(
     faults.allow("412")
 
 
-def test_change_of_a_batch_has_a_key(page: sync_api.Page, live: service.Service) -> None:
+def test_change_of_a_batch_has_a_key_and_names_its_version(
+    page: sync_api.Page, live: service.Service
+) -> None:
     names = ["sent-7", "sent-8"]
     for name in names:
         live.create(name)
@@ -329,7 +332,7 @@ def test_change_of_a_batch_has_a_key(page: sync_api.Page, live: service.Service)
     page.goto(to(live, f"/v1/batches/{answer.json()['uuid']}"))
     for button, name in (("Pause…", "Pause"), ("Resume…", "Resume")):
         press(page, button)
-        acts.do(name, tag=False)
+        acts.do(name)
     press(page, "Abort…")
-    acts.do("Abort", fill=tick, tag=False)
+    acts.do("Abort", fill=tick)
     page.locator(".node-head .result").get_by_text("aborted").wait_for()

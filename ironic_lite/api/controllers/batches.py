@@ -36,6 +36,7 @@ from ironic_lite.domain.batches import BatchState, NodeState
 
 _LIMIT = 8 * 1024  # KiB of a body, which may have a configdrive
 _FIRST = 20  # nodes of the first wave that a plan names
+_EPOCH, _MICROSECOND = datetime.datetime(1970, 1, 1), datetime.timedelta(microseconds=1)
 _PAUSE = 1.0  # seconds between two looks of a request that waits
 _OPTIONS = ("waves", "concurrency", "on_failures", "between_waves")
 _WITHOUT_REQUEST = tuple(name for name in batches.COLUMNS if name not in ("request", "context"))
@@ -84,6 +85,7 @@ class Batches(expose.Controller):
         found = self.service.database.read(read)
         if wait is not None:
             _check_wait(request, wait, found)
+        _add_tag(request, found)
         return {name: found[name] for name in chosen or found}
 
     @expose.expose("GET", "/batches/{ident}/nodes", types.word, raw_query=True)
@@ -146,6 +148,7 @@ class Batches(expose.Controller):
         changes.write(self.service, request, write)
         location = f"{request.base}/v1/batches/{row['uuid']}"
         request.answer.headers.append(("Location", location))
+        _add_tag(request, row)
         return _document(row, counts)
 
     @expose.expose("PUT", "/batches/{ident}/state", types.word, body=expose.WHOLE)
@@ -182,7 +185,9 @@ class Batches(expose.Controller):
                     events.add(conn, [told[body["target"]]])
             return _document(row, counts)
 
-        return changes.write(self.service, request, write)
+        found = changes.write(self.service, request, write)
+        _add_tag(request, found)
+        return found
 
     @expose.expose("DELETE", "/batches/{ident}", types.word, status=HTTPStatus.NO_CONTENT)
     def delete(self, request: Request, ident: str) -> None:
@@ -213,7 +218,9 @@ class Batches(expose.Controller):
         """Return a batch that the caller may use in this way.
 
         :param columns: with ``project``; the request may be large, and is encrypted.
+        :param hold: lock the row for a change, which If-Match may bind to a version.
         :raises errors.NotFound: it does not exist, or the caller may not see it.
+        :raises errors.PreconditionFailed: it has changed since the tag in If-Match.
         """
         if not rules.uuid_like(ident):
             raise errors.NotFound(what="Batch", ident=ident)
@@ -221,6 +228,12 @@ class Batches(expose.Controller):
         row = batches.get(conn, known, columns, hold=hold)
         missing = errors.NotFound(what="Batch", ident=known)
         request.access.owned(policy.BATCH, {"owner": row["project"]}, missing)
+        wanted = request.if_match if hold else frozenset()
+        if wanted and not wanted & {"*", _tag(row)}:
+            raise errors.PreconditionFailed(
+                f"Batch {known} has changed: its ETag is {_tag(row)} now. Read it again.",
+                batch=known,
+            )
         return row
 
 
@@ -270,6 +283,22 @@ def _refuse_ended(row: Json, what: str) -> None:
 
 
 _CHANGES = {"pause": _pause, "resume": _resume, "abort": _abort}
+
+
+# -- versions --------------------------------------------------------------------------------
+
+
+def _tag(row: JsonView) -> str:
+    """Return the entity tag of a batch: the time of its last change, not of its nodes' results.
+
+    So a pause is not refused because a node has ended.
+    """
+    at: datetime.datetime = row["updated_at"] or row["created_at"]
+    return f'"{(at - _EPOCH) // _MICROSECOND}"'
+
+
+def _add_tag(request: Request, row: JsonView) -> None:
+    request.answer.headers.append(("ETag", _tag(row)))
 
 
 # -- documents -------------------------------------------------------------------------------

@@ -191,7 +191,7 @@ VERSION_HEADER: Json = {
 MATCH_HEADER: Json = {
     "name": "If-Match",
     "in": "header",
-    "description": "Change the node only if its ETag is still one of these.",
+    "description": "Change the node or batch only if its ETag is still one of these.",
     "schema": {"type": "string", "pattern": r'^(\*|"[0-9]{1,18}"(, "[0-9]{1,18}")*)$'},
     "example": '"7"',
 }

@@ -81,7 +81,7 @@ function Controls({ own, batch, reload }) {
   const act = (label, body, kind) => () =>
     show(() =>
       h(Simple, /** @type {any} */ ({
-        title: `${label} this batch`, kind, method: "PUT", path: `${own}/state`, body,
+        title: `${label} this batch`, kind, method: "PUT", path: `${own}/state`, body, of: own,
         button: label, reload,
       })),
     );
