@@ -99,7 +99,25 @@ export function Fleet() {
     ${!rows.shown.length && fleet.status.value !== "loading" && (query.size || words) &&
     html`<p role="status">No node matches. <button onClick=${clearFilters}>Clear filters</button></p>`}
     ${h(Bulk, { selected, shown: rows.shown, onClear: () => setSelected(new Set()) })}
-    <p class="footer" role="note">${footer(rows, sort)}</p>`;
+    <p class="footer" role="note">${footer(rows, sort)}</p>
+    ${h(Told, {})}`;
+}
+
+const TOLD_MS = 10_000;
+
+/** For screen readers: how many events came, once in a while and not for each. */
+function Told() {
+  const [text, setText] = useState("");
+  useEffect(() => {
+    let known = fleet.heard.count;
+    const timer = setInterval(() => {
+      const more = fleet.heard.count - known;
+      known += more;
+      setText(more ? `${more} changes in 10 seconds` : "");
+    }, TOLD_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return html`<div class="unseen" role="status" aria-label="Changes">${text}</div>`;
 }
 
 /** @returns {number} nodes of the whole fleet */
@@ -113,7 +131,7 @@ function footer(rows, sort) {
   const of = total();
   const loading = fleet.status.value === "loading" ? " · loading" : "";
   const state = fleet.narrow.value ? " · narrow the filter to see rows" : loading;
-  const held = rows.waiting ? ` · ${rows.waiting} changes wait while you point here` : "";
+  const held = rows.waiting ? ` · ${rows.waiting} changes wait, the order is held while you are here` : "";
   const by = sort === "need" ? "need" : sort.replace(/^-/, "");
   return `${rows.shown.length} of ${of} · sorted by ${by}${state}${held}`;
 }

@@ -8,7 +8,7 @@ import { Holds, openLift } from "../parts/holds.js";
 import { FaultBox, List, Shown, Skeleton, Tree, useDocument } from "../parts/read.js";
 import { Log, Machine, Timeline } from "../parts/run.js";
 import {
-  Ago, bdi, Curl, html, link, Result, say, stamp, State, told, typed,
+  Ago, bdi, copy, Curl, html, link, Result, say, stamp, State, told, typed,
 } from "../parts/text.js";
 import { duration, go, href, path, route } from "../state/route.js";
 import { get, local, parsed } from "../wire/api.js";
@@ -46,7 +46,7 @@ export function NodePage() {
   const reload = () => setTurn((last) => last + 1);
   return html`${h(NodeHead, { why: why.body, node: node.body, own, reload })}
     ${h(Actions, { why: why.body, node: node.body, reload })}
-    ${h(Machine, { why: why.body })}
+    ${tab !== "log" && h(Machine, { why: why.body })}
     ${run.body && tab === "runs" && h(Timeline, { run: run.body, why: why.body })}
     ${why.body.failure && tab === "runs" && h(Failure, { failure: why.body.failure })}
     ${h(Tabs, { own, tab, run: run.body })}
@@ -131,6 +131,7 @@ function NodeHead({ why, node, own, reload }) {
         >■ HELD (${one.kind}): ${bdi(one.reason)}</button>`)}
       ${facts.map((fact) => html`<span class="tag">${bdi(fact)}</span>`)}
       ${h(Curl, { path: `${own}/why` })}
+      <button class="quiet" onClick=${() => void copy(location.href)}>copy link</button>
       <a href=${href("/v1/doctor", { node: why.name ?? why.node })}>doctor</a>
     </header>
     <p class="says">${bdi(told(why.says))}</p>`;
@@ -251,6 +252,8 @@ function Fields({ node, own, reload }) {
           onInput=${typed(setText)}
         />
       </label>
+      <ul>${patch?.map((/** @type {Json} */ one) => html`<li><code>${bdi(one?.path)}</code>:
+        ${bdi(valueAt(node.body, one?.path))} → ${one?.op === "remove" ? "removed" : bdi(one?.value)}</li>`)}</ul>
       ${fault && h(FaultBox, { fault })} ${choice}
       ${patch && h(Curl, /** @type {any} */ (request))}
       <button disabled=${!patch || busy} onClick=${() => void send()}>Send the patch</button>
@@ -258,6 +261,11 @@ function Fields({ node, own, reload }) {
     <p class="tools">${h(Curl, { path: own })}</p>
     ${h(Tree, { of: withoutLinks(node.body) })}`;
 }
+
+/** @param {Json} node @param {unknown} pointer RFC 6901 @returns {unknown} what stands there now */
+const valueAt = (node, pointer) =>
+  String(pointer ?? "").split("/").slice(1).map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
+    .reduce((/** @type {any} */ at, part) => at?.[part], node) ?? "nothing";
 
 /** @param {Json} node */
 const withoutLinks = (node) =>

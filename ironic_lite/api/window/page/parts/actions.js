@@ -94,8 +94,10 @@ export function Actions({ why, node, reload }) {
 }
 
 /** @param {any} event */
-function closeByKey({ key, currentTarget: menu }) {
-  if (key !== "Escape" || !menu.open) return;
+function closeByKey(event) {
+  const menu = event.currentTarget;
+  if (event.key !== "Escape" || !menu.open) return;
+  event.stopPropagation();
   menu.open = false;
   menu.firstElementChild.focus();
 }

@@ -8,7 +8,7 @@ import { missing, StepsField } from "./steps.js";
 import {
   bdi, choice, Curl, DESTROYS, field, html, say, stepName, checkbox, told, typed, verb, VERB_HINTS, visible,
 } from "./text.js";
-import { duration, go, href, path, route } from "../state/route.js";
+import { clockTime, duration, go, href, now, path, prefs, route } from "../state/route.js";
 import { ask, get, monitor, sleep } from "../wire/api.js";
 
 /** @typedef {Record<string, any>} Json */
@@ -65,6 +65,7 @@ function VerbDialog({ node, target }) {
     ${first && html`<p role="status">${first}</p>`}
     ${!first && !plan.body && !plan.fault && h(Skeleton, { rows: 3 })}
     ${plan.body && h(Plan, { plan: plan.body })}
+    ${plan.body && html`<p class="small">Plan of ${clockTime(plan.at, prefs.value.utc, true)}, version ${plan.tag} of the node</p>`}
     ${h(Curl, { method: "POST", path: path("nodes", name, "plan"), body: { target, ...options }, label: "plan as curl" })}
     ${plan.body?.accepted && h(Confirm, { kind, name, onSure: setSure, key: plan.count })}
     ${sending.note && html`<p role="status">${sending.note}</p>`} ${sending.changes}`);
@@ -87,7 +88,9 @@ function usePlan(node, body) {
         body: JSON.parse(text), accepts: [422], signal: abort.signal,
       }).then(
         ({ body: found, tag }) =>
-          setState((/** @type {any} */ old) => ({ body: found, tag, fault: null, count: old.count + 1, text })),
+          setState((/** @type {any} */ old) => ({
+            body: found, tag, fault: null, count: old.count + 1, text, at: new Date(now.value).toISOString().replace(/\.\d+/, ""),
+          })),
         (fault) => !abort.signal.aborted && setState({ ...none, fault, text }),
       );
     }, 150);
@@ -104,7 +107,7 @@ function usePlan(node, body) {
 /** @param {Json} node @param {Json} body @param {any} plan */
 function useSending(node, body, plan) {
   const [note, setNote] = useState("");
-  const [now, setNow] = useState(/** @type {Json | null} */ (null));
+  const [changed, setChanged] = useState(/** @type {Json | null} */ (null));
   const name = node.name ?? node.uuid;
   const own = path("nodes", node.uuid);
   const request = {
@@ -124,11 +127,11 @@ function useSending(node, body, plan) {
     setNote(stale ? "The node has changed: this is the new plan." : "");
     if (stale) {
       plan.again();
-      get(own).then((found) => setNow(found.body), () => {});
+      get(own).then((found) => setChanged(found.body), () => {});
     }
     return stale ? null : fault;
   });
-  return { ...sending, note, changes: now && h(Changes, { seen: node, now }) };
+  return { ...sending, note, changes: changed && h(Changes, { seen: node, now: changed }) };
 }
 
 const LONGEST_PAUSE_MS = 10_000;
@@ -171,7 +174,7 @@ function Password({ onChange }) {
 export function Plan({ plan }) {
   const goes = STATES[plan.leads_to] ? `leads to ${plan.leads_to}` : "";
   const facts = [
-    plan.seconds && (plan.seconds.p90 < 1 ? "less than 1 s" : `${duration(plan.seconds.p50)} – ${duration(plan.seconds.p90)}`),
+    plan.seconds && `${duration(plan.seconds.p50)} – ${duration(plan.seconds.p90)}`,
     plan.restarts ? `${plan.restarts} restart${plan.restarts > 1 ? "s" : ""}` : "",
     plan.ramdisk ? "boots the ramdisk" : "",
     goes,
@@ -215,7 +218,7 @@ function PlanStep({ step, faults }) {
     <span class=${step.destroys?.includes("data") ? "danger" : ""}>${effects.join(", ")}</span>
     <span>${step.restarts ? `${step.restarts} restart` : ""}</span>
     <span>
-      ${usual ? `usually ${usual.p90 < 1 ? "less than 1 s" : `${duration(usual.p50)}, 9 of 10 within ${duration(usual.p90)}`} (${usual.samples} measured)` : ""}
+      ${usual ? `usually ${duration(usual.p50)}, 9 of 10 within ${duration(usual.p90)} (${usual.samples} measured)` : ""}
     </span>
     ${faults.map((fault) => h(PlanFault, { fault }))}
   </li>`;

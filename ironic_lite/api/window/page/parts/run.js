@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { Ago, bdi, Curl, html, KINDS, Result, stepName, typed, verb, VERB_HINTS, visible } from "./text.js";
 import { useDocument } from "./read.js";
-import { absolute, changeRoute, clockTime, duration, href, path, prefs, route, since } from "../state/route.js";
+import { absolute, changeRoute, clockTime, duration, href, now, path, prefs, route, since } from "../state/route.js";
 import { open, sleep } from "../wire/api.js";
 import { linesOf, POLL_MS, takeStream } from "../wire/feed.js";
 
@@ -83,16 +83,13 @@ function Cause({ error, log }) {
 
 /** @param {{waits: Json}} props */
 function Waits({ waits }) {
-  const left = waits.given_up_at ? -since(waits.given_up_at) || untilNow(waits.given_up_at) : 0;
+  const left = Math.max(0, (Date.parse(waits.given_up_at) - now.value) / 1000);
   return html`<p class="waits">
-    ◔ Waits for the ${waits.what} since ${h(Ago, { at: waits.since })}${waits.last_sign_at &&
+    ◔ Waits for the ${waits.what}, for ${h(Ago, { at: waits.since })} now${waits.last_sign_at &&
     html`, last sign ${h(Ago, { at: waits.last_sign_at, ago: true })}`}${waits.given_up_at &&
     html`; given up in ${duration(left)} (${waits.limit})`}.
   </p>`;
 }
-
-/** @param {string} at a time in the future @returns {number} seconds */
-const untilNow = (at) => Math.max(0, (Date.parse(at) - Date.now()) / 1000);
 
 // -- The log of a run: followed at its end, searched, filtered by source.
 

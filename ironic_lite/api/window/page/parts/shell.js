@@ -5,7 +5,7 @@ import { ActForm, close, DialogHost, opened, show } from "./dialog.js";
 import { openVerb, verbsFrom } from "./plan.js";
 import { bdi, copy, Curl, field, html, hush, said, typed, verb, visible } from "./text.js";
 import { fleet, followFleet } from "../state/nodes.js";
-import { clockTime, duration, go, href, path, prefs, route, set } from "../state/route.js";
+import { back, clockTime, duration, go, href, path, prefs, route, set } from "../state/route.js";
 import { curl, offline } from "../wire/api.js";
 import { heardAt, mode, newer } from "../wire/feed.js";
 import { logInBasic, logInToken, loginUser, loginWanted } from "../wire/login.js";
@@ -29,7 +29,11 @@ export function Shell({ children, onPalette, onHelp }) {
   const [menu, setMenu] = useState(false);
   useEffect(() => setMenu(false), [path]);
   const here = PAGES.find(([, , address]) => current(path, address))?.[1] ?? "Menu";
-  const onKey = /** @param {KeyboardEvent} event */ (event) => event.key === "Escape" && setMenu(false);
+  const onKey = /** @param {KeyboardEvent} event */ (event) => {
+    if (event.key !== "Escape" || !menu) return;
+    setMenu(false);
+    event.stopPropagation();
+  };
   return html`<a class="skip" href="#main-content" onClick=${skip}>Skip to the content</a>
     <header class=${menu ? "bar open" : "bar"} onKeyDown=${onKey}>
       <a class="brand" href="#/v1/nodes">ironic-lite</a>
@@ -291,6 +295,7 @@ const ACTS = {
   "/": () => elementOf("input[type=search]")?.focus(),
   "?": openHelp,
   t: nextTheme,
+  Escape: back,
   y: () => void copy(location.href),
   w: () => elementOf('[data-key="1"]')?.click(),
   l: () => elementOf('[data-key="2"]')?.click(),

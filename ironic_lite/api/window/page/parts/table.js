@@ -27,6 +27,12 @@ export function Table(props) {
   const { rows, columns, id, label, selected, onSelect } = props;
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const [focus, setFocus] = useState(0);
+  const holding = useRef({ pointed: false, focused: false });
+  /** Rows stay where the pointer or the focus is. @param {Partial<{pointed: boolean, focused: boolean}>} more */
+  const hold = (more) => {
+    Object.assign(holding.current, more);
+    props.onHold?.(holding.current.pointed || holding.current.focused);
+  };
   const view = useWindow(box, rows.length);
   useEffect(() => {
     if (box.current) box.current.scrollTop = 0;
@@ -56,8 +62,10 @@ export function Table(props) {
       aria-activedescendant=${rows.length ? `row-${label}-${at}` : undefined}
       onKeyDown=${keys}
       onScroll=${view.onScroll}
-      onPointerEnter=${() => props.onHold?.(true)}
-      onPointerLeave=${() => props.onHold?.(false)}
+      onPointerEnter=${() => hold({ pointed: true })}
+      onPointerLeave=${() => hold({ pointed: false })}
+      onFocusIn=${() => hold({ focused: true })}
+      onFocusOut=${() => hold({ focused: false })}
     >
       ${h(TableHead, { columns, select: !!onSelect, sort: props.sort, onSort: props.onSort })}
       <div class="body" role="rowgroup" style=${bodyStyle(rows.length)}>

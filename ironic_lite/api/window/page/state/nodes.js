@@ -45,6 +45,8 @@ const holds = signal(/** @type {Map<string, any[]>} */ (new Map()));
 
 /** What is known of the fleet. */
 export const fleet = {
+  /** Events of nodes since the page was opened. */
+  heard: { count: 0 },
   nodes, tick, slowTick, status, counts, narrow, failure, under, failed, overdue, holds,
 };
 
@@ -171,6 +173,7 @@ function put(node) {
 function onEvents(events) {
   for (const event of events) {
     if (!event.node) continue;
+    fleet.heard.count += 1;
     const node = nodes.get(event.node);
     if (event.kind === "node_deleted") {
       nodes.delete(event.node);

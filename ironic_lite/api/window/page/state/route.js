@@ -42,8 +42,19 @@ function decoded(part) {
 
 export const route = signal(readFragment(location.hash));
 addEventListener("hashchange", () => {
+  visited += 1;
   route.value = readFragment(location.hash);
 });
+/** Addresses of this window that were left: there is a way back. */
+let visited = 0;
+
+/** Go where the user came from, or to the list of a thing whose page was opened cold. */
+export function back() {
+  const [root, name] = route.value.parts;
+  if (!name) return;
+  if (visited) history.back();
+  else go(`#/v1/${root}`);
+}
 
 /** @param {string[]} parts @returns {string} `/v1/...` with each part encoded */
 export function path(...parts) {
@@ -66,7 +77,10 @@ export function href(target, query = {}, view = {}) {
 /** @param {string} fragment @param {{replace?: boolean}} [options] `replace`: no entry to go back to */
 export function go(fragment, { replace = false } = {}) {
   if (replace) history.replaceState(null, "", fragment);
-  else history.pushState(null, "", fragment);
+  else {
+    history.pushState(null, "", fragment);
+    visited += 1;
+  }
   route.value = readFragment(fragment);
 }
 
@@ -164,6 +178,7 @@ export function duration(seconds) {
     const rest = smaller ? Math.floor((whole % size) / smaller[0]) : 0;
     return `${Math.floor(whole / size)} ${unit}${rest && smaller ? ` ${rest} ${smaller[1]}` : ""}`;
   }
+  if (seconds > 0 && seconds < 0.05) return "< 0.1 s";
   return seconds < 10 && seconds >= 0.05 ? `${seconds.toFixed(1)} s` : `${whole} s`;
 }
 
