@@ -252,7 +252,7 @@ function Fields({ node, own, reload }) {
           onInput=${typed(setText)}
         />
       </label>
-      <ul>${patch?.map((/** @type {Json} */ one) => html`<li><code>${bdi(one?.path)}</code>:
+      <ul>${patch?.map((/** @type {Json} */ one) => html`<li><code>${bdi(one?.path)}</code>:${" "}
         ${bdi(valueAt(node.body, one?.path))} → ${one?.op === "remove" ? "removed" : bdi(one?.value)}</li>`)}</ul>
       ${fault && h(FaultBox, { fault })} ${choice}
       ${patch && h(Curl, /** @type {any} */ (request))}
