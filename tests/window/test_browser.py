@@ -36,6 +36,8 @@ def test_machine_is_enrolled_managed_and_cleaned(
     dialog.get_by_label("Name", exact=True).fill("fresh-1")
     dialog.get_by_role("button", name="Enroll", exact=True).click()
     state(page, "enroll").wait_for()
+    checks = page.get_by_role("region", name="Checks before Manage")
+    expect(checks.get_by_role("listitem").first).to_contain_text("node fresh-1")
     press(page, "Manage…")
     confirm(page, "Manage fresh-1")
     state(page, "manageable").wait_for()
@@ -115,6 +117,22 @@ def test_typed_name_cannot_be_skipped(page: sync_api.Page, live: service.Service
     assert [run["verb"] for run in runs].count("provide") == 1
 
 
+def test_effects_that_nobody_knows_count_as_the_loss_of_data(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("dim-1")
+    live.provision("dim-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/dim-1"))
+    press(page, "Inspect…")
+    dialog = page.get_by_role("dialog")
+    field = dialog.get_by_label("Type the name of the node")
+    button = dialog.get_by_role("button", name="Inspect dim-1", exact=True)
+    field.wait_for()
+    expect(button).to_be_disabled()
+    field.fill("dim-1")
+    expect(button).to_be_enabled()
+
+
 def test_change_by_another_client_brings_a_new_plan_and_starts_nothing(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:
@@ -133,6 +151,7 @@ def test_change_by_another_client_brings_a_new_plan_and_starts_nothing(
     assert answer.value.status == 412
     faults.allow("412")
     dialog.get_by_text("The node has changed").wait_for()
+    expect(dialog.get_by_label("What has changed")).to_contain_text("fake_step_seconds")
     expect(field).to_have_value("")
     expect(button).to_be_disabled()
     assert [run["verb"] for run in live.get("/v1/nodes/other-1/runs")["runs"]] == ["manage"]

@@ -230,6 +230,7 @@ def test_modules_that_break_a_rule_of_joining_are_refused(page: dict[str, str]) 
         ("const a = ' b  { c';\n", "const a=' b  { c';"),
         ('const a = "it\'s \\" = ";\n', 'const a="it\'s \\" = ";'),
         ("const a = `b = ${ c + ` { ${d} ` } = \n e`;\n", "const a=`b = ${c+` { ${d} `} = \n e`;"),
+        ("html`\n<a\nb>c\nd ${e}\n</a>\n`", "html`<a\nb>c\nd ${e}</a>`"),
         ("a.replace(/ [/ ] '/g, b)", "a.replace(/ [/ ] '/g,b)"),
         ("const a = b / c / d;", "const a=b/c/d;"),
         ("const a = (b) / 2 - c / 'd / e'", "const a=(b)/2-c/'d / e'"),

@@ -45,6 +45,37 @@ def fleet() -> Iterator[service.Service]:
         yield found
 
 
+def test_first_rows_come_before_the_last_page(open_page: OpenPage, fleet: service.Service) -> None:
+    page: sync_api.Page = open_page(fleet)
+    held: list[sync_api.Route] = []
+
+    def keep(route: sync_api.Route) -> None:
+        held.append(route)
+
+    page.route("**/v1/nodes?*marker=*", keep)
+    page.goto(to(fleet, "/v1/nodes"))
+    grid = page.get_by_role("grid", name="Nodes")
+    expect(grid).to_have_attribute("aria-rowcount", "1001")
+    expect(page.locator(".footer")).to_contain_text("loading")
+    assert len(held) == 1
+    page.unroute("**/v1/nodes?*marker=*")  # The request goes on.
+    expect(grid).to_have_attribute("aria-rowcount", str(NODES + 2))
+
+
+def test_plain_table_has_pages_of_500_rows(open_page: OpenPage, fleet: service.Service) -> None:
+    page: sync_api.Page = open_page(fleet)
+    page.goto(to(fleet, "/v1/whoami"))
+    page.get_by_label("Plain tables").check()
+    page.goto(to(fleet, "/v1/nodes?~sort=name"))
+    rows = page.locator(".body .row")
+    expect(rows).to_have_count(500)
+    expect(rows.first).to_contain_text("big-00000")
+    page.get_by_role("button", name="Next", exact=True).click()
+    expect(rows.first).to_contain_text("big-00500")
+    expect(rows).to_have_count(500)
+    page.get_by_text("Page 2 of 21").wait_for()
+
+
 def test_many_nodes_are_counted_filtered_and_scrolled(
     open_page: OpenPage, fleet: service.Service
 ) -> None:

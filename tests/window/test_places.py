@@ -45,6 +45,25 @@ def test_menu_of_power_lies_over_the_page_and_closes(
     expect(menu).not_to_have_attribute("open", "")
 
 
+def test_columns_are_part_of_the_address(page: sync_api.Page, live: service.Service) -> None:
+    live.create("cols-1", owner="ann")
+    page.goto(to(live, "/v1/nodes?~q=cols-"))
+    row(page, "cols-1").wait_for()
+    heads = page.get_by_role("columnheader")
+    page.locator("summary", has_text="Columns").click()
+    page.get_by_label("owner").check()
+    page.get_by_label("data state").uncheck()
+    expect(heads).to_have_text(
+        ["Selected", "Name", "State", "Since", "Under way", "Power", "Class", "Conductor", "owner"]
+    )
+    expect(row(page, "cols-1")).to_contain_text("ann")
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("owner")).to_be_hidden()
+    page.reload()
+    expect(row(page, "cols-1")).to_contain_text("ann")
+    expect(heads).to_have_count(9)
+
+
 def test_new_page_begins_at_its_top(page: sync_api.Page, live: service.Service) -> None:
     for name in ("top-1", "top-2"):
         live.create(name, extra={f"key-{number}": "value" for number in range(60)})

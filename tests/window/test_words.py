@@ -72,6 +72,45 @@ def test_times_are_local_with_their_zone_and_utc_in_the_title(
     assert f":{minutes}:" in (line.get_attribute("title") or "")
 
 
+def test_times_are_shown_in_utc_by_a_switch(open_page: OpenPage, live: service.Service) -> None:
+    failed_node(live, "zone-2")
+    page = open_page(live, timezone_id="Asia/Tokyo")
+    page.goto(to(live, "/v1/whoami"))
+    page.get_by_label("Show times in UTC").check()
+    page.goto(to(live, "/v1/nodes/zone-2/runs"))
+    expect(page.locator("td time").first).to_have_text(re.compile("UTC$"))
+    expect(page.locator(".node-head time")).to_have_attribute("title", re.compile("UTC$"))
+
+
+# A log of few lines, which can be scrolled nevertheless; it is at its end.
+LOW = """async one => {
+  one.style.height = "50px";
+  one.scrollTop = one.scrollHeight;
+  await new Promise(requestAnimationFrame);
+}"""
+
+
+def test_log_is_not_followed_while_its_user_reads_above_its_end(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    slow = {"fake_async_steps": ["*"], "fake_step_seconds": 6}
+    live.create("read-1", driver_info=slow)
+    live.provision("read-1", "manage", "manageable")
+    body = {"target": "provide"}
+    assert live.ask("PUT", "/v1/nodes/read-1/states/provision", body).status_code == 202
+    page.goto(to(live, "/v1/nodes/read-1?~tab=log"))
+    log = page.get_by_role("log")
+    log.get_by_text("erase_devices_metadata begins").wait_for()
+    log.evaluate(LOW)
+    log.evaluate("one => { one.scrollTop = 0; }")
+    new = page.get_by_role("button", name=re.compile(r"^\d+ new lines?$"))
+    new.wait_for()
+    assert log.evaluate("one => one.scrollTop") == 0
+    new.click()
+    expect(new).to_have_count(0)
+    assert log.evaluate("one => one.scrollTop") > 0
+
+
 def test_end_of_a_long_run_is_told_on_another_page(
     page: sync_api.Page, live: service.Service
 ) -> None:

@@ -27,6 +27,8 @@ _PART = re.compile(
 )
 _TEXT = re.compile(r"(?:\\.|\$(?!\{)|[^\\`$])*(?P<edge>`|\$\{)", re.DOTALL)
 """The text of a template up to its end, or to an expression in it."""
+_ENDS = re.compile(r"(?<=>)\n|\n(?=<)")
+"""Ends of lines beside tags: htm drops them."""
 _SPACES = re.compile(r"(?<![\w$]) +| +(?![\w$])|(?<=[;,(\[])\n|\n(?=[?:)\]])")
 """Spaces beside signs, and ends of lines that end no statement."""
 _JOINED = re.compile(r"([+-]) \1")
@@ -47,7 +49,7 @@ def squeezed(text: str) -> str:
         part = (_TEXT if in_template else _PART).match(text, at)
         if part is None:
             raise ValueError(f"this cannot be squeezed: {text[at : at + 80]}")
-        out.append(part[0] if in_template else _short(part))
+        out.append(_ENDS.sub("", part[0]) if in_template else _short(part))
         at, edge = part.end(), part["edge"]
         if edge == "}" or (in_template and edge == "`"):
             inside.pop()

@@ -3,18 +3,16 @@ import { STATES } from "../facts.js";
 import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { Bulk } from "./batches.js";
-import { opened, openEnroll } from "../parts/dialog.js";
-import { openLift } from "../parts/holds.js";
-import { openStop, openVerb } from "../parts/plan.js";
+import { Attention, failureOf } from "../parts/attention.js";
+import { Menu, opened, openEnroll } from "../parts/dialog.js";
 import { FaultBox } from "../parts/read.js";
 import { Table } from "../parts/table.js";
 import {
-  Ago, bdi, copy, Curl, DATA_STATES, FAILED_STATES, html, KINDS, nodeAddress, nodeLink, State, stepName, told, typed,
-  verb,
+  Ago, bdi, checkbox, copy, Curl, DATA_STATES, FAILED_STATES, html, KINDS, nodeLink, State, stepName, typed,
 } from "../parts/text.js";
-import { fleet, followFleet, kindOf, needOf, predicate, remote, setFilter } from "../state/nodes.js";
+import { fleet, followFleet, needOf, predicate, remote, setFilter } from "../state/nodes.js";
 import { changeRoute, clockTime, go, href, path, prefs, route } from "../state/route.js";
-import { curl, get, may, pages } from "../wire/api.js";
+import { curl, pages } from "../wire/api.js";
 
 /** @typedef {Record<string, any>} Node */
 
@@ -28,6 +26,22 @@ const COLUMNS = [
   { key: "conductor", title: "Conductor", width: "7rem", cell: shown("conductor"), wide: true },
   { key: "data_state", title: "Data", width: "5rem", cell: shown("data_state"), wide: true },
 ];
+
+/** Further columns that an address may name: fields of nodes. */
+const MORE = ["driver", "owner", "lessee", "shard", "conductor_group", "fault", "instance_name"];
+
+/** @param {string | undefined} named `~cols` of the address, with commas */
+const columnsOf = (named) => !named ? COLUMNS : named.split(",").map((key) =>
+  COLUMNS.find((one) => one.key === key) ?? { key, title: key.replaceAll("_", " "), cell: shown(key), wide: true });
+
+/** A column for each box that is ticked. */
+function Columns() {
+  const chosen = columnsOf(route.value.view.cols).map((one) => one.key);
+  const all = [...new Set([...COLUMNS.map((one) => one.key), ...MORE])];
+  return h(Menu, { name: "Columns" }, all.map((key) => checkbox(key.replaceAll("_", " "), () =>
+    changeRoute({ "~cols": all.filter((one) => chosen.includes(one) !== (one === key)).join(",") },
+      { replace: true }), chosen.includes(key))));
+}
 
 /** @param {Node} node */
 function Where(node) {
@@ -45,11 +59,6 @@ function Power(node) {
 /** @param {string} name */
 function shown(name) {
   return /** @param {Node} node */ (node) => bdi(node[name] ?? "");
-}
-/** @param {Node} node @returns {string} why its last run has failed */
-function failureOf(node) {
-  const { error, code } = fleet.failed.value.get(node.uuid) ?? {};
-  return error?.cause?.text ?? error?.text ?? code ?? "";
 }
 /** @param {Node} node */
 function Under(node) {
@@ -89,7 +98,7 @@ export function Fleet() {
     ${h(Attention, {})} ${h(Filters, { words })} ${h(Chips, {})}
     ${fleet.failure.value && h(FaultBox, { fault: fleet.failure.value })}
     ${h(Table, {
-      rows: rows.shown, columns: COLUMNS, id: (/** @type {Node} */ node) => node.uuid,
+      rows: rows.shown, columns: columnsOf(view.cols), id: (/** @type {Node} */ node) => node.uuid,
       label: "Nodes", view: `${query}|${words}`, selected, onSelect: setSelected, onHold: setHeld,
       sort, onSort: (/** @type {string} */ key) =>
         changeRoute({ "~sort": sort === key ? `-${key}` : key }, { replace: true }),
@@ -231,7 +240,7 @@ function Filters({ words }) {
         </option>`,
       )}
     </select>
-    <button onClick=${openEnroll}>Enroll…</button>
+    ${h(Columns, {})} <button onClick=${openEnroll}>Enroll…</button>
     ${h(Curl, { path: href("/v1/nodes", query).slice(1), label: "curl of these" })}
   </div>`;
 }
@@ -281,136 +290,3 @@ const clearFilters = () => go(href("/v1/nodes", {}, { sort: route.value.view.sor
 const ORDER = ["stable", "busy", "wait", "held", "fail"];
 /** @param {string} state */
 const rank = (state) => -ORDER.indexOf(STATES[state]?.kind ?? "stable");
-
-// -- What needs somebody: failed, overdue and held nodes, and conductors that are down.
-
-const EACH = 5;
-const CONDUCTORS_MS = 30000;
-
-/** @typedef {Record<string, any>} Json */
-
-function Attention() {
-  const [all, setAll] = useState(false);
-  const down = useConductors();
-  void fleet.slowTick.value;
-  const rows = {
-    failed: nodesWhere((node) => kindOf(node) === "fail"),
-    overdue: nodesWhere((node) => fleet.overdue.value.has(node.uuid)),
-    held: nodesWhere((node) => fleet.holds.value.has(node.uuid)),
-  };
-  const shown = rows.failed.length + rows.overdue.length + rows.held.length;
-  // Numbers of the whole fleet, also when only some of its nodes are held here.
-  const counted = fleet.counts.value;
-  const failed = counted
-    ? FAILED_STATES.reduce((sum, state) => sum + (counted.get(state) ?? 0), 0)
-    : rows.failed.length;
-  const overdue = fleet.overdue.value.size;
-  const held = fleet.holds.value.size;
-  const counts = [
-    failed && html`<a href=${href("/v1/nodes", { provision_state: FAILED_STATES.join(",") })}>▲ ${failed} failed</a> `,
-    overdue && html`<a href="#/v1/runs?overdue=true">◷ ${overdue} overdue</a> `,
-    held && html`<a href="#/v1/nodes?held=true">■ ${held} held</a> `,
-    down.length && html`<a href="#/v1/doctor">! ${down.length} conductor${down.length > 1 ? "s" : ""} down</a>`,
-  ].filter(Boolean);
-  if (!counts.length) return html`<p class="attention none">Nothing needs attention.</p>`;
-  const cut = all ? shown : EACH;
-  return html`<section class="attention" aria-labelledby="attention-title">
-    <h2 id="attention-title">Needs attention</h2>
-    <span class="counts">${counts}</span>
-    ${shown > 2 * EACH &&
-    html`<button class="quiet" onClick=${() => setAll(!all)}>${all ? "show fewer" : "show all"}</button>`}
-    <ul>
-      ${rows.overdue.slice(0, cut).map((node) => h(Overdue, { key: `o${node.uuid}`, node }))}
-      ${rows.failed.slice(0, cut).map((node) => h(Failed, { key: node.uuid, node, since: node.provision_updated_at }))}
-      ${rows.held.slice(0, cut).map((node) => h(Held, { key: `h${node.uuid}`, node, state: node.provision_state }))}
-      ${down.map((one) => h(Down, { key: one.hostname, conductor: one }))}
-    </ul>
-  </section>`;
-}
-
-/** @param {(node: Json) => boolean} accepts */
-function nodesWhere(accepts) {
-  return [...fleet.nodes.values()]
-    .filter(accepts)
-    .sort((a, b) => String(b.provision_updated_at).localeCompare(String(a.provision_updated_at)));
-}
-
-/** @returns {Json[]} conductors that are not alive */
-function useConductors() {
-  const [down, setDown] = useState(/** @type {Json[]} */ ([]));
-  useEffect(() => {
-    const read = async () => {
-      if (!(await may("baremetal:conductor:get"))) return;
-      const { body } = await get("/v1/conductors");
-      setDown(body.conductors.filter((/** @type {Json} */ one) => !one.alive));
-    };
-    void read().catch(() => {});
-    const timer = setInterval(() => !document.hidden && void read().catch(() => {}), CONDUCTORS_MS);
-    return () => clearInterval(timer);
-  }, []);
-  return down;
-}
-
-/**
- * The node's `why`, read once for each state it comes to.
- * @param {Json} node
- */
-function useWhy(node) {
-  const [why, setWhy] = useState(/** @type {Json | null} */ (null));
-  useEffect(() => {
-    const abort = new AbortController();
-    get(path("nodes", node.uuid, "why"), abort.signal).then(({ body }) => setWhy(body), () => {});
-    return () => abort.abort();
-  }, [node.uuid, node.provision_state, node.provision_updated_at]);
-  return why;
-}
-
-/** @param {{node: Json, since: string}} props `since` tells a new failure of the same node */
-function Failed({ node }) {
-  const why = useWhy(node);
-  const offered = (why?.verbs ?? []).filter((/** @type {Json} */ one) => !one.refused);
-  const first = offered.find((/** @type {Json} */ one) => one.target === "retry") ?? offered[0];
-  const says = why ? told(why.says) : failureOf(node);
-  return html`<li>
-    ${nodeLink(node)} ${h(State, { state: node.provision_state })}
-    <span class="says" title=${says}>${bdi(says)}</span>
-    ${h(Ago, { at: node.provision_updated_at })}
-    ${first &&
-    html`<button onClick=${() => openVerb(node, first.target)}>${verb(first.target)}…</button>`}
-    <a class="button" href=${nodeAddress(node)}>Why</a>
-  </li>`;
-}
-
-/** @param {{node: Json}} props */
-function Overdue({ node }) {
-  const why = useWhy(node);
-  return html`<li>
-    ${nodeLink(node)} ${h(State, { state: node.provision_state })}
-    <span class="says" title=${why?.says}>◷ ${bdi(why ? told(why.says) : "overdue")}</span>
-    ${h(Ago, { at: node.provision_updated_at })}
-    ${why?.run &&
-    html`<button onClick=${() => openStop({ own: path("nodes", node.uuid), name: node.name ?? node.uuid })}>Stop…</button>`}
-    <a class="button" href=${nodeAddress(node)}>Why</a>
-  </li>`;
-}
-
-/** @param {{node: Json, state: string}} props `state` tells a change of the same node */
-function Held({ node }) {
-  const holds = fleet.holds.value.get(node.uuid) ?? [];
-  const name = node.name ?? node.uuid;
-  const lift = () => openLift({ own: path("nodes", node.uuid), name, holds });
-  return html`<li>
-    ${nodeLink(node)} ${h(State, { state: node.provision_state })}
-    <span class="says"><strong class="held-mark">■ HELD</strong> ${bdi(holds.map((one) => `${one.kind}: ${one.reason}`).join("; "))}</span>
-    ${h(Ago, { at: holds[0]?.created_at })} <button onClick=${lift}>Lift hold…</button>
-  </li>`;
-}
-
-/** @param {{conductor: Json}} props */
-function Down({ conductor }) {
-  return html`<li>
-    <a href=${href(path("conductors", conductor.hostname))}>${bdi(conductor.hostname)}</a>
-    <span class="says">! This conductor gives no sign of life.</span>
-    <a class="button" href="#/v1/doctor">Doctor</a>
-  </li>`;
-}

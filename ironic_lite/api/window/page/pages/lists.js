@@ -3,7 +3,7 @@ import { VERSION } from "../facts.js";
 import { useEffect, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { RUN_HEAD, runRow } from "./node.js";
-import { List, Shown, Tree } from "../parts/read.js";
+import { Checks, List, Shown, Tree } from "../parts/read.js";
 import { Timeline } from "../parts/run.js";
 import {
   bdi, choice, Curl, field, html, nodeLink, Result, stamp, stepName, checkbox, typed,
@@ -124,21 +124,9 @@ export function StepsPage() {
     ${h(Shown, { path: href("/v1/stats/steps", query).slice(1), draw })}`;
 }
 
-/** What is wrong comes first. @param {Json} a @param {Json} b */
-const byStatus = (a, b) => STATUSES.indexOf(b.status) - STATUSES.indexOf(a.status);
-const STATUSES = ["ok", "warning", "error"];
-
 export function DoctorPage() {
-  const draw = (/** @type {Json} */ body) => html`<p>${h(Result, { result: body.status })}</p>
-    <ul class="checks">
-      ${body.checks.sort(byStatus).map(
-        (/** @type {Json} */ one) => html`<li class=${one.status}>
-          ${h(Result, { result: one.status, word: false })} <strong>${one.name}</strong>
-          <span class="small">${bdi(one.where ?? "")}</span> ${bdi(one.text)}
-          ${one.do && html`<p class="do">${bdi(one.do)}</p>`}
-        </li>`,
-      )}
-    </ul>`;
+  const draw = (/** @type {Json} */ { status, checks }) =>
+    html`<p>${h(Result, { result: status })}</p> ${h(Checks, { checks })}`;
   const { query } = route.value;
   const text = query.toString();
   return html`<h1>Doctor</h1>

@@ -5,7 +5,7 @@ import { ErasureList } from "./evidence.js";
 import { Actions, Bmc } from "../parts/actions.js";
 import { useSend } from "../parts/dialog.js";
 import { Holds, openLift } from "../parts/holds.js";
-import { FaultBox, List, Shown, Skeleton, Tree, useDocument } from "../parts/read.js";
+import { Checks, FaultBox, List, Shown, Skeleton, Tree, useDocument } from "../parts/read.js";
 import { Log, Machine, Timeline } from "../parts/run.js";
 import {
   Ago, bdi, copy, Curl, html, link, Result, say, stamp, State, told, typed,
@@ -46,6 +46,7 @@ export function NodePage() {
   const reload = () => setTurn((last) => last + 1);
   return html`${h(NodeHead, { why: why.body, node: node.body, own, reload })}
     ${h(Actions, { why: why.body, node: node.body, reload })}
+    ${why.body.provision_state === "enroll" && h(Before, { own })}
     ${tab !== "log" && h(Machine, { why: why.body })}
     ${run.body && tab === "runs" && h(Timeline, { run: run.body, why: why.body })}
     ${why.body.failure && tab === "runs" && h(Failure, { failure: why.body.failure })}
@@ -135,6 +136,13 @@ function NodeHead({ why, node, own, reload }) {
       <a href=${href("/v1/doctor", { node: why.name ?? why.node })}>doctor</a>
     </header>
     <p class="says">${bdi(told(why.says))}</p>`;
+}
+
+/** What doctor says of a node before it is managed. @param {{own: string}} props */
+function Before({ own }) {
+  const checks = useDocument(`/v1/doctor?node=${own.split("/").pop()}`).body?.checks ?? [];
+  const here = checks.filter((/** @type {Json} */ one) => one.where?.startsWith("node "));
+  return here.length > 0 && html`<section aria-label="Checks before Manage">${h(Checks, { checks: here })}</section>`;
 }
 
 /** @param {{failure: Json}} props */

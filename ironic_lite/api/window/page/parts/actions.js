@@ -2,7 +2,7 @@
 import { VERBS } from "../facts.js";
 import { useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { ActForm, opened, show, useSend } from "./dialog.js";
+import { ActForm, Menu, show, useSend } from "./dialog.js";
 import { openHold, openLift } from "./holds.js";
 import { Confirm, openStop, openVerb } from "./plan.js";
 import { FaultBox, Skeleton, Tree, useDocument } from "./read.js";
@@ -54,9 +54,7 @@ export function Actions({ why, node, reload }) {
     ${offered.map((one, at) => h(VerbButton, { key: one.target, one, node: self, first: at === 0 }))}
     ${underWay(why.run) &&
     html`<button onClick=${() => openStop({ own, name, reload })}>Stop at the next step…</button>`}
-    <details class="menu" onKeyDown=${closeByKey} onFocusOut=${closeBehind}>
-      <summary>Power</summary>
-      <div>${POWER_ACTS.map(([target, label, kind]) => {
+    ${h(Menu, { name: "Power" }, POWER_ACTS.map(([target, label, kind]) => {
         const { refused, targets } = orderOf(why, "power") ?? {};
         const lacks = targets?.includes(target) ? null : { text: `${label} is not possible now.` };
         const onClick = () =>
@@ -65,8 +63,7 @@ export function Actions({ why, node, reload }) {
             method: "PUT", path: `${own}/states/power`, body: { target }, button: `${label} ${name}`,
           });
         return h(Refusable, { refused: refused ?? lacks, onClick }, `${label}…`);
-      })}</div>
-    </details>
+      }))}
     <button onClick=${() => openHold({ own, name, reload, holds })}>Hold…</button>
     ${holds.length > 0 && html`<button onClick=${() => openLift({ own, name, reload, holds })}>Lift hold…</button>`}
     <button onClick=${() => show(() => h(Declare, { own, name, now: why.data_state, reload }))}>Data…</button>
@@ -92,20 +89,6 @@ export function Actions({ why, node, reload }) {
     }, "Delete…")}
   </div>`;
 }
-
-/** @param {any} event */
-function closeByKey(event) {
-  const menu = event.currentTarget;
-  if (event.key !== "Escape" || !menu.open) return;
-  event.stopPropagation();
-  menu.open = false;
-  menu.firstElementChild.focus();
-}
-
-/** The menu stays open below a dialog, which returns the focus to it. @param {any} event */
-const closeBehind = ({ relatedTarget, currentTarget: menu }) => {
-  if (!opened.value && !menu.contains(relatedTarget)) menu.open = false;
-};
 
 /** @param {Json | null} run */
 const underWay = (run) => ["running", "waiting"].includes(run?.state);

@@ -42,6 +42,24 @@ function Frame({ draw }) {
 
 /** @typedef {Record<string, any>} Json */
 
+/** What a button shows over the page until it loses the focus. @param {{name: string, children?: any}} props */
+export function Menu({ name, children }) {
+  const onKey = /** @param {any} event */ (event) => {
+    const menu = event.currentTarget;
+    if (event.key !== "Escape" || !menu.open) return;
+    event.stopPropagation();
+    menu.open = false;
+    menu.firstElementChild.focus();
+  };
+  // It stays open below a dialog, which returns the focus to it.
+  const onLeft = /** @param {any} event */ ({ relatedTarget, currentTarget: menu }) => {
+    if (!opened.value && !menu.contains(relatedTarget)) menu.open = false;
+  };
+  return html`<details class="menu" onKeyDown=${onKey} onFocusOut=${onLeft}>
+    <summary>${name}</summary><div>${children}</div>
+  </details>`;
+}
+
 /** A node as it was read: its fields and its tag. @typedef {{body: Json | null, tag: string}} Version */
 
 const NONE = /** @type {Version} */ ({ body: null, tag: "" });

@@ -1,7 +1,7 @@
 /** Documents and lists of the API that a page shows: read, read again, and their faults. */
 import { useEffect, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { bdi, copy, Curl, html, told } from "./text.js";
+import { bdi, copy, Curl, html, Result, told } from "./text.js";
 import { Fault, get, local } from "../wire/api.js";
 
 /**
@@ -114,3 +114,14 @@ export function Tree({ of }) {
     )}
   </dl>`;
 }
+
+const STATUSES = ["ok", "warning", "error"];
+
+/** Checks of doctor: what is wrong comes first. @param {{checks: Record<string, any>[]}} props */
+export const Checks = ({ checks }) => html`<ul class="checks">
+  ${checks.sort((a, b) => STATUSES.indexOf(b.status) - STATUSES.indexOf(a.status)).map((one) => html`<li>
+    ${h(Result, { result: one.status, word: false })} <strong>${one.name}</strong>
+    <span class="small">${bdi(one.where ?? "")}</span> ${bdi(one.text)}
+    ${one.do && html`<p class="do">${bdi(one.do)}</p>`}
+  </li>`)}
+</ul>`;
