@@ -47,12 +47,15 @@ LOST = """() => {
   const room = document.documentElement.clientWidth;
   const whole = document.documentElement.scrollWidth;
   if (whole > room) found.push(`the page is ${whole} wide, its window ${room}`);
-  const all = "h1, h2, p, a, button, summary, input, select, label, pre, th, td, .tag, .state";
+  const all = "h1, h2, p, a, button, summary, input, select, label, pre, th, td, .tag, .state, .says";
   for (const one of document.querySelectorAll(all)) {
     const box = one.getBoundingClientRect();
     if (box.width < 2 || one.closest(".skip") || scrolls(one)) continue;
     if (box.right > room + 1 || box.left < -1)
       found.push(`${Math.round(box.left)} to ${Math.round(box.right)}: ${one.outerHTML}`);
+    if (getComputedStyle(one).overflowY === "visible" && one.scrollHeight > one.clientHeight + 8
+        && one.clientHeight > 0)
+      found.push(`${one.scrollHeight} high in a room of ${one.clientHeight}: ${one.outerHTML}`);
     const cut = getComputedStyle(one).overflowX !== "visible" && one.scrollWidth > one.clientWidth;
     if (cut && !["INPUT", "SELECT", "PRE"].includes(one.tagName))
       found.push(`cut: ${one.outerHTML}`);

@@ -174,7 +174,7 @@ function Password({ onChange }) {
 export function Plan({ plan }) {
   const goes = STATES[plan.leads_to] ? `leads to ${plan.leads_to}` : "";
   const facts = [
-    plan.seconds && `${duration(plan.seconds.p50)} – ${duration(plan.seconds.p90)}`,
+    usually(plan.seconds, " – "),
     plan.restarts ? `${plan.restarts} restart${plan.restarts > 1 ? "s" : ""}` : "",
     plan.ramdisk ? "boots the ramdisk" : "",
     goes,
@@ -190,6 +190,10 @@ export function Plan({ plan }) {
       .filter((/** @type {Json} */ fault) => !/_steps\/\d+/.test(fault.path ?? ""))
       .map((/** @type {Json} */ fault) => h(PlanFault, { fault }))}`;
 }
+
+/** @param {Json | null} times median and 90th percentile @param {string} between both, unless they are the same */
+const usually = (times, between) =>
+  times && [...new Set([duration(times.p50), duration(times.p90)])].join(between);
 
 /** @param {Json} plan @param {number} at */
 const faultsOf = (plan, at) =>
@@ -218,7 +222,7 @@ function PlanStep({ step, faults }) {
     <span class=${step.destroys?.includes("data") ? "danger" : ""}>${effects.join(", ")}</span>
     <span>${step.restarts ? `${step.restarts} restart` : ""}</span>
     <span>
-      ${usual ? `usually ${duration(usual.p50)}, 9 of 10 within ${duration(usual.p90)} (${usual.samples} measured)` : ""}
+      ${usual ? `usually ${usually(usual, ", 9 of 10 within ")} (${usual.samples} measured)` : ""}
     </span>
     ${faults.map((fault) => h(PlanFault, { fault }))}
   </li>`;

@@ -137,6 +137,7 @@ export const told = (text) =>
   visible(text)
     .replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/g, (_, day, at) => absolute(`${day}T${at}Z`, prefs.value.utc))
     .replace(/, (\d+ (second|minute|hour|day)s? ago|just now)/g, "") // Its age is beside it, and goes on.
+    .replace(/(?<=batch )[\w-]{36} \((.*?)\)/g, "$1")
     .replace(/ Possible now: [^.]*\.$/, "") // These are buttons.
     .replace(/Node \S+ is held \(([\w-]+).*?\): /g, "Held ($1): ")
     .replace(/(is held \([\w-]+\), which blocks) ([a-z, ]+):/g,
