@@ -18,7 +18,7 @@ import { curl, pages } from "../wire/api.js";
 
 const COLUMNS = [
   { key: "name", title: "Name", width: "minmax(9rem, 1fr)", cell: nodeLink },
-  { key: "provision_state", title: "State", width: "minmax(8rem, 1fr)", cell: Where },
+  { key: "provision_state", title: "State", width: "minmax(12.5rem, 1fr)", cell: Where },
   { key: "provision_updated_at", title: "Since", width: "6rem", cell: Since },
   { key: "under", title: "Under way", width: "minmax(10rem, 1.8fr)", cell: Under, wide: true },
   { key: "power_state", title: "Power", width: "5rem", cell: Power },
