@@ -90,6 +90,16 @@ def test_batch_runs_its_request_on_each_node_once(operator: Operator) -> None:
     assert all(operator.shows(node)["provision_state"] == "manageable" for node in nodes)
 
 
+def test_node_of_a_batch_starts_before_its_run(operator: Operator) -> None:
+    node = operator.enroll("available")
+    batch = begin(operator, [node], {"target": "manage"})
+    sweep(operator, 2)
+    (member,) = members(operator, batch)
+    run = operator.api.get(f"/v1/nodes/{node}/runs/{member['run']}").json
+    assert member["result"] == "done"
+    assert member["started_at"] <= run["started_at"] <= run["ended_at"] == member["ended_at"]
+
+
 def test_waves_follow_each_other(operator: Operator) -> None:
     nodes = fleet(operator, 6)
     batch = begin(operator, nodes, waves=[1, "50%", "100%"])

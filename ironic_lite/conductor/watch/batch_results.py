@@ -74,13 +74,15 @@ def released(member: RowView) -> Json:
 
 
 def accepted(run: str | None, request: RowView) -> Json:
-    """Return the values of an accepted node; a request without a run has ended with that."""
+    """Return the values of an accepted node; a request without a run has ended with that.
+
+    The time of its claim stays its start: its run may have ended before this is written.
+    """
     if run is None and not request.get("power"):
         return ended(NodeState.DONE, None)
     return {
         "state": NodeState.RUNNING.value,
         "run_uuid": run,
-        "started_at": clock.now(),
         "not_before": None,
     }
 
