@@ -117,15 +117,18 @@ def usual(
 def eta(remaining: Sequence[Remaining], now: datetime.datetime) -> Eta | None:
     """Return the expected end of a run.
 
-    A step under way that has already taken longer than usual is expected to end at once.
+    A step under way that has already taken longer than its median is expected to end at once.
 
     :param remaining: the steps that have not ended.
-    :returns: None without steps, or if a step has no usual duration.
+    :returns: None without steps, if a step has no usual duration, or if a step under way has taken
+        longer than its 90th percentile: an end that moves with the clock helps nobody.
     """
     known = [one.usual for one in remaining if one.usual is not None]
     if not known or len(known) < len(remaining):
         return None
     pairs = list(zip(known, remaining, strict=True))
+    if any(step.elapsed > usual.p90 for usual, step in pairs):
+        return None
     median = sum(max(0.0, usual.p50 - step.elapsed) for usual, step in pairs)
     late = sum(max(0.0, usual.p90 - step.elapsed) for usual, step in pairs)
     return Eta(
