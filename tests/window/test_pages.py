@@ -47,7 +47,8 @@ LOST = """() => {
   const room = document.documentElement.clientWidth;
   const whole = document.documentElement.scrollWidth;
   if (whole > room) found.push(`the page is ${whole} wide, its window ${room}`);
-  const all = "h1, h2, p, a, button, summary, input, select, label, pre, th, td, .tag, .state, .says";
+  const all =
+    "h1, h2, p, a, button, summary, input, select, label, pre, th, td, .tag, .state, .says";
   for (const one of document.querySelectorAll(all)) {
     const box = one.getBoundingClientRect();
     if (box.width < 2 || one.closest(".skip") || scrolls(one)) continue;
