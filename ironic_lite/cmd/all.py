@@ -13,6 +13,7 @@ from collections.abc import Sequence  # noqa: E402
 
 from ironic_lite.cmd import api, checks, conductors, entry, processes  # noqa: E402
 from ironic_lite.db.tables import migrate, reencryption  # noqa: E402
+from ironic_lite.rpc import transport  # noqa: E402
 
 PROG = "ironic-lite"
 ABOUT = (
@@ -42,6 +43,9 @@ def _prepare_start(conf: Configuration) -> int:
 def _run_service(conf: Configuration) -> int:
     processes.held()
     keeper = api.reserve(conf)
+    with checks.quiet():
+        # Connects to nothing; the children share the modules, and the entry points of all packages.
+        transport.build()
     preparation = processes.Child(PROG, lambda: _prepare_start(conf))
     prepared, registered = processes.Flag(), processes.Flag()
 
