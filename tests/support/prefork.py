@@ -33,6 +33,7 @@ OURS = (
     # What ironic-lite loads before and after its forks.
     *("ironic_lite.cmd.all", "ironic_lite.api.server", "ironic_lite.cmd.conductor"),
     *("alembic.command", "alembic.config", "ironic_lite.hardware.*"),
+    "ironic_lite.drivers.redfish.bmc.logins",
 )
 CLIENT = (
     # Not ironicclient.shell: it reads the command line when it is loaded.

@@ -401,3 +401,19 @@ def test_loading_brings_in_neither_slow_libraries_nor_other_drivers() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_loading_the_default_drivers_leaves_the_libraries_of_their_machines_out() -> None:
+    script = (
+        "import sys\n"
+        "from ironic_lite.core import config\n"
+        "from ironic_lite.drivers import registry\n"
+        "config.load('ironic-lite', ['--config-file', '/dev/null'])\n"
+        "found = registry.Registry.load(registry.Settings.read())\n"
+        "assert {'redfish', 'ipmi'} <= set(found.hardware_types) and not found.failures\n"
+        "print([m for m in ('sushy', 'requests', 'urllib3', 'pycdlib') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import sushy
-import sushy.exceptions
-
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base, bmc_reset
 from ironic_lite.drivers.redfish import bmc_clock, indicators, interface, override, secure_boot
 from ironic_lite.drivers.redfish.bmc import connection, faults, pending_settings, resources
+from ironic_lite.drivers.redfish.bmc import library as sushy
 from ironic_lite.drivers.redfish.inventory import parts
 from ironic_lite.drivers.redfish.media import virtual_drives
 from ironic_lite.drivers.redfish.sensors import reading
 
-_RESETS = (sushy.ResetType.GRACEFUL_RESTART, sushy.ResetType.FORCE_RESTART)
+_RESETS = ("GracefulRestart", "ForceRestart")
 
 
 class RedfishManagement(interface.RedfishInterface, bmc_reset.RestartingManagement):
@@ -199,11 +197,11 @@ def _reset_bmc(link: connection.Link) -> bool:
     for manager in link.system().managers:
         if "#Manager.Reset" not in (manager.json.get("Actions") or {}):
             continue
-        known = manager.get_allowed_reset_manager_values()
+        known = {reset.value for reset in manager.get_allowed_reset_manager_values()}
         best = next((reset for reset in _RESETS if reset in known), None)
         if best is not None:
             done = True
-            if not _restart_bmc(manager, best):
+            if not _restart_bmc(manager, sushy.ResetType(best)):
                 break
     if done:
         # The sessions of a BMC end with its restart.

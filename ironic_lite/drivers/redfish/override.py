@@ -6,38 +6,34 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-import sushy
-import sushy.exceptions
-
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import connection, faults, quirks, resources
+from ironic_lite.drivers.redfish.bmc import library as sushy
 
 NOTE = "redfish_boot_device"
 """Key of the device that must be set again before each boot."""
 
-TARGETS: Mapping[str, sushy.BootSource] = {
-    "pxe": sushy.BootSource.PXE,
-    "disk": sushy.BootSource.HDD,
-    "cdrom": sushy.BootSource.CD,
-    "bios": sushy.BootSource.BIOS_SETUP,
-    "uefihttp": sushy.BootSource.UEFI_HTTP,
+TARGETS: Mapping[str, str] = {
+    "pxe": "Pxe",
+    "disk": "Hdd",
+    "cdrom": "Cd",
+    "bios": "BiosSetup",
+    "uefihttp": "UefiHttp",
 }
+"""Redfish's words for devices."""
 # The virtual CD of Supermicro: sushy sets it for Cd if both are offered, and an X10 offers no Cd.
-INSTEAD: Mapping[str, sushy.BootSource] = {"cdrom": sushy.BootSource.USB_CD}
-DEVICES = {
-    source.value: device for table in (TARGETS, INSTEAD) for device, source in table.items()
-} | {"CD/DVD": "cdrom"}
-
-MODES: Mapping[str, sushy.BootSourceOverrideMode] = {
-    "bios": sushy.BootSourceOverrideMode.LEGACY,
-    "uefi": sushy.BootSourceOverrideMode.UEFI,
+INSTEAD: Mapping[str, str] = {"cdrom": "UsbCd"}
+DEVICES = {word: device for table in (TARGETS, INSTEAD) for device, word in table.items()} | {
+    "CD/DVD": "cdrom"
 }
-MODE_NAMES = {mode.value: name for name, mode in MODES.items()}
 
-ONCE = sushy.BootSourceOverrideEnabled.ONCE
-ALWAYS = sushy.BootSourceOverrideEnabled.CONTINUOUS
+MODES: Mapping[str, str] = {"bios": "Legacy", "uefi": "UEFI"}
+MODE_NAMES = {mode: name for name, mode in MODES.items()}
+
+ONCE, ALWAYS = "Once", "Continuous"
+_STICK = "Usb"
 
 
 def devices(link: connection.Link) -> list[str]:
@@ -55,7 +51,7 @@ def read(link: connection.Link) -> Json:
     if enabled in {None, "Disabled"}:
         return {"boot_device": None, "persistent": None}
     device = DEVICES.get(str(boot.get("BootSourceOverrideTarget")))
-    return {"boot_device": device, "persistent": enabled == ALWAYS.value}
+    return {"boot_device": device, "persistent": enabled == ALWAYS}
 
 
 def choose(task: base.Task, device: str, *, persistent: bool) -> None:
@@ -78,7 +74,7 @@ def choose_stick(task: base.Task) -> None:
     """
     connection.call(
         task,
-        lambda link: _send_override(link, _fresh_system(link), sushy.BootSource.USB, ONCE),
+        lambda link: _send_override(link, _fresh_system(link), _STICK, ONCE),
         read=False,
     )
 
@@ -99,7 +95,7 @@ def set_mode(link: connection.Link, mode: str) -> bool:
     system = _fresh_system(link)
     boot = _boot_object(system)
     before = boot.get("BootSourceOverrideMode")
-    if before == MODES[mode].value:
+    if before == MODES[mode]:
         return True
     offered = _boot_modes(boot)
     if before is not None and mode not in offered:
@@ -112,7 +108,8 @@ def set_mode(link: connection.Link, mode: str) -> bool:
         else {}
     )
     try:
-        system.set_system_boot_options(**{**rest, "mode": MODES[mode]})
+        rest["mode"] = sushy.BootSourceOverrideMode(MODES[mode])
+        system.set_system_boot_options(**rest)
     except sushy.exceptions.HTTPError as error:
         if before is None and faults.is_refusal(error):
             return False
@@ -134,7 +131,7 @@ def _boot_modes(boot: JsonView) -> list[str]:
     allowed = boot.get("BootSourceOverrideMode@Redfish.AllowableValues")
     if not isinstance(allowed, list):
         return list(MODES) if "BootSourceOverrideMode" in boot else []
-    return [name for name, mode in MODES.items() if mode.value in allowed]
+    return [name for name, mode in MODES.items() if mode in allowed]
 
 
 def _choose_device(link: connection.Link, device: str, *, persistent: bool) -> bool:
@@ -145,7 +142,7 @@ def _choose_device(link: connection.Link, device: str, *, persistent: bool) -> b
         names = ", ".join(offered) or "nothing"
         reason = f"{device} is not offered by this machine, only {names}"
         raise errors.InvalidParameter(path="boot_device", reason=reason)
-    if offered[device] is not TARGETS[device]:
+    if offered[device] != TARGETS[device]:
         quirks.USB_CD.log(f"BMC {link.node.address}")
     try:
         _send_override(link, system, offered[device], ALWAYS if persistent else ONCE)
@@ -160,18 +157,18 @@ def _choose_device(link: connection.Link, device: str, *, persistent: bool) -> b
 
 def _restore_override(link: connection.Link, device: str) -> None:
     system = _fresh_system(link)
-    if _boot_object(system).get("BootSourceOverrideEnabled") == ONCE.value:
+    if _boot_object(system).get("BootSourceOverrideEnabled") == ONCE:
         return
     boot = _next_boot(link, system)
     chosen = DEVICES.get(str(boot.get("BootSourceOverrideTarget")))
-    if boot.get("BootSourceOverrideEnabled") != ONCE.value or chosen == device:
+    if boot.get("BootSourceOverrideEnabled") != ONCE or chosen == device:
         _send_override(link, system, _offered_devices(system).get(device, TARGETS[device]), ONCE)
 
 
-def _offered_devices(system: Any) -> dict[str, sushy.BootSource]:
+def _offered_devices(system: Any) -> dict[str, str]:
     """Return the devices that the system offers, each with the word for it."""
-    allowed = system.get_allowed_system_boot_source_values()
-    words = {device: (source, INSTEAD.get(device)) for device, source in TARGETS.items()}
+    allowed = {source.value for source in system.get_allowed_system_boot_source_values()}
+    words = {device: (word, INSTEAD.get(device, word)) for device, word in TARGETS.items()}
     return {
         device: next(word for word in each if word in allowed)
         for device, each in words.items()
@@ -179,18 +176,13 @@ def _offered_devices(system: Any) -> dict[str, sushy.BootSource]:
     }
 
 
-def _send_override(
-    link: connection.Link,
-    system: Any,
-    target: sushy.BootSource,
-    enabled: sushy.BootSourceOverrideEnabled,
-) -> None:
+def _send_override(link: connection.Link, system: Any, target: str, enabled: str) -> None:
     boot = _next_boot(link, system)
     rest = _companion_values(boot) if _has_quirk(quirks.WHOLE_BOOT, link, system) else {}
-    same = boot.get("BootSourceOverrideEnabled") == enabled.value
+    same = boot.get("BootSourceOverrideEnabled") == enabled
     if rest or not same or _has_quirk(quirks.REPEATED_DURATION, link, system):
-        rest["enabled"] = enabled
-    system.set_system_boot_options(**{**rest, "target": target})
+        rest["enabled"] = sushy.BootSourceOverrideEnabled(enabled)
+    system.set_system_boot_options(**{**rest, "target": sushy.BootSource(target)})
 
 
 def _companion_values(boot: JsonView) -> Json:
@@ -199,7 +191,9 @@ def _companion_values(boot: JsonView) -> Json:
     A BMC that shows no mode gets UEFI, unless it offers only another mode.
     """
     offered = _boot_modes(boot)
-    mode = MODES["uefi" if "uefi" in offered or not offered else offered[0]]
+    mode = sushy.BootSourceOverrideMode(
+        MODES["uefi" if "uefi" in offered or not offered else offered[0]]
+    )
     kinds = {
         "mode": (sushy.BootSourceOverrideMode, "BootSourceOverrideMode", mode),
         "enabled": (sushy.BootSourceOverrideEnabled, "BootSourceOverrideEnabled", None),

@@ -10,14 +10,12 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, ClassVar, TypeVar
 
-import sushy
-import sushy.exceptions
-
 from ironic_lite import errors
 from ironic_lite.drivers import base, power_switching
 from ironic_lite.drivers.power_switching import Way
 from ironic_lite.drivers.redfish import interface, override
 from ironic_lite.drivers.redfish.bmc import connection, connection_checks, faults
+from ironic_lite.drivers.redfish.bmc import library as sushy
 
 LOG = logging.getLogger(__name__)
 
@@ -36,12 +34,12 @@ SILENCE_SECONDS = 2.0
 """Pause in seconds before a power request is sent again to a silent BMC."""
 
 # The orders list the reset types for each target, best first.
-TURN_ON = Way(base.POWER_ON, (sushy.ResetType.ON, sushy.ResetType.FORCE_ON), ON)
-TURN_OFF = Way(base.POWER_OFF, (sushy.ResetType.FORCE_OFF,), OFF)
-SHUT_DOWN = Way(base.SOFT_POWER_OFF, (sushy.ResetType.GRACEFUL_SHUTDOWN,), OFF, soft=True)
-RESTART = Way(base.REBOOT, (sushy.ResetType.FORCE_RESTART, sushy.ResetType.POWER_CYCLE), ON)
-SOFT_RESTART = Way(base.SOFT_REBOOT, (sushy.ResetType.GRACEFUL_RESTART,), ON, soft=True)
-Resets = tuple[sushy.ResetType, ...]
+TURN_ON = Way(base.POWER_ON, ("On", "ForceOn"), ON)
+TURN_OFF = Way(base.POWER_OFF, ("ForceOff",), OFF)
+SHUT_DOWN = Way(base.SOFT_POWER_OFF, ("GracefulShutdown",), OFF, soft=True)
+RESTART = Way(base.REBOOT, ("ForceRestart", "PowerCycle"), ON)
+SOFT_RESTART = Way(base.SOFT_REBOOT, ("GracefulRestart",), ON, soft=True)
+Resets = tuple[str, ...]
 
 
 class RedfishPower(interface.RedfishInterface, power_switching.SwitchingPower):
@@ -106,10 +104,14 @@ class RedfishPower(interface.RedfishInterface, power_switching.SwitchingPower):
         return connection.call(task, connection.Link.power_word)
 
 
-def _read_power(link: connection.Link) -> tuple[str | None, set[sushy.ResetType]]:
+def _read_power(link: connection.Link) -> tuple[str | None, set[str]]:
     """Return the power state in Redfish's word and the reset types of the system."""
     system = link.system()
-    return system.json.get("PowerState"), system.get_allowed_reset_system_values()
+    return system.json.get("PowerState"), _reset_types(system)
+
+
+def _reset_types(system: Any) -> set[str]:
+    return {reset.value for reset in system.get_allowed_reset_system_values()}
 
 
 def _insist_on_reset(task: base.Task, way: Way[Resets], deadline: float) -> _Refusal | None:
@@ -153,21 +155,21 @@ def _send_reset(link: connection.Link, way: Way[Resets]) -> _Refusal | None:
     already = not way.restarts and system.json.get("PowerState") == way.reached
     if already:
         return _ALREADY
-    known = system.get_allowed_reset_system_values()
+    known = _reset_types(system)
     best = next((reset for reset in way.order if reset in known), None)
     if best is None:
-        words = ", ".join(sorted(reset.value for reset in known))
-        wanted = " or ".join(reset.value for reset in way.order)
+        words = ", ".join(sorted(known))
+        wanted = " or ".join(way.order)
         return _Refusal(f"the BMC at {link.node.address} has {words}, not {wanted}", retry=False)
     try:
-        system.reset_system(best)
+        system.reset_system(sushy.ResetType(best))
     except sushy.exceptions.HTTPError as error:
         if not faults.is_refusal(error):
             raise
         if link.power_word() == way.reached and not way.restarts:
             return _ALREADY
         said = faults.detail(error, link.node)
-        reason = f"the BMC at {link.node.address} refused {best.value}: {said}"
+        reason = f"the BMC at {link.node.address} refused {best}: {said}"
         cause = faults.refused(error, link.node)
         return _Refusal(reason, retry=error.status_code == HTTPStatus.CONFLICT, cause=cause)
     return None

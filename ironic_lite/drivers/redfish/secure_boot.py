@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sushy
-import sushy.exceptions
-
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import connection, pending_settings, quirks, resources
+from ironic_lite.drivers.redfish.bmc import library as sushy
 
 KEYS_DEFAULT = "ResetAllKeysToDefault"
 KEYS_DELETE = "DeleteAllKeys"
@@ -38,7 +36,7 @@ def switch(task: base.Task, state: bool) -> None:
     if document.get("SecureBootEnable") is state:
         return
     mode = resources.text(resources.system(task), "Boot", "BootSourceOverrideMode")
-    if state and mode == sushy.BootSourceOverrideMode.LEGACY.value:
+    if state and mode == "Legacy":
         raise errors.HardwareError(
             reason="Secure boot needs the boot mode uefi; this machine has the boot mode bios. "
             "Set the boot mode first."

@@ -10,6 +10,7 @@ import collections
 import contextlib
 import functools
 import hmac
+import importlib
 import logging
 import secrets
 import threading
@@ -18,9 +19,6 @@ import urllib.parse
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
-
-import sushy.exceptions
-from sushy.resources.system import system
 
 from ironic_lite import errors
 from ironic_lite.core import bmc_metrics, config
@@ -34,6 +32,7 @@ from ironic_lite.drivers.redfish.bmc import (
     sessions,
     transport,
 )
+from ironic_lite.drivers.redfish.bmc import library as sushy
 
 LOG = logging.getLogger(__name__)
 
@@ -87,7 +86,7 @@ def call(task: base.Task, work: Callable[[Link], T], *, read: bool = True) -> T:
                 if not warm:
                     LINKS.refusals.forget(_login_key(node))
                 return done
-            except faults.EXPECTED as error:
+            except faults.expected() as error:
                 LOG.debug("Call to the BMC at %s failed.", node.address, exc_info=True)
                 fault = faults.explain(error, node, connect=connect, read=answer)
                 if fault.stale:
@@ -142,7 +141,7 @@ class Link:
     def opened(self) -> Link:
         """Log in if there is no login yet; a warm link sends no request.
 
-        :raises faults.EXPECTED: the login failed.
+        :raises Exception: one of `faults.expected`; the login failed.
         """
         if self._wire is None:
             self._log_in()
@@ -178,7 +177,8 @@ class Link:
         """Return the PowerState of the system in Redfish's word; sends one GET."""
         word = self.system_document().get("PowerState")
         if not isinstance(word, str | None):
-            raise transport.NotJson(f"PowerState of {self.system_path()} is {type(word).__name__}")
+            what = f"PowerState of {self.system_path()} is {type(word).__name__}"
+            raise transport.not_json(what)
         return word
 
     def system_document(self) -> Json:
@@ -195,7 +195,7 @@ class Link:
         found: Json = self._root.json
         return found
 
-    def system(self) -> system.System:
+    def system(self) -> Any:
         """Return sushy's view of the system, read now; sends one GET."""
         path = self.system_path()
         try:
@@ -237,9 +237,9 @@ class Link:
     def _no_system(self, path: str) -> errors.Error | Exception:
         """Return the error for a missing system; it lists the systems that exist."""
         if self.node.system_id is None:
-            return transport.NotJson(f"the BMC listed the system {path}, which does not exist")
+            return transport.not_json(f"the BMC listed the system {path}, which does not exist")
         paths: list[str] = []
-        with contextlib.suppress(*faults.EXPECTED):
+        with contextlib.suppress(*faults.expected()):
             paths = self._system_paths()
         if not paths:
             return self._still_starting(f"does not have the system {path} and lists no system")
@@ -263,10 +263,11 @@ class Link:
         wire = transport.Wire(
             node, connect_timeout=connect, read_timeout=answer, before=self._allow_request
         )
-        auth = sessions.Login(node, wire)
+        logins = importlib.import_module("ironic_lite.drivers.redfish.bmc.logins")
+        auth = logins.Login(node, wire)
         sessions.warn(node)
         try:
-            root = sessions.Root(
+            root = logins.Root(
                 node.address, root_prefix=node.root_prefix, auth=auth, connector=wire
             )
         except sushy.exceptions.ResourceNotFoundError:
@@ -275,7 +276,7 @@ class Link:
         if self._leftover:
             self._end_leftover(wire)
 
-    def _no_service(self, auth: sessions.Login) -> errors.BmcBadAnswer:
+    def _no_service(self, auth: Any) -> errors.BmcBadAnswer:
         node = self.node
         what = "session service; set redfish_auth_type to basic or auto"
         if not auth.tried_session:
@@ -285,7 +286,7 @@ class Link:
 
     def _end_leftover(self, wire: transport.Wire) -> None:
         leftover, self._leftover = self._leftover, None
-        with contextlib.suppress(*faults.EXPECTED):
+        with contextlib.suppress(*faults.expected()):
             path, token = leftover or ("", "")
             # Use the session's own token: a restarted BMC may have given its path to another
             # session.

@@ -84,7 +84,7 @@ def find_root(task: base.Task) -> Iterator[Verdict]:
         wire = transport.Wire(node, connect_timeout=seconds, read_timeout=seconds)
         try:
             root = wire.document(node.root_prefix)
-        except faults.EXPECTED as why:
+        except faults.expected() as why:
             raise faults.explain(why, node, connect=seconds, read=seconds).error from None
     version = root.get("RedfishVersion")
     if not isinstance(version, str):
@@ -120,7 +120,7 @@ def _connected(node: info.Info, tls: ssl.SSLContext | None) -> Iterator[socket.s
     with contextlib.closing(made):
         try:
             made.connect()
-        except faults.EXPECTED as why:
+        except faults.expected() as why:
             raise faults.explain(why, node, connect=seconds, read=seconds).error from None
         yield made.sock
 

@@ -16,13 +16,12 @@ from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-import sushy.exceptions as redfish_errors
-
 from ironic_lite import errors
 from ironic_lite.core import bounded_http
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import deadline
 from ironic_lite.drivers.redfish.bmc import info, quirks, transport
+from ironic_lite.drivers.redfish.bmc import library as sushy
 from ironic_lite.errors import unicode_text
 
 _Build = Callable[[info.Info, str], errors.HardwareError]
@@ -57,13 +56,15 @@ class Fault:
 NONSENSE = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 """Exceptions of sushy's parser for an answer that is JSON but not Redfish."""
 
-EXPECTED = (redfish_errors.SushyError, OSError, *NONSENSE)
-"""All exceptions that a call by sushy can raise; any other one is a bug here and passes."""
-
 _WORDS = 400
 """Length limit of a BMC's own message in an error."""
 _LONGEST_ID = 120
 _MOST_IDS = 10
+
+
+def expected() -> tuple[type[Exception], ...]:
+    """Return all exceptions that a call by sushy can raise; any other one is a bug here."""
+    return (sushy.exceptions.SushyError, OSError, *NONSENSE)
 
 
 def explain(error: Exception, node: info.Info, *, connect: float, read: float) -> Fault:
@@ -85,20 +86,20 @@ def facts(error: Exception) -> Json:
     asked = getattr(error, "asked", None)
     if isinstance(asked, transport.Asked):
         found |= {"method": asked.method, "path": asked.path}
-    if isinstance(error, redfish_errors.HTTPError):
+    if isinstance(error, sushy.exceptions.HTTPError):
         found["http_status"] = error.status_code
         found["message_id"] = _message_ids(error)
     return {name: fact for name, fact in found.items() if fact}
 
 
-def refused(error: redfish_errors.HTTPError, node: info.Info) -> errors.BmcBadAnswer:
+def refused(error: sushy.exceptions.HTTPError, node: info.Info) -> errors.BmcBadAnswer:
     """Return the error for a request that the BMC refuses; the cause of a longer sentence."""
     why = _request_refused(node, detail(error, node))
     why.facts |= facts(error)
     return why
 
 
-def _message_ids(error: redfish_errors.HTTPError) -> list[str]:
+def _message_ids(error: sushy.exceptions.HTTPError) -> list[str]:
     entries = error.extended_info if isinstance(error.extended_info, list) else []
     found = [entry.get("MessageId") for entry in entries if isinstance(entry, dict)]
     listed = [*found, error.code if isinstance(error.body, dict) and error.body else None]
@@ -107,11 +108,12 @@ def _message_ids(error: redfish_errors.HTTPError) -> list[str]:
 
 
 def _kind_of_fault(error: Exception, node: info.Info, connect: float, read: float) -> Fault:
-    if isinstance(error, redfish_errors.HTTPError):
+    if isinstance(error, sushy.exceptions.HTTPError):
         return _status_fault(error, node)
-    if isinstance(error, transport.NotJson):
-        return Fault(_bad_answer(node, scrub(error.what, node)), Again.READ)
-    if isinstance(error, redfish_errors.ConnectionError | OSError):
+    what = getattr(error, "what", None)  # of NotJson
+    if what is not None:
+        return Fault(_bad_answer(node, scrub(what, node)), Again.READ)
+    if isinstance(error, sushy.exceptions.ConnectionError | OSError):
         return _network_fault(error, node, connect, read)
     return Fault(_bad_answer(node, f"it is not Redfish ({_error_text(error, node)})"), Again.READ)
 
@@ -123,7 +125,7 @@ def scrub(text: str, node: info.Info) -> str:
     return text if len(text) <= _WORDS else f"{text[:_WORDS]}..."
 
 
-def detail(error: redfish_errors.HTTPError, node: info.Info) -> str:
+def detail(error: sushy.exceptions.HTTPError, node: info.Info) -> str:
     """Return ``HTTP 409 (message)`` with the extended messages or the plain message (DSP0266)."""
     status = f"HTTP {error.status_code}"
     entries = error.extended_info or ()
@@ -139,7 +141,7 @@ def detail(error: redfish_errors.HTTPError, node: info.Info) -> str:
     return status
 
 
-def is_busy(error: redfish_errors.HTTPError) -> bool:
+def is_busy(error: sushy.exceptions.HTTPError) -> bool:
     """Return whether the BMC asks for a later retry."""
     return quirks.said(error.body, *quirks.BUSY) is not None
 
@@ -161,7 +163,7 @@ _LOST = (
 )
 
 
-def is_refusal(error: redfish_errors.HTTPError) -> bool:
+def is_refusal(error: sushy.exceptions.HTTPError) -> bool:
     """Return whether the BMC rejects this request itself, mostly with 400 or 409."""
     other = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
     ours = HTTPStatus.BAD_REQUEST <= error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR
@@ -183,13 +185,13 @@ def _bmc_unreachable(node: info.Info, reason: str) -> errors.BmcUnreachable:
 # -- the BMC answered with an error ------------------------------------------------------------
 
 
-def _status_fault(error: redfish_errors.HTTPError, node: info.Info) -> Fault:
+def _status_fault(error: sushy.exceptions.HTTPError, node: info.Info) -> Fault:
     said = detail(error, node)
     busy = quirks.said(error.body, *quirks.BUSY)
     if busy is not None:
         busy.log(f"BMC {node.address}")
         return Fault(_not_ready(node, said), Again.BUSY, stale=False)
-    if isinstance(error, redfish_errors.MissingXAuthToken):
+    if isinstance(error, sushy.exceptions.MissingXAuthToken):
         reason = "its session service gives no token; set redfish_auth_type to basic"
         return Fault(_bad_answer(node, reason), Again.NEVER)
     server = error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
@@ -287,7 +289,8 @@ def _network_fault(error: Exception, node: info.Info, connect: float, read: floa
     missing = _first_of_kind(chain, transport.WrongTurn)
     if missing is not None:
         return Fault(_bad_answer(node, str(missing)), Again.NEVER)
-    for kind, again, build, sentence in _CAUSES:
+    other = (sushy.exceptions.ConnectionError, Again.READ, _bmc_unreachable, "{said}")
+    for kind, again, build, sentence in (*_CAUSES, other):
         cause = _first_of_kind(chain, kind)
         if cause is not None:
             said = _system_words(cause) or _error_text(cause, node)
@@ -313,7 +316,6 @@ _CAUSES: tuple[tuple[type[BaseException], Again, _Build, str], ...] = (
     (http.client.IncompleteRead, Again.READ, _bad_answer, "its answer is truncated"),
     (bounded_http.AnswerCutOff, Again.READ, _bad_answer, "its answer is truncated"),
     (http.client.HTTPException, Again.NEVER, _bad_answer, "{said}"),
-    (redfish_errors.ConnectionError, Again.READ, _bmc_unreachable, "{said}"),
 )
 """Causes in an exception's chain, the most specific first, with the retry and the error to
 raise."""

@@ -6,10 +6,9 @@ import secrets
 from collections.abc import Collection, Iterable, Sequence
 from http import HTTPStatus
 
-import sushy.exceptions
-
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers.redfish.bmc import connection, faults, resources, transport
+from ironic_lite.drivers.redfish.bmc import library as sushy
 
 DONE, FORGOTTEN = "Done", "Forgotten"
 FAILED = frozenset({"Exception", "Killed", "Cancelled", "Interrupted"})
@@ -83,7 +82,7 @@ def begun(link: connection.Link, response: transport.Response, target: str) -> l
 def look(link: connection.Link, uris: Sequence[str]) -> tuple[str, str]:
     """Return DONE, FORGOTTEN or a TaskState, and the BMC's message.
 
-    :raises faults.EXPECTED: no answer, or an invalid one.
+    :raises Exception: one of `faults.expected`; no answer, or an invalid one.
     """
     for uri in uris:
         try:

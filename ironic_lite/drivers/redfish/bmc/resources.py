@@ -7,12 +7,11 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import sushy.exceptions
-
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import connection
+from ironic_lite.drivers.redfish.bmc import library as sushy
 
 Spare = Callable[[errors.HardwareError], None]
 """Receives the error of an unreadable document; reading continues unless it raises."""

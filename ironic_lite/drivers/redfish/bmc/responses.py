@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 import orjson
-import sushy.exceptions
 
 from ironic_lite.core import bounded_http
 from ironic_lite.core.json_types import Json
@@ -18,12 +18,11 @@ _NAMES = frozenset({"@odata.type", "MessageId", "RelatedProperties", "code"})
 _SHOWN = 80
 
 
-class NotJson(sushy.exceptions.SushyError):  # type: ignore[misc]  # sushy ships no types
-    """A successful answer is not a JSON object. ``what`` says what it is instead."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
+def not_json(what: str) -> Exception:
+    """Return the error for a successful answer that is not a JSON object, but ``what``."""
+    module = importlib.import_module("ironic_lite.drivers.redfish.bmc.not_json")
+    found: Exception = module.NotJson(what)
+    return found
 
 
 class Response:
@@ -53,18 +52,18 @@ class Response:
 
         The error does not quote the body: if the address is not a BMC's, the body may have secrets.
 
-        :raises NotJson: the body is not JSON, or not an object.
+        :raises not_json.NotJson: the body is not JSON, or not an object.
         """
         try:
             document = self.json()
         except bounded_http.TooManyValues as why:
-            raise NotJson(f"{self.url} is {why}") from None
+            raise not_json(f"{self.url} is {why}") from None
         except ValueError:
             kind = (self.headers.get("Content-Type") or "none")[:_SHOWN]
             size = len(self.content)
-            raise NotJson(f"{self.url} is not JSON: {size} bytes, content type {kind}") from None
+            raise not_json(f"{self.url} is not JSON: {size} bytes, content type {kind}") from None
         if not isinstance(document, dict):
-            raise NotJson(f"{self.url} is not a JSON object but {type(document).__name__}")
+            raise not_json(f"{self.url} is not a JSON object but {type(document).__name__}")
         return document
 
     def tidied(self, secret: str | None) -> Response:

@@ -1,4 +1,4 @@
-"""Login at a BMC by session or password, and the memory of refused logins."""
+"""Memory of refused logins, and work at many BMCs at once."""
 
 from __future__ import annotations
 
@@ -9,16 +9,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable
-from http import HTTPStatus
-from typing import Any
-
-import sushy
-import sushy.auth
-import sushy.exceptions
 
 from ironic_lite import errors
-from ironic_lite.core.json_types import Json
-from ironic_lite.drivers.redfish.bmc import info, transport
+from ironic_lite.drivers.redfish.bmc import info
 
 LOG = logging.getLogger(__name__)
 
@@ -32,93 +25,6 @@ _WARNED = 4096
 """Limit of BMCs whose warning is remembered: 2 MiB, as `info` bounds the length of a host."""
 
 _THREADS = 32
-
-
-class Root(sushy.Sushy):  # type: ignore[misc]  # sushy ships no types
-    """A service root that does not log out on garbage collection, which may run in any thread."""
-
-    def __del__(self) -> None:
-        pass
-
-
-class Login(sushy.auth.AuthBase):  # type: ignore[misc]  # sushy ships no types
-    """Login at one BMC; sushy calls it after reading the service root."""
-
-    def __init__(self, node: info.Info, wire: transport.Wire) -> None:
-        super().__init__(node.username, node.password)
-        self.session: tuple[str, str] | None = None
-        """Path and token of the session, if the BMC returned its path."""
-        self.tried_session = False
-        self._node, self._wire = node, wire
-        self._root: Json = {}
-
-    def set_context(self, root_resource: Any, connector: Any) -> None:
-        """Take the service root from sushy."""
-        super().set_context(root_resource, connector)
-        self._root = root_resource.json
-
-    def can_refresh_session(self) -> bool:
-        """Return False: `connection` renews logins."""
-        return False
-
-    def _do_authenticate(self) -> None:
-        """Log in.
-
-        :raises sushy.exceptions.SushyError: no answer, or a refusal.
-        """
-        node = self._node
-        if node.username is None:
-            return
-        if node.auth_type == "basic":
-            self._wire.use_password(node.username, node.password or "")
-            return
-        try:
-            self._open_session(node.username, node.password or "")
-        except sushy.exceptions.ConnectionError:
-            raise
-        except sushy.exceptions.SushyError as why:
-            if node.auth_type == "session" or self._is_wrong_password(why):
-                raise
-            LOG.debug("The BMC at %s opens no session; using passwords.", node.address)
-            self._wire.use_password(node.username, node.password or "")
-
-    def _open_session(self, username: str, password: str) -> None:
-        """Open a session at the place that the service root names (DSP0266, 13.3.4)."""
-        self.tried_session = True
-        place = self._sessions_path()
-        response = self._wire.post(place, data={"UserName": username, "Password": password})
-        token = response.headers.get("X-Auth-Token")
-        if token is None:
-            raise sushy.exceptions.MissingXAuthToken("POST", response.url, response)
-        path = response.headers.get("Location") or _own_path(response)
-        self._wire.use_token(token)
-        self.session = (path, token) if path else None
-
-    def _is_wrong_password(self, why: sushy.exceptions.SushyError) -> bool:
-        """Return whether a session was refused for the password, which is then wrong for all.
-
-        A second refused login would bring a lock-out closer. A service that names no sessions may
-        refuse every request without a password.
-        """
-        named = self._named_sessions() is not None or "SessionService" in self._root
-        return named and getattr(why, "status_code", None) == HTTPStatus.UNAUTHORIZED
-
-    def _sessions_path(self) -> str:
-        return self._named_sessions() or f"{self._node.root_prefix}SessionService/Sessions"
-
-    def _named_sessions(self) -> str | None:
-        links = self._root.get("Links")
-        sessions = links.get("Sessions") if isinstance(links, dict) else None
-        place = sessions.get("@odata.id") if isinstance(sessions, dict) else None
-        return place if isinstance(place, str) and place else None
-
-
-def _own_path(response: transport.Response) -> str | None:
-    try:
-        path = response.mapping().get("@odata.id")
-    except transport.NotJson:
-        return None
-    return path if isinstance(path, str) else None
 
 
 def warn(node: info.Info) -> None:

@@ -20,15 +20,14 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import NamedTuple, cast
 
-import sushy.exceptions
-
 from ironic_lite.core import bmc_metrics, bounded_http
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import allowed_networks, deadline
 from ironic_lite.drivers.redfish.bmc import ca_files, info, quirks
-from ironic_lite.drivers.redfish.bmc.responses import NotJson, Response
+from ironic_lite.drivers.redfish.bmc import library as sushy
+from ironic_lite.drivers.redfish.bmc.responses import Response, not_json
 
-__all__ = ["LIMIT", "Asked", "NotJson", "Response", "Wire", "WrongTurn"]
+__all__ = ["LIMIT", "Asked", "Response", "Wire", "WrongTurn", "not_json"]
 
 LOG = logging.getLogger(__name__)
 

@@ -19,14 +19,13 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-import sushy.exceptions
-
 from ironic_lite import errors
 from ironic_lite.core import clock, config
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.arguments import Image
 from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, resources
+from ironic_lite.drivers.redfish.bmc import library as sushy
 from ironic_lite.drivers.redfish.firmware import versions
 
 LOG = logging.getLogger(__name__)

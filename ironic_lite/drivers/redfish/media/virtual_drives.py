@@ -15,14 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-import sushy.exceptions
-from sushy.resources.manager import virtual_media
-
 from ironic_lite import errors
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import connection, faults, quirks, resources
+from ironic_lite.drivers.redfish.bmc import library as sushy
 
 LOG = logging.getLogger(__name__)
 
@@ -359,7 +357,7 @@ def _insert_image(
 ) -> errors.HardwareError | None:
     """Insert an image with the properties that sushy knows the BMC needs; return a refusal."""
     try:
-        medium = virtual_media.VirtualMedia(link.wire, drive.path)
+        medium = sushy.resources.manager.virtual_media.VirtualMedia(link.wire, drive.path)
         medium.insert_media(
             image.url,
             username=image.user,

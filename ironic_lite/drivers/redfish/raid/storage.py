@@ -10,10 +10,9 @@ import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-import sushy.exceptions
-
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers.redfish.bmc import connection, quirks, resources, transport
+from ironic_lite.drivers.redfish.bmc import library as sushy
 from ironic_lite.drivers.redfish.raid import selection
 
 RAID_TYPES: Mapping[str, str] = {
@@ -124,7 +123,7 @@ def _volume_use(volume: Volume) -> str:
 def read(link: connection.Link) -> list[Controller]:
     """Return the storage subsystems that have volumes or may be RAID controllers.
 
-    :raises faults.EXPECTED: as all reading.
+    :raises Exception: one of `faults.expected`; as all reading.
     """
     place = link.system().json.get("Storage")
     if not isinstance(place, dict):
@@ -144,14 +143,14 @@ def volumes(link: connection.Link, path: str) -> list[Volume]:
 def _linked_path(value: Any) -> str:
     path = value["@odata.id"]
     if not isinstance(path, str):
-        raise transport.NotJson(f"an @odata.id is {type(path).__name__}")
+        raise transport.not_json(f"an @odata.id is {type(path).__name__}")
     return path
 
 
 def _linked_paths(values: Any) -> list[str]:
     found = [_linked_path(value) for value in values or ()]
     if len(found) > _MOST:
-        raise transport.NotJson(f"it lists {len(found)} members where {_MOST} are possible")
+        raise transport.not_json(f"it lists {len(found)} members where {_MOST} are possible")
     return found
 
 
@@ -170,7 +169,7 @@ def listed(link: connection.Link, page: Json) -> list[str]:
     found = _linked_paths(page.get("Members"))
     while (more := page.get("Members@odata.nextLink")) is not None:
         if not isinstance(more, str) or len(found) > _MOST:
-            raise transport.NotJson(f"a list of {len(found)} members or more has no end")
+            raise transport.not_json(f"a list of {len(found)} members or more has no end")
         page = link.wire.document(more)
         found += _linked_paths(page.get("Members"))
         if not page.get("Members"):

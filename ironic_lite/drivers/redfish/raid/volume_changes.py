@@ -13,13 +13,12 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
-import sushy.exceptions
-
 from ironic_lite import errors
 from ironic_lite.core import clock, config
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, quirks, resources, transport
+from ironic_lite.drivers.redfish.bmc import library as sushy
 from ironic_lite.drivers.redfish.raid import storage
 
 CREATE, DELETE = "create", "delete"

@@ -84,11 +84,11 @@ class Walk:
         try:
             try:
                 wire = link.opened().wire
-            except faults.EXPECTED as why:
+            except faults.expected() as why:
                 raise self._explain_fault(why).error from None
             self._follow_links(wire)
         finally:
-            with contextlib.suppress(*faults.EXPECTED):
+            with contextlib.suppress(*faults.expected()):
                 link.close()
 
     def _follow_links(self, wire: transport.Wire) -> None:
@@ -127,7 +127,7 @@ class Walk:
             answer = wire.answer(path)
             self._size += len(answer.content)
             return answer.mapping()
-        except faults.EXPECTED as why:
+        except faults.expected() as why:
             fault = self._explain_fault(why)
             if fault.denied and len(self.documents) <= 1:  # the service root needs no login
                 raise fault.error from None
