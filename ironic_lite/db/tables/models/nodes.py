@@ -19,13 +19,18 @@ chassis = sa.Table(
     **column.OPTIONS,
 )
 
+_FILTERS = (
+    *("driver", "maintenance", "fault", "conductor_group", "resource_class", "retired"),
+    *("owner", "lessee", "shard", "data_state"),
+)
+
 nodes = sa.Table(
     "nodes",
     metadata,
     column.id_(),
     column.uuid(unique=True, nullable=False),
     column.text("name", unique=True),
-    column.text("driver", nullable=False, index=True),
+    column.text("driver", nullable=False),
     column.encrypted_json("driver_info"),
     column.encrypted_json("driver_internal_info"),
     column.json("properties"),
@@ -41,9 +46,9 @@ nodes = sa.Table(
     column.text("power_state", 15),
     column.text("target_power_state", 15),
     sa.Column("last_error", column.LongText),
-    column.flag("maintenance", index=True),
+    column.flag("maintenance"),
     sa.Column("maintenance_reason", column.LongText),
-    column.text("fault", index=True),
+    column.text("fault"),
     column.text("health", 15),
     column.text("boot_mode", 16),
     sa.Column("secure_boot", sa.Boolean),
@@ -64,18 +69,18 @@ nodes = sa.Table(
     column.uuid("lock_token"),
     column.time("lock_expires"),
     # settings of the operator
-    column.text("conductor_group", nullable=False, server_default="", index=True),
-    column.text("resource_class", 80, index=True),
+    column.text("conductor_group", nullable=False, server_default=""),
+    column.text("resource_class", 80),
     sa.Column("automated_clean", sa.Boolean),
     column.flag("protected"),
     sa.Column("protected_reason", column.LongText),
-    column.flag("retired", index=True),
+    column.flag("retired"),
     sa.Column("retired_reason", column.LongText),
-    column.text("owner", index=True),
-    column.text("lessee", index=True),
+    column.text("owner"),
+    column.text("lessee"),
     sa.Column("description", column.LongText),
     column.json("network_data"),
-    column.text("shard", index=True),
+    column.text("shard"),
     column.uuid("parent_node", index=True),
     sa.Column("disable_power_off", sa.Boolean, nullable=False, server_default=sa.false()),
     *(column.text(f"{kind}_interface") for kind in fields.INTERFACE_KINDS),
@@ -85,9 +90,13 @@ nodes = sa.Table(
     column.text("lock_note"),
     sa.Column("run_stop", column.LongText),  # text, because statements compare it
     # clean, dirty, unknown; the run that made it so, or "declared"
-    column.text("data_state", 8, server_default="unknown", index=True),
+    column.text("data_state", 8, server_default="unknown"),
     column.time("data_state_at"),
     column.text("data_state_by", 36),
+    # Filters of lists, each in the order of enrollment.
+    *(sa.Index(f"ix_nodes_{name}_id", name, "id") for name in _FILTERS),
+    # All columns that overviews count by, so that they read no row.
+    sa.Index("ix_nodes_counts", "provision_state", "maintenance", "data_state", "parent_node"),
     # Sweeps select free nodes that are due, and all nodes that one host has locked.
     sa.Index("ix_nodes_reservation", "reservation", "wake_at"),
     sa.Index("ix_nodes_provision_state", "provision_state", "provision_updated_at"),
