@@ -17,12 +17,14 @@ _ESCAPE = "!"
 class Switch:
     """A filter that is true or false; a side without a clause selects every row.
 
-    ``few`` is true if few rows match the side ``on``, as for `Bound`.
+    ``few`` is true if few rows match the side ``on``, as for `Bound`; ``most`` is true if most rows
+    match the side ``off``.
     """
 
     on: Clause | None = None
     off: Clause | None = None
     few: bool = False
+    most: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

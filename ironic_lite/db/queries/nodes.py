@@ -147,7 +147,7 @@ LISTING = paging.Listing(
         ),
         "held": paging.Switch(_NODE.uuid.in_(holds.HELD_NODES), sa.not_(holds.HELD), few=True),
         "sharded": paging.Switch(_NODE.shard.is_not(None), _NODE.shard.is_(None)),
-        "include_children": paging.Switch(off=unindexed(_NODE.parent_node).is_(None)),
+        "include_children": paging.Switch(off=unindexed(_NODE.parent_node).is_(None), most=True),
         "description_contains": paging.contains(_NODE.description, "description_contains"),
         "uuids": paging.any_of(_NODE.uuid, "uuids"),
         "project": paging.Either(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.sql.util import ClauseAdapter
@@ -18,6 +18,13 @@ from ironic_lite import errors
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import encryption, prepared
 from ironic_lite.db.queries.filters import Bound, Clause, Either, Switch, any_of, contains
+from ironic_lite.db.queries.stretches import (
+    JOINING,
+    Order,
+    has_stretches,
+    leads_index,
+    stretches,
+)
 from ironic_lite.db.queries.unindexed import unindexed
 from ironic_lite.db.tables import models
 
@@ -29,23 +36,9 @@ Shape = tuple[tuple[str, str], ...]
 _SORTED_LENGTH = 255
 # Rows read and processed at a time: few enough to stay in a processor's cache.
 _PART = 100
-# MariaDB looks up a joined marker before it plans, and plans better for it; PostgreSQL would sort.
-_JOINING = ("mysql", "mariadb")
 _WHOSE = ("node_uuid", "portgroup_uuid", "project", "of_owner")
 """The filters that restrict rows to those a client may see."""
 _MOST_BRANCHES = 16
-
-
-class Order(NamedTuple):
-    """The order of a page: a column, whether it descends, and whether a marker begins the page.
-
-    ``dialect`` is the database that reads it.
-    """
-
-    sort: str
-    down: bool
-    marked: bool
-    dialect: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -189,28 +182,31 @@ class Listing:
         if len(chosen) == 1:
             values[name] = chosen[0]
             return "is"
-        if 1 < len(chosen) <= _MOST_BRANCHES and _leads_index(self.table, name):
+        if 1 < len(chosen) <= _MOST_BRANCHES and leads_index(self.table, name):
             values.update((f"{name}_{place}", one) for place, one in enumerate(chosen))
             return f"in {len(chosen)}"
         values[name] = chosen
         return "in"
 
-    def clause(self, name: str, form: str) -> Clause | None:
-        """Return the condition of one filter of a shape."""
+    def clause(self, name: str, form: str, indexed: bool = True) -> Clause | None:
+        """Return the condition of one filter of a shape.
+
+        :param indexed: False if another filter finds few rows, which this one only compares.
+        """
         special = self.filters.get(name)
         if isinstance(special, Switch):
             return special.on if form == "on" else special.off
         if isinstance(special, Bound):
             return special.clause
         several = self.alternatives(name, form)
-        return sa.or_(*several) if several else self._column_clause(name, form)
+        return sa.or_(*several) if several else self._column_clause(name, form, indexed)
 
-    def _column_clause(self, name: str, form: str) -> Clause:
-        column = self.table.c[name]
+    def _column_clause(self, name: str, form: str, indexed: bool) -> Clause:
+        column = self.table.c[name] if indexed else unindexed(self.table.c[name])
         if form == "null":
             return column.is_(None)
         if form == "false":  # most rows
-            return unindexed(column) == sa.false()
+            return unindexed(self.table.c[name]) == sa.false()
         if form == "in":
             return column.in_(sa.bindparam(name, expanding=True, type_=column.type))
         return column == sa.bindparam(name, type_=column.type)
@@ -237,16 +233,18 @@ class Listing:
             for one, form in found
         )
 
+    def finds_most(self, shape: Shape) -> bool:
+        """Return whether most rows match all filters of this shape."""
+        found = ((self.filters.get(name), form) for name, form in shape)
+        return all(
+            form == "false" or (isinstance(one, Switch) and one.most and form == "off")
+            for one, form in found
+        )
+
     def _must_exist(self, conn: sa.Connection, shape: Shape, values: RowView) -> None:
         other, named = _marker_condition(self, shape)
         if conn.execute(sa.select(other.c.id).where(named), values).first() is None:
             raise errors.NotFound(what="Marker", ident=values["marker_"])
-
-
-@cache
-def _leads_index(table: sa.Table, name: str) -> bool:
-    """Return whether an index of a table begins with a column."""
-    return any(index.columns[0].name == name for index in table.indexes)
 
 
 @lru_cache(maxsize=64)
@@ -258,8 +256,9 @@ def _count_by(listing: Listing, by: tuple[str, ...], shape: Shape, most: int) ->
 
 def _matching(listing: Listing, statement: sa.Select[Any], shape: Shape) -> sa.Select[Any]:
     """Return the statement with the conditions of a shape."""
+    few = listing.finds_few(shape)
     for name, form in shape:
-        clause = listing.clause(name, form)
+        clause = listing.clause(name, form, indexed=not few)
         if clause is not None:
             statement = statement.where(clause)
     return statement
@@ -274,24 +273,34 @@ def _select_page(
     """Return the statement of a page.
 
     An index gives the rows of one value in the order of the page, but not those of several values.
-    So a page of rows with one of several values is the beginning of the pages of each value.
+    So a page of rows with one of several values is the beginning of the pages of each value, and a
+    sorted page of a whole table is the beginning of some stretches of an index.
     """
     table = listing.table
     statement = sa.select(*(listing.column(name, as_text) for name, as_text in chosen))
+    marker = _marker_condition(listing, shape) if order.marked else None
     for name, form in shape:
-        clauses = listing.alternatives(name, form)
+        clauses = () if listing.finds_few(shape) else listing.alternatives(name, form)
         if clauses:
             left = tuple(one for one in shape if one != (name, form))
-            marker = _marker_condition(listing, shape) if order.marked else None
             pages = [
                 _in_order(listing, sa.select(table.c.id).where(one), left, order, marker)
                 for one in clauses
             ]
-            found = sa.union(*(sa.select(page.subquery().c.id) for page in pages)).subquery()
-            statement = statement.where(table.c.id.in_(sa.select(found.c.id)))
-            return _ordered(listing, statement, order, few=True)
-    marker = _marker_condition(listing, shape) if order.marked else None
+            return _beginning(listing, statement, pages, order)
+    if listing.finds_most(shape) and has_stretches(table, order):
+        pages = [_matching(listing, page, shape) for page in stretches(table, order, marker)]
+        return _beginning(listing, statement, pages, order)
     return _in_order(listing, statement, shape, order, marker)
+
+
+def _beginning(
+    listing: Listing, statement: sa.Select[Any], pages: Sequence[sa.Select[Any]], order: Order
+) -> sa.Select[Any]:
+    """Return the statement for the first rows of some pages of ids."""
+    ids = listing.table.c.id
+    found = sa.union_all(*(sa.select(page.subquery().c.id) for page in pages)).subquery()
+    return _ordered(listing, statement.where(ids.in_(sa.select(found.c.id))), order, few=True)
 
 
 def _in_order(
@@ -305,9 +314,9 @@ def _in_order(
     table, (sort, down, _, dialect) = listing.table, order
     statement, few = _matching(listing, statement, shape), listing.finds_few(shape)
     if marker is not None:
-        if sort == "id" and dialect not in _JOINING:
+        if sort == "id" and dialect not in JOINING:
             statement = _after_id(statement, table, marker, down, few)
-        elif not table.c[sort].nullable and dialect not in _JOINING:
+        elif not table.c[sort].nullable and dialect not in JOINING:
             statement = _after_value(statement, table, marker, sort, down)
         else:
             statement = _after_marker(statement, table, marker, sort, down)
