@@ -1,7 +1,7 @@
 """Lists and sweeps cost what they return: as much in a fleet ten times as large.
 
 SQLite counts the instructions of its virtual machine, which depend on neither the machine nor its
-load. ``benchmarks/fleet_size.py`` measures the same on PostgreSQL.
+load. ``benchmarks/growth.py`` measures the same on PostgreSQL.
 """
 
 from __future__ import annotations
@@ -66,6 +66,9 @@ RUNS: dict[str, dict[str, Any]] = {
     "code": {"code": ["StepFailed"]},
     "latest": {"latest": True},
     "latest failed": {"latest": True, "state": ["failed"]},
+    "rare driver": {"driver": ["rare"]},
+    "absent driver": {"driver": ["absent"]},
+    "failed of rare class": {"resource_class": [population.CLASS], "state": ["failed"]},
 }
 
 
@@ -153,6 +156,20 @@ def test_a_page_after_a_marker_costs_what_it_returns(
         assert len(found) == LIMIT
 
     check(fleets, page)
+
+
+@pytest.mark.parametrize("direction", ["asc", "desc"])
+@pytest.mark.parametrize("sort", ["name", "owner", "resource_class", "driver", "maintenance"])
+def test_a_sorted_page_costs_what_it_returns(
+    fleets: tuple[Database, Database], sort: str, direction: str
+) -> None:
+    order: dict[str, Any] = {"sort": sort, "direction": direction, "limit": LIMIT}
+
+    def pages(conn: Connection) -> None:
+        found = nodes.page(conn, columns=_BRIEF, **order)
+        nodes.page(conn, columns=_BRIEF, marker_id=found[-1]["uuid"], **order)
+
+    check(fleets, pages)
 
 
 @pytest.mark.parametrize("asked", RUNS)

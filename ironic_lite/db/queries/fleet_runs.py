@@ -1,12 +1,14 @@
 """Runs of all nodes, the newest first, filtered by columns of the run and of its node.
 
-Each page is one statement. It walks along an index of ``runs.started_at``, or enters the index of
-the node, the state, the code or the repeated run.
+Each page is one statement, after one for each filter by a column of the node. It walks along an
+index of ``runs.started_at``, or enters the index of the node, the state, the code or the repeated
+run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,14 +21,16 @@ from ironic_lite.db.tables import models
 
 _RUN, _NODE = models.runs.c, models.nodes.c
 _OTHER = models.runs.alias("other")
+_OF_NODES = (_NODE.driver, _NODE.resource_class)
+_FEW = 100
+"""Nodes whose runs are all read and sorted, because a walk passes by the runs of all others."""
 _TIME = _RUN.started_at.type
 
 
 def _of_nodes(column: sa.Column[Any], name: str) -> paging.Bound:
-    """Return a filter for runs of nodes whose column is one of the values.
+    """Return a filter for runs of the many nodes whose column is one of the values.
 
-    Most nodes of a fleet share these values. Therefore each run of the walk looks its node up; a
-    join might sort all runs of these nodes.
+    Each run of the walk looks its node up; a join might sort all runs of these nodes.
     """
     value = sa.bindparam(name, expanding=True, type_=column.type)
     found = sa.select(column).where(_NODE.uuid == _RUN.node_uuid).scalar_subquery()
@@ -48,14 +52,36 @@ LISTING = paging.Listing(
     {
         "since": paging.Bound(_RUN.started_at >= sa.bindparam("since", type_=_TIME)),
         "before": paging.Bound(_RUN.started_at < sa.bindparam("before", type_=_TIME)),
-        "driver": _of_nodes(_NODE.driver, "driver"),
-        "resource_class": _of_nodes(_NODE.resource_class, "resource_class"),
+        **{column.name: _of_nodes(column, column.name) for column in _OF_NODES},
+        "of_nodes": paging.any_of(_RUN.node_uuid, "of_nodes"),
         "of_owner": paging.Bound(_RUN.node_uuid.in_(_OWNED)),
         "batch": paging.Bound(batches.RUNS_OF_BATCH),
-        "latest": paging.Switch(on=unindexed(_RUN.id) == _NEWEST),
+        # No run is newer than the newest. PostgreSQL expects few equal ones, and would sort them.
+        "latest": paging.Switch(on=unindexed(_RUN.id) >= _NEWEST),
     },
     more={"node_name": _NODE_NAME},
 )
+
+
+@cache
+def _select_nodes(column: sa.Column[Any]) -> sa.Select[Any]:
+    value = sa.bindparam("k_values", expanding=True, type_=column.type)
+    return sa.select(_NODE.uuid).where(column.in_(value)).limit(_FEW + 1)
+
+
+def _of_few_nodes(conn: Connection, where: RowView) -> RowView:
+    """Return the filters with the nodes in place of the first column that few nodes share."""
+    if "uuid" in where:
+        return where
+    for column in _OF_NODES:
+        if column.name in where:
+            values = {"k_values": list(where[column.name])}
+            found = conn.execute(_select_nodes(column), values).scalars().all()
+            if len(found) <= _FEW:
+                return {name: value for name, value in where.items() if name != column.name} | {
+                    "of_nodes": found
+                }
+    return where
 
 
 def page(
@@ -79,7 +105,7 @@ def page(
     return LISTING.page(
         conn,
         columns=columns,
-        where=where,
+        where=_of_few_nodes(conn, where),
         marker_id=marker_id,
         sort="started_at",
         direction=direction,
