@@ -26,8 +26,10 @@ import sqlalchemy as sa  # noqa: E402
 
 from benchmarks import heartbeats, recovery, stage  # noqa: E402
 from benchmarks.figures import Figure, report  # noqa: E402
+from ironic_lite.core.json_types import Row  # noqa: E402
 from ironic_lite.db.engine import session  # noqa: E402
-from ironic_lite.db.engine.session import Database  # noqa: E402
+from ironic_lite.db.engine.session import Connection, Database  # noqa: E402
+from ironic_lite.db.queries import node_counts, nodes, ports  # noqa: E402
 from ironic_lite.db.tables import models  # noqa: E402
 from tests.support import population, private_servers  # noqa: E402
 from tests.support.in_process import InProcess  # noqa: E402
@@ -137,6 +139,18 @@ def _nodes(query: str) -> Act:
     return lambda fleet: fleet.get(f"/v1/nodes?limit=5&{query}")
 
 
+def _behind(sort: str) -> Act:
+    return lambda fleet: fleet.get(f"/v1/nodes?limit=5&sort_key={sort}&marker={fleet.middle()}")
+
+
+def _ports_of_project(conn: Connection) -> list[Row]:
+    return ports.page(conn, columns=("uuid",), where={"project": "project-7"}, limit=100)
+
+
+def _counts_by_state(conn: Connection) -> object:
+    return nodes.counts(conn, by=("provision_state",), where={}, most=100)
+
+
 def _runs(query: str) -> Act:
     return lambda fleet: fleet.get(f"/v1/runs?limit=9&{query}")
 
@@ -152,9 +166,11 @@ FILTERS = (
     *(f"shard={population.SHARD},shard-7", "sharded=false", "maintenance=true", "retired=true"),
     *("associated=false", "fault=power%20failure", "data_state=dirty", "held=true"),
 )
+SORTS = ("name", "owner", "driver", "updated_at")
 OF_RUNS = (
     *("", "state=failed", "state=waiting", "verb=deploy", "requester=nobody", "project=nobody"),
     *("code=StepFailed", "latest=true", "latest=true&state=failed"),
+    *("driver=rare", "driver=absent", f"resource_class={population.CLASS}&state=failed"),
 )
 SWEEPS = (
     *("time-outs", "orphans", "allocations", "power recovery", "batches", "overdue steps"),
@@ -171,6 +187,12 @@ ACTS: dict[str, Act] = {
     f"recovery of {_LOST} nodes": Fleet.recover,
     "a node's history": lambda fleet: fleet.get(f"/v1/nodes/{fleet.node()}/history"),
     **{f"nodes, {query}": _nodes(query) for query in FILTERS},
+    **{f"nodes by {sort}": _nodes(f"sort_key={sort}") for sort in SORTS},
+    **{f"nodes by {sort} in mid-list": _behind(sort) for sort in SORTS},
+    "ports of a shard": lambda fleet: fleet.get("/v1/ports?limit=100&shard=shard-7"),
+    "ports of a project": lambda fleet: fleet.whole.database.read(_ports_of_project),
+    "metrics' counts": lambda fleet: fleet.whole.database.read(node_counts.nodes),
+    "counts by state": lambda fleet: fleet.whole.database.read(_counts_by_state),
     **{f"runs, {query or 'all'}": _runs(query) for query in OF_RUNS},
     **{f"sweep: {name}": _sweep(name) for name in SWEEPS},
     "keepalive": lambda fleet: fleet.whole.rig.service.keepalive.beat(),
