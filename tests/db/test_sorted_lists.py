@@ -127,11 +127,11 @@ def _plan_rows(conn: Connection, ask: Ask) -> int:
         [[[found]]] = cursor.fetchall()
         count += _rows_of(found["Plan"])
 
-    sa.event.listen(conn, "before_cursor_execute", explain)
+    sa.event.listen(conn.engine, "before_cursor_execute", explain)
     try:
         ask(conn)
     finally:
-        sa.event.remove(conn, "before_cursor_execute", explain)
+        sa.event.remove(conn.engine, "before_cursor_execute", explain)
     return count
 
 
@@ -213,12 +213,12 @@ def test_counts_read_an_index_alone(fleet: Database) -> None:
         lines.extend(str(tuple(row)) for row in cursor.fetchall())
 
     def ask(conn: Connection) -> None:
-        sa.event.listen(conn, "before_cursor_execute", explain)
+        sa.event.listen(conn.engine, "before_cursor_execute", explain)
         try:
             node_counts.nodes(conn)
             nodes.counts(conn, by=("provision_state",), where={}, most=9)
         finally:
-            sa.event.remove(conn, "before_cursor_execute", explain)
+            sa.event.remove(conn.engine, "before_cursor_execute", explain)
 
     fleet.read(ask)
     words = {"sqlite": "COVERING INDEX", "postgresql": "Index Only Scan"}

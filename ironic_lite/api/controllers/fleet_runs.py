@@ -34,9 +34,10 @@ class FleetRuns(expose.Controller):
 
     @expose.expose("GET", "/runs", raw_query=True)
     def index(self, request: Request) -> Json:
-        """Return a page of runs, the newest first: one statement, and one for ``node``.
+        """Return a page of runs, the newest first, by one statement.
 
-        With ``overdue``, those that have been overdue longest come first.
+        The filters ``node``, ``driver`` and ``resource_class`` need one more each. With
+        ``overdue``, those that have been overdue longest come first.
         """
         query = pages.query(self.service, request, queries.RUNS)
         shown = views.plan(views.LISTED_RUNS, query.fields, request.version, full=False)
