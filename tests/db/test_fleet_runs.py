@@ -104,10 +104,10 @@ def _plan(database: Database, where: dict[str, Any]) -> list[str]:
     lines: list[str] = []
 
     def before(
-        _conn: Any, cursor: Any, statement: str, parameters: Any, context: Any, _many: bool
+        conn: Any, cursor: Any, statement: str, parameters: Any, _context: Any, _many: bool
     ) -> None:
         if statement.startswith("SELECT") and "FROM runs" in statement and not lines:
-            word = "EXPLAIN QUERY PLAN" if context.dialect.name == "sqlite" else "EXPLAIN"
+            word = "EXPLAIN QUERY PLAN" if conn.dialect.name == "sqlite" else "EXPLAIN"
             cursor.execute(f"{word} {statement}", parameters)
             lines.extend(str(tuple(row)) for row in cursor.fetchall())
 
