@@ -1,14 +1,18 @@
-"""A SQLite file that is taken away while it is in use."""
+"""A SQLite file that is taken away while it is in use, and connections kept for reads."""
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 
 import pytest
 import sqlalchemy as sa
 
 from ironic_lite import errors
+from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.tables import models
+from tests.support.database_rows import add_node, get_node
 
 
 def _path(database: Database) -> pathlib.Path:
@@ -65,3 +69,51 @@ def test_a_connection_made_while_the_file_is_away_makes_no_new_one(
     assert not path.exists()
     away.rename(path)
     assert sqlite_database.read(_count) == 1
+
+
+def _driver_connection(conn: Connection) -> int:
+    return id(conn.connection.dbapi_connection)
+
+
+def test_small_reads_share_a_connection_and_see_each_commit(sqlite_database: Database) -> None:
+    first = add_node(sqlite_database)
+
+    def begin(conn: Connection) -> int:
+        # A result that is not read to its end, as after an error.
+        conn.execute(sa.select(models.nodes.c.uuid)).fetchone()
+        return _driver_connection(conn)
+
+    used = {sqlite_database.read(begin)}
+    second = add_node(sqlite_database)
+    for node in (first, second):
+        assert get_node(sqlite_database, node)["uuid"] == node
+        used.add(sqlite_database.read(_driver_connection))
+    assert len(used) == 1
+
+
+def test_connection_of_a_failed_read_is_of_further_use(sqlite_database: Database) -> None:
+    node = add_node(sqlite_database)
+    for _ in range(5):
+        with pytest.raises(errors.NodeNotFound):
+            get_node(sqlite_database, "absent")
+        with pytest.raises(sa.exc.OperationalError):
+            sqlite_database.read(lambda conn: conn.execute(sa.text("SELECT * FROM absent")))
+        assert get_node(sqlite_database, node)["uuid"] == node
+
+
+def test_kept_connections_leave_the_only_one_to_a_writer(sqlite_database: Database) -> None:
+    url = sqlite_database.url
+    database = session.open_database(url, max_pool_size=1, max_overflow=0, pool_timeout=1)
+    with contextlib.closing(database):
+        node = add_node(database)
+        assert get_node(database, node)["uuid"] == node
+        assert add_node(database)
+
+
+def test_close_closes_kept_connections(sqlite_database: Database) -> None:
+    used: list[Connection] = []
+    sqlite_database.read(used.append)
+    assert not used[0].closed
+    sqlite_database.close()
+    assert used[0].closed
+    assert get_node(sqlite_database, add_node(sqlite_database))

@@ -4,8 +4,8 @@ SQLAlchemy writes the SQL text and supplies the conversion of values. ``Connecti
 more for each execution: it looks the text up by a key of the whole statement, begins a transaction
 object, and describes a result. For one row this takes more than twice the time of the database.
 
-Errors of the driver are raised as SQLAlchemy raises them, and listeners of
-``before_cursor_execute`` are called.
+Errors of the driver are raised as SQLAlchemy raises them. Listeners of ``before_cursor_execute``
+are called, without an execution context.
 """
 
 from __future__ import annotations

@@ -49,6 +49,8 @@ _BEGIN_POSTGRESQL = "BEGIN ISOLATION LEVEL READ COMMITTED"
 Switching autocommit on for each read would take longer than the read's statement.
 """
 _READERS = 4  # one of so many connections is never a writer's
+_KEPT = 2
+"""Connections kept outside the pool; more reads at once are rare, with one interpreter."""
 _LOW_WRITERS = 3
 """Writers of low priority at once. More of them keep the interpreter no busier, but a client then
 waits for it behind all of them, at each of its statements, and they need connections that the pool
@@ -94,6 +96,10 @@ class Database:
         writers = max(1, whole - whole // _READERS)
         self._writers = fair_lock.FairLock(writers, min(writers, _LOW_WRITERS))
         self._writers_timeout: float = options["pool_timeout"]
+        # Connections that reads take before those of the pool, whose checkout and return take half
+        # of the time of a small read. A file needs no check of age or life; a server's would.
+        self._kept: list[Connection] = []
+        self._most_kept = min(_KEPT, whole // _READERS) if self.kind == "sqlite" else 0
         self._file: sqlite.OpenFile | None = None
         if self.kind == "sqlite":
             self._file = sqlite.OpenFile(str(url.database))
@@ -162,6 +168,8 @@ class Database:
 
     def close(self) -> None:
         """Close all connections; the next use opens new ones."""
+        while self._kept:
+            self._kept.pop().close()
         self.engine.dispose()
 
     # -- inside ------------------------------------------------------------------------------
@@ -169,13 +177,28 @@ class Database:
     def _read_once(self, work: Callable[[Connection], T]) -> T:
         if self._file is not None:
             self._file.confirm()
-        conn = self.engine.connect()
         try:
-            return work(conn)
-        finally:
-            # The read is complete, even if the connection dies before its return.
+            conn = self._kept.pop()
+        except IndexError:
+            conn = self.engine.connect()
+        try:
+            found = work(conn)
+        except BaseException:
             with contextlib.suppress(sa.exc.DBAPIError):
                 conn.close()
+            raise
+        # The read is complete, even if the connection dies before its return.
+        with contextlib.suppress(sa.exc.DBAPIError):
+            self._return(conn)
+        return found
+
+    def _return(self, conn: Connection) -> None:
+        if len(self._kept) >= self._most_kept or conn.closed:
+            conn.close()
+            return
+        if conn.in_transaction():
+            conn.rollback()
+        self._kept.append(conn)
 
     def _write_once(self, work: Callable[[Connection], T], progress: list[str]) -> T:
         if self._file is not None:
