@@ -306,6 +306,7 @@ def test_node_that_has_changed_gives_a_choice_between_both_versions(
     now = live.get(f"/v1/nodes/{name}")["resource_class"]
     button.click()
     expect(dialog.get_by_role("alert")).to_contain_text("HTTP 412")
+    expect(button).to_be_disabled()
     expect(dialog.locator(".tree")).to_have_text(re.compile(rf"^\s*resource_classgpu → {now}\s*$"))
     assert live.get(f"/v1/nodes/{name}/holds")["holds"] == []
     dialog.get_by_role("button", name=choice).click()

@@ -52,7 +52,7 @@ def test_columns_are_part_of_the_address(page: sync_api.Page, live: service.Serv
     heads = page.get_by_role("columnheader")
     page.locator("summary", has_text="Columns").click()
     page.get_by_label("owner").check()
-    page.get_by_label("data state").uncheck()
+    page.get_by_label("Data", exact=True).uncheck()
     expect(heads).to_have_text(
         ["Selected", "Name", "State", "Since", "Under way", "Power", "Class", "Conductor", "owner"]
     )

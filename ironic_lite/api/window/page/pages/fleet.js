@@ -11,7 +11,7 @@ import {
   Ago, bdi, checkbox, copy, Curl, DATA_STATES, FAILED_STATES, html, KINDS, nodeLink, State, stepName, typed,
 } from "../parts/text.js";
 import { fleet, followFleet, needOf, predicate, remote, setFilter } from "../state/nodes.js";
-import { changeRoute, clockTime, go, href, path, prefs, route } from "../state/route.js";
+import { changeRoute, clockTime, go, href, path, prefs, route, small } from "../state/route.js";
 import { curl, pages } from "../wire/api.js";
 
 /** @typedef {Record<string, any>} Node */
@@ -30,17 +30,20 @@ const COLUMNS = [
 /** Further columns that an address may name: fields of nodes. */
 const MORE = ["driver", "owner", "lessee", "shard", "conductor_group", "fault", "instance_name"];
 
+/** @param {string} key */
+const columnOf = (key) => COLUMNS.find((one) => one.key === key) ??
+  { key, title: key.replaceAll("_", " "), cell: shown(key), wide: true };
 /** @param {string | undefined} named `~cols` of the address, with commas */
-const columnsOf = (named) => !named ? COLUMNS : named.split(",").map((key) =>
-  COLUMNS.find((one) => one.key === key) ?? { key, title: key.replaceAll("_", " "), cell: shown(key), wide: true });
+const columnsOf = (named) => named ? named.split(",").map(columnOf) : COLUMNS;
 
-/** A column for each box that is ticked. */
+/** A box for each column; a card of a narrow screen has no others. */
 function Columns() {
   const chosen = columnsOf(route.value.view.cols).map((one) => one.key);
-  const all = [...new Set([...COLUMNS.map((one) => one.key), ...MORE])];
-  return h(Menu, { name: "Columns" }, all.map((key) => checkbox(key.replaceAll("_", " "), () =>
-    changeRoute({ "~cols": all.filter((one) => chosen.includes(one) !== (one === key)).join(",") },
-      { replace: true }), chosen.includes(key))));
+  const all = [...COLUMNS, ...MORE.map(columnOf)];
+  return h(Menu, { name: "Columns" }, all.map(({ key, title }) => checkbox(title, () => {
+    const next = all.map((one) => one.key).filter((one) => chosen.includes(one) !== (one === key));
+    changeRoute({ "~cols": next.join(",") }, { replace: true });
+  }, chosen.includes(key))));
 }
 
 /** @param {Node} node */
@@ -240,7 +243,7 @@ function Filters({ words }) {
         </option>`,
       )}
     </select>
-    ${h(Columns, {})} <button onClick=${openEnroll}>Enroll…</button>
+    ${!small.value && h(Columns, {})} <button onClick=${openEnroll}>Enroll…</button>
     ${h(Curl, { path: href("/v1/nodes", query).slice(1), label: "curl of these" })}
   </div>`;
 }
@@ -279,7 +282,7 @@ function Chips() {
         aria-pressed=${chosen.includes(state)}
         onClick=${(/** @type {MouseEvent} */ event) => pick(state, event.shiftKey)}
       >
-        <span class="sign" aria-hidden="true">${KINDS[kind]?.sign}</span> ${state} ${count}
+        <span class="sign" aria-hidden="true">${KINDS[kind]}</span> ${state} ${count}
       </button>`;
     })}
   </div>`;

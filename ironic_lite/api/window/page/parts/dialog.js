@@ -130,7 +130,7 @@ export function useSend({ of, waits = false, seen, ...request }, onDone, onFault
   });
   const holder = waits ? known.body?.reservation : null;
   return {
-    ...state, choice, holder, known: !of || (!!known.tag && !holder),
+    ...state, choice, holder, known: !choice && (!of || (!!known.tag && !holder)),
     send: () => sendOf(asked.tag), request: { ...asked, headers },
   };
 }
@@ -150,9 +150,9 @@ export function Changes({ seen, now }) {
 
 /** @param {{seen: Json, now: Json, onMine: () => void, onTheirs: () => void}} props */
 function Choice({ seen, now, onMine, onTheirs }) {
-  return html`<div class="block">${h(Changes, { seen, now })}
-    <button type="button" onClick=${onMine}>Use mine: send it all the same</button>
-    ${" "}<button type="button" onClick=${onTheirs}>Take theirs: drop this change</button></div>`;
+  return html`${h(Changes, { seen, now })}
+    <div class="actions"><button type="button" onClick=${onMine}>Use mine: send it all the same</button>
+      <button type="button" onClick=${onTheirs}>Take theirs: drop this change</button></div>`;
 }
 
 /**

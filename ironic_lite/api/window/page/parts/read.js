@@ -50,7 +50,7 @@ export function FaultBox({ fault, path }) {
     <p class="small">
       ${fault.status ? `HTTP ${fault.status}` : "No answer"} ${fault.address}
       ${fault.request && html`<button class="quiet" onClick=${() => void copy(fault.request)}>
-        ${fault.request}
+        ${bdi(fault.request)}
       </button>`}
       ${path && h(Curl, { path })}
     </p>

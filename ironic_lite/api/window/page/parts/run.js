@@ -269,7 +269,7 @@ function box(state, x, y, here, wide = WIDE) {
   return html`<g class=${`box ${kind}${here ? " here" : ""}`}>
     <rect x=${x + 1} y=${y} width=${wide} height=${TALL} rx="5" />
     <text x=${x + wide / 2 + 1} y=${y + 17} text-anchor="middle">
-      ${here ? `${KINDS[kind]?.sign} ` : ""}${state}
+      ${here ? `${KINDS[kind]} ` : ""}${state}
     </text>
   </g>`;
 }

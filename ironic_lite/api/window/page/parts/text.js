@@ -85,14 +85,8 @@ export const stamp = (at) =>
 
 // -- The words of this page that are not the API's.
 
-/** Shapes and words of the kinds of states: never colour alone. */
-export const KINDS = /** @type {Record<string, {sign: string, word: string}>} */ ({
-  stable: { sign: "●", word: "at rest" },
-  busy: { sign: "◐", word: "working" },
-  wait: { sign: "◔", word: "waiting" },
-  held: { sign: "■", word: "held" },
-  fail: { sign: "▲", word: "failed" },
-});
+/** Shapes of the kinds of states: never colour alone. */
+export const KINDS = /** @type {Record<string, string>} */ ({ stable: "●", busy: "◐", wait: "◔", held: "■", fail: "▲" });
 
 /** Results of runs and steps. */
 const RESULTS = /** @type {Record<string, string>} */ ({
@@ -167,7 +161,7 @@ export function batchTitle(batch) {
 export function State({ state }) {
   const kind = STATES[state ?? ""]?.kind ?? "stable";
   return html`<span class=${`state ${kind}`}
-    ><span class="sign" aria-hidden="true">${KINDS[kind]?.sign}</span>${bdi(state)}</span
+    ><span class="sign" aria-hidden="true">${KINDS[kind]}</span>${bdi(state)}</span
   >`;
 }
 

@@ -10,18 +10,14 @@ const LONGEST_SENTENCE = 500;
 export class Fault extends Error {
   /**
    * @param {string} text a sentence
-   * @param {{status?: number, code?: string, request?: string, address?: string,
-   *   retryAfter?: number, body?: unknown, link?: string}} [facts]
+   * @param {{status?: number, request?: string, address?: string, retryAfter?: number}} [facts]
    */
   constructor(text, facts = {}) {
     super(text);
     this.status = facts.status ?? 0;
-    this.code = facts.code ?? "";
     this.request = facts.request ?? "";
     this.address = facts.address ?? "";
     this.retryAfter = facts.retryAfter ?? 0;
-    this.body = facts.body;
-    this.link = facts.link ?? "";
   }
 }
 
@@ -29,23 +25,19 @@ export class Fault extends Error {
  * Read the sentence of a refusal in any of its three forms: `error_message` with a JSON text or an
  * object in it, or a list `errors`.
  * @param {string} text the body
- * @returns {{text: string, code: string, body: unknown}}
+ * @returns {string}
  */
 export function sentence(text) {
   const body = parsed(text);
   if (!body || typeof body !== "object") {
-    return { text: text.slice(0, LONGEST_SENTENCE), code: "", body: null };
+    return text.slice(0, LONGEST_SENTENCE);
   }
   const outer = /** @type {Record<string, any>} */ (body);
   const inner = typeof outer.error_message === "string"
     ? parsed(outer.error_message) ?? { faultstring: outer.error_message }
     : outer.error_message ?? outer.errors?.[0] ?? outer;
   const said = inner.faultstring ?? inner.description ?? inner.detail ?? inner.title;
-  return {
-    text: typeof said === "string" ? said : text.slice(0, LONGEST_SENTENCE),
-    code: String(inner.code ?? inner.faultcode ?? ""),
-    body,
-  };
+  return typeof said === "string" ? said : text.slice(0, LONGEST_SENTENCE);
 }
 
 /** @param {string} text @returns {any} undefined if it is blank, null if it is no JSON */
@@ -63,14 +55,10 @@ export function parsed(text) {
  * @param {string} address
  */
 export function fault(answer, text, address) {
-  const said = sentence(text);
-  return new Fault(said.text || `${answer.status} ${answer.statusText}`, {
+  return new Fault(sentence(text) || `${answer.status} ${answer.statusText}`, {
     status: answer.status,
-    code: said.code,
-    request: answer.headers.get("X-OpenStack-Request-Id") ?? "",
+    request: answer.headers.get(OURS) ?? "",
     retryAfter: Number(answer.headers.get("Retry-After") ?? 0),
-    link: answer.headers.get("Link") ?? "",
-    body: said.body,
     address,
   });
 }
@@ -92,7 +80,6 @@ let credentials = "omit";
  * @property {number} status
  * @property {any} body JSON, text, or null
  * @property {string} tag the ETag; "" without one
- * @property {string} request the request id
  * @property {string} link the header Link
  */
 
@@ -157,7 +144,6 @@ export async function ask(method, path, options = {}) {
     status: answer.status,
     body: json && text ? JSON.parse(text) : text || null,
     tag: answer.headers.get("ETag") ?? "",
-    request: answer.headers.get(OURS) ?? "",
     link: answer.headers.get("Link") ?? "",
   };
 }
