@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from typing import Any
 
 import bcrypt
 import pytest
@@ -124,6 +125,40 @@ def test_a_new_tab_does_not_renew_a_login_of_nine_hours_ago(
     page.evaluate("location.hash = '#/v1/batches'")
     page.get_by_role("dialog", name="Log in").wait_for()
     faults.allow("401|ERR_")
+
+
+def test_box_of_the_browser_itself_never_asks_for_the_password(
+    open_page: OpenPage, guarded: service.Service, faults: Faults
+) -> None:
+    """A login in that box would stay in the browser, which a log-out does not reach."""
+    page = open_page(guarded)
+    session = page.context.new_cdp_session(page)
+    asked: list[str] = []
+
+    def go_on(event: dict[str, Any]) -> None:
+        session.send("Fetch.continueRequest", {"requestId": event["requestId"]})
+
+    def refuse(event: dict[str, Any]) -> None:
+        asked.append(event["request"]["url"])
+        answer = {"authChallengeResponse": {"response": "CancelAuth"}}
+        session.send("Fetch.continueWithAuth", {"requestId": event["requestId"], **answer})
+
+    session.on("Fetch.requestPaused", go_on)
+    session.on("Fetch.authRequired", refuse)
+    session.send("Fetch.enable", {"handleAuthRequests": True})
+    page.goto(f"{guarded.url}/ui/")
+    dialog = page.get_by_role("dialog", name="Log in")
+    dialog.get_by_label("User").fill("ann")
+    dialog.get_by_label("Password").fill("wrong")
+    with page.expect_response(lambda one: one.status == 401):
+        dialog.get_by_role("button", name="Log in").click()
+    log_in(page)
+    page.get_by_role("grid", name="Nodes").wait_for()
+    assert asked == []
+    # A request that leaves the login to the browser makes it ask.
+    status = page.evaluate("fetch('../v1/nodes', {credentials: 'include'}).then(one => one.status)")
+    assert (status, len(asked)) == (401, 1)
+    faults.allow("401")
 
 
 PLAIN = "http://metal.example"
