@@ -14,7 +14,7 @@ import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import press, state, to, write
+from tests.window.acts import press, state, to
 from tests.window.conftest import Faults, expect
 
 pytestmark = pytest.mark.xdist_group("window")
@@ -280,13 +280,18 @@ def test_dialog_waits_for_the_end_of_a_change_that_is_under_way(
     uuid = live.create("wait-1")
     page.goto(to(live, "/v1/nodes/wait-1"))
     page.locator(".actions").wait_for()
-    lock = "UPDATE nodes SET reservation = ?, lock_token = ?, lock_expires = ? WHERE uuid = ?"
-    write(live, lock, "other-conductor", uuid, "2099-01-01 00:00:00.000000", uuid)
+    holders: list[str | None] = ["other-conductor"]
+
+    def lock(route: sync_api.Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "reservation": holders[-1]})
+
+    page.route(f"**/v1/nodes/{uuid}", lock)  # The page below reads the node by its name.
     press(page, "Maintenance…")
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_role("status")).to_contain_text("other-conductor works on this node")
     expect(dialog.get_by_role("button", name="Set maintenance")).to_be_disabled()
-    write(live, lock, None, None, None, uuid)
+    holders.append(None)
     Acts(page, live).do("Set maintenance")
 
 
