@@ -1,15 +1,18 @@
-"""The conductor's end of RPC: oslo.messaging's server, with threads for calls."""
+"""The conductor's end of RPC: a server with threads for calls."""
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
+from typing import Any
 
 import oslo_messaging
 from oslo_messaging.rpc import server as rpc_server
 
 from ironic_lite.rpc import encoding, interface
 from ironic_lite.rpc.dispatcher import Dispatcher
+from ironic_lite.rpc.sockets.server import SocketServer
 from ironic_lite.rpc.transport import Messaging
 
 LOG = logging.getLogger(__name__)
@@ -45,7 +48,12 @@ class Server:
         target = oslo_messaging.Target(
             exchange=interface.EXCHANGE, topic=interface.TOPIC, server=host
         )
-        self._server = rpc_server.RPCServer(messaging.bus, target, self.dispatcher)
+        # Also without a broker: the library registers executor_thread_pool_size only here.
+        self._server: Any = rpc_server.RPCServer(messaging.bus, target, self.dispatcher)
+        if messaging.brokerless:
+            listen = functools.partial(messaging.socket_driver().listen, target, 1, None)
+            threads = messaging.bus.conf.executor_thread_pool_size
+            self._server = SocketServer(listen, self.dispatcher, threads)
 
     def start(self) -> None:
         """Start to serve; return once the server listens, after waiting for a broker.

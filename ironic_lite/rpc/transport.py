@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import oslo_messaging
 
@@ -18,6 +18,9 @@ from ironic_lite.core import config
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.rpc import failures, interface
 from ironic_lite.rpc.deadlines import send_limit
+
+if TYPE_CHECKING:
+    from ironic_lite.rpc.sockets.driver import SocketDriver
 
 LOCAL = "local"
 """The scheme of Unix sockets on one machine; see ``rpc.local``."""
@@ -64,9 +67,26 @@ class Messaging:
         """True for local:// and direct://, which detect a dead server by themselves."""
         return self.url.transport in _BROKERLESS
 
+    def socket_driver(self) -> SocketDriver:
+        """Return a driver for a server, which oslo.messaging does not run; only if brokerless."""
+        return _socket_driver_class(self.url.transport)(
+            self.bus.conf, self.url, allowed_remote_exmods=REMOTE_MODULES
+        )
+
     def cleanup(self) -> None:
         """Close the connections."""
         self.bus.cleanup()
+
+
+def _socket_driver_class(scheme: str) -> type[SocketDriver]:
+    # Each process needs one of them, and oslo.messaging has loaded it already.
+    if scheme == LOCAL:
+        from ironic_lite.rpc.local.driver import LocalDriver  # noqa: PLC0415
+
+        return LocalDriver
+    from ironic_lite.rpc.direct.driver import DirectDriver  # noqa: PLC0415
+
+    return DirectDriver
 
 
 def build(url: str | None = None) -> Messaging:

@@ -201,6 +201,7 @@ def test_places_of_hanging_work_are_replaced_up_to_the_size() -> None:
     opened.set()
     assert workers.wait_idle(10)
     workers.claim()
+    workers.close()
 
 
 def test_progress_of_a_child_is_progress_of_its_parent() -> None:

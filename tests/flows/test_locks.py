@@ -273,7 +273,7 @@ def test_a_verb_accepted_while_the_pool_closes_is_left_to_the_next_owner(
 ) -> None:
     rig = build()
     busy, powered = rig.node(), rig.node("active")
-    rig.service.runtime.workers._pool.shutdown()
+    rig.service.runtime.workers.close()
     rig.ask("do_provisioning_action", busy, action="provide")
     with pytest.raises(errors.NoFreeWorker):
         rig.ask("change_node_power_state", powered, target="power on")

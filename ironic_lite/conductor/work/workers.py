@@ -6,10 +6,9 @@ import functools
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 
 from ironic_lite import errors
-from ironic_lite.core import context, metrics
+from ironic_lite.core import context, metrics, warm_pool
 from ironic_lite.db.engine import fair_lock
 
 LOG = logging.getLogger(__name__)
@@ -41,7 +40,7 @@ class Workers:
     def __init__(self, size: int, reserve_percent: int = 5) -> None:
         self._size = size
         self._open_to_all = max(1, size - size * reserve_percent // 100)
-        self._pool = ThreadPoolExecutor(2 * size, thread_name_prefix="worker")
+        self._pool = warm_pool.WarmPool(2 * size, "worker")
         self._busy = 0
         self._hanging = 0
         self._idle = threading.Condition()
@@ -95,24 +94,31 @@ class Workers:
 
         :raises errors.NoFreeWorker: the pool has been closed since; the slot is freed.
         """
+        place = Place(self)
+        work = functools.partial(self._carry_out, place, context.current(), work)
         try:
-            future = self._pool.submit(_in_context, context.current(), work)
+            self._pool.run(work)
         except RuntimeError:
             self.leave()
             raise errors.NoFreeWorker from None
-        place = Place(self)
-        future.add_done_callback(functools.partial(self._note_end, place))
         return place
 
-    def _note_end(self, place: Place, future: Future[None]) -> None:
+    def _carry_out(
+        self, place: Place, whose: context.Context | None, work: Callable[[], None]
+    ) -> None:
+        try:
+            _in_context(whose, work)
+        except BaseException as error:
+            LOG.error("A worker ended with an unhandled error", exc_info=error)
+        finally:
+            self._note_end(place)
+
+    def _note_end(self, place: Place) -> None:
         with self._idle:
             self._hanging -= place.vacated
             self._busy -= not place.vacated
             place.vacated = True  # ended work is never vacated again
             self._idle.notify_all()
-        error = future.exception()
-        if error is not None:
-            LOG.error("A worker ended with an unhandled error", exc_info=error)
 
     def wait_idle(self, timeout: float | None) -> bool:
         """Wait until no work runs, at most ``timeout`` seconds; return True if none does.
@@ -124,7 +130,7 @@ class Workers:
 
     def close(self) -> None:
         """Refuse new work; running work continues."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.close()
 
 
 def _in_context(whose: context.Context | None, work: Callable[[], None]) -> None:

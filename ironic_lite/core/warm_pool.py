@@ -1,0 +1,135 @@
+"""A pool of threads that gives work to the thread which has worked last.
+
+The data of that thread are still in the caches of the processor. If all threads take turns, as in
+``concurrent.futures``, a short piece of work takes up to twice the CPU time.
+"""
+
+from __future__ import annotations
+
+import collections
+import logging
+import threading
+from collections.abc import Callable
+
+LOG = logging.getLogger(__name__)
+
+Work = Callable[[], None]
+IDLE_SECONDS = 60.0
+"""Time after which a thread without work ends."""
+
+
+class _Seat:
+    """The place where one thread waits for work."""
+
+    __slots__ = ("bell", "work")
+
+    def __init__(self, work: Work) -> None:
+        self.bell = threading.Lock()
+        self.bell.acquire()
+        self.work: Work | None = work
+
+
+class WarmPool:
+    """Runs pieces of work, each in one of its threads.
+
+    :param most: threads; further work waits in order.
+    :param name: begin of the threads' names.
+    """
+
+    def __init__(self, most: int, name: str, *, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._most = most
+        self._name = name
+        self._idle_seconds = idle_seconds
+        self._guard = threading.Lock()
+        self._ended = threading.Condition(self._guard)
+        self._idle: list[_Seat] = []
+        self._waiting: collections.deque[Work] = collections.deque()
+        self._threads = 0
+        self._closed = False
+
+    @property
+    def threads(self) -> int:
+        """The number of threads."""
+        return self._threads
+
+    @property
+    def idle(self) -> int:
+        """The number of threads without work."""
+        return len(self._idle)
+
+    def run(self, work: Work) -> None:
+        """Run ``work`` in a thread; an exception that it raises is logged.
+
+        :raises RuntimeError: the pool is closed, or the system refuses the first thread.
+        """
+        with self._guard:
+            if self._closed:
+                raise RuntimeError(f"The pool of threads {self._name} is closed")
+            if self._idle:
+                seat = self._idle.pop()
+                seat.work = work
+            elif self._threads < self._most:
+                self._start_thread(work)
+                return
+            else:
+                self._waiting.append(work)
+                return
+        seat.bell.release()
+
+    def close(self) -> None:
+        """Refuse new work, and forget work that waits; running work continues."""
+        with self._guard:
+            self._waiting.clear()
+        self.drain(0)
+
+    def drain(self, seconds: float | None = None) -> bool:
+        """Refuse new work and wait for all other work; return whether it has ended.
+
+        :param seconds: the longest wait; None waits without limit.
+        """
+        with self._guard:
+            self._closed = True
+            idle, self._idle = self._idle, []
+            for seat in idle:
+                seat.bell.release()
+            return self._ended.wait_for(lambda: self._threads == 0, seconds)
+
+    def _start_thread(self, work: Work) -> None:
+        seat, name = _Seat(work), f"{self._name}-{self._threads}"
+        try:
+            threading.Thread(target=self._serve, args=(seat,), name=name, daemon=True).start()
+        except RuntimeError:  # a limit of processes or of memory
+            if not self._threads:
+                raise
+            self._waiting.append(work)
+            return
+        self._threads += 1
+
+    def _serve(self, seat: _Seat) -> None:
+        try:
+            while (work := seat.work) is not None:
+                try:
+                    work()
+                except Exception:
+                    LOG.exception("A thread of the pool %s has caught an error", self._name)
+                del work  # finished objects must not stay alive until the next work
+                self._wait_for_work(seat)
+        finally:
+            with self._guard:
+                self._threads -= 1
+                self._ended.notify_all()
+
+    def _wait_for_work(self, seat: _Seat) -> None:
+        """Set the next work of a seat; None ends its thread."""
+        with self._guard:
+            seat.work = self._waiting.popleft() if self._waiting else None
+            if seat.work is not None or self._closed:
+                return
+            self._idle.append(seat)
+        if seat.bell.acquire(timeout=self._idle_seconds):
+            return
+        with self._guard:
+            if seat in self._idle:
+                self._idle.remove(seat)
+                return
+        seat.bell.acquire()  # work came just now

@@ -1,0 +1,114 @@
+"""The pool of threads for RPC calls and for the work of a conductor."""
+
+from __future__ import annotations
+
+import functools
+import queue
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ironic_lite.core.warm_pool import WarmPool
+
+SECONDS = 30.0
+
+
+class Work:
+    """Work that ends when it is told to, and names its thread."""
+
+    def __init__(self) -> None:
+        self.begun: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.gate = threading.Event()
+
+    def __call__(self) -> None:
+        self.begun.put(threading.current_thread().name)
+        self.gate.wait(SECONDS)
+
+
+@pytest.fixture
+def pool() -> Iterator[WarmPool]:
+    """A pool of two threads."""
+    made = WarmPool(2, "test")
+    yield made
+    assert made.drain(SECONDS)
+
+
+def start(pool: WarmPool) -> tuple[Work, str]:
+    """Return work that has begun, and the name of its thread."""
+    work = Work()
+    pool.run(work)
+    return work, work.begun.get(timeout=SECONDS)
+
+
+def end(pool: WarmPool, work: Work) -> None:
+    """End work, and wait until its thread has no work."""
+    before = pool.idle
+    work.gate.set()
+    pause = threading.Event()
+    while pool.idle == before:
+        pause.wait(0.001)
+
+
+def test_the_thread_that_has_worked_last_works_next(pool: WarmPool) -> None:
+    (first, one), (second, other) = start(pool), start(pool)
+    assert one != other
+    end(pool, second)
+    end(pool, first)
+    for _ in range(3):
+        work, name = start(pool)
+        assert name == one
+        end(pool, work)
+
+
+def test_work_without_a_thread_waits_in_order(pool: WarmPool) -> None:
+    busy, done = [start(pool)[0] for _ in range(2)], queue.SimpleQueue[int]()
+    for number in range(5):
+        pool.run(functools.partial(done.put, number))
+    assert (pool.threads, done.qsize()) == (2, 0)
+    end(pool, busy[0])
+    assert [done.get(timeout=SECONDS) for _ in range(5)] == [0, 1, 2, 3, 4]
+    busy[1].gate.set()
+
+
+def test_a_thread_survives_the_error_of_its_work(
+    pool: WarmPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("broken")
+
+    pool.run(fail)
+    end(pool, start(pool)[0])
+    assert "broken" in caplog.text
+
+
+def test_an_unused_thread_ends() -> None:
+    pool = WarmPool(1, "test", idle_seconds=0.01)
+    start(pool)[0].gate.set()
+    pause = threading.Event()
+    while pool.threads:
+        pause.wait(0.001)
+    start(pool)[0].gate.set()
+    assert pool.drain(SECONDS)
+
+
+def test_a_closed_pool_refuses_work_and_forgets_what_waits() -> None:
+    pool, done = WarmPool(1, "test"), queue.SimpleQueue[str]()
+    work, _ = start(pool)
+    pool.run(lambda: done.put("waited"))
+    pool.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        pool.run(lambda: done.put("late"))
+    work.gate.set()
+    assert pool.drain(SECONDS)
+    assert done.empty()
+
+
+def test_a_drained_pool_has_done_what_waited() -> None:
+    pool, done = WarmPool(1, "test"), queue.SimpleQueue[str]()
+    work, _ = start(pool)
+    pool.run(lambda: done.put("waited"))
+    assert not pool.drain(0)
+    work.gate.set()
+    assert pool.drain(SECONDS)
+    assert done.get(timeout=SECONDS) == "waited"
