@@ -7,15 +7,40 @@ The data of that thread are still in the caches of the processor. If all threads
 from __future__ import annotations
 
 import collections
+import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 LOG = logging.getLogger(__name__)
 
 Work = Callable[[], None]
 IDLE_SECONDS = 60.0
 """Time after which a thread without work ends."""
+
+_HERE = threading.local()
+
+
+@contextlib.contextmanager
+def deferring() -> Iterator[list[Work]]:
+    """Let the block leave one piece of work, by `defer`, to this thread; the caller runs it."""
+    _HERE.deferred = deferred = list[Work]()
+    try:
+        yield deferred
+    finally:
+        _HERE.deferred = None
+
+
+def defer(work: Work) -> bool:
+    """Leave work to this thread, for the end of its call; return False if that is not possible.
+
+    No other thread has to be woken, which takes longer than a short call.
+    """
+    deferred: list[Work] | None = getattr(_HERE, "deferred", None)
+    if deferred is None or deferred:
+        return False
+    deferred.append(work)
+    return True
 
 
 class _Seat:
@@ -53,6 +78,11 @@ class WarmPool:
         return self._threads
 
     @property
+    def closed(self) -> bool:
+        """True if new work is refused."""
+        return self._closed
+
+    @property
     def idle(self) -> int:
         """The number of threads without work."""
         return len(self._idle)
@@ -75,6 +105,23 @@ class WarmPool:
                 self._waiting.append(work)
                 return
         seat.bell.release()
+
+    def step_out(self, work: Work) -> None:
+        """Run work of another pool in this thread; another thread may take its place meanwhile."""
+        with self._guard:
+            self._threads -= 1
+            if self._waiting:
+                next_work = self._waiting.popleft()
+                try:
+                    self._start_thread(next_work)
+                except RuntimeError:  # this thread does it later
+                    self._waiting.appendleft(next_work)
+            self._ended.notify_all()
+        try:
+            work()
+        finally:
+            with self._guard:
+                self._threads += 1
 
     def close(self) -> None:
         """Refuse new work, and forget work that waits; running work continues."""
@@ -122,8 +169,13 @@ class WarmPool:
     def _wait_for_work(self, seat: _Seat) -> None:
         """Set the next work of a seat; None ends its thread."""
         with self._guard:
-            seat.work = self._waiting.popleft() if self._waiting else None
-            if seat.work is not None or self._closed:
+            seat.work = None
+            if self._threads > self._most:  # another thread took the place of this one
+                return
+            if self._waiting:
+                seat.work = self._waiting.popleft()
+                return
+            if self._closed:
                 return
             self._idle.append(seat)
         if seat.bell.acquire(timeout=self._idle_seconds):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ironic_lite.core import warm_pool
 from ironic_lite.core.warm_pool import WarmPool
 
 SECONDS = 30.0
@@ -112,3 +113,41 @@ def test_a_drained_pool_has_done_what_waited() -> None:
     work.gate.set()
     assert pool.drain(SECONDS)
     assert done.get(timeout=SECONDS) == "waited"
+
+
+def test_a_thread_that_steps_out_leaves_its_place_to_work_that_waits() -> None:
+    pool, done, long = WarmPool(1, "test"), queue.SimpleQueue[str](), Work()
+    pool.run(lambda: pool.step_out(long))
+    long.begun.get(timeout=SECONDS)
+    pool.run(lambda: done.put("next"))
+    assert done.get(timeout=SECONDS) == "next"
+    assert pool.drain(SECONDS), "work of another pool is not waited for"
+    long.gate.set()
+
+
+def test_work_that_waits_begins_when_the_thread_before_it_steps_out() -> None:
+    pool, done, (long, first) = WarmPool(1, "test"), queue.SimpleQueue[str](), (Work(), Work())
+
+    def step_out() -> None:
+        first()
+        pool.step_out(long)
+
+    pool.run(step_out)
+    first.begun.get(timeout=SECONDS)
+    pool.run(lambda: done.put("next"))
+    first.gate.set()
+    assert done.get(timeout=SECONDS) == "next"
+    long.gate.set()
+    assert pool.drain(SECONDS)
+
+
+def test_one_piece_of_work_is_left_to_the_thread_that_asks_for_it() -> None:
+    done: list[int] = []
+    assert not warm_pool.defer(lambda: done.append(0))
+    with warm_pool.deferring() as deferred:
+        assert warm_pool.defer(lambda: done.append(1))
+        assert not warm_pool.defer(lambda: done.append(2))
+    assert not warm_pool.defer(lambda: done.append(3))
+    for work in deferred:
+        work()
+    assert done == [1]

@@ -92,12 +92,15 @@ class Workers:
     def run(self, work: Callable[[], None]) -> Place:
         """Run ``work`` in the claimed slot, which is freed at its end.
 
+        A thread that answers an RPC call runs it itself, after the answer.
+
         :raises errors.NoFreeWorker: the pool has been closed since; the slot is freed.
         """
         place = Place(self)
         work = functools.partial(self._carry_out, place, context.current(), work)
         try:
-            self._pool.run(work)
+            if self._pool.closed or not warm_pool.defer(work):
+                self._pool.run(work)
         except RuntimeError:
             self.leave()
             raise errors.NoFreeWorker from None

@@ -68,6 +68,15 @@ class SocketServer:
             self._pool.run(functools.partial(self._carry_out, message))
 
     def _carry_out(self, message: incoming.Incoming) -> None:
+        deferred: list[warm_pool.Work] = []
+        try:
+            with warm_pool.deferring() as deferred:
+                self._answer(message)
+        finally:
+            for work in deferred:
+                self._pool.step_out(work)
+
+    def _answer(self, message: incoming.Incoming) -> None:
         failure = result = None
         try:
             result = self._dispatcher.dispatch(message)
