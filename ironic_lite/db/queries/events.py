@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Row, RowView
+from ironic_lite.db.engine.prepared_writes import Prepared
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
 from ironic_lite.domain import history
@@ -18,7 +19,7 @@ from ironic_lite.records import Event, Run
 COLUMNS: tuple[str, ...] = models.columns(models.events)
 _EVENT = models.events.c
 _BLANK: Row = {name: None for name in COLUMNS if name != "id"}
-_INSERT = models.events.insert().inline()
+_INSERT = Prepared(models.events.insert().inline())
 TOLD = sa.or_(
     *(
         _EVENT.kind == kind
@@ -111,7 +112,7 @@ def _select_entries(down: bool, after: bool) -> sa.Select[Any]:
 def add(conn: Connection, rows: Sequence[RowView]) -> None:
     """Append events by one statement: at, node_uuid and kind; other columns if known."""
     if rows:
-        conn.execute(_INSERT, [{**_BLANK, **row} for row in rows])
+        _INSERT.execute_many(conn, [{**_BLANK, **row} for row in rows])
 
 
 def refuse_again(conn: Connection, node_uuid: str, request_id: str) -> None:

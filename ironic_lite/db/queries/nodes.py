@@ -19,6 +19,7 @@ from ironic_lite import errors, records
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import faults, prepared
+from ironic_lite.db.engine.prepared_writes import Prepared
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import holds, paging
 from ironic_lite.db.queries.resource_table import is_uuid
@@ -47,10 +48,10 @@ _UNCHANGED = (
     _NODE.generation == sa.bindparam("k_generation"),
     _NODE.reservation.is_(None),
 )
-_EDIT = models.nodes.update().where(*_UNCHANGED).values(_NEXT)
-_SAVE = models.nodes.update().where(*_MINE).values(_NEXT)
-_LOCK = models.nodes.update().where(
-    _NODE.uuid == sa.bindparam("k_uuid"), _NODE.reservation.is_(None)
+_EDIT = Prepared(models.nodes.update().where(*_UNCHANGED).values(_NEXT))
+_SAVE = Prepared(models.nodes.update().where(*_MINE).values(_NEXT))
+_LOCK = Prepared(
+    models.nodes.update().where(_NODE.uuid == sa.bindparam("k_uuid"), _NODE.reservation.is_(None))
 )
 _STEAL = models.nodes.update().where(
     _NODE.uuid == sa.bindparam("k_uuid"),
@@ -62,14 +63,14 @@ _STEAL = models.nodes.update().where(
         ),
     ),
 )
-_UNLOCK = models.nodes.update().where(*_MINE).values(**FREE)
+_UNLOCK = Prepared(models.nodes.update().where(*_MINE).values(**FREE))
 _RENEW = models.nodes.update().where(
     _NODE.reservation == sa.bindparam("k_host"),
     _NODE.lock_token.in_(sa.bindparam("k_tokens", expanding=True)),
 )
-_DELETE = models.nodes.delete().where(*_MINE)
-_DELETE_UNLOCKED = models.nodes.delete().where(*_UNCHANGED)
-_INSERT = models.nodes.insert().inline()
+_DELETE = Prepared(models.nodes.delete().where(*_MINE))
+_DELETE_UNLOCKED = Prepared(models.nodes.delete().where(*_UNCHANGED))
+_INSERT = Prepared(models.nodes.insert().inline())
 _STANDING = sa.select(*(_NODE[name] for name in node_locks.COLUMNS)).where(
     _NODE.uuid == sa.bindparam("k_uuid")
 )
@@ -263,7 +264,7 @@ def insert(conn: Connection, values: RowView) -> None:
     """
     row = {"created_at": clock.now(), **values}
     try:
-        conn.execute(_INSERT, row)
+        _INSERT.execute(conn, row)
     except sa.exc.IntegrityError as error:
         raise _node_refused(error, row) from error
 
@@ -332,7 +333,7 @@ def delete(conn: Connection, uuid: str, *, token: str) -> None:
 
     :raises errors.LockLost: the lock is lost, or the node is gone.
     """
-    if not conn.execute(_DELETE, {"k_uuid": uuid, "k_token": token}).rowcount:
+    if not _DELETE.execute(conn, {"k_uuid": uuid, "k_token": token}):
         raise errors.LockLost(node=uuid)
 
 
@@ -342,13 +343,13 @@ def delete_unlocked(conn: Connection, uuid: str, *, generation: int) -> None:
     :raises errors.NodeNotFound, errors.NodeLocked, errors.ConcurrentUpdate: as `edit`.
     """
     guard = {"k_uuid": uuid, "k_generation": generation}
-    if not conn.execute(_DELETE_UNLOCKED, guard).rowcount:
+    if not _DELETE_UNLOCKED.execute(conn, guard):
         raise _edit_refused(conn, uuid)
 
 
-def _update_node(conn: Connection, statement: sa.Update, values: Row) -> int:
+def _update_node(conn: Connection, statement: Prepared, values: Row) -> int:
     try:
-        return conn.execute(statement, values).rowcount
+        return statement.execute(conn, values)
     except sa.exc.IntegrityError as error:
         raise _node_refused(error, values) from error
 
@@ -385,7 +386,7 @@ def lock(
     """
     values = {"k_uuid": uuid, **held(host=host, token=token, expires=expires, note=note)}
     if steal is None:
-        return bool(conn.execute(_LOCK, values).rowcount)
+        return bool(_LOCK.execute(conn, values))
     seen = {"k_steal": steal.token, "k_seen": steal.expires}
     return bool(conn.execute(_STEAL, {**values, **seen}).rowcount)
 
@@ -403,7 +404,7 @@ def held(*, host: str, token: str, expires: datetime.datetime, note: str | None)
 
 def unlock(conn: Connection, uuid: str, *, token: str) -> None:
     """Release a lock; no effect if it is lost already."""
-    conn.execute(_UNLOCK, {"k_uuid": uuid, "k_token": token})
+    _UNLOCK.execute(conn, {"k_uuid": uuid, "k_token": token})
 
 
 def renew(

@@ -12,12 +12,13 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import RowView
+from ironic_lite.db.engine.prepared_writes import Prepared
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
 
 _NODE = models.nodes.c
 _MINE = (_NODE.uuid == sa.bindparam("k_uuid"), _NODE.lock_token == sa.bindparam("k_token"))
-_SAVE = (
+_SAVE = Prepared(
     models.nodes.update()
     .where(*_MINE, _NODE.run_stop.is_not_distinct_from(sa.bindparam("k_stop", type_=sa.Text)))
     .values(generation=_NODE.generation + 1)
@@ -56,7 +57,7 @@ def save(
     """
     mine = {"k_uuid": node_uuid, "k_token": token}
     guard = {**mine, "k_stop": known, "updated_at": at}
-    if conn.execute(_SAVE, {**values, **guard}).rowcount:
+    if _SAVE.execute(conn, {**values, **guard}):
         return
     found = conn.execute(_GET, mine).first()
     if found is None:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Row, RowView
+from ironic_lite.db.engine.prepared_writes import Prepared
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import paging
 from ironic_lite.db.tables import models
@@ -37,8 +38,8 @@ _STEP_BLANK: Row = {
 
 # -- statements ------------------------------------------------------------------------------
 
-_INSERT = models.runs.insert().inline()
-_UPDATE = models.runs.update().where(_RUN.uuid == sa.bindparam("k_uuid"))
+_INSERT = Prepared(models.runs.insert().inline())
+_UPDATE = Prepared(models.runs.update().where(_RUN.uuid == sa.bindparam("k_uuid")))
 _GET = sa.select(models.runs).where(_RUN.uuid == sa.bindparam("k_uuid"))
 _CURRENT = (
     sa.select(models.runs)
@@ -92,7 +93,7 @@ _STEPS_OF = (
     .where(_STEP.run_uuid.in_(sa.bindparam("k_runs", expanding=True)))
     .order_by(_STEP.id)
 )
-_INSERT_STEPS = models.run_steps.insert().inline()
+_INSERT_STEPS = Prepared(models.run_steps.insert().inline())
 _DROP_PENDING = models.run_steps.delete().where(
     _STEP.run_uuid == sa.bindparam("k_run"),
     _STEP.kind == sa.bindparam("k_kind"),
@@ -141,14 +142,14 @@ def _update_steps() -> sa.Update:
     )
 
 
-_UPDATE_STEPS = _update_steps()
+_UPDATE_STEPS = Prepared(_update_steps())
 
 # -- runs ------------------------------------------------------------------------------------
 
 
 def insert(conn: Connection, values: RowView) -> None:
     """Add a run."""
-    conn.execute(_INSERT, dict(values))
+    _INSERT.execute(conn, values)
 
 
 def refuse_again(conn: Connection, node_uuid: str, request_id: str) -> None:
@@ -177,7 +178,7 @@ def of_request(conn: Connection, request_id: str, node_uuid: str) -> str | None:
 
 def update(conn: Connection, uuid: str, values: RowView) -> None:
     """Change a run's state, ended_at, error, code, conductor or listed."""
-    conn.execute(_UPDATE, {**values, "k_uuid": uuid})
+    _UPDATE.execute(conn, {**values, "k_uuid": uuid})
 
 
 def get(conn: Connection, uuid: str) -> Run:
@@ -267,7 +268,7 @@ def page(
 def insert_steps(conn: Connection, rows: Sequence[RowView]) -> None:
     """Add pending steps: run_uuid, ordinal, kind, interface, step; others default."""
     if rows:
-        conn.execute(_INSERT_STEPS, [{**_STEP_BLANK, **row} for row in rows])
+        _INSERT_STEPS.execute_many(conn, [{**_STEP_BLANK, **row} for row in rows])
 
 
 def drop_pending(conn: Connection, run_uuid: str, kind: str, *, first: int) -> None:
@@ -292,7 +293,7 @@ def update_steps(conn: Connection, run_uuid: str, rows: Sequence[RowView]) -> No
             values[name] = row.get(name)
         bound.append(values)
     if bound:
-        conn.execute(_UPDATE_STEPS, bound)
+        _UPDATE_STEPS.execute_many(conn, bound)
 
 
 def end_steps(
