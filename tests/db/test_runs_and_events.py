@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import events, nodes, runs
+from ironic_lite.db.queries import events, holds, nodes, runs
 from ironic_lite.db.tables import models
 from ironic_lite.records import Event
 from tests.support.database_rows import NOON, add_node, lock_node, new_uuid
@@ -58,6 +59,53 @@ def test_the_current_run_is_the_newest_that_has_not_ended(database: Database) ->
     assert database.read(lambda conn: runs.current(conn, node)) is None
     row = dict(database.read(lambda conn: runs.get(conn, waiting)))
     assert {name: row[name] for name in end} == end
+
+
+@pytest.mark.parametrize("unheld", [False, True])
+def test_a_run_is_inserted_once_for_a_request(database: Database, unheld: bool) -> None:
+    node, other = add_node(database), add_node(database)
+
+    def insert(where: str, request: str) -> bool:
+        row: dict[str, Any] = {"uuid": new_uuid(), "node_uuid": where, "request_id": request}
+        row |= {"verb": "clean", "state": "running", "started_at": NOON, "error": {"code": "%s ?"}}
+        with count_statements(database) as sent:
+            added = database.write(lambda conn: runs.insert_first(conn, row, unheld=unheld))
+        assert len(sent) == 1, sent
+        if added:
+            found = database.read(lambda conn: runs.get(conn, str(row["uuid"])))
+            assert {name: found[name] for name in row} == row  # type: ignore[literal-required]
+        return added
+
+    asked = [(node, "req-1"), (node, "req-1"), (other, "req-1"), (node, "req-2")]
+    assert [insert(*one) for one in asked] == [True, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("hold", "added"),
+    [
+        ({"until": None}, False),
+        ({"until": clock.after(3600)}, False),
+        ({"until": clock.after(-1)}, True),
+        ({"until": None, "ended_at": NOON}, True),
+    ],
+    ids=["open", "timed", "over", "ended"],
+)
+def test_a_hold_in_force_keeps_a_run_from_being_inserted(
+    database: Database, hold: dict[str, Any], added: bool
+) -> None:
+    node, free = add_node(database), add_node(database)
+    about: dict[str, Any] = {"uuid": new_uuid(), "node_uuid": node, "kind": "audit"}
+    about |= {"blocks": "use", "reason": "case 7", "created_at": NOON}
+    database.write(lambda conn: holds.add(conn, {**about, **hold}))
+    row = {"verb": "clean", "request_id": "req-1", "state": "running", "started_at": NOON}
+    for where, expected in ((node, added), (free, True)):
+        mine = {**row, "uuid": new_uuid(), "node_uuid": where}
+        assert insert_unheld(database, mine) is expected
+
+
+def insert_unheld(database: Database, row: dict[str, Any]) -> bool:
+    """Insert a run of a node without a hold; return whether it was inserted."""
+    return database.write(lambda conn: runs.insert_first(conn, row, unheld=True))
 
 
 def test_runs_are_listed_newest_first(database: Database) -> None:

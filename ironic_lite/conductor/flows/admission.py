@@ -33,7 +33,7 @@ def of_verb(task: Task, target: str) -> Refusals:
     node = task.node
     if not verbs.possible(verb, task.state):
         yield errors.InvalidState(verb=target, node=node.uuid, state=str(task.state))
-    yield from of_holds(task, verb.event, target)
+    yield from of_holds(task, verb.event, target, with_run=True)
     required = task.runtime.conf.conductor.require_clean_data
     yield from verbs.refusals_of_available(verb, node.as_dict(), required=required)
     if verb.spares_protected and node.protected:
@@ -45,7 +45,7 @@ def of_verb(task: Task, target: str) -> Refusals:
         yield errors.NodeInMaintenance(verb=target, node=node.uuid)
 
 
-def of_holds(task: Task, operation: str, said: str) -> Refusals:
+def of_holds(task: Task, operation: str, said: str, *, with_run: bool = False) -> Refusals:
     """Yield the refusal by a hold in force; one statement.
 
     If the next save takes the lock, it looks for holds itself, once it has the node's row. So a
@@ -53,12 +53,16 @@ def of_holds(task: Task, operation: str, said: str) -> Refusals:
 
     :param operation: the event of a verb, or an operation of ``domain.holds``.
     :param said: the name of the operation for the message.
+    :param with_run: have a run that the save opens checked by the same statement.
     """
     if not holds.refusable(operation):
         return
     uuid = task.node.uuid
     if task.locks_by_save:
-        task.add_write(lambda conn: hold_rows.refuse(conn, uuid, operation, said))
+        if with_run:
+            task.journal.refuse_held(operation, said)
+        else:
+            task.add_write(lambda conn: hold_rows.refuse(conn, uuid, operation, said))
         return
     found = task.runtime.database.read(lambda conn: hold_rows.in_force(conn, uuid))
     why = holds.refusal(uuid, found, operation, said)

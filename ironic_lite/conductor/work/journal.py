@@ -16,7 +16,7 @@ from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Row
 from ironic_lite.core.text_masking import TextMask
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import events, runs
+from ironic_lite.db.queries import events, holds, runs
 from ironic_lite.domain import history
 from ironic_lite.records import Node, StoredStep
 
@@ -67,6 +67,7 @@ class Journal:
     def _forget_steps(self) -> None:
         self._stood = None
         self._once = False
+        self._held: tuple[str, str] | None = None
         self._events: list[Row] = []
         self._new_run: Row | None = None
         self._runs: dict[str, Row] = {}
@@ -121,6 +122,10 @@ class Journal:
         Used for requests that open no run; opening a run checks this anyway.
         """
         self._once = True
+
+    def refuse_held(self, operation: str, said: str) -> None:
+        """Refuse the next save if a hold in force blocks an operation; as ``holds.refuse``."""
+        self._held = operation, said
 
     def refuse_again(self, conn: Connection) -> None:
         """Refuse a repeated request now, for work that is done before it is recorded.
@@ -212,8 +217,9 @@ class Journal:
         if self._once:
             self.refuse_again(conn)
         if self._new_run is not None:
-            runs.refuse_again(conn, self._new_run["node_uuid"], self._new_run["request_id"])
-            runs.insert(conn, self._new_run)
+            self._insert_run(conn, self._new_run)
+        elif self._held is not None:
+            holds.refuse(conn, self._who["node_uuid"], *self._held)
         for run_uuid, changes in self._runs.items():
             runs.update(conn, run_uuid, changes)
         for gone in self._dropped:
@@ -225,6 +231,18 @@ class Journal:
             runs.update_steps(conn, run_uuid, rows)
         self._end_steps(conn)
         self.log.write(conn)
+
+    def _insert_run(self, conn: Connection, run: Row) -> None:
+        """Add a run and check the request and the holds of its node by one statement.
+
+        Only if that adds nothing, further statements ask for the reason.
+        """
+        if runs.insert_first(conn, run, unheld=self._held is not None):
+            return
+        runs.refuse_again(conn, run["node_uuid"], run["request_id"])
+        if self._held is not None:
+            holds.refuse(conn, run["node_uuid"], *self._held)
+        runs.insert(conn, run)
 
     def write_events(self, conn: Connection) -> None:
         """Write the collected events, as the last statement of the transaction.

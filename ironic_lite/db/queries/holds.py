@@ -31,7 +31,14 @@ def _now() -> datetime.datetime:
 
 # The function is called whenever a statement is executed.
 _NOW: Any = sa.bindparam("holds_now", callable_=_now, type_=_HOLD.until.type)
-IN_FORCE = sa.and_(_HOLD.ended_at.is_(None), sa.or_(_HOLD.until.is_(None), _HOLD.until > _NOW))
+
+
+def in_force_at(now: Any) -> sa.ColumnElement[bool]:
+    """Return the condition that a hold is in force at a time, which is a parameter."""
+    return sa.and_(_HOLD.ended_at.is_(None), sa.or_(_HOLD.until.is_(None), _HOLD.until > now))
+
+
+IN_FORCE = in_force_at(_NOW)
 HELD = sa.exists().where(_HOLD.node_uuid == _NODE.uuid, IN_FORCE)
 """The condition that a row of ``nodes`` has a hold in force."""
 HELD_NODES = sa.select(_HOLD.node_uuid).where(IN_FORCE)

@@ -9,10 +9,11 @@ from typing import Any, cast
 import sqlalchemy as sa
 
 from ironic_lite import errors
+from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine.prepared_writes import Prepared
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import paging
+from ironic_lite.db.queries import holds, paging
 from ironic_lite.db.tables import models
 from ironic_lite.records import Run, RunStep
 
@@ -40,6 +41,28 @@ _STEP_BLANK: Row = {
 
 _INSERT = Prepared(models.runs.insert().inline())
 _UPDATE = Prepared(models.runs.update().where(_RUN.uuid == sa.bindparam("k_uuid")))
+_INSERTED = tuple(name for name in COLUMNS if name != "id")
+
+
+def _insert_unless(*found: sa.ColumnElement[bool]) -> Prepared:
+    """Build the INSERT of a run that writes nothing if one of these rows exists."""
+    values = {name: sa.bindparam(f"v_{name}", type_=_RUN[name].type) for name in _INSERTED}
+    chosen = sa.select(*values.values()).where(*(sa.not_(one) for one in found))
+    return Prepared(models.runs.insert().from_select(_INSERTED, chosen), columns=False)
+
+
+_BEFORE = models.runs.alias("before")
+_TAKEN = sa.exists().where(
+    _BEFORE.c.request_id == sa.bindparam("v_request_id"),
+    _BEFORE.c.node_uuid == sa.bindparam("v_node_uuid"),
+)
+_HOLD = models.holds.c
+_ANY_HOLD = sa.exists().where(
+    _HOLD.node_uuid == sa.bindparam("v_node_uuid"),
+    holds.in_force_at(sa.bindparam("k_now", type_=_HOLD.until.type)),
+)
+_INSERT_FIRST = _insert_unless(_TAKEN)
+_INSERT_UNHELD = _insert_unless(_TAKEN, _ANY_HOLD)
 _GET = sa.select(models.runs).where(_RUN.uuid == sa.bindparam("k_uuid"))
 _CURRENT = (
     sa.select(models.runs)
@@ -150,6 +173,19 @@ _UPDATE_STEPS = Prepared(_update_steps())
 def insert(conn: Connection, values: RowView) -> None:
     """Add a run."""
     _INSERT.execute(conn, values)
+
+
+def insert_first(conn: Connection, values: RowView, *, unheld: bool) -> bool:
+    """Add a run unless its request has one on its node already; return whether it was added.
+
+    The node's row is locked, so no run and no hold are added meanwhile.
+
+    :param unheld: also add none if the node has a hold in force, whatever the hold blocks.
+    """
+    row = {f"v_{name}": values.get(name) for name in _INSERTED}
+    if not unheld:
+        return bool(_INSERT_FIRST.execute(conn, row))
+    return bool(_INSERT_UNHELD.execute(conn, {**row, "k_now": clock.now()}))
 
 
 def refuse_again(conn: Connection, node_uuid: str, request_id: str) -> None:
