@@ -20,6 +20,8 @@ BY_REQUEST = frozenset({"hold", "wait"})
 """Steps whose durations depend on operators and arguments, so none is usual."""
 OVERDUE_SECONDS = 900.0
 """No step is overdue sooner."""
+UNKNOWN_SECONDS = 60.0
+"""A step that exceeds its 90th percentile by more has no expected end."""
 
 
 class Sample(NamedTuple):
@@ -121,13 +123,13 @@ def eta(remaining: Sequence[Remaining], now: datetime.datetime) -> Eta | None:
 
     :param remaining: the steps that have not ended.
     :returns: None without steps, if a step has no usual duration, or if a step under way has taken
-        longer than its 90th percentile: an end that moves with the clock helps nobody.
+        a minute longer than its 90th percentile: an end that moves with the clock helps nobody.
     """
     known = [one.usual for one in remaining if one.usual is not None]
     if not known or len(known) < len(remaining):
         return None
     pairs = list(zip(known, remaining, strict=True))
-    if any(step.elapsed > usual.p90 for usual, step in pairs):
+    if any(step.elapsed > usual.p90 + UNKNOWN_SECONDS for usual, step in pairs):
         return None
     median = sum(max(0.0, usual.p50 - step.elapsed) for usual, step in pairs)
     late = sum(max(0.0, usual.p90 - step.elapsed) for usual, step in pairs)

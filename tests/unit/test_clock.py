@@ -106,7 +106,7 @@ def test_no_setting_makes_a_wait_shorter(settings: list[tuple[int, int]], limit:
 
 def test_notes_in_seconds_are_the_same() -> None:
     begun = clock.stamp()
-    assert 0 <= clock.lived_since(begun - 5) - 5 < 60
+    assert -1 < clock.lived_since(begun - 5) - 5 < 60  # the wall clock may be set back slightly
     assert clock.over(begun - 1, 10)
     assert not clock.over(begun + 9, 10)
     assert clock.over(0.0, 10)

@@ -97,9 +97,9 @@ def test_usual_takes_the_narrowest_kind_with_five_samples(
         ([Remaining(known(10, 20, 7))], (later(10), later(20), 7, ALL)),
         ([Remaining(known(10, 20), 4)], (later(6), later(16), 5, ALL)),
         ([Remaining(known(10, 20), 15)], (NOON, later(5), 5, ALL)),
-        ([Remaining(known(10, 20), 20)], (NOON, NOON, 5, ALL)),
-        ([Remaining(known(10, 20), 21)], None),
-        ([Remaining(known(10, 20), 21), Remaining(known(10, 20))], None),
+        ([Remaining(known(10, 20), 80)], (NOON, NOON, 5, ALL)),
+        ([Remaining(known(10, 20), 81)], None),
+        ([Remaining(known(10, 20), 81), Remaining(known(10, 20))], None),
         (
             [
                 Remaining(known(10, 20, 200, NARROWEST), 15),
