@@ -55,7 +55,7 @@ _TYPES = {
     "vendor/htm.d.ts": 'import htm from "htm"; export default htm;',
     "facts.d.ts": """
 export const VERSION: string;
-export const STATES: Record<string, { kind: string }>;
+export const STATES: Record<string, string>;
 export const VERBS: {
   target: string; event: string; needs: string[]; erases: boolean; from: string[];
 }[];

@@ -22,7 +22,7 @@ def module() -> bytes:
 def _facts() -> tuple[tuple[str, object], ...]:
     return (
         ("VERSION", f"1.{versions.LAST}"),
-        ("STATES", {str(state): {"kind": states.kind(state).value} for state in State}),
+        ("STATES", {str(state): states.kind(state).value for state in State}),
         ("VERBS", [_verb(verb) for verb in verbs.TABLE]),
         ("JOURNEYS", [_journey(journey) for journey in verbs.journeys()]),
         ("SECRET_KEY", masking.SECRET_PATTERN),
