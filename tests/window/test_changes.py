@@ -144,8 +144,10 @@ def test_batch_by_keyboard_stops_after_its_canary_and_is_resumed(
     assert found == ["clean failed", *["manageable"] * 3]
 
     user.press("Resume…")
-    user.dialog.wait_for()
-    user.press("Resume")
+    user.dialog.get_by_label("Type the number of nodes").wait_for()
+    user.tab_to(".danger input")
+    page.keyboard.type("3")
+    page.keyboard.press("Enter")
     user.dialog.wait_for(state="detached")
     for name in names[1:]:
         live.settled(name, "available")

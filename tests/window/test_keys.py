@@ -132,29 +132,6 @@ def test_plan_is_copied_and_refused_with_its_faults(
     expect(dialog.locator(".plan li")).to_have_count(len(steps))
 
 
-def test_escape_leads_back_to_the_filtered_list(page: sync_api.Page, live: service.Service) -> None:
-    live.create("esc-1")
-    page.goto(to(live, "/v1/nodes?driver=fake-hardware&~q=esc-"))
-    page.get_by_role("link", name="esc-1").click()
-    page.get_by_role("heading", name="esc-1").wait_for()
-    menu = page.locator(".menu")
-    menu.locator("summary").click()
-    page.keyboard.press("Escape")  # for the menu
-    expect(menu).not_to_have_attribute("open", "")
-    press(page, "Hold…")
-    page.get_by_role("dialog").wait_for()
-    page.keyboard.press("Escape")  # for the dialog
-    expect(page.get_by_role("dialog")).to_have_count(0)
-    page.get_by_role("heading", name="esc-1").wait_for()
-    page.keyboard.press("Escape")
-    row(page, "esc-1").wait_for()
-    assert page.url.endswith("#/v1/nodes?driver=fake-hardware&~q=esc-")
-    cold(page, live, "/v1/nodes/esc-1")
-    page.keyboard.press("Escape")
-    page.get_by_role("grid", name="Nodes").wait_for()
-    assert page.url.endswith("#/v1/nodes")
-
-
 def test_rows_stay_where_the_focus_is_and_changes_are_counted(
     page: sync_api.Page, live: service.Service
 ) -> None:

@@ -54,7 +54,7 @@ function Found({ body, words }) {
     ${wanted && html`<p role="status">
       ${rows.length || "No"} record${rows.length === 1 ? "" : "s"} of ${further ? "the newest " : ""}${body.erasures.length} with ${bdi(words)}.
       ${" "}<button onClick=${() => changeRoute({ "~q": "" })}>Clear the search</button>
-      ${further && html` <button onClick=${() => changeRoute({ "~q": "", serial: words.trim() })}>Search all records for this whole serial number</button>`}
+      ${further && html` <button onClick=${() => changeRoute({ "~q": "", serial: words.trim() })}>Search all records for this serial number</button>`}
     </p>`}`;
 }
 
@@ -110,12 +110,13 @@ function Erasure({ record }) {
       ${files.map(([file, from]) => html`<button onClick=${() => void save(from, file)}>Download ${file}</button>`)}
     </div>
     ${key
-      ? html`<p>Download the three files, or let these lines do it. The last line verifies them:</p>
+      ? html`<p>These lines download the files and verify them:</p>
           <pre tabindex="0">${[...new Set(lines), verify].join("\n")}</pre>
           <p>Compare the key with your own copy. <code>baremetal erasure verify --node ${visible(node.name ?? node.uuid)} --key FILE</code>${" "}
-            also finds missing records; see "Verify a record" in <code>docs/erasure.rst</code>.</p>`
+            also finds missing records.</p>`
       : html`<p>It is not signed: the conductor had no <code>[conductor]evidence_key_file</code>, so nobody can prove that it was
-          not changed. See "Verify a record" in <code>docs/erasure.rst</code>.</p>`}
+          not changed.</p>`}
+    <p>See "Verify a record" in <code>docs/erasure.rst</code>.</p>
     <details><summary>All fields</summary>${h(Tree, { of: record })}</details>`;
 }
 

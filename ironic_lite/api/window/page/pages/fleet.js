@@ -2,13 +2,13 @@
 import { STATES } from "../facts.js";
 import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { Bulk } from "./batches.js";
 import { Attention, failureOf } from "../parts/attention.js";
+import { Bulk } from "../parts/bulk.js";
 import { Menu, opened, openEnroll } from "../parts/dialog.js";
 import { FaultBox } from "../parts/read.js";
 import { Table } from "../parts/table.js";
 import {
-  Ago, bdi, checkbox, copy, Curl, DATA_STATES, FAILED_STATES, html, KINDS, nodeLink, State, stepName, typed,
+  Ago, bdi, checkbox, copy, Curl, DATA_STATES, FAILED_STATES, html, KINDS, nameOf, nodeAddress, nodeLink, State, stepName, typed,
 } from "../parts/text.js";
 import { fleet, followFleet, needOf, predicate, remote, setFilter } from "../state/nodes.js";
 import { changeRoute, clockTime, go, href, path, prefs, route, small } from "../state/route.js";
@@ -105,8 +105,8 @@ export function Fleet() {
       label: "Nodes", view: `${query}|${words}`, selected, onSelect: setSelected, onHold: setHeld,
       sort, onSort: (/** @type {string} */ key) =>
         changeRoute({ "~sort": sort === key ? `-${key}` : key }, { replace: true }),
-      onCopy: (/** @type {Node} */ node) => void copy(curl("GET", path("nodes", node.name ?? node.uuid))),
-      onOpen: (/** @type {Node} */ node) => go(href(path("nodes", node.name ?? node.uuid))),
+      onCopy: (/** @type {Node} */ node) => void copy(curl("GET", path("nodes", nameOf(node)))),
+      onOpen: (/** @type {Node} */ node) => go(nodeAddress(node)),
     })}
     ${!rows.shown.length && fleet.status.value !== "loading" && (query.size || words) &&
     html`<p role="status">No node matches. <button onClick=${clearFilters}>Clear filters</button></p>`}
@@ -143,7 +143,7 @@ function footer(rows, sort) {
   const of = total();
   const loading = fleet.status.value === "loading" ? " · loading" : "";
   const state = fleet.narrow.value ? " · narrow the filter to see rows" : loading;
-  const held = rows.waiting ? ` · ${rows.waiting} changes wait, the order is held while you are here` : "";
+  const held = rows.waiting ? ` · ${rows.waiting} changes wait while you are here` : "";
   const by = sort === "need" ? "need" : sort.replace(/^-/, "");
   return `${rows.shown.length} of ${of} · sorted by ${by}${state}${held}`;
 }
@@ -207,7 +207,7 @@ function ordered(rows, sort) {
   // Made once for each row, not for each comparison.
   const keyed = rows.map((node) => ({
     node, first: byNeed ? needOf(node) : key === "name" ? "" : String(node[key] ?? ""),
-    name: String(node.name ?? node.uuid),
+    name: String(nameOf(node)),
   }));
   const byName = key === "name" ? down : 1;
   keyed.sort((a, b) =>
@@ -276,7 +276,7 @@ function Chips() {
       ▲ failed ${failed.reduce((sum, [, count]) => sum + count, 0)}
     </button>`}
     ${counts.map(([state, count]) => {
-      const kind = STATES[state]?.kind ?? "stable";
+      const kind = STATES[state] ?? "stable";
       return html`<button
         class=${`state ${kind}`}
         aria-pressed=${chosen.includes(state)}
@@ -292,4 +292,4 @@ const clearFilters = () => go(href("/v1/nodes", {}, { sort: route.value.view.sor
 
 const ORDER = ["stable", "busy", "wait", "held", "fail"];
 /** @param {string} state */
-const rank = (state) => -ORDER.indexOf(STATES[state]?.kind ?? "stable");
+const rank = (state) => -ORDER.indexOf(STATES[state] ?? "stable");

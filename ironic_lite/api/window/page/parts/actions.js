@@ -6,17 +6,17 @@ import { ActForm, Menu, show, useSend } from "./dialog.js";
 import { openHold, openLift } from "./holds.js";
 import { Confirm, openStop, openVerb } from "./plan.js";
 import { FaultBox, Skeleton, Tree, useDocument } from "./read.js";
-import { bdi, choice, Curl, DATA_STATES, field, html, say, told, typed, verb, VERB_HINTS, visible } from "./text.js";
+import { bdi, choice, Curl, DATA_STATES, erases, field, html, say, told, typed, verb, VERB_HINTS, visible } from "./text.js";
 import { go, path } from "../state/route.js";
 
 /** @typedef {Record<string, any>} Json */
 
-const POWER_ACTS = /** @type {const} */ ([
-  ["power on", "Power on", "none"],
-  ["power off", "Power off", "tick"],
-  ["rebooting", "Reboot", "tick"],
-  ["soft power off", "Shut down", "tick"],
-  ["soft rebooting", "Reboot softly", "tick"],
+export const POWER_ACTS = /** @type {const} */ ([
+  ["power on", "Power on", "Starts"],
+  ["power off", "Power off", "At once cuts the power of"],
+  ["rebooting", "Reboot", "At once cuts the power of, and starts,"],
+  ["soft power off", "Shut down", "Shuts down"],
+  ["soft rebooting", "Reboot softly", "Shuts down and starts"],
 ]);
 
 /** @param {Json} why @param {string} name @returns {Json | undefined} an order of the node */
@@ -43,23 +43,25 @@ function Refusable({ refused, onClick, children, primary, hint, now }) {
 
 /** @param {{why: Json, node: Json | null, reload: () => void}} props */
 export function Actions({ why, node, reload }) {
-  const self = node ?? { uuid: why.node, name: why.name, provision_state: why.provision_state };
+  const self = node ?? { uuid: why.node, name: why.name, provision_state: why.provision_state, maintenance: why.maintenance };
   const offered = distinct(why.verbs);
   const own = path("nodes", why.node);
   /** @param {Json} request */
-  const simple = (request) => show(() => h(Simple, /** @type {any} */ ({ ...request, of: own, reload })));
+  const simple = (request) => openSimple({ ...request, of: own, reload });
   const name = why.name ?? why.node;
   const { holds } = why;
+  const used = why.provision_state === "active";
   return html`<div class="actions" role="group" aria-label="Acts on this node">
-    ${offered.map((one, at) => h(VerbButton, { key: one.target, one, node: self, first: at === 0 }))}
+    ${offered.map((one, at) => h(VerbButton, { key: one.target, one, node: self, first: at === 0 && !why.maintenance }))}
     ${underWay(why.run) &&
     html`<button onClick=${() => openStop({ own, name, reload })}>Stop at the next step…</button>`}
-    ${h(Menu, { name: "Power" }, POWER_ACTS.map(([target, label, kind]) => {
+    ${h(Menu, { name: "Power" }, POWER_ACTS.map(([target, label, does]) => {
         const { refused, targets } = orderOf(why, "power") ?? {};
         const lacks = targets?.includes(target) ? null : { text: `${label} is not possible now.` };
         const onClick = () =>
           simple({
-            title: `${label}: ${name}`, kind: why.provision_state === "active" ? kind : "none",
+            title: `${label}: ${name}`, kind: used && target !== "power on" ? "tick" : "none",
+            says: `${does} ${name}${used ? "; an instance is running on it" : ""}.`,
             method: "PUT", path: `${own}/states/power`, body: { target }, button: `${label} ${name}`,
           });
         return h(Refusable, { refused: refused ?? lacks, onClick }, `${label}…`);
@@ -110,20 +112,23 @@ function VerbButton({ one, node, first }) {
   const { refused, target } = one;
   const onClick = () => openVerb(node, target);
   const hint = `${VERB_HINTS[target] ?? ""}; leads to ${one.leads_to}`;
-  return h(Refusable, { refused, onClick, hint, primary: first }, `${verb(target)}…`);
+  return h(Refusable, { refused, onClick, hint, primary: first && (target === "retry" || !erases(target)) }, `${verb(target)}…`);
 }
 
-/** @param {any} props a request `of` a node with `title`, `kind` of confirmation, `button` */
-export function Simple(props) {
-  const { title, kind, name = "", button, reload, then, method, body, of, does } = props;
+/** @param {any} props a request `of` a node with `title`, `kind` of confirmation, `button`; `says` what changes */
+export const openSimple = (props) => show(() => h(Simple, props));
+
+/** @param {any} props */
+function Simple(props) {
+  const { title, kind, button, reload, then, method, body, of, says } = props;
   const [sure, setSure] = useState(false);
   const sending = useSend({ method, path: props.path, body, of, waits: true }, () => {
     say(`${title}: accepted.`);
     if (then) go(then);
     else reload();
   });
-  return h(ActForm, { ...sending, title, button, ready: kind === "none" || sure },
-    h(Confirm, { kind, name, does, onSure: setSure }));
+  return h(ActForm, { ...sending, title, button, danger: kind === "name", ready: kind === "none" || sure }, html`
+    ${says && html`<p>${bdi(says)}</p>`} ${h(Confirm, { ...props, onSure: setSure })}`);
 }
 
 /**
@@ -138,7 +143,7 @@ function Declare({ own, name, now, reload }) {
   });
   const title = `Data on ${name}`;
   return h(ActForm, { ...sending, title, button: "Declare", ready: !!body.reason }, html`
-    <p>No proof of an erasure comes from this: the history shows who has declared it.</p>
+    <p>This proves no erasure. The history shows who declared it.</p>
     <div class="form-grid">
       ${choice("State", body.data_state, (data_state) => setBody({ ...body, data_state }), DATA_STATES)}
       ${field("Reason", { required: true, onInput: typed((reason) => setBody({ ...body, reason })) })}
@@ -147,14 +152,15 @@ function Declare({ own, name, now, reload }) {
 
 // -- The tab BMC: what the BMC reports, and the orders that the node's driver carries out.
 
-/** Orders with fixed targets: label, path below the node, body of a target. */
-const FIXED = /** @type {Record<string, [string, string, (target: any) => Json]>} */ ({
-  boot_mode: ["Boot mode", "states/boot_mode", (target) => ({ target })],
-  secure_boot: ["Secure boot", "states/secure_boot", (target) => ({ target })],
-  console: ["Console", "states/console", (enabled) => ({ enabled })],
-  boot_device: ["Next boot", "management/boot_device", (boot_device) => ({ boot_device })],
-  nmi: ["Interrupt", "management/inject_nmi", () => ({})],
+/** Orders with fixed targets: label, path below the node, body of a target, what the node does. */
+const FIXED = /** @type {Record<string, Order>} */ ({
+  boot_mode: ["Boot mode", "states/boot_mode", (target) => ({ target }), "boots in the mode % from now on"],
+  secure_boot: ["Secure boot", "states/secure_boot", (target) => ({ target }), "boots with secure boot % from now on"],
+  console: ["Console", "states/console", (enabled) => ({ enabled }), "has its console switched %"],
+  boot_device: ["Next boot", "management/boot_device", (boot_device) => ({ boot_device }), "boots from % once"],
+  nmi: ["Interrupt", "management/inject_nmi", () => ({}), "gets an interrupt, which may stop its system"],
 });
+/** @typedef {[string, string, (target: any) => Json, string]} Order */
 const LACKS = "UnsupportedDriverExtension";
 
 /** @param {any} props */
@@ -176,17 +182,18 @@ export function Bmc({ own, why, turn, ...props }) {
   const now = /** @type {Record<string, any>} */ ({ boot_mode, secure_boot, console: console_enabled, boot_device });
   const vmedia = orderOf(why, "vmedia");
   const lamps = orderOf(why, "indicators");
+  const name = why.name ?? why.node;
   return html`<dl class="tree orders">
       ${fixed.map((one) =>
         h(Targets, {
-          one, own, reload, now: now[one.order],
+          one, own, name, reload, now: now[one.order],
           note: one.order === "boot_device" && boot_device ? (persistent ? "at each start" : "at the next start") : "",
           targets: { boot_device: devices?.supported_boot_devices ?? [], nmi: ["send NMI"] }[
             /** @type {"nmi"} */ (one.order)
           ] ?? one.targets,
         }),
       )}
-      ${vmedia && h(Media, { one: vmedia, own, reload })}
+      ${vmedia && h(Media, { one: vmedia, own, name, reload })}
       ${lamps && h(Lamps, { refused: lamps.refused, own, reload, turn: orders })}
     </dl>
     ${h(Part, { name: "States", path: `${own}/states`, of: states })}
@@ -204,17 +211,16 @@ function Part({ name, path: from, of: { body, fault } }) {
 }
 
 /** @param {any} props `now`: the target that holds at present */
-function Targets({ one, own, targets, reload, now, note }) {
-  const [label, place, body] = /** @type {[string, string, (target: any) => Json]} */ (FIXED[one.order]);
+function Targets({ one, own, name, targets, reload, now, note }) {
+  const [label, place, body, does] = /** @type {Order} */ (FIXED[one.order]);
   const word = /** @param {any} target */ (target) => ({ true: "on", false: "off" })[String(target)] ?? target;
   /** @param {any} target */
   const open = (target) =>
-    show(() =>
-      h(Simple, /** @type {any} */ ({
-        title: `${label}: ${word(target)}`, kind: "tick", method: "PUT", path: `${own}/${place}`,
-        body: body(target), button: `${label}: ${word(target)}`, of: own, reload,
-      })),
-    );
+    openSimple({
+      title: `${label}: ${word(target)}`, kind: "tick", method: "PUT", path: `${own}/${place}`,
+      says: `${name} ${does.replace("%", word(target))}.`,
+      body: body(target), button: `${label}: ${word(target)}`, of: own, reload,
+    });
   return html`<dt>${label}</dt>
     <dd class="actions">
       ${targets.map((/** @type {any} */ target) =>
@@ -247,12 +253,10 @@ function Lamp({ lamp, refused, own, reload, turn }) {
   const fixed = lamp.readonly ? { text: `The machine alone switches ${lamp.name}.` } : null;
   /** @param {string} state */
   const open = (state) =>
-    show(() =>
-      h(Simple, /** @type {any} */ ({
-        title: `Lamp ${lamp.name}: ${state}`, kind: "none", method: "PUT", path: at, body: { state },
-        button: `Lamp: ${state}`, of: own, reload,
-      })),
-    );
+    openSimple({
+      title: `Lamp ${lamp.name}: ${state}`, kind: "none", method: "PUT", path: at, body: { state },
+      button: `Lamp: ${state}`, of: own, reload,
+    });
   return html`<div class="actions" role="group" aria-label=${`Lamp ${visible(lamp.name)}`}>
     ${bdi(lamp.name)} <strong>${body ? visible(body.state ?? "unknown") : "…"}</strong>
     ${lamp.states.map((/** @type {string} */ state) =>
@@ -262,23 +266,20 @@ function Lamp({ lamp, refused, own, reload, turn }) {
 }
 
 /** The virtual drives: an image is put in by its address. @param {any} props */
-function Media({ one, own, reload }) {
+function Media({ one, own, name, reload }) {
   const [url, setUrl] = useState("");
   const [kind, setKind] = useState(one.targets[0]);
   const insert = () =>
-    show(() =>
-      h(Simple, /** @type {any} */ ({
-        title: `Insert into the ${kind}`, kind: "tick", method: "POST", path: `${own}/vmedia`,
-        body: { device_type: kind, image_url: url }, button: "Insert", of: own, reload,
-      })),
-    );
+    openSimple({
+      title: `Insert into the ${kind}`, kind: "tick", method: "POST", path: `${own}/vmedia`,
+      says: `${name} gets ${url} in its ${kind}.`,
+      body: { device_type: kind, image_url: url }, button: "Insert", of: own, reload,
+    });
   const eject = () =>
-    show(() =>
-      h(Simple, /** @type {any} */ ({
-        title: "Eject all virtual drives", kind: "tick", method: "DELETE", path: `${own}/vmedia`,
-        button: "Eject", of: own, reload,
-      })),
-    );
+    openSimple({
+      title: "Eject all virtual drives", kind: "tick", method: "DELETE", path: `${own}/vmedia`,
+      says: `${name} loses the images in all its virtual drives.`, button: "Eject", of: own, reload,
+    });
   const missing = url ? null : { text: "Enter the address of an image first." };
   return html`<dt>Virtual media</dt>
     <dd class="actions">

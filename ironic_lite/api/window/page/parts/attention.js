@@ -3,7 +3,7 @@ import { useEffect, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { openLift } from "./holds.js";
 import { openStop, openVerb } from "./plan.js";
-import { Ago, bdi, FAILED_STATES, html, nodeAddress, nodeLink, State, told, verb } from "./text.js";
+import { Ago, bdi, FAILED_STATES, html, nameOf, nodeAddress, nodeLink, State, told, verb } from "./text.js";
 import { fleet, kindOf } from "../state/nodes.js";
 import { href, path } from "../state/route.js";
 import { get, may } from "../wire/api.js";
@@ -95,45 +95,41 @@ function useWhy(node) {
   return why;
 }
 
+/**
+ * A node that needs somebody: its state, why, since when, the act to use.
+ * @param {Json} node @param {string | undefined} at @param {any} says @param {string} title
+ * @param {any} label @param {() => void} act
+ */
+const row = (node, at, says, title, label, act) => html`<li>
+  ${nodeLink(node)} ${h(State, { state: node.provision_state })}
+  <span class="says" title=${title}>${says}</span> ${h(Ago, { at })}
+  ${label && html`<button onClick=${act}>${label}…</button>`}
+  <a class="button" href=${nodeAddress(node)}>Why</a>
+</li>`;
+
 /** @param {{node: Json, since: string}} props `since` tells a new failure of the same node */
 function Failed({ node }) {
   const why = useWhy(node);
   const offered = (why?.verbs ?? []).filter((/** @type {Json} */ one) => !one.refused);
-  const first = offered.find((/** @type {Json} */ one) => one.target === "retry") ?? offered[0];
+  const { target } = offered.find((/** @type {Json} */ one) => one.target === "retry") ?? offered[0] ?? {};
   const says = why ? told(why.says) : failureOf(node);
-  return html`<li>
-    ${nodeLink(node)} ${h(State, { state: node.provision_state })}
-    <span class="says" title=${says}>${bdi(says)}</span>
-    ${h(Ago, { at: node.provision_updated_at })}
-    ${first &&
-    html`<button onClick=${() => openVerb(node, first.target)}>${verb(first.target)}…</button>`}
-    <a class="button" href=${nodeAddress(node)}>Why</a>
-  </li>`;
+  return row(node, node.provision_updated_at, bdi(says), says, target && verb(target), () => openVerb(node, target));
 }
 
 /** @param {{node: Json}} props */
 function Overdue({ node }) {
   const why = useWhy(node);
-  return html`<li>
-    ${nodeLink(node)} ${h(State, { state: node.provision_state })}
-    <span class="says" title=${why?.says}>◷ ${bdi(why ? told(why.says) : "overdue")}</span>
-    ${h(Ago, { at: node.provision_updated_at })}
-    ${why?.run &&
-    html`<button onClick=${() => openStop({ own: path("nodes", node.uuid), name: node.name ?? node.uuid })}>Stop…</button>`}
-    <a class="button" href=${nodeAddress(node)}>Why</a>
-  </li>`;
+  const says = why ? told(why.says) : "";
+  return row(node, node.provision_updated_at, html`<strong>◷ Overdue</strong> ${bdi(says)}`, says, why?.run && "Stop",
+    () => openStop({ own: path("nodes", node.uuid), name: nameOf(node) }));
 }
 
 /** @param {{node: Json, state: string}} props `state` tells a change of the same node */
 function Held({ node }) {
   const holds = fleet.holds.value.get(node.uuid) ?? [];
-  const name = node.name ?? node.uuid;
-  const lift = () => openLift({ own: path("nodes", node.uuid), name, holds });
-  return html`<li>
-    ${nodeLink(node)} ${h(State, { state: node.provision_state })}
-    <span class="says"><strong class="held-mark">■ HELD</strong> ${bdi(holds.map((one) => `${one.kind}: ${one.reason}`).join("; "))}</span>
-    ${h(Ago, { at: holds[0]?.created_at })} <button onClick=${lift}>Lift hold…</button>
-  </li>`;
+  const says = holds.map((one) => `${one.kind}: ${one.reason}`).join("; ");
+  return row(node, holds[0]?.created_at, html`<strong class="held-mark">■ HELD</strong> ${bdi(says)}`, says, "Lift hold",
+    () => openLift({ own: path("nodes", node.uuid), name: nameOf(node), holds }));
 }
 
 /** @param {{conductor: Json}} props */

@@ -4,7 +4,7 @@ import { h } from "../vendor/preact.js";
 import { signal } from "../vendor/signals.js";
 import { FaultBox } from "./read.js";
 import { bdi, choice, Curl, field, html, say, typed, visible } from "./text.js";
-import { go, href, path } from "../state/route.js";
+import { go, href, path, route } from "../state/route.js";
 import { sendChange, Fault, get, key, secret, sleep } from "../wire/api.js";
 
 /** The dialog that is open: a function that draws it. */
@@ -18,6 +18,14 @@ export function show(draw) {
 export function close() {
   opened.value = null;
 }
+
+// Dialogs and menus are of the page below them.
+let below = "";
+route.subscribe((next) => {
+  close();
+  if (next.path !== below) document.querySelectorAll(".menu").forEach((menu) => menu.removeAttribute("open"));
+  below = next.path;
+});
 
 /** Draws the dialog that is open. */
 export function DialogHost() {
@@ -106,12 +114,13 @@ export function useSend({ of, waits = false, seen, ...request }, onDone, onFault
   const known = seen ?? read;
   const asked = of ? { ...request, tag: known.tag } : request;
   const sendOf = /** @param {string | undefined} tag */ async (tag) => {
+    const mine = opened.value;
     setState({ ...none, busy: true });
     try {
       const answer = await sendChange({ ...asked, ...(tag && { tag }), key: once.current });
       once.current = key();
       setState(none);
-      close();
+      if (opened.value === mine) close();
       onDone(answer);
     } catch (error) {
       const fault = /** @type {Fault} */ (error);
@@ -151,19 +160,19 @@ export function Changes({ seen, now }) {
 /** @param {{seen: Json, now: Json, onMine: () => void, onTheirs: () => void}} props */
 function Choice({ seen, now, onMine, onTheirs }) {
   return html`${h(Changes, { seen, now })}
-    <div class="actions"><button type="button" onClick=${onMine}>Use mine: send it all the same</button>
-      <button type="button" onClick=${onTheirs}>Take theirs: drop this change</button></div>`;
+    <div class="actions"><button type="button" onClick=${onMine}>Use mine</button>
+      <button type="button" onClick=${onTheirs}>Take theirs</button></div>`;
 }
 
 /**
  * The form of an act: its title, its fields, what was refused, its curl, and two buttons.
  * @param {{title: string, note?: string, fault?: Fault | null, request?: Record<string, any>, choice?: any,
- *   holder?: string | null, button?: string, ready?: boolean, known?: boolean, busy?: boolean,
+ *   holder?: string | null, button?: string, danger?: boolean, ready?: boolean, known?: boolean, busy?: boolean,
  *   send?: () => unknown, more?: any, children?: any}} props
  *   `choice`: between two versions; `holder` of the lock that the act waits for; `more`: further buttons
  */
 export function ActForm(props) {
-  const { title, note, fault, request, button, ready = true, known = true, busy, send, more } = props;
+  const { title, note, fault, request, button, danger, ready = true, known = true, busy, send, more } = props;
   const can = ready && known && !busy;
   const submit = /** @param {Event} event */ (event) => {
     event.preventDefault();
@@ -180,7 +189,7 @@ export function ActForm(props) {
       ${request && h(Curl, /** @type {any} */ (request))}
       <button type="button" autofocus onClick=${close}>${send ? "Cancel" : "Close"}</button>
       ${more}
-      ${button && html`<button class="primary" disabled=${!can}>${button}</button>`}
+      ${button && html`<button class=${danger ? "danger" : "primary"} disabled=${!can}>${button}</button>`}
     </footer>
   </form>`;
 }

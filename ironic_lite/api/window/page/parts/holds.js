@@ -11,20 +11,22 @@ import { bdi, BLOCKS, choice, field, html, say, stamp, typed } from "./text.js";
 const HOLD_KINDS = /** @type {Record<string, [string, string, string]>} */ ({
   freeze: [
     "freeze: no changes",
-    "every verb (deploy, clean, inspect and the like), power changes, and deletion of the node",
+    "every verb, power changes, deletion of the node",
     "abort, maintenance, changes of fields",
   ],
   legal: [
     "legal: keep the data",
-    "what may erase the disks (deploy, undeploy, rebuild, clean, provide, service, retry), and deletion of the node",
+    "what may erase the disks (deploy, undeploy, rebuild, clean, provide, service, retry), deletion of the node",
     "power changes, inspect, manage, rescue",
   ],
   hardware: [
     "hardware: no new user",
-    "only deploy, rebuild and allocations",
+    "deploy, rebuild, allocations",
     "everything else: ERASING by clean, provide or undeploy, power changes, deletion of the node",
   ],
 });
+
+const NO_LOGIN = "no login";
 
 /** @param {string[]} blocks */
 const blocked = (blocks) => blocks.map((one) => BLOCKS[one] ?? one).join("; ");
@@ -74,7 +76,7 @@ export function openLift(props) {
 /** @param {Held} props */
 function Lift({ own, name, reload, holds }) {
   const [uuid, setUuid] = useState(holds[0]?.uuid);
-  const [reason, setReason] = useState("lifted in the window");
+  const [reason, setReason] = useState("");
   const hold = holds.find((one) => one.uuid === uuid) ?? {};
   const query = new URLSearchParams({ reason });
   const sending = useSend({ method: "DELETE", path: `${own}/holds/${uuid}?${query}`, of: own }, () => {
@@ -86,7 +88,7 @@ function Lift({ own, name, reload, holds }) {
     ${holds.length > 1 && html`<div class="form-grid">
       ${choice("Hold", uuid, setUuid, holds.map((one) => [one.uuid, `${one.kind}: ${one.reason}`]))}</div>`}
     <p>■ <strong>${bdi(hold.kind)}: ${bdi(hold.reason)}</strong><br />
-      Held${hold.created_by ? html` by ${bdi(hold.created_by)}` : ""} since ${stamp(hold.created_at)}
+      Held by ${bdi(hold.created_by ?? NO_LOGIN)} since ${stamp(hold.created_at)}
       ${hold.until ? html`, until ${stamp(hold.until)}` : ""}.</p>
     <p>Allowed again: ${blocked(hold.blocks ?? [])}.
       ${holds.length > 1 ? " The other holds stay." : ""} Nothing starts by itself.</p>
@@ -106,7 +108,7 @@ export function Holds({ own, why, reload, turn }) {
       head: ["Kind", "Reason", "Blocks", "Since", "Until", "By", "Lifted"],
       rows: body.holds.map((/** @type {Json} */ hold) => [
         hold.kind, hold.reason, blocked(hold.blocks), stamp(hold.created_at),
-        stamp(hold.until), hold.created_by, hold.ended_at ? lifted(hold) : lift(hold),
+        stamp(hold.until), hold.created_by ?? NO_LOGIN, hold.ended_at ? lifted(hold) : lift(hold),
       ]),
     });
   return h(Shown, { path: `${own}/holds?ended=true`, again: turn, draw });

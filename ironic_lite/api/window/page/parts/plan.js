@@ -6,9 +6,9 @@ import { ActForm, Changes, show, useSend } from "./dialog.js";
 import { Skeleton, useDocument } from "./read.js";
 import { missing, StepsField } from "./steps.js";
 import {
-  bdi, choice, Curl, DESTROYS, field, html, say, stepName, checkbox, told, typed, verb, VERB_HINTS, visible,
+  bdi, choice, Curl, DESTROYS, field, html, nameOf, say, stepName, checkbox, told, typed, verb, VERB_HINTS, visible,
 } from "./text.js";
-import { clockTime, duration, go, href, now, path, prefs, route } from "../state/route.js";
+import { duration, go, href, path, route } from "../state/route.js";
 import { ask, get, monitor, sleep } from "../wire/api.js";
 
 /** @typedef {Record<string, any>} Json */
@@ -51,21 +51,21 @@ function VerbDialog({ node, target }) {
   // A confirmation is of the plan that was read, not of the one that took its place.
   useLayoutEffect(() => setSure(false), [plan.count]);
   const sending = useSending(node, { target, ...options }, plan);
-  const name = node.name ?? node.uuid;
+  const name = nameOf(node);
   const kind = plan.body ? confirmation(plan.body, node.provision_state) : null;
   const ready = plan.body?.accepted && (kind === "none" || sure);
   const act = {
     ...sending, title: `${verb(target)} ${name}`, note: VERB_HINTS[target] ?? "",
-    fault: sending.fault ?? plan.fault, ready,
+    fault: sending.fault ?? plan.fault, ready, danger: kind === "name",
     button: plan.body?.accepted && `${verb(target)} ${name}`,
     request: { ...sending.request, path: path("nodes", name, "states", "provision") },
   };
   return h(ActForm, act, html`
+    ${node.maintenance && html`<p class="wrong">▲ ${bdi(name)} is in maintenance${node.maintenance_reason && html`: ${bdi(node.maintenance_reason)}`}.</p>`}
     ${h(Arguments, { node, target, onChange: setOptions })}
     ${first && html`<p role="status">${first}</p>`}
     ${!first && !plan.body && !plan.fault && h(Skeleton, { rows: 3 })}
     ${plan.body && h(Plan, { plan: plan.body })}
-    ${plan.body && html`<p class="small">Plan of ${clockTime(plan.at, prefs.value.utc, true)}, version ${plan.tag} of the node</p>`}
     ${h(Curl, { method: "POST", path: path("nodes", name, "plan"), body: { target, ...options }, label: "plan as curl" })}
     ${plan.body?.accepted && h(Confirm, { kind, name, onSure: setSure, key: plan.count })}
     ${sending.note && html`<p role="status">${sending.note}</p>`} ${sending.changes}`);
@@ -89,7 +89,7 @@ function usePlan(node, body) {
       }).then(
         ({ body: found, tag }) =>
           setState((/** @type {any} */ old) => ({
-            body: found, tag, fault: null, count: old.count + 1, text, at: new Date(now.value).toISOString().replace(/\.\d+/, ""),
+            body: found, tag, fault: null, count: old.count + 1, text,
           })),
         (fault) => !abort.signal.aborted && setState({ ...none, fault, text }),
       );
@@ -108,7 +108,7 @@ function usePlan(node, body) {
 function useSending(node, body, plan) {
   const [note, setNote] = useState("");
   const [changed, setChanged] = useState(/** @type {Json | null} */ (null));
-  const name = node.name ?? node.uuid;
+  const name = nameOf(node);
   const own = path("nodes", node.uuid);
   const request = {
     method: "PUT", path: `${own}/states/provision`, body, tag: plan.tag,
@@ -324,7 +324,7 @@ function Stop({ own, name, reload }) {
   });
   const title = `Stop the run of ${name}`;
   return h(ActForm, { ...sending, title, button: title, ready: !!run }, html`
-    <p>The step under way ends first. Its machine is never left in the middle of a step.</p>
+    <p>The step under way ends first.</p>
     ${Object.entries(WAYS).map(
       ([way, what]) => html`<label class="block"
         ><input type="radio" name="how" checked=${how === way} onInput=${() => setHow(way)} /> ${what}</label

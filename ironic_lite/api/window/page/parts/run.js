@@ -265,7 +265,7 @@ export function Machine({ why }) {
 
 /** @param {string} state @param {number} x @param {number} y @param {boolean} here */
 function box(state, x, y, here, wide = WIDE) {
-  const kind = STATES[state]?.kind ?? "stable";
+  const kind = STATES[state] ?? "stable";
   return html`<g class=${`box ${kind}${here ? " here" : ""}`}>
     <rect x=${x + 1} y=${y} width=${wide} height=${TALL} rx="5" />
     <text x=${x + wide / 2 + 1} y=${y + 17} text-anchor="middle">
@@ -302,6 +302,6 @@ function edges(state, offered) {
   return offered.map((one, at) => {
     const y = top + at * 22 + 14;
     return html`<path class="arrow" d="M${x} ${top}V${y - 4}h14" />
-      <text class="label" x=${x + 20} y=${y}>${verb(one.target)} → ${one.leads_to} · ${VERB_HINTS[one.target]}</text>`;
+      <text class="label" x=${x + 20} y=${y}>${verb(one.target)} → ${one.leads_to}</text>`;
   });
 }

@@ -5,7 +5,7 @@ import { ActForm, close, DialogHost, opened, show } from "./dialog.js";
 import { openVerb, verbsFrom } from "./plan.js";
 import { bdi, copy, Curl, field, html, hush, said, typed, verb, visible } from "./text.js";
 import { fleet, followFleet } from "../state/nodes.js";
-import { back, clockTime, duration, go, href, path, prefs, route, set } from "../state/route.js";
+import { clockTime, duration, go, href, path, prefs, route, set } from "../state/route.js";
 import { curl, offline } from "../wire/api.js";
 import { heardAt, mode, newer } from "../wire/feed.js";
 import { logInBasic, logInToken, loginUser, loginWanted } from "../wire/login.js";
@@ -265,7 +265,7 @@ const HELP = /** @type {const} */ ([
   ["g then f r b e v s d", "pages"],
   ["j k ↑ ↓ Home End", "row"],
   ["x Shift-↓ Ctrl-A", "select"],
-  ["Enter  Esc", "open, back or clear"],
+  ["Enter  Esc", "open; close or clear"],
   ["c  y", "copy the page or the row as curl, copy the address"],
   ["1 – 9  w l", "tab of a node; its run, its log"],
   ["n  N", "next, previous line that is searched in a log"],
@@ -277,10 +277,7 @@ export function openHelp() {
   show(() =>
     h(ActForm, { title: "Shortcuts" }, html`<dl class="help">
         ${HELP.map(([keys, what]) => html`<dt><kbd>${keys}</kbd></dt><dd>${what}</dd>`)}
-      </dl>
-      <p>
-        Every page is a path of the API: leave out <code>/ui/#</code> and it is the address for curl.
-      </p>`),
+      </dl>`),
   );
 }
 
@@ -295,7 +292,7 @@ const ACTS = {
   "/": () => elementOf("input[type=search]")?.focus(),
   "?": openHelp,
   t: nextTheme,
-  Escape: back,
+  Escape: () => hush(() => true),
   y: () => void copy(location.href),
   w: () => elementOf('[data-key="1"]')?.click(),
   l: () => elementOf('[data-key="2"]')?.click(),

@@ -1,5 +1,5 @@
 /** Texts, words, signs, links, fields of forms, and buttons that copy. */
-import { STATES } from "../facts.js";
+import { STATES, VERBS } from "../facts.js";
 import { useState } from "../vendor/hooks.js";
 import htm from "../vendor/htm.js";
 import { h } from "../vendor/preact.js";
@@ -32,14 +32,20 @@ export function visible(value) {
 /** @param {unknown} value a text of machines or people, or JSON */
 export const bdi = (value) => html`<bdi>${visible(value)}</bdi>`;
 
+/** @param {Record<string, any>} node */
+export const nameOf = ({ name, uuid }) => name ?? uuid;
+
+/** @param {number} count */
+export const nodesOf = (count) => `${count} node${count === 1 ? "" : "s"}`;
+
 /** @param {Record<string, any>} node @returns {string} the address of its page */
-export const nodeAddress = (node) => href(path("nodes", node.name ?? node.uuid));
+export const nodeAddress = (node) => href(path("nodes", nameOf(node)));
 
 /** @param {string} to a path of the API @param {unknown} value */
 export const link = (to, value) => html`<a href=${href(to)}>${bdi(value)}</a>`;
 
 /** @param {Record<string, any>} node with `name` or `uuid` */
-export const nodeLink = (node) => link(path("nodes", node.name ?? node.uuid), node.name ?? node.uuid);
+export const nodeLink = (node) => link(path("nodes", nameOf(node)), nameOf(node));
 
 /** @param {(value: string) => unknown} put @returns {(event: any) => void} passes on what is typed */
 export const typed = (put) => (event) => void put(event.target.value);
@@ -99,6 +105,9 @@ const VERB_LABELS = /** @type {Record<string, string>} */ ({
   active: "Deploy", deleted: "Undeploy", unhold: "Go on", available: "Make available",
 });
 
+/** @param {string} target @returns {boolean} whether a verb may erase disks */
+export const erases = (target) => VERBS.some((one) => one.target === target && one.erases);
+
 /** What verbs do, for those who have not read their table. */
 export const VERB_HINTS = /** @type {Record<string, string>} */ ({
   provide: "makes it available, with automated cleaning", clean: "runs the steps that you choose",
@@ -142,7 +151,7 @@ export const told = (text) =>
 export const DATA_STATES = ["clean", "dirty", "unknown"];
 
 export const FAILED_STATES = [
-  ...Object.keys(STATES).filter((one) => STATES[one]?.kind === "fail"), "error",
+  ...Object.keys(STATES).filter((one) => STATES[one] === "fail"), "error",
 ];
 
 /** @param {Record<string, any>} step */
@@ -152,14 +161,14 @@ export const stepName = (step) => `${step.interface}.${step.step}`;
 export function batchTitle(batch) {
   const all = batch.waves.reduce((/** @type {number} */ sum, /** @type {number} */ one) => sum + one, 0);
   const { power, target } = batch.request ?? {}; // shown only where it is asked for
-  return batch.name ?? `${power ?? verb(target ?? "batch")} · ${all} node${all === 1 ? "" : "s"}`;
+  return batch.name ?? `${power ?? verb(target ?? "batch")} · ${nodesOf(all)}`;
 }
 
 // -- States as shape, word and colour.
 
 /** @param {{state: string | null}} props a provision state */
 export function State({ state }) {
-  const kind = STATES[state ?? ""]?.kind ?? "stable";
+  const kind = STATES[state ?? ""] ?? "stable";
   return html`<span class=${`state ${kind}`}
     ><span class="sign" aria-hidden="true">${KINDS[kind]}</span>${bdi(state)}</span
   >`;

@@ -64,7 +64,7 @@ let filter = "";
 let counting = 0;
 
 /** @param {Node} node @returns {string} the kind of its state */
-export const kindOf = (node) => STATES[node.provision_state]?.kind ?? "stable";
+export const kindOf = (node) => STATES[node.provision_state] ?? "stable";
 
 /** Draw in the next frame, or soon: a browser with much to do gives frames late. */
 function changed() {

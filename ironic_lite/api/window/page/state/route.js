@@ -41,20 +41,7 @@ function decoded(part) {
 }
 
 export const route = signal(readFragment(location.hash));
-addEventListener("hashchange", () => {
-  visited += 1;
-  route.value = readFragment(location.hash);
-});
-/** Addresses of this window that were left: there is a way back. */
-let visited = 0;
-
-/** Go where the user came from, or to the list of a thing whose page was opened cold. */
-export function back() {
-  const [root, name] = route.value.parts;
-  if (!name) return;
-  if (visited) history.back();
-  else go(`#/v1/${root}`);
-}
+addEventListener("hashchange", () => void (route.value = readFragment(location.hash)));
 
 /** @param {string[]} parts @returns {string} `/v1/...` with each part encoded */
 export function path(...parts) {
@@ -77,10 +64,7 @@ export function href(target, query = {}, view = {}) {
 /** @param {string} fragment @param {{replace?: boolean}} [options] `replace`: no entry to go back to */
 export function go(fragment, { replace = false } = {}) {
   if (replace) history.replaceState(null, "", fragment);
-  else {
-    history.pushState(null, "", fragment);
-    visited += 1;
-  }
+  else history.pushState(null, "", fragment);
   route.value = readFragment(fragment);
 }
 

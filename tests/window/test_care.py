@@ -1,0 +1,196 @@
+"""What keeps an operator from acting on the wrong machine, or on data that should stay."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright import sync_api
+
+from tests.support import service
+from tests.window.acts import ERASE, press, row, state, to
+from tests.window.conftest import expect
+
+pytestmark = pytest.mark.xdist_group("window")
+
+
+def ready(live: service.Service, *names: str) -> None:
+    """Create manageable nodes."""
+    for name in names:
+        live.create(name)
+        live.provision(name, "manage", "manageable")
+
+
+def used(live: service.Service, name: str) -> None:
+    """Create a node with an instance."""
+    ready(live, name)
+    live.provision(name, "provide", "available")
+    live.provision(name, "active", "active")
+
+
+def select(page: sync_api.Page, live: service.Service, prefix: str, count: int) -> None:
+    """Select the nodes of the fleet whose names begin so."""
+    page.goto(to(live, f"/v1/nodes?~q={prefix}"))
+    grid = page.get_by_role("grid", name="Nodes")
+    expect(grid).to_have_attribute("aria-rowcount", str(count + 1))
+    grid.focus()
+    page.keyboard.press("Control+a")
+
+
+@pytest.mark.parametrize("way", ["back", "address"])
+def test_dialog_and_menu_close_when_the_page_changes(
+    page: sync_api.Page, live: service.Service, way: str
+) -> None:
+    names = (f"nav-{way}-1", f"nav-{way}-2")
+    for name in names:
+        live.create(name)
+    for name in (names[1], names[0]):
+        page.goto(to(live, f"/v1/nodes/{name}"))
+        page.get_by_role("heading", name=name).wait_for()
+    page.locator(".menu summary").click()
+    page.evaluate("location.hash += '/ports'")
+    expect(page.locator(".menu")).not_to_have_attribute("open", "")
+    page.go_back()
+    press(page, "Hold…")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text(names[0])
+    if way == "back":
+        page.go_back()
+    else:
+        page.evaluate("to => { location.hash = to; }", f"#/v1/nodes/{names[1]}")
+    page.get_by_role("heading", name=names[1]).wait_for()
+    expect(dialog).to_have_count(0)
+
+
+def test_escape_clears_and_never_leads_to_another_page(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("esc-1")
+    page.goto(to(live, "/v1/nodes?~q=esc-"))
+    page.get_by_role("link", name="esc-1").click()
+    page.get_by_role("heading", name="esc-1").wait_for()
+    here = page.url
+    menu = page.locator(".menu")
+    menu.locator("summary").click()
+    page.keyboard.press("Escape")
+    expect(menu).not_to_have_attribute("open", "")
+    press(page, "Hold…")
+    page.get_by_role("dialog").wait_for()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.keyboard.press("y")
+    said = page.locator(".live p")
+    expect(said).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(said).to_have_count(0)
+    page.keyboard.press("Escape")
+    page.get_by_role("heading", name="esc-1").wait_for()
+    assert page.url == here
+
+
+def test_resume_and_retry_of_a_batch_that_erases_ask_for_the_number(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    names = ("pause-1", "pause-2", "pause-3")
+    ready(live, *names)
+    patch = [{"op": "add", "path": "/driver_info", "value": {"fake_fail_steps": {ERASE: "sick"}}}]
+    assert live.ask("PATCH", "/v1/nodes/pause-1", patch).status_code == 200
+    body = {"nodes": names, "request": {"target": "provide"}, "waves": [1, "100%"]}
+    batch = live.ask("POST", "/v1/batches", body).json()["uuid"]
+    service.until(lambda: live.get(f"/v1/batches/{batch}")["state"] == "paused", "the pause")
+    page.goto(to(live, f"/v1/batches/{batch}"))
+    press(page, "Resume…")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Paused: failures. Provide goes on with 2 nodes.")
+    expect(dialog).to_contain_text("This may destroy the data on 2 nodes.")
+    button = dialog.get_by_role("button", name="Resume", exact=True)
+    expect(button).to_be_disabled()
+    number = dialog.get_by_label("Type the number of nodes")
+    number.fill("3")
+    expect(button).to_be_disabled()
+    number.fill("2")
+    expect(button).to_be_enabled()
+    dialog.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Retry the failed…").click()
+    dialog.get_by_role("button", name="Plan", exact=True).click()
+    expect(dialog).to_contain_text(re.compile("estroys? the data on 1 node: pause-1"))
+    expect(dialog.get_by_role("button", name="Retry 1 node", exact=True)).to_be_disabled()
+    number.fill("1")
+    expect(dialog.get_by_role("button", name="Retry 1 node", exact=True)).to_be_enabled()
+
+
+def test_dialog_with_a_tick_says_what_changes(page: sync_api.Page, live: service.Service) -> None:
+    used(live, "tick-1")
+    page.goto(to(live, "/v1/nodes/tick-1/states"))
+    dialog = page.get_by_role("dialog")
+    page.locator(".menu summary").click()
+    press(page, "Power off…")
+    expect(dialog).to_contain_text(
+        "At once cuts the power of tick-1; an instance is running on it."
+    )
+    expect(dialog.get_by_label("I have read what changes")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.locator(".orders").get_by_role("button", name="disk…", exact=True).click()
+    expect(dialog).to_contain_text("tick-1 boots from disk once.")
+    page.keyboard.press("Escape")
+    select(page, live, "tick-", 1)
+    page.get_by_role("button", name="Power…").click()
+    dialog.get_by_label("Request").select_option("power off")
+    dialog.get_by_role("button", name="Plan", exact=True).click()
+    expect(dialog).to_contain_text("Power off interrupts the instances on 1 node: tick-1.")
+
+
+def test_verb_that_destroys_data_is_never_the_primary_button(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    used(live, "blue-1")
+    ready(live, "blue-2")
+    body = {"reason": "swap disk 3"}
+    assert live.ask("PUT", "/v1/nodes/blue-2/maintenance", body).status_code == 202
+    page.goto(to(live, "/v1/nodes/blue-1"))
+    page.get_by_role("button", name="Rebuild…").wait_for()
+    expect(page.locator(".primary")).to_have_count(0)
+    page.goto(to(live, "/v1/nodes/blue-2"))
+    state(page, "manageable").wait_for()
+    press(page, "Provide…")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("blue-2 is in maintenance: swap disk 3.")
+    dialog.get_by_label("Type the name of the node").fill("blue-2")
+    expect(dialog.get_by_role("button", name="Provide blue-2", exact=True)).to_be_enabled()
+    expect(page.locator(".primary")).to_have_count(0)
+
+
+def test_lift_of_a_hold_needs_a_reason_of_its_own(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("lift-1")
+    hold = {"kind": "freeze", "reason": "case 7"}
+    assert live.ask("POST", "/v1/nodes/lift-1/holds", hold).status_code == 201
+    page.goto(to(live, "/v1/nodes/lift-1/holds"))
+    expect(page.get_by_role("region", name="Holds").get_by_role("row").last).to_contain_text(
+        "no login"
+    )
+    press(page, "Lift hold…")
+    dialog = page.get_by_role("dialog")
+    reason = dialog.get_by_label("Reason to lift it")
+    button = dialog.get_by_role("button", name="Lift the hold", exact=True)
+    expect(dialog).to_contain_text("Held by no login")
+    expect(reason).to_have_value("")
+    expect(button).to_be_disabled()
+    reason.fill("case 7 is closed")
+    expect(button).to_be_enabled()
+
+
+def test_plan_of_a_batch_names_what_is_destroyed_and_its_steps(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    ready(live, "wipe-1", "wipe-2", "wipe-3")
+    select(page, live, "wipe-", 3)
+    row(page, "wipe-3").wait_for()
+    page.get_by_role("button", name="Batch…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Request").select_option("provide")
+    dialog.get_by_role("button", name="Plan", exact=True).click()
+    expect(dialog).to_contain_text("Destroys the data on 3 nodes: wipe-1, wipe-2, wipe-3.")
+    expect(dialog).to_contain_text("On wipe-1:")
+    expect(dialog.locator(".plan li", has_text=ERASE).first).to_contain_text("DESTROYS DATA")
