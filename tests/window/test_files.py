@@ -224,20 +224,20 @@ def test_modules_that_break_a_rule_of_joining_are_refused(page: dict[str, str]) 
 @pytest.mark.parametrize(
     ("text", "squeezed"),
     [
-        ("const a = { b: 1, c };\nif (a) go(1, 2);\n", "const a={b:1,c};if(a)go(1,2);"),
+        ("const a = { b: 1, c };\nif (a) go(1, 2);\n", "let a={b:1,c};if(a)go(1,2);"),
         ("let a = b\nc(d)\n", "let a=b\nc(d)\n"),
         ("f({\na: [\n1,\n],\n},\n);\n", "f({a:[1]});"),
         ('html`<a\nb=${c}\nd-e="f,\n]">`', 'html`<a b=${c} d-e="f,\n]">`'),
         ("f(() => {\ng();\n});\n", "f(()=>{g()});"),
-        ("const a = ' b  { c';\n", "const a=' b  { c';"),
-        ('const a = "it\'s \\" = ";\n', 'const a="it\'s \\" = ";'),
-        ("const a = `b = ${ c + ` { ${d} ` } = \n e`;\n", "const a=`b = ${c+` { ${d} `} = \n e`;"),
+        ("const a = ' b  { c';\n", "let a=' b  { c';"),
+        ('const a = "it\'s \\" = ";\n', 'let a="it\'s \\" = ";'),
+        ("const a = `b = ${ c + ` { ${d} ` } = \n e`;\n", "let a=`b = ${c+` { ${d} `} = \n e`;"),
         ("html`\n<a\nb>c\nd ${e}\n</a>\n`", "html`<a\nb>c\nd ${e}</a>`"),
         ("a.replace(/ [/ ] '/g, b)", "a.replace(/ [/ ] '/g,b)"),
-        ("const a = b / c / d;", "const a=b/c/d;"),
-        ("const a = (b) / 2 - c / 'd / e'", "const a=(b)/2-c/'d / e'"),
+        ("const a = b / c / d;", "let a=b/c/d;"),
+        ("const a = (b) / 2 - c / 'd / e'", "let a=(b)/2-c/'d / e'"),
         ("return typeof a in b", "return typeof a in b"),
-        ("const a = b\n? c\n: d;\n", "const a=b?c:d;"),
+        ("const a = b\n? c\n: d;\n", "let a=b?c:d;"),
     ],
 )
 def test_spaces_that_a_script_does_not_need_are_removed(text: str, squeezed: str) -> None:

@@ -99,6 +99,7 @@ def test_saved_views_are_taken_to_another_browser(
     page.keyboard.press("Control+k")
     page.keyboard.type("save")
     page.keyboard.press("Enter")
+    expect(page.locator(".live")).to_contain_text(f"Saved: {address}")
     page.goto(to(live, "/v1/whoami"))
     page.get_by_text("Export and import").click()
     text = page.get_by_label("Saved views, as JSON").input_value()

@@ -55,6 +55,10 @@ def test_run_stops_after_the_chosen_step(page: sync_api.Page, live: service.Serv
     dialog.wait_for(state="detached")
     stop = live.get("/v1/nodes/stopped-1/why")["run"]["stop"]
     assert (stop["how"], stop["after"], stop["reason"]) == ("hold", 0, "look at disk 3")
+    press(page, "Stop is requested: withdraw…")
+    dialog.get_by_role("button", name="Withdraw", exact=True).click()
+    dialog.wait_for(state="detached")
+    service.until(lambda: not live.get("/v1/nodes/stopped-1/why")["run"]["stop"], "the stop")
 
 
 def test_declared_data_state_is_a_column_and_a_filter(

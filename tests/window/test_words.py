@@ -9,7 +9,7 @@ from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import confirm, failed_node, press, row, shown, to
-from tests.window.conftest import OpenPage, expect
+from tests.window.conftest import Faults, OpenPage, expect
 
 pytestmark = pytest.mark.xdist_group("window")
 
@@ -140,7 +140,7 @@ def test_lines_of_a_log_have_addresses_and_are_searched(
     page.get_by_role("link", name="log at this line").click()
     log = page.get_by_role("log")
     chosen = log.locator("[aria-current]")
-    expect(chosen).to_contain_text("deploy.erase_devices begins")
+    expect(chosen).to_contain_text("failed")
     first = log.locator("div").first
     first.get_by_role("link").click()
     expect(chosen).to_have_count(1)
@@ -162,3 +162,50 @@ def test_lines_of_a_log_have_addresses_and_are_searched(
         page.keyboard.press(key)
         expect(chosen).not_to_have_text(seen[-1])
     assert chosen.inner_text() == seen[0]
+
+
+def test_attention_shows_counts_alone_while_nodes_are_filtered(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    failed_node(live, "brief-1")
+    page.goto(to(live, "/v1/nodes"))
+    rows = page.locator(".attention li")
+    rows.filter(has_text="brief-1").wait_for()
+    page.get_by_role("searchbox").fill("brief-")
+    expect(rows).to_have_count(0)
+    expect(page.locator(".attention")).to_contain_text("failed")
+    page.locator(".attention").get_by_role("button", name="show all").click()
+    rows.filter(has_text="brief-1").wait_for()
+
+
+def test_inventory_that_was_never_read_is_told_in_words(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    live.create("bare-words")
+    page.goto(to(live, "/v1/nodes/bare-words/inventory"))
+    page.get_by_text("Not inspected yet.").wait_for()
+    expect(page.locator(".fault")).to_have_count(0)
+    faults.allow("404")
+
+
+def test_paused_batch_needs_attention(page: sync_api.Page, live: service.Service) -> None:
+    live.create("rest-1")
+    live.create("rest-2")
+    body = {
+        "name": "resting",
+        "nodes": ["rest-1", "rest-2"],
+        "request": {"target": "manage"},
+        "waves": [1, "100%"],
+        "between_waves": "pause",
+    }
+    batch = live.ask("POST", "/v1/batches", body).json()["uuid"]
+    service.until(lambda: live.get(f"/v1/batches/{batch}")["state"] == "paused", "the pause")
+    page.goto(to(live, "/v1/nodes"))
+    item = page.locator(".attention li", has_text="resting")
+    expect(item).to_contain_text("This batch is paused: ")
+    item.get_by_role("link", name="resting").click()
+    press(page, "Resume…")
+    page.get_by_role("dialog").get_by_role("button", name="Resume", exact=True).click()
+    service.until(lambda: live.get(f"/v1/batches/{batch}")["state"] == "done", "the end")
+    page.goto(to(live, "/v1/nodes/rest-2"))
+    page.locator("p.says").get_by_role("link", name="resting").wait_for()

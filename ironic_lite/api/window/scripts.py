@@ -35,12 +35,15 @@ _SPACES = re.compile(r"(?<![\w$]) +| +(?![\w$])|(?<=[;,(\[])\n|\n(?=[?:)\]])")
 _LAST_COMMAS = re.compile(r",(?=[)\]])")
 _LAST_SIGN = re.compile(r"[;,]?\n?$")
 """What may be left out before a closing brace."""
+_CONST = re.compile(r"\bconst\b")
+"""TypeScript has checked that nothing is assigned to it; one word compresses better than two."""
 _JOINED = re.compile(r"([+-]) \1")
 
 
 def squeezed(text: str) -> str:
     """Return a script, whose comments are removed, without spaces and signs that it does not need.
 
+    A constant becomes a variable.
     Lines end where they may end a statement without a semicolon.
 
     :raises ValueError: a sign would become another one without the space.
@@ -71,7 +74,7 @@ def _short(part: re.Match[str]) -> str:
         return part[0]
     if _JOINED.search(code):
         raise ValueError(f"this cannot be squeezed: {code}")
-    short = _LAST_COMMAS.sub("", _SPACES.sub("", code))
+    short = _LAST_COMMAS.sub("", _SPACES.sub("", _CONST.sub("let", code)))
     if part.string[part.start() - 1 : part.start()] == "{":
         short = short.removeprefix("\n")
     if part.string[part.end() : part.end() + 1] == "}":

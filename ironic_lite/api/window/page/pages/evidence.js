@@ -18,7 +18,7 @@ const MEANING = /** @type {Record<string, string>} */ ({
 const resultOf = (one) => html`${h(Result, { result: one.result })}${MEANING[one.result] ? `: ${MEANING[one.result]}` : ""}`;
 
 /** @param {{by: string | null | undefined}} props `by`: the key, or none */
-const Signed = ({ by }) => html`<span class=${`result ${by ? "done" : "failed"}`}>${by ? "✓ signed" : "✗ NOT signed"}</span>`;
+const Signed = ({ by }) => html`<span class=${by ? "" : "result failed"}>${by ? "signed; not checked here" : "✗ NOT signed"}</span>`;
 
 export function EvidencePage() {
   const { parts, query, view } = route.value;
@@ -100,7 +100,7 @@ function Erasure({ record }) {
     <p>${h(Signed, { by: key })} · ${stamp(at)} · ${nodeLink(node)}. This is evidence of what the ramdisk did, and no certificate.</p>
     ${disks.length > 0 && h(List, {
       label: "Disks",
-      head: ["Disk", "Serial number", "Result", "Level", "Method", "Why not"],
+      head: ["Disk", "Serial number", "Result", "Level", "Method", "Reason"],
       rows: disks.map((/** @type {Json} */ one) => [
         one.name, one.serial, h(Result, { result: one.result }), one.level, one.method, one.why,
       ]),

@@ -49,6 +49,7 @@ function Columns() {
 /** @param {Node} node */
 function Where(node) {
   return html`${h(State, { state: node.provision_state })}
+    ${fleet.overdue.value.has(node.uuid) && html` <strong class="danger">overdue</strong>`}
     ${fleet.holds.value.has(node.uuid) && html` <strong class="held-mark">■ HELD</strong>`}`;
 }
 /** @param {Node} node */
@@ -98,7 +99,7 @@ export function Fleet() {
   const rows = useRows(query, words, sort, held, given);
   void fleet.tick.value;
   return html`<h1 class="unseen">Fleet</h1>
-    ${h(Attention, {})} ${h(Filters, { words })} ${h(Chips, {})}
+    ${h(Attention, { brief: !!(query.size || words || selected.size) })} ${h(Filters, { words })} ${h(Chips, {})}
     ${fleet.failure.value && h(FaultBox, { fault: fleet.failure.value })}
     ${h(Table, {
       rows: rows.shown, columns: columnsOf(view.cols), id: (/** @type {Node} */ node) => node.uuid,

@@ -135,7 +135,7 @@ function NodeHead({ why, node, own, reload }) {
       <button class="quiet" onClick=${() => void copy(location.href)}>copy link</button>
       <a href=${href("/v1/doctor", { node: why.name ?? why.node })}>doctor</a>
     </header>
-    <p class="says">${bdi(told(why.says))}</p>`;
+    <p class="says">${bdi(told(why.says))} ${why.batch && link(path("batches", why.batch.uuid), why.batch.name ?? "batch")}</p>`;
 }
 
 /** What doctor says of a node before it is managed. @param {{own: string}} props */
@@ -233,7 +233,7 @@ function Ports({ own }) {
 
 /** @param {any} props */
 function Inventory({ own }) {
-  return h(Shown, { path: `${own}/inventory`, draw: (body) => h(Tree, { of: body }) });
+  return h(Shown, { path: `${own}/inventory`, absent: "Not inspected yet.", draw: (body) => h(Tree, { of: body }) });
 }
 
 /** @param {any} props */

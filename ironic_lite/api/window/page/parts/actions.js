@@ -54,7 +54,11 @@ export function Actions({ why, node, reload }) {
   return html`<div class="actions" role="group" aria-label="Acts on this node">
     ${offered.map((one, at) => h(VerbButton, { key: one.target, one, node: self, first: at === 0 && !why.maintenance }))}
     ${underWay(why.run) &&
-    html`<button onClick=${() => openStop({ own, name, reload })}>Stop at the next step…</button>`}
+    html`<button onClick=${() => openStop({ own, name, reload })}>Stop at the next step…</button>
+      ${why.run.stop && html`<button onClick=${() => simple({
+        title: `Withdraw the stop of ${name}`, kind: "none", method: "DELETE", button: "Withdraw",
+        path: `${own}/runs/${why.run.uuid}/stop`, says: `Requested: ${why.run.stop.how}.`,
+      })}>Stop is requested: withdraw…</button>`}`}
     ${h(Menu, { name: "Power" }, POWER_ACTS.map(([target, label, does]) => {
         const { refused, targets } = orderOf(why, "power") ?? {};
         const lacks = targets?.includes(target) ? null : { text: `${label} is not possible now.` };

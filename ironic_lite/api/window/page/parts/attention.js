@@ -1,15 +1,15 @@
-/** What needs somebody: failed, overdue and held nodes, and conductors that are down. */
+/** What needs somebody: failed, overdue and held nodes, paused batches, and conductors that are down. */
 import { useEffect, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { openLift } from "./holds.js";
 import { openStop, openVerb } from "./plan.js";
-import { Ago, bdi, FAILED_STATES, html, nameOf, nodeAddress, nodeLink, State, told, verb } from "./text.js";
+import { Ago, batchTitle, bdi, FAILED_STATES, html, link, nameOf, nodeAddress, nodeLink, State, told, verb } from "./text.js";
 import { fleet, kindOf } from "../state/nodes.js";
 import { href, path } from "../state/route.js";
 import { get, may } from "../wire/api.js";
 
 const EACH = 5;
-const CONDUCTORS_MS = 30000;
+const READ_MS = 30000;
 
 /** @typedef {Record<string, any>} Json */
 
@@ -19,9 +19,11 @@ export function failureOf(node) {
   return error?.cause?.text ?? error?.text ?? code ?? "";
 }
 
-export function Attention() {
+/** @param {{brief: boolean}} props `brief`: only the counts, until all are asked for */
+export function Attention({ brief }) {
   const [all, setAll] = useState(false);
-  const down = useConductors();
+  const down = useRead("baremetal:conductor:get", "/v1/conductors", "conductors").filter((one) => !one.alive);
+  const paused = useRead("baremetal:batch:list", "/v1/batches?state=paused&fields=uuid,name,waves,request,paused_by", "batches");
   void fleet.slowTick.value;
   const rows = {
     failed: nodesWhere((node) => kindOf(node) === "fail"),
@@ -40,6 +42,7 @@ export function Attention() {
     failed && html`<a href=${href("/v1/nodes", { provision_state: FAILED_STATES.join(",") })}>▲ ${failed} failed</a> `,
     overdue && html`<a href="#/v1/runs?overdue=true">◷ ${overdue} overdue</a> `,
     held && html`<a href="#/v1/nodes?held=true">■ ${held} held</a> `,
+    paused.length && html`<a href="#/v1/batches">■ ${paused.length} paused</a> `,
     down.length && html`<a href="#/v1/doctor">! ${down.length} conductor${down.length > 1 ? "s" : ""} down</a>`,
   ].filter(Boolean);
   if (!counts.length) return html`<p class="attention none">Nothing needs attention.</p>`;
@@ -47,14 +50,16 @@ export function Attention() {
   return html`<section class="attention" aria-labelledby="attention-title">
     <h2 id="attention-title">Needs attention</h2>
     <span class="counts">${counts}</span>
-    ${shown > 2 * EACH &&
+    ${(brief || shown > 2 * EACH) &&
     html`<button class="quiet" onClick=${() => setAll(!all)}>${all ? "show fewer" : "show all"}</button>`}
-    <ul>
+    ${(all || !brief) && html`<ul>
       ${rows.overdue.slice(0, cut).map((node) => h(Overdue, { key: `o${node.uuid}`, node }))}
       ${rows.failed.slice(0, cut).map((node) => h(Failed, { key: node.uuid, node, since: node.provision_updated_at }))}
       ${rows.held.slice(0, cut).map((node) => h(Held, { key: `h${node.uuid}`, node, state: node.provision_state }))}
+      ${paused.map((one) => html`<li>${link(path("batches", one.uuid), batchTitle(one))}
+        <span class="says">■ This batch is paused: ${bdi(one.paused_by)}.</span></li>`)}
       ${down.map((one) => h(Down, { key: one.hostname, conductor: one }))}
-    </ul>
+    </ul>`}
   </section>`;
 }
 
@@ -65,20 +70,20 @@ function nodesWhere(accepts) {
     .sort((a, b) => String(b.provision_updated_at).localeCompare(String(a.provision_updated_at)));
 }
 
-/** @returns {Json[]} conductors that are not alive */
-function useConductors() {
-  const [down, setDown] = useState(/** @type {Json[]} */ ([]));
+/** @param {string} rule @param {string} from @param {string} name @returns {Json[]} a list, read now and then */
+function useRead(rule, from, name) {
+  const [found, setFound] = useState(/** @type {Json[]} */ ([]));
   useEffect(() => {
     const read = async () => {
-      if (!(await may("baremetal:conductor:get"))) return;
-      const { body } = await get("/v1/conductors");
-      setDown(body.conductors.filter((/** @type {Json} */ one) => !one.alive));
+      if (!(await may(rule))) return;
+      const { body } = await get(from);
+      setFound(body[name]);
     };
     void read().catch(() => {});
-    const timer = setInterval(() => !document.hidden && void read().catch(() => {}), CONDUCTORS_MS);
+    const timer = setInterval(() => !document.hidden && void read().catch(() => {}), READ_MS);
     return () => clearInterval(timer);
   }, []);
-  return down;
+  return found;
 }
 
 /**

@@ -106,7 +106,7 @@ function BatchDialog({ of, count, offered, nodes = [], names = nodes.map(nameOf)
   const [planned, setPlanned] = useState("");
   const look = async () => {
     try {
-      const { body: found } = await ask("POST", "/v1/batches?plan=true", { body, accepts: [422] });
+      const { body: found } = await ask("POST", "/v1/batches?plan=true", { body });
       // The API plans the steps of one node.
       const one = path("nodes", found.first_wave[0].uuid, "plan");
       const sample = !POWERS.includes(target) && await ask("POST", one, { body: body.request, accepts: [422] }).catch(() => null);

@@ -19,7 +19,7 @@ export function Timeline({ run, why }) {
   const earlier = useDocument(run.retry_of && run.state === "failed" ? path("runs", run.retry_of) : null).body;
   return html`<div class="run">
     <p class="run-head">
-      ${h(Result, { result: run.state })} <strong>${bdi(run.verb)}</strong>
+      ${h(Result, { result: run.state })} <strong>${bdi(verb(run.verb))}</strong>
       ${run.requester && html` · ${bdi(run.requester)}`}${" · "}
       ${run.ended_at
         ? html`${duration((Date.parse(run.ended_at) - Date.parse(run.started_at)) / 1000)}, ended
@@ -69,11 +69,11 @@ function Step({ step, longest, own }) {
     ${step.overdue && html`<span class="danger">◷ overdue</span>`}
     ${usual && html`<span class="small usual">usual ${duration(usual.p50)}</span>`}
     ${step.waiver && html`<p class="small">waived: ${bdi(step.waiver.reason ?? step.waiver)}</p>`}
-    ${step.error && h(Cause, { error: step.error, log: href(`${own}/log`, {}, { line: step.started_at }) })}
+    ${step.error && h(Cause, { error: step.error, log: href(`${own}/log`, {}, { line: step.ended_at ?? step.started_at }) })}
   </li>`;
 }
 
-/** @param {{error: Json, log: string}} props `log`: the address of the line where the step begins */
+/** @param {{error: Json, log: string}} props `log`: the address of the line where the step ends */
 function Cause({ error, log }) {
   const cause = error.cause ?? error;
   return html`<p class="wrong">
@@ -87,7 +87,7 @@ function Waits({ waits }) {
   return html`<p class="waits">
     ◔ Waits for the ${waits.what}, for ${h(Ago, { at: waits.since })} now${waits.last_sign_at &&
     html`, last sign ${h(Ago, { at: waits.last_sign_at, ago: true })}`}${waits.given_up_at &&
-    html`; given up in ${duration(left)} (${waits.limit})`}.
+    html`; given up in ${duration(left)}`}.
   </p>`;
 }
 

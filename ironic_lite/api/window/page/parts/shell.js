@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { ActForm, close, DialogHost, opened, show } from "./dialog.js";
 import { openVerb, verbsFrom } from "./plan.js";
-import { bdi, copy, Curl, field, html, hush, said, typed, verb, visible } from "./text.js";
+import { bdi, copy, Curl, field, html, hush, said, say, typed, verb, visible } from "./text.js";
 import { fleet, followFleet } from "../state/nodes.js";
 import { clockTime, duration, go, href, path, prefs, route, set } from "../state/route.js";
 import { curl, offline } from "../wire/api.js";
@@ -86,6 +86,8 @@ function nextTheme() {
   set({ theme: order[prefs.value.theme] });
 }
 
+const STALE_SECONDS = 15;
+
 /** How the page hears of changes, and the age of its data. */
 function Connection() {
   const [, setTurn] = useState(0);
@@ -98,7 +100,8 @@ function Connection() {
     const at = clockTime(lost.toISOString(), prefs.value.utc);
     return html`<span class="connection off">○ offline since ${at}</span>`;
   }
-  const live = `● live ${duration((performance.now() - heardAt.value) / 1000)}`;
+  const age = (performance.now() - heardAt.value) / 1000;
+  const live = `● live${age > STALE_SECONDS ? `, ${duration(age)} old` : ""}`;
   /** @type {Record<string, string>} */
   const words = { stream: live, wait: live, poll: "◌ every 5 s", again: "◌ every 10 s", off: "○ offline" };
   return html`<span class="connection">${words[mode.value]}</span>`;
@@ -208,6 +211,7 @@ function verbsHere() {
 function saveView() {
   const name = decodeURIComponent(location.hash.slice(1));
   set({ views: { ...prefs.value.views, [name]: location.hash } });
+  say(`Saved: ${name}`);
 }
 
 function Palette() {
