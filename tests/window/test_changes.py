@@ -137,7 +137,7 @@ def test_batch_by_keyboard_stops_after_its_canary_and_is_resumed(
     expect(user.dialog.get_by_label("Request")).to_have_value("provide")
     expect(user.dialog.get_by_label("Waves")).to_have_value("canary: one, then all")
     user.plan_and_confirm("4")
-    page.get_by_text("3 nodes wait until you resume").wait_for()
+    page.get_by_text("Left to do: 3 nodes").wait_for()
     expect(page.locator(".waves .wrong")).to_contain_text("1 failed")
     expect(table.get_by_role("row", name=names[0])).to_contain_text("sick canary")
     found = [live.get(f"/v1/nodes/{name}")["provision_state"] for name in names]

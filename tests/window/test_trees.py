@@ -81,9 +81,9 @@ NODE = """
         - rowgroup:
           - row "Verb Result Begun Took By Error"
         - rowgroup:
-          - row /provide failed/:
-            - cell "provide":
-              - link "provide"
+          - row /Provide failed/:
+            - cell "Provide":
+              - link "Provide"
 """
 PAGES = {
     "failed node": NODE,
@@ -222,7 +222,7 @@ PAGES = {
       - rowgroup:
         - row "Node Verb Result Begun Took By Error"
       - rowgroup:
-        - row /look-2 provide failed/:
+        - row /look-2 Provide failed/:
           - cell "look-2":
             - link "look-2"
 """,
@@ -231,7 +231,7 @@ PAGES = {
   - heading "Run" [level=1]
   - paragraph:
     - text: failed
-    - strong: provide
+    - strong: Provide
   - list "Steps":
     - listitem: /done deploy.erase_devices_metadata/
     - listitem:
@@ -361,7 +361,7 @@ DIALOGS = {
     - heading "Enroll a machine" [level=2]
   - textbox "Name"
   - combobox "Driver"
-  - group: Optional properties of this driver
+  - group: Optional properties
   - contentinfo:
     - 'button "Copy as curl: POST /v1/nodes"'
     - button "Cancel"

@@ -50,7 +50,7 @@ def test_retry_that_fails_again_is_told(page: sync_api.Page, live: service.Servi
     confirm(page, "Retry twice-1", typed="twice-1")
     expect(page.locator(".live")).to_contain_text("Retry of twice-1: failed")
     expect(page.locator(".run")).to_contain_text("The retry failed again, with the same cause.")
-    expect(page.get_by_role("table")).to_contain_text("provide, retry")
+    expect(page.get_by_role("table")).to_contain_text("Provide, retry")
 
 
 def test_times_are_local_with_their_zone_and_utc_in_the_title(

@@ -59,7 +59,7 @@ function Batch() {
       <span>wave ${body.wave + 1} of ${body.waves.length}</span>
       <span>${counted(body.counts)}</span> ${h(Curl, { path: `${own}?wait=50&until=done` })}
     </header>
-    ${body.paused_by && html`<p class="says">Paused: ${bdi(body.paused_by)}. ${body.counts.pending} nodes wait until you resume or abort it.</p>`}
+    ${body.paused_by && html`<p class="says">Paused: ${bdi(body.paused_by)}. Left to do: ${nodesOf(body.counts.pending)}.</p>`}
     ${!ENDED.includes(body.state) && h(Controls, { own, batch: body, reload })} ${h(Waves, { own, batch: body, failed })}
     <p>
       ${failed} failed or refused; ${body.failures_left} more are allowed.
@@ -84,12 +84,12 @@ function Controls({ own, batch, reload }) {
   const why = batch.paused_by ? `Paused: ${batch.paused_by}. ` : "";
   return html`<div class="actions">
     ${batch.state === "running"
-      ? html`<button onClick=${act("Pause", { target: "pause" }, "none", `${rest} wait until you resume it.`)}>Pause…</button>`
+      ? html`<button onClick=${act("Pause", { target: "pause" }, "none", `Nothing starts on ${rest} until you resume it.`)}>Pause…</button>`
       : html`<button onClick=${act("Resume", { target: "resume" }, asked ? confirmationOf(asked, used) : "name",
           `${why}${asked ? verb(asked) : "The request"} goes on with ${rest}.`)}>Resume…</button>`}
-    <button onClick=${act("Abort", { target: "abort" }, "tick", `${rest} are skipped.`)}>Abort…</button>
+    <button onClick=${act("Abort", { target: "abort" }, "tick", `Skips ${rest}.`)}>Abort…</button>
     <button onClick=${act("Abort with its runs", { target: "abort", runs: "abort" }, "tick",
-      `${rest} are skipped, and runs under way end at their next step.`)}>
+      `Skips ${rest}; runs under way end at their next step.`)}>
       Abort with its runs…
     </button>
   </div>`;

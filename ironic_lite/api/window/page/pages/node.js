@@ -8,7 +8,7 @@ import { Holds, openLift } from "../parts/holds.js";
 import { Checks, FaultBox, List, Shown, Skeleton, Tree, useDocument } from "../parts/read.js";
 import { Log, Machine, Timeline } from "../parts/run.js";
 import {
-  Ago, bdi, copy, Curl, html, link, Result, say, stamp, State, told, typed,
+  Ago, bdi, copy, Curl, html, link, Result, say, stamp, State, told, typed, verb,
 } from "../parts/text.js";
 import { duration, go, href, path, route } from "../state/route.js";
 import { get, local, parsed } from "../wire/api.js";
@@ -201,7 +201,7 @@ function panel(tab, props) {
 
 /** @param {Json} run */
 export const runRow = (run) => [
-  link(path("nodes", run.node_uuid, "runs", run.uuid), run.retry_of ? `${run.verb}, retry` : run.verb),
+  link(path("nodes", run.node_uuid, "runs", run.uuid), verb(run.verb) + (run.retry_of ? ", retry" : "")),
   h(Result, { result: run.state }),
   stamp(run.started_at),
   run.duration_seconds == null ? h(Ago, { at: run.started_at }) : duration(run.duration_seconds),

@@ -6,7 +6,7 @@ import { ActForm, Menu, show, useSend } from "./dialog.js";
 import { openHold, openLift } from "./holds.js";
 import { Confirm, openStop, openVerb } from "./plan.js";
 import { FaultBox, Skeleton, Tree, useDocument } from "./read.js";
-import { bdi, choice, Curl, DATA_STATES, erases, field, html, say, told, typed, verb, VERB_HINTS, visible } from "./text.js";
+import { bdi, choice, Curl, DATA_STATES, field, html, say, told, typed, verb, VERB_HINTS, visible } from "./text.js";
 import { go, path } from "../state/route.js";
 
 /** @typedef {Record<string, any>} Json */
@@ -52,7 +52,7 @@ export function Actions({ why, node, reload }) {
   const { holds } = why;
   const used = why.provision_state === "active";
   return html`<div class="actions" role="group" aria-label="Acts on this node">
-    ${offered.map((one, at) => h(VerbButton, { key: one.target, one, node: self, first: at === 0 && !why.maintenance }))}
+    ${offered.map((one, at) => h(VerbButton, { key: one.target, one, node: self, first: at === 0 }))}
     ${underWay(why.run) &&
     html`<button onClick=${() => openStop({ own, name, reload })}>Stop at the next step…</button>
       ${why.run.stop && html`<button onClick=${() => simple({
@@ -111,12 +111,15 @@ function distinct(verbs) {
   });
 }
 
+/** Verbs that may be the primary button: no data and no run ends by them. A retry asks for the name first. */
+const HARMLESS = ["retry", "manage", "unhold"];
+
 /** @param {{one: Json, node: Json, first: boolean}} props */
 function VerbButton({ one, node, first }) {
   const { refused, target } = one;
   const onClick = () => openVerb(node, target);
   const hint = `${VERB_HINTS[target] ?? ""}; leads to ${one.leads_to}`;
-  return h(Refusable, { refused, onClick, hint, primary: first && (target === "retry" || !erases(target)) }, `${verb(target)}…`);
+  return h(Refusable, { refused, onClick, hint, primary: first && HARMLESS.includes(target) }, `${verb(target)}…`);
 }
 
 /** @param {any} props a request `of` a node with `title`, `kind` of confirmation, `button`; `says` what changes */
@@ -158,8 +161,8 @@ function Declare({ own, name, now, reload }) {
 
 /** Orders with fixed targets: label, path below the node, body of a target, what the node does. */
 const FIXED = /** @type {Record<string, Order>} */ ({
-  boot_mode: ["Boot mode", "states/boot_mode", (target) => ({ target }), "boots in the mode % from now on"],
-  secure_boot: ["Secure boot", "states/secure_boot", (target) => ({ target }), "boots with secure boot % from now on"],
+  boot_mode: ["Boot mode", "states/boot_mode", (target) => ({ target }), "boots in the mode %"],
+  secure_boot: ["Secure boot", "states/secure_boot", (target) => ({ target }), "boots with secure boot %"],
   console: ["Console", "states/console", (enabled) => ({ enabled }), "has its console switched %"],
   boot_device: ["Next boot", "management/boot_device", (boot_device) => ({ boot_device }), "boots from % once"],
   nmi: ["Interrupt", "management/inject_nmi", () => ({}), "gets an interrupt, which may stop its system"],

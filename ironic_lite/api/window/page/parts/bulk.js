@@ -182,8 +182,8 @@ function BatchPlan({ plan }) {
   const { waves, concurrency, failures_left: left, refused, first_wave: first, sample } = plan;
   return html`<p role="status">
     ${waves.length > 1 && waves[0] === 1
-      ? html`<strong>${bdi(nameOf(first[0]))} goes first, alone</strong>, then ${waves.slice(1).join(", then ")} nodes`
-      : waves.length > 1 ? `First ${waves.join(", then ")} nodes` : `All ${waves[0]} nodes at once`}, ${concurrency} at the same time.
+      ? html`<strong>${bdi(nameOf(first[0]))} goes first, alone</strong>, then ${waves.slice(1).map(nodesOf).join(", then ")}`
+      : waves.length > 1 ? `First ${waves.join(", then ")} nodes` : `${nodesOf(waves[0])} at once`}, ${concurrency} at the same time.
     ${left ? ` More than ${left} failures pause the batch.` : " The first failure pauses the batch."}
   </p>
     ${refused.count > 0 &&

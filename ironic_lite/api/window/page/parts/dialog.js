@@ -243,7 +243,7 @@ function Enroll() {
         )}
     </div>
     <details>
-      <summary>Optional properties of this driver</summary>
+      <summary>Optional properties</summary>
       <dl class="small">
         ${Object.entries(fields).map(([name, about]) => html`<dt>${name}</dt><dd>${bdi(about)}</dd>`)}
       </dl>
