@@ -275,6 +275,7 @@ def test_new_hold_freezes_the_machine_until_it_is_lifted(
     page.go_back()
     press(page, "Lift hold…")
     expect(dialog).to_contain_text("freeze: smoke")
+    dialog.get_by_label("Reason to lift it").fill("no more smoke")
     confirm(page, "Lift the hold")
     expect(mark).to_have_count(0)
     page.locator(".actions").get_by_role("button", name="Clean…", exact=True).wait_for()

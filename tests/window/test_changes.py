@@ -147,6 +147,7 @@ def test_batch_by_keyboard_stops_after_its_canary_and_is_resumed(
     user.dialog.get_by_label("Type the number of nodes").wait_for()
     user.tab_to(".danger input")
     page.keyboard.type("3")
+    expect(user.dialog.get_by_role("button", name="Resume", exact=True)).to_be_enabled()
     page.keyboard.press("Enter")
     user.dialog.wait_for(state="detached")
     for name in names[1:]:

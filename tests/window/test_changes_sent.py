@@ -140,7 +140,7 @@ def test_each_act_on_a_node_names_its_version_and_is_sent_once(
     acts.do("Hold sent-1", fill=give("Reason", "a loud fan"))
     page.get_by_role("link", name="Holds", exact=True).click()
     page.get_by_role("button", name="Lift…", exact=True).click()
-    acts.do("Lift the hold")
+    acts.do("Lift the hold", fill=give("Reason to lift it", "it is quiet"))
     page.get_by_role("link", name="Runs", exact=True).last.click()
     press(page, "Delete…")
     acts.do("Delete sent-1", fill=give("Type the name of the node", "sent-1"))

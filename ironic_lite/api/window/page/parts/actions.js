@@ -14,9 +14,9 @@ import { go, path } from "../state/route.js";
 export const POWER_ACTS = /** @type {const} */ ([
   ["power on", "Power on", "Starts"],
   ["power off", "Power off", "At once cuts the power of"],
-  ["rebooting", "Reboot", "At once cuts the power of, and starts,"],
+  ["rebooting", "Reboot", "At once restarts"],
   ["soft power off", "Shut down", "Shuts down"],
-  ["soft rebooting", "Reboot softly", "Shuts down and starts"],
+  ["soft rebooting", "Reboot softly", "Restarts"],
 ]);
 
 /** @param {Json} why @param {string} name @returns {Json | undefined} an order of the node */
@@ -165,7 +165,7 @@ const FIXED = /** @type {Record<string, Order>} */ ({
   secure_boot: ["Secure boot", "states/secure_boot", (target) => ({ target }), "boots with secure boot %"],
   console: ["Console", "states/console", (enabled) => ({ enabled }), "has its console switched %"],
   boot_device: ["Next boot", "management/boot_device", (boot_device) => ({ boot_device }), "boots from % once"],
-  nmi: ["Interrupt", "management/inject_nmi", () => ({}), "gets an interrupt, which may stop its system"],
+  nmi: ["Interrupt", "management/inject_nmi", () => ({}), "is interrupted, which may stop its system"],
 });
 /** @typedef {[string, string, (target: any) => Json, string]} Order */
 const LACKS = "UnsupportedDriverExtension";

@@ -108,8 +108,8 @@ function BatchDialog({ of, count, offered, nodes = [], names = nodes.map(nameOf)
     try {
       const { body: found } = await ask("POST", "/v1/batches?plan=true", { body });
       // The API plans the steps of one node.
-      const one = path("nodes", found.first_wave[0].uuid, "plan");
-      const sample = !POWERS.includes(target) && await ask("POST", one, { body: body.request, accepts: [422] }).catch(() => null);
+      const { uuid } = found.first_wave[0];
+      const sample = erases(target) && uuid !== found.refused.first[0]?.uuid && await ask("POST", path("nodes", uuid, "plan"), { body: body.request, accepts: [422] }).catch(() => null);
       setPlan({ ...found, sample: sample && sample.body });
       setPlanned(text);
       setFault(null);

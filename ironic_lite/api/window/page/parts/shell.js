@@ -217,6 +217,7 @@ function saveView() {
 function Palette() {
   const [words, setWords] = useState("");
   const [at, setAt] = useState(0);
+  void fleet.tick.value; // A page opened cold is still reading its nodes.
   const found = entries(words);
   const chosen = Math.min(at, found.length - 1);
   /** @param {Entry | undefined} entry */
