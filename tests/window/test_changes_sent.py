@@ -117,6 +117,13 @@ def give(label: str, value: str) -> Step:
     return lambda page: page.get_by_role("dialog").get_by_label(label).fill(value)
 
 
+def count(page: sync_api.Page) -> None:
+    """Type the number of nodes that the dialog names."""
+    dialog = page.get_by_role("dialog")
+    (number,) = re.findall(r"goes on with (\d+) node", dialog.inner_text())
+    dialog.get_by_label("Type the number of nodes").fill(number)
+
+
 def test_each_act_on_a_node_names_its_version_and_is_sent_once(
     page: sync_api.Page, live: service.Service
 ) -> None:
@@ -336,9 +343,10 @@ def test_change_of_a_batch_has_a_key_and_names_its_version(
     assert answer.status_code == 201, answer.text
     acts = Acts(page, live)
     page.goto(to(live, f"/v1/batches/{answer.json()['uuid']}"))
-    for button, name in (("Pause…", "Pause"), ("Resume…", "Resume")):
-        press(page, button)
-        acts.do(name)
+    press(page, "Pause…")
+    acts.do("Pause")
+    press(page, "Resume…")
+    acts.do("Resume", fill=count)
     press(page, "Abort…")
     acts.do("Abort", fill=tick)
     page.locator(".node-head .result").get_by_text("aborted").wait_for()

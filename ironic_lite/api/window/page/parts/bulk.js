@@ -151,7 +151,7 @@ function BatchDialog({ of, count, offered, nodes = [], names = nodes.map(nameOf)
     </div>
     <p role="status">
       ${first} ${VERB_HINTS[target] && `${verb(target)} ${VERB_HINTS[target]}.`}
-      ${offered.includes("manage") && !offered.includes("clean") && " Cleaning needs the state manageable: use Manage first."}
+      ${offered.includes("manage") && !offered.includes("clean") && " To clean, use Manage first."}
     </p>
     ${h(StepsField, { key: target, node: example, target, onChange: setSteps })}
     ${fresh && h(BatchPlan, { plan })}
