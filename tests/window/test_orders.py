@@ -23,7 +23,7 @@ def test_retry_leaves_a_step_out_with_a_reason(page: sync_api.Page, live: servic
     page.goto(to(live, "/v1/nodes/waived-1"))
     press(page, "Retry…")
     dialog = page.get_by_role("dialog")
-    dialog.get_by_text("Begin at an earlier step").click()
+    dialog.get_by_text("Begin earlier").click()
     dialog.get_by_label("Leave out").select_option(label="2 deploy.erase_devices")
     dialog.get_by_label("Reason").fill("disk 3 goes to the shredder")
     button = dialog.get_by_role("button", name="Retry waived-1", exact=True)

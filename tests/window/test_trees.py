@@ -371,7 +371,7 @@ DIALOGS = {
 - dialog "Retry look-2":
   - banner:
     - heading "Retry look-2" [level=2]
-  - group: Begin at an earlier step, or leave a step out
+  - group: Begin earlier, or leave a step out
   - list:
     - listitem: /deploy.erase_devices through the BMC DESTROYS DATA/
   - textbox "This may destroy the data on look-2. Type the name of the node:"

@@ -266,7 +266,7 @@ function RetryOptions({ node, onChange }) {
   const steps = /** @type {Json[]} */ (run.body?.steps ?? []);
   const stopped = steps.findIndex((step) => step.state === "failed" || step.state === "aborted");
   return html`<details>
-    <summary>Begin at an earlier step, or leave a step out</summary>
+    <summary>Begin earlier, or leave a step out</summary>
     <div class="form-grid">
       ${stepChoice("Begin with", "the step that failed", steps.slice(0, Math.max(0, stopped)), given.from,
         (from) => put({ from }))}
