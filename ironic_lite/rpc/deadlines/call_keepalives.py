@@ -71,6 +71,7 @@ class CallKeepalives:
                     self._calls[call] = now + call.client_timeout * _DUE
             for call in due:
                 send_keepalive(call)
+            del call, due  # an answered message must not stay alive until the next keepalive
 
 
 def send_keepalive(call: Any) -> None:

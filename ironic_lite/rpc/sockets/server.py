@@ -65,16 +65,20 @@ class SocketServer:
 
     def _take_messages(self, batch: Sequence[incoming.Incoming]) -> None:
         for message in batch:
-            self._pool.run(functools.partial(self._carry_out, message))
+            self._pool.run(functools.partial(self._carry_out, [message]))
 
-    def _carry_out(self, message: incoming.Incoming) -> None:
+    def _carry_out(self, messages: list[incoming.Incoming]) -> None:
+        """Answer the only one of ``messages``, then run the work that its method has deferred.
+
+        The list is emptied, so a message with its secrets is freed before long work.
+        """
         deferred: list[warm_pool.Work] = []
         try:
             with warm_pool.deferring() as deferred:
-                self._answer(message)
+                self._answer(messages.pop())
         finally:
-            for work in deferred:
-                self._pool.step_out(work)
+            while deferred:
+                self._pool.step_out(deferred.pop(0))
 
     def _answer(self, message: incoming.Incoming) -> None:
         failure = result = None
