@@ -81,3 +81,38 @@ def test_engines_with_keys_do_not_share_forms(sqlite_database: Database) -> None
     encrypted.close()
     assert "open" in texts[0]
     assert "open" not in texts[1]
+
+
+def test_forgotten_parameter_writes_nothing(database: Database) -> None:
+    node = new_node(database)
+    before = get_node(database, node)
+    with pytest.raises(ValueError, match="parameter k_uuid of"):
+        database.write(lambda conn: _EDIT.execute(conn, {"name": "x"}))
+    delete = Prepared(
+        models.nodes.delete().where(
+            sa.or_(_NODE.uuid == sa.bindparam("k_uuid"), sa.bindparam("k_all", type_=sa.Text) == "")
+        )
+    )
+    with pytest.raises(ValueError, match="parameter k_all of"):
+        database.write(lambda conn: delete.execute(conn, {"k_uuid": node}))
+    assert get_node(database, node) == before
+
+
+def _defaults() -> sa.Insert:
+    made = sa.Table("made", sa.MetaData(), sa.Column("at", sa.Text, default=str), sa.Column("a"))
+    return made.insert().inline()
+
+
+@pytest.mark.parametrize(
+    ("statement", "values"),
+    [
+        (models.nodes.update().where(_NODE.uuid.in_(["a", "b"])), {"name": "x"}),
+        (_defaults(), {"a": "x"}),
+    ],
+    ids=["list", "default"],
+)
+def test_statement_whose_text_is_not_fixed_is_refused(
+    database: Database, statement: Any, values: dict[str, Any]
+) -> None:
+    with pytest.raises(ValueError, match="change the text"):
+        database.write(lambda conn: Prepared(statement).execute(conn, values))

@@ -31,17 +31,20 @@ class _Form:
         given = frozenset(names)
         keys = list(given) if columns else None
         compiled = statement.compile(dialect=dialect, column_keys=keys)
+        if compiled.post_compile_params or compiled.literal_execute_params or compiled.prefetch:
+            raise ValueError(f"Values or Python's defaults change the text of: {compiled}")
         binds = {name: bind for bind, name in compiled.bind_names.items()}
-        defaults = compiled.params
         self.text = str(compiled)
         self._positional = compiled.positional
         self._parts: list[tuple[str, _Processor | None]] = []
         self._constants: Row = {}
         for name in compiled.positiontup if self._positional else binds:
-            assert binds[name].callable is None, "each value is given, or is always the same"
-            convert = binds[name].type.dialect_impl(dialect).bind_processor(dialect)
+            bind = binds[name]
+            convert = bind.type.dialect_impl(dialect).bind_processor(dialect)
             if name not in given:
-                value = defaults[name]
+                if bind.required or bind.callable is not None:
+                    raise ValueError(f"No value for the parameter {name} of: {compiled}")
+                value = bind.effective_value
                 self._constants[name], convert = convert(value) if convert else value, None
             self._parts.append((name, convert))
 
@@ -74,6 +77,7 @@ class Prepared:
     def execute(self, conn: sa.Connection, values: RowView) -> int:
         """Execute the statement once; return the number of its rows.
 
+        :raises ValueError: a parameter without a value of its own is not given.
         :raises sqlalchemy.exc.DBAPIError: as ``Connection.execute``.
         """
         form = self._form(conn, values)
