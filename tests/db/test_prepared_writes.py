@@ -10,13 +10,13 @@ import sqlalchemy as sa
 
 from ironic_lite.core import clock
 from ironic_lite.db.engine import session
-from ironic_lite.db.engine.prepared_writes import Prepared
+from ironic_lite.db.engine.prepared import Write
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
 
 _NODE = models.nodes.c
-_EDIT = Prepared(
+_EDIT = Write(
     models.nodes.update()
     .where(_NODE.uuid == sa.bindparam("k_uuid"))
     .values(generation=_NODE.generation + 1)
@@ -88,7 +88,7 @@ def test_forgotten_parameter_writes_nothing(database: Database) -> None:
     before = get_node(database, node)
     with pytest.raises(ValueError, match="parameter k_uuid of"):
         database.write(lambda conn: _EDIT.execute(conn, {"name": "x"}))
-    delete = Prepared(
+    delete = Write(
         models.nodes.delete().where(
             sa.or_(_NODE.uuid == sa.bindparam("k_uuid"), sa.bindparam("k_all", type_=sa.Text) == "")
         )
@@ -115,4 +115,4 @@ def test_statement_whose_text_is_not_fixed_is_refused(
     database: Database, statement: Any, values: dict[str, Any]
 ) -> None:
     with pytest.raises(ValueError, match="change the text"):
-        database.write(lambda conn: Prepared(statement).execute(conn, values))
+        database.write(lambda conn: Write(statement).execute(conn, values))

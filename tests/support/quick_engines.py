@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ironic_lite.db.engine import prepared, prepared_writes
+from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Database
 
 
@@ -33,18 +33,12 @@ def _of_kind(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 _COMPILED = _CompiledStatements()
 _PREPARED: dict[str, prepared.Statements] = {}
-_PREPARED_WRITES: dict[str, dict[Any, Any]] = {}
 
 
 def quicken(database: Database) -> Database:
     """Let a database that was just opened, without encryption keys, cost less; return it."""
-    shared = _PREPARED.setdefault(database.kind, prepared.Statements(database.engine.dialect))
-    options = {
-        "compiled_cache": _COMPILED,
-        prepared.OPTION: shared,
-        prepared_writes.OPTION: _PREPARED_WRITES.setdefault(database.kind, {}),
-    }
-    database.engine.update_execution_options(**options)
+    database.engine.update_execution_options(compiled_cache=_COMPILED)
+    prepared.attach(database.engine, _PREPARED.setdefault(database.kind, {}))
     if database.kind == "sqlite":
         sa.event.listen(database.engine, "connect", _without_flushes)
     return database

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.json_types import Row, RowView
-from ironic_lite.db.engine import encoding, prepared_writes
+from ironic_lite.db.engine import encoding
 
 MARK = "$fernet"
 PLAIN = "none"
@@ -169,7 +169,7 @@ def engine_options(keys: Keys) -> Row:
     return {
         "json_serializer": _Serializer(keys),
         "json_deserializer": _Deserializer(keys),
-        "execution_options": {OPTION: keys, prepared_writes.OPTION: {}},
+        "execution_options": {OPTION: keys},
     }
 
 

@@ -1,30 +1,35 @@
-"""Selects that are compiled once for each engine and run by the driver's cursor.
+"""Statements that are compiled once for each engine.
 
 SQLAlchemy writes the SQL text and supplies the conversion of values. ``Connection.execute`` does
-more for each execution: it looks the text up by a key of the whole statement, begins a transaction
-object, and describes a result. For one row this takes more than twice the time of the database.
+more for each execution: it looks the text up by a key of the whole statement, prepares parameters
+and result anew, and begins a transaction object. For short statements this takes more time than the
+database.
 
-Errors of the driver are raised as SQLAlchemy raises them. Listeners of ``before_cursor_execute``
-are called, without an execution context.
+Selects are run by the driver's cursor: listeners of ``before_cursor_execute`` are called, without
+an execution context. Writes are run by ``Connection.exec_driver_sql``, as the text that they are.
+Errors of the driver are raised as SQLAlchemy raises them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import repeat
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from ironic_lite.core.json_types import Row, RowView
 
 OPTION = "ironic_lite_prepared"
-"""The execution option of an engine that holds its `Statements`."""
-_REMEMBERED = 512
+"""The execution option of an engine that holds its prepared statements."""
+_MOST = 1000
+"""Statements of one engine; each set of columns that a node's save writes is one."""
 
 Make = Callable[..., sa.Select[Any]]
 Convert = Callable[[Any], Any]
+T = TypeVar("T")
+Statements = dict[tuple[Any, Any], Any]
+"""The prepared statements of engines of one dialect, by origin and form."""
 
 
 def first(
@@ -35,7 +40,7 @@ def first(
     :param make: returns the statement for the arguments ``form``, which are hashable.
     :param values: of the parameters without a value or a function of their own.
     """
-    return _prepared(conn, make, form).first(conn, values)
+    return _prepared(conn, _Select, make, form).first(conn, values)
 
 
 def parts(
@@ -54,51 +59,144 @@ def parts(
     :param make: as for `first`, like ``form`` and ``values``.
     :param names: of the selected columns, in their order.
     """
-    return _prepared(conn, make, form).parts(conn, values, names, size)
+    return _prepared(conn, _Select, make, form).parts(conn, values, names, size)
 
 
-def attach(engine: sa.Engine) -> None:
-    """Let an engine remember its prepared statements."""
-    engine.update_execution_options(**{OPTION: Statements(engine.dialect)})
+class Write:
+    """A statement that writes, compiled for each set of values that it is given.
+
+    :param statement: an INSERT, UPDATE or DELETE without lists of values, and without columns whose
+        default Python computes.
+    :param columns: whether values without a parameter of the statement are columns to write.
+    """
+
+    def __init__(
+        self, statement: sa.Insert | sa.Update | sa.Delete, *, columns: bool = True
+    ) -> None:
+        self.statement = statement
+        self.columns = columns
+
+    def execute(self, conn: sa.Connection, values: RowView) -> int:
+        """Execute the statement once; return the number of its rows.
+
+        :raises ValueError: a parameter without a value of its own is not given.
+        :raises sqlalchemy.exc.DBAPIError: as ``Connection.execute``.
+        """
+        text = _prepared(conn, _write_text, self, frozenset(values))
+        return conn.exec_driver_sql(text.sql, text.bound(values)).rowcount
+
+    def execute_many(self, conn: sa.Connection, rows: Sequence[RowView]) -> None:
+        """Execute the statement for each row; all rows have the same keys. Raises as `execute`."""
+        if len(rows) == 1:
+            self.execute(conn, rows[0])
+            return
+        text = _prepared(conn, _write_text, self, frozenset(rows[0]))
+        conn.exec_driver_sql(text.sql, [text.bound(row) for row in rows])
 
 
-class Statements:
-    """The prepared statements of one engine."""
+def attach(engine: sa.Engine, statements: Statements | None = None) -> None:
+    """Let an engine remember its prepared statements.
 
-    def __init__(self, dialect: sa.Dialect) -> None:
-        self._dialect = dialect
-        self.of = lru_cache(maxsize=_REMEMBERED)(self._prepare)
-
-    def _prepare(self, make: Make, form: tuple[Any, ...]) -> _Prepared:
-        return _Prepared(make(*form), self._dialect)
+    :param statements: of other engines of the same dialect and the same encryption keys, to share.
+    """
+    engine.update_execution_options(**{OPTION: {} if statements is None else statements})
 
 
-def _prepared(conn: sa.Connection, make: Make, form: tuple[Any, ...]) -> _Prepared:
-    known = conn.get_execution_options().get(OPTION) or Statements(conn.dialect)
-    found: _Prepared = known.of(make, form)
+def _prepared(
+    conn: sa.Connection, prepare: Callable[[Any, Any, sa.Dialect], T], origin: Any, form: Any
+) -> T:
+    """Return what ``prepare`` returns for an origin, a form, and the dialect of the connection."""
+    known: Statements | None = conn.get_execution_options().get(OPTION)
+    if known is None:
+        return prepare(origin, form, conn.dialect)
+    found: T | None = known.get((origin, form))
+    if found is None:
+        if len(known) >= _MOST:
+            known.clear()
+        found = known[origin, form] = prepare(origin, form, conn.dialect)
     return found
 
 
-class _Prepared:
+class _Text:
+    """The text of a statement for one dialect, and the conversion of its values.
+
+    :param given: names of parameters and columns whose values each execution is given, besides the
+        parameters that have no value of their own.
+    :param columns: whether those without a parameter of the statement are columns to write.
+    """
+
+    def __init__(
+        self,
+        statement: sa.Select[Any] | sa.Insert | sa.Update | sa.Delete,
+        dialect: sa.Dialect,
+        given: frozenset[str] = frozenset(),
+        *,
+        columns: bool = False,
+    ) -> None:
+        keys = list(given) if columns else None
+        compiled: Any = statement.compile(dialect=dialect, column_keys=keys)
+        self.sql: str = compiled.string
+        # The text of IN, for instance, depends on the values.
+        depends = compiled.post_compile_params or compiled.literal_execute_params
+        self.fixed = not (depends or compiled.prefetch)
+        self.required: set[str] = set()
+        self._positional: bool = compiled.positional
+        self._parameters: list[tuple[str, Convert | None]] = []
+        self._constants: Row = {}
+        self._computed: list[tuple[str, sa.BindParameter[Any]]] = []
+        if not self.fixed:
+            return
+        for name in compiled.positiontup if self._positional else compiled.binds:
+            bind = compiled.binds[name]
+            convert = bind.type.dialect_impl(dialect).bind_processor(dialect)
+            if bind.required or name in given:
+                self.required.add(name)
+            elif bind.callable is not None:
+                self._computed.append((name, bind))
+            else:
+                value = bind.effective_value
+                self._constants[name], convert = convert(value) if convert else value, None
+            self._parameters.append((name, convert))
+
+    def bound(self, values: RowView) -> Any:
+        """Return the parameters as the driver takes them."""
+        if self._constants or self._computed:
+            computed = {name: bind.effective_value for name, bind in self._computed}
+            values = {**values, **self._constants, **computed}
+        if self._positional:
+            return tuple(
+                [
+                    values[name] if convert is None else convert(values[name])
+                    for name, convert in self._parameters
+                ]
+            )
+        return {
+            name: values[name] if convert is None else convert(values[name])
+            for name, convert in self._parameters
+        }
+
+
+def _write_text(write: Write, given: frozenset[str], dialect: sa.Dialect) -> _Text:
+    """Return the text of a write of these values."""
+    text = _Text(write.statement, dialect, given, columns=write.columns)
+    if not text.fixed:
+        raise ValueError(f"Values or Python's defaults change the text of: {text.sql}")
+    if missing := text.required - given:
+        raise ValueError(f"No value for the parameter {min(missing)} of: {text.sql}")
+    return text
+
+
+class _Select:
     """One select for one dialect."""
 
-    def __init__(self, statement: sa.Select[Any], dialect: sa.Dialect) -> None:
-        compiled: Any = statement.compile(dialect=dialect)
-        # The text then depends on the values, as that of IN does.
-        self._unsteady = bool(compiled.post_compile_params or compiled.literal_execute_params)
-        self._statement = statement
+    def __init__(self, make: Make, form: tuple[Any, ...], dialect: sa.Dialect) -> None:
+        self._statement = make(*form)
+        self._text = _Text(self._statement, dialect)
         self._dialect = dialect
         self._error = dialect.loaded_dbapi.Error
-        self._text: str = compiled.string
-        self._positional: bool = compiled.positional
-        self._parameters: list[tuple[str, sa.BindParameter[Any], Convert | None]] = [
-            (name, bind, bind.type.dialect_impl(dialect).bind_processor(dialect))
-            for name in (compiled.positiontup if compiled.positional else compiled.binds)
-            for bind in (compiled.binds[name],)
-        ]
         made = (
             column.type.dialect_impl(dialect).result_processor(dialect, None)
-            for column in statement.selected_columns
+            for column in self._statement.selected_columns
         )
         self._convert: list[tuple[int, Convert]] = [
             (place, convert) for place, convert in enumerate(made) if convert is not None
@@ -106,7 +204,7 @@ class _Prepared:
 
     def first(self, conn: sa.Connection, values: RowView) -> list[Any] | None:
         """Execute the select; see the function `first`."""
-        if self._unsteady:
+        if not self._text.fixed:
             whole = conn.execute(self._statement, values).first()
             return None if whole is None else list(whole)
         try:
@@ -127,7 +225,7 @@ class _Prepared:
         self, conn: sa.Connection, values: RowView, names: Sequence[str], size: int
     ) -> Iterator[list[Row]]:
         """Execute the select; see the function `parts`."""
-        if self._unsteady:
+        if not self._text.fixed:
             for some in conn.execute(self._statement, values).partitions(size):
                 yield _dictionaries(names, some)
             return
@@ -154,21 +252,13 @@ class _Prepared:
             raise self._wrapped(conn, why) from why
 
     def _execute(self, conn: sa.Connection, values: RowView) -> Any:
-        given = self._arguments(values)
+        given, sql = self._text.bound(values), self._text.sql
         driver: Any = conn.connection
         cursor = driver.cursor()
         for listener in conn.engine.dispatch.before_cursor_execute:
-            listener(conn, cursor, self._text, given, None, False)
-        self._dialect.do_execute(cursor, self._text, given)
+            listener(conn, cursor, sql, given, None, False)
+        self._dialect.do_execute(cursor, sql, given)
         return cursor
-
-    def _arguments(self, values: RowView) -> Any:
-        given: Sequence[tuple[str, Any]] = [
-            (name, value if convert is None else convert(value))
-            for name, bind, convert in self._parameters
-            for value in (values[name] if bind.required else bind.effective_value,)
-        ]
-        return tuple(value for _, value in given) if self._positional else dict(given)
 
     def _wrapped(self, conn: sa.Connection, why: Any) -> sa.exc.DBAPIError:
         """Return the error that ``Connection.execute`` raises; replace dead connections."""
@@ -177,7 +267,7 @@ class _Prepared:
             conn.invalidate(why)
             conn.engine.dispose()  # the others are most probably dead, too
         return sa.exc.DBAPIError(
-            self._text, None, why, hide_parameters=True, connection_invalidated=lost
+            self._text.sql, None, why, hide_parameters=True, connection_invalidated=lost
         )
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Row, RowView
-from ironic_lite.db.engine.prepared_writes import Prepared
+from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
 from ironic_lite.domain import history
@@ -19,7 +19,7 @@ from ironic_lite.records import Event, Run
 COLUMNS: tuple[str, ...] = models.columns(models.events)
 _EVENT = models.events.c
 _BLANK: Row = {name: None for name in COLUMNS if name != "id"}
-_INSERT = Prepared(models.events.insert().inline())
+_INSERT = prepared.Write(models.events.insert().inline())
 TOLD = sa.or_(
     *(
         _EVENT.kind == kind

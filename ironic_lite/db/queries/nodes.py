@@ -19,7 +19,6 @@ from ironic_lite import errors, records
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import faults, prepared
-from ironic_lite.db.engine.prepared_writes import Prepared
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import holds, paging
 from ironic_lite.db.queries.resource_table import is_uuid
@@ -48,9 +47,9 @@ _UNCHANGED = (
     _NODE.generation == sa.bindparam("k_generation"),
     _NODE.reservation.is_(None),
 )
-_EDIT = Prepared(models.nodes.update().where(*_UNCHANGED).values(_NEXT))
-_SAVE = Prepared(models.nodes.update().where(*_MINE).values(_NEXT))
-_LOCK = Prepared(
+_EDIT = prepared.Write(models.nodes.update().where(*_UNCHANGED).values(_NEXT))
+_SAVE = prepared.Write(models.nodes.update().where(*_MINE).values(_NEXT))
+_LOCK = prepared.Write(
     models.nodes.update().where(_NODE.uuid == sa.bindparam("k_uuid"), _NODE.reservation.is_(None))
 )
 _STEAL = models.nodes.update().where(
@@ -63,14 +62,14 @@ _STEAL = models.nodes.update().where(
         ),
     ),
 )
-_UNLOCK = Prepared(models.nodes.update().where(*_MINE).values(**FREE))
+_UNLOCK = prepared.Write(models.nodes.update().where(*_MINE).values(**FREE))
 _RENEW = models.nodes.update().where(
     _NODE.reservation == sa.bindparam("k_host"),
     _NODE.lock_token.in_(sa.bindparam("k_tokens", expanding=True)),
 )
-_DELETE = Prepared(models.nodes.delete().where(*_MINE))
-_DELETE_UNLOCKED = Prepared(models.nodes.delete().where(*_UNCHANGED))
-_INSERT = Prepared(models.nodes.insert().inline())
+_DELETE = prepared.Write(models.nodes.delete().where(*_MINE))
+_DELETE_UNLOCKED = prepared.Write(models.nodes.delete().where(*_UNCHANGED))
+_INSERT = prepared.Write(models.nodes.insert().inline())
 _STANDING = sa.select(*(_NODE[name] for name in node_locks.COLUMNS)).where(
     _NODE.uuid == sa.bindparam("k_uuid")
 )
@@ -347,7 +346,7 @@ def delete_unlocked(conn: Connection, uuid: str, *, generation: int) -> None:
         raise _edit_refused(conn, uuid)
 
 
-def _update_node(conn: Connection, statement: Prepared, values: Row) -> int:
+def _update_node(conn: Connection, statement: prepared.Write, values: Row) -> int:
     try:
         return statement.execute(conn, values)
     except sa.exc.IntegrityError as error:

@@ -12,13 +12,13 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import RowView
-from ironic_lite.db.engine.prepared_writes import Prepared
+from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
 
 _NODE = models.nodes.c
 _MINE = (_NODE.uuid == sa.bindparam("k_uuid"), _NODE.lock_token == sa.bindparam("k_token"))
-_SAVE = Prepared(
+_SAVE = prepared.Write(
     models.nodes.update()
     .where(*_MINE, _NODE.run_stop.is_not_distinct_from(sa.bindparam("k_stop", type_=sa.Text)))
     .values(generation=_NODE.generation + 1)

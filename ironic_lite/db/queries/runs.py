@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row, RowView
-from ironic_lite.db.engine.prepared_writes import Prepared
+from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import holds, paging
 from ironic_lite.db.tables import models
@@ -39,16 +39,16 @@ _STEP_BLANK: Row = {
 
 # -- statements ------------------------------------------------------------------------------
 
-_INSERT = Prepared(models.runs.insert().inline())
-_UPDATE = Prepared(models.runs.update().where(_RUN.uuid == sa.bindparam("k_uuid")))
+_INSERT = prepared.Write(models.runs.insert().inline())
+_UPDATE = prepared.Write(models.runs.update().where(_RUN.uuid == sa.bindparam("k_uuid")))
 _INSERTED = tuple(name for name in COLUMNS if name != "id")
 
 
-def _insert_unless(*found: sa.ColumnElement[bool]) -> Prepared:
+def _insert_unless(*found: sa.ColumnElement[bool]) -> prepared.Write:
     """Build the INSERT of a run that writes nothing if one of these rows exists."""
     values = {name: sa.bindparam(f"v_{name}", type_=_RUN[name].type) for name in _INSERTED}
     chosen = sa.select(*values.values()).where(*(sa.not_(one) for one in found))
-    return Prepared(models.runs.insert().from_select(_INSERTED, chosen), columns=False)
+    return prepared.Write(models.runs.insert().from_select(_INSERTED, chosen), columns=False)
 
 
 _BEFORE = models.runs.alias("before")
@@ -116,7 +116,7 @@ _STEPS_OF = (
     .where(_STEP.run_uuid.in_(sa.bindparam("k_runs", expanding=True)))
     .order_by(_STEP.id)
 )
-_INSERT_STEPS = Prepared(models.run_steps.insert().inline())
+_INSERT_STEPS = prepared.Write(models.run_steps.insert().inline())
 _DROP_PENDING = models.run_steps.delete().where(
     _STEP.run_uuid == sa.bindparam("k_run"),
     _STEP.kind == sa.bindparam("k_kind"),
@@ -165,7 +165,7 @@ def _update_steps() -> sa.Update:
     )
 
 
-_UPDATE_STEPS = Prepared(_update_steps())
+_UPDATE_STEPS = prepared.Write(_update_steps())
 
 # -- runs ------------------------------------------------------------------------------------
 
