@@ -113,7 +113,8 @@ class ConductorRouter:
 
     def owner(self, driver: str, group: str, node_uuid: str) -> str | None:
         """Return the host that owns a node (field `conductor`), None without one."""
-        return ring.owner(self.members(), group, driver, node_uuid)
+        self.members()
+        return self._ring.owner(group, driver, node_uuid)
 
     def host_for(self, node: JsonView) -> str:
         """Return the host to call about a node: its owner, or the next on the ring.
