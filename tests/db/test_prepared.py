@@ -140,8 +140,12 @@ def test_listeners_hear_a_prepared_statement(database: Database) -> None:
 
 
 def test_refused_statement_is_reported_as_by_execute(database: Database) -> None:
+    with pytest.raises(sa.exc.DBAPIError, match="not_a_table") as expected:
+        database.read(lambda conn: conn.execute(_missing()))
     with pytest.raises(sa.exc.DBAPIError, match="not_a_table") as why:
         first(database, _missing, (), {})
+    assert type(why.value) is type(expected.value)
+    assert str(why.value) == str(expected.value)
     assert not why.value.connection_invalidated
     # The connection is still of use.
     assert get_node(database, add_node(database))

@@ -12,6 +12,7 @@ Errors of the driver are raised as SQLAlchemy raises them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, TypeVar
@@ -19,6 +20,8 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from ironic_lite.core.json_types import Row, RowView
+
+LOG = logging.getLogger(__name__)
 
 OPTION = "ironic_lite_prepared"
 """The execution option of an engine that holds its prepared statements."""
@@ -208,9 +211,12 @@ class _Select:
             whole = conn.execute(self._statement, values).first()
             return None if whole is None else list(whole)
         try:
-            cursor = self._execute(conn, values)
-            found = cursor.fetchone()
-            cursor.close()
+            cursor = self._cursor(conn)
+            try:
+                self._execute(conn, cursor, values)
+                found = cursor.fetchone()
+            finally:
+                self._close(cursor)
         except self._error as why:
             raise self._wrapped(conn, why) from why
         if found is None:
@@ -240,35 +246,50 @@ class _Select:
 
     def _fetch(self, conn: sa.Connection, values: RowView, size: int) -> Iterator[Any]:
         try:
-            cursor = self._execute(conn, values)
+            cursor = self._cursor(conn)
             try:
+                self._execute(conn, cursor, values)
                 while some := cursor.fetchmany(size):
                     yield some
                     if len(some) < size:
                         break
             finally:
-                cursor.close()
+                self._close(cursor)
         except self._error as why:
             raise self._wrapped(conn, why) from why
 
-    def _execute(self, conn: sa.Connection, values: RowView) -> Any:
-        given, sql = self._text.bound(values), self._text.sql
+    def _cursor(self, conn: sa.Connection) -> Any:
         driver: Any = conn.connection
-        cursor = driver.cursor()
+        return driver.cursor()
+
+    def _close(self, cursor: Any) -> None:
+        try:
+            cursor.close()
+        except self._error:
+            LOG.debug("Closing a cursor failed", exc_info=True)  # the rows, or another error, count
+
+    def _execute(self, conn: sa.Connection, cursor: Any, values: RowView) -> None:
+        given, sql = self._text.bound(values), self._text.sql
         for listener in conn.engine.dispatch.before_cursor_execute:
             listener(conn, cursor, sql, given, None, False)
         self._dialect.do_execute(cursor, sql, given)
-        return cursor
 
-    def _wrapped(self, conn: sa.Connection, why: Any) -> sa.exc.DBAPIError:
+    def _wrapped(self, conn: sa.Connection, why: Any) -> BaseException:
         """Return the error that ``Connection.execute`` raises; replace dead connections."""
         lost = self._dialect.is_disconnect(why, conn.connection, None)
         if lost:
             conn.invalidate(why)
             conn.engine.dispose()  # the others are most probably dead, too
-        return sa.exc.DBAPIError(
-            self._text.sql, None, why, hide_parameters=True, connection_invalidated=lost
+        raised: BaseException = sa.exc.DBAPIError.instance(
+            self._text.sql,
+            None,
+            why,
+            self._error,
+            hide_parameters=True,
+            connection_invalidated=lost,
+            dialect=self._dialect,
         )
+        return raised
 
 
 def _dictionaries(names: Sequence[str], rows: Iterable[Any]) -> list[Row]:
