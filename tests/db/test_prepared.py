@@ -167,6 +167,31 @@ def test_read_after_the_server_closed_all_connections_succeeds(server_database: 
     assert get_node(server_database, node)["uuid"] == node
 
 
+def test_pool_of_dead_connections_is_replaced_once(server_database: Database) -> None:
+    node, replaced = add_node(server_database), list[sa.Engine]()
+    sa.event.listen(server_database.engine, "engine_disposed", replaced.append)
+    together, found = threading.Barrier(3), list[str]()
+
+    def read(tried: list[None]) -> None:
+        def work(conn: Connection) -> str:
+            if not tried:
+                tried.append(None)
+                together.wait(timeout=30)
+                end_connection(server_database, conn)
+                together.wait(timeout=30)
+            return str(nodes.get(conn, node)["uuid"])
+
+        found.append(server_database.read(work))
+
+    threads = [threading.Thread(target=read, args=(list[None](),)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert found == [node] * 3
+    assert replaced == [server_database.engine]
+
+
 def test_locked_row_of_a_server_is_contention(server_database: Database) -> None:
     node = add_node(server_database)
 

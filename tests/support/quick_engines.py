@@ -37,8 +37,9 @@ _PREPARED: dict[str, prepared.Statements] = {}
 
 def quicken(database: Database) -> Database:
     """Let a database that was just opened, without encryption keys, cost less; return it."""
-    database.engine.update_execution_options(compiled_cache=_COMPILED)
-    prepared.attach(database.engine, _PREPARED.setdefault(database.kind, {}))
+    shared = _PREPARED.setdefault(database.kind, {})
+    options = {"compiled_cache": _COMPILED, prepared.OPTION: shared}
+    database.engine.update_execution_options(**options)
     if database.kind == "sqlite":
         sa.event.listen(database.engine, "connect", _without_flushes)
     return database

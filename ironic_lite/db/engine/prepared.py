@@ -13,6 +13,8 @@ Errors of the driver are raised as SQLAlchemy raises them.
 from __future__ import annotations
 
 import logging
+import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, TypeVar
@@ -25,6 +27,9 @@ LOG = logging.getLogger(__name__)
 
 OPTION = "ironic_lite_prepared"
 """The execution option of an engine that holds its prepared statements."""
+_POOL = "ironic_lite_pool"
+"""The key in a connection's ``info`` of a reference to the pool that has made the connection."""
+_REPLACING = threading.Lock()
 _MOST = 1000
 """Statements of one engine; each set of columns that a node's save writes is one."""
 
@@ -32,7 +37,7 @@ Make = Callable[..., sa.Select[Any]]
 Convert = Callable[[Any], Any]
 T = TypeVar("T")
 Statements = dict[tuple[Any, Any], Any]
-"""The prepared statements of engines of one dialect, by origin and form."""
+"""The prepared statements of one engine, by origin and form."""
 
 
 def first(
@@ -97,12 +102,14 @@ class Write:
         conn.exec_driver_sql(text.sql, [text.bound(row) for row in rows])
 
 
-def attach(engine: sa.Engine, statements: Statements | None = None) -> None:
-    """Let an engine remember its prepared statements.
+def attach(engine: sa.Engine) -> None:
+    """Let an engine remember its prepared statements, and its connections their pool."""
+    engine.update_execution_options(**{OPTION: Statements()})
 
-    :param statements: of other engines of the same dialect and the same encryption keys, to share.
-    """
-    engine.update_execution_options(**{OPTION: {} if statements is None else statements})
+    def note_pool(_connection: Any, record: Any) -> None:
+        record.info[_POOL] = weakref.ref(engine.pool)
+
+    sa.event.listen(engine, "connect", note_pool)
 
 
 def _prepared(
@@ -278,8 +285,7 @@ class _Select:
         """Return the error that ``Connection.execute`` raises; replace dead connections."""
         lost = self._dialect.is_disconnect(why, conn.connection, None)
         if lost:
-            conn.invalidate(why)
-            conn.engine.dispose()  # the others are most probably dead, too
+            _replace(conn, why)
         raised: BaseException = sa.exc.DBAPIError.instance(
             self._text.sql,
             None,
@@ -290,6 +296,18 @@ class _Select:
             dialect=self._dialect,
         )
         return raised
+
+
+def _replace(conn: sa.Connection, why: BaseException) -> None:
+    """Drop a dead connection, and with the first one its pool, whose others are dead, too.
+
+    Connections of the new pool stay, although further ones of the old pool are found dead later.
+    """
+    pool = conn.info.get(_POOL)
+    conn.invalidate(why)
+    with _REPLACING:
+        if pool is not None and pool() is conn.engine.pool:
+            conn.engine.dispose()
 
 
 def _dictionaries(names: Sequence[str], rows: Iterable[Any]) -> list[Row]:
