@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import threading
 from typing import Any
 
@@ -90,6 +91,22 @@ def test_rows_come_in_parts(
 
     assert database.read(lambda conn: sizes(conn, 2)) == [2, 2]
     assert database.read(lambda conn: sizes(conn, 3)) == [3, 1]
+
+
+def _numbers() -> sa.Select[Any]:
+    """Return a select of columns whose conversion depends on the type that the driver reports."""
+    exact = sa.cast(_NODE.generation, sa.Numeric(10, 2))
+    return sa.select(sa.cast(_NODE.generation, sa.Float), exact).where(
+        _NODE.uuid == sa.bindparam("k_uuid")
+    )
+
+
+def test_numbers_have_the_values_that_execute_returns(database: Database) -> None:
+    values = {"k_uuid": add_node(database)}
+    expected = database.read(lambda conn: conn.execute(_numbers(), values).one())
+    found = first(database, _numbers, (), values)
+    assert found == list(expected)
+    assert [type(one) for one in found] == [float, decimal.Decimal]
 
 
 def test_select_whose_text_depends_on_its_values_has_its_first_row(database: Database) -> None:

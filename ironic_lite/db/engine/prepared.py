@@ -196,25 +196,33 @@ def _write_text(write: Write, given: frozenset[str], dialect: sa.Dialect) -> _Te
     return text
 
 
+_REPORTED = (sa.Numeric, sa.Float)
+
+
 class _Select:
-    """One select for one dialect."""
+    """One select for one dialect.
+
+    ``Connection.execute`` executes a select whose text or conversion is not fixed.
+    """
 
     def __init__(self, make: Make, form: tuple[Any, ...], dialect: sa.Dialect) -> None:
         self._statement = make(*form)
         self._text = _Text(self._statement, dialect)
         self._dialect = dialect
         self._error = dialect.loaded_dbapi.Error
-        made = (
-            column.type.dialect_impl(dialect).result_processor(dialect, None)
-            for column in self._statement.selected_columns
-        )
+        types = [column.type for column in self._statement.selected_columns]
+        # The conversion of these depends on the type that the driver reports with the rows.
+        self._whole = not self._text.fixed or any(isinstance(one, _REPORTED) for one in types)
+        if self._whole:
+            return
+        made = (one.dialect_impl(dialect).result_processor(dialect, None) for one in types)
         self._convert: list[tuple[int, Convert]] = [
             (place, convert) for place, convert in enumerate(made) if convert is not None
         ]
 
     def first(self, conn: sa.Connection, values: RowView) -> list[Any] | None:
         """Execute the select; see the function `first`."""
-        if not self._text.fixed:
+        if self._whole:
             whole = conn.execute(self._statement, values).first()
             return None if whole is None else list(whole)
         try:
@@ -238,7 +246,7 @@ class _Select:
         self, conn: sa.Connection, values: RowView, names: Sequence[str], size: int
     ) -> Iterator[list[Row]]:
         """Execute the select; see the function `parts`."""
-        if not self._text.fixed:
+        if self._whole:
             for some in conn.execute(self._statement, values).partitions(size):
                 yield _dictionaries(names, some)
             return
