@@ -55,7 +55,9 @@ class _Seat:
 
 
 class WarmPool:
-    """Runs pieces of work, each in one of its threads.
+    """Runs pieces of work, each in one of its threads, which start when first needed.
+
+    While the system refuses another thread, work waits in order for the threads that there are.
 
     :param most: threads; further work waits in order.
     :param name: begin of the threads' names.
@@ -70,6 +72,7 @@ class WarmPool:
         self._idle: list[_Seat] = []
         self._waiting: collections.deque[Work] = collections.deque()
         self._threads = 0
+        self._outside = 0  # threads that have stepped out
         self._closed = False
 
     @property
@@ -98,11 +101,10 @@ class WarmPool:
             if self._idle:
                 seat = self._idle.pop()
                 seat.work = work
-            elif self._threads < self._most:
-                self._start_thread(work)
-                return
             else:
                 self._waiting.append(work)
+                if self._threads < self._most:
+                    self._try_to_start()
                 return
         seat.bell.release()
 
@@ -110,23 +112,22 @@ class WarmPool:
         """Run work of another pool in this thread; another thread may take its place meanwhile."""
         with self._guard:
             self._threads -= 1
+            self._outside += 1
             if self._waiting:
-                next_work = self._waiting.popleft()
-                try:
-                    self._start_thread(next_work)
-                except RuntimeError:  # this thread does it later
-                    self._waiting.appendleft(next_work)
+                self._try_to_start()
             self._ended.notify_all()
         try:
             work()
         finally:
             with self._guard:
                 self._threads += 1
+                self._outside -= 1
 
     def close(self) -> None:
         """Refuse new work, and forget work that waits; running work continues."""
         with self._guard:
             self._waiting.clear()
+            self._ended.notify_all()
         self.drain(0)
 
     def drain(self, seconds: float | None = None) -> bool:
@@ -139,17 +140,22 @@ class WarmPool:
             idle, self._idle = self._idle, []
             for seat in idle:
                 seat.bell.release()
-            return self._ended.wait_for(lambda: self._threads == 0, seconds)
+            return self._ended.wait_for(lambda: self._threads == 0 and not self._waiting, seconds)
 
-    def _start_thread(self, work: Work) -> None:
-        seat, name = _Seat(work), f"{self._name}-{self._threads}"
+    def _try_to_start(self) -> None:
+        """Start a thread for the oldest work that waits; without a thread, it waits in its place.
+
+        :raises RuntimeError: there is no other thread either; the only work that waits is dropped.
+        """
+        seat, name = _Seat(self._waiting[0]), f"{self._name}-{self._threads}"
         try:
             threading.Thread(target=self._serve, args=(seat,), name=name, daemon=True).start()
         except RuntimeError:  # a limit of processes or of memory
-            if not self._threads:
+            if not self._threads and not self._outside:
+                self._waiting.popleft()
                 raise
-            self._waiting.append(work)
             return
+        self._waiting.popleft()
         self._threads += 1
 
     def _serve(self, seat: _Seat) -> None:
@@ -157,7 +163,7 @@ class WarmPool:
             while (work := seat.work) is not None:
                 try:
                     work()
-                except Exception:
+                except BaseException:  # work that waits needs this thread
                     LOG.exception("A thread of the pool %s has caught an error", self._name)
                 del work  # finished objects must not stay alive until the next work
                 self._wait_for_work(seat)

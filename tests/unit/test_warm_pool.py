@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import queue
 import threading
@@ -13,6 +14,16 @@ from ironic_lite.core import warm_pool
 from ironic_lite.core.warm_pool import WarmPool
 
 SECONDS = 30.0
+
+
+@contextlib.contextmanager
+def no_new_threads() -> Iterator[None]:
+    """Let the system refuse new threads, by a stack larger than the address space."""
+    before = threading.stack_size(2**47)
+    try:
+        yield
+    finally:
+        threading.stack_size(before)
 
 
 class Work:
@@ -139,6 +150,67 @@ def test_work_that_waits_begins_when_the_thread_before_it_steps_out() -> None:
     assert done.get(timeout=SECONDS) == "next"
     long.gate.set()
     assert pool.drain(SECONDS)
+
+
+def test_first_thread_that_the_system_refuses_is_an_error(pool: WarmPool) -> None:
+    done = queue.SimpleQueue[int]()
+    with no_new_threads(), pytest.raises(RuntimeError, match="thread"):
+        pool.run(lambda: done.put(0))
+    pool.run(lambda: done.put(1))
+    assert done.get(timeout=SECONDS) == 1
+    assert pool.drain(SECONDS)
+    assert done.empty()
+
+
+def test_work_that_waited_for_a_refused_thread_begins_first(pool: WarmPool) -> None:
+    (busy, _), waited, last = start(pool), Work(), Work()
+    with no_new_threads():
+        pool.run(waited)
+    pool.run(last)
+    waited.begun.get(timeout=SECONDS)
+    assert last.begun.empty()
+    for work in (busy, waited, last):
+        work.gate.set()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_refused_thread_of_one_that_steps_out_leaves_the_order_and_the_drain_waits(
+    late: bool,
+) -> None:
+    pool, done = WarmPool(1, "test"), queue.SimpleQueue[int]()
+    first, long = Work(), Work()
+
+    def step_out() -> None:
+        first()
+        with no_new_threads():
+            pool.step_out(long)
+
+    pool.run(step_out)
+    first.begun.get(timeout=SECONDS)
+    for number in range(2):
+        pool.run(functools.partial(done.put, number))
+    first.gate.set()
+    long.begun.get(timeout=SECONDS)
+    if late:
+        pool.run(functools.partial(done.put, 2))
+    assert not pool.drain(0.01), "work waits"
+    long.gate.set()
+    assert pool.drain(SECONDS)
+    assert [done.get_nowait() for _ in range(2 + late)] == list(range(2 + late))
+
+
+def test_thread_survives_the_exit_of_its_work() -> None:
+    single, work, done = WarmPool(1, "test"), Work(), queue.SimpleQueue[str]()
+
+    def leave() -> None:
+        work()
+        raise SystemExit
+
+    single.run(leave)
+    single.run(lambda: done.put("next"))
+    work.gate.set()
+    assert done.get(timeout=SECONDS) == "next"
+    assert single.drain(SECONDS)
 
 
 def test_one_piece_of_work_is_left_to_the_thread_that_asks_for_it() -> None:
