@@ -67,7 +67,7 @@ class Journal:
     def _forget_steps(self) -> None:
         self._stood = None
         self._once = False
-        self._held: tuple[str, str] | None = None
+        self._held: list[tuple[str, str]] = []
         self._events: list[Row] = []
         self._new_run: Row | None = None
         self._runs: dict[str, Row] = {}
@@ -95,9 +95,9 @@ class Journal:
 
     @property
     def pending(self) -> bool:
-        """True if any row waits to be written."""
+        """True if any row waits to be written, or a hold to be looked for."""
         gathered = (self._events, self._runs, self._dropped, self._new_steps, self._steps)
-        return self._new_run is not None or any(gathered)
+        return self._new_run is not None or any(gathered) or bool(self._held)
 
     def event(self, kind: str, *, run: str | None = None, **facts: object) -> None:
         """Add an event; ``facts`` are columns of the table (event, before, after, data).
@@ -124,8 +124,11 @@ class Journal:
         self._once = True
 
     def refuse_held(self, operation: str, said: str) -> None:
-        """Refuse the next save if a hold in force blocks an operation; as ``holds.refuse``."""
-        self._held = operation, said
+        """Refuse the next save if a hold in force blocks an operation; as ``holds.refuse``.
+
+        Further operations are checked, too.
+        """
+        self._held.append((operation, said))
 
     def refuse_again(self, conn: Connection) -> None:
         """Refuse a repeated request now, for work that is done before it is recorded.
@@ -213,13 +216,14 @@ class Journal:
 
         :raises errors.Conflict: the request that begins a run has one already, or repeats an action
             that is done once.
+        :raises errors.NodeHeld: a hold in force blocks an operation of `refuse_held`.
         """
         if self._once:
             self.refuse_again(conn)
         if self._new_run is not None:
             self._insert_run(conn, self._new_run)
-        elif self._held is not None:
-            holds.refuse(conn, self._who["node_uuid"], *self._held)
+        else:
+            self._refuse_held(conn)
         for run_uuid, changes in self._runs.items():
             runs.update(conn, run_uuid, changes)
         for gone in self._dropped:
@@ -237,12 +241,15 @@ class Journal:
 
         Only if that adds nothing, further statements ask for the reason.
         """
-        if runs.insert_first(conn, run, unheld=self._held is not None):
+        if runs.insert_first(conn, run, unheld=bool(self._held)):
             return
         runs.refuse_again(conn, run["node_uuid"], run["request_id"])
-        if self._held is not None:
-            holds.refuse(conn, run["node_uuid"], *self._held)
+        self._refuse_held(conn)
         runs.insert(conn, run)
+
+    def _refuse_held(self, conn: Connection) -> None:
+        for operation, said in self._held:
+            holds.refuse(conn, self._who["node_uuid"], operation, said)
 
     def write_events(self, conn: Connection) -> None:
         """Write the collected events, as the last statement of the transaction.
