@@ -88,8 +88,10 @@ class SocketServer:
             failure = why.exc_info
         except Exception:
             failure = sys.exc_info()
-            LOG.exception("An RPC call failed unexpectedly")
+            LOG.exception("RPC method %s failed unexpectedly", message.message.get("method"))
         try:
             message.reply(result, failure)
+        except Exception:
+            LOG.exception("The answer of RPC method %s failed", message.message.get("method"))
         finally:
             del failure  # its traceback refers to this frame
