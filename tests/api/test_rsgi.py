@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import types
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -217,6 +218,62 @@ def test_only_a_head_without_a_login_is_admitted_at_once(
     conf.set_override("auth_strategy", way, group="api")
     inner: Any = None
     assert middleware.RequestMiddleware(inner, conf).admits_at_once is at_once
+
+
+class BodyProtocol(Protocol):
+    """Has a body; takes an answer without a body, too."""
+
+    def __init__(self, body: bytes | None) -> None:
+        super().__init__()
+        self._body = body
+
+    async def __call__(self) -> bytes:
+        if self._body is None:
+            raise ProtocolClosed
+        if not self._body:
+            await asyncio.Event().wait()
+        return self._body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield await self()
+
+    def response_bytes(self, status: int, headers: Any, body: bytes) -> None:
+        super().response_bytes(status, headers, str(status).encode())
+
+
+class BodyFront:
+    """Takes one KiB without a login."""
+
+    def admit(self, _environ: dict[str, Any]) -> int:
+        return 1
+
+
+@pytest.mark.parametrize(
+    ("body", "length", "status"),
+    [(None, "10", "400"), (b"", "10", "408"), (b"x" * 2000, "2000", "413")],
+    ids=["disconnect", "late", "large"],
+)
+def test_refused_body_leaves_the_place_of_its_address(
+    conf: cfg.ConfigOpts, body: bytes | None, length: str, status: str
+) -> None:
+    conf.set_override("max_requests_per_address", 1, group="api")
+
+    async def ask() -> list[str]:
+        inner: Any = BodyFront()
+        front = middleware.RequestMiddleware(inner, conf)
+        assert front.admits_at_once
+        front.bodies = body_reader.Reader(seconds=0.01)
+        tail: Any = None
+        application, found = rsgi.Application(front, conf, tail), []
+        for _ in range(2):
+            protocol: Any = BodyProtocol(body)
+            headers = ("content-length", length), ("host", "127.0.0.1:6385")
+            await application.__rsgi__(scope(*headers, method="POST"), protocol)
+            found.append(await asyncio.wait_for(protocol.answered, 60))
+        await application.close()
+        return found
+
+    assert asyncio.run(ask()) == [status] * 2
 
 
 class BusyFront(Front):

@@ -103,6 +103,33 @@ def test_a_hold_in_force_keeps_a_run_from_being_inserted(
         assert insert_unheld(database, mine) is expected
 
 
+@pytest.mark.parametrize("unheld", [False, True])
+def test_runs_without_a_request_are_all_inserted(database: Database, unheld: bool) -> None:
+    node = add_node(database)
+    row: dict[str, Any] = {"node_uuid": node, "request_id": None}
+    row |= {"verb": "clean", "state": "running", "started_at": NOON}
+
+    def insert(conn: Connection) -> bool:
+        return runs.insert_first(conn, {**row, "uuid": new_uuid()}, unheld=unheld)
+
+    assert [database.write(insert) for _ in range(2)] == [True, True]
+    assert len(database.read(lambda conn: runs.page(conn, node))) == 2
+
+
+@pytest.mark.parametrize("blocks", ["", "power", "use,erase"])
+def test_any_hold_keeps_an_unheld_run_from_being_inserted_and_no_other(
+    database: Database, blocks: str
+) -> None:
+    node = add_node(database)
+    about: dict[str, Any] = {"uuid": new_uuid(), "node_uuid": node, "kind": "audit"}
+    about |= {"blocks": blocks, "reason": "case 7", "created_at": NOON, "until": None}
+    database.write(lambda conn: holds.add(conn, about))
+    row = {"verb": "clean", "request_id": "req-1", "state": "running", "started_at": NOON}
+    mine = {**row, "uuid": new_uuid(), "node_uuid": node}
+    assert not insert_unheld(database, mine)
+    assert database.write(lambda conn: runs.insert_first(conn, mine, unheld=False))
+
+
 def insert_unheld(database: Database, row: dict[str, Any]) -> bool:
     """Insert a run of a node without a hold; return whether it was inserted."""
     return database.write(lambda conn: runs.insert_first(conn, row, unheld=True))

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.core import warm_pool
+from ironic_lite.conductor.work.workers import Workers
+from ironic_lite.core import context, warm_pool
+from ironic_lite.db.engine import fair_lock
 from ironic_lite.rpc.deadlines.call_keepalives import CallKeepalives
 from ironic_lite.rpc.sockets import frames
 from ironic_lite.rpc.sockets.listener import Listener, ServerSocket
@@ -39,6 +41,7 @@ class Client:
     def __init__(self, address: Any) -> None:
         self.sock = socket.create_connection(address, SECONDS)
         self._reader = frames.Reader(LIMIT)
+        self._received: list[Any] = []
 
     def send(self, ident: int = 1, **args: Any) -> None:
         """Send a call."""
@@ -48,9 +51,9 @@ class Client:
 
     def receive(self) -> Any:
         """Return the next answer."""
-        while True:
-            for body in self._reader.feed(self.sock.recv(LIMIT)):
-                return body
+        while not self._received:
+            self._received += self._reader.feed(self.sock.recv(LIMIT))
+        return self._received.pop(0)
 
 
 class Room:
@@ -138,3 +141,113 @@ def test_message_whose_caller_got_a_keepalive_is_freed(room: Room) -> None:
         pass
     assert is_freed(kept[0])
     signs.end()
+
+
+def test_answer_goes_out_before_deferred_work(room: Room, long: Long) -> None:
+    room.methods.call = lambda _: warm_pool.defer(long)
+    room.client.send()
+    assert room.client.receive() == {"id": 1, "result": True}
+    assert long.begun.wait(SECONDS), "the same thread begins the work after the answer"
+    room.methods.call = lambda _: "next"
+    room.client.send(2)
+    assert room.client.receive() == {"id": 2, "result": "next"}, "another thread has its place"
+
+
+def test_deferred_work_is_done_although_the_answer_cannot_be_encoded(
+    room: Room, long: Long, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Untold(Exception):
+        def __str__(self) -> str:
+            raise LookupError("no text")
+
+    def call(_: Any) -> Any:
+        assert warm_pool.defer(long)
+        raise Untold
+
+    room.methods.call = call
+    room.client.send()
+    assert long.begun.wait(SECONDS)
+    assert "answer of RPC method work" in caplog.text
+    assert "no text" in caplog.text
+
+
+def test_stopped_server_does_not_wait_for_deferred_work(room: Room, long: Long) -> None:
+    room.methods.call = lambda _: warm_pool.defer(long)
+    room.client.send()
+    assert long.begun.wait(SECONDS)
+    room.server.stop()
+    waiter = threading.Thread(target=room.server.wait, daemon=True)
+    waiter.start()
+    waiter.join(SECONDS)
+    assert not waiter.is_alive()
+    assert not long.gate.is_set()
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    """Workers of a conductor."""
+    made = Workers(4)
+    yield made
+    made.close()
+
+
+def run(workers: Workers, work: Callable[[], None]) -> None:
+    """Run work of a conductor."""
+    workers.claim()
+    workers.run(work)
+
+
+def test_idle_workers_have_no_deferred_work(room: Room, long: Long, workers: Workers) -> None:
+    room.methods.call = lambda _: run(workers, long)
+    room.client.send()
+    assert room.client.receive()
+    assert long.begun.wait(SECONDS)
+    assert not workers.wait_idle(0.01)
+    long.gate.set()
+    assert workers.wait_idle(SECONDS)
+
+
+def test_second_work_of_a_call_runs_in_the_pool_of_workers(
+    room: Room, long: Long, workers: Workers
+) -> None:
+    second = Long()
+
+    def call(_: Any) -> None:
+        run(workers, long)
+        run(workers, second)
+
+    room.methods.call = call
+    room.client.send()
+    assert second.begun.wait(SECONDS), "it does not wait for the first"
+    assert long.begun.wait(SECONDS)
+    assert long.thread.get(timeout=SECONDS).startswith("rpc-")
+    assert second.thread.get(timeout=SECONDS).startswith("worker-")
+    second.gate.set()
+
+
+def test_next_call_of_a_thread_has_neither_context_nor_priority_of_its_work(
+    room: Room, workers: Workers
+) -> None:
+    seen = queue.SimpleQueue[tuple[str, object, bool]]()
+
+    def note() -> None:
+        name = threading.current_thread().name
+        seen.put((name, context.current(), fair_lock.has_low_priority()))
+
+    asked = context.Context("req-1")
+
+    def call(incoming: Any) -> None:
+        note()
+        if incoming.message["args"]:
+            context.enter(asked)
+            run(workers, note)
+            context.enter(None)
+
+    room.methods.call = call
+    for ident, args in ((1, {"first": True}), (2, {})):
+        room.client.send(ident, **args)
+        assert room.client.receive()["id"] == ident
+        assert workers.wait_idle(SECONDS)
+    found = [seen.get(timeout=SECONDS) for _ in range(3)]
+    assert len({name for name, *_ in found}) == 1
+    assert [rest for _, *rest in found] == [[None, False], [asked, True], [None, False]]
