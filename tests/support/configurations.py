@@ -11,14 +11,29 @@ from ironic_lite.rpc import transport
 
 
 class Options(cfg.ConfigOpts):
-    """Options that remember whether a test has overridden one."""
+    """Options that remember whether a test has changed one."""
 
-    overridden = False
+    changed = False
 
     def set_override(self, name: str, override: Any, group: str | None = None) -> None:
         """Override an option, after which no other test may get these options."""
-        self.overridden = True
+        self.changed = True
         super().set_override(name, override, group)
+
+    def clear_override(self, name: str, group: str | None = None) -> None:
+        """Undo `set_override`, as ``shared`` may have set the value."""
+        self.changed = True
+        super().clear_override(name, group)
+
+    def set_default(self, name: str, default: Any, group: str | None = None) -> None:
+        """Change a default, after which no other test may get these options."""
+        self.changed = True
+        super().set_default(name, default, group)
+
+    def clear_default(self, name: str, group: str | None = None) -> None:
+        """Undo `set_default`, as a library may have set the default."""
+        self.changed = True
+        super().clear_default(name, group)
 
 
 def default() -> Options:
@@ -33,17 +48,17 @@ def default() -> Options:
 def shared(settings: dict[str, Any]) -> Options:
     """Return options with values as ``group__option``.
 
-    They are those of an earlier call with the same values, unless a test has overridden one since.
+    They are those of an earlier call with the same values, unless a test has changed one since.
     """
     names = tuple(sorted(settings))
     key = names, repr([settings[name] for name in names])
     found = _KNOWN.get(key)
-    if found is None or found.overridden:
+    if found is None or found.changed:
         found = _KNOWN[key] = default()
         for name, value in settings.items():
             group, option = name.split("__")
             found.set_override(option, value, None if group == "DEFAULT" else group)
-        found.overridden = False
+        found.changed = False
     return found
 
 
