@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -72,6 +73,7 @@ class WarmPool:
         self._idle: list[_Seat] = []
         self._waiting: collections.deque[Work] = collections.deque()
         self._threads = 0
+        self._numbers = itertools.count()
         self._outside = 0  # threads that have stepped out
         self._closed = False
 
@@ -147,7 +149,7 @@ class WarmPool:
 
         :raises RuntimeError: there is no other thread either; the only work that waits is dropped.
         """
-        seat, name = _Seat(self._waiting[0]), f"{self._name}-{self._threads}"
+        seat, name = _Seat(self._waiting[0]), f"{self._name}-{next(self._numbers)}"
         try:
             threading.Thread(target=self._serve, args=(seat,), name=name, daemon=True).start()
         except RuntimeError:  # a limit of processes or of memory

@@ -79,7 +79,8 @@ class Server:
         """Wait, after `stop`, until running calls are done, at most ``seconds``.
 
         Return True if they are done. Otherwise their callers are cut off, and the threads continue.
-        Python waits for these threads at its end, so a main must leave with ``os._exit``.
+        With a broker, Python waits for these threads at its end, so a main must leave with
+        ``os._exit``. Without a broker they are daemons.
         """
         if not self._started:
             return True

@@ -104,6 +104,16 @@ def test_an_unused_thread_ends() -> None:
     assert pool.drain(SECONDS)
 
 
+def test_threads_of_a_pool_have_different_names(pool: WarmPool) -> None:
+    long = Work()
+    pool.run(lambda: pool.step_out(long))
+    outside = long.begun.get(timeout=SECONDS)
+    others = [start(pool) for _ in range(2)]
+    assert len({outside, *(name for _, name in others)}) == 3
+    for work in (long, *(work for work, _ in others)):
+        work.gate.set()
+
+
 def test_a_closed_pool_refuses_work_and_forgets_what_waits() -> None:
     pool, done = WarmPool(1, "test"), queue.SimpleQueue[str]()
     work, _ = start(pool)

@@ -94,7 +94,8 @@ class Workers:
 
         A thread that answers an RPC call runs it itself, after the answer.
 
-        :raises errors.NoFreeWorker: the pool has been closed since; the slot is freed.
+        :raises errors.NoFreeWorker: the pool has been closed since, or the system refuses its first
+            thread; the slot is freed.
         """
         place = Place(self)
         work = functools.partial(self._carry_out, place, context.current(), work)
