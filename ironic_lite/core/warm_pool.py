@@ -161,35 +161,43 @@ class WarmPool:
         self._threads += 1
 
     def _serve(self, seat: _Seat) -> None:
-        try:
-            while (work := seat.work) is not None:
-                try:
-                    work()
-                except BaseException:  # work that waits needs this thread
-                    LOG.exception("A thread of the pool %s has caught an error", self._name)
-                del work  # finished objects must not stay alive until the next work
-                self._wait_for_work(seat)
-        finally:
-            with self._guard:
-                self._threads -= 1
-                self._ended.notify_all()
+        while (work := seat.work) is not None:
+            try:
+                work()
+            except BaseException:  # work that waits needs this thread
+                LOG.exception("A thread of the pool %s has caught an error", self._name)
+            del work  # finished objects must not stay alive until the next work
+            self._wait_for_work(seat)
 
     def _wait_for_work(self, seat: _Seat) -> None:
         """Set the next work of a seat; None ends its thread."""
         with self._guard:
             seat.work = None
             if self._threads > self._most:  # another thread took the place of this one
+                self._end_thread()
                 return
             if self._waiting:
                 seat.work = self._waiting.popleft()
                 return
             if self._closed:
+                self._end_thread()
                 return
             self._idle.append(seat)
-        if seat.bell.acquire(timeout=self._idle_seconds):
-            return
-        with self._guard:
-            if seat in self._idle:
-                self._idle.remove(seat)
-                return
-        seat.bell.acquire()  # work came just now
+        if not seat.bell.acquire(timeout=self._idle_seconds):
+            with self._guard:
+                if seat in self._idle:
+                    self._idle.remove(seat)
+                    self._end_thread()
+                    return
+            seat.bell.acquire()  # work, or the end of the pool, came just now
+        if seat.work is None:
+            with self._guard:
+                self._end_thread()
+
+    def _end_thread(self) -> None:
+        """Stop counting this thread, under the same guard as the decision that it ends.
+
+        Otherwise new work could wait for a thread that ends without looking for it.
+        """
+        self._threads -= 1
+        self._ended.notify_all()
