@@ -19,6 +19,7 @@ from ironic_lite.rpc.deadlines.call_keepalives import CallKeepalives
 from ironic_lite.rpc.sockets import frames
 from ironic_lite.rpc.sockets.listener import Listener, ServerSocket
 from ironic_lite.rpc.sockets.server import SocketServer
+from tests.support.thread_limit import no_new_threads
 
 SECONDS = 10.0
 LIMIT = 100_000
@@ -141,6 +142,15 @@ def test_message_whose_caller_got_a_keepalive_is_freed(room: Room) -> None:
         pass
     assert is_freed(kept[0])
     signs.end()
+
+
+def test_call_without_a_thread_is_refused_and_the_next_is_answered(room: Room) -> None:
+    room.methods.call = lambda _: "done"
+    with no_new_threads():
+        room.client.send()
+        assert "thread" in str(room.client.receive()["failure"])
+    room.client.send(ident=2)
+    assert room.client.receive() == {"id": 2, "result": "done"}
 
 
 def test_answer_goes_out_before_deferred_work(room: Room, long: Long) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import queue
 import threading
@@ -12,18 +11,9 @@ import pytest
 
 from ironic_lite.core import warm_pool
 from ironic_lite.core.warm_pool import WarmPool
+from tests.support.thread_limit import no_new_threads
 
 SECONDS = 30.0
-
-
-@contextlib.contextmanager
-def no_new_threads() -> Iterator[None]:
-    """Let the system refuse new threads, by a stack larger than the address space."""
-    before = threading.stack_size(2**47)
-    try:
-        yield
-    finally:
-        threading.stack_size(before)
 
 
 class Work:

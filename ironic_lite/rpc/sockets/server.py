@@ -65,7 +65,12 @@ class SocketServer:
 
     def _take_messages(self, batch: Sequence[incoming.Incoming]) -> None:
         for message in batch:
-            self._pool.run(functools.partial(self._carry_out, [message]))
+            try:
+                self._pool.run(functools.partial(self._carry_out, [message]))
+            except RuntimeError as why:
+                # Raised further, it would end the thread that receives all messages.
+                LOG.error("RPC method %s has no thread: %s", message.message.get("method"), why)
+                message.reply(failure=sys.exc_info())
 
     def _carry_out(self, messages: list[incoming.Incoming]) -> None:
         """Answer the only one of ``messages``, then run the work that its method has deferred.
