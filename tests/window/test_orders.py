@@ -181,7 +181,7 @@ def test_fleet_that_is_too_large_shows_counts_and_the_rows_of_the_filter(
     live.create("large-1", resource_class="gpu")
     live.create("large-2", resource_class="cpu")
 
-    more = {"active": 25_000, "adopt failed": 30_000}
+    more = {"service wait": 25_000, "adopt failed": 30_000}
 
     def count(route: sync_api.Route) -> None:
         answer = route.fetch()
@@ -194,7 +194,7 @@ def test_fleet_that_is_too_large_shows_counts_and_the_rows_of_the_filter(
     page.route("**/v1/stats/nodes?*", count)
     page.goto(to(live, "/v1/nodes"))
     page.get_by_text("narrow the filter to see rows").wait_for()
-    page.locator(".chips").get_by_role("button", name="active 25000").wait_for()
+    page.locator(".chips").get_by_role("button", name="service wait 25000").wait_for()
     expect(page.locator(".attention")).to_contain_text(re.compile(r"▲ 30\d{3} failed"))
     expect(row(page, "large-1")).to_have_count(0)
     page.goto(to(live, "/v1/nodes?resource_class=gpu"))
@@ -202,7 +202,7 @@ def test_fleet_that_is_too_large_shows_counts_and_the_rows_of_the_filter(
     expect(row(page, "large-2")).to_have_count(0)
     expect(page.get_by_text("narrow the filter to see rows")).to_have_count(0)
     live.create("large-3", resource_class="gpu")
-    more["active"] += 1
+    more["service wait"] += 1
     row(page, "large-3").wait_for()
     more.clear()
     page.goto(to(live, "/v1/nodes?~q=large-"))

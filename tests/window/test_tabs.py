@@ -127,14 +127,14 @@ def test_hidden_tab_gives_its_stream_back_and_misses_nothing(
 
 
 def test_page_says_live_after_it_left_another(page: sync_api.Page, live: service.Service) -> None:
-    live.create("back-1")
-    page.goto(to(live, "/v1/nodes?~q=back-"))
+    live.create("left-1")
+    page.goto(to(live, "/v1/nodes?~q=left-"))
     connection = page.locator(".connection")
-    row(page, "back-1").wait_for()
+    row(page, "left-1").wait_for()
     expect(connection).to_contain_text("live")
     with page.expect_response(lambda one: "follow=true" in one.url and "node=" in one.url):
-        page.get_by_role("link", name="back-1").click()
+        page.get_by_role("link", name="left-1").click()
     with page.expect_event("requestfailed", lambda asked: "follow=true" in asked.url):
         page.go_back()
-    row(page, "back-1").wait_for()
+    row(page, "left-1").wait_for()
     expect(connection).to_contain_text("live", timeout=1)
