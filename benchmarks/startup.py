@@ -22,7 +22,7 @@ from benchmarks import figures, stage
 from benchmarks.figures import Figure
 
 START_BUDGET = 1.5  # seconds
-MEMORY_BUDGET = 121.0  # MiB
+MEMORY_BUDGET = 128.0  # MiB
 IDLE = 5.0
 """Seconds without a request over which the use of the processor is counted."""
 _NAMES = ("supervisor", "conductor", "API")
