@@ -19,6 +19,7 @@ from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import allocations, batch_sweeps, fleet_runs, nodes, overdue, sweeps
 from ironic_lite.db.queries import conductors as db_conductors
 from tests.support import population
+from tests.support.sqlite_instructions import count_instructions
 
 SMALL, LARGE = 500, 5000
 MOST = 1.1
@@ -111,24 +112,7 @@ def _fleet(opened: contextlib.ExitStack, folder: pathlib.Path, count: int) -> Da
 
 def work(database: Database, ask: Callable[[Connection], Any]) -> int:
     """Return the instructions of SQLite for the statements of a function."""
-    count = 0
-
-    def tick() -> int:
-        nonlocal count
-        count += 1
-        return 0
-
-    def read(conn: Connection) -> None:
-        ask(conn)  # SQLAlchemy and SQLite prepare the statement
-        driver: Any = conn.connection.dbapi_connection
-        driver.set_progress_handler(tick, 1)
-        try:
-            ask(conn)
-        finally:
-            driver.set_progress_handler(None, 0)
-
-    database.read(read)
-    return count
+    return database.read(lambda conn: count_instructions(conn, ask))
 
 
 def check(fleets: tuple[Database, Database], ask: Callable[[Connection], Any]) -> None:

@@ -18,6 +18,7 @@ from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import fleet_runs, node_counts, nodes
 from ironic_lite.db.tables import models
 from tests.support.database_rows import new_uuid
+from tests.support.sqlite_instructions import count_instructions
 
 NODES, LATE, BARE, RARE = 3000, 30, 100, 5
 LIMIT = 5
@@ -83,27 +84,9 @@ def _node(number: int) -> dict[str, Any]:
 
 def cost(database: Database, ask: Ask) -> int:
     """Return what the statements of a function cost."""
-    measures = {"sqlite": _instructions, "postgresql": _plan_rows}
+    measures = {"sqlite": count_instructions, "postgresql": _plan_rows}
     measure = measures.get(database.kind, _rows_read)
     return database.read(lambda conn: measure(conn, ask))
-
-
-def _instructions(conn: Connection, ask: Ask) -> int:
-    count = 0
-
-    def tick() -> int:
-        nonlocal count
-        count += 1
-        return 0
-
-    ask(conn)  # SQLAlchemy and SQLite prepare the statement
-    driver: Any = conn.connection.dbapi_connection
-    driver.set_progress_handler(tick, 1)
-    try:
-        ask(conn)
-    finally:
-        driver.set_progress_handler(None, 0)
-    return count
 
 
 def _rows_read(conn: Connection, ask: Ask) -> int:
