@@ -68,7 +68,7 @@ class SocketServer:
             try:
                 self._pool.run(functools.partial(self._carry_out, [message]))
             except RuntimeError as why:
-                # Raised further, it would end the thread that receives all messages.
+                # Raised further, it would close the connection, and the caller would not learn why.
                 LOG.error("RPC method %s has no thread: %s", message.message.get("method"), why)
                 message.reply(failure=sys.exc_info())
 
