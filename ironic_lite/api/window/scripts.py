@@ -34,7 +34,7 @@ _SPACES = re.compile(r"(?<![\w$]) +| +(?![\w$])|(?<=[;,(\[])\n|\n(?=[?:)\]])")
 """Spaces beside signs, and ends of lines that end no statement."""
 _LAST_COMMAS = re.compile(r",(?=[)\]])")
 _LAST_SIGN = re.compile(r"[;,]?\n?$")
-"""What may be left out before a closing brace."""
+"""Signs that JavaScript does not need before a closing brace."""
 _CONST = re.compile(r"\bconst\b")
 """TypeScript has checked that nothing is assigned to it; one word compresses better than two."""
 _JOINED = re.compile(r"([+-]) \1")

@@ -181,7 +181,7 @@ def _device_list(info: JsonView) -> list[str] | None:
         return None
     device = _DEVICES.get(str(named).lower())
     if device is None:
-        reason = f"is none of {', '.join(_DEVICES)}"
+        reason = f"must be one of {', '.join(_DEVICES)}"
         raise errors.InvalidParameter(path="boot_device", reason=reason)
     return [device]
 
