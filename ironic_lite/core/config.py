@@ -247,10 +247,20 @@ def _check_values(conf: cfg.ConfigOpts) -> None:
     for group, opts in options.GROUPS.items():
         values = conf if group == "DEFAULT" else conf[group]
         for opt in opts:
+            _check_source(group, opt)
             try:
                 values[opt.dest]
             except (cfg.Error, ValueError) as error:
                 raise ConfigError(reason=f"[{group}]{opt.name}: {_explain_value(error)}") from None
+
+
+def _check_source(group: str, opt: cfg.Opt) -> None:
+    """Refuse a repeatable option in the environment: oslo.config reads its letters as values."""
+    variable = f"OS_{group}__{opt.dest}".upper()
+    if opt.multi and variable in os.environ:
+        raise ConfigError(
+            reason=f"[{group}]{opt.name}: may be repeated, so set it in a file, not by {variable}"
+        )
 
 
 def _explain_value(error: Exception) -> str:
@@ -267,21 +277,42 @@ def _explain_value(error: Exception) -> str:
 
 
 def _check_names(conf: cfg.ConfigOpts) -> list[str]:
-    """Refuse misspelt options of our groups; return the unknown ones of ours."""
+    """Refuse misspelt groups and options of ours; return the unknown options of our groups."""
     unknown = []
     for place, group, name in _assigned_values(conf):
         known = _known_names(conf, group)
-        if not known or name.replace("-", "_") in known:
+        if not known:
+            _check_group(conf, place, group, name)
             continue
-        alike = max(0.6, 1 - _TYPO / len(name))
-        close = difflib.get_close_matches(name, known, n=1, cutoff=alike)
+        if name.replace("-", "_") in known:
+            continue
+        close = _similar(name, known)
         if close:
             raise ConfigError(
-                reason=f"[{group}]{name}: no such option; did you mean {close[0]}? (in {place})"
+                reason=f"[{group}]{name}: no such option; did you mean {close}? (in {place})"
             )
         if group != "DEFAULT":
             unknown.append(f"[{group}]{name} (in {place})")
     return unknown
+
+
+def _check_group(conf: cfg.ConfigOpts, place: str, group: str, name: str) -> None:
+    """Refuse a group with almost the name of one of ours that has the option ``name``.
+
+    Groups of other projects may be in the file; they do not have both.
+    """
+    ours = {known.lower(): known for known in options.GROUPS}
+    close = ours.get(_similar(group.lower(), ours) or "")
+    if close and group.lower() != close and name.replace("-", "_") in _known_names(conf, close):
+        raise ConfigError(
+            reason=f"[{group}]{name}: no such group; did you mean [{close}]? (in {place})"
+        )
+
+
+def _similar(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name of which ``name`` is a misspelling."""
+    alike = max(0.6, 1 - _TYPO / len(name))
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=alike)), None)
 
 
 def _assigned_values(conf: cfg.ConfigOpts) -> list[tuple[str, str, str]]:
@@ -333,8 +364,8 @@ def _check_api(conf: Configuration) -> str | None:
     if open_to_all and not api.allow_unauthenticated_bind:
         return (
             "[api]host: with auth_strategy noauth the API listens on loopback only, not on "
-            f"{api.host}; to let every client that reaches it control the machines, set "
-            "[api]allow_unauthenticated_bind = true"
+            f"{api.host}; set [api]auth_strategy to http_basic or keystone, or, to let every "
+            "client that reaches it control the machines, [api]allow_unauthenticated_bind = true"
         )
     return None
 

@@ -147,6 +147,11 @@ def test_deadlines_of_steps_are_whole_seconds(load: Load) -> None:
         ("[conductor]\nworkers_pool_size = 8", "larger than periodic_max_workers (8)"),
         ("[api]\nwokers = 2", "[api]wokers: no such option; did you mean workers?"),
         ("[DEFAULT]\nlog_fil = x", "[DEFAULT]log_fil: no such option; did you mean log_file?"),
+        ("[conducter]\nhost = x\nworkers_pool_size = 9", "did you mean [conductor]? (in "),
+        (
+            "[default]\nstate_path = /x",
+            "[default]state_path: no such group; did you mean [DEFAULT]?",
+        ),
         ("nonsense", "No ':' or '=' found in assignment: 'nonsense'"),
         ("[api", "Invalid section"),
     ],
@@ -227,7 +232,8 @@ def test_log_lines_go_to_standard_error_or_to_the_file_that_is_named(
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "metal.example.org"])
 def test_without_login_only_loopback_is_listened_on(load: Load, host: str) -> None:
-    assert "allow_unauthenticated_bind" in refusal(load, f"[api]\nhost = {host}")
+    said = refusal(load, f"[api]\nhost = {host}")
+    assert said.index("auth_strategy to http_basic") < said.index("allow_unauthenticated_bind")
     conf = load(f"[api]\nhost = {host}\nallow_unauthenticated_bind = true")
     assert conf.api.host == host
 
@@ -271,6 +277,21 @@ def test_the_environment_sets_options_too(load: Load, monkeypatch: pytest.Monkey
     assert load("").api.port == 4321
     monkeypatch.setenv("OS_API__PORT", "many")
     assert refusal(load, "") == "[api]port: 'many' is not a whole number (in OS_API__PORT)"
+
+
+def test_repeatable_option_in_the_environment_is_refused(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OS_CONDUCTOR__CLEAN_STEP_PRIORITY_OVERRIDE", "deploy.erase_devices:5")
+    assert refusal(load, "") == (
+        "[conductor]clean_step_priority_override: may be repeated, so set it in a file, not by "
+        "OS_CONDUCTOR__CLEAN_STEP_PRIORITY_OVERRIDE"
+    )
+
+
+@pytest.mark.parametrize("text", ["[conducter]\nflavour = 9", "[API]\nport = 1234", "[ap]\nx = 1"])
+def test_group_of_another_project_is_ignored(load: Load, text: str) -> None:
+    load(text)
 
 
 def test_a_misspelt_name_in_the_environment_is_refused_as_in_a_file(
