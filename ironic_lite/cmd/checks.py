@@ -42,7 +42,8 @@ def _try_file(found: Database) -> None:
         if kind == sqlite3.SQLITE_NOTADB:
             raise config.ConfigError(reason=reason) from None
         if kind not in _PASSING:
-            raise errors.OpenError(reason=reason) from None
+            advice = "check the folder, its rights and its free space"
+            raise errors.OpenError(reason=f"{reason}; {advice}") from None
 
 
 _PASSING = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}

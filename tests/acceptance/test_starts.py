@@ -101,7 +101,8 @@ def test_a_database_that_cannot_be_opened_is_status_1_and_one_that_is_none_statu
 ) -> None:
     state = fresh.folder / "state"
     (state / "ironic-lite.sqlite").mkdir(parents=True)
-    assert "unable to open database file" in line(fresh.start(), 1)
+    said = line(fresh.start(), 1)
+    assert "unable to open database file; check the folder, its rights and its free space" in said
     (state / "ironic-lite.sqlite").rmdir()
     (state / "ironic-lite.sqlite").write_text("no database, but a text" * 100)
     assert "file is not a database" in line(fresh.start(), 2)

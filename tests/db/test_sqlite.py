@@ -117,3 +117,12 @@ def test_close_closes_kept_connections(sqlite_database: Database) -> None:
     sqlite_database.close()
     assert used[0].closed
     assert get_node(sqlite_database, add_node(sqlite_database))
+
+
+def test_full_disk_is_reported_with_advice(sqlite_database: Database) -> None:
+    def fill(conn: Connection) -> None:
+        conn.exec_driver_sql("PRAGMA max_page_count = 1")  # SQLite raises it to the present size
+        conn.exec_driver_sql("CREATE TABLE filler AS SELECT zeroblob(1000000)")
+
+    with pytest.raises(errors.Unavailable, match=r"has no space left .*full\)\. Free space"):
+        sqlite_database.write(fill)

@@ -22,7 +22,8 @@ class Fault(enum.Enum):
 
     CONTENTION = enum.auto()  # another transaction was faster: repeat the whole transaction
     DISCONNECTED = enum.auto()  # this connection is dead: try another one
-    AWAY = enum.auto()  # no connection, no disk, no time: the caller has to retry later
+    AWAY = enum.auto()  # no connection, no time: the caller has to retry later
+    FULL = enum.auto()  # no space on the disk: the operator has to act
     REFUSED = enum.auto()  # the account lacks a right: the operator has to act
     READ_ONLY = enum.auto()  # the server is read-only: another may be the primary now
     VALUE = enum.auto()  # the database cannot store this value
@@ -35,7 +36,11 @@ _LATER = "Retry later."
 SAID: Mapping[Fault, tuple[str, str]] = {
     Fault.CONTENTION: ("is too busy", _LATER),
     Fault.DISCONNECTED: ("does not answer", _LATER),
-    Fault.AWAY: ("does not answer", _LATER),
+    Fault.AWAY: (
+        "does not answer",
+        "Retry later; if that does not help, check the database and [database]connection.",
+    ),
+    Fault.FULL: ("has no space left", "Free space on its disk, then retry."),
     Fault.REFUSED: (
         "refuses this to the account of [database]connection",
         "Give that account all rights on the database.",
@@ -54,13 +59,14 @@ _POSTGRESQL: Mapping[str, Fault] = {
     "25006": Fault.READ_ONLY,
     "25P03": Fault.DISCONNECTED,  # this process was stopped within a transaction
     "42501": Fault.REFUSED,
+    "53100": Fault.FULL,
     "57014": Fault.AWAY,  # statement time-out
 }
 _POSTGRESQL_CLASSES: Mapping[str, Fault] = {
     "08": Fault.AWAY,  # connection exceptions
     "22": Fault.VALUE,  # data exceptions
     "28": Fault.REFUSED,  # no such user, wrong password
-    "53": Fault.AWAY,  # out of connections, disk, memory
+    "53": Fault.AWAY,  # out of connections, memory
     "57": Fault.AWAY,  # shutting down, starting up
     "58": Fault.AWAY,  # I/O errors
 }
@@ -76,7 +82,7 @@ _MYSQL: Mapping[int, Fault] = {
     1366: Fault.VALUE,  # not of this character set or type
     1406: Fault.VALUE,  # too long
     4025: Fault.VALUE,  # a check failed, such as json_valid
-    1021: Fault.AWAY,  # disk full
+    1021: Fault.FULL,
     1040: Fault.AWAY,  # too many connections
     1044: Fault.REFUSED,  # access denied
     1045: Fault.REFUSED,
@@ -100,7 +106,7 @@ _SQLITE: Mapping[int, Fault] = {
     3: Fault.REFUSED,  # access permission denied
     8: Fault.REFUSED,  # read only
     10: Fault.AWAY,  # I/O error
-    13: Fault.AWAY,  # disk full
+    13: Fault.FULL,
     14: Fault.AWAY,  # cannot open
     18: Fault.VALUE,  # too big
     23: Fault.REFUSED,  # not authorized
