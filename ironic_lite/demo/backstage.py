@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
+import re
 import shutil
 import socket
 import sqlite3
@@ -56,6 +58,10 @@ _AGE = (
 )
 
 
+_OPTION = re.compile(r"OS_[A-Z0-9_]+?__[A-Z0-9_]+")
+"""The form in which oslo.config names an option in the environment."""
+
+
 class ServiceError(Exception):
     """The service cannot be started, or has ended; the text gives the reason."""
 
@@ -104,6 +110,7 @@ class Service:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                env=_environment(),
             )
         # The pipe to its input ends with this process, even by SIGKILL.
         self._watcher = subprocess.Popen(
@@ -172,6 +179,11 @@ def _make_key(path: pathlib.Path) -> None:
     encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     path.write_bytes(key.private_bytes(encoding, form, serialization.NoEncryption()))
     path.chmod(0o600)
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment without options, such as the database of a real service."""
+    return {name: value for name, value in os.environ.items() if not _OPTION.fullmatch(name)}
 
 
 def _port_taken(port: int) -> bool:

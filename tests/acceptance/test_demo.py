@@ -164,13 +164,14 @@ def test_a_taken_port_is_told_at_once() -> None:
 
 def test_on_a_terminal_it_shows_a_table_and_leaves_nothing(tmp_path: pathlib.Path) -> None:
     ours, theirs = pty.openpty()
+    other = {"OS_DATABASE__CONNECTION": "nonsense"}  # of a real service: not for the demonstration
     process = subprocess.Popen(
         [sys.executable, "-m", "ironic_lite.demo", "--port", str(free_port())],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         cwd=tmp_path,
-        env=service.environment(TERM="xterm", COLUMNS="100"),
+        env=service.environment(TERM="xterm", COLUMNS="100", **other),
         start_new_session=True,
     )
     os.close(theirs)
