@@ -41,6 +41,8 @@ _WORKS: Mapping[str, str] = MappingProxyType(
 """Words for the internal work of conductors, by the name of its context."""
 _OF_RUNS = frozenset({"hung work", "recovery", "time-outs", "timer"})
 """Internal work that continues or ends the run of a node."""
+_STOP = "PUT /v1/nodes/{node}/runs/current/stop ends it before its next step."
+"""Advice for a locked node whose run has steps: the verb abort needs the lock."""
 
 
 class NodeLock(NamedTuple):
@@ -111,4 +113,5 @@ def refusal(node: JsonView) -> errors.NodeLocked:
     plain = errors.NodeLocked(node=node["uuid"], host=lock.host)
     since = lock.since.isoformat() if lock.since else None
     facts = {**plain.facts, "since": since, "run": lock.run, "step": lock.step}
-    return errors.NodeLocked(f"{plain.message} {lock.sentence}".rstrip(), **facts)
+    way = _STOP.format(node=node["uuid"]) if lock.step else ""
+    return errors.NodeLocked(f"{plain.message} {lock.sentence} {way}".rstrip(), **facts)

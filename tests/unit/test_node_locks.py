@@ -50,7 +50,8 @@ WAITING = {**BUSY, "provision_state": "clean wait"}
 )
 def test_refusal_names_time_and_purpose(values: dict[str, Any], purpose: str) -> None:
     refusal = node_locks.refusal(node(**values))
-    assert refusal.message == f"{PLAIN}{purpose}."
+    stop = " PUT /v1/nodes/n1/runs/current/stop ends it before its next step."
+    assert refusal.message == f"{PLAIN}{purpose}.{stop if 'step' in purpose else ''}"
     assert (refusal.facts["host"], refusal.facts["since"]) == ("c1", "2026-11-22T12:00:00")
     assert bool(refusal.facts["run"]) is ("the run" in purpose)
 
