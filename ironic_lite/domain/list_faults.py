@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ironic_lite import errors
@@ -14,6 +15,8 @@ from ironic_lite.records import StoredStep
 
 MOST_FAULTS = 200
 """Largest number of faults in a plan."""
+_SIMILAR = 0.8
+"""Least likeness of a step that is suggested, from 0 to 1."""
 _SECONDS = steps.Arg("how long, a number of seconds; without it until the next heartbeat")
 _RESERVED_ARGS: Mapping[str, Mapping[str, steps.Arg]] = {
     "power_on": {},
@@ -47,16 +50,17 @@ def refuse(path: str, faults: Sequence[Fault]) -> None:
 
 
 def of_step(
-    asked: StoredStep, known: Step | None, kind: StepKind, path: str, *, ramdisk: bool
+    asked: StoredStep, offered: Mapping[str, Step], kind: StepKind, path: str, *, ramdisk: bool
 ) -> list[Fault]:
     """Return the faults of one listed step.
 
-    :param known: the driver's or the agent's step; None: nobody offers it.
+    :param offered: the steps of drivers and agent, by title.
     :param path: of the step in its list.
     :param ramdisk: False refuses a step that needs the agent.
     """
+    known = offered.get(steps.title(asked))
     if known is None:
-        return [unsupported(asked, kind, path)]
+        return [unsupported(asked, kind, path, offered)]
     found = of_arguments(asked, known, kind, path)
     if known.requires_ramdisk and not ramdisk:
         text = (
@@ -66,11 +70,16 @@ def of_step(
     return found
 
 
-def unsupported(asked: StoredStep, kind: StepKind, path: str) -> Fault:
-    """Return the fault of a step that nobody offers."""
+def unsupported(asked: StoredStep, kind: StepKind, path: str, offered: Iterable[str]) -> Fault:
+    """Return the fault of a step that nobody offers.
+
+    :param offered: titles of steps, of which the text suggests one with a similar name.
+    """
     # Without the arguments, which may be secret: this text becomes last_error and a log line.
-    text = f"node does not support this {kind} step: {asked['interface']}.{asked['step']}"
-    return Fault(f"{path}/step", text)
+    title = f"{asked['interface']}.{asked['step']}"
+    close = difflib.get_close_matches(title, offered, n=1, cutoff=_SIMILAR)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return Fault(f"{path}/step", f"node does not support this {kind} step: {title}{hint}")
 
 
 def of_reserved(asked: StoredStep, kind: StepKind, path: str) -> list[Fault]:

@@ -174,7 +174,7 @@ def requested_faults(
         if asked["step"] in RESERVED:
             found += list_faults.of_reserved(asked, kind, path)
         elif not for_children(asked) and (driver_step or asked["interface"] not in open_interfaces):
-            found += list_faults.of_step(asked, driver_step, kind, path, ramdisk=ramdisk)
+            found += list_faults.of_step(asked, known, kind, path, ramdisk=ramdisk)
     return found
 
 
@@ -309,4 +309,4 @@ def _deploy_faults(
         return list_faults.of_reserved(asked, kind, path)
     if title in known:
         return list_faults.of_arguments(asked, known[title], kind, path)
-    return [list_faults.unsupported(asked, kind, path)] if complete else []
+    return [list_faults.unsupported(asked, kind, path, known)] if complete else []

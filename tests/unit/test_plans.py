@@ -218,6 +218,14 @@ def test_paths_have_ordinals_of_the_whole_list_if_steps_are_skipped() -> None:
     assert [fault.path for fault in faults] == ["clean_steps/2/step"]
 
 
+@pytest.mark.parametrize(
+    ("title", "hint"), [("deploy.erese", "; did you mean deploy.erase?"), ("raid.burn", "")]
+)
+def test_unsupported_step_suggests_a_similar_one(title: str, hint: str) -> None:
+    (fault,) = step_planning.requested_faults([asked(title)], OFFERED, StepKind.CLEAN)
+    assert fault.text == f"node does not support this clean step: {title}{hint}"
+
+
 def test_every_fault_of_the_whole_list_is_told_at_once() -> None:
     # S1.16: the step and the argument are named; nothing is left for the next try to find.
     wanted = [

@@ -188,6 +188,5 @@ def _child_faults(
             found.append(Fault(f"{path}/{place}/step", text))
     for place, step in mine.items():
         if step["step"] not in step_planning.RESERVED:  # their arguments are the same on every node
-            mark = known.get(steps.title(step))
-            found += list_faults.of_step(step, mark, kind, f"{path}/{place}", ramdisk=True)
+            found += list_faults.of_step(step, known, kind, f"{path}/{place}", ramdisk=True)
     return found
