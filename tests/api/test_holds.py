@@ -99,3 +99,11 @@ def test_resource_is_in_every_version(callers: Callers, node: dict[str, Any], ve
     assert admin.post(path, BODY).status == 201
     assert len(admin.get(path).json["holds"]) == 1
     assert len(admin.get("/v1/nodes?held=true").json["nodes"]) == 1
+
+
+def test_wrong_kind_is_refused_in_words(callers: Callers, node: dict[str, Any]) -> None:
+    path = f"/v1/nodes/{node['uuid']}/holds"
+    refused = callers("admin").post(path, {**BODY, "kind": "Legal"})
+    assert refused.status == 400
+    said = "kind: must be a word of a-z, 0-9 and -, of 1 to 32 characters"
+    assert said in refused.text

@@ -14,6 +14,7 @@ from typing import Any
 import fastjsonschema
 
 from ironic_lite import errors
+from ironic_lite.api.validation import schema_faults
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import batches, holds, run_stops
 from ironic_lite.domain.erasure_records import DataState
@@ -26,11 +27,18 @@ MOST_STEPS = 1000
 step, and cannot be interrupted until a step waits."""
 
 _OBJECT = {"type": "object"}
+
+
+def _text(pattern: str, words: str) -> Json:
+    """Return the schema of a text; ``words`` stand for the pattern in errors."""
+    return {"type": "string", "pattern": pattern, "description": words}
+
+
 _WEBHOOK = {
     "url": {"type": "string", "minLength": 1, "maxLength": 1024},
     "kinds": {
         "type": ["array", "null"],
-        "items": {"type": "string", "pattern": r"^[a-z_]{1,32}\Z"},
+        "items": _text(r"^[a-z_]{1,32}\Z", "a word of a-z and _, of 1 to 32 characters"),
         "minItems": 1,
         "maxItems": 50,
     },
@@ -119,7 +127,7 @@ _WAIVER = {
     "type": "object",
     "properties": {
         "ordinal": _ORDINAL,
-        "reason": {"type": "string", "pattern": r"\S", "minLength": 1, "maxLength": 255},
+        "reason": {**_text(r"\S", "a text that is not blank"), "minLength": 1, "maxLength": 255},
     },
     "required": ["reason"],
     "additionalProperties": False,
@@ -176,7 +184,7 @@ _SCHEMAS: Mapping[str, Json] = {
     "hold": {
         "type": "object",
         "properties": {
-            "kind": {"type": "string", "pattern": r"^[a-z0-9-]{1,32}\Z"},
+            "kind": _text(r"^[a-z0-9-]{1,32}\Z", "a word of a-z, 0-9 and -, of 1 to 32 characters"),
             "reason": {"type": "string", "minLength": 1, "maxLength": 255},
             "until": {"type": ["string", "null"], "maxLength": 40},
             "blocks": {
@@ -220,7 +228,7 @@ _SCHEMAS: Mapping[str, Json] = {
     },
     "webhook": {
         "type": "object",
-        "properties": {**_WEBHOOK, "since": {"type": "string", "pattern": r"^(now|[0-9]{1,18})\Z"}},
+        "properties": {**_WEBHOOK, "since": _text(r"^(now|[0-9]{1,18})\Z", "a cursor, 0 or now")},
         "required": ["url"],
         "additionalProperties": False,
     },
@@ -232,7 +240,7 @@ _SCHEMAS: Mapping[str, Json] = {
     "webhook_replay": {
         "type": "object",
         "properties": {
-            "since": {"type": "string", "pattern": r"^[0-9]{1,18}\Z"},
+            "since": _text(r"^[0-9]{1,18}\Z", "a cursor, or 0"),
             "failed": {"type": "integer", "minimum": 1, "maximum": 2**62},
         },
         "minProperties": 1,
@@ -345,7 +353,7 @@ def check(name: str, value: object, root: str, lead: str) -> None:
     :param lead: the start of error messages.
     :raises errors.InvalidParameter: with the path of the invalid value.
     """
-    _run_check(_compiled_check(name), value, root, lead)
+    schema_faults.run(_compiled_check(name), value, root, lead)
 
 
 def refusals_of_list(
@@ -375,7 +383,7 @@ def _item_refusals(
 ) -> Iterator[errors.InvalidParameter]:
     schema_of_item = _SCHEMAS[name]["items"]
     if not isinstance(value, dict):
-        yield _refusal(lead, root, f"must be object, not {_TYPES[type(value)]}")
+        yield _refusal(lead, root, f"must be object, not {schema_faults.TYPES[type(value)]}")
         return
     known = schema_of_item["properties"]
     for key in schema_of_item["required"]:
@@ -387,7 +395,7 @@ def _item_refusals(
             yield _refusal(lead, f"{root}/{key}", reason)
             continue
         try:
-            _run_check(_compiled_property(name, key), given, f"{root}/{key}", lead)
+            schema_faults.run(_compiled_property(name, key), given, f"{root}/{key}", lead)
         except errors.InvalidParameter as why:
             yield why
 
@@ -401,49 +409,4 @@ def check_fields(table: tuple[Field, ...], given: JsonView, lead: str) -> None:
 
     :raises errors.InvalidParameter: with the path of the invalid value.
     """
-    _run_check(_compiled_fields(table), given, "", lead)
-
-
-def _run_check(check: Callable[[Any], object], value: object, root: str, lead: str) -> None:
-    try:
-        check(value)
-    except fastjsonschema.JsonSchemaValueException as fault:
-        below, reason = _fault_reason(fault)
-        path = "/".join((*filter(None, (root,)), *fault.path[1:], *below))
-        place = f"{path}: " if path else ""
-        raise errors.InvalidParameter(
-            f"{lead}: {place}{reason}", path=path, reason=reason
-        ) from None
-
-
-def _fault_reason(fault: fastjsonschema.JsonSchemaValueException) -> tuple[tuple[str, ...], str]:
-    """Return the path below the fault's own path, and the reason.
-
-    The reason repeats only words of enumerations: other values may be secret, and errors are
-    logged.
-    """
-    known = ", ".join(fault.definition.get("properties", ()))
-    if fault.rule == "additionalProperties":
-        unknown = sorted(set(fault.value) - set(fault.definition["properties"]))
-        return (unknown[0],), f"unknown key; known are {known}"
-    if fault.rule == "required":
-        missing = [key for key in fault.definition["required"] if key not in fault.value]
-        return (missing[0],), "is required"
-    if fault.rule == "anyOf":
-        return (), "is not an integer of 0 or more"
-    said = (fault.message or "").removeprefix(fault.name or "").strip()
-    if fault.rule == "enum" and isinstance(fault.value, str):
-        return (), f"{fault.value[:_SHOWN]!r} {said}"
-    return (), f"{said}, not {_TYPES[type(fault.value)]}" if fault.rule == "type" else said
-
-
-_SHOWN = 80
-_TYPES: Mapping[type, str] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    dict: "object",
-    list: "array",
-    type(None): "null",
-}
+    schema_faults.run(_compiled_fields(table), given, "", lead)

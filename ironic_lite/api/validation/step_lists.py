@@ -48,7 +48,7 @@ def refusals(
     root = f"{kind}_steps"
     lead = f"Invalid {root}"
     if not given and kind is not StepKind.DEPLOY:
-        reason = "is required, as a list of at least one step"
+        reason = "must be a list of at least one step"
         yield errors.InvalidParameter(f"{lead}: {reason}", path=root, reason=reason)
     malformed = False
     for refusal in shapes.refusals_of_list(root, given, root, lead):
