@@ -201,6 +201,18 @@ def test_lists_check_their_arguments(api: Client, query: str, status: int) -> No
     assert api.get(f"/v1/nodes?{query}").status == status
 
 
+def test_refused_names_come_with_those_that_are_possible(api: Client) -> None:
+    field = api.get("/v1/nodes?fields=colour").text
+    assert "fields: there is no field 'colour'. Known here: uuid, " in field
+    assert "instance_name" in field
+    old = {"X-OpenStack-Ironic-API-Version": "1.8"}
+    assert "instance_name" not in api.get("/v1/nodes?fields=colour", headers=old).text
+    sort = api.get("/v1/nodes?sort_key=extra").text
+    assert "sort_key: 'extra' cannot be sorted by. Possible are: id, uuid, " in sort
+    assert "extra," not in sort
+    assert "Known here: default_" in api.get("/v1/drivers?fields=colour").text
+
+
 def test_a_filter_by_a_chassis_that_is_not_there_is_told_so(api: Client) -> None:
     chassis = api.post("/v1/chassis", {}).json["uuid"]
     assert api.get(f"/v1/nodes?chassis_uuid={chassis}").json["nodes"] == []

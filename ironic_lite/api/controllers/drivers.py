@@ -174,7 +174,8 @@ def _chosen_fields(request: Request) -> tuple[str, ...] | None:
     names = tuple(part.strip().lower() for part in asked.split(",") if part.strip())
     for name in names:
         if name not in _NAMES:
-            raise errors.InvalidParameter(path="fields", reason=f"there is no field {name!r}")
+            reason = f"there is no field {name!r}. Known here: {', '.join(sorted(_NAMES))}"
+            raise errors.InvalidParameter(path="fields", reason=reason)
     return names
 
 

@@ -48,7 +48,9 @@ def select(table: tuple[Field, ...], asked: Iterable[str], version: int) -> tupl
         name = raw.strip().lower()
         field = known.get(name)
         if field is None:
-            raise errors.InvalidParameter(path="fields", reason=f"there is no field {raw!r}")
+            names = ", ".join(one.name for one in table if one.since <= version)
+            reason = f"there is no field {raw!r}. Known here: {names}"
+            raise errors.InvalidParameter(path="fields", reason=reason)
         if field.since > version:
             raise errors.NotAcceptable(what=f"Field {name}", since=field.since)
         chosen[name] = None
@@ -65,7 +67,10 @@ def sort_column(table: tuple[Field, ...], key: str, version: int) -> str:
         return key
     field = by_name(table).get(key)
     if field is None or not field.sort or field.stored is None:
-        raise errors.InvalidParameter(path="sort_key", reason=f"{key!r} cannot be sorted by")
+        seen = (one for one in table if one.since <= version)
+        able = ("id", *(one.name for one in seen if one.sort and one.stored is not None))
+        reason = f"{key!r} cannot be sorted by. Possible are: {', '.join(able)}"
+        raise errors.InvalidParameter(path="sort_key", reason=reason)
     if field.since > version:
         raise errors.NotAcceptable(what=f"Field {key}", since=field.since)
     return field.stored
