@@ -69,7 +69,8 @@ class InterfaceNotFound(InvalidRequest):
 class IncompatibleInterface(InvalidRequest):
     text = (
         "Hardware type {driver} does not work with the {kind} interface {name}. "
-        "Valid interfaces are {valid}; name one of them with {kind}_interface, or none."
+        "Valid interfaces are {valid}; name one of them with {kind}_interface, or leave it out. To "
+        "leave it out in a change of the driver, add ?reset_interfaces=true."
     )
 
 

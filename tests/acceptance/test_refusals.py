@@ -56,10 +56,10 @@ BAD = {
         "[database]\nencryption_keys = nonsense\n",
     ),
     "a password file that is not there": (
-        "[DEFAULT]http_basic_auth_user_file: cannot read",
+        "none: No such file or directory; htpasswd -cB",
         "[DEFAULT]\nhttp_basic_auth_user_file = {folder}/none\n[api]\nauth_strategy = http_basic\n",
     ),
-    "tokens of nobody": ("[keystone_authtoken]auth_type", "[api]\nauth_strategy = keystone\n"),
+    "tokens of nobody": ("auth_type = password, auth_url", "[api]\nauth_strategy = keystone\n"),
     "an unknown transport": ("transport_url", "[DEFAULT]\ntransport_url = pigeon://\n"),
     "a transport that is no URL": ("transport_url", "[DEFAULT]\ntransport_url = pigeon\n"),
     "an unknown hardware type": (

@@ -39,7 +39,7 @@ def shared(host: str, family: socket.AddressFamily, port: int = 0) -> socket.soc
 def test_a_listener_that_shares_its_port_is_found(host: str, family: socket.AddressFamily) -> None:
     with shared(host, family) as other:
         port = other.getsockname()[1]
-        with pytest.raises(errors.OpenError, match="Address already in use"):
+        with pytest.raises(errors.OpenError, match="already in use; stop the other program, or"):
             taken(conf(port, host))
     assert taken(conf(port, host)) == (host, port)
 

@@ -68,7 +68,8 @@ CASES = {
         (
             errors.IncompatibleInterface,
             f"{RACK} does not work with the power interface odd. Valid interfaces are best; "
-            "name one of them with power_interface, or none.",
+            "name one of them with power_interface, or leave it out. To leave it out in a change "
+            "of the driver, add ?reset_interfaces=true.",
         ),
     ),
     "a number": Case(

@@ -60,7 +60,10 @@ class Tokens:
             conf.set_default("cache", _CACHE, group=_GROUP)
         self._cache = token_cache.TokenCache(_MOST_TOKENS)
         if not conf[_GROUP].auth_type and not conf[_GROUP].auth_section:
-            reason = f"[{_GROUP}]auth_type: must be set, as must what it needs to ask for tokens"
+            reason = (
+                f"[{_GROUP}]auth_type: must be set, with the account by which the API checks "
+                "tokens, such as auth_type = password, auth_url, username, password, project_name"
+            )
             raise config.ConfigError(reason=reason)
         try:
             wrap = auth_token.filter_factory({}, oslo_config_config=conf)

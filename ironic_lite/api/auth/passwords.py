@@ -75,7 +75,8 @@ class PasswordFile:
             self._users, faults = _read_file(self._path)
         except OSError as why:
             raise config.ConfigError(
-                reason=f"[DEFAULT]http_basic_auth_user_file: cannot read {path}: {why.strerror}"
+                reason=f"[DEFAULT]http_basic_auth_user_file: cannot read {path}: {why.strerror}; "
+                f"htpasswd -cB {path} NAME makes it"
             ) from None
         if faults:
             raise config.ConfigError(reason=f"[DEFAULT]http_basic_auth_user_file: {faults[0]}")

@@ -5,6 +5,7 @@ Separate from `server`, because callers need it before they import large modules
 
 from __future__ import annotations
 
+import errno
 import socket
 import ssl
 
@@ -45,8 +46,10 @@ def reserve(conf: Configuration) -> socket.socket:
             raise
     except OSError as error:
         why = error.strerror or error
+        taken = error.errno == errno.EADDRINUSE
+        advice = "; stop the other program, or choose another port" if taken else ""
         raise errors.OpenError(
-            reason=f"[api]host, port: cannot listen on {host} port {port}: {why}"
+            reason=f"[api]host, port: cannot listen on {host} port {port}: {why}{advice}"
         ) from None
     return keeper
 
