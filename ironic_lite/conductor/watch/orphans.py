@@ -126,8 +126,8 @@ class Orphans:
     def _apply_rule(self, task: Task, dead: str) -> None:
         """Carry out the action of the recovery table."""
         act = takeover.found(task)
-        text, about = "Node %s was left in %s by %s: %s", (task.node.uuid, task.state, dead)
-        LOG.warning(text, *about, act.name, extra=run_lines.OMITTED)
+        text, about = "Node %s was left in %s by %s. %s", (task.node.uuid, task.state, dead)
+        LOG.warning(text, *about, act.value.replace("``", ""), extra=run_lines.OMITTED)
         takeover.end_orders(task, dead)
         task.transaction.timer_at = task.node.wake_at
         if act not in recovery.WORK:
