@@ -67,7 +67,7 @@ def test_bad_url_is_refused_and_adds_nothing(api: Client, url: str) -> None:
     "more",
     [
         {"kinds": []},
-        {"kinds": ["No Kind"]},
+        {"kinds": ["provision", "provisions"]},
         {"nodes": "r1"},
         {"since": "soon"},
         {"since": "99999"},

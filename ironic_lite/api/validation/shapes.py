@@ -16,7 +16,7 @@ import fastjsonschema
 from ironic_lite import errors
 from ironic_lite.api.validation import schema_faults
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import batches, holds, run_stops
+from ironic_lite.domain import batches, holds, notifications, run_stops
 from ironic_lite.domain.erasure_records import DataState
 from ironic_lite.domain.fields import Field, Type
 
@@ -38,7 +38,7 @@ _WEBHOOK = {
     "url": {"type": "string", "minLength": 1, "maxLength": 1024},
     "kinds": {
         "type": ["array", "null"],
-        "items": _text(r"^[a-z_]{1,32}\Z", "a word of a-z and _, of 1 to 32 characters"),
+        "items": {"enum": list(notifications.KINDS)},
         "minItems": 1,
         "maxItems": 50,
     },
