@@ -229,7 +229,7 @@ def _check_most(count: int) -> None:
 
 def _check_count(body: Json, count: int) -> None:
     if not count:
-        raise errors.InvalidParameter(path="nodes", reason="choose no node at all")
+        raise errors.InvalidParameter(path="nodes", reason="must choose at least one node")
     _check_most(count)
     if body.get("expect", count) != count:
         raise errors.UnexpectedCount(found=count, expect=body["expect"])
