@@ -141,12 +141,13 @@ class Drivers:
         found = self._twins.get((kind, interface))
         if found is not None:
             return found
-        self._twins[kind, interface] = twin = copy.copy(interface)
+        twin = copy.copy(interface)
         for name in self._names:
             method = getattr(interface, name, None)
             if method is not None:
                 object.__setattr__(twin, name, self._wrapped(kind, name, method))
-        return twin
+        # Stored when complete: another thread would call methods that are not wrapped yet.
+        return self._twins.setdefault((kind, interface), twin)
 
     def _wrapped(self, kind: str, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
