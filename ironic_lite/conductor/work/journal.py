@@ -126,7 +126,8 @@ class Journal:
     def refuse_held(self, operation: str, said: str) -> None:
         """Refuse the next save if a hold in force blocks an operation; as ``holds.refuse``.
 
-        Further operations are checked, too.
+        Further operations are checked, too. Not for `Transaction.destroy`, which deletes the holds
+        before the history is written: use ``add_write``.
         """
         self._held.append((operation, said))
 
