@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import queue
+import resource
 import socket
 import threading
 import time
@@ -16,7 +19,7 @@ from ironic_lite.conductor.work.workers import Workers
 from ironic_lite.core import context, warm_pool
 from ironic_lite.db.engine import fair_lock
 from ironic_lite.rpc.deadlines.call_keepalives import CallKeepalives
-from ironic_lite.rpc.sockets import frames
+from ironic_lite.rpc.sockets import ciphers, frames
 from ironic_lite.rpc.sockets.listener import Listener, ServerSocket
 from ironic_lite.rpc.sockets.server import SocketServer
 from tests.support.thread_limit import no_new_threads
@@ -39,8 +42,11 @@ class Methods:
 class Client:
     """A client with one connection."""
 
-    def __init__(self, address: Any) -> None:
-        self.sock = socket.create_connection(address, SECONDS)
+    def __init__(self, address: Any, sock: socket.socket | None = None) -> None:
+        """Connect to a server, by a socket of the caller if it has one."""
+        self.sock = sock or socket.socket()
+        self.sock.settimeout(SECONDS)
+        self.sock.connect(address)
         self._reader = frames.Reader(LIMIT)
         self._received: list[Any] = []
 
@@ -53,7 +59,9 @@ class Client:
     def receive(self) -> Any:
         """Return the next answer."""
         while not self._received:
-            self._received += self._reader.feed(self.sock.recv(LIMIT))
+            data = self.sock.recv(LIMIT)
+            assert data, "the server has closed the connection"
+            self._received += self._reader.feed(data)
         return self._received.pop(0)
 
 
@@ -62,11 +70,24 @@ class Room:
 
     def __init__(self) -> None:
         sock = socket.create_server(("127.0.0.1", 0))
+        self.address = sock.getsockname()
         self.methods = Methods()
-        listening = Listener([ServerSocket(sock)], LIMIT)
+        self.fault: Exception | None = None
+        listening = Listener([ServerSocket(sock, cipher=self._new_cipher)], LIMIT)
         self.server = SocketServer(lambda: listening, self.methods, 1)
         self.server.start()
-        self.client = Client(sock.getsockname())
+        self.client = Client(self.address)
+
+    def accept_client(self) -> None:
+        """Wait until the server has accepted the client; all calls return "done" from now on."""
+        self.methods.call = lambda _: "done"
+        self.client.send()
+        assert self.client.receive() == {"id": 1, "result": "done"}
+
+    def _new_cipher(self) -> ciphers.Cipher:
+        if self.fault is not None:
+            raise self.fault
+        return ciphers.Plain()
 
 
 @pytest.fixture
@@ -151,6 +172,78 @@ def test_call_without_a_thread_is_refused_and_the_next_is_answered(room: Room) -
         assert "thread" in str(room.client.receive()["failure"])
     room.client.send(ident=2)
     assert room.client.receive() == {"id": 2, "result": "done"}
+
+
+@contextlib.contextmanager
+def limit_of_files(soft: int) -> Iterator[None]:
+    """Let the system refuse descriptors from the number ``soft`` on."""
+    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, hard))
+
+
+def wait_for_refusal(caplog: pytest.LogCaptureFixture) -> None:
+    """Wait until the server has logged that it cannot accept a connection."""
+    end, pause = time.monotonic() + SECONDS, threading.Event()
+    while "Too many open files" not in caplog.text and time.monotonic() < end:
+        pause.wait(0.001)
+    assert "Cannot accept an RPC connection" in caplog.text
+
+
+def test_connection_waits_while_other_threads_take_every_descriptor(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    room.accept_client()
+    sock = socket.socket()
+    with limit_of_files(3):  # the spare descriptor cannot be opened again either
+        late = Client(room.address, sock)
+        late.send()
+        wait_for_refusal(caplog)
+        room.client.send()
+        assert room.client.receive() == {"id": 1, "result": "done"}, "others are answered"
+    assert late.receive() == {"id": 1, "result": "done"}
+    late.sock.close()
+
+
+def test_connection_without_a_descriptor_is_refused_at_once(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    room.accept_client()
+    sock = socket.socket()
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    with limit_of_files(taken[0] + 1):
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        refused = Client(room.address, sock)
+        with contextlib.suppress(ConnectionError):
+            assert refused.sock.recv(1) == b""
+        wait_for_refusal(caplog)
+    for one in taken:
+        os.close(one)
+    again = Client(room.address)
+    again.send()
+    assert again.receive() == {"id": 1, "result": "done"}
+    for client in (refused, again):
+        client.sock.close()
+
+
+def test_connection_that_fails_to_open_ends_no_other(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    room.accept_client()
+    room.fault = RuntimeError("no cipher")
+    refused = Client(room.address)
+    with contextlib.suppress(ConnectionError):
+        assert refused.sock.recv(1) == b""
+    assert "no cipher" in caplog.text
+    room.fault = None
+    room.client.send()
+    assert room.client.receive() == {"id": 1, "result": "done"}
+    refused.sock.close()
 
 
 def test_answer_goes_out_before_deferred_work(room: Room, long: Long) -> None:

@@ -38,11 +38,18 @@ SILENT_SECONDS = 1.0
 STALLED_SECONDS = 10.0
 """Time limit of an authentication, and of a pause within a message, which then is a dead client."""
 
+_NO_DESCRIPTOR_SECONDS = 0.1
+"""Pause between two attempts to accept a connection without any free descriptor."""
+
 Callback = Callable[[list[Any]], None]
 
 
 def _remove_nothing() -> None:
     """Do nothing: the address ends with its socket."""
+
+
+def _open_spare() -> int:
+    return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +89,7 @@ class Listener:
         self._pending: list[incoming.Incoming] = []
         self._flush_at: float | None = None
         self._stopping = False
-        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._spare = _open_spare()
         self._wake, self._woken = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._woken, selectors.EVENT_READ)
@@ -133,6 +140,9 @@ class Listener:
         things: list[kernel.Closable] = [self._wake, self._woken, self._selector]
         for thing in (*things, *(server.sock for server in self._servers)):
             thing.close()
+        self._close_spare()
+
+    def _close_spare(self) -> None:
         with contextlib.suppress(OSError):
             os.close(self._spare)
         self._spare = -1
@@ -173,14 +183,22 @@ class Listener:
             except OSError as why:
                 self._turn_away(server.sock, why)
                 return
-            line = incoming.Line(sock, self._limit, server.cipher())
-            self._lines.add(line)
-            self._selector.register(sock, selectors.EVENT_READ, line)
-            if not line.established:
-                if len(self._strangers) >= STRANGERS:
-                    self._forget_line(next(iter(self._strangers)))
-                self._strangers[line] = time.monotonic()
-                self._hang_up_at[line] = time.monotonic() + STALLED_SECONDS
+            try:
+                self._add_line(sock, server.cipher)
+            except Exception:
+                # As in `_read_line`.
+                LOG.exception("Accepting an RPC connection failed unexpectedly")
+                sock.close()
+
+    def _add_line(self, sock: socket.socket, new_cipher: Callable[[], ciphers.Cipher]) -> None:
+        line = incoming.Line(sock, self._limit, new_cipher())
+        self._selector.register(sock, selectors.EVENT_READ, line)
+        self._lines.add(line)
+        if not line.established:
+            if len(self._strangers) >= STRANGERS:
+                self._forget_line(next(iter(self._strangers)))
+            self._strangers[line] = time.monotonic()
+            self._hang_up_at[line] = time.monotonic() + STALLED_SECONDS
 
     def _has_room(self, now: float) -> bool:
         """Return whether a stranger may be accepted, perhaps in the place of a silent one."""
@@ -221,14 +239,21 @@ class Listener:
             self._hang_up_at[line] = time.monotonic() + STALLED_SECONDS
 
     def _turn_away(self, server: socket.socket, why: OSError) -> None:
-        """Refuse a connection with the spare descriptor; otherwise the loop would spin."""
-        LOG.error("Cannot accept an RPC connection: %s", why)
+        """Refuse a connection with the spare descriptor; otherwise the loop would spin.
+
+        Another thread may take the descriptor meanwhile. Then the connection waits.
+        """
+        if self._refusals.new(str(why)):
+            LOG.error("Cannot accept an RPC connection: %s", why)
         if why.errno not in {errno.EMFILE, errno.ENFILE}:
             return
-        os.close(self._spare)
+        self._close_spare()
         with contextlib.suppress(OSError):
             server.accept()[0].close()
-        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._spare = _open_spare()
+        except OSError:
+            time.sleep(_NO_DESCRIPTOR_SECONDS)
 
     def _read_line(self, line: incoming.Line) -> None:
         try:
