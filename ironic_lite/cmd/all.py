@@ -32,7 +32,7 @@ def _prepare_start(conf: Configuration) -> int:
     This runs in a process of its own, because migration tools are large and used only once.
     """
     with checks.quiet():
-        database = checks.database(conf)
+        database = checks.database(conf, create=True)
         migrate.upgrade(database)
         reencryption.check(database)
         database.close()

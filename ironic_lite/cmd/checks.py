@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import pathlib
 import sqlite3
 from collections.abc import Iterator
 
@@ -17,24 +19,31 @@ from ironic_lite.membership import names
 from ironic_lite.rpc import notifier, pins, server, transport
 
 
-def database(conf: Configuration) -> Database:
+def database(conf: Configuration, *, create: bool = False) -> Database:
     """Return the database, not yet connected.
 
+    :param create: create a missing SQLite file, without tables.
     :raises config.ConfigError: its URL cannot be used, or names a file that is not a database.
-    :raises errors.OpenError: the file cannot be opened, or is damaged.
+    :raises errors.OpenError: the file is missing, cannot be opened, or is damaged.
     """
-    found = session.configured(conf)
-    _try_file(found)
+    found = session.configured(conf, create=create)
+    _try_file(found, create=create)
     return found
 
 
-def _try_file(found: Database) -> None:
+def _try_file(found: Database, *, create: bool) -> None:
     """Refuse a file that SQLite cannot use, with its path and the reason."""
     path = found.url.database
     if found.kind != "sqlite" or not path or path.startswith((":", "file:")):
         return
+    if not create and not os.path.lexists(path):
+        raise errors.OpenError(
+            reason=f"[database]connection: the file {path} does not exist: start ironic-lite, or "
+            "run ironic-lite-dbsync upgrade, which create it. Put a file back that was moved away."
+        )
     try:
-        with contextlib.closing(sqlite3.connect(path)) as opened:
+        existing = f"{pathlib.Path(path).absolute().as_uri()}?mode=rw"
+        with contextlib.closing(sqlite3.connect(existing, uri=True)) as opened:
             opened.execute("PRAGMA schema_version").fetchone()
     except sqlite3.DatabaseError as why:
         kind = why.sqlite_errorcode & 0xFF  # drops the extended part of the code

@@ -100,7 +100,7 @@ def _add_commands(commands: Any) -> None:
 
 
 def _run_command(conf: cfg.ConfigOpts) -> int:
-    with checks.quiet(), contextlib.closing(checks.database(conf)) as database:
+    with checks.quiet(), contextlib.closing(checks.database(conf, create=True)) as database:
         status: int = conf.command.act(conf, database)
     return status
 

@@ -156,11 +156,20 @@ def test_a_database_server_that_is_away_is_one_line_without_the_password(script:
 
 
 @pytest.mark.parametrize("script", ["ironic-lite-api", "ironic-lite-conductor"])
-def test_a_database_without_tables_is_one_line_that_says_what_to_do(script: str) -> None:
+@pytest.mark.parametrize("missing", [True, False])
+def test_database_without_tables_is_one_line_that_says_what_to_do(
+    script: str, missing: bool
+) -> None:
     with service.service() as found:
+        file = found.folder / "state" / "ironic-lite.sqlite"
+        file.parent.mkdir()
+        if not missing:
+            file.touch(mode=0o600)
         done = warm(script, "--config-file", found.settings)
+        assert file.exists() is not missing
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert "run ironic-lite-dbsync upgrade" in done.stderr
+    assert ("does not exist" in done.stderr) is missing
 
 
 def test_dbsync_makes_a_database_and_tells_of_it() -> None:

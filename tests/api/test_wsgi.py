@@ -51,9 +51,18 @@ def test_any_server_can_serve_it(
 def test_a_database_without_tables_is_told_to_the_caller(tmp_path: pathlib.Path) -> None:
     config = tmp_path / "api.conf"
     config.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
+    (tmp_path / "ironic-lite.sqlite").touch()
     done = run(CALL, config)
     (answer,) = (line for line in done.stdout.splitlines() if line.startswith("500 "))
     assert "ironic-lite-dbsync upgrade" in answer
+
+
+def test_missing_database_file_is_not_created_and_answered_503(tmp_path: pathlib.Path) -> None:
+    config = tmp_path / "api.conf"
+    config.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
+    done = run(CALL, config)
+    assert any(line.startswith("503 ") for line in done.stdout.splitlines()), done.stderr
+    assert not (tmp_path / "ironic-lite.sqlite").exists()
 
 
 def test_a_bad_configuration_is_one_line_and_status_2(tmp_path: pathlib.Path) -> None:

@@ -44,6 +44,23 @@ def test_a_removed_file_is_neither_written_nor_made_anew(sqlite_database: Databa
     assert sqlite_database.read(_count) == 1
 
 
+def test_file_that_is_away_at_the_start_of_a_process_is_not_created(
+    sqlite_database: Database,
+) -> None:
+    path = _path(sqlite_database)
+    sqlite_database.write(_write)
+    sqlite_database.close()
+    away = path.rename(path.with_name("away"))
+    with contextlib.closing(
+        session.open_database(f"sqlite:///{path}", sqlite_create=False)
+    ) as late:
+        with pytest.raises(errors.Unavailable, match="unable to open database file"):
+            late.read(_count)
+        assert not path.exists()
+        away.rename(path)
+        assert late.read(_count) == 1
+
+
 def test_a_replaced_file_is_not_written(sqlite_database: Database) -> None:
     path = _path(sqlite_database)
     sqlite_database.write(_write)

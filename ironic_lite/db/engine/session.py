@@ -262,13 +262,15 @@ _OPTIONS = (
 )
 
 
-def configured(conf: Configuration) -> Database:
+def configured(conf: Configuration, *, create: bool = False) -> Database:
     """Return the configured database; see `open_database`.
 
     :param conf: a loaded ``oslo_config.cfg.ConfigOpts``.
+    :param create: create a missing SQLite file. Only the programs that create tables do this: while
+        the file is moved away, a process that starts would use an empty one.
     """
     options = {name: conf.database[name] for name in _OPTIONS}
-    return open_database(config.database_url(conf), **options)
+    return open_database(config.database_url(conf), sqlite_create=create, **options)
 
 
 def open_database(
@@ -282,6 +284,7 @@ def open_database(
     statement_timeout: float = 30,
     sqlite_busy_timeout: float = 10,
     sqlite_foreign_keys: bool = True,
+    sqlite_create: bool = True,
     encryption_keys: Sequence[str] = (),
 ) -> Database:
     """Return a database; it connects at the first use.
@@ -291,6 +294,7 @@ def open_database(
         The other parameters are those of ``[database]``, all times in seconds.
     :param sqlite_foreign_keys: False for migrations only. SQLite changes a table by copying it and
         dropping the old one, which would delete the rows that refer to it.
+    :param sqlite_create: create a missing file, readable by its owner only.
     :raises config.ConfigError: the URL cannot be used, or its driver is not installed. An unknown
         option in the URL is reported by the first use.
     """
@@ -304,7 +308,8 @@ def open_database(
         sa.event.listen(engine, "do_connect", sqlite.open_existing)
         prepare = sqlite.prepare(sqlite_busy_timeout, foreign_keys=sqlite_foreign_keys)
         sa.event.listen(engine, "connect", prepare)
-        sqlite.keep_private(str(address.database))
+        if sqlite_create:
+            sqlite.keep_private(str(address.database))
     elif kind in ("mysql", "mariadb"):
         sa.event.listen(engine, "connect", _prepare_mysql(statement_timeout))
     sa.event.listen(engine, "do_connect", _connect_driver)
