@@ -10,6 +10,7 @@ import collections
 import contextlib
 import itertools
 import logging
+import queue
 import threading
 from collections.abc import Callable, Iterator
 
@@ -44,15 +45,8 @@ def defer(work: Work) -> bool:
     return True
 
 
-class _Seat:
-    """The place where one thread waits for work."""
-
-    __slots__ = ("bell", "work")
-
-    def __init__(self, work: Work) -> None:
-        self.bell = threading.Lock()
-        self.bell.acquire()
-        self.work: Work | None = work
+Seat = queue.SimpleQueue[Work | None]
+"""The place where one thread waits for work; None ends the thread."""
 
 
 class WarmPool:
@@ -70,7 +64,7 @@ class WarmPool:
         self._idle_seconds = idle_seconds
         self._guard = threading.Lock()
         self._ended = threading.Condition(self._guard)
-        self._idle: list[_Seat] = []
+        self._idle: list[Seat] = []
         self._waiting: collections.deque[Work] = collections.deque()
         self._threads = 0
         self._numbers = itertools.count()
@@ -101,14 +95,11 @@ class WarmPool:
             if self._closed:
                 raise RuntimeError(f"The pool of threads {self._name} is closed")
             if self._idle:
-                seat = self._idle.pop()
-                seat.work = work
-            else:
-                self._waiting.append(work)
-                if self._threads < self._most:
-                    self._try_to_start()
+                self._idle.pop().put(work)
                 return
-        seat.bell.release()
+            self._waiting.append(work)
+            if self._threads < self._most:
+                self._try_to_start()
 
     def step_out(self, work: Work) -> None:
         """Run work of another pool in this thread; another thread may take its place meanwhile."""
@@ -141,7 +132,7 @@ class WarmPool:
             self._closed = True
             idle, self._idle = self._idle, []
             for seat in idle:
-                seat.bell.release()
+                seat.put(None)
             return self._ended.wait_for(lambda: self._threads == 0 and not self._waiting, seconds)
 
     def _try_to_start(self) -> None:
@@ -149,7 +140,8 @@ class WarmPool:
 
         :raises RuntimeError: there is no other thread either; the only work that waits is dropped.
         """
-        seat, name = _Seat(self._waiting[0]), f"{self._name}-{next(self._numbers)}"
+        seat, name = Seat(), f"{self._name}-{next(self._numbers)}"
+        seat.put(self._waiting[0])  # an argument would stay alive as long as the thread
         try:
             threading.Thread(target=self._serve, args=(seat,), name=name, daemon=True).start()
         except RuntimeError:  # a limit of processes or of memory
@@ -160,39 +152,39 @@ class WarmPool:
         self._waiting.popleft()
         self._threads += 1
 
-    def _serve(self, seat: _Seat) -> None:
-        while (work := seat.work) is not None:
+    def _serve(self, seat: Seat) -> None:
+        work = seat.get()
+        while work is not None:
             try:
                 work()
             except BaseException:  # work that waits needs this thread
                 LOG.exception("A thread of the pool %s has caught an error", self._name)
-            del work  # finished objects must not stay alive until the next work
-            self._wait_for_work(seat)
+            work = None  # finished objects must not stay alive until the next work
+            work = self._next_work(seat)
 
-    def _wait_for_work(self, seat: _Seat) -> None:
-        """Set the next work of a seat; None ends its thread."""
+    def _next_work(self, seat: Seat) -> Work | None:
+        """Return the next work of this thread, or None, which ends it."""
         with self._guard:
-            seat.work = None
-            if self._threads > self._most:  # another thread took the place of this one
+            surplus = self._threads > self._most  # another thread took the place of this one
+            if self._waiting and not surplus:
+                return self._waiting.popleft()
+            if surplus or self._closed:
                 self._end_thread()
-                return
-            if self._waiting:
-                seat.work = self._waiting.popleft()
-                return
-            if self._closed:
-                self._end_thread()
-                return
+                return None
             self._idle.append(seat)
-        if not seat.bell.acquire(timeout=self._idle_seconds):
+        try:
+            work = seat.get(timeout=self._idle_seconds)
+        except queue.Empty:
             with self._guard:
                 if seat in self._idle:
                     self._idle.remove(seat)
                     self._end_thread()
-                    return
-            seat.bell.acquire()  # work, or the end of the pool, came just now
-        if seat.work is None:
+                    return None
+            work = seat.get()  # it, or the end of the pool, came just now
+        if work is None:
             with self._guard:
                 self._end_thread()
+        return work
 
     def _end_thread(self) -> None:
         """Stop counting this thread, under the same guard as the decision that it ends.
