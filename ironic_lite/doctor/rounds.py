@@ -68,7 +68,12 @@ class Examiner:
             # The thread sees the time limits and the request of this one.
             run = contextvars.copy_context().run
             arguments = (self._run_lines, work, context.current())
-            threading.Thread(target=run, args=arguments, name="doctor", daemon=True).start()
+            thread = threading.Thread(target=run, args=arguments, name="doctor", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the system has no thread left
+                self._places.release()
+                break
             started += 1
         if started:
             work.done.wait(seconds)

@@ -249,10 +249,9 @@ class Sender:
         # Started late, because a process may fork before.
         with self._guard:
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run_thread, name="notifier", daemon=True
-                )
-                self._thread.start()
+                thread = threading.Thread(target=self._run_thread, name="notifier", daemon=True)
+                thread.start()  # if the system refuses it, the next notification tries again
+                self._thread = thread
 
     # -- on our own --------------------------------------------------------------------------
 

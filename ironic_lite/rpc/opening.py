@@ -65,14 +65,19 @@ class Opening:
         return False
 
     def _begin_attempt(self) -> futures.Future[None]:
-        """Return the running or successful attempt."""
+        """Return the running or successful attempt; raises as `wait` without a thread for it."""
         with self._guard:
             last = self._attempt
             if last is None or (last.done() and last.exception()):
-                last = self._attempt = futures.Future()
-                threading.Thread(
+                last = futures.Future()
+                thread = threading.Thread(
                     target=self._open_connection, args=(last,), name="rpc-opening", daemon=True
-                ).start()
+                )
+                try:
+                    thread.start()
+                except RuntimeError as why:  # the next caller tries again
+                    raise oslo_messaging.MessageDeliveryFailure(str(why)) from None
+                self._attempt = last
             return last
 
     def _open_connection(self, attempt: futures.Future[None]) -> None:

@@ -21,6 +21,7 @@ from ironic_lite.db.queries import conductors
 from tests.support.api_rows import HOST, AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.statements import count_statements
+from tests.support.thread_limit import no_new_threads
 from tests.support.wsgi_client import Client
 
 Build = Callable[..., Client]
@@ -123,6 +124,13 @@ def test_all_is_well_with_a_database_and_a_conductor_that_answers(
     # However many ask within a second.
     assert [name for name, _ in recorder.calls] == ["get_driver_properties"] * len(sent)
     assert recorder.hosts[0] == HOST
+
+
+def test_readiness_without_a_thread_is_checked_by_the_next_request(build: Build) -> None:
+    api = build()
+    with no_new_threads():
+        assert api.get("/readyz").status == 503
+    assert api.get("/readyz").status == 200
 
 
 def test_a_database_that_cannot_be_read_is_told(

@@ -22,6 +22,7 @@ from ironic_lite.core.context import Context
 from ironic_lite.domain import fields
 from ironic_lite.rpc import notifier, send_failures, transport
 from tests.support import rabbit, rpc_conductor
+from tests.support.thread_limit import no_new_threads
 
 Json = dict[str, Any]
 
@@ -239,6 +240,22 @@ def test_a_log_will_do(
     told.close()
     assert logged() == ["create.end"]
     assert "sesame" not in caplog.text
+
+
+def test_notification_after_one_for_which_there_was_no_thread_is_sent(
+    conf: cfg.ConfigOpts,
+    build: Build,
+    logged: Callable[[], list[str]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    conf.set_override("driver", ["log"], group=notifier.GROUP)
+    told = build()
+    with no_new_threads():
+        told.tell(WHO, [CREATED], NODE)
+    assert "A notification was lost" in caplog.text
+    told.tell(WHO, [CREATED], NODE)
+    told.close()
+    assert logged() == ["create.end"]
 
 
 def test_the_driver_noop_does_nothing(

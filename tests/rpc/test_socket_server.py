@@ -165,6 +165,31 @@ def test_message_whose_caller_got_a_keepalive_is_freed(room: Room) -> None:
     signs.end()
 
 
+class Call:
+    """A call whose caller wants keepalives."""
+
+    def __init__(self) -> None:
+        self.client_timeout = 0.01
+        self.message = {"method": "work"}
+        self.kept = threading.Event()
+
+    def heartbeat(self) -> None:
+        """Record a keepalive."""
+        self.kept.set()
+
+
+def test_keepalives_without_a_thread_are_sent_for_the_next_call(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    signs, first, second = CallKeepalives(), Call(), Call()
+    with no_new_threads(), signs.during(first):
+        assert "No keepalives" in caplog.text
+    with signs.during(second):
+        assert second.kept.wait(SECONDS)
+    assert not first.kept.is_set()
+    signs.end()
+
+
 def test_call_without_a_thread_is_refused_and_the_next_is_answered(room: Room) -> None:
     room.methods.call = lambda _: "done"
     with no_new_threads():

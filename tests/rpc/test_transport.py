@@ -174,6 +174,39 @@ os._exit(0)
     assert said.splitlines() == ["the message broker takes no connection"] * 2 + ["1"]
 
 
+def test_first_connection_without_a_thread_is_made_by_the_next_call() -> None:
+    # In a process of its own, as above.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        said = _python(f"""
+from ironic_lite.core import threads
+threads.native()
+import os, threading
+from ironic_lite.core import config
+from ironic_lite.rpc import opening, transport
+from tests.support.thread_limit import no_new_threads
+import oslo_messaging
+config.CONF([], default_config_files=[], default_config_dirs=[])
+opening._PATIENCE = 0.5
+url = "rabbit://guest:guest@127.0.0.1:{silent.getsockname()[1]}/"
+first = opening.Opening(transport.build(url))
+def wait():
+    try:
+        first.wait()
+    except oslo_messaging.MessageDeliveryFailure as why:
+        print(why)
+with no_new_threads():
+    wait()
+wait()
+print([one.name for one in threading.enumerate()].count("rpc-opening"), flush=True)
+os._exit(0)
+""")
+    assert said.splitlines() == [
+        "can't start new thread",
+        "the message broker takes no connection",
+        "1",
+    ]
+
+
 def test_no_eventlet_and_no_broker_library_is_ever_imported(folder: pathlib.Path) -> None:
     loaded = _python(f"""
 from ironic_lite.core import threads

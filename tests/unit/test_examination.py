@@ -11,6 +11,7 @@ from ironic_lite import errors
 from ironic_lite.doctor import rounds
 from ironic_lite.domain import examination
 from ironic_lite.domain.examination import Check, Finding, Status, Verdict
+from tests.support.thread_limit import no_new_threads
 
 SECONDS = 60.0
 
@@ -51,6 +52,14 @@ def test_error_of_a_check_is_a_failed_finding_without_passwords() -> None:
     assert one.status is Status.FAILED
     assert one.text == "It is broken: http://ann:******@host/x."
     assert (one.do, one.where) == ("Do this.", "here")
+
+
+def test_checks_without_a_thread_leave_their_places_to_the_next_examination() -> None:
+    examiner = rounds.Examiner(places=1)
+    lines = rounds.lines("here", [check("a", passes)], None)
+    with no_new_threads():
+        assert results(examiner.examine(lines, SECONDS)) == {"a": "unknown"}
+    assert results(examiner.examine(lines, SECONDS)) == {"a": "ok"}
 
 
 def test_finding_survives_its_way_through_another_process() -> None:

@@ -52,12 +52,20 @@ class Readiness:
         self._was_ready: bool | None = None
 
     def ask(self) -> tuple[bool, Json]:
-        """Return whether the service is ready, and the results as JSON."""
+        """Return whether the service is ready, and the results as JSON.
+
+        :raises errors.Unavailable: the system refuses a thread for the checks.
+        """
         with self._guard:
             last = self._round
             if last is None or (last.done.is_set() and time.monotonic() - last.begun > _FRESH):
-                last = self._round = _Round(self._service)
-                threading.Thread(target=last.run, name="readiness", daemon=True).start()
+                last = _Round(self._service)
+                try:
+                    threading.Thread(target=last.run, name="readiness", daemon=True).start()
+                except RuntimeError as why:
+                    text = f"The service has no thread ({why}); retry later."
+                    raise errors.Unavailable(text) from None
+                self._round = last
         last.done.wait(max(0.0, last.begun + LIMIT - time.monotonic()))
         ready, results = last.results()
         if ready is not self._was_ready:

@@ -39,17 +39,24 @@ class CallKeepalives:
         """
         with self._changed:
             self._calls[call] = clock.steady() + call.client_timeout * _DUE
-            if self._thread is None:  # started late, because a process may fork before
-                self._thread = threading.Thread(
-                    target=self._send_keepalives, name="rpc-signs", daemon=True
-                )
-                self._thread.start()
+            if self._thread is None:
+                self._start_thread()
             self._changed.notify()
         try:
             yield
         finally:
             with self._changed:
                 del self._calls[call]
+
+    def _start_thread(self) -> None:
+        """Start the thread late, because a process may fork before; the guard is held."""
+        thread = threading.Thread(target=self._send_keepalives, name="rpc-signs", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as why:  # the next call tries again; short calls need no keepalive
+            LOG.warning("No keepalives for the callers of RPC methods: %s", why)
+        else:
+            self._thread = thread
 
     def end(self) -> None:
         """Stop sending keepalives."""
