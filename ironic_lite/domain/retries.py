@@ -272,13 +272,18 @@ def _refuse_waiver(run: FailedRun, index: int, waived: Mapping[int, _Placed]) ->
 def _check_doubt(
     run: FailedRun, decisions: Sequence[Decision], request: Request, effects: Effects
 ) -> None:
-    """Refuse to repeat a step whose end is unknown, unless it is rerunnable or forced."""
-    at = run.failed
-    if request.force or not run.in_doubt(at):
+    """Refuse to repeat a step whose end is unknown, unless it is rerunnable or forced.
+
+    This may be a later step than the one that failed: the run may have failed in a step before the
+    one that it was to repeat.
+    """
+    if request.force:
         return
-    if decisions[at].action is Action.RUN and not effects.rerunnable(at):
-        title = steps.title(run.stored.steps[at])
-        raise errors.StepInDoubt(step=title, ordinal=run.stored.first + at, run=run.uuid)
+    for at, decision in enumerate(decisions):
+        repeats = decision.action is Action.RUN and not effects.rerunnable(at)
+        if repeats and run.in_doubt(at):
+            title = steps.title(run.stored.steps[at])
+            raise errors.StepInDoubt(step=title, ordinal=run.stored.first + at, run=run.uuid)
 
 
 def is_in_doubt(row: RunStep) -> bool:

@@ -187,6 +187,18 @@ def test_doubt_lasts_until_the_step_begins_again() -> None:
     assert actions(over, ONCE) == [RUN, RUN]
 
 
+def test_doubt_lasts_if_the_forced_retry_fails_in_an_earlier_step() -> None:
+    run = failed_run("done", "failed", code="BmcUnreachable")
+    stored = run.continued(retries.decide(run, Request(start=0, force=True), ONCE, by=BY))
+    assert stored.doubt == [1]
+    first = {**cast(Any, run.row(0)), "state": "failed", "error": {"code": "AgentCommandFailed"}}
+    second = {**cast(Any, run.row(1)), "state": "skipped", "error": None}
+    again = FailedRun("new", stored, [cast(RunStep, first), cast(RunStep, second)])
+    with pytest.raises(errors.StepInDoubt, match=r"deploy\.step_1 \(ordinal 1 of the run new\)"):
+        actions(again, ONCE)
+    assert actions(again, ONCE, force=True) == [RUN, RUN]
+
+
 def test_list_of_a_later_release_is_read_without_its_new_keys() -> None:
     stored = Stored("clean", [{"interface": "deploy", "step": "x"}])
     assert Stored.from_json({**stored.as_json(), "of_tomorrow": 1}) == dataclasses.replace(
