@@ -336,8 +336,11 @@ def _run_briefly(act: Callable[[], None]) -> bool:
             done.set()
 
     thread = threading.Thread(target=run, name="stopping", daemon=True)
-    thread.start()
-    thread.join(_BRIEF)
+    try:
+        thread.start()
+        thread.join(_BRIEF)
+    except RuntimeError:  # the system has no thread; locks are more important than a quick stop
+        run()
     return done.is_set()
 
 

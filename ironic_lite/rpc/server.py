@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import threading
@@ -85,10 +86,11 @@ class Server:
         if not self._started:
             return True
         waiter = threading.Thread(target=self._server.wait, name="rpc-stop", daemon=True)
-        waiter.start()
-        waiter.join(seconds)
+        with contextlib.suppress(RuntimeError):  # without a thread, running calls are given up now
+            waiter.start()
+            waiter.join(seconds)
         self.dispatcher.end()
-        if not waiter.is_alive():
+        if waiter.ident is not None and not waiter.is_alive():
             return True
         LOG.warning(
             "RPC calls still running %s s after the stop are given up: %s",

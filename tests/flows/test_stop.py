@@ -17,6 +17,7 @@ from ironic_lite.drivers.fake import management, power
 from ironic_lite.drivers.registry import Registry
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
+from tests.support.thread_limit import no_new_threads
 
 
 def online(rig: ConductorFixture) -> bool:
@@ -66,6 +67,18 @@ def test_a_step_that_no_conductor_outlives_fails_in_the_end(
     assert (row["maintenance"], row["fault"]) == (True, "clean failure")
     assert len(rig.started(node)) == recovery.MOST_ATTEMPTS
     assert rig.step_states(node) == ["failed"]
+
+
+def test_stop_in_a_system_without_threads_releases_the_locks(
+    build: Callable[..., ConductorFixture],
+) -> None:
+    rig = build()
+    node = rig.node(fake_step_seconds=3600)
+    rig.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset"))
+    wait_for(lambda: rig.started(node))
+    with no_new_threads():
+        assert rig.service.stop(timeout=0.05) is False
+    assert (rig.get(node)["lock_token"], online(rig)) == (None, False)
 
 
 def test_stop_waits_for_short_work(build: Callable[..., ConductorFixture]) -> None:

@@ -22,6 +22,7 @@ from ironic_lite.rpc import client, interface, server, transport
 from ironic_lite.rpc.serializer import Serializer
 from tests.support import rpc_conductor
 from tests.support.rpc_conductor import ONE, VICTIM, Serve
+from tests.support.thread_limit import no_new_threads
 
 Connect = Callable[[str], client.Client]
 Spawn = Callable[[str, str], "subprocess.Popen[str]"]
@@ -301,6 +302,24 @@ def test_a_call_that_does_not_end_is_cut_off_after_the_bound(
         assert isinstance(call.exception(rpc_conductor.SECONDS), errors.NoConductor)
     assert "held" in caplog.text
     endpoint.gate.set()
+
+
+def test_stop_in_a_system_without_threads_gives_up_running_calls(
+    brokerless: str, connect: Connect, ctxt: Context
+) -> None:
+    endpoint = rpc_conductor.Endpoint()
+    one = server.Server(transport.build(brokerless), ONE, endpoint)
+    one.start()
+    caller = connect(brokerless)
+    with futures.ThreadPoolExecutor(2) as pool:
+        call = pool.submit(caller.call, ctxt, "held", host=ONE)
+        rpc_conductor.until(lambda: endpoint.seen)
+        one.stop()
+        with no_new_threads():
+            assert one.wait(rpc_conductor.SECONDS) is False
+        assert isinstance(call.exception(rpc_conductor.SECONDS), errors.NoConductor)
+        endpoint.gate.set()
+    assert one.wait(rpc_conductor.SECONDS)
 
 
 # -- signs of life -----------------------------------------------------------------------------

@@ -98,7 +98,12 @@ def together(acts: Iterable[Callable[[], object]], seconds: float) -> None:
 
     end = time.monotonic() + seconds
     threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_THREADS, len(left)))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    started = []
+    with contextlib.suppress(RuntimeError):  # the system has no more threads
+        for thread in threads:
+            thread.start()
+            started.append(thread)
+    if not started:
+        work()
+    for thread in started:
         thread.join(max(0.0, end - time.monotonic()))
