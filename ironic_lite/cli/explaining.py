@@ -45,6 +45,8 @@ class WhyNode(show.ShowOne):
 def _lines(why: Json) -> Iterator[str]:
     yield f"{why['name'] or why['node']}: {why['provision_state']} since {why['since']}"
     yield why["says"]
+    if why.get("do"):
+        yield _labelled("do", why["do"])
     run = why["run"]
     if run is not None:
         place = f", step {run['step']} of {run['of']}, {run['title']}" if run["step"] else ""

@@ -17,6 +17,7 @@ from ironic_lite.core.configuration import Group
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import (
     activities,
+    advice,
     batch_reasons,
     data_reasons,
     failures,
@@ -146,6 +147,7 @@ def _document(facts: Facts, most: int) -> Json:
         "kind": facts.kind.value,
         "since": facts.since,
         "says": says(facts),
+        "do": _advice(facts),
         "lock": _lock(node),
         "run": _run(facts, most),
         "waits_for": wait._asdict() if wait is not None else None,
@@ -158,6 +160,13 @@ def _document(facts: Facts, most: int) -> Json:
         "verbs": [offer.document(most) for offer in facts.offers],
         "orders": [order.document(most) for order in facts.orders],
     }
+
+
+def _advice(facts: Facts) -> str | None:
+    failure = facts.failure
+    if failure is not None and failure.run is not None and failure.run is facts.earlier:
+        failure = None  # another run has ended since
+    return advice.of(failure, facts.wait, facts.overdue, facts.held, facts.offers)
 
 
 def _lock(node: JsonView) -> Json | None:

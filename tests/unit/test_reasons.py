@@ -382,3 +382,11 @@ def test_document_is_bounded_whatever_machines_say() -> None:
 )
 def test_duration_in_words(seconds: float, words: str) -> None:
     assert reasons.duration(seconds) == words
+
+
+def test_advice_of_a_run_that_another_one_has_followed_is_left_out() -> None:
+    row = node(last_error="Clean step x failed: bang")
+    found = facts(row, run("done", "manage"), earlier=failed(verb="clean"))
+    assert reasons.document(found)["do"] is None
+    still = facts(node(provision_state="clean failed"), failed(), offers=())
+    assert "Read the log of the run" in reasons.document(still)["do"]

@@ -227,6 +227,7 @@ _WHY = _object_with_all(
     kind={"enum": [kind.value for kind in states.Kind]},
     since={"type": ["string", "null"], "format": "date-time"},
     says=_TEXT,
+    do=_TEXT_OR_NULL,
     lock=_OBJECT_OR_NULL,
     run=_OBJECT_OR_NULL,
     waits_for=_OBJECT_OR_NULL,

@@ -1,0 +1,83 @@
+"""What an explanation advises: a repair by the cause, then a verb, or nothing to do."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.domain import advice, waiting
+from ironic_lite.domain.failures import Failure
+from ironic_lite.domain.offers import Offer
+from ironic_lite.domain.states import State
+
+AT = datetime.datetime(2026, 11, 22, 12, 0, 0)
+
+
+def failure(code: str | None, *, of_a_run: bool = True) -> Failure:
+    """Return a failure whose cause has this code."""
+    run: Any = {"uuid": "r1"} if of_a_run else None
+    error = {"cause": {"code": code, "text": "bang"}} if code else {}
+    return Failure("CleanStepFailed", "bang", error, None, None, None, AT, False, run, None)
+
+
+def offers(*targets: str, refusal: errors.Error | None = None) -> list[Offer]:
+    """Return offers of verbs."""
+    return [Offer(target, State.AVAILABLE, None, refusal) for target in targets]
+
+
+@pytest.mark.parametrize(
+    ("code", "repair"),
+    [
+        ("BmcAccessDenied", "Correct the user name and the password in driver_info."),
+        ("DeadlinePassed", "Look at the machine: the step may still be under way"),
+        ("TimedOut", "Look at the console of the machine: it has to boot the ramdisk"),
+        ("HardwareError", "Read the log of the run, and repair what the reason names."),
+        (None, "Read the log of the run, and repair what the reason names."),
+    ],
+)
+def test_repair_is_that_of_the_cause(code: str | None, repair: str) -> None:
+    found = advice.of(failure(code), None, None, (), offers("manage", "retry"))
+    assert found is not None
+    assert found.startswith(repair)
+    assert found.endswith(" Then use retry.")
+
+
+def test_verb_that_is_refused_is_not_advised() -> None:
+    refused = offers("retry", refusal=errors.NotFound(what="Run", ident="r1"))
+    found = advice.of(failure("BmcBadAnswer"), None, None, (), [*refused, *offers("manage")])
+    assert found == "Restart the BMC, or update its firmware. Then use manage."
+    held: Any = [object()]
+    found = advice.of(failure("BmcBadAnswer"), None, None, held, refused)
+    assert found == "Restart the BMC, or update its firmware. Then lift the hold."
+    found = advice.of(failure("BmcBadAnswer"), None, None, (), refused)
+    assert found == "Restart the BMC, or update its firmware."
+
+
+def test_failure_outside_of_runs_has_no_log_to_read() -> None:
+    found = advice.of(failure(None, of_a_run=False), None, None, (), ())
+    assert found == "Repair what the reason names."
+
+
+def test_retry_by_the_service_needs_nothing() -> None:
+    wait = waiting.Wait(waiting.RETRY, AT, None, AT, None, None)
+    found = advice.of(failure("TimedOut"), wait, None, (), offers("retry"))
+    assert found == "There is nothing to do: the service retries it by itself."
+
+
+def test_overdue_step_may_be_stopped_and_others_need_nothing() -> None:
+    found = advice.of(None, None, {"since": AT}, (), ())
+    assert found is not None
+    assert "stop the run" in found
+    assert advice.of(None, None, None, (), offers("manage")) is None
+
+
+def test_causes_are_errors_with_an_advice_of_their_own() -> None:
+    texts = [
+        advice.of(failure(name), None, None, (), ())
+        for name in ("BmcUnreachable", "BmcTaskFailed", "ImageUnusable", "Aborted")
+    ]
+    assert len(set(texts)) == len(texts)
+    assert not any("Read the log" in str(text) for text in texts)
