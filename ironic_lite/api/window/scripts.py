@@ -30,7 +30,9 @@ _TEXT = re.compile(r"(?:\\.|\$(?!\{)|[^\\`$])*(?P<edge>`|\$\{)", re.DOTALL)
 _ENDS = re.compile(r"(?<=>)\n|\n(?=<)")
 _BEFORE_ATTRIBUTE = re.compile(r"\n(?=[\w-]+=)")
 """Ends of lines beside tags: htm drops them."""
-_SPACES = re.compile(r"(?<![\w$]) +| +(?![\w$])|(?<=[;,(\[])\n|\n(?=[?:)\]])")
+_CLOSING = re.compile(r"</\w+\s*>")
+"""Closing tags: htm does not read their names."""
+_SPACES = re.compile(r"(?<![\w$]) +| +(?![\w$])|(?<=[;,(\[=>])\n|\n(?=[?:)\].])")
 """Spaces beside signs, and ends of lines that end no statement."""
 _LAST_COMMAS = re.compile(r",(?=[)\]])")
 _LAST_SIGN = re.compile(r"[;,]?\n?$")
@@ -57,7 +59,8 @@ def squeezed(text: str) -> str:
         if part is None:
             raise ValueError(f"this cannot be squeezed: {text[at : at + 80]}")
         if in_template:
-            out.append(_BEFORE_ATTRIBUTE.sub(" ", _ENDS.sub("", part[0])))
+            text_of_tags = _CLOSING.sub("</>", _ENDS.sub("", part[0]))
+            out.append(_BEFORE_ATTRIBUTE.sub(" ", text_of_tags))
         else:
             out.append(_short(part))
         at, edge = part.end(), part["edge"]
