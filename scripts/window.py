@@ -59,9 +59,6 @@ export const STATES: Record<string, string>;
 export const VERBS: {
   target: string; event: string; needs: string[]; erases: boolean; from: string[];
 }[];
-export const JOURNEYS: {
-  from: string; verb: string; busy: string | null; pauses: string[]; failed: string | null;
-}[];
 export const SECRET_KEY: string;
 """,
 }

@@ -21,6 +21,7 @@ def test_window_shows_a_node_and_its_new_state_without_a_reload(
     live.create("rack3-21")
     page.goto(f"{live.url}/ui")
     assert page.url == f"{live.url}/ui/"
+    page.get_by_role("searchbox").fill("rack3-21")  # A long table draws the rows on the screen.
     row(page, "rack3-21").wait_for()
     live.provision("rack3-21", "manage", "manageable")
     row(page, "rack3-21").get_by_text("manageable", exact=True).wait_for()
@@ -47,6 +48,7 @@ def test_machine_is_enrolled_managed_and_cleaned(
     expect(page.locator(".steps li")).to_have_class(["done", "done"])
     assert live.settled("fresh-1", "available")["name"] == "fresh-1"
     page.get_by_role("link", name="Fleet").click()
+    page.get_by_role("searchbox").fill("fresh-1")
     row(page, "fresh-1").get_by_text("available", exact=True).wait_for()
 
 
@@ -128,6 +130,8 @@ def test_effects_that_nobody_knows_count_as_the_loss_of_data(
     field = dialog.get_by_label("Type the name of the node")
     button = dialog.get_by_role("button", name="Inspect dim-1", exact=True)
     field.wait_for()
+    expect(dialog).to_contain_text("This has effects that are not known on dim-1.")
+    expect(dialog).not_to_contain_text("destroy")
     expect(button).to_be_disabled()
     field.fill("dim-1")
     expect(button).to_be_enabled()
@@ -136,26 +140,49 @@ def test_effects_that_nobody_knows_count_as_the_loss_of_data(
 def test_change_by_another_client_brings_a_new_plan_and_starts_nothing(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:
-    live.create("other-1")
+    uuid = live.create("other-1")
     live.provision("other-1", "manage", "manageable")
     page.goto(to(live, "/v1/nodes/other-1"))
-    press(page, "Provide…")
+    with page.expect_response(f"**/v1/nodes/{uuid}"):
+        press(page, "Provide…")
     dialog = page.get_by_role("dialog")
     field = dialog.get_by_label("Type the name of the node")
     field.fill("other-1")
     button = dialog.get_by_role("button", name="Provide other-1", exact=True)
     expect(button).to_be_enabled()
+    # The dialog reads the node now and then, and must not learn of the change before the press.
+    page.route(f"**/v1/nodes/{uuid}", lambda route: None)
     edit(live, "other-1", {"fake_step_seconds": 0})
     with page.expect_response(lambda one: one.request.method == "PUT") as answer:
         button.click()
     assert answer.value.status == 412
     faults.allow("412")
+    page.unroute(f"**/v1/nodes/{uuid}")
     dialog.get_by_text("The node has changed").wait_for()
     expect(dialog.get_by_label("What has changed")).to_contain_text("fake_step_seconds")
     expect(field).to_have_value("")
     expect(button).to_be_disabled()
     assert [run["verb"] for run in live.get("/v1/nodes/other-1/runs")["runs"]] == ["manage"]
     confirm(page, "Provide other-1", typed="other-1")
+    state(page, "available").wait_for()
+
+
+def test_plan_is_made_again_when_the_node_changes(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    uuid = live.create("moved-1")
+    live.provision("moved-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/moved-1"))
+    with page.expect_response(f"**/v1/nodes/{uuid}"):
+        press(page, "Provide…")
+    dialog = page.get_by_role("dialog")
+    field = dialog.get_by_label("Type the name of the node")
+    field.fill("moved-1")
+    edit(live, "moved-1", {"fake_step_seconds": 0})
+    dialog.get_by_text("The node has changed: this is the new plan.").wait_for()
+    expect(dialog.get_by_label("What has changed")).to_contain_text("fake_step_seconds")
+    expect(field).to_have_value("")
+    confirm(page, "Provide moved-1", typed="moved-1")
     state(page, "available").wait_for()
 
 

@@ -88,6 +88,59 @@ def test_escape_clears_and_never_leads_to_another_page(
     assert page.url == here
 
 
+# As a busy browser does: the key comes after the dialog, and before the event that it has closed.
+CLOSE_AND_PRESS = """() => {
+  document.querySelector("dialog").close();
+  document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "y", bubbles: true }));
+}"""
+
+
+def test_key_right_after_a_dialog_is_of_the_page(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("quick-1")
+    page.goto(to(live, "/v1/nodes/quick-1"))
+    press(page, "Hold…")
+    page.get_by_role("dialog").wait_for()
+    page.evaluate(CLOSE_AND_PRESS)
+    expect(page.locator(".live p")).to_have_count(1)
+
+
+# The browser asks the user, who does not answer.
+SILENT_CLIPBOARD = """
+navigator.clipboard.writeText = () => new Promise(() => {});
+document.execCommand = () => false;
+"""
+
+
+def test_copy_that_cannot_be_made_says_so(page: sync_api.Page, live: service.Service) -> None:
+    live.create("uncopied-1")
+    page.add_init_script(
+        "Object.defineProperty(navigator, 'clipboard', { value: {} });" + SILENT_CLIPBOARD
+    )
+    page.goto(to(live, "/v1/nodes/uncopied-1"))
+    page.get_by_role("heading", name="uncopied-1").wait_for()
+    page.keyboard.press("y")
+    expect(page.locator(".live")).to_contain_text(f"Copy it yourself: {page.url}")
+
+
+def test_letters_work_while_a_button_has_the_focus_and_its_own_keys_press_it(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("letter-1")
+    page.goto(to(live, "/v1/nodes/letter-1"))
+    button = page.locator(".actions").get_by_role("button", name="Hold…", exact=True)
+    button.focus()
+    page.keyboard.press("y")
+    expect(page.locator(".live p")).to_have_count(1)
+    expect(button).to_be_focused()
+    for key in ("Enter", "Space"):
+        page.keyboard.press(key)
+        page.get_by_role("dialog", name="Hold letter-1").wait_for()
+        page.keyboard.press("Escape")
+        expect(button).to_be_focused()
+
+
 def test_resume_and_retry_of_a_batch_that_erases_ask_for_the_number(
     page: sync_api.Page, live: service.Service
 ) -> None:

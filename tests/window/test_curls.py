@@ -46,6 +46,19 @@ def test_copy_of_a_verb_starts_it(page: sync_api.Page, live: service.Service) ->
     live.settled("copy-1", "manageable")
 
 
+@pytest.mark.parametrize("of", ["runs", "batches", "events"])
+def test_rows_of_lists_are_copied(page: sync_api.Page, live: service.Service, of: str) -> None:
+    live.create(f"listed-{of}")
+    body = {"nodes": [f"listed-{of}"], "request": {"target": "manage"}}
+    assert live.ask("POST", "/v1/batches", body).status_code == 201
+    live.settled(f"listed-{of}", "manageable")
+    page.goto(to(live, f"/v1/{of}"))
+    button = page.locator("tbody tr").first.get_by_role("button", name="Copy as curl")
+    text = button.get_attribute("title") or ""
+    assert f"/v1/{of}" in text or "/runs/" in text
+    run(text)
+
+
 def test_copy_of_a_form_keeps_quotes_and_signs_of_the_shell(
     page: sync_api.Page, live: service.Service
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sqlite3
 import uuid
 from collections.abc import Iterator
@@ -109,3 +110,26 @@ def test_many_nodes_are_counted_filtered_and_scrolled(
     expect(page.get_by_role("searchbox")).to_have_value("big-0001")
     page.go_forward()
     page.get_by_role("heading", name="big-00014").wait_for()
+
+
+def test_selection_that_is_too_long_for_an_address_stays_in_the_page(
+    open_page: OpenPage, fleet: service.Service
+) -> None:
+    page: sync_api.Page = open_page(fleet)
+    grid = page.get_by_role("grid", name="Nodes")
+    bar = page.get_by_role("region", name="Selected nodes")
+    for words, count, named in (("big-00", 1000, 0), ("big-000", 100, 100)):
+        page.goto(to(fleet, f"/v1/nodes?~q={words}"))
+        expect(grid).to_have_attribute("aria-rowcount", str(count + 1))
+        grid.focus()
+        page.keyboard.press("Control+a")
+        expect(bar).to_contain_text(f"{count} selected")
+        assert len(re.findall("[0-9a-f]{8}-", page.url)) == named
+        page.get_by_role("searchbox").fill("big-0001")
+        expect(bar).to_contain_text(f"{count} selected")
+        row(page, "big-00014").get_by_role("checkbox").uncheck()
+        expect(bar).to_contain_text(f"{count - 1} selected")
+        page.get_by_role("searchbox").focus()
+        page.keyboard.press("Tab")
+        page.keyboard.press("Escape")
+        expect(bar).to_have_count(0)

@@ -45,7 +45,9 @@ NODE = """
   - text: clean failed
   - 'button "Copy as curl: GET /v1/nodes/look-2/why"'
   - link "doctor"
-  - paragraph: /Cleaning failed at deploy.erase_devices/
+  - paragraph:
+    - text: /Cleaning failed at deploy.erase_devices/
+    - strong: Read the log of the run, and repair what the reason names. Then use retry.
   - group "Acts on this node":
     - button "Retry…"
     - button "Manage…"
@@ -54,11 +56,18 @@ NODE = """
     - button "Data…"
     - button "End maintenance…"
     - button "Delete…"
-  - figure:
-    - list:
-      - listitem: The node is in the state clean failed.
-      - listitem: /Manage leads to manageable.*cleaning needs this/
-      - listitem: /Retry leads to available/
+  - list "States":
+    - listitem: enroll
+    - listitem: manageable
+    - listitem: clean failed
+    - listitem: available
+  - list "Verbs":
+    - listitem:
+      - strong: Manage
+      - text: /manageable.*cleaning needs this/
+    - listitem:
+      - strong: Retry
+      - text: /available/
   - list "Steps":
     - listitem: /done deploy.erase_devices_metadata/
     - listitem:
@@ -79,7 +88,7 @@ NODE = """
     - region "Runs":
       - table:
         - rowgroup:
-          - row "Verb Result Begun Took By Error"
+          - row "Verb Result Begun Took By Error Copy"
         - rowgroup:
           - row /Provide failed/:
             - cell "Provide":
@@ -92,7 +101,8 @@ PAGES = {
   - heading "Fleet" [level=1]
   - region "Needs attention":
     - heading "Needs attention" [level=2]
-    - list:
+    - heading "Needs a person" [level=3]
+    - list "Needs a person":
       - listitem:
         - link "look-2"
         - button "Retry…"
@@ -220,7 +230,7 @@ PAGES = {
   - region "Runs":
     - table:
       - rowgroup:
-        - row "Node Verb Result Begun Took By Error"
+        - row "Node Verb Result Begun Took By Error Copy"
       - rowgroup:
         - row /look-2 Provide failed/:
           - cell "look-2":
@@ -243,7 +253,7 @@ PAGES = {
   - region "Batches":
     - table:
       - rowgroup:
-        - row "Batch Request State Wave Nodes By Made Ended"
+        - row "Batch Request State Wave Nodes By Made Ended Copy"
       - rowgroup:
         - row /power on done 2 of 2 2 done/
 """,
@@ -274,7 +284,7 @@ PAGES = {
   - region "Events":
     - table:
       - rowgroup:
-        - row "At Node Kind Event Change By"
+        - row "At Node Kind Event Change By Copy"
 """,
     "evidence": """
 - main:
@@ -329,7 +339,6 @@ PAGES = {
   - checkbox "Shortcuts of one character" [checked]
   - checkbox /Plain tables of 500 rows/
   - heading "Saved views" [level=2]
-  - group: Export and import
   - heading "Who am I" [level=2]
   - term: auth
   - definition:

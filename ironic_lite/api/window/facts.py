@@ -24,7 +24,6 @@ def _facts() -> tuple[tuple[str, object], ...]:
         ("VERSION", f"1.{versions.LAST}"),
         ("STATES", {str(state): states.kind(state).value for state in State}),
         ("VERBS", [_verb(verb) for verb in verbs.TABLE]),
-        ("JOURNEYS", [_journey(journey) for journey in verbs.journeys()]),
         ("SECRET_KEY", masking.SECRET_PATTERN),
     )
 
@@ -36,14 +35,4 @@ def _verb(verb: verbs.Verb) -> Json:
         "needs": verb.needs,
         "erases": verb.event in holds.REFUSED[holds.Block.ERASE],
         "from": [str(state) for state in State if verbs.possible(verb, state)],
-    }
-
-
-def _journey(journey: verbs.Journey) -> Json:
-    return {
-        "from": str(journey.start),
-        "verb": journey.target,
-        "busy": journey.busy and str(journey.busy),
-        "pauses": [str(state) for state in journey.pauses],
-        "failed": journey.failed and str(journey.failed),
     }

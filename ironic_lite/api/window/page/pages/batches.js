@@ -2,8 +2,8 @@
 import { h } from "../vendor/preact.js";
 import { VERBS } from "../facts.js";
 import { openSimple } from "../parts/actions.js";
-import { confirmationOf, NUMBER, openRetry, POWERS } from "../parts/bulk.js";
-import { FaultBox, List, Shown, Skeleton, useDocument } from "../parts/read.js";
+import { confirmationOf, NUMBER, openNext, POWERS } from "../parts/bulk.js";
+import { COPY, copyOf, FaultBox, List, Listed, Shown, Skeleton, useDocument } from "../parts/read.js";
 import {
   batchTitle, bdi, Curl, html, link, nodeLink, nodesOf, Result, stamp, stepName, told, verb,
 } from "../parts/text.js";
@@ -18,19 +18,17 @@ const ENDED = ["done", "aborted"];
 
 export function BatchesPage() {
   if (route.value.parts[1]) return h(Batch, { key: route.value.parts[1] });
-  const draw = (/** @type {Json} */ body) =>
-    h(List, {
-      label: "Batches",
-      head: ["Batch", "Request", "State", "Wave", "Nodes", "By", "Made", "Ended"],
-      rows: body.batches.map((/** @type {Json} */ one) => [
-        link(path("batches", one.uuid), batchTitle(one)), asks(one.request),
-        h(Result, { result: one.state }), `${one.wave + 1} of ${one.waves.length}`, counted(one.counts),
-        one.requester, stamp(one.created_at), stamp(one.ended_at),
-      ]),
-    });
   return html`<h1>Batches</h1>
     <p>Select nodes on the page Fleet, then press Batch.</p>
-    ${h(Shown, { path: `/v1/batches?limit=200&fields=${FIELDS_OF_BATCH}`, draw })}`;
+    ${h(Listed, {
+      path: `/v1/batches?limit=200&fields=${FIELDS_OF_BATCH}`, label: "Batches", of: "batches",
+      head: ["Batch", "Request", "State", "Wave", "Nodes", "By", "Made", "Ended", COPY],
+      row: (one) => [
+        link(path("batches", one.uuid), batchTitle(one)), asks(one.request),
+        h(Result, { result: one.state }), `${one.wave + 1} of ${one.waves.length}`, counted(one.counts),
+        one.requester, stamp(one.created_at), stamp(one.ended_at), copyOf("batches", one.uuid),
+      ],
+    })}`;
 }
 
 /** @param {Json} request @returns {string} what a batch asks of each node */
@@ -128,7 +126,9 @@ function BatchNodes({ own, batch }) {
         >`,
       )}
       ${batch.counts.failed > 0 &&
-      html`<button onClick=${() => openRetry(batch.uuid, batch.counts.failed, body.nodes)}>Retry the failed…</button>`}
+      html`<button onClick=${() => openNext(batch, "failed", body.nodes, "retry")}>Retry the failed…</button>`}
+      ${ENDED.includes(batch.state) && batch.request?.target === "manage" && batch.counts.done > 0 &&
+      html`<button onClick=${() => openNext(batch, "done", body.nodes, "clean")}>Clean the managed…</button>`}
     </div>
     ${h(List, {
       label: "Nodes of the batch",

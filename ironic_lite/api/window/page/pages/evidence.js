@@ -2,12 +2,10 @@
 import { h } from "../vendor/preact.js";
 import { List, Shown, Tree } from "../parts/read.js";
 import { bdi, field, html, nodeLink, Result, say, stamp, typed, visible } from "../parts/text.js";
-import { changeRoute, href, path, route } from "../state/route.js";
+import { asked, changeRoute, href, path, route } from "../state/route.js";
 import { curl, open } from "../wire/api.js";
 
 /** @typedef {Record<string, any>} Json */
-
-const MOST_RECORDS = 1000;
 
 /** Results, for those who have not read the documentation. */
 const MEANING = /** @type {Record<string, string>} */ ({
@@ -27,8 +25,6 @@ export function EvidencePage() {
       ${h(Shown, { path: route.value.path, draw: (body) => h(Erasure, { record: body }) })}`;
   }
   const words = view.q ?? "";
-  const all = new URLSearchParams(query);
-  if (!all.has("limit")) all.set("limit", String(MOST_RECORDS));
   return html`<h1>Evidence</h1>
     <div class="filters">
       ${field("Part of a name or serial number", {
@@ -39,7 +35,7 @@ export function EvidencePage() {
       <a href=${href("/v1/nodes", { retired: "true", data_state: "dirty" })}>retired and dirty nodes</a>
     </div>
     ${h(Shown, {
-      path: `/v1/erasures?${all}`, absent: "There is no such node, and no record of it.",
+      path: asked({ limit: "1000" }), absent: "There is no such node, and no record of it.",
       draw: (body) => h(Found, { body, words }),
     })}`;
 }

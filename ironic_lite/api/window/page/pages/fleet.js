@@ -4,13 +4,13 @@ import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { Attention, failureOf } from "../parts/attention.js";
 import { Bulk } from "../parts/bulk.js";
-import { Menu, opened, openEnroll } from "../parts/dialog.js";
+import { covered, Menu, openEnroll } from "../parts/dialog.js";
 import { FaultBox } from "../parts/read.js";
 import { Table } from "../parts/table.js";
 import {
   Ago, bdi, checkbox, copy, Curl, DATA_STATES, FAILED_STATES, html, KINDS, nameOf, nodeAddress, nodeLink, State, stepName, typed,
 } from "../parts/text.js";
-import { fleet, followFleet, needOf, predicate, remote, setFilter } from "../state/nodes.js";
+import { fleet, followFleet, needOf, predicate, remote, select, selection, selectNone, setFilter } from "../state/nodes.js";
 import { changeRoute, clockTime, go, href, path, prefs, route, small } from "../state/route.js";
 import { curl, pages } from "../wire/api.js";
 
@@ -85,12 +85,12 @@ export function Fleet() {
   const { query, view } = route.value;
   const words = view.q ?? "";
   const sort = view.sort ?? "need";
-  const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
+  const selected = selection.value;
   const [held, setHeld] = useState(false);
   useEffect(() => void followFleet(), []);
   useEffect(() => {
     const clear = /** @param {KeyboardEvent} event */ (event) =>
-      event.key === "Escape" && !opened.value && setSelected(new Set());
+      event.key === "Escape" && !covered() && selectNone();
     addEventListener("keydown", clear);
     return () => removeEventListener("keydown", clear);
   }, []);
@@ -103,7 +103,7 @@ export function Fleet() {
     ${fleet.failure.value && h(FaultBox, { fault: fleet.failure.value })}
     ${h(Table, {
       rows: rows.shown, columns: columnsOf(view.cols), id: (/** @type {Node} */ node) => node.uuid,
-      label: "Nodes", view: `${query}|${words}`, selected, onSelect: setSelected, onHold: setHeld,
+      label: "Nodes", view: `${query}|${words}`, selected, onSelect: select, onHold: setHeld,
       sort, onSort: (/** @type {string} */ key) =>
         changeRoute({ "~sort": sort === key ? `-${key}` : key }, { replace: true }),
       onCopy: (/** @type {Node} */ node) => void copy(curl("GET", path("nodes", nameOf(node)))),
@@ -111,7 +111,7 @@ export function Fleet() {
     })}
     ${!rows.shown.length && fleet.status.value !== "loading" && (query.size || words) &&
     html`<p role="status">No node matches. <button onClick=${clearFilters}>Clear filters</button></p>`}
-    ${h(Bulk, { selected, shown: rows.shown, onClear: () => setSelected(new Set()) })}
+    ${h(Bulk, { shown: rows.shown })}
     <p class="footer" role="note">${footer(rows, sort)}</p>
     ${h(Told, {})}`;
 }
@@ -289,7 +289,7 @@ function Chips() {
   </div>`;
 }
 
-const clearFilters = () => go(href("/v1/nodes", {}, { sort: route.value.view.sort ?? "" }));
+const clearFilters = () => go(href("/v1/nodes", {}, { ...route.value.view, q: "" }));
 
 const ORDER = ["stable", "busy", "wait", "held", "fail"];
 /** @param {string} state */

@@ -3,25 +3,17 @@ import { VERSION } from "../facts.js";
 import { useEffect, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { RUN_HEAD, runRow } from "./node.js";
-import { Checks, List, Shown, Tree } from "../parts/read.js";
+import { Checks, COPY, List, Listed, Shown, Tree } from "../parts/read.js";
 import { Timeline } from "../parts/run.js";
 import {
   bdi, choice, Curl, field, html, nodeLink, Result, stamp, stepName, checkbox, typed,
 } from "../parts/text.js";
-import { changeRoute, duration, go, href, prefs, route, set } from "../state/route.js";
-import { get, parsed } from "../wire/api.js";
+import { asked, changeRoute, duration, go, prefs, route, set } from "../state/route.js";
+import { get } from "../wire/api.js";
 import { Feed } from "../wire/feed.js";
 import { logOut, loginUser } from "../wire/login.js";
 
 /** @typedef {Record<string, any>} Json */
-
-/** @returns {string} the path of the page with its query, and a limit */
-function asked(limit = 200) {
-  const { path: target, query } = route.value;
-  const all = new URLSearchParams(query);
-  if (!all.has("limit")) all.set("limit", String(limit));
-  return `${target}?${all}`;
-}
 
 /** @param {string} name of an argument of the address @returns {[string, (value: string) => void]} */
 const argument = (name) => [
@@ -43,15 +35,6 @@ export function RunsPage() {
     return html`<h1>Run</h1>
       ${h(Shown, { path: route.value.path, draw: (run) => h(Timeline, { run }) })}`;
   }
-  const draw = (/** @type {Json} */ body) =>
-    h(List, {
-      label: "Runs",
-      head: ["Node", ...RUN_HEAD],
-      rows: body.runs.map((/** @type {Json} */ run) => [
-        nodeLink({ name: run.node_name, uuid: run.node_uuid }),
-        ...runRow(run),
-      ]),
-    });
   return html`<h1>Runs</h1>
     <div class="filters">
       ${chosen("state", "Result", ["running", "waiting", "done", "failed", "aborted"])}
@@ -60,7 +43,10 @@ export function RunsPage() {
       ${given("verb", "Verb")} ${given("node", "Node")}
       ${given("code", "Code of the cause")}
     </div>
-    ${h(Shown, { path: asked(), draw })}`;
+    ${h(Listed, {
+      path: asked({ limit: "200" }), label: "Runs", head: ["Node", ...RUN_HEAD], of: "runs",
+      row: (one) => [nodeLink({ name: one.node_name, uuid: one.node_uuid }), ...runRow(one)],
+    })}`;
 }
 
 const MOST_EVENTS = 500;
@@ -96,84 +82,57 @@ export function EventsPage() {
     </div>
     ${h(List, {
       label: "Events",
-      head: ["At", "Node", "Kind", "Event", "Change", "By"],
+      head: ["At", "Node", "Kind", "Event", "Change", "By", COPY],
       rows: events.map((event) => [
         stamp(event.at),
         event.node && nodeLink({ name: event.name, uuid: event.node }),
         event.kind, event.data?.step ?? event.event,
         event.after && `${event.before ?? ""} → ${event.after}`,
         event.requester ?? event.conductor,
+        h(Curl, { path: `/v1/events?${new URLSearchParams({ kind: event.kind, ...(event.node && { node: event.node }) })}` }),
       ]),
     })}`;
 }
 
 export function StepsPage() {
-  const draw = (/** @type {Json} */ body) =>
-    h(List, {
-      label: "Steps",
+  return html`<h1>Steps</h1>
+    ${h(Listed, {
+      path: asked(), label: "Steps", of: "steps",
       head: ["Step", "Kind", "Driver", "Class", "Count", "Failed", "Usual", "90 %", "Longest", "Codes"],
-      rows: body.steps.map((/** @type {Json} */ one) => [
+      row: (one) => [
         stepName(one), one.kind, one.driver,
         one.resource_class, one.count, one.failed, duration(one.p50),
         duration(one.p90), duration(one.longest),
         Object.entries(one.codes).map(([code, count]) => html`<code>${code} ${count}</code> `),
-      ]),
-    });
-  const { query } = route.value;
-  return html`<h1>Steps</h1>
-    ${h(Shown, { path: href("/v1/stats/steps", query).slice(1), draw })}`;
+      ],
+    })}`;
 }
 
 export function DoctorPage() {
   const draw = (/** @type {Json} */ { status, checks }) =>
     html`<p>${h(Result, { result: status })}</p> ${h(Checks, { checks })}`;
-  const { query } = route.value;
-  const text = query.toString();
   return html`<h1>Doctor</h1>
     <div class="filters">${given("node", "Also examine the node")}</div>
-    ${h(Shown, { path: `/v1/doctor${text ? `?${text}` : ""}`, draw })}
+    ${h(Shown, { path: asked(), draw })}
     <h2>Conductors</h2>
-    ${h(Shown, { path: "/v1/conductors?detail=true", draw: conductors })}`;
+    ${h(Listed, {
+      path: "/v1/conductors?detail=true", label: "Conductors", of: "conductors",
+      head: ["Host", "Group", "Alive", "Last sign"],
+      row: (one) => [
+        one.hostname, one.conductor_group, one.alive ? "yes" : "▲ no",
+        stamp(one.updated_at),
+      ],
+    })}`;
 }
-
-/** @param {Json} body */
-const conductors = (body) =>
-  h(List, {
-    label: "Conductors",
-    head: ["Host", "Group", "Alive", "Last sign"],
-    rows: body.conductors.map((/** @type {Json} */ one) => [
-      one.hostname, one.conductor_group, one.alive ? "yes" : "▲ no",
-      stamp(one.updated_at),
-    ]),
-  });
 
 /** Any other path of the API: its document. */
 export function DocumentPage() {
-  const { path: target, query } = route.value;
-  const text = query.toString();
-  return html`<h1>${bdi(target)}</h1>
-    ${h(Shown, { path: text ? `${target}?${text}` : target, draw: (body) => h(Tree, { of: body }) })}`;
+  return html`<h1>${bdi(route.value.path)}</h1>
+    ${h(Shown, { path: asked(), draw: (body) => h(Tree, { of: body }) })}`;
 }
 
 /** @param {"utc" | "keys" | "plain"} name @param {string} label */
 const setting = (name, label) => checkbox(label, (on) => set({ [name]: on }), prefs.value[name]);
-
-/** Saved views as text, to copy and to take over from another browser. */
-function Views() {
-  const [text, setText] = useState(JSON.stringify(prefs.value.views));
-  const read = parsed(text);
-  const views = Object.fromEntries(
-    Object.entries(read ?? {}).filter(([, to]) => typeof to === "string" && to.startsWith("#/v1/")),
-  );
-  return html`<details>
-    <summary>Export and import</summary>
-    <label class="block"
-      >Saved views, as JSON
-      <textarea rows="3" spellcheck="false" value=${text} onInput=${typed(setText)} />
-    </label>
-    <button disabled=${!read} onClick=${() => set({ views: { ...prefs.value.views, ...views } })}>Import</button>
-  </details>`;
-}
 
 export function SettingsPage() {
   const { views } = prefs.value;
@@ -190,7 +149,6 @@ export function SettingsPage() {
         </li>`,
       )}
     </ul>
-    ${h(Views, {})}
     <h2>Who am I</h2>
     ${h(Shown, { path: "/v1/whoami", draw: (body) => h(Tree, { of: body }) })}
     ${loginUser.value && html`<button onClick=${() => (logOut(), go("#/v1/nodes"))}>Log out</button>`}

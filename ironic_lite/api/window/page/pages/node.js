@@ -5,10 +5,10 @@ import { ErasureList } from "./evidence.js";
 import { Actions, Bmc } from "../parts/actions.js";
 import { useSend } from "../parts/dialog.js";
 import { Holds, openLift } from "../parts/holds.js";
-import { Checks, FaultBox, List, Shown, Skeleton, Tree, useDocument } from "../parts/read.js";
+import { Checks, COPY, copyOf, FaultBox, Listed, Shown, Skeleton, Tree, useDocument } from "../parts/read.js";
 import { Log, Machine, Timeline } from "../parts/run.js";
 import {
-  Ago, bdi, copy, Curl, html, link, Result, say, stamp, State, told, typed, verb,
+  advice, Ago, bdi, copy, Curl, html, link, Result, say, stamp, State, told, typed, verb,
 } from "../parts/text.js";
 import { duration, go, href, path, route } from "../state/route.js";
 import { get, local, parsed } from "../wire/api.js";
@@ -135,7 +135,7 @@ function NodeHead({ why, node, own, reload }) {
       <button class="quiet" onClick=${() => void copy(location.href)}>copy link</button>
       <a href=${href("/v1/doctor", { node: why.name ?? why.node })}>doctor</a>
     </header>
-    <p class="says">${bdi(told(why.says))} ${why.batch && link(path("batches", why.batch.uuid), why.batch.name ?? "batch")}</p>`;
+    <p class="says">${bdi(told(why.says))} ${advice(why)} ${why.batch && link(path("batches", why.batch.uuid), why.batch.name ?? "batch")}</p>`;
 }
 
 /** What doctor says of a node before it is managed. @param {{own: string}} props */
@@ -207,28 +207,28 @@ export const runRow = (run) => [
   run.duration_seconds == null ? h(Ago, { at: run.started_at }) : duration(run.duration_seconds),
   run.requester,
   run.error?.cause?.text ?? run.error?.text,
+  copyOf("nodes", run.node_uuid, "runs", run.uuid),
 ];
-export const RUN_HEAD = ["Verb", "Result", "Begun", "Took", "By", "Error"];
+export const RUN_HEAD = ["Verb", "Result", "Begun", "Took", "By", "Error", COPY];
 
 /** @param {any} props */
 export function Runs({ own, turn }) {
-  const draw = (/** @type {Json} */ body) => h(List, { label: "Runs", head: RUN_HEAD, rows: body.runs.map(runRow) });
-  return h(Shown, { path: `${own}/runs?limit=50`, again: turn, draw });
+  return h(Listed, {
+    path: `${own}/runs?limit=50`, again: turn, label: "Runs", head: RUN_HEAD, of: "runs", row: runRow,
+  });
 }
 
 /** @param {any} props */
 function Ports({ own }) {
-  const draw = (/** @type {Json} */ body) =>
-    h(List, {
-      label: "Ports",
-      head: ["Address", "Name", "PXE", "Physical network", "Switch"],
-      rows: body.ports.map((/** @type {Json} */ port) => [
-        html`<code>${bdi(port.address)}</code>`, port.name,
-        port.pxe_enabled ? "yes" : "no", port.physical_network,
-        port.local_link_connection?.switch_id,
-      ]),
-    });
-  return h(Shown, { path: `${own}/ports?detail=true`, draw });
+  return h(Listed, {
+    path: `${own}/ports?detail=true`, label: "Ports", of: "ports",
+    head: ["Address", "Name", "PXE", "Physical network", "Switch"],
+    row: (one) => [
+      html`<code>${bdi(one.address)}</code>`, one.name,
+      one.pxe_enabled ? "yes" : "no", one.physical_network,
+      one.local_link_connection?.switch_id,
+    ],
+  });
 }
 
 /** @param {any} props */
@@ -284,15 +284,11 @@ const linked = (value) => Array.isArray(value) && value[0]?.href !== undefined;
 
 /** @param {any} props */
 function History({ own, turn }) {
-  const draw = (/** @type {Json} */ body) =>
-    h(List, {
-      label: "History",
-      head: ["At", "Severity", "Event"],
-      rows: body.history.map((/** @type {Json} */ one) => [
-        stamp(one.created_at), one.severity, one.event,
-      ]),
-    });
-  return h(Shown, { path: `${own}/history?limit=100`, again: turn, draw });
+  return h(Listed, {
+    path: `${own}/history?limit=100&sort_dir=desc`, again: turn, label: "History", of: "history",
+    head: ["At", "Severity", "Event"],
+    row: (one) => [stamp(one.created_at), one.severity, one.event],
+  });
 }
 
 /** @param {any} props */

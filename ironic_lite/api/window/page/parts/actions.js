@@ -6,7 +6,7 @@ import { ActForm, Menu, show, useSend } from "./dialog.js";
 import { openHold, openLift } from "./holds.js";
 import { Confirm, openStop, openVerb } from "./plan.js";
 import { FaultBox, Skeleton, Tree, useDocument } from "./read.js";
-import { bdi, choice, Curl, DATA_STATES, field, html, say, told, typed, verb, VERB_HINTS, visible } from "./text.js";
+import { bdi, choice, Curl, DATA_STATES, field, html, nameOf, say, told, typed, verb, VERB_HINTS, visible } from "./text.js";
 import { go, path } from "../state/route.js";
 
 /** @typedef {Record<string, any>} Json */
@@ -50,7 +50,6 @@ export function Actions({ why, node, reload }) {
   const simple = (request) => openSimple({ ...request, of: own, reload });
   const name = why.name ?? why.node;
   const { holds } = why;
-  const used = why.provision_state === "active";
   return html`<div class="actions" role="group" aria-label="Acts on this node">
     ${offered.map((one, at) => h(VerbButton, { key: one.target, one, node: self, first: at === 0 }))}
     ${underWay(why.run) &&
@@ -59,16 +58,11 @@ export function Actions({ why, node, reload }) {
         title: `Withdraw the stop of ${name}`, kind: "none", method: "DELETE", button: "Withdraw",
         path: `${own}/runs/${why.run.uuid}/stop`, says: `Requested: ${why.run.stop.how}.`,
       })}>Stop is requested: withdraw…</button>`}`}
-    ${h(Menu, { name: "Power" }, POWER_ACTS.map(([target, label, does]) => {
+    ${h(Menu, { name: "Power" }, POWER_ACTS.map((one) => {
         const { refused, targets } = orderOf(why, "power") ?? {};
+        const [target, label] = one;
         const lacks = targets?.includes(target) ? null : { text: `${label} is not possible now.` };
-        const onClick = () =>
-          simple({
-            title: `${label}: ${name}`, kind: used && target !== "power on" ? "tick" : "none",
-            says: `${does} ${name}${used ? "; an instance is running on it" : ""}.`,
-            method: "PUT", path: `${own}/states/power`, body: { target }, button: `${label} ${name}`,
-          });
-        return h(Refusable, { refused: refused ?? lacks, onClick }, `${label}…`);
+        return h(Refusable, { refused: refused ?? lacks, onClick: () => openPower(self, one, reload) }, `${label}…`);
       }))}
     <button onClick=${() => openHold({ own, name, reload, holds })}>Hold…</button>
     ${holds.length > 0 && html`<button onClick=${() => openLift({ own, name, reload, holds })}>Lift hold…</button>`}
@@ -76,13 +70,7 @@ export function Actions({ why, node, reload }) {
     ${node &&
     h(Refusable, {
       refused: orderOf(why, "maintenance")?.refused,
-      onClick: () =>
-        simple({
-          title: `Maintenance of ${name}`, kind: "none",
-          method: node.maintenance ? "DELETE" : "PUT", path: `${own}/maintenance`,
-          ...(node.maintenance ? {} : { body: { reason: "set in the window" } }),
-          button: node.maintenance ? "End maintenance" : "Set maintenance",
-        }),
+      onClick: () => openMaintenance(node, reload),
     }, node.maintenance ? "End maintenance…" : "Maintenance…")}
     ${h(Refusable, {
       refused: orderOf(why, "delete")?.refused,
@@ -94,6 +82,29 @@ export function Actions({ why, node, reload }) {
         }),
     }, "Delete…")}
   </div>`;
+}
+
+/** @param {Json} node @param {(typeof POWER_ACTS)[number]} act @param {() => void} [reload] */
+export function openPower(node, [target, label, does], reload) {
+  const used = node.provision_state === "active";
+  const name = nameOf(node);
+  const of = path("nodes", node.uuid);
+  openSimple({
+    title: `${label}: ${name}`, kind: used && target !== "power on" ? "tick" : "none",
+    says: `${does} ${name}${used ? "; an instance is running on it" : ""}.`,
+    method: "PUT", path: `${of}/states/power`, body: { target }, button: `${label} ${name}`, of, reload,
+  });
+}
+
+/** Begin or end the maintenance of a node. @param {Json} node @param {() => void} [reload] */
+export function openMaintenance(node, reload) {
+  const of = path("nodes", node.uuid);
+  openSimple({
+    title: `Maintenance of ${nameOf(node)}`, kind: "none", path: `${of}/maintenance`, of, reload,
+    ...(node.maintenance
+      ? { method: "DELETE", button: "End maintenance" }
+      : { method: "PUT", button: "Set maintenance", body: { reason: "set in the window" } }),
+  });
 }
 
 /** @param {Json | null} run */
@@ -130,9 +141,9 @@ function Simple(props) {
   const { title, kind, button, reload, then, method, body, of, says } = props;
   const [sure, setSure] = useState(false);
   const sending = useSend({ method, path: props.path, body, of, waits: true }, () => {
-    say(`${title}: accepted.`);
     if (then) go(then);
-    else reload();
+    else reload?.();
+    say(`${title}: accepted.`);
   });
   return h(ActForm, { ...sending, title, button, danger: kind === "name", ready: kind === "none" || sure }, html`
     ${says && html`<p>${bdi(says)}</p>`} ${h(Confirm, { ...props, onSure: setSure })}`);

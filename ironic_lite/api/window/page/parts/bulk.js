@@ -9,7 +9,7 @@ import { missing, StepsField } from "./steps.js";
 import {
   bdi, choice, Curl, erases, field, html, nameOf, nodesOf, say, told, typed, verb, VERB_HINTS,
 } from "./text.js";
-import { fleet, predicate, remote } from "../state/nodes.js";
+import { fleet, predicate, remote, selectedNodes, selection, selectNone } from "../state/nodes.js";
 import { go, href, path, route } from "../state/route.js";
 import { ask, Fault, key, sendChange } from "../wire/api.js";
 
@@ -22,20 +22,25 @@ export const NUMBER = "number of nodes";
 const NAMED = 50;
 const REQUESTS_AT_ONCE = 4;
 
-/** @param {{selected: Set<string>, shown: Json[], onClear: () => void}} props */
-export function Bulk({ selected, shown, onClear }) {
+/** Acts on many nodes. @type {Record<string, (nodes: Json[]) => void>} */
+export const BULK = {
+  Batch: (nodes) => openBatch(nodes),
+  Power: (nodes) => openBatch(nodes, POWERS),
+  Hold: (nodes) => show(() => h(Holding, { nodes })),
+  Maintenance: (nodes) => show(() => h(Maintaining, { nodes })),
+};
+
+/** @param {{shown: Json[]}} props */
+export function Bulk({ shown }) {
+  const selected = selection.value;
   if (!selected.size) return html`<p class="bulk">Select nodes to act on many of them.</p>`;
-  const nodes = [...selected].flatMap((uuid) => fleet.nodes.get(uuid) ?? []);
   const visible = shown.filter((node) => selected.has(node.uuid)).length;
   const hidden = selected.size - visible;
   return html`<div class="bulk" role="region" aria-label="Selected nodes">
     <span>${selected.size} selected${hidden ? `, ${hidden} of them hidden by the filter` : ""}</span>
-    <button onClick=${() => openBatch(nodes)}>Batch…</button>
-    <button onClick=${() => openBatch(nodes, POWERS)}>Power…</button>
-    <button onClick=${() => show(() => h(Holding, { nodes }))}>Hold…</button>
-    <button onClick=${() => show(() => h(Maintaining, { nodes }))}>Maintenance…</button>
+    ${Object.entries(BULK).map(([name, act]) => html`<button onClick=${() => act(selectedNodes())}>${name}…</button>`)}
     ${h(Curl, { path: `/v1/nodes?uuid=${[...selected].slice(0, 150).join(",")}`, label: "curl" })}
-    <button class="quiet" onClick=${onClear}>Clear <kbd>Esc</kbd></button>
+    <button class="quiet" onClick=${selectNone}>Clear <kbd>Esc</kbd></button>
   </div>`;
 }
 
@@ -44,11 +49,16 @@ function openBatch(nodes, offered = verbsFrom(new Set(nodes.map((node) => node.p
   show(() => h(BatchDialog, { of: targets(nodes), nodes, count: nodes.length, offered, example: nodes[0]?.uuid }));
 }
 
-/** Retry the failed nodes of a batch. @param {string} batch @param {number} count as many failed @param {Json[]} shown */
-export function openRetry(batch, count, shown) {
-  const of = { nodes: { batch, result: "failed" }, expect: count };
-  const names = shown.filter((one) => one.result === "failed").map(nameOf);
-  show(() => h(BatchDialog, { of, count, names, offered: ["retry"] }));
+/**
+ * Begin a batch with the nodes of another one that have this result.
+ * @param {Json} batch @param {string} result @param {Json[]} shown some of its nodes @param {string} target
+ */
+export function openNext({ uuid, counts }, result, shown, target) {
+  const of = { nodes: { batch: uuid, result }, expect: counts[result] };
+  const nodes = shown.filter((one) => one.result === result);
+  show(() => h(BatchDialog, {
+    of, count: counts[result], names: nodes.map(nameOf), offered: [target], example: nodes[0]?.uuid,
+  }));
 }
 
 const WAVES = /** @type {Record<string, (number | string)[]>} */ ({
@@ -121,9 +131,9 @@ function BatchDialog({ of, count, offered, nodes = [], names = nodes.map(nameOf)
   useEffect(() => setFault(null), [text]);
   const first = !target ? "Choose a request." : missing(target, steps);
   const sending = useSend({ method: "POST", path: "/v1/batches", body }, (answer) => {
-    say(`The batch of ${all} has begun.`);
     const own = path("batches", answer.body.uuid);
     go(href(own));
+    say(`The batch of ${all} has begun.`);
     void tellEnd(own, title);
   });
   const fresh = plan && planned === text;
@@ -151,7 +161,7 @@ function BatchDialog({ of, count, offered, nodes = [], names = nodes.map(nameOf)
     </div>
     <p role="status">
       ${first} ${VERB_HINTS[target] && `${verb(target)} ${VERB_HINTS[target]}.`}
-      ${offered.includes("manage") && !offered.includes("clean") && " To clean, use Manage first."}
+      ${offered.includes("manage") && !offered.includes("clean") && " To clean, use Manage first; the page of its batch then has the button Clean…"}
     </p>
     ${h(StepsField, { key: target, node: example, target, onChange: setSteps })}
     ${fresh && h(BatchPlan, { plan })}

@@ -3,8 +3,8 @@ import { useEffect, useLayoutEffect, useRef, useState } from "../vendor/hooks.js
 import { h } from "../vendor/preact.js";
 import { signal } from "../vendor/signals.js";
 import { FaultBox } from "./read.js";
-import { bdi, choice, Curl, field, html, say, typed, visible } from "./text.js";
-import { go, href, path, route } from "../state/route.js";
+import { bdi, choice, Curl, field, html, hush, nodeAddress, say, typed, visible } from "./text.js";
+import { go, path, route } from "../state/route.js";
 import { sendChange, Fault, get, key, secret, sleep } from "../wire/api.js";
 
 /** The dialog that is open: a function that draws it. */
@@ -19,13 +19,18 @@ export function close() {
   opened.value = null;
 }
 
-// Dialogs and menus are of the page below them.
+// Dialogs, menus and sentences are of the page below them.
 let below = "";
 route.subscribe((next) => {
   close();
-  if (next.path !== below) document.querySelectorAll(".menu").forEach((menu) => menu.removeAttribute("open"));
+  if (next.path === below) return;
   below = next.path;
+  document.querySelectorAll(".menu").forEach((menu) => menu.removeAttribute("open"));
+  hush((one) => !one.to);
 });
+
+/** True while a dialog is on the screen: the browser closes it before it tells so. */
+export const covered = () => !!document.querySelector("dialog[open]");
 
 /** Draws the dialog that is open. */
 export function DialogHost() {
@@ -50,20 +55,26 @@ function Frame({ draw }) {
 
 /** @typedef {Record<string, any>} Json */
 
-/** What a button shows over the page until it loses the focus. @param {{name: string, children?: any}} props */
+/**
+ * What a button shows over the page until it loses the focus, or one of its buttons is pressed.
+ * @param {{name: string, children?: any}} props
+ */
 export function Menu({ name, children }) {
-  const onKey = /** @param {any} event */ (event) => {
-    const menu = event.currentTarget;
-    if (event.key !== "Escape" || !menu.open) return;
-    event.stopPropagation();
+  // Before the button acts: its dialog returns the focus to where it was.
+  const leave = /** @param {any} event */ ({ currentTarget: menu }) => {
     menu.open = false;
     menu.firstElementChild.focus();
   };
-  // It stays open below a dialog, which returns the focus to it.
-  const onLeft = /** @param {any} event */ ({ relatedTarget, currentTarget: menu }) => {
-    if (!opened.value && !menu.contains(relatedTarget)) menu.open = false;
+  const onKey = /** @param {any} event */ (event) => {
+    if (event.key !== "Escape" || !event.currentTarget.open) return;
+    event.stopPropagation();
+    leave(event);
   };
-  return html`<details class="menu" onKeyDown=${onKey} onFocusOut=${onLeft}>
+  const onLeft = /** @param {any} event */ ({ relatedTarget, currentTarget: menu }) => {
+    if (!menu.contains(relatedTarget)) menu.open = false;
+  };
+  const onClick = /** @param {any} event */ (event) => event.target.closest("button") && leave(event);
+  return html`<details class="menu" onKeyDown=${onKey} onFocusOut=${onLeft} onClickCapture=${onClick}>
     <summary>${name}</summary><div>${children}</div>
   </details>`;
 }
@@ -217,8 +228,8 @@ function Enroll() {
     if (driver) get(path("drivers", driver, "properties")).then((found) => setFields(found.body), setFault);
   }, [driver]);
   const sending = useSend({ method: "POST", path: "/v1/nodes", body: { ...body, driver } }, (answer) => {
+    go(nodeAddress(answer.body));
     say("The node is enrolled.");
-    go(href(path("nodes", answer.body.name ?? answer.body.uuid)));
   });
   /** @param {string} name */
   const info = (name) =>

@@ -2,7 +2,7 @@
 import { useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { ActForm, show, useSend, withValue } from "./dialog.js";
-import { List, Shown } from "./read.js";
+import { Listed } from "./read.js";
 import { bdi, BLOCKS, choice, field, html, say, stamp, typed } from "./text.js";
 
 /** @typedef {Record<string, any>} Json */
@@ -102,16 +102,14 @@ export function Holds({ own, why, reload, turn }) {
   const name = why.name ?? why.node;
   const lift = /** @param {Json} hold */ (hold) => html`<button
     onClick=${() => openLift({ own, name, reload, holds: [hold] })}>Lift…</button>`;
-  const draw = (/** @type {Json} */ body) =>
-    h(List, {
-      label: "Holds",
-      head: ["Kind", "Reason", "Blocks", "Since", "Until", "By", "Lifted"],
-      rows: body.holds.map((/** @type {Json} */ hold) => [
-        hold.kind, hold.reason, blocked(hold.blocks), stamp(hold.created_at),
-        stamp(hold.until), hold.created_by ?? NO_LOGIN, hold.ended_at ? lifted(hold) : lift(hold),
-      ]),
-    });
-  return h(Shown, { path: `${own}/holds?ended=true`, again: turn, draw });
+  return h(Listed, {
+    path: `${own}/holds?ended=true`, again: turn, label: "Holds", of: "holds",
+    head: ["Kind", "Reason", "Blocks", "Since", "Until", "By", "Lifted"],
+    row: (one) => [
+      one.kind, one.reason, blocked(one.blocks), stamp(one.created_at),
+      stamp(one.until), one.created_by ?? NO_LOGIN, one.ended_at ? lifted(one) : lift(one),
+    ],
+  });
 }
 
 /** @param {Json} hold that has ended */

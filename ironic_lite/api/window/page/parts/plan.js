@@ -1,6 +1,6 @@
 /** Dialogs of runs: a verb with its plan first, the options of a retry, a stop. */
 import { STATES, VERBS } from "../facts.js";
-import { useEffect, useLayoutEffect, useState } from "../vendor/hooks.js";
+import { useEffect, useLayoutEffect, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { ActForm, Changes, show, useSend } from "./dialog.js";
 import { Skeleton, useDocument } from "./read.js";
@@ -32,15 +32,23 @@ export function verbsFrom(states) {
   return [...found.values()];
 }
 
-/** What a plan asks of the user before the button works: `name`, `tick` or `none`. */
-export function confirmation(/** @type {Json | null} */ plan, /** @type {string} */ state) {
-  if (plan === null) return "name";
-  const effects = plan.steps.flatMap((/** @type {Json} */ step) => step.destroys ?? ["data"]);
-  const all = new Set([...(plan.destroys ?? ["data"]), ...effects]);
+/**
+ * What a plan asks of the user before the button works: `name`, `unknown` (the name, too, because the
+ * effects are not known), `tick` or `none`.
+ * @param {Json} plan @param {string} state of the node
+ */
+export function confirmation(plan, state) {
+  const all = new Set([plan, ...plan.steps].flatMap((one) => one.destroys ?? ["unknown"]));
   if (all.has("data") || all.has("volumes")) return "name";
+  if (all.has("unknown")) return "unknown";
   if (all.size || (plan.restarts && state === "active")) return "tick";
   return "none";
 }
+
+/** A plan is made again when its node has changed, which is asked so often. */
+const MOVES_MS = 2000;
+/** Verbs that write the image to the disk. */
+const INSTALLS = ["active", "rebuild"];
 
 /** @param {{node: Json, target: string}} props */
 function VerbDialog({ node, target }) {
@@ -50,25 +58,37 @@ function VerbDialog({ node, target }) {
   const [sure, setSure] = useState(false);
   // A confirmation is of the plan that was read, not of the one that took its place.
   useLayoutEffect(() => setSure(false), [plan.count]);
-  const sending = useSending(node, { target, ...options }, plan);
   const name = nameOf(node);
+  const own = path("nodes", node.uuid);
+  const now = useDocument(own, { each: MOVES_MS });
+  const seen = useRef(/** @type {typeof now | null} */ (null));
+  if (now.body) seen.current ??= now;
+  const moved = seen.current && now.body && seen.current.tag !== now.tag && now.tag === plan.tag;
+  const sending = useSending(node, { target, ...options }, plan, now.reload);
+  useEffect(() => {
+    // Not by a request of this dialog whose answer was lost: it may be sent again.
+    if (now.tag && plan.tag && now.tag !== plan.tag && !sending.busy && !sending.fault) plan.again();
+  }, [now.tag]);
   const kind = plan.body ? confirmation(plan.body, node.provision_state) : null;
   const ready = plan.body?.accepted && (kind === "none" || sure);
   const act = {
     ...sending, title: `${verb(target)} ${name}`, note: VERB_HINTS[target] ?? "",
-    fault: sending.fault ?? plan.fault, ready, danger: kind === "name",
+    fault: sending.fault ?? plan.fault, ready, danger: kind === "name" || kind === "unknown",
     button: plan.body?.accepted && `${verb(target)} ${name}`,
     request: { ...sending.request, path: path("nodes", name, "states", "provision") },
   };
   return h(ActForm, act, html`
     ${node.maintenance && html`<p class="wrong">▲ ${bdi(name)} is in maintenance${node.maintenance_reason && html`: ${bdi(node.maintenance_reason)}`}.</p>`}
+    ${now.body && INSTALLS.includes(target) && html`<p>Image: ${bdi(now.body.instance_info?.image_source ?? "none")}</p>`}
     ${h(Arguments, { node, target, onChange: setOptions })}
     ${first && html`<p role="status">${first}</p>`}
     ${!first && !plan.body && !plan.fault && h(Skeleton, { rows: 3 })}
     ${plan.body && h(Plan, { plan: plan.body })}
     ${h(Curl, { method: "POST", path: path("nodes", name, "plan"), body: { target, ...options }, label: "plan as curl" })}
     ${plan.body?.accepted && h(Confirm, { kind, name, onSure: setSure, key: plan.count })}
-    ${sending.note && html`<p role="status">${sending.note}</p>`} ${sending.changes}`);
+    ${sending.note && html`<p role="status">${sending.note}</p>`}
+    ${moved && html`<p role="status">The node has changed: this is the new plan.</p>
+      ${h(Changes, { seen: seen.current?.body, now: now.body })}`}`);
 }
 
 /** @param {Json} options of a verb @returns {boolean} a step is left out, and nobody has said why yet */
@@ -104,34 +124,28 @@ function usePlan(node, body) {
   return { ...shown, again: () => setTurn((last) => last + 1) };
 }
 
-/** @param {Json} node @param {Json} body @param {any} plan */
-function useSending(node, body, plan) {
+/** @param {Json} node @param {Json} body @param {any} plan @param {() => void} reload the node */
+function useSending(node, body, plan, reload) {
   const [note, setNote] = useState("");
-  const [changed, setChanged] = useState(/** @type {Json | null} */ (null));
-  const name = nameOf(node);
-  const own = path("nodes", node.uuid);
   const request = {
-    method: "PUT", path: `${own}/states/provision`, body, tag: plan.tag,
+    method: "PUT", path: path("nodes", node.uuid, "states", "provision"), body, tag: plan.tag,
     onWait: (/** @type {number} */ seconds, /** @type {string} */ said) => setNote(waits(seconds, said)),
   };
   const done = (/** @type {any} */ { link }) => {
-    const title = `${verb(body.target)} of ${name}`;
-    say(`${title} is accepted.`);
+    const title = `${verb(body.target)} of ${nameOf(node)}`;
     const run = monitor(link);
-    if (!run) return;
-    go(href(run));
-    void tellEnd(run, title);
+    if (run) go(href(run));
+    say(`${title} is accepted.`);
+    if (run) void tellEnd(run, title);
   };
   const sending = useSend(request, done, (fault) => {
-    const stale = fault.status === 412;
-    setNote(stale ? "The node has changed: this is the new plan." : "");
-    if (stale) {
-      plan.again();
-      get(own).then((found) => setChanged(found.body), () => {});
-    }
-    return stale ? null : fault;
+    setNote("");
+    if (fault.status !== 412) return fault;
+    plan.again();
+    reload();
+    return null;
   });
-  return { ...sending, note, changes: changed && h(Changes, { seen: node, now: changed }) };
+  return { ...sending, note };
 }
 
 const LONGEST_PAUSE_MS = 10_000;
@@ -238,13 +252,14 @@ const word = (effect) => DESTROYS[effect] ?? effect;
 export function Confirm({ kind, name, onSure, what = "name of the node", on = name, does = "may destroy the data on" }) {
   const [text, setText] = useState("");
   if (kind === "none") return null;
+  const effect = kind === "unknown" ? "has effects that are not known on" : does;
   if (kind === "tick") return checkbox("I have read what changes.", onSure);
   const onInput = typed((value) => {
     setText(value);
     onSure(value === name);
   });
   return html`<label class="block danger"
-    >This ${does} ${bdi(on)}. Type the ${what}:
+    >This ${effect} ${bdi(on)}. Type the ${what}:
     <input autocomplete="off" spellcheck="false" value=${text} onInput=${onInput} />
   </label>`;
 }

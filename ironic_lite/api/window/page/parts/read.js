@@ -2,47 +2,41 @@
 import { useEffect, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { bdi, copy, Curl, html, Result, told } from "./text.js";
-import { Fault, get, local } from "../wire/api.js";
+import { path } from "../state/route.js";
+import { get, local } from "../wire/api.js";
+
+/** @typedef {import("../wire/api.js").Fault} Fault */
+
+const UNREAD = { body: null, tag: "", fault: null };
 
 /**
  * Read a document, and again when `again` changes or every `each` milliseconds.
- * @param {string | null} path null: nothing is read
+ * @param {string | null} from a path; null: nothing is read
  * @param {{again?: unknown, each?: number}} [options]
  * @returns {{body: any, tag: string, fault: Fault | null, reload: () => void}}
  */
-export function useDocument(path, { again, each = 0 } = {}) {
-  const [state, setState] = useState(/** @type {any} */ ({ body: null, tag: "", fault: null }));
+export function useDocument(from, { again, each = 0 } = {}) {
+  const [state, setState] = useState(/** @type {any} */ (UNREAD));
   const [turn, setTurn] = useState(0);
   useEffect(() => {
-    if (path === null) return undefined;
+    if (from === null) return undefined;
     const abort = new AbortController();
-    get(path, abort.signal).then(
-      ({ body, tag }) => setState({ body, tag, fault: null, path }),
-      (error) => {
-        if (!abort.signal.aborted) setState(faulty(error, path));
-      },
+    get(from, abort.signal).then(
+      ({ body, tag }) => setState({ body, tag, fault: null, from }),
+      (fault) => abort.signal.aborted || setState({ ...UNREAD, fault, from }),
     );
     return () => abort.abort();
-  }, [path, turn, again]);
+  }, [from, turn, again]);
   useEffect(() => {
     if (!each) return undefined;
     const timer = setInterval(() => !document.hidden && setTurn((last) => last + 1), each);
     return () => clearInterval(timer);
   }, [each]);
-  const shown = state.path === path ? state : { body: null, tag: "", fault: null };
-  return { ...shown, reload: () => setTurn((last) => last + 1) };
+  return { ...(state.from === from ? state : UNREAD), reload: () => setTurn((last) => last + 1) };
 }
 
-/** @param {unknown} error @param {string} path */
-const faulty = (error, path) => ({
-  body: null,
-  tag: "",
-  path,
-  fault: error instanceof Fault ? error : new Fault(String(error), { address: path }),
-});
-
 /** @param {{fault: Fault, path?: string}} props */
-export function FaultBox({ fault, path }) {
+export function FaultBox({ fault, path: from }) {
   return html`<div class="fault" role="alert">
     <p>
       <span class="sign" aria-hidden="true">▲</span> ${bdi(told(fault.message))}
@@ -52,7 +46,7 @@ export function FaultBox({ fault, path }) {
       ${fault.request && html`<button class="quiet" onClick=${() => void copy(fault.request)}>
         ${bdi(fault.request)}
       </button>`}
-      ${path && h(Curl, { path })}
+      ${from && h(Curl, { path: from })}
     </p>
   </div>`;
 }
@@ -96,6 +90,20 @@ export function List({ head, rows, label }) {
     </table>
   </div>`;
 }
+
+/**
+ * A list of the API as a table.
+ * @param {{path: string, again?: unknown, label: string, head: string[], of: string,
+ *   row: (one: any) => any[]}} props `of`: its name in the answer; `row`: the cells of one
+ */
+export const Listed = ({ path: from, again, label, head, of, row }) =>
+  h(Shown, { path: from, again, draw: (body) => h(List, { label, head, rows: body[of].map(row) }) });
+
+/** Head of the column with the buttons that copy a row. */
+export const COPY = "Copy";
+
+/** @param {string[]} parts of a path @returns the cell that copies its request */
+export const copyOf = (...parts) => h(Curl, { path: path(...parts) });
 
 /** @param {any} cell nothing of an empty one, so that a narrow screen leaves it out */
 const cellOf = (cell) => (cell === "" ? null : typeof cell === "string" ? bdi(cell) : cell);

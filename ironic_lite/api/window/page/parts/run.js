@@ -1,8 +1,8 @@
-/** A run: its steps, its log, and the state machine around its node. */
-import { JOURNEYS, STATES } from "../facts.js";
+/** A run: its steps, its log, and the states around its node. */
+import { VERBS } from "../facts.js";
 import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { Ago, bdi, Curl, html, KINDS, Result, stepName, typed, verb, VERB_HINTS, visible } from "./text.js";
+import { Ago, bdi, Curl, html, Result, State, stepName, typed, verb, VERB_HINTS, visible } from "./text.js";
 import { useDocument } from "./read.js";
 import { absolute, changeRoute, clockTime, duration, href, now, path, prefs, route, since } from "../state/route.js";
 import { open, sleep } from "../wire/api.js";
@@ -233,75 +233,23 @@ function line(text, number) {
   return { number, at, source, text: rest };
 }
 
-// -- The state machine around a node: where it stands, and what each offered verb leads to.
+// -- The states around a node: where it stands, and what each offered verb leads to.
 
-const RESTING = ["enroll", "manageable", "available", "active", "rescue", "error"];
-const GAP = 128;
-const WIDE = 100;
-const TALL = 26;
+const RESTING = ["enroll", "manageable", "available", "active", "rescue"];
 
 /** @param {{why: Json}} props */
 export function Machine({ why }) {
   const state = why.provision_state;
-  const offered = why.verbs.filter((/** @type {Json} */ one) => !one.refused);
-  const passing = JOURNEYS.filter((one) => [one.busy, one.failed, ...one.pauses].includes(state));
-  const journey = passing.find((one) => one.verb === why.run?.verb) ?? passing[0];
-  return html`<figure class="machine">
-    <svg
-      viewBox="0 0 ${RESTING.length * GAP} ${44 + offered.length * 22 + (RESTING.includes(state) ? 0 : 44)}"
-      aria-hidden="true"
-      role="img"
-    >
-      ${RESTING.map((one, at) => box(one, at * GAP, 4, one === state))}
-      ${RESTING.slice(1, 5).map((_, at) => arrow(at * GAP + WIDE, 17, (at + 1) * GAP, 17))}
-      ${!RESTING.includes(state) && drawPassing(state, journey)} ${edges(state, offered)}
-    </svg>
-    <ol class="unseen">
-      <li>The node is in the state ${state}.</li>
-      ${offered.map((/** @type {Json} */ one) => html`<li>${verb(one.target)} leads to ${one.leads_to}: ${VERB_HINTS[one.target]}.</li>`)}
+  // A passing state stands behind the one in which its run has begun.
+  const starts = VERBS.find((one) => one.target === why.run?.verb)?.from ?? [];
+  const start = RESTING.findIndex((one) => starts.includes(one));
+  const shown = RESTING.toSpliced(start < 0 ? RESTING.length : start + 1, 0, ...(RESTING.includes(state) ? [] : [state]));
+  return html`<ol class="machine" aria-label="States">
+      ${shown.map((one) => html`<li aria-current=${one === state ? "step" : undefined}>
+        ${h(State, { state: one })}</li>`)}
     </ol>
-  </figure>`;
-}
-
-/** @param {string} state @param {number} x @param {number} y @param {boolean} here */
-function box(state, x, y, here, wide = WIDE) {
-  const kind = STATES[state] ?? "stable";
-  return html`<g class=${`box ${kind}${here ? " here" : ""}`}>
-    <rect x=${x + 1} y=${y} width=${wide} height=${TALL} rx="5" />
-    <text x=${x + wide / 2 + 1} y=${y + 17} text-anchor="middle">
-      ${here ? `${KINDS[kind]} ` : ""}${state}
-    </text>
-  </g>`;
-}
-
-/** @param {number} x @param {number} y @param {number} toX @param {number} toY */
-function arrow(x, y, toX, toY) {
-  return html`<path class="arrow" d="M${x + 3} ${y}L${toX - 3} ${toY}m-6 -4l6 4l-6 4" />`;
-}
-
-/** @param {string} state @returns {number} where its journey begins */
-function column(state) {
-  const start = JOURNEYS.find((one) => [one.busy, one.failed, ...one.pauses].includes(state))?.from;
-  return Math.max(0, RESTING.indexOf(start ?? state));
-}
-
-/** @param {string} state @param {any} journey */
-function drawPassing(state, journey) {
-  const x = column(state) * GAP + 24;
-  const label = journey ? verb(journey.verb).toLowerCase() : "";
-  return html`<path class="arrow" d="M${x - 8} 32v24h8" />
-    <text class="label" x=${x - 2} y="46">${label}</text>
-    ${box(state, x + 4, 50, true, WIDE + 30)}`;
-}
-
-/** @param {string} state @param {Json[]} offered */
-function edges(state, offered) {
-  const resting = RESTING.includes(state);
-  const x = column(state) * GAP + (resting ? 24 : 56);
-  const top = resting ? 34 : 80;
-  return offered.map((one, at) => {
-    const y = top + at * 22 + 14;
-    return html`<path class="arrow" d="M${x} ${top}V${y - 4}h14" />
-      <text class="label" x=${x + 20} y=${y}>${verb(one.target)} → ${one.leads_to}</text>`;
-  });
+    <ul class="machine" aria-label="Verbs">
+      ${why.verbs.map((/** @type {Json} */ one) => one.refused ? "" : html`<li>
+        <strong>${verb(one.target)}</strong> → ${one.leads_to}: ${VERB_HINTS[one.target]}</li>`)}
+    </ul>`;
 }

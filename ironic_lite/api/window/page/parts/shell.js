@@ -1,11 +1,14 @@
 /** The frame of every page: navigation, connection, login, theme, palette, shortcuts. */
 import { useEffect, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { ActForm, close, DialogHost, opened, show } from "./dialog.js";
+import { openMaintenance, openPower, POWER_ACTS } from "./actions.js";
+import { BULK } from "./bulk.js";
+import { ActForm, close, covered, DialogHost, show } from "./dialog.js";
+import { openHold } from "./holds.js";
 import { openVerb, verbsFrom } from "./plan.js";
-import { bdi, copy, Curl, field, html, hush, said, say, typed, verb, visible } from "./text.js";
-import { fleet, followFleet } from "../state/nodes.js";
-import { clockTime, duration, go, href, path, prefs, route, set } from "../state/route.js";
+import { bdi, copy, Curl, field, html, hush, nodesOf, said, say, typed, verb, visible } from "./text.js";
+import { fleet, followFleet, selectedNodes } from "../state/nodes.js";
+import { asked, clockTime, duration, go, href, path, prefs, route, set } from "../state/route.js";
 import { curl, offline } from "../wire/api.js";
 import { heardAt, mode, newer } from "../wire/feed.js";
 import { logInBasic, logInToken, loginUser, loginWanted } from "../wire/login.js";
@@ -23,8 +26,7 @@ const PAGES = /** @type {const} */ ([
 
 /** @param {{children?: any, onPalette: () => void, onHelp: () => void}} props */
 export function Shell({ children, onPalette, onHelp }) {
-  const { path, query } = route.value;
-  const text = query.toString();
+  const { path } = route.value;
   // On a narrow screen the navigation is behind a button, which names the page.
   const [menu, setMenu] = useState(false);
   useEffect(() => setMenu(false), [path]);
@@ -49,7 +51,7 @@ export function Shell({ children, onPalette, onHelp }) {
       ${h(Connection, {})}
       <button class="quiet" onClick=${onPalette} aria-keyshortcuts="Control+K">Find…</button>
       <span class="tools">
-        ${h(Curl, { path: text ? `${path}?${text}` : path })}
+        ${h(Curl, { path: asked() })}
         <button class="quiet" onClick=${onHelp} aria-label="Help and shortcuts">?</button>
         <button class="quiet" onClick=${nextTheme} aria-label=${`Theme: ${prefs.value.theme}`}>
           ${{ auto: "◑", light: "☀", dark: "☾" }[prefs.value.theme]}
@@ -153,9 +155,9 @@ function Login({ kind }) {
   </dialog>`;
 }
 
-// -- The palette: pages, nodes by name, and verbs of the node that is shown.
+// -- The palette: pages, nodes by name, and acts on the nodes that are shown or selected.
 
-const MOST = 12;
+const MOST = 20;
 
 /** @typedef {{label: string, hint: string, act: () => void}} Entry */
 
@@ -178,7 +180,7 @@ function entries(words) {
     { label: "Next theme", hint: "setting", act: nextTheme },
     { label: "Settings", hint: "page", act: () => go("#/v1/whoami") },
   ];
-  const found = [...verbsHere(), ...pages, ...views, ...others].filter((one) =>
+  const found = [...actsHere(), ...pages, ...views, ...others].filter((one) =>
     one.label.toLowerCase().includes(wanted),
   );
   return [...found, ...nodesNamed(wanted)].slice(0, MOST);
@@ -197,15 +199,26 @@ function nodesNamed(wanted) {
   return found;
 }
 
-/** @returns {Entry[]} */
-function verbsHere() {
-  const { parts } = route.value;
-  if (parts[0] !== "nodes" || !parts[1]) return [];
-  const node = [...fleet.nodes.values()].find((one) => one.name === parts[1] || one.uuid === parts[1]);
-  if (!node) return [];
-  return verbsFrom(new Set([node.provision_state])).map((target) => ({
-    label: `${verb(target)} ${parts[1]}`, hint: "verb", act: () => openVerb(node, target),
-  }));
+/** @returns {Entry[]} acts on the node that is shown, or on those that are selected */
+function actsHere() {
+  const [root, name] = route.value.parts;
+  const chosen = selectedNodes();
+  /** @param {string} hint @param {string} of @returns {(act: [string, () => void]) => Entry} */
+  const entry = (hint, of) => ([label, act]) => ({ label: `${label} ${of}`, hint, act });
+  if (root === "nodes" && !name && chosen.length) {
+    return Object.entries(BULK).map(([label, act]) => entry("act", nodesOf(chosen.length))([label, () => act(chosen)]));
+  }
+  const node = root === "nodes" && [...fleet.nodes.values()].find((one) => one.name === name || one.uuid === name);
+  if (!name || !node) return [];
+  const own = path("nodes", node.uuid);
+  const verbs = verbsFrom(new Set([node.provision_state])).map((target) =>
+    /** @type {[string, () => void]} */ ([verb(target), () => openVerb(node, target)]));
+  const acts = /** @type {[string, () => void][]} */ ([
+    ["Hold", () => openHold({ own, name, holds: [] })],
+    [node.maintenance ? "End maintenance of" : "Maintenance of", () => openMaintenance(node)],
+    ...POWER_ACTS.map((one) => [one[1], () => openPower(node, one)]),
+  ]);
+  return [...verbs.map(entry("verb", name)), ...acts.map(entry("act", name))];
 }
 
 function saveView() {
@@ -302,11 +315,7 @@ const ACTS = {
   w: () => elementOf('[data-key="1"]')?.click(),
   l: () => elementOf('[data-key="2"]')?.click(),
   ".": () => elementOf(".actions button")?.focus(),
-  c: () => {
-    const { path, query } = route.value;
-    const text = query.toString();
-    void copy(curl("GET", text ? `${path}?${text}` : path));
-  },
+  c: () => void copy(curl("GET", asked())),
   g: () => {
     goes = performance.now();
   },
@@ -318,7 +327,7 @@ addEventListener("keydown", (event) => {
     return openPalette();
   }
   const field = /** @type {HTMLElement} */ (event.target).closest("input, textarea, select");
-  if (opened.value || field || !prefs.value.keys) return undefined;
+  if (covered() || field || !prefs.value.keys) return undefined;
   if (event.ctrlKey || event.metaKey || event.altKey) return undefined;
   if (performance.now() - goes < 1500) {
     goes = 0;

@@ -5,7 +5,7 @@ import htm from "../vendor/htm.js";
 import { h } from "../vendor/preact.js";
 import { signal } from "../vendor/signals.js";
 import { absolute, duration, href, path, prefs, since } from "../state/route.js";
-import { curl } from "../wire/api.js";
+import { curl, sleep } from "../wire/api.js";
 import { loginUser } from "../wire/login.js";
 
 /** DOM elements are written as html`<p>text</p>`, components as h(Component, { props }). */
@@ -148,6 +148,9 @@ export const told = (text) =>
     .replace(/It blocks (\S+), and so .*?\. End the hold with DELETE \S+ first\./g,
       (_, block) => `It blocks ${BLOCKS[block] ?? block}. Press "Lift hold…" on the page of the node first.`);
 
+/** What to do next, as the API advises. @param {Record<string, any> | null | undefined} why of a node */
+export const advice = (why) => why?.do && html`<strong>${bdi(told(why.do))}</strong>`;
+
 export const DATA_STATES = ["clean", "dirty", "unknown"];
 
 export const FAILED_STATES = [
@@ -191,6 +194,7 @@ export const said = signal([]);
 
 const SHOWN_MS = 8000;
 const MOST_SAID = 4;
+const COPY_MS = 1000;
 let until = 0;
 
 /**
@@ -208,15 +212,17 @@ export const hush = (which) => void (said.value = said.value.filter((one) => !wh
 
 /** @param {string} text @returns {Promise<boolean>} whether the browser has let the page copy it */
 export async function copy(text) {
-  // Without TLS and by address there is no `navigator.clipboard`; elsewhere it may be forbidden.
-  const copied = await Promise.resolve(navigator.clipboard?.writeText(text).then(() => true))
-    .catch(() => false) || copyBySelection(text);
+  // Without TLS and by address there is no `navigator.clipboard`; elsewhere it may be forbidden, or
+  // wait for an answer of the user.
+  const written = navigator.clipboard?.writeText(text).then(() => true, () => false);
+  const copied = await Promise.race([written, sleep(COPY_MS)]) || copyBySelection(text);
   say(copied ? "Copied." : `The browser forbids this page to copy. Copy it yourself: ${text}`);
   return copied;
 }
 
 /** @param {string} text */
 function copyBySelection(text) {
+  const focused = /** @type {HTMLElement | null} */ (document.activeElement);
   const area = document.createElement("textarea");
   area.value = text;
   area.className = "unseen";
@@ -224,6 +230,7 @@ function copyBySelection(text) {
   area.select();
   const copied = document.execCommand("copy");
   area.remove();
+  focused?.focus();
   return copied;
 }
 
@@ -233,7 +240,7 @@ function copyBySelection(text) {
  */
 export function Curl({ method = "GET", path, body, headers, stream, each, label = "curl" }) {
   void loginUser.value; // The text has the way to log in.
-  const text = curl(method, path, options({ body, headers, stream, each }));
+  const text = curl(method, path, /** @type {any} */ ({ body, headers, stream, each }));
   const [uncopied, setUncopied] = useState(false);
   return html`<button
     type="button"
@@ -246,7 +253,3 @@ export function Curl({ method = "GET", path, body, headers, stream, each, label 
   </button>
   ${uncopied && html`<textarea readonly rows="3" aria-label="Copy this yourself" value=${text} />`}`;
 }
-
-/** @param {Record<string, any>} all */
-const options = (all) =>
-  Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));

@@ -1,6 +1,7 @@
 /** All nodes that the caller may see, kept up to date by the feed of events. */
 import { STATES } from "../facts.js";
 import { signal } from "../vendor/signals.js";
+import { changeRoute, route } from "./route.js";
 import { get, pages } from "../wire/api.js";
 import { Feed } from "../wire/feed.js";
 
@@ -267,6 +268,27 @@ export function needOf(node) {
   if (holds.value.has(node.uuid)) return 3;
   return RANKS[kindOf(node)] ?? 7;
 }
+
+// -- The selected nodes: those that the address names, or more than it has room for.
+
+/** UUIDs of the selected nodes. */
+export const selection = signal(/** @type {Set<string>} */ (new Set()));
+
+route.subscribe(({ path, view }) => {
+  if (!view.sel && path === "/v1/nodes" && selection.peek().size > UUIDS_AT_ONCE) return;
+  selection.value = new Set(view.sel ? view.sel.split(",") : []);
+});
+
+/** @param {Set<string>} uuids */
+export function select(uuids) {
+  selection.value = uuids;
+  changeRoute({ "~sel": uuids.size > UUIDS_AT_ONCE ? "" : [...uuids].join(",") }, { replace: true });
+}
+
+export const selectNone = () => void (selection.value.size && select(new Set()));
+
+/** @returns {Node[]} the selected nodes that are known */
+export const selectedNodes = () => [...selection.value].flatMap((uuid) => nodes.get(uuid) ?? []);
 
 // -- Filters of the list of nodes that the browser applies to the rows that it has.
 

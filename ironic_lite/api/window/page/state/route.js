@@ -61,6 +61,13 @@ export function href(target, query = {}, view = {}) {
   return `#${target}${text ? `?${text}` : ""}`;
 }
 
+/** @param {Record<string, string>} [defaults] arguments @returns {string} the path and the query that the page shows */
+export function asked(defaults = {}) {
+  const { path: target, query } = route.value;
+  const more = Object.entries(defaults).filter(([name]) => !query.has(name));
+  return href(target, new URLSearchParams([...query, ...more])).slice(1);
+}
+
 /** @param {string} fragment @param {{replace?: boolean}} [options] `replace`: no entry to go back to */
 export function go(fragment, { replace = false } = {}) {
   if (replace) history.replaceState(null, "", fragment);
