@@ -8,7 +8,7 @@ import {
   DoctorPage, DocumentPage, EventsPage, RunsPage, SettingsPage, StepsPage,
 } from "./pages/lists.js";
 import { NodePage } from "./pages/node.js";
-import { openHelp, openPalette, Shell } from "./parts/shell.js";
+import { Shell } from "./parts/shell.js";
 import { route } from "./state/route.js";
 
 /** @type {Record<string, () => any>} */
@@ -32,7 +32,7 @@ function App() {
     if (document.activeElement === document.body) document.getElementById("main-content")?.focus();
   }, [root, name]);
   document.title = `${name ?? root} · ironic-lite`;
-  return h(Shell, { onPalette: openPalette, onHelp: openHelp, children: h(page, { key: name ?? root }) });
+  return h(Shell, { children: h(page, { key: name ?? root }) });
 }
 
 const root = /** @type {HTMLElement} */ (document.getElementById("window"));

@@ -9,8 +9,7 @@ import {
   bdi, choice, Curl, field, html, nodeLink, Result, stamp, stepName, checkbox, typed,
 } from "../parts/text.js";
 import { asked, changeRoute, duration, go, prefs, route, set } from "../state/route.js";
-import { get } from "../wire/api.js";
-import { Feed } from "../wire/feed.js";
+import { Feed, followFrom } from "../wire/feed.js";
 import { logOut, loginUser } from "../wire/login.js";
 
 /** @typedef {Record<string, any>} Json */
@@ -59,20 +58,12 @@ export function EventsPage() {
   useEffect(() => {
     if (paused) return undefined;
     const filter = Object.fromEntries(query);
-    let stopped = false;
-    /** @type {Feed | null} */
-    let feed = null;
     const more = (/** @type {Json[]} */ found) =>
       setEvents((old) => [...found.reverse(), ...old].slice(0, MOST_EVENTS));
-    get(`/v1/events?${new URLSearchParams({ ...filter, limit: "100" })}`).then(({ body }) => {
-      if (stopped) return;
+    return followFrom(`/v1/events?${new URLSearchParams({ ...filter, limit: "100" })}`, (body) => {
       setEvents(body.events.reverse());
-      feed = new Feed(body.cursor, more, null, filter);
-    }, () => {});
-    return () => {
-      stopped = true;
-      feed?.stop();
-    };
+      return new Feed(body.cursor, more, null, filter);
+    });
   }, [text, paused]);
   return html`<h1>Events</h1>
     <div class="filters">

@@ -11,8 +11,8 @@ import {
   advice, Ago, bdi, copy, Curl, html, link, Result, say, stamp, State, told, typed, verb,
 } from "../parts/text.js";
 import { duration, go, href, path, route } from "../state/route.js";
-import { get, local, parsed } from "../wire/api.js";
-import { Feed } from "../wire/feed.js";
+import { local, parsed } from "../wire/api.js";
+import { Feed, followFrom } from "../wire/feed.js";
 
 /** @typedef {Record<string, any>} Json */
 
@@ -79,24 +79,19 @@ function useEvents(name, uuid, onEvent) {
   useEffect(() => {
     if (!uuid) return undefined;
     let timer = 0;
-    let stopped = false;
-    /** @type {Feed | null} */
-    let feed = null;
     const soon = () => {
       timer ||= window.setTimeout(() => {
         timer = 0;
         call.current();
       }, 300);
     };
-    get("/v1/events?since=now").then(({ body }) => {
-      if (stopped) return;
-      feed = new Feed(body.cursor, soon, soon, { node: uuid });
+    const stop = followFrom("/v1/events?since=now", (body) => {
       soon(); // The documents were read before the cursor: what happened between is read now.
-    }, () => {});
+      return new Feed(body.cursor, soon, soon, { node: uuid });
+    });
     return () => {
-      stopped = true;
       clearTimeout(timer);
-      feed?.stop();
+      stop();
     };
   }, [name, uuid]);
 }

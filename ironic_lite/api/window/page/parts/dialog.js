@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { signal } from "../vendor/signals.js";
-import { FaultBox } from "./read.js";
+import { FaultBox, useDocument } from "./read.js";
 import { bdi, choice, Curl, field, html, hush, nodeAddress, say, typed, visible } from "./text.js";
 import { go, path, route } from "../state/route.js";
 import { sendChange, Fault, get, key, secret, sleep } from "../wire/api.js";
@@ -212,21 +212,13 @@ export function openEnroll() {
 }
 
 function Enroll() {
-  const [drivers, setDrivers] = useState(/** @type {string[]} */ ([]));
-  const [driver, setDriver] = useState("");
-  const [fields, setFields] = useState(/** @type {Json} */ ({}));
+  const [chosen, setChosen] = useState("");
   const [body, setBody] = useState(/** @type {Json} */ ({}));
-  const [fault, setFault] = useState(/** @type {Fault | null} */ (null));
-  useEffect(() => {
-    get("/v1/drivers").then(({ body: found }) => {
-      const names = found.drivers.map((/** @type {Json} */ one) => one.name);
-      setDrivers(names);
-      setDriver(names[0] ?? "");
-    }, setFault);
-  }, []);
-  useEffect(() => {
-    if (driver) get(path("drivers", driver, "properties")).then((found) => setFields(found.body), setFault);
-  }, [driver]);
+  const drivers = useDocument("/v1/drivers");
+  const names = (drivers.body?.drivers ?? []).map((/** @type {Json} */ one) => one.name);
+  const driver = chosen || names[0];
+  const properties = useDocument(driver ? path("drivers", driver, "properties") : null);
+  const fields = Object.entries(/** @type {Record<string, string>} */ (properties.body ?? {}));
   const sending = useSend({ method: "POST", path: "/v1/nodes", body: { ...body, driver } }, (answer) => {
     go(nodeAddress(answer.body));
     say("The node is enrolled.");
@@ -235,7 +227,7 @@ function Enroll() {
   const info = (name) =>
     typed((value) => setBody({ ...body, driver_info: withValue(body.driver_info ?? {}, name, value) }));
   const act = {
-    ...sending, fault: sending.fault ?? fault, title: "Enroll a machine", button: "Enroll",
+    ...sending, fault: sending.fault ?? drivers.fault ?? properties.fault, title: "Enroll a machine", button: "Enroll",
     ready: !!driver,
   };
   return h(ActForm, act, html`
@@ -243,8 +235,8 @@ function Enroll() {
       ${field("Name", {
         autocomplete: "off", onInput: typed((value) => setBody(withValue(body, "name", value))),
       })}
-      ${choice("Driver", driver, setDriver, drivers)}
-      ${Object.entries(fields)
+      ${choice("Driver", driver, setChosen, names)}
+      ${fields
         .filter(([, about]) => /required/i.test(about))
         .map(([name, about]) =>
           field(name, {
@@ -256,7 +248,7 @@ function Enroll() {
     <details>
       <summary>Optional properties</summary>
       <dl class="small">
-        ${Object.entries(fields).map(([name, about]) => html`<dt>${name}</dt><dd>${bdi(about)}</dd>`)}
+        ${fields.map(([name, about]) => html`<dt>${name}</dt><dd>${bdi(about)}</dd>`)}
       </dl>
     </details>`);
 }

@@ -24,8 +24,8 @@ const PAGES = /** @type {const} */ ([
   ["d", "Doctor", "/v1/doctor"],
 ]);
 
-/** @param {{children?: any, onPalette: () => void, onHelp: () => void}} props */
-export function Shell({ children, onPalette, onHelp }) {
+/** @param {{children?: any}} props */
+export function Shell({ children }) {
   const { path } = route.value;
   // On a narrow screen the navigation is behind a button, which names the page.
   const [menu, setMenu] = useState(false);
@@ -49,10 +49,10 @@ export function Shell({ children, onPalette, onHelp }) {
         )}
       </nav>
       ${h(Connection, {})}
-      <button class="quiet" onClick=${onPalette} aria-keyshortcuts="Control+K">Find…</button>
+      <button class="quiet" onClick=${openPalette} aria-keyshortcuts="Control+K">Find…</button>
       <span class="tools">
         ${h(Curl, { path: asked() })}
-        <button class="quiet" onClick=${onHelp} aria-label="Help and shortcuts">?</button>
+        <button class="quiet" onClick=${openHelp} aria-label="Help and shortcuts">?</button>
         <button class="quiet" onClick=${nextTheme} aria-label=${`Theme: ${prefs.value.theme}`}>
           ${{ auto: "◑", light: "☀", dark: "☾" }[prefs.value.theme]}
         </button>
@@ -161,7 +161,7 @@ const MOST = 20;
 
 /** @typedef {{label: string, hint: string, act: () => void}} Entry */
 
-export function openPalette() {
+function openPalette() {
   void followFleet(); // A page opened cold knows no nodes.
   show(() => h(Palette, {}));
 }
@@ -291,7 +291,7 @@ const HELP = /** @type {const} */ ([
   ["t  ?", "theme, help"],
 ]);
 
-export function openHelp() {
+function openHelp() {
   show(() =>
     h(ActForm, { title: "Shortcuts" }, html`<dl class="help">
         ${HELP.map(([keys, what]) => html`<dt><kbd>${keys}</kbd></dt><dd>${what}</dd>`)}

@@ -289,6 +289,23 @@ export class Feed {
   }
 }
 
+/**
+ * Follow events from the cursor of a first answer on.
+ * @param {string} from the path of the first answer
+ * @param {(body: any) => Feed} begin
+ * @returns {() => void} stops the feed
+ */
+export function followFrom(from, begin) {
+  const abort = new AbortController();
+  let stop = () => abort.abort();
+  get(from, abort.signal).then(({ body }) => {
+    if (abort.signal.aborted) return;
+    const feed = begin(body);
+    stop = () => feed.stop();
+  }, () => {});
+  return () => stop();
+}
+
 /** A proxy keeps the answer back: no line came in time. */
 class Silent extends Error {}
 
