@@ -41,13 +41,13 @@ _OF_CAUSE: Mapping[str, str] = MappingProxyType(
             (errors.DataNotProven, "Erase the disks, or declare the state of the data."),
             (errors.LibraryMissing, "Install what the reason names on the conductor's machine."),
             (errors.DiskFull, "Free some space on the disk of the conductor's machine."),
-            (errors.Aborted, "Nothing needs a repair: it was ended on request."),
+            (errors.Aborted, "Nothing needs fixing: it was ended on request."),
         )
     }
 )
-"""The repair of a cause, by its code."""
-_OTHERWISE = "Read the log of the run, and repair what the reason names."
-_OUTSIDE = "Repair what the reason names."
+"""How to fix a cause, by its code."""
+_OTHERWISE = "Read the log of the run, and fix the cause."
+_OUTSIDE = "Fix the cause."
 _ITSELF = "There is nothing to do: the service retries it by itself."
 _OVERDUE = "Look at the console of the machine; stop the run if its step does nothing any more."
 
@@ -77,7 +77,7 @@ def of(
 
 
 def _then(held: Sequence[Hold], offers: Sequence[Offer]) -> str:
-    """Return the verb after the repair: a retry continues where the run has failed."""
+    """Return the verb after the fix: a retry continues where the run has failed."""
     possible = [offer.target for offer in offers if offer.refusal is None]
     if possible:
         return f"Then use {'retry' if 'retry' in possible else possible[0]}."

@@ -1,4 +1,4 @@
-"""What an explanation advises: a repair by the cause, then a verb, or nothing to do."""
+"""What an explanation advises: a fix by the cause, then a verb, or nothing to do."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def offers(*targets: str, refusal: errors.Error | None = None) -> list[Offer]:
 
 
 @pytest.mark.parametrize(
-    ("code", "repair"),
+    ("code", "fix"),
     [
         ("BmcAccessDenied", "Correct the user name and the password in driver_info."),
         ("DeadlinePassed", "Look at the machine: the step may still be under way"),
         ("TimedOut", "Look at the console of the machine: it has to boot the ramdisk"),
-        ("HardwareError", "Read the log of the run, and repair what the reason names."),
-        (None, "Read the log of the run, and repair what the reason names."),
+        ("HardwareError", "Read the log of the run, and fix the cause."),
+        (None, "Read the log of the run, and fix the cause."),
     ],
 )
-def test_repair_is_that_of_the_cause(code: str | None, repair: str) -> None:
+def test_fix_is_that_of_the_cause(code: str | None, fix: str) -> None:
     found = advice.of(failure(code), None, None, (), offers("manage", "retry"))
     assert found is not None
-    assert found.startswith(repair)
+    assert found.startswith(fix)
     assert found.endswith(" Then use retry.")
 
 
@@ -58,7 +58,7 @@ def test_verb_that_is_refused_is_not_advised() -> None:
 
 def test_failure_outside_of_runs_has_no_log_to_read() -> None:
     found = advice.of(failure(None, of_a_run=False), None, None, (), ())
-    assert found == "Repair what the reason names."
+    assert found == "Fix the cause."
 
 
 def test_retry_by_the_service_needs_nothing() -> None:

@@ -11,7 +11,7 @@ from tests.window.conftest import expect
 
 pytestmark = pytest.mark.xdist_group("window")
 
-ADVICE = "Read the log of the run, and repair what the reason names. Then use retry."
+ADVICE = "Read the log of the run, and fix the cause. Then use retry."
 
 
 def group(page: sync_api.Page, title: str, name: str) -> sync_api.Locator:

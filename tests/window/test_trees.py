@@ -47,7 +47,7 @@ NODE = """
   - link "doctor"
   - paragraph:
     - text: /Cleaning failed at deploy.erase_devices/
-    - strong: Read the log of the run, and repair what the reason names. Then use retry.
+    - strong: Read the log of the run, and fix the cause. Then use retry.
   - group "Acts on this node":
     - button "Retry…"
     - button "Manage…"
