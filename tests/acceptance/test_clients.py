@@ -300,6 +300,7 @@ def test_command_explains_a_failed_node(running: Service) -> None:
     lines = done.stdout.splitlines()
     assert lines[0].startswith("cli-why: clean failed since ")
     assert lines[1].startswith("Cleaning failed at deploy.erase_devices")
+    assert lines[2] == "do        Read the log of the run, and fix the cause. Then use retry."
     assert any(line.startswith("cause     HardwareError disk 3") for line in lines)
     assert "verb      manage leads to manageable" in lines
     document = baremetal(running.url, "node", "why", "cli-why", "-f", "json")
