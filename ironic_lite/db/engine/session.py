@@ -7,6 +7,7 @@ Callers pass a function of a connection to `Database.read` or `Database.write`; 
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import random
 import time
@@ -96,8 +97,8 @@ class Database:
         writers = max(1, whole - whole // _READERS)
         self._writers = fair_lock.FairLock(writers, min(writers, _LOW_WRITERS))
         self._writers_timeout: float = options["pool_timeout"]
-        # Connections that reads take before those of the pool, whose checkout and return take half
-        # of the time of a small read. A file needs no check of age or life; a server's would.
+        # Connections taken before those of the pool, whose checkout and return take half of the
+        # time of a small read. A file needs no check of age or life; a server's would.
         self._kept: list[Connection] = []
         self._most_kept = min(_KEPT, whole // _READERS) if self.kind == "sqlite" else 0
         self._file: sqlite.OpenFile | None = None
@@ -122,12 +123,12 @@ class Database:
         :raises errors.Unavailable: the database is away, or refuses this to our account.
         """
         try:
-            return self._read_once(work)
+            return self._once(work)
         except faults.DRIVER_ERRORS as error:
             if faults.classify(error) not in (Fault.DISCONNECTED, Fault.CONTENTION):
                 raise self._error_for_callers(error) from error
         try:
-            return self._read_once(work)
+            return self._once(work)
         except faults.DRIVER_ERRORS as error:
             raise self._error_for_callers(error) from error
 
@@ -151,7 +152,7 @@ class Database:
             progress: list[str] = []
             try:
                 with self._write_turn(), self._complaints:
-                    return self._write_once(work, progress)
+                    return self._once(functools.partial(self._in_transaction, work, progress))
             except faults.DRIVER_ERRORS as error:
                 fault = faults.classify(error)
                 if "commit" in progress and fault is Fault.DISCONNECTED:
@@ -174,7 +175,8 @@ class Database:
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _read_once(self, work: Callable[[Connection], T]) -> T:
+    def _once(self, work: Callable[[Connection], T]) -> T:
+        """Return the result of ``work`` over one connection, without a repetition."""
         if self._file is not None:
             self._file.confirm()
         try:
@@ -187,7 +189,7 @@ class Database:
             with contextlib.suppress(sa.exc.DBAPIError):
                 conn.close()
             raise
-        # The read is complete, even if the connection dies before its return.
+        # The work is complete, even if the connection dies before its return.
         with contextlib.suppress(sa.exc.DBAPIError):
             self._return(conn)
         return found
@@ -200,29 +202,28 @@ class Database:
             conn.rollback()
         self._kept.append(conn)
 
-    def _write_once(self, work: Callable[[Connection], T], progress: list[str]) -> T:
-        if self._file is not None:
-            self._file.confirm()
-        with self.engine.connect() as conn:
-            transaction = conn.begin()
-            try:
-                if self.kind == "sqlite":
-                    # Not BEGIN, because a transaction that reads first and then writes fails at
-                    # once if another has written in between, despite the busy timeout.
-                    _driver_connection(conn).execute("BEGIN IMMEDIATE")
-                elif self.kind == "postgresql":
-                    conn.exec_driver_sql(_BEGIN_POSTGRESQL)
-                result = work(conn)
-                progress.append("commit")
-                transaction.commit()
-                return result
-            except BaseException as why:
-                if transaction.is_active or not conn.invalidated:
-                    transaction.rollback()
-                if faults.read_only(why):
-                    conn.invalidate()
-                    self.close()  # an old primary: new connections reach the new one
-                raise
+    def _in_transaction(
+        self, work: Callable[[Connection], T], progress: list[str], conn: Connection
+    ) -> T:
+        transaction = conn.begin()
+        try:
+            if self.kind == "sqlite":
+                # Not BEGIN, because a transaction that reads first and then writes fails at
+                # once if another has written in between, despite the busy timeout.
+                _driver_connection(conn).execute("BEGIN IMMEDIATE")
+            elif self.kind == "postgresql":
+                conn.exec_driver_sql(_BEGIN_POSTGRESQL)
+            result = work(conn)
+            progress.append("commit")
+            transaction.commit()
+            return result
+        except BaseException as why:
+            if transaction.is_active or not conn.invalidated:
+                transaction.rollback()
+            if faults.read_only(why):
+                conn.invalidate()
+                self.close()  # an old primary: new connections reach the new one
+            raise
 
     @contextlib.contextmanager
     def _write_turn(self) -> Iterator[None]:
