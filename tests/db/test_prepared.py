@@ -14,7 +14,7 @@ from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import holds, nodes
+from ironic_lite.db.queries import events, holds, nodes
 from ironic_lite.db.tables import models
 from tests.db.test_connections import end_connection
 from tests.support.database_rows import NOON, add_node, get_node, new_uuid
@@ -227,3 +227,31 @@ def test_locked_row_of_a_server_is_contention(server_database: Database) -> None
             server_database.write(wait, once=True)
 
     server_database.write(hold)
+
+
+@pytest.mark.parametrize("count", [1, 2, 12, 13])
+def test_inserted_rows_keep_their_values_and_order(database: Database, count: int) -> None:
+    node = new_uuid()
+    rows = [
+        {"node_uuid": node, "kind": f"k{n}", "at": NOON, "data": {"n": n} if n % 2 else None}
+        for n in range(count)
+    ]
+    database.write(lambda conn: events.add(conn, rows))
+    found = database.read(lambda conn: events.page(conn, node_uuid=node))
+    names = ("node_uuid", "kind", "at", "data")
+    assert [{name: dict(row)[name] for name in names} for row in found] == rows
+
+
+def test_write_whose_connection_dies_within_the_transaction_is_repeated(
+    server_database: Database,
+) -> None:
+    node, died = add_node(server_database), threading.Event()
+
+    def write(conn: Connection) -> None:
+        if not died.is_set():
+            died.set()
+            end_connection(server_database, conn)
+        nodes.lock(conn, node, host="here", token="t", expires=NOON)
+
+    server_database.write(write)
+    assert get_node(server_database, node)["lock_token"] == "t"

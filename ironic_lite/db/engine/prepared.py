@@ -5,9 +5,9 @@ more for each execution: it looks the text up by a key of the whole statement, p
 and result anew, and begins a transaction object. For short statements this takes more time than the
 database.
 
-Selects are run by the driver's cursor: listeners of ``before_cursor_execute`` are called, without
-an execution context. Writes are run by ``Connection.exec_driver_sql``, as the text that they are.
-Errors of the driver are raised as SQLAlchemy raises them.
+Here, the driver's cursor runs them: listeners of ``before_cursor_execute`` are called, without an
+execution context. Errors of the driver are raised as SQLAlchemy raises them. Writes need a
+transaction that has begun, as in ``session.Database.write``.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _POOL = "ironic_lite_pool"
 _REPLACING = threading.Lock()
 _MOST = 1000
 """Statements of one engine; each set of columns that a node's save writes is one."""
+_TOGETHER = 12
+"""Rows that one INSERT has at most; each number of rows is a statement of its own."""
 
 Make = Callable[..., sa.Select[Any]]
 Convert = Callable[[Any], Any]
@@ -90,16 +92,20 @@ class Write:
         :raises ValueError: a parameter without a value of its own is not given.
         :raises sqlalchemy.exc.DBAPIError: as ``Connection.execute``.
         """
-        text = _prepared(conn, _write_text, self, frozenset(values))
-        return conn.exec_driver_sql(text.sql, text.bound(values)).rowcount
+        return _prepared(conn, _Change, self, frozenset(values)).execute(conn, values)
 
-    def execute_many(self, conn: sa.Connection, rows: Sequence[RowView]) -> None:
-        """Execute the statement for each row; all rows have the same keys. Raises as `execute`."""
+    def insert_all(self, conn: sa.Connection, rows: Sequence[RowView]) -> None:
+        """Insert rows, which have the same keys. Raises as `execute`.
+
+        A few rows are one statement: psycopg's ``executemany`` takes longer than a few statements.
+        """
         if len(rows) == 1:
             self.execute(conn, rows[0])
-            return
-        text = _prepared(conn, _write_text, self, frozenset(rows[0]))
-        conn.exec_driver_sql(text.sql, [text.bound(row) for row in rows])
+        elif len(rows) <= _TOGETHER:
+            form = (frozenset(rows[0]), len(rows))
+            _prepared(conn, _Rows, self, form).execute(conn, rows)
+        else:
+            _prepared(conn, _Change, self, frozenset(rows[0])).execute_many(conn, rows)
 
 
 def attach(engine: sa.Engine) -> None:
@@ -186,20 +192,107 @@ class _Text:
         }
 
 
-def _write_text(write: Write, given: frozenset[str], dialect: sa.Dialect) -> _Text:
-    """Return the text of a write of these values."""
-    text = _Text(write.statement, dialect, given, columns=write.columns)
-    if not text.fixed:
-        raise ValueError(f"Values or Python's defaults change the text of: {text.sql}")
-    if missing := text.required - given:
-        raise ValueError(f"No value for the parameter {min(missing)} of: {text.sql}")
-    return text
+class _Statement:
+    """One statement for one dialect, run by the driver's cursor."""
+
+    def __init__(self, text: _Text, dialect: sa.Dialect) -> None:
+        self._text = text
+        self._dialect = dialect
+        self._error = dialect.loaded_dbapi.Error
+
+    def _run(self, conn: sa.Connection, given: Any, *, many: bool = False) -> int:
+        """Execute the statement; return the number of rows."""
+        try:
+            cursor = self._cursor(conn)
+            try:
+                self._execute(conn, cursor, given, many=many)
+                count: int = cursor.rowcount
+            finally:
+                self._close(cursor)
+        except self._error as why:
+            raise self._wrapped(conn, why) from why
+        return count
+
+    def _cursor(self, conn: sa.Connection) -> Any:
+        driver: Any = conn.connection
+        return driver.cursor()
+
+    def _close(self, cursor: Any) -> None:
+        try:
+            cursor.close()
+        except self._error:
+            LOG.debug("Closing a cursor failed", exc_info=True)  # the rows, or another error, count
+
+    def _execute(self, conn: sa.Connection, cursor: Any, given: Any, *, many: bool = False) -> None:
+        sql = self._text.sql
+        for listener in conn.engine.dispatch.before_cursor_execute:
+            listener(conn, cursor, sql, given, None, many)
+        run = self._dialect.do_executemany if many else self._dialect.do_execute
+        run(cursor, sql, given)
+
+    def _wrapped(self, conn: sa.Connection, why: Any) -> BaseException:
+        """Return the error that ``Connection.execute`` raises; replace dead connections."""
+        lost = self._dialect.is_disconnect(why, conn.connection, None)
+        if lost:
+            _replace(conn, why)
+        raised: BaseException = sa.exc.DBAPIError.instance(
+            self._text.sql,
+            None,
+            why,
+            self._error,
+            hide_parameters=True,
+            connection_invalidated=lost,
+            dialect=self._dialect,
+        )
+        return raised
+
+
+class _Change(_Statement):
+    """A write of values with these names."""
+
+    def __init__(self, write: Write, given: frozenset[str], dialect: sa.Dialect) -> None:
+        text = _Text(write.statement, dialect, given, columns=write.columns)
+        if not text.fixed:
+            raise ValueError(f"Values or Python's defaults change the text of: {text.sql}")
+        if missing := text.required - given:
+            raise ValueError(f"No value for the parameter {min(missing)} of: {text.sql}")
+        super().__init__(text, dialect)
+
+    def execute(self, conn: sa.Connection, values: RowView) -> int:
+        """Execute the write; return the number of rows."""
+        return self._run(conn, self._text.bound(values))
+
+    def execute_many(self, conn: sa.Connection, rows: Sequence[RowView]) -> None:
+        """Execute the write for each row."""
+        self._run(conn, [self._text.bound(row) for row in rows], many=True)
+
+
+class _Rows(_Statement):
+    """An INSERT of several rows."""
+
+    def __init__(self, write: Write, form: tuple[frozenset[str], int], dialect: sa.Dialect) -> None:
+        self._names, count = sorted(form[0]), form[1]
+        insert: Any = write.statement
+        self._keys = [f"{name}__{place}" for place in range(count) for name in self._names]
+        rows = [
+            {
+                name: sa.bindparam(f"{name}__{place}", type_=insert.table.c[name].type)
+                for name in self._names
+            }
+            for place in range(count)
+        ]
+        super().__init__(_Text(insert.values(rows), dialect), dialect)
+
+    def execute(self, conn: sa.Connection, rows: Sequence[RowView]) -> None:
+        """Insert the rows."""
+        values = [row[name] for row in rows for name in self._names]
+        self._run(conn, self._text.bound(dict(zip(self._keys, values, strict=True))))
 
 
 _REPORTED = (sa.Numeric, sa.Float)
 
 
-class _Select:
+class _Select(_Statement):
     """One select for one dialect.
 
     ``Connection.execute`` executes a select whose text or conversion is not fixed.
@@ -207,9 +300,7 @@ class _Select:
 
     def __init__(self, make: Make, form: tuple[Any, ...], dialect: sa.Dialect) -> None:
         self._statement = make(*form)
-        self._text = _Text(self._statement, dialect)
-        self._dialect = dialect
-        self._error = dialect.loaded_dbapi.Error
+        super().__init__(_Text(self._statement, dialect), dialect)
         types = [column.type for column in self._statement.selected_columns]
         # The conversion of these depends on the type that the driver reports with the rows.
         self._whole = not self._text.fixed or any(isinstance(one, _REPORTED) for one in types)
@@ -228,7 +319,7 @@ class _Select:
         try:
             cursor = self._cursor(conn)
             try:
-                self._execute(conn, cursor, values)
+                self._execute(conn, cursor, self._text.bound(values))
                 found = cursor.fetchone()
             finally:
                 self._close(cursor)
@@ -263,7 +354,7 @@ class _Select:
         try:
             cursor = self._cursor(conn)
             try:
-                self._execute(conn, cursor, values)
+                self._execute(conn, cursor, self._text.bound(values))
                 while some := cursor.fetchmany(size):
                     yield some
                     if len(some) < size:
@@ -272,38 +363,6 @@ class _Select:
                 self._close(cursor)
         except self._error as why:
             raise self._wrapped(conn, why) from why
-
-    def _cursor(self, conn: sa.Connection) -> Any:
-        driver: Any = conn.connection
-        return driver.cursor()
-
-    def _close(self, cursor: Any) -> None:
-        try:
-            cursor.close()
-        except self._error:
-            LOG.debug("Closing a cursor failed", exc_info=True)  # the rows, or another error, count
-
-    def _execute(self, conn: sa.Connection, cursor: Any, values: RowView) -> None:
-        given, sql = self._text.bound(values), self._text.sql
-        for listener in conn.engine.dispatch.before_cursor_execute:
-            listener(conn, cursor, sql, given, None, False)
-        self._dialect.do_execute(cursor, sql, given)
-
-    def _wrapped(self, conn: sa.Connection, why: Any) -> BaseException:
-        """Return the error that ``Connection.execute`` raises; replace dead connections."""
-        lost = self._dialect.is_disconnect(why, conn.connection, None)
-        if lost:
-            _replace(conn, why)
-        raised: BaseException = sa.exc.DBAPIError.instance(
-            self._text.sql,
-            None,
-            why,
-            self._error,
-            hide_parameters=True,
-            connection_invalidated=lost,
-            dialect=self._dialect,
-        )
-        return raised
 
 
 def _replace(conn: sa.Connection, why: BaseException) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Row, RowView
+from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
 
@@ -18,19 +20,24 @@ FACTS: tuple[str, ...] = tuple(
 )
 """Properties of a setting as a BMC reports it, besides its name."""
 
+_PART = 100  # rows read at a time
 _TABLE = models.bios_settings
 _MINE = _TABLE.c.node_uuid == sa.bindparam("k_node")
 _THIS = sa.and_(_MINE, _TABLE.c.name == sa.bindparam("k_name"))
-_LIST = sa.select(_TABLE).where(_MINE).order_by(_TABLE.c.name)
 _GET = sa.select(_TABLE).where(_THIS)
 _INSERT = _TABLE.insert().inline()
 _UPDATE = _TABLE.update().where(_THIS)
 _DELETE = _TABLE.delete().where(_THIS)
 
 
+def _list() -> sa.Select[Any]:
+    return sa.select(_TABLE).where(_MINE).order_by(_TABLE.c.name)
+
+
 def of_node(conn: Connection, node_uuid: str) -> list[Row]:
     """Return all settings of a node, by name; empty if its BMC has reported none yet."""
-    return [dict(row) for row in conn.execute(_LIST, {"k_node": node_uuid}).mappings()]
+    found = prepared.parts(conn, _list, (), {"k_node": node_uuid}, names=COLUMNS, size=_PART)
+    return [row for some in found for row in some]
 
 
 def get(conn: Connection, node_uuid: str, name: str) -> Row:

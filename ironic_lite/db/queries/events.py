@@ -112,7 +112,7 @@ def _select_entries(down: bool, after: bool) -> sa.Select[Any]:
 def add(conn: Connection, rows: Sequence[RowView]) -> None:
     """Append events by one statement: at, node_uuid and kind; other columns if known."""
     if rows:
-        _INSERT.execute_many(conn, [{**_BLANK, **row} for row in rows])
+        _INSERT.insert_all(conn, [{**_BLANK, **row} for row in rows])
 
 
 def refuse_again(conn: Connection, node_uuid: str, request_id: str) -> None:

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
+from typing import Any
 
 import sqlalchemy as sa
 
 from ironic_lite.core.json_types import Row, RowView
+from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
 
+COLUMNS: tuple[str, ...] = models.columns(models.firmware_components)
 IDENTITY = ("vendor", "model", "serial_number")
 
+_PART = 100  # rows read at a time
 _TABLE = models.firmware_components
 _MINE = _TABLE.c.node_uuid == sa.bindparam("k_node")
-_LIST = sa.select(_TABLE).where(_MINE).order_by(_TABLE.c.component)
 _INSERT = _TABLE.insert().inline()
 _UPDATE = _TABLE.update().where(_MINE, _TABLE.c.component == sa.bindparam("k_component"))
 
 
+def _list() -> sa.Select[Any]:
+    return sa.select(_TABLE).where(_MINE).order_by(_TABLE.c.component)
+
+
 def of_node(conn: Connection, node_uuid: str) -> list[Row]:
     """Return all components of a node, by name; empty without a report by its BMC."""
-    return [dict(row) for row in conn.execute(_LIST, {"k_node": node_uuid}).mappings()]
+    found = prepared.parts(conn, _list, (), {"k_node": node_uuid}, names=COLUMNS, size=_PART)
+    return [row for some in found for row in some]
 
 
 def put(

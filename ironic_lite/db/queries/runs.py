@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ COLUMNS: tuple[str, ...] = models.columns(models.runs)
 STEP_COLUMNS: tuple[str, ...] = models.columns(models.run_steps)
 _OPEN = ("running", "waiting")
 _PROGRESS = ("state", "attempt", "started_at", "ended_at", "error")
+_TOGETHER = 2  # steps that one UPDATE changes
 
 _RUN = models.runs.c
 _STEP = models.run_steps.c
@@ -138,34 +140,28 @@ _END_STEPS = (
 )
 
 
-def _update_steps() -> sa.Update:
-    """Build the UPDATE that sets, for each row, only the given columns.
-
-    Its shape is always the same, so rows with different columns (one step ends, the next begins)
-    are one statement.
-    """
-    changes = {
-        name: sa.case(
-            (
-                sa.bindparam(f"has_{name}", type_=sa.Integer) == 1,
-                sa.bindparam(name, type_=_STEP[name].type),
-            ),
-            else_=_STEP[name],
+@functools.cache
+def _update_steps(shape: tuple[tuple[str, ...], ...]) -> prepared.Write:
+    """Return the UPDATE of one step for each item of ``shape``, which names its columns."""
+    chosen = [
+        sa.and_(
+            _STEP.kind == sa.bindparam(f"kind_{place}"),
+            _STEP.ordinal == sa.bindparam(f"ordinal_{place}"),
         )
-        for name in _PROGRESS
-    }
-    return (
-        models.run_steps.update()
-        .where(
-            _STEP.run_uuid == sa.bindparam("k_run"),
-            _STEP.kind == sa.bindparam("k_kind"),
-            _STEP.ordinal == sa.bindparam("k_ordinal"),
-        )
-        .values(changes)
-    )
+        for place in range(len(shape))
+    ]
+    changes: dict[str, sa.ColumnElement[Any]] = {}
+    for name in sorted({name for names in shape for name in names}):
+        cases = [
+            (this, sa.bindparam(f"{name}_{place}", type_=_STEP[name].type))
+            for place, (this, names) in enumerate(zip(chosen, shape, strict=True))
+            if name in names
+        ]
+        changes[name] = sa.case(*cases, else_=_STEP[name]) if len(shape) > 1 else cases[0][1]
+    of_run = _STEP.run_uuid == sa.bindparam("k_run")
+    update = models.run_steps.update().where(of_run, sa.or_(*chosen)).values(changes)
+    return prepared.Write(update, columns=False)
 
-
-_UPDATE_STEPS = prepared.Write(_update_steps())
 
 # -- runs ------------------------------------------------------------------------------------
 
@@ -304,7 +300,7 @@ def page(
 def insert_steps(conn: Connection, rows: Sequence[RowView]) -> None:
     """Add pending steps: run_uuid, ordinal, kind, interface, step; others default."""
     if rows:
-        _INSERT_STEPS.execute_many(conn, [{**_STEP_BLANK, **row} for row in rows])
+        _INSERT_STEPS.insert_all(conn, [{**_STEP_BLANK, **row} for row in rows])
 
 
 def drop_pending(conn: Connection, run_uuid: str, kind: str, *, first: int) -> None:
@@ -313,23 +309,21 @@ def drop_pending(conn: Connection, run_uuid: str, kind: str, *, first: int) -> N
 
 
 def update_steps(conn: Connection, run_uuid: str, rows: Sequence[RowView]) -> None:
-    """Change steps of a run by one statement.
+    """Change steps of a run: two by one statement, as one step ends and the next begins.
 
     :param rows: ``kind`` and ``ordinal`` name the step; the given ones of state, attempt,
         started_at, ended_at and error are set.
     :raises KeyError: a row has another column.
     """
-    bound = []
-    for row in rows:
-        if unknown := row.keys() - {"kind", "ordinal", *_PROGRESS}:
-            raise KeyError(*sorted(unknown))
-        values = {"k_run": run_uuid, "k_kind": row["kind"], "k_ordinal": row["ordinal"]}
-        for name in _PROGRESS:
-            values[f"has_{name}"] = int(name in row)
-            values[name] = row.get(name)
-        bound.append(values)
-    if bound:
-        _UPDATE_STEPS.execute_many(conn, bound)
+    for first in range(0, len(rows), _TOGETHER):
+        some = rows[first : first + _TOGETHER]
+        values: Row = {"k_run": run_uuid}
+        for place, row in enumerate(some):
+            if unknown := row.keys() - {"kind", "ordinal", *_PROGRESS}:
+                raise KeyError(*sorted(unknown))
+            values |= {f"{name}_{place}": value for name, value in row.items()}
+        shape = tuple(tuple(name for name in _PROGRESS if name in row) for row in some)
+        _update_steps(shape).execute(conn, values)
 
 
 def end_steps(
