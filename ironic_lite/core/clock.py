@@ -121,8 +121,12 @@ class Ahead:
             return steady + self._leapt
 
 
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
 def _utc_now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+    # Removing the time zone of datetime.now(UTC) takes three times as long.
+    return _EPOCH + datetime.timedelta(seconds=time.time())
 
 
 def steady() -> float:

@@ -249,6 +249,18 @@ def collect(interface: str, implementation: object, kind: StepKind) -> list[Step
 
 
 @functools.lru_cache(maxsize=1024)
+def listed(interface: str, owner: type, kind: StepKind) -> tuple[Step, ...]:
+    """Return the steps that a class lists if it only lists its marked methods.
+
+    Highest priorities come first. The steps are as read from `as_driver_dict`.
+
+    :param interface: and ``kind``: as for `collect`.
+    """
+    found = sorted(collect(interface, owner, kind), key=lambda step: -step.priority)
+    return tuple(from_dict(as_driver_dict(step, kind)) for step in found)
+
+
+@functools.lru_cache(maxsize=1024)
 def _marked(owner: type) -> tuple[tuple[str, Mapping[StepKind, Mark]], ...]:
     """Return the marked methods of a class, by name.
 
@@ -263,6 +275,7 @@ def _marked(owner: type) -> tuple[tuple[str, Mapping[StepKind, Mark]], ...]:
 def forget_classes() -> None:
     """Examine classes anew: one has got another method since its steps were collected."""
     _marked.cache_clear()
+    listed.cache_clear()
 
 
 # -- the wire --------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 import sqlalchemy as sa
 
 from ironic_lite.core.json_types import Json, Row
+from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries.unindexed import unindexed
 from ironic_lite.db.tables import models
@@ -170,13 +171,19 @@ _NOTES_COLUMNS = tuple(Notes.__annotations__)
 _NOTES = sa.select(*(_NODE[name] for name in _NOTES_COLUMNS)).where(
     _NODE.uuid.in_(_list_parameter("uuids"))
 )
-_COUNT = sa.select(sa.func.count()).select_from(models.nodes).where(_IN_STATES)
 
 # Any row serves that exists with every conductor, is never deleted, and is locked before rows of
 # nodes, as the keepalive does.
 _TURN = (
     sa.select(models.conductors.c.id).order_by(models.conductors.c.id).limit(1).with_for_update()
 )
+
+
+def _count(states: int) -> sa.Select[Any]:
+    """Return the count of the nodes in so many states."""
+    among = [sa.bindparam(f"state_{place}", type_=sa.String) for place in range(states)]
+    chosen = _NODE.provision_state.in_(among)
+    return sa.select(sa.func.count()).select_from(models.nodes).where(chosen)
 
 
 # -- questions -------------------------------------------------------------------------------
@@ -290,7 +297,10 @@ def with_console(conn: Connection, *, after_id: int = 0, limit: int) -> list[Can
 
 def count_in(conn: Connection, states: Collection[str]) -> int:
     """Return the number of nodes in these provision states."""
-    return int(conn.execute(_COUNT, {"states": list(states)}).scalar_one())
+    values = {f"state_{place}": str(state) for place, state in enumerate(states)}
+    found = prepared.first(conn, _count, (len(states),), values)
+    assert found is not None  # a count has one row
+    return int(found[0])
 
 
 def count_alone(conn: Connection, states: Collection[str]) -> int:

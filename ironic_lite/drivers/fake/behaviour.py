@@ -151,12 +151,14 @@ def parse(driver_info: JsonView) -> Behaviour:
 
     :raises errors.InvalidParameter: naming ``driver_info/<key>``.
     """
+    if driver_info.keys().isdisjoint(_READERS):
+        return _PLAIN
     found = {
         key.removeprefix("fake_"): read(key, driver_info[key])
         for key, read in _READERS.items()
         if key in driver_info
     }
-    return Behaviour(**found) if found else _PLAIN
+    return Behaviour(**found)
 
 
 def check(driver_info: JsonView, interface: str, own: Callable[[], set[str]]) -> None:

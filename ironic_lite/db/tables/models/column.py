@@ -6,13 +6,28 @@ or the engine selects by is a column of its own with an index.
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql
+from sqlalchemy.dialects import mysql, sqlite
 
 from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine import encryption
+
+
+class _SqliteTime(sqlite.DATETIME):
+    """A time in SQLAlchemy's own form, made in less than half of its time."""
+
+    def bind_processor(self, dialect: sa.Dialect) -> Callable[[Any], str | None]:
+        """Return the conversion of a value."""
+        return _time_text
+
+
+def _time_text(value: datetime.datetime | None) -> str | None:
+    return None if value is None else value.isoformat(" ", "microseconds")
+
 
 metadata = sa.MetaData(
     naming_convention={
@@ -25,7 +40,11 @@ metadata = sa.MetaData(
 
 # SQLite auto-increments only a column whose type is exactly INTEGER.
 Id = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-Time = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+Time = (
+    sa.DateTime()
+    .with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+    .with_variant(_SqliteTime(), "sqlite")  # type: ignore[no-untyped-call]  # of SQLAlchemy
+)
 # Text is ordered by code points, so that a list has the same order on all three databases: SQLite
 # does it by default, MariaDB by the tables' collation, PostgreSQL by the columns'.
 LongText = (
