@@ -108,6 +108,11 @@ class Write:
             _prepared(conn, _Change, self, frozenset(rows[0])).execute_many(conn, rows)
 
 
+def command(conn: sa.Connection, sql: str) -> None:
+    """Run a text without parameters, such as BEGIN. Raises as `Write.execute`."""
+    _prepared(conn, _Command, sql, None).execute(conn)
+
+
 def attach(engine: sa.Engine) -> None:
     """Let an engine remember its prepared statements, and its connections their pool."""
     engine.update_execution_options(**{OPTION: Statements()})
@@ -195,8 +200,8 @@ class _Text:
 class _Statement:
     """One statement for one dialect, run by the driver's cursor."""
 
-    def __init__(self, text: _Text, dialect: sa.Dialect) -> None:
-        self._text = text
+    def __init__(self, sql: str, dialect: sa.Dialect) -> None:
+        self._sql = sql
         self._dialect = dialect
         self._error = dialect.loaded_dbapi.Error
 
@@ -224,11 +229,10 @@ class _Statement:
             LOG.debug("Closing a cursor failed", exc_info=True)  # the rows, or another error, count
 
     def _execute(self, conn: sa.Connection, cursor: Any, given: Any, *, many: bool = False) -> None:
-        sql = self._text.sql
         for listener in conn.engine.dispatch.before_cursor_execute:
-            listener(conn, cursor, sql, given, None, many)
+            listener(conn, cursor, self._sql, given, None, many)
         run = self._dialect.do_executemany if many else self._dialect.do_execute
-        run(cursor, sql, given)
+        run(cursor, self._sql, given)
 
     def _wrapped(self, conn: sa.Connection, why: Any) -> BaseException:
         """Return the error that ``Connection.execute`` raises; replace dead connections."""
@@ -236,7 +240,7 @@ class _Statement:
         if lost:
             _replace(conn, why)
         raised: BaseException = sa.exc.DBAPIError.instance(
-            self._text.sql,
+            self._sql,
             None,
             why,
             self._error,
@@ -247,16 +251,27 @@ class _Statement:
         return raised
 
 
+class _Command(_Statement):
+    """A text without parameters."""
+
+    def __init__(self, sql: str, _form: None, dialect: sa.Dialect) -> None:
+        super().__init__(sql, dialect)
+
+    def execute(self, conn: sa.Connection) -> None:
+        """Run the text."""
+        self._run(conn, None)
+
+
 class _Change(_Statement):
     """A write of values with these names."""
 
     def __init__(self, write: Write, given: frozenset[str], dialect: sa.Dialect) -> None:
-        text = _Text(write.statement, dialect, given, columns=write.columns)
+        self._text = text = _Text(write.statement, dialect, given, columns=write.columns)
         if not text.fixed:
             raise ValueError(f"Values or Python's defaults change the text of: {text.sql}")
         if missing := text.required - given:
             raise ValueError(f"No value for the parameter {min(missing)} of: {text.sql}")
-        super().__init__(text, dialect)
+        super().__init__(text.sql, dialect)
 
     def execute(self, conn: sa.Connection, values: RowView) -> int:
         """Execute the write; return the number of rows."""
@@ -281,7 +296,8 @@ class _Rows(_Statement):
             }
             for place in range(count)
         ]
-        super().__init__(_Text(insert.values(rows), dialect), dialect)
+        self._text = _Text(insert.values(rows), dialect)
+        super().__init__(self._text.sql, dialect)
 
     def execute(self, conn: sa.Connection, rows: Sequence[RowView]) -> None:
         """Insert the rows."""
@@ -300,7 +316,8 @@ class _Select(_Statement):
 
     def __init__(self, make: Make, form: tuple[Any, ...], dialect: sa.Dialect) -> None:
         self._statement = make(*form)
-        super().__init__(_Text(self._statement, dialect), dialect)
+        self._text = _Text(self._statement, dialect)
+        super().__init__(self._text.sql, dialect)
         types = [column.type for column in self._statement.selected_columns]
         # The conversion of these depends on the type that the driver reports with the rows.
         self._whole = not self._text.fixed or any(isinstance(one, _REPORTED) for one in types)

@@ -212,7 +212,7 @@ class Database:
                 # once if another has written in between, despite the busy timeout.
                 _driver_connection(conn).execute("BEGIN IMMEDIATE")
             elif self.kind == "postgresql":
-                conn.exec_driver_sql(_BEGIN_POSTGRESQL)
+                prepared.command(conn, _BEGIN_POSTGRESQL)
             result = work(conn)
             progress.append("commit")
             transaction.commit()

@@ -127,7 +127,7 @@ class Line:
         except BrokenPipeError:
             return True
         try:
-            return not self.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            return not self.sock.recv(1, kernel.PEEK)
         except BlockingIOError:
             return False
         except OSError:

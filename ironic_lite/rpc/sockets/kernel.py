@@ -17,6 +17,9 @@ from typing import Protocol
 SEND_SECONDS = 10.0
 """Time limit of a peer to accept a connection, or to read any of the bytes sent."""
 
+PEEK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
+"""Flags that look at the next bytes; joining them takes longer than the look."""
+
 _TIMEVAL = struct.Struct("@ll")
 
 

@@ -55,7 +55,7 @@ class Connection:
     def is_fresh(self) -> bool:
         """Return whether the server holds this idle connection and has sent nothing."""
         try:
-            self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            self._socket.recv(1, kernel.PEEK)
         except BlockingIOError:
             return True
         except OSError:
