@@ -36,8 +36,8 @@ class OneLine(logging.Formatter):
         self._inner = inner
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the text of a record; the record stays unchanged for other handlers."""
-        own = copy.copy(record)
+        """Return the text of a record; its traceback stays unchanged for other handlers."""
+        own = copy.copy(record) if record.exc_info or record.exc_text else record
         text = self._inner.format(own)
         if not isinstance(text, str):  # Fluentd's formatter returns fields
             return text

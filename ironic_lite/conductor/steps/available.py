@@ -31,8 +31,9 @@ def offered(task: Task, kind: StepKind, *, ramdisk: bool = True) -> list[Step]:
         own, missing = _own_steps(task, kind, interface)
         if missing is not None and name not in told and ramdisk:
             raise missing
-        agents = told.get(name, ()) if missing or interface.uses_agent(task) else ()
-        found += _join_steps(own, agents)
+        agents = told.get(name, ())
+        joins = agents and (missing is not None or interface.uses_agent(task))
+        found += _join_steps(own, agents if joins else ())
     return found
 
 
