@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.support.conductor_fixture import ConductorFixture, listed
 from tests.support.statements import Statements, count_statements
 
-FIRST, EACH = 16, 3
+FIRST, EACH = 12, 3
 
 
 def cleaned(rig: ConductorFixture, steps: int) -> Statements:
@@ -29,3 +31,23 @@ def test_a_manual_clean_with_one_step(rig: ConductorFixture) -> None:
 def test_each_further_step(rig: ConductorFixture, steps: int) -> None:
     one, more = cleaned(rig, 1), cleaned(rig, steps)
     assert len(more) - len(one) <= EACH * (steps - 1), str(more)
+
+
+@pytest.mark.parametrize(
+    ("state", "method", "arguments", "most"),
+    [
+        ("enroll", "do_provisioning_action", {"action": "manage"}, 11),
+        ("manageable", "do_provisioning_action", {"action": "provide"}, 20),
+        ("available", "do_node_deploy", {}, 18),
+        ("active", "do_node_tear_down", {}, 24),
+        ("available", "destroy_node", {}, 5),
+    ],
+)
+def test_a_verb_without_arguments(
+    rig: ConductorFixture, state: str, method: str, arguments: dict[str, Any], most: int
+) -> None:
+    node = rig.node(state)
+    with count_statements(rig.database) as sent:
+        rig.ask(method, node, **arguments)
+        assert rig.service.runtime.workers.wait_idle(10)
+    assert len(sent) <= most, str(sent)
