@@ -34,7 +34,7 @@ def main() -> int:
             ),
             Figure("list, detail", len(whole.sent(lambda api: api.get("/v1/nodes/detail"))), "", 2),
             Figure("PATCH a node", len(whole.sent(lambda api: api.patch(node, patch))), "", 3),
-            Figure("manual clean with one step, API and conductor", one, "", 16),
+            Figure("manual clean with one step, API and conductor", one, "", 13),
             Figure("each further step", (many - one) / 10, "", 3),
         ]
         whole.close()
