@@ -333,6 +333,30 @@ def test_servers_read_what_is_committed(server_database: Database) -> None:
     assert str(shown[0]).lower().replace("-", " ") == "read committed"
 
 
+def test_read_sends_no_rollback_and_a_failed_write_sends_one() -> None:
+    with (
+        database_servers.own_database("mysql", "rollback") as url,
+        contextlib.closing(session.open_database(url)) as database,
+    ):
+        admin = "CREATE TABLE numbers (number INT) ENGINE=InnoDB"
+        database.write(lambda conn: conn.exec_driver_sql(admin))
+
+        def fail(conn: Connection) -> None:
+            conn.exec_driver_sql("INSERT INTO numbers VALUES (1)")
+            raise errors.Error("on purpose")
+
+        count = "SELECT count(*) FROM numbers"
+        rollbacks = (
+            "SELECT variable_value FROM information_schema.session_status "
+            "WHERE variable_name = 'COM_ROLLBACK'"
+        )
+        assert ask(database, count) == 0
+        assert ask(database, rollbacks) == "0"
+        with pytest.raises(errors.Error, match="on purpose"):
+            database.write(fail)
+        assert ask(database, count) == 0
+
+
 def test_times_of_servers_are_utc_and_limits_are_set(server_database: Database) -> None:
     if server_database.kind == "postgresql":
         assert ask(server_database, "SHOW timezone") == "UTC"

@@ -74,7 +74,7 @@ def admin(kind: str, *statements: str) -> None:
 
 def transactional(database: session.Database) -> sa.Engine:
     """Return the engine of a database, with transactions that begin by themselves."""
-    if database.kind != "postgresql":
+    if database.kind == "sqlite":
         return database.engine
     return database.engine.execution_options(isolation_level="READ COMMITTED")
 

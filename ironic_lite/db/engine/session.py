@@ -44,8 +44,8 @@ _DRIVERS = {
 _EXTRAS = {"psycopg": "postgresql", "pymysql": "mysql"}
 _IDLE_TRANSACTION = 5000
 """Milliseconds after which the server ends a session that is idle in a transaction."""
-_BEGIN_POSTGRESQL = "BEGIN ISOLATION LEVEL READ COMMITTED"
-"""Begins writes; without it psycopg commits each statement, and a read sends nothing else.
+_BEGIN = {"postgresql": "BEGIN ISOLATION LEVEL READ COMMITTED", "mysql": "BEGIN"}
+"""Begins writes; without it the server commits each statement, and a read sends nothing else.
 
 Switching autocommit on for each read would take longer than the read's statement.
 """
@@ -211,13 +211,15 @@ class Database:
                 # Not BEGIN, because a transaction that reads first and then writes fails at
                 # once if another has written in between, despite the busy timeout.
                 _driver_connection(conn).execute("BEGIN IMMEDIATE")
-            elif self.kind == "postgresql":
-                prepared.command(conn, _BEGIN_POSTGRESQL)
+            else:
+                prepared.command(conn, _BEGIN[self.kind])
             result = work(conn)
             progress.append("commit")
             transaction.commit()
             return result
         except BaseException as why:
+            if self.kind == "mysql" and not conn.invalidated:
+                prepared.command(conn, "ROLLBACK")  # SQLAlchemy sends none, see _engine_options
             if transaction.is_active or not conn.invalidated:
                 transaction.rollback()
             if faults.read_only(why):
@@ -386,7 +388,7 @@ def _engine_options(kind: str, options: Row) -> Row:
         # must not hold back the cursors of followers, or its locks.
         settings += f" -c idle_in_transaction_session_timeout={_IDLE_TRANSACTION}"
         return {
-            "isolation_level": "AUTOCOMMIT",  # see _BEGIN_POSTGRESQL
+            "isolation_level": "AUTOCOMMIT",  # see _BEGIN
             "connect_args": {
                 "connect_timeout": connect,
                 "options": settings,
@@ -401,7 +403,9 @@ def _engine_options(kind: str, options: Row) -> Row:
     # The server ends a slow statement first; the socket's timeout is for a silent server.
     network = int(options["statement_timeout"]) + 10 if statement else None
     return {
-        "isolation_level": "READ COMMITTED",
+        "isolation_level": "AUTOCOMMIT",
+        # A rollback after each read, which has no transaction, would be a second round trip.
+        "skip_autocommit_rollback": True,
         "connect_args": {
             "connect_timeout": connect,
             "read_timeout": network,
@@ -431,5 +435,6 @@ def _prepare_mysql(statement_timeout: float) -> Callable[[Any, Any], None]:
             limit += f", idle_write_transaction_timeout={_IDLE_TRANSACTION // 1000}"
         with connection.cursor() as cursor:
             cursor.execute(f"SET SESSION {limit}")
+            cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
     return prepare
