@@ -130,10 +130,12 @@ def test_a_server_that_takes_no_changes_any_more_is_left(server_database: Databa
         "postgresql": "SET default_transaction_read_only = on",
         "mysql": "SET SESSION TRANSACTION READ ONLY",
     }
-    with server_database.engine.connect() as first, server_database.engine.connect() as second:
-        for conn in (first, second):
-            conn.exec_driver_sql(only_read[server_database.kind])
-            conn.commit()
+
+    def turn(first: Connection) -> None:
+        first.exec_driver_sql(only_read[server_database.kind])
+        server_database.read(lambda second: second.exec_driver_sql(only_read[server_database.kind]))
+
+    server_database.read(turn)
     with pytest.raises(errors.Unavailable, match="takes no changes") as caught:
         add_node(server_database)
     assert not caught.value.facts["doubtful"]
@@ -331,6 +333,15 @@ def test_servers_read_what_is_committed(server_database: Database) -> None:
 
     server_database.write(work)
     assert str(shown[0]).lower().replace("-", " ") == "read committed"
+
+
+def test_kept_connection_is_used_until_it_is_too_old(server_database: Database) -> None:
+    who = _WHO[server_database.kind]
+    assert ask(server_database, who) == ask(server_database, who)
+    with contextlib.closing(
+        session.open_database(server_database.url, connection_recycle_time=0)
+    ) as short:
+        assert ask(short, who) != ask(short, who)
 
 
 def test_read_sends_no_rollback_and_a_failed_write_sends_one() -> None:

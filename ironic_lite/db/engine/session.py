@@ -20,7 +20,7 @@ from ironic_lite import errors
 from ironic_lite.core import config, log_lines
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Row
-from ironic_lite.db.engine import encryption, fair_lock, faults, prepared, sqlite
+from ironic_lite.db.engine import encryption, fair_lock, faults, kept, prepared, sqlite
 from ironic_lite.db.engine.faults import Fault
 
 LOG = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ Switching autocommit on for each read would take longer than the read's statemen
 """
 _READERS = 4  # one of so many connections is never a writer's
 _KEPT = 2
-"""Connections kept outside the pool; more reads at once are rare, with one interpreter."""
+"""Connections kept outside the pool; more uses at once are rare, with one interpreter."""
 _LOW_WRITERS = 3
 """Writers of low priority at once. More of them keep the interpreter no busier, but a client then
 waits for it behind all of them, at each of its statements, and they need connections that the pool
@@ -97,10 +97,12 @@ class Database:
         writers = max(1, whole - whole // _READERS)
         self._writers = fair_lock.FairLock(writers, min(writers, _LOW_WRITERS))
         self._writers_timeout: float = options["pool_timeout"]
-        # Connections taken before those of the pool, whose checkout and return take half of the
-        # time of a small read. A file needs no check of age or life; a server's would.
-        self._kept: list[Connection] = []
-        self._most_kept = min(_KEPT, whole // _READERS) if self.kind == "sqlite" else 0
+        self._kept = kept.KeptConnections(
+            engine,
+            min(_KEPT, whole // _READERS),
+            # A file needs no check of age.
+            None if self.kind == "sqlite" else options["connection_recycle_time"],
+        )
         self._file: sqlite.OpenFile | None = None
         if self.kind == "sqlite":
             self._file = sqlite.OpenFile(str(url.database))
@@ -125,8 +127,11 @@ class Database:
         try:
             return self._once(work)
         except faults.DRIVER_ERRORS as error:
-            if faults.classify(error) not in (Fault.DISCONNECTED, Fault.CONTENTION):
+            fault = faults.classify(error)
+            if fault not in (Fault.DISCONNECTED, Fault.CONTENTION):
                 raise self._error_for_callers(error) from error
+            if fault is Fault.DISCONNECTED:
+                self._kept.close()
         try:
             return self._once(work)
         except faults.DRIVER_ERRORS as error:
@@ -163,14 +168,15 @@ class Database:
                 if once or late or not left.get(fault):
                     raise self._error_for_callers(error) from error
                 left[fault] -= 1
+                if fault is Fault.DISCONNECTED:
+                    self._kept.close()
             if fault is Fault.CONTENTION:
                 tried = _ATTEMPTS - left[fault]
                 time.sleep(random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**tried)))
 
     def close(self) -> None:
         """Close all connections; the next use opens new ones."""
-        while self._kept:
-            self._kept.pop().close()
+        self._kept.close()
         self.engine.dispose()
 
     # -- inside ------------------------------------------------------------------------------
@@ -179,10 +185,7 @@ class Database:
         """Return the result of ``work`` over one connection, without a repetition."""
         if self._file is not None:
             self._file.confirm()
-        try:
-            conn = self._kept.pop()
-        except IndexError:
-            conn = self.engine.connect()
+        conn = self._kept.take()
         try:
             found = work(conn)
         except BaseException:
@@ -191,16 +194,8 @@ class Database:
             raise
         # The work is complete, even if the connection dies before its return.
         with contextlib.suppress(sa.exc.DBAPIError):
-            self._return(conn)
+            self._kept.give(conn)
         return found
-
-    def _return(self, conn: Connection) -> None:
-        if len(self._kept) >= self._most_kept or conn.closed:
-            conn.close()
-            return
-        if conn.in_transaction():
-            conn.rollback()
-        self._kept.append(conn)
 
     def _in_transaction(
         self, work: Callable[[Connection], T], progress: list[str], conn: Connection
@@ -404,8 +399,7 @@ def _engine_options(kind: str, options: Row) -> Row:
     network = int(options["statement_timeout"]) + 10 if statement else None
     return {
         "isolation_level": "AUTOCOMMIT",
-        # A rollback after each read, which has no transaction, would be a second round trip.
-        "skip_autocommit_rollback": True,
+        "skip_autocommit_rollback": True,  # after a read, it would be a second round trip
         "connect_args": {
             "connect_timeout": connect,
             "read_timeout": network,
