@@ -255,3 +255,14 @@ def test_write_whose_connection_dies_within_the_transaction_is_repeated(
 
     server_database.write(write)
     assert get_node(server_database, node)["lock_token"] == "t"
+
+
+def test_row_too_large_for_one_text_is_refused_by_mariadb_alone(server_database: Database) -> None:
+    text = "\x01" * 4_000_000  # six times as long in JSON
+    node = add_node(server_database, last_error=text)
+    if server_database.kind != "mysql":
+        assert get_node(server_database, node)["last_error"] == text
+        return
+    with pytest.raises(errors.Unavailable, match="max_allowed_packet"):
+        get_node(server_database, node)
+    assert server_database.read(lambda conn: nodes.get(conn, node, ("uuid",)))["uuid"] == node

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from ironic_lite.core.json_types import Row, RowView
+from ironic_lite.db.engine import packing
 
 LOG = logging.getLogger(__name__)
 
@@ -316,14 +317,18 @@ class _Select(_Statement):
 
     def __init__(self, make: Make, form: tuple[Any, ...], dialect: sa.Dialect) -> None:
         self._statement = make(*form)
-        self._text = _Text(self._statement, dialect)
+        self._packs = packing.packs(self._statement, dialect)
+        sent = packing.packed(self._statement) if self._packs else self._statement
+        self._text = _Text(sent, dialect)
         super().__init__(self._text.sql, dialect)
-        types = [column.type for column in self._statement.selected_columns]
+        columns = self._statement.selected_columns
         # The conversion of these depends on the type that the driver reports with the rows.
-        self._whole = not self._text.fixed or any(isinstance(one, _REPORTED) for one in types)
+        self._whole = not self._text.fixed or any(
+            isinstance(one.type, _REPORTED) for one in columns
+        )
         if self._whole:
             return
-        made = (one.dialect_impl(dialect).result_processor(dialect, None) for one in types)
+        made = (packing.conversion(one, dialect, packed=self._packs) for one in columns)
         self._convert: list[tuple[int, Convert]] = [
             (place, convert) for place, convert in enumerate(made) if convert is not None
         ]
@@ -344,7 +349,7 @@ class _Select(_Statement):
             raise self._wrapped(conn, why) from why
         if found is None:
             return None
-        row = list(found)
+        row = packing.unpack([found])[0] if self._packs else list(found)
         for place, convert in self._convert:
             if row[place] is not None:
                 row[place] = convert(row[place])
@@ -360,7 +365,7 @@ class _Select(_Statement):
             return
         changed = [(names[place], convert) for place, convert in self._convert]
         for fetched in self._fetch(conn, values, size):
-            rows = _dictionaries(names, fetched)
+            rows = _dictionaries(names, packing.unpack(fetched) if self._packs else fetched)
             for name, convert in changed:
                 for row in rows:
                     if row[name] is not None:
