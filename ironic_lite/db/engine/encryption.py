@@ -22,7 +22,8 @@ from ironic_lite.db.engine import encoding
 
 MARK = "$fernet"
 PLAIN = "none"
-_START = f'{{"{MARK}":'
+START = f'{{"{MARK}":'
+"""The beginning of the JSON text of an encrypted value."""
 _IDENT = 8  # characters of a key's name
 _EMPTY: tuple[Any, ...] = ({}, [])
 
@@ -70,7 +71,7 @@ class Keys:
 
     def open_text(self, text: str | None) -> str | None:
         """Decrypt like `open`, for the texts of JSON."""
-        if text is None or not text.startswith(_START):
+        if text is None or not text.startswith(START):
             return text
         return self._decrypt_text(encoding.from_json(text))
 
@@ -202,7 +203,7 @@ def opener(conn: sa.Connection) -> Callable[[str | None], str | None]:
 def ident(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
     """Return an expression for the name of a value's key, null if it is not encrypted."""
     text = sa.cast(column, sa.Text)
-    start = f'{_START}"'
+    start = f'{START}"'
     key = sa.func.substr(text, len(start) + 1, _IDENT)
     return sa.case((sa.func.substr(text, 1, len(start)) == start, key), else_=None)
 

@@ -128,7 +128,9 @@ class Listing:
         for some in prepared.parts(conn, _select_page, form, values, names=names, size=_PART):
             for name in sealed:
                 for row in some:
-                    row[name] = open_text(row[name])
+                    text = row[name]
+                    if text is not None and text.startswith(encryption.START):
+                        row[name] = open_text(text)
             yield some
         if some is None and marker_id is not None:
             self._must_exist(conn, shape, values)
