@@ -126,6 +126,9 @@ class Application(pecan.Pecan):  # type: ignore[misc]  # Pecan ships no types
         state.controller = self.root.index
         return state.controller, [], {}
 
+    def handle_hooks(self, *_arguments: object) -> None:
+        """Do nothing, because there are no hooks; Pecan's own search for them takes longer."""
+
     def invoke_controller(
         self,
         controller: Callable[..., Any],

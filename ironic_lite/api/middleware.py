@@ -88,7 +88,7 @@ class RequestMiddleware:
         """
         self._inner = inner
         self._watched = watched or {}
-        self._conf = conf
+        self._links = request.LinkBase(conf)
         self._default = str(conf.api.default_version)
         self._identify = who
         self.admits_at_once = conf.api.auth_strategy == "noauth"
@@ -186,7 +186,7 @@ class RequestMiddleware:
     def _new_call(self, environ: Environ, request_id: str) -> request.Call:
         ids = (("X-OpenStack-Request-Id", request_id), ("OpenStack-Request-Id", request_id))
         # A refusal before the login check needs these headers already.
-        call = request.Call("", _NEWEST, Context(request_id=request_id), ids, self._conf)
+        call = request.Call("", _NEWEST, Context(request_id=request_id), ids, self._links)
         environ[request.CALL] = call
         # Log lines written before the login check need the request id too.
         context.enter(call.who)

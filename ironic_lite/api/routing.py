@@ -36,7 +36,7 @@ class ConductorRouter:
 
     def __init__(self, database: Database, conf: Configuration) -> None:
         self._database = database
-        self._conf = conf
+        self._fresh_seconds = conf.conductor.hash_ring_reset_interval
         self._members: tuple[ring.Member, ...] = ()
         self._ring = ring.Ring(())
         self._read_at = float("-inf")
@@ -47,7 +47,7 @@ class ConductorRouter:
 
     def members(self) -> tuple[ring.Member, ...]:
         """Return the living conductors, at most hash_ring_reset_interval seconds old."""
-        if time.monotonic() - self._read_at >= self._conf.conductor.hash_ring_reset_interval:
+        if time.monotonic() - self._read_at >= self._fresh_seconds:
             self.refresh()
         return self._members
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import threading
-import uuid
 
 from ironic_lite.core.json_types import Json
 
@@ -53,8 +53,13 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(Context) if field.nam
 
 
 def new_request_id() -> str:
-    """Return a fresh ``req-<UUID>``."""
-    return f"req-{uuid.uuid4()}"
+    """Return a fresh ``req-<UUID>``.
+
+    The UUID is of version 4 (RFC 9562). `uuid.uuid4` takes twice the time, because of its object.
+    """
+    digits = os.urandom(16).hex()
+    most = f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}"
+    return f"req-{most}-8{digits[17:20]}-{digits[20:]}"
 
 
 def internal(what: str) -> Context:

@@ -172,7 +172,9 @@ def test_a_host_that_is_none_does_not_get_into_links(anywhere: Client, host: str
     assert first_link(anywhere, HTTP_HOST=host) == "http://127.0.0.1:6385/v1/"
 
 
-def test_links_follow_a_proxy_only_where_one_is_trusted(api: Client, conf: cfg.ConfigOpts) -> None:
+def test_links_follow_a_proxy_only_where_one_is_trusted(
+    api: Client, database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts
+) -> None:
     said = {
         "HTTP_X_FORWARDED_PROTO": "https",
         "HTTP_X_FORWARDED_HOST": "outside.example.org, inner",
@@ -180,15 +182,16 @@ def test_links_follow_a_proxy_only_where_one_is_trusted(api: Client, conf: cfg.C
     }
     assert first_link(api, **said) == "http://localhost:6385/v1/"
     conf.set_override("enable_proxy_headers_parsing", True, "api")
-    assert first_link(api, **said) == "https://outside.example.org/metal/v1/"
+    trusting = Client(app.build(database, recorder, conf))
+    assert first_link(trusting, **said) == "https://outside.example.org/metal/v1/"
 
 
 def test_links_follow_the_public_endpoint_above_all(
-    api: Client, conf: cfg.ConfigOpts, add_node: AddNode
+    database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts, add_node: AddNode
 ) -> None:
     conf.set_override("public_endpoint", "https://metal.example.org/base/", "api")
     node = add_node()
-    shown = api.get(f"/v1/nodes/{node['uuid']}").json
+    shown = Client(app.build(database, recorder, conf)).get(f"/v1/nodes/{node['uuid']}").json
     assert shown["links"][0]["href"] == f"https://metal.example.org/base/v1/nodes/{node['uuid']}"
     assert shown["ports"][1] == {
         "href": f"https://metal.example.org/base/nodes/{node['uuid']}/ports",

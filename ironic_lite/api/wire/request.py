@@ -66,7 +66,7 @@ class Call:
     version: Version
     who: Context
     headers: tuple[tuple[str, str], ...]
-    conf: Configuration
+    links: LinkBase
     route: str = "none"
     watch: metrics.Watch = dataclasses.field(default_factory=metrics.Watch)
     public: bool = False
@@ -183,10 +183,7 @@ class Request:
     @property
     def base(self) -> str:
         """Start of every link: scheme, host and prefix, without a slash at the end."""
-        api = self.environ[CALL].conf.api
-        if api.public_endpoint:
-            return str(api.public_endpoint).rstrip("/")
-        return _base_url(self.environ, proxied=api.enable_proxy_headers_parsing)
+        return self.call.links.of(self.environ)
 
 
 def anonymous(environ: Environ, request_id: str) -> Context:
@@ -194,6 +191,19 @@ def anonymous(environ: Environ, request_id: str) -> Context:
     theirs = environ.get("HTTP_X_OPENSTACK_REQUEST_ID") or ""
     known = theirs if _REQUEST_ID.fullmatch(theirs) else None
     return Context(request_id=request_id, global_request_id=known)
+
+
+class LinkBase:
+    """The start of every link, for one configuration."""
+
+    def __init__(self, conf: Configuration) -> None:
+        # Reading an option takes as long as building the URL.
+        self._public = str(conf.api.public_endpoint or "").rstrip("/")
+        self._proxied = bool(conf.api.enable_proxy_headers_parsing)
+
+    def of(self, environ: Environ) -> str:
+        """Return the start of the links in the answer to a request; see `Request.base`."""
+        return self._public or _base_url(environ, proxied=self._proxied)
 
 
 def _base_url(environ: Environ, *, proxied: bool) -> str:
