@@ -29,6 +29,11 @@ COMPUTING = {
 
 Tests of all other folders wait for processes.
 """
+SHARING = {"window": 4}
+"""Folders whose tests wait for programs that they share, with the number of their groups.
+
+More groups wait less and start more programs, of which a browser needs most memory.
+"""
 LAST_WAIT = 0.8
 """Share of the run after which no test that waits begins."""
 _GROUP = "xdist_group"
@@ -57,15 +62,24 @@ def folder_of(nodeid: str) -> str:
 def group(items: list[pytest.Item]) -> None:
     """Mark the tests of each module that computes as a group of pytest-xdist.
 
-    The rules of ``lint`` are one group, as they parse the same files. Tests that wait have no group
-    unless they name one.
+    The rules of ``lint`` are one group, as they parse the same files. A folder of `SHARING` has a
+    few groups of modules. Other tests that wait have no group unless they name one.
     """
+    shared: dict[str, list[str]] = {folder: [] for folder in SHARING}
     for item in items:
         module = item.nodeid.partition("::")[0]
         folder = folder_of(module)
-        if folder in COMPUTING and item.get_closest_marker(_GROUP) is None:
+        if item.get_closest_marker(_GROUP) is not None:
+            continue
+        if folder in SHARING:
+            if module not in shared[folder]:
+                shared[folder].append(module)
+            name = f"{folder}-{shared[folder].index(module) % SHARING[folder] + 1}"
+        elif folder in COMPUTING:
             name = folder if folder == "lint" else _name_of(module)
-            item.add_marker(pytest.mark.xdist_group(name))
+        else:
+            continue
+        item.add_marker(pytest.mark.xdist_group(name))
 
 
 def _name_of(module: str) -> str:

@@ -54,6 +54,18 @@ def test_tests_that_compute_stay_together(
     assert (mark.args[0] if mark else None) == group
 
 
+def test_modules_that_share_programs_are_dealt_to_a_few_groups() -> None:
+    items = [Item(f"tests/window/test_{one}.py::test_{n}") for one in "abcdef" for n in range(2)]
+    scheduling.group(cast(Any, items))
+    groups: dict[str, list[str]] = {}
+    for item in items:
+        groups.setdefault(item.get_closest_marker("xdist_group").args[0], []).append(item.nodeid)
+    assert len(groups) == scheduling.SHARING["window"] < 6
+    modules = [{nodeid.partition("::")[0] for nodeid in nodeids} for nodeids in groups.values()]
+    assert sum(len(one) for one in modules) == 6, "a module is in two groups"
+    assert {len(one) for one in modules} == {1, 2}
+
+
 def test_tests_that_wait_are_spread_and_long_groups_come_first() -> None:
     quick = [Item(f"tests/unit/test_{n // 10}.py::test_{n}") for n in range(100)]
     slow = [Item(f"tests/acceptance/test_a.py::test_{n}") for n in range(6)]

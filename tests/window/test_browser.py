@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import ERASE, confirm, edit, failed_node, press, row, state, to
 from tests.window.conftest import Faults, OpenPage
-
-# One worker starts one service and one browser.
-pytestmark = pytest.mark.xdist_group("window")
 
 expect = sync_api.expect
 

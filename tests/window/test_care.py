@@ -11,8 +11,6 @@ from tests.support import service
 from tests.window.acts import ERASE, press, row, state, to
 from tests.window.conftest import expect
 
-pytestmark = pytest.mark.xdist_group("window")
-
 
 def ready(live: service.Service, *names: str) -> None:
     """Create manageable nodes."""

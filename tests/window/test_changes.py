@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import ERASE, edit, press, row, state, to, write
 from tests.window.conftest import Faults, expect
-
-pytestmark = pytest.mark.xdist_group("window")
 
 ANSWERS_LOST = 3
 """The window sends a change as often before it gives up."""

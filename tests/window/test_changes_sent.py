@@ -17,8 +17,6 @@ from tests.support import service
 from tests.window.acts import press, state, to
 from tests.window.conftest import Faults, expect
 
-pytestmark = pytest.mark.xdist_group("window")
-
 KEY = re.compile("[0-9a-f]{32}")
 Step = Callable[[sync_api.Page], None]
 

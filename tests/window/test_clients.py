@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright import sync_api
 
 from tests.support import real_socket, service
 from tests.window.acts import row, state, to
 from tests.window.conftest import expect
-
-pytestmark = pytest.mark.xdist_group("window")
 
 
 def client(running: service.Service, *words: str) -> None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 
-import pytest
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import press, to
 from tests.window.conftest import expect
-
-pytestmark = pytest.mark.xdist_group("window")
 
 REASON = """it's $HOME `id` "quoted" \\ back"""
 SECRET = "s3cret'$word"

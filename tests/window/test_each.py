@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import to
 from tests.window.conftest import Faults, expect
-
-pytestmark = pytest.mark.xdist_group("window")
 
 NODES, GONE, AT_ONCE = 30, ("each-07", "each-21"), 4
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 
-import pytest
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import cold, row, to, write
 from tests.window.conftest import Faults, expect
 from tests.window.sights import Sights
-
-pytestmark = pytest.mark.xdist_group("window")
 
 
 def test_record_is_found_by_its_serial_number_and_its_lines_verify_it(

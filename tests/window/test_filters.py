@@ -5,14 +5,11 @@ from __future__ import annotations
 import urllib.parse
 from typing import Any
 
-import pytest
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import to, write
 from tests.window.conftest import expect
-
-pytestmark = pytest.mark.xdist_group("window")
 
 FIELDS: tuple[dict[str, Any], ...] = (
     {"resource_class": "gpu", "owner": "ann", "shard": "east"},

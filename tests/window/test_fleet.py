@@ -15,8 +15,6 @@ from tests.support import service
 from tests.window.acts import row, to
 from tests.window.conftest import OpenPage, expect
 
-pytestmark = pytest.mark.xdist_group("window")
-
 NODES = 10_000
 STATES = ("available", "active", "manageable", "enroll")
 

@@ -14,8 +14,6 @@ from tests.support import machine_room, service
 from tests.window.acts import confirm, press, state, to
 from tests.window.conftest import Faults, OpenPage, expect, watched
 
-pytestmark = pytest.mark.xdist_group("window")
-
 SEND = """async ([address, body]) => {
   const sent = { method: "POST", mode: "no-cors", body };
   try { return (await fetch(address, sent)).type } catch (error) { return String(error) }

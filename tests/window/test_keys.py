@@ -6,14 +6,11 @@ import json
 import shlex
 import subprocess
 
-import pytest
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import cold, failed_node, press, row, state, to
 from tests.window.conftest import expect
-
-pytestmark = pytest.mark.xdist_group("window")
 
 KEEP = "document.addEventListener('copy', () => { window.kept = String(getSelection()); })"
 # Without TLS and by address there is no clipboard, and copies are selections.

@@ -12,8 +12,6 @@ from tests.support import service
 from tests.window.acts import confirm, press, row, state, to
 from tests.window.conftest import Faults, OpenPage, expect
 
-pytestmark = pytest.mark.xdist_group("window")
-
 PERSONAS = {
     "admin-token": (("admin", "manager", "member", "reader"), None),
     "next-token": (("admin", "manager", "member", "reader"), None),

@@ -14,8 +14,6 @@ from playwright import sync_api
 from tests.support import service
 from tests.window.conftest import Faults, OpenPage, expect, watched
 
-pytestmark = pytest.mark.xdist_group("window")
-
 PASSWORD = "sésame-4711"
 
 

@@ -6,14 +6,10 @@ import json
 import re
 from typing import Any
 
-import pytest
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import failed_node, press, row, state, to
-
-# One worker starts one service and one browser.
-pytestmark = pytest.mark.xdist_group("window")
 
 expect = sync_api.expect
 

@@ -20,8 +20,6 @@ from tests.window.acts import cold, to
 from tests.window.conftest import Faults, OpenPage, expect, watched
 from tests.window.sights import VISIBLE, Sights
 
-pytestmark = pytest.mark.xdist_group("window")
-
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 RUN = "only => axe.run({runOnly: only, resultTypes: ['violations']})"
 # Rules that depend on the theme; the others are asked once.

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import press, row, to
 from tests.window.conftest import expect
-
-pytestmark = pytest.mark.xdist_group("window")
 
 ON_TOP = """one => {
   const box = one.getBoundingClientRect();

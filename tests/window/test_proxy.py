@@ -18,12 +18,9 @@ from tests.window.acts import row
 from tests.window.conftest import Faults, expect, watched
 
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin")
-pytestmark = [
-    pytest.mark.xdist_group("window"),
-    pytest.mark.skipif(
-        NGINX is None, reason="NOT TESTED: nginx is not installed; apt-get install nginx-light"
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    NGINX is None, reason="NOT TESTED: nginx is not installed; apt-get install nginx-light"
+)
 CONFIGURATION = """daemon off; pid {folder}/pid; error_log {folder}/error.log;
 events {{ }}
 http {{

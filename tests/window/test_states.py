@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright import sync_api
 
 from ironic_lite.domain import states, verbs
@@ -12,8 +11,6 @@ from ironic_lite.domain.states import State
 from tests.support import service
 from tests.window.acts import shown, write
 from tests.window.conftest import expect
-
-pytestmark = pytest.mark.xdist_group("window")
 
 LABELS = {
     "active": "Deploy",

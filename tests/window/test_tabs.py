@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import row, to
 from tests.window.conftest import Faults, OpenPage, expect
-
-pytestmark = pytest.mark.xdist_group("window")
 
 TABS = 8
 STREAMS = 4

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import cold
 from tests.window.conftest import OpenPage, expect
 from tests.window.sights import Sights
-
-pytestmark = pytest.mark.xdist_group("window")
 
 HEAD = """
 - banner:

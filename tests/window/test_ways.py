@@ -22,7 +22,6 @@ NGINX, HAPROXY = (shutil.which(name, path=PLACES) for name in ("nginx", "haproxy
 MISSING = "NOT TESTED: {0} is not installed; apt-get install {0}"
 needs_nginx = pytest.mark.skipif(NGINX is None, reason=MISSING.format("nginx-light"))
 needs_haproxy = pytest.mark.skipif(HAPROXY is None, reason=MISSING.format("haproxy"))
-pytestmark = pytest.mark.xdist_group("window")
 
 BUFFERING = """daemon off; pid {folder}/pid; error_log {folder}/error.log;
 events {{ }}

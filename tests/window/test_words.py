@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import confirm, failed_node, press, row, shown, to
 from tests.window.conftest import Faults, OpenPage, expect
-
-pytestmark = pytest.mark.xdist_group("window")
 
 
 def test_numbers_of_attention_are_filters_that_one_chip_clears(
