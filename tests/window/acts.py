@@ -62,6 +62,16 @@ def failed_node(
     )
 
 
+def clean_slowly(running: service.Service, name: str, seconds: float) -> None:
+    """Create a node and clean it; it waits in each of its two steps so many seconds."""
+    running.create(name)
+    running.provision(name, "manage", "manageable")
+    # Not before: the verification would take as long.
+    edit(running, name, {"fake_async_steps": ["*"], "fake_step_seconds": seconds})
+    answer = running.ask("PUT", f"/v1/nodes/{name}/states/provision", {"target": "provide"})
+    assert answer.status_code == 202, answer.text
+
+
 def cold(page: sync_api.Page, running: service.Service, address: str) -> None:
     """Open an address as the first one of a page, and wait for what it shows."""
     page.goto("about:blank")  # Else only the fragment differs, and the page goes on.

@@ -21,13 +21,14 @@ expect.set_options(timeout=_PATIENCE_MS)
 
 @pytest.fixture(scope="package")
 def live() -> Iterator[service.Service]:
-    """The service without a login; one for all tests of this folder."""
+    """The service without a login; one for all tests of this folder in a worker."""
     with service.short_folder() as folder:
         key = folder / "evidence.pem"
         make = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(key)]
         subprocess.run(make, check=True, capture_output=True, timeout=60)
         key.chmod(0o600)
-        with service.service(f"evidence_key_file = {key}\n") as running:
+        # Batches go on at once.
+        with service.service(f"evidence_key_file = {key}\nbatch_interval = 1\n") as running:
             running.start()
             running.up()
             yield running

@@ -183,9 +183,9 @@ def test_plan_is_made_again_when_the_node_changes(
 
 
 def test_run_under_way_moves_without_a_reload(page: sync_api.Page, live: service.Service) -> None:
-    info = {"fake_async_steps": ["*"], "fake_step_seconds": 2}
-    live.create("moves-1", driver_info=info)
+    live.create("moves-1")
     live.provision("moves-1", "manage", "manageable")
+    edit(live, "moves-1", {"fake_async_steps": ["*"], "fake_step_seconds": 1})
     page.goto(to(live, "/v1/nodes/moves-1"))
     state(page, "manageable").wait_for()
     body = {"target": "provide"}

@@ -14,7 +14,7 @@ import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import press, state, to
+from tests.window.acts import clean_slowly, press, state, to
 from tests.window.conftest import Faults, expect
 
 KEY = re.compile("[0-9a-f]{32}")
@@ -202,10 +202,7 @@ def test_patch_of_fields_names_the_version_of_the_node(
 def test_stop_of_a_run_names_the_run_and_the_version_of_the_node(
     page: sync_api.Page, live: service.Service
 ) -> None:
-    live.create("sent-4", driver_info={"fake_async_steps": ["*"], "fake_step_seconds": 6})
-    live.provision("sent-4", "manage", "manageable")
-    body = {"target": "provide"}
-    assert live.ask("PUT", "/v1/nodes/sent-4/states/provision", body).status_code == 202
+    clean_slowly(live, "sent-4", 60)
     acts = Acts(page, live)
     page.goto(to(live, "/v1/nodes/sent-4"))
     press(page, "Stop at the next step…")
@@ -221,6 +218,7 @@ def test_each_change_of_several_nodes_has_a_key(
         live.create(name)
         live.provision(name, "manage", "manageable")
     acts = Acts(page, live)
+    page.clock.install()
     page.goto(to(live, "/v1/nodes?~q=sent-"))
     grid = page.get_by_role("grid", name="Nodes")
     for name in names:
@@ -246,6 +244,7 @@ def test_each_change_of_several_nodes_has_a_key(
             acts.keys
         )
         acts.dialog.get_by_role("button", name="Cancel").click()
+        page.clock.fast_forward(8000)
         page.get_by_text("2 of 2 done.").wait_for(state="detached")
     bulk.get_by_role("button", name="Power…", exact=True).click()
     acts.dialog.get_by_label("Request").select_option("power on")

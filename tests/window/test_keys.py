@@ -128,6 +128,7 @@ def test_rows_stay_where_the_focus_is_and_changes_are_counted(
 ) -> None:
     for name in ("stay-1", "stay-2"):
         live.create(name)
+    page.clock.install()
     page.goto(to(live, "/v1/nodes?~q=stay-"))
     names = page.locator(".cell.name")
     expect(names).to_have_text(["stay-1", "stay-2"])
@@ -137,6 +138,7 @@ def test_rows_stay_where_the_focus_is_and_changes_are_counted(
     row(page, "stay-1").get_by_text("manageable", exact=True).wait_for()
     expect(page.locator(".footer")).to_contain_text("changes wait")
     expect(names).to_have_text(["stay-1", "stay-2"])
+    page.clock.fast_forward(10_000)
     expect(page.get_by_role("status", name="Changes")).to_contain_text("changes in 10 seconds")
     page.get_by_role("searchbox").focus()
     expect(names).to_have_text(["stay-0", "stay-1", "stay-2"])

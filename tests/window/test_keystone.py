@@ -12,6 +12,8 @@ from tests.support import service
 from tests.window.acts import confirm, press, row, state, to
 from tests.window.conftest import Faults, OpenPage, expect
 
+AGAIN_MS = 10_000
+"""After it, a page reads everything again whose user may not see the events of all nodes."""
 PERSONAS = {
     "admin-token": (("admin", "manager", "member", "reader"), None),
     "next-token": (("admin", "manager", "member", "reader"), None),
@@ -140,6 +142,7 @@ def test_lessee_sees_leased_nodes_alone_and_their_changes(
     with_tokens.create("leased-1", owner="p-owner", lessee="p-lessee")
     with_tokens.create("leased-2", owner="p-owner")
     page = open_page(with_tokens)
+    page.clock.install()
     page.goto(to(with_tokens, "/v1/nodes"))
     login_with(page, "lessee-token")
     row(page, "leased-1").wait_for()
@@ -148,6 +151,7 @@ def test_lessee_sees_leased_nodes_alone_and_their_changes(
     expect(page.get_by_role("grid", name="Nodes")).to_have_attribute("aria-rowcount", "2")
     expect(page.locator(".connection")).to_contain_text("every 10 s")
     with_tokens.provision("leased-1", "manage", "manageable")
+    page.clock.fast_forward(AGAIN_MS)
     row(page, "leased-1").get_by_text("manageable", exact=True).wait_for()
     assert refused == []  # What whoami denies is not asked again and again.
     page.get_by_role("link", name="leased-1").click()
@@ -157,6 +161,7 @@ def test_lessee_sees_leased_nodes_alone_and_their_changes(
     expect(tree).to_contain_text("manageable")
     expect(page.locator(".actions")).to_have_count(0)
     with_tokens.provision("leased-1", "provide", "available")
+    page.clock.fast_forward(AGAIN_MS)
     expect(tree).to_contain_text("available")
     expect(page.locator(".node-head .state")).to_contain_text("available")
     assert [url.rpartition("/")[2] for url in refused] == ["why"]
@@ -171,6 +176,7 @@ def test_manager_of_a_project_acts_on_its_nodes_and_sees_no_other(
     with_tokens.create("owned-1", owner="p-owner")
     with_tokens.create("owned-2", owner="p-other")
     page = open_page(with_tokens)
+    page.clock.install()
     page.goto(to(with_tokens, "/v1/nodes?~q=owned-"))
     login_with(page, "manager-token")
     row(page, "owned-1").wait_for()
@@ -178,9 +184,13 @@ def test_manager_of_a_project_acts_on_its_nodes_and_sees_no_other(
     page.get_by_role("link", name="owned-1").click()
     press(page, "Manage…")
     confirm(page, "Manage owned-1")
+    with_tokens.settled("owned-1", "manageable")
+    page.clock.fast_forward(AGAIN_MS)
     state(page, "manageable").wait_for()
     press(page, "Provide…")
     confirm(page, "Provide owned-1", typed="owned-1")
+    with_tokens.settled("owned-1", "available")
+    page.clock.fast_forward(AGAIN_MS)
     state(page, "available").wait_for()
     page.get_by_role("link", name="Events").click()
     page.get_by_role("region", name="Events").get_by_role("link", name="owned-1").first.wait_for()

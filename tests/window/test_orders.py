@@ -9,7 +9,7 @@ from typing import Any
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import failed_node, press, row, state, to
+from tests.window.acts import clean_slowly, failed_node, press, row, state, to
 
 expect = sync_api.expect
 
@@ -36,12 +36,7 @@ def test_retry_leaves_a_step_out_with_a_reason(page: sync_api.Page, live: servic
 
 
 def test_run_stops_after_the_chosen_step(page: sync_api.Page, live: service.Service) -> None:
-    slow = {"fake_async_steps": ["*"], "fake_step_seconds": 6}
-    live.create("stopped-1", driver_info=slow)
-    live.provision("stopped-1", "manage", "manageable")
-    body = {"target": "provide"}
-    answer = live.ask("PUT", "/v1/nodes/stopped-1/states/provision", body)
-    assert answer.status_code == 202, answer.text
+    clean_slowly(live, "stopped-1", 60)
     page.goto(to(live, "/v1/nodes/stopped-1"))
     press(page, "Stop at the next step…")
     dialog = page.get_by_role("dialog")
@@ -188,6 +183,7 @@ def test_fleet_that_is_too_large_shows_counts_and_the_rows_of_the_filter(
         route.fulfill(response=answer, json=body)
 
     page.route("**/v1/stats/nodes?*", count)
+    page.clock.install()
     page.goto(to(live, "/v1/nodes"))
     page.get_by_text("narrow the filter to see rows").wait_for()
     page.locator(".chips").get_by_role("button", name="service wait 25000").wait_for()
@@ -199,6 +195,7 @@ def test_fleet_that_is_too_large_shows_counts_and_the_rows_of_the_filter(
     expect(page.get_by_text("narrow the filter to see rows")).to_have_count(0)
     live.create("large-3", resource_class="gpu")
     more["service wait"] += 1
+    page.clock.fast_forward(10_000)  # They are counted again.
     row(page, "large-3").wait_for()
     more.clear()
     page.goto(to(live, "/v1/nodes?~q=large-"))

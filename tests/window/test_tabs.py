@@ -12,6 +12,7 @@ from tests.window.conftest import Faults, OpenPage, expect
 
 TABS = 8
 STREAMS = 4
+POLL_MS = 5000
 HIDE = """hidden => {
   Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
   document.dispatchEvent(new Event("visibilitychange"));
@@ -44,6 +45,7 @@ def test_eighth_tab_loads_and_all_tabs_share_few_streams(
 ) -> None:
     live.create("tabs-1")
     first = open_page(live)
+    first.context.clock.install()
     pages = [first, *(first.context.new_page() for _ in range(TABS - 1))]
     streams = [Streams(page) for page in pages]
     for page in pages:
@@ -53,10 +55,12 @@ def test_eighth_tab_loads_and_all_tabs_share_few_streams(
     assert sum(len(one.open) for one in streams) == STREAMS
     expect(pages[-1].locator(".connection")).to_contain_text("every 5 s")
     live.provision("tabs-1", "manage", "manageable")
+    first.context.clock.fast_forward(POLL_MS)
     for page in pages:
         row(page, "tabs-1").get_by_text("manageable", exact=True).wait_for()
     for page in pages[:STREAMS]:
         page.close()
+    pages[-1].context.clock.fast_forward(POLL_MS)
     expect(pages[-1].locator(".connection")).to_contain_text("live")
 
 
@@ -92,6 +96,7 @@ def test_tabs_without_locks_leave_connections_for_each_other(
     live.create("plain-1")
     first = open_page(live)
     first.context.add_init_script(WITHOUT_LOCKS)
+    first.context.clock.install()
     pages = [first, *(first.context.new_page() for _ in range(TABS - 1))]
     for page in pages:
         page.goto(to(live, "/v1/nodes?~q=plain-"))
@@ -99,6 +104,7 @@ def test_tabs_without_locks_leave_connections_for_each_other(
         expect(page.locator(".connection")).to_contain_text(re.compile("live|every 5 s"))
     expect(pages[-1].locator(".connection")).to_contain_text("every 5 s")
     live.provision("plain-1", "manage", "manageable")
+    first.context.clock.fast_forward(POLL_MS)
     for page in pages:
         row(page, "plain-1").get_by_text("manageable", exact=True).wait_for()
 

@@ -23,6 +23,8 @@ MISSING = "NOT TESTED: {0} is not installed; apt-get install {0}"
 needs_nginx = pytest.mark.skipif(NGINX is None, reason=MISSING.format("nginx-light"))
 needs_haproxy = pytest.mark.skipif(HAPROXY is None, reason=MISSING.format("haproxy"))
 
+FIRST_LINE_MS, POLL_MS = 5000, 5000
+
 BUFFERING = """daemon off; pid {folder}/pid; error_log {folder}/error.log;
 events {{ }}
 http {{
@@ -92,11 +94,18 @@ def cutting(live: service.Service, tmp_path: pathlib.Path) -> Proxy:
     return start
 
 
-def change(live: service.Service, page: sync_api.Page, name: str) -> None:
-    """Move a node, create and delete others; the page shows what the API has."""
+def change(
+    live: service.Service, page: sync_api.Page, name: str, *, after_ms: int | None = None
+) -> None:
+    """Move a node, create and delete others; the page shows what the API has.
+
+    :param after_ms: moves the clock of the page ahead, to its next poll.
+    """
     live.provision(f"{name}-1", "manage", "manageable")
     live.create(f"{name}-3")
     assert live.ask("DELETE", f"/v1/nodes/{name}-2").status_code == 204
+    if after_ms is not None:
+        page.clock.fast_forward(after_ms)
     row(page, f"{name}-1").get_by_text("manageable", exact=True).wait_for()
     row(page, f"{name}-3").wait_for()
     row(page, f"{name}-2").wait_for(state="detached")
@@ -113,14 +122,30 @@ def begin(live: service.Service, page: sync_api.Page, address: str, name: str) -
     row(page, f"{name}-2").wait_for()
 
 
+def begin_without_stream(
+    live: service.Service, page: sync_api.Page, address: str, name: str
+) -> None:
+    """Begin, and let the time pass in which a stream must have its first line."""
+    page.clock.install()
+    with page.expect_request(lambda one: "follow=true" in one.url):
+        begin(live, page, address, name)
+    page.clock.fast_forward(FIRST_LINE_MS)
+
+
+def wait_a_second(route: sync_api.Route) -> None:
+    """Let the service wait for events no longer than this."""
+    route.continue_(url=route.request.url.replace("wait=15", "wait=1"))
+
+
 @needs_nginx
 def test_proxy_that_keeps_streams_back_is_asked_with_a_wait(
     browser: sync_api.Browser, live: service.Service, buffering: Proxy, faults: Faults
 ) -> None:
     with buffering(60) as address:
         page = watched(browser, address, faults)
+        page.route("**/v1/events?*wait=15", wait_a_second)
         with page.expect_request(lambda one: "wait=" in one.url):
-            begin(live, page, address, "kept")
+            begin_without_stream(live, page, address, "kept")
         expect(page.locator(".connection")).to_contain_text("live")
         change(live, page, "kept")
         page.context.close()
@@ -130,11 +155,11 @@ def test_proxy_that_keeps_streams_back_is_asked_with_a_wait(
 def test_proxy_that_waits_for_nothing_is_asked_every_few_seconds(
     browser: sync_api.Browser, live: service.Service, buffering: Proxy, faults: Faults
 ) -> None:
-    with buffering(8) as address:
+    with buffering(4) as address:
         page = watched(browser, address, faults)
-        begin(live, page, address, "hasty")
+        begin_without_stream(live, page, address, "hasty")
         expect(page.locator(".connection")).to_contain_text("every 5 s")
-        change(live, page, "hasty")
+        change(live, page, "hasty", after_ms=POLL_MS)
         page.context.close()
         faults.allow("504")
 

@@ -7,7 +7,7 @@ import re
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import confirm, failed_node, press, row, shown, to
+from tests.window.acts import clean_slowly, confirm, edit, failed_node, press, row, shown, to
 from tests.window.conftest import Faults, OpenPage, expect
 
 
@@ -90,16 +90,14 @@ LOW = """async one => {
 def test_log_is_not_followed_while_its_user_reads_above_its_end(
     page: sync_api.Page, live: service.Service
 ) -> None:
-    slow = {"fake_async_steps": ["*"], "fake_step_seconds": 6}
-    live.create("read-1", driver_info=slow)
-    live.provision("read-1", "manage", "manageable")
-    body = {"target": "provide"}
-    assert live.ask("PUT", "/v1/nodes/read-1/states/provision", body).status_code == 202
+    clean_slowly(live, "read-1", 60)
     page.goto(to(live, "/v1/nodes/read-1?~tab=log"))
     log = page.get_by_role("log")
     log.get_by_text("erase_devices_metadata begins").wait_for()
     log.evaluate(LOW)
     log.evaluate("one => { one.scrollTop = 0; }")
+    abort = {"target": "abort"}
+    assert live.ask("PUT", "/v1/nodes/read-1/states/provision", abort).status_code == 202
     new = page.get_by_role("button", name=re.compile(r"^\d+ new lines?$"))
     new.wait_for()
     assert log.evaluate("one => one.scrollTop") == 0
@@ -111,9 +109,10 @@ def test_log_is_not_followed_while_its_user_reads_above_its_end(
 def test_end_of_a_long_run_is_told_on_another_page(
     page: sync_api.Page, live: service.Service
 ) -> None:
-    slow = {"fake_async_steps": ["*"], "fake_step_seconds": 5}
-    live.create("told-1", driver_info=slow)
+    live.create("told-1")
     live.provision("told-1", "manage", "manageable")
+    edit(live, "told-1", {"fake_async_steps": ["*"], "fake_step_seconds": 2})
+    page.clock.install()
     page.goto(to(live, "/v1/nodes/told-1"))
     press(page, "Provide…")
     confirm(page, "Provide told-1", typed="told-1")
