@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Iterator
 from typing import Any
 
 from playwright import sync_api
@@ -62,14 +63,22 @@ def failed_node(
     )
 
 
-def clean_slowly(running: service.Service, name: str, seconds: float) -> None:
-    """Create a node and clean it; it waits in each of its two steps so many seconds."""
+@contextlib.contextmanager
+def endless_cleaning(running: service.Service, name: str) -> Iterator[None]:
+    """Create a node and let it wait in its first clean step; abort that at the end."""
     running.create(name)
     running.provision(name, "manage", "manageable")
     # Not before: the verification would take as long.
-    edit(running, name, {"fake_async_steps": ["*"], "fake_step_seconds": seconds})
-    answer = running.ask("PUT", f"/v1/nodes/{name}/states/provision", {"target": "provide"})
-    assert answer.status_code == 202, answer.text
+    edit(running, name, {"fake_async_steps": ["*"], "fake_step_seconds": 3600})
+    body = {"target": "provide"}
+    assert running.ask("PUT", f"/v1/nodes/{name}/states/provision", body).status_code == 202
+    yield
+    # No later test sees it change.
+    body = {"target": "abort"}
+    assert running.ask("PUT", f"/v1/nodes/{name}/states/provision", body).status_code == 202
+    service.until(
+        lambda: running.get(f"/v1/nodes/{name}")["provision_state"] == "clean failed", name
+    )
 
 
 def cold(page: sync_api.Page, running: service.Service, address: str) -> None:

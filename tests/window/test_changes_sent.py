@@ -14,7 +14,7 @@ import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import clean_slowly, press, state, to
+from tests.window.acts import endless_cleaning, press, state, to
 from tests.window.conftest import Faults, expect
 
 KEY = re.compile("[0-9a-f]{32}")
@@ -202,12 +202,12 @@ def test_patch_of_fields_names_the_version_of_the_node(
 def test_stop_of_a_run_names_the_run_and_the_version_of_the_node(
     page: sync_api.Page, live: service.Service
 ) -> None:
-    clean_slowly(live, "sent-4", 60)
-    acts = Acts(page, live)
-    page.goto(to(live, "/v1/nodes/sent-4"))
-    press(page, "Stop at the next step…")
-    acts.do("Stop the run of sent-4")
-    assert acts.changes.all[-1].path.endswith("/stop")
+    with endless_cleaning(live, "sent-4"):
+        acts = Acts(page, live)
+        page.goto(to(live, "/v1/nodes/sent-4"))
+        press(page, "Stop at the next step…")
+        acts.do("Stop the run of sent-4")
+        assert acts.changes.all[-1].path.endswith("/stop")
 
 
 def test_each_change_of_several_nodes_has_a_key(

@@ -9,7 +9,7 @@ from typing import Any
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import clean_slowly, failed_node, press, row, state, to
+from tests.window.acts import endless_cleaning, failed_node, press, row, state, to
 
 expect = sync_api.expect
 
@@ -36,20 +36,20 @@ def test_retry_leaves_a_step_out_with_a_reason(page: sync_api.Page, live: servic
 
 
 def test_run_stops_after_the_chosen_step(page: sync_api.Page, live: service.Service) -> None:
-    clean_slowly(live, "stopped-1", 60)
-    page.goto(to(live, "/v1/nodes/stopped-1"))
-    press(page, "Stop at the next step…")
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Stop after").select_option(index=1)
-    dialog.get_by_label("Reason").fill("look at disk 3")
-    dialog.get_by_role("button", name="Stop the run of stopped-1").click()
-    dialog.wait_for(state="detached")
-    stop = live.get("/v1/nodes/stopped-1/why")["run"]["stop"]
-    assert (stop["how"], stop["after"], stop["reason"]) == ("hold", 0, "look at disk 3")
-    press(page, "Stop is requested: withdraw…")
-    dialog.get_by_role("button", name="Withdraw", exact=True).click()
-    dialog.wait_for(state="detached")
-    service.until(lambda: not live.get("/v1/nodes/stopped-1/why")["run"]["stop"], "the stop")
+    with endless_cleaning(live, "stopped-1"):
+        page.goto(to(live, "/v1/nodes/stopped-1"))
+        press(page, "Stop at the next step…")
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Stop after").select_option(index=1)
+        dialog.get_by_label("Reason").fill("look at disk 3")
+        dialog.get_by_role("button", name="Stop the run of stopped-1").click()
+        dialog.wait_for(state="detached")
+        stop = live.get("/v1/nodes/stopped-1/why")["run"]["stop"]
+        assert (stop["how"], stop["after"], stop["reason"]) == ("hold", 0, "look at disk 3")
+        press(page, "Stop is requested: withdraw…")
+        dialog.get_by_role("button", name="Withdraw", exact=True).click()
+        dialog.wait_for(state="detached")
+        service.until(lambda: not live.get("/v1/nodes/stopped-1/why")["run"]["stop"], "the stop")
 
 
 def test_declared_data_state_is_a_column_and_a_filter(

@@ -7,7 +7,7 @@ import re
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import clean_slowly, confirm, edit, failed_node, press, row, shown, to
+from tests.window.acts import confirm, edit, endless_cleaning, failed_node, press, row, shown, to
 from tests.window.conftest import Faults, OpenPage, expect
 
 
@@ -90,14 +90,13 @@ LOW = """async one => {
 def test_log_is_not_followed_while_its_user_reads_above_its_end(
     page: sync_api.Page, live: service.Service
 ) -> None:
-    clean_slowly(live, "read-1", 60)
-    page.goto(to(live, "/v1/nodes/read-1?~tab=log"))
     log = page.get_by_role("log")
-    log.get_by_text("erase_devices_metadata begins").wait_for()
-    log.evaluate(LOW)
-    log.evaluate("one => { one.scrollTop = 0; }")
-    abort = {"target": "abort"}
-    assert live.ask("PUT", "/v1/nodes/read-1/states/provision", abort).status_code == 202
+    with endless_cleaning(live, "read-1"):
+        page.goto(to(live, "/v1/nodes/read-1?~tab=log"))
+        log.get_by_text("erase_devices_metadata begins").wait_for()
+        log.evaluate(LOW)
+        log.evaluate("one => { one.scrollTop = 0; }")
+    # Its end adds lines.
     new = page.get_by_role("button", name=re.compile(r"^\d+ new lines?$"))
     new.wait_for()
     assert log.evaluate("one => one.scrollTop") == 0
