@@ -72,6 +72,7 @@ def endless_cleaning(running: service.Service, name: str) -> Iterator[None]:
     edit(running, name, {"fake_async_steps": ["*"], "fake_step_seconds": 3600})
     body = {"target": "provide"}
     assert running.ask("PUT", f"/v1/nodes/{name}/states/provision", body).status_code == 202
+    service.until(lambda: running.get(f"/v1/nodes/{name}")["provision_state"] == "clean wait", name)
     yield
     # No later test sees it change.
     body = {"target": "abort"}
