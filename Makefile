@@ -65,12 +65,12 @@ vm-test: $(STAMP) ## deploy and rescue a virtual machine (root, QEMU, 20 minutes
 	@scripts/vm.sh $(VENV) $(ARGS)
 
 life: $(STAMP) ## run LIVES=500 random node lifecycles, and crash at each moment of agent work and recovery
-	ANY_LIFE_EXAMPLES=$(LIVES) $(VENV)/bin/pytest -s -o faulthandler_timeout=0 \
+	ANY_LIFE_EXAMPLES=$(LIVES) $(VENV)/bin/pytest -s --stuck-after 0 \
 		tests/flows/test_any_life.py tests/flows/test_agents_die.py tests/flows/test_dies_again.py \
 		tests/flows/test_bmc_steps_die.py $(ARGS)
 
 repeats: $(STAMP) ## send REPEATS=10000 requests with keys to an API that is killed all the time
-	IDEMPOTENT_REQUESTS=$(REPEATS) $(VENV)/bin/pytest -s -n0 -o faulthandler_timeout=0 \
+	IDEMPOTENT_REQUESTS=$(REPEATS) $(VENV)/bin/pytest -s -n0 --stuck-after 0 \
 		tests/acceptance/test_idempotency.py $(ARGS)
 
 recorded: $(STAMP) ## drive all recorded machines, also those in RECORDINGS=folder, and write their results
@@ -78,7 +78,7 @@ recorded: $(STAMP) ## drive all recorded machines, also those in RECORDINGS=fold
 		--write-results tests/recorded/results.json tests/recorded $(ARGS)
 
 fuzz: $(STAMP) ## send REQUESTS=300 random requests to each route, and check the answers
-	FUZZ_EXAMPLES=$(REQUESTS) $(VENV)/bin/pytest -o faulthandler_timeout=0 tests/api/test_openapi.py $(ARGS)
+	FUZZ_EXAMPLES=$(REQUESTS) $(VENV)/bin/pytest --stuck-after 0 tests/api/test_openapi.py $(ARGS)
 
 chaos: $(STAMP) ## inject faults around the service under load, and check it; see ARGS=--help
 	$(VENV)/bin/python -m tests.chaos $(ARGS)

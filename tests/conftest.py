@@ -15,7 +15,7 @@ from ironic_lite.core import config as settings
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import migrate
-from tests.support import assertions, leftovers, quick_engines, scheduling
+from tests.support import assertions, leftovers, quick_engines, scheduling, stuck
 
 # How fast examples are made or judged tells of the load of this machine, not of the product.
 hypothesis.settings.register_profile(
@@ -23,6 +23,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("loaded")
 
+pytest_addoption = stuck.pytest_addoption
 pytest_collection_modifyitems = scheduling.pytest_collection_modifyitems
 
 
@@ -33,6 +34,7 @@ _ALLOWING = ("agent", "ipmi", "redfish")
 def pytest_configure(config: pytest.Config) -> None:
     """Spare parallel workers what one can do for all, and find tests without garbage collection."""
     assertions.before_workers(config)
+    stuck.watch(config)
     if hasattr(config, "workerinput") or not getattr(config.option, "numprocesses", None):
         gc.disable()  # this process finds tests, and keeps nearly all objects of the search
 
@@ -40,9 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     """Let the garbage collector skip all modules and tests from here on.
 
-    Otherwise each full garbage collection visits them; `leftovers` starts many.
+    Otherwise each full garbage collection visits them; `leftovers` starts many. The garbage of the
+    search stays, as half a second is more than its 20 MB.
     """
-    gc.collect()
     gc.freeze()
     gc.enable()
 
