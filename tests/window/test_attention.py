@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import failed_node, to, write
 from tests.window.conftest import expect
-
-pytestmark = pytest.mark.xdist_group("window")
 
 ADVICE = "Read the log of the run, and fix the cause. Then use retry."
 

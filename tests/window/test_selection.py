@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import cold, press, row, state, to
 from tests.window.conftest import expect
-
-pytestmark = pytest.mark.xdist_group("window")
 
 
 def act(page: sync_api.Page, words: str) -> None:

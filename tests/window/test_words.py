@@ -110,7 +110,7 @@ def test_end_of_a_long_run_is_told_on_another_page(
 ) -> None:
     live.create("told-1")
     live.provision("told-1", "manage", "manageable")
-    edit(live, "told-1", {"fake_async_steps": ["*"], "fake_step_seconds": 2})
+    edit(live, "told-1", {"fake_async_steps": ["*"], "fake_step_seconds": 5})
     page.clock.install()
     page.goto(to(live, "/v1/nodes/told-1"))
     press(page, "Provide…")
