@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
+import pytest
 from playwright import sync_api
 
 from tests.support import service

@@ -109,6 +109,35 @@ def test_saved_views_are_found_again_and_removed(
     expect(page.get_by_role("link", name=address)).to_have_count(0)
 
 
+def test_saved_views_are_taken_to_another_browser(
+    page: sync_api.Page, live: service.Service, browser: sync_api.Browser
+) -> None:
+    address = "/v1/nodes?resource_class=gpu&~q=rack3"
+    page.goto(to(live, address))
+    page.get_by_role("grid", name="Nodes").wait_for()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("save")
+    page.keyboard.press("Enter")
+    expect(page.locator(".live")).to_contain_text(f"Saved: {address}")
+    page.goto(to(live, "/v1/whoami"))
+    page.get_by_text("Export and import").click()
+    text = page.get_by_label("Saved views, as JSON").input_value()
+    assert list(json.loads(text).values()) == [f"#{address}"]
+    other = browser.new_context().new_page()
+    other.goto(to(live, "/v1/whoami"))
+    other.get_by_text("Export and import").click()
+    strange = {"bad": "javascript:alert(1)", "number": 1}
+    given = json.dumps({**json.loads(text), **strange})
+    other.get_by_label("Saved views, as JSON").fill(given)
+    other.get_by_role("button", name="Import").click()
+    link = other.get_by_role("link", name=address)
+    expect(link).to_have_attribute("href", f"#{address}")
+    assert "javascript" not in other.evaluate("JSON.stringify({...localStorage})")
+    link.click()
+    expect(other.get_by_role("searchbox")).to_have_value("rack3")
+    other.context.close()
+
+
 def test_plan_is_copied_and_refused_with_its_faults(
     page: sync_api.Page, live: service.Service
 ) -> None:

@@ -125,6 +125,23 @@ export function DocumentPage() {
 /** @param {"utc" | "keys" | "plain"} name @param {string} label */
 const setting = (name, label) => checkbox(label, (on) => set({ [name]: on }), prefs.value[name]);
 
+/** Saved views as text, to copy and to take over from another browser. */
+function Views() {
+  const [text, setText] = useState(JSON.stringify(prefs.value.views));
+  const read = parsed(text);
+  const views = Object.fromEntries(
+    Object.entries(read ?? {}).filter(([, to]) => typeof to === "string" && to.startsWith("#/v1/")),
+  );
+  return html`<details>
+    <summary>Export and import</summary>
+    <label class="block"
+      >Saved views, as JSON
+      <textarea rows="3" spellcheck="false" value=${text} onInput=${typed(setText)} />
+    </label>
+    <button disabled=${!read} onClick=${() => set({ views: { ...prefs.value.views, ...views } })}>Import</button>
+  </details>`;
+}
+
 export function SettingsPage() {
   const { views } = prefs.value;
   return html`<h1>Settings</h1>
@@ -140,6 +157,7 @@ export function SettingsPage() {
         </li>`,
       )}
     </ul>
+    ${h(Views, {})}
     <h2>Who am I</h2>
     ${h(Shown, { path: "/v1/whoami", draw: (body) => h(Tree, { of: body }) })}
     ${loginUser.value && html`<button onClick=${() => (logOut(), go("#/v1/nodes"))}>Log out</button>`}

@@ -53,6 +53,7 @@ export function Attention({ brief }) {
   const rowOf = /** @param {Json} node */ (node) => failedRow(node, whys[node.uuid]);
   const groups = /** @type {[string, any[]][]} */ ([
     ["Needs a person", [
+      ...overdueRows.map((node) => overdueRow(node, whys[node.uuid])),
       ...failedRows.filter((node) => !retried(node)).map(rowOf),
       ...paused.map((one) => html`<li>${link(path("batches", one.uuid), batchTitle(one))}
         <span class="says">■ This batch is paused: ${bdi(one.paused_by)}.</span></li>`),
@@ -60,10 +61,7 @@ export function Attention({ brief }) {
         <span class="says">! This conductor gives no sign of life.</span>
         <a class="button" href="#/v1/doctor">Doctor</a></li>`),
     ]],
-    ["Goes on by itself", [
-      ...overdueRows.map((node) => overdueRow(node, whys[node.uuid])),
-      ...failedRows.filter(retried).map(rowOf),
-    ]],
+    ["Goes on by itself", failedRows.filter(retried).map(rowOf)],
     ["Held", heldHere.slice(0, cut).map(heldRow)],
   ]);
   return html`<section class="attention" aria-labelledby="attention-title">
