@@ -68,6 +68,13 @@ def _reencrypt_rows(conf: cfg.ConfigOpts, database: Database) -> int:
     return 0
 
 
+def _end_runs(conf: cfg.ConfigOpts, database: Database) -> int:
+    migrate.check(database)
+    end_runs = entry.load("ironic_lite.cmd.end_runs")  # it loads the conductor
+    act: Callable[[Any, Database, bool], int] = end_runs.run
+    return act(conf, database, conf.command.yes)
+
+
 _COMMANDS: dict[str, tuple[Callable[[Any, Database], int], str]] = {
     "upgrade": (_upgrade_schema, "upgrade the schema to a revision (default: the newest)"),
     "revision": (_print_revision, "print the revision of this database"),
@@ -78,6 +85,11 @@ _COMMANDS: dict[str, tuple[Callable[[Any, Database], int], str]] = {
         "encrypt secrets with the first of the keys, while the service runs",
     ),
     "online_data_migrations": (online, "rewrite rows of an older form, while the service runs"),
+    "end_runs": (
+        _end_runs,
+        "after a restore and before conductors start: list the runs that they would continue; "
+        "--yes ends them without a look at the machines",
+    ),
 }
 
 
@@ -96,6 +108,10 @@ def _add_commands(commands: Any) -> None:
         if name == "online_data_migrations":
             parser.add_argument(
                 "--max-count", type=_read_count, help="number of rows to rewrite (default: all)"
+            )
+        if name == "end_runs":
+            parser.add_argument(
+                "--yes", action="store_true", help="end the runs (default: only list them)"
             )
 
 

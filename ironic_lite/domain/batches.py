@@ -68,7 +68,8 @@ ENDED = tuple(state for state in NodeState if state not in UNENDED)
 FAILURES = (NodeState.FAILED, NodeState.REFUSED)
 BY_FAILURES = "failures"
 BY_WAVE = "end of a wave"
-"""Values of ``paused_by`` that are no user: see `turn`."""
+BY_RESTORE = "restore of the database"
+"""Values of ``paused_by`` that are no user: see `turn` and ``conductor/watch/ended_runs``."""
 
 Counts = Mapping[tuple[int, str], int]
 """Number of nodes by wave and `NodeState`."""

@@ -76,6 +76,7 @@ The branch tells a caller what to do, so branches are few::
     +- DownloadFailed              500  a URL cannot be fetched
     +- Aborted                     500  by request; only at the end of a run
     +- Interrupted                 500  the conductor died; only at the end of a run
+    +- DatabaseRestored            500  ended by ``end_runs``; only at the end of a run
     +- StepsUnavailable            202  the step list is not known yet (S1.26)
 
 ``retryable`` is a fact of the class. Errors cross RPC by class name and facts, see ``as_data`` and
@@ -164,6 +165,7 @@ from ironic_lite.errors.service import (
     Aborted,
     ConductorNotListening,
     ConductorUnresponsive,
+    DatabaseRestored,
     DiskFull,
     DownloadFailed,
     Interrupted,
@@ -204,6 +206,7 @@ __all__ = [
     "ConductorUnresponsive",
     "Conflict",
     "DataNotProven",
+    "DatabaseRestored",
     "DeadlinePassed",
     "DeployStepFailed",
     "DeployTemplateNotFound",

@@ -142,6 +142,13 @@ class Interrupted(Error):
     retryable = True
 
 
+class DatabaseRestored(Error):
+    text = (
+        "The database was restored from a backup, and an operator ended this run without a look at "
+        "the machine. Check the machine before the next request."
+    )
+
+
 class StepsUnavailable(Error):
     """The step list is unknown until an agent has run; ``seconds`` -1: unknown.
 

@@ -10,6 +10,7 @@ from ironic_lite.conductor.flows import activities, bmc_operations, power
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind
+from ironic_lite.drivers import absent_interface
 
 
 def give_up(task: Task, why: errors.Error) -> None:
@@ -17,6 +18,17 @@ def give_up(task: Task, why: errors.Error) -> None:
     flow = activities.of(task.state)
     if flow is not None and states.kind(task.state) in (Kind.BUSY, Kind.WAIT):
         flow.give_up(task, why)
+
+
+def give_up_unseen(task: Task, why: errors.Error, reason: str) -> None:
+    """Move the node as `give_up`, without a call of its driver: the machine is left as it is.
+
+    :param task: has no unsaved changes.
+    :param reason: why nothing is called; the sentence about a clean-up that failed contains it.
+    """
+    silent = absent_interface.silent(task.driver, reason)
+    node, held = task.node, task.held
+    give_up(Task(task.runtime, task.context, node, silent, held, other_nodes=task.other_nodes), why)
 
 
 def turn_away(task: Task, refusal: errors.Error) -> None:

@@ -98,6 +98,17 @@ class Batches:
                 self._claim_all(batch, counts.get(batch["uuid"], {}))
         self._aborts.sweep([batch["uuid"] for batch in found if batch["abort_runs"]])
 
+    def pause(self, uuid: str, by: str) -> None:
+        """Pause a batch that is running; ``by`` is the reason."""
+
+        def write(conn: Connection) -> None:
+            row = batches.get(conn, uuid, batch_sweeps.OPEN, hold=True)
+            if row["state"] == BatchState.RUNNING:
+                decided = core.Turn(BatchState.PAUSED, row["wave"], paused_by=by)
+                self._write_turn(conn, row, core.of_row(row), decided)
+
+        self._database.write(write)
+
     def forget(self) -> None:
         """Remove batches that have ended long ago, one transaction each."""
         before = clock.ago(core.KEPT_DAYS * 24 * 3600)

@@ -25,7 +25,6 @@ from ironic_lite.core import clock, context
 from ironic_lite.db.queries import nodes
 from ironic_lite.domain import activities, states, steps
 from ironic_lite.domain.states import Kind
-from ironic_lite.drivers import absent_interface
 from ironic_lite.membership.liveness import FailureDetector
 
 LOG = logging.getLogger(__name__)
@@ -126,22 +125,11 @@ def _fail_work(task: Task, hung: Hung) -> None:
         bmc_operations.failed(task, error.message, error)
     task.notes.untidied = False
     if states.kind(task.state) is Kind.BUSY:
-        task.hand_over(_give_up, error)
+        reason = "it was not called, because work on this node hangs"
+        task.hand_over(failure.give_up_unseen, error, reason)
     else:
         task.node.last_error = error.message
     task.save()
-
-
-def _give_up(task: Task, error: errors.Error) -> None:
-    silent = absent_interface.silent(
-        task.driver, "it was not called, because work on this node hangs"
-    )
-    failure.give_up(
-        Task(
-            task.runtime, task.context, task.node, silent, task.held, other_nodes=task.other_nodes
-        ),
-        error,
-    )
 
 
 def _hang_error(task: Task, hung: Hung) -> errors.TimedOut:

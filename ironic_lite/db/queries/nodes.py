@@ -47,6 +47,11 @@ _UNCHANGED = (
     _NODE.generation == sa.bindparam("k_generation"),
     _NODE.reservation.is_(None),
 )
+_FORGET_POWER = (
+    models.nodes.update()
+    .where(_NODE.power_state.is_not(None))
+    .values({**_NEXT, "power_state": None})
+)
 _EDIT = prepared.Write(models.nodes.update().where(*_UNCHANGED).values(_NEXT))
 _SAVE = prepared.Write(models.nodes.update().where(*_MINE).values(_NEXT))
 _LOCK = prepared.Write(
@@ -285,6 +290,14 @@ def edit(conn: Connection, uuid: str, values: RowView, *, generation: int) -> No
     guard = {"k_uuid": uuid, "k_generation": generation}
     if not _update_node(conn, _EDIT, {"updated_at": clock.now(), **values, **guard}):
         raise _edit_refused(conn, uuid)
+
+
+def forget_power(conn: Connection) -> None:
+    """Forget the power state of each node; the power sync then reads it from the machine.
+
+    Only while no conductor is alive, because it changes locked nodes, too.
+    """
+    conn.execute(_FORGET_POWER)
 
 
 def _edit_refused(conn: Connection, uuid: str) -> errors.Error:

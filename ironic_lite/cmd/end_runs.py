@@ -1,0 +1,61 @@
+"""``ironic-lite-dbsync end_runs``: end the runs of a restored database."""
+
+from __future__ import annotations
+
+from ironic_lite import errors
+from ironic_lite.conductor.service import Service
+from ironic_lite.conductor.watch import ended_runs
+from ironic_lite.conductor.watch.batches import Batches
+from ironic_lite.conductor.watch.ended_runs import Found
+from ironic_lite.core.configuration import Configuration
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import conductors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.registry import Registry
+from ironic_lite.membership import members
+
+_ALIVE = (
+    "Conductors are alive: {hosts}. Stop all conductors before you end runs. A conductor that was "
+    "killed, or that ran at the time of the backup, counts as alive for "
+    "[conductor]heartbeat_timeout seconds ({seconds}) after its last heartbeat in this database."
+)
+
+
+def run(conf: Configuration, database: Database, confirmed: bool) -> int:
+    """List the work that conductors would continue, and end it if ``confirmed``.
+
+    :returns: the exit status.
+    :raises errors.Error: a conductor is alive; or a node or batch could not be changed.
+    """
+    _refuse_living(conf, database)
+    found = database.read(ended_runs.find)
+    for row in found.nodes.values():
+        print(f"node {row['uuid']}: {ended_runs.outcome(row)}")
+    for batch in found.batches:
+        print(f"batch {batch['uuid']}: running: becomes paused")
+    number = f"{len(found.nodes)} nodes, {len(found.batches)} batches"
+    if confirmed:
+        _end(conf, database, found)
+        print(f"Done: {number}. Conductors will read the power states from the machines.")
+    else:
+        print(f"{number}. Nothing was changed. Repeat the command with --yes to do this.")
+    return 0
+
+
+def _end(conf: Configuration, database: Database, found: Found) -> None:
+    # No driver is loaded, so nothing can be sent to a machine. The service is never started.
+    registry = Registry({}, {kind: {} for kind in base.KINDS}, {}, {})
+    service = Service(conf, database, registry, None)
+    batches = Batches(service.tasks, service.ownership, service.endpoints)
+    try:
+        ended_runs.end(service.tasks, batches, found)
+    finally:
+        service.stop(0)
+
+
+def _refuse_living(conf: Configuration, database: Database) -> None:
+    seconds = conf.conductor.heartbeat_timeout
+    membership = members.Membership(seconds)
+    hosts = [row["hostname"] for row in database.read(conductors.all) if membership.lives(row)]
+    if hosts:
+        raise errors.Conflict(_ALIVE.format(hosts=", ".join(hosts), seconds=seconds))

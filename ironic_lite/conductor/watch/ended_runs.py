@@ -1,0 +1,100 @@
+"""End of all work that a restored database shows as under way, without a look at the machines.
+
+A conductor would continue it: recovery repeats the step under way, timers poll or retry, batches
+start their next nodes, and the power sync restores old power states. The machines may be in use
+since the backup, so nothing is sent to them. Each change is complete by itself: after an
+interruption, another call ends the rest.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from typing import NamedTuple
+
+from ironic_lite import errors
+from ironic_lite.conductor.flows import failure, takeover
+from ironic_lite.conductor.tasks import Tasks
+from ironic_lite.conductor.watch.batches import Batches
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.core import context
+from ironic_lite.core.json_types import Row
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import batch_sweeps, nodes, sweeps
+from ironic_lite.domain import batches as core
+from ironic_lite.domain import states
+from ironic_lite.domain.states import Kind, State
+
+WORK = states.of_kind(Kind.BUSY, Kind.WAIT, Kind.HELD)
+"""States of a node whose run is under way."""
+_LOCK = ("uuid", "reservation", "lock_token", "lock_expires")
+_PAGE = 1000
+_LATEST = datetime.datetime(9999, 1, 1)
+_NOT_CALLED = "it was not called, because the database was restored"
+
+
+class Found(NamedTuple):
+    """Work that conductors would continue.
+
+    :ivar nodes: with a run under way, a lock, or the timer of an automatic retry, by UUID.
+    :ivar batches: the running ones; columns of `batch_sweeps.OPEN`.
+    """
+
+    nodes: dict[str, sweeps.Place]
+    batches: list[Row]
+
+
+def find(conn: Connection) -> Found:
+    """Return the work that conductors would continue."""
+    found: dict[str, sweeps.Place] = {}
+    last = 0
+    while page := sweeps.held(conn, limit=_PAGE, after_id=last):
+        found.update((row["uuid"], row) for row in page)
+        last = page[-1]["id"]
+    last, under_way = 0, [str(state) for state in WORK]
+    while page := sweeps.unheld(conn, states=under_way, limit=_PAGE, after_id=last):
+        found.update((row["uuid"], row) for row in page)
+        last = page[-1]["id"]
+    timer: sweeps.Due | None = None
+    while timers := sweeps.due(conn, now=_LATEST, limit=_PAGE, after=timer):
+        found.update((row["uuid"], row) for row in timers)
+        timer = timers[-1]
+    running = core.BatchState.RUNNING
+    return Found(found, [row for row in batch_sweeps.open_batches(conn) if row["state"] == running])
+
+
+def outcome(row: sweeps.Place) -> str:
+    """Return what `end` does to a node, for a list."""
+    state = State(row["provision_state"])
+    if state not in WORK:
+        return f"{state}: its lock or timer is removed"
+    waits = states.follow(state, "unhold") if states.kind(state) is Kind.HELD else state
+    return f"{state}: becomes {states.follow(waits, 'fail')}"
+
+
+def end(tasks: Tasks, batches: Batches, found: Found) -> None:
+    """Pause the batches, end the runs, remove locks and timers, and forget power states.
+
+    :param tasks: of a service that is not started; no conductor may be alive.
+    :raises errors.Error: a node or batch cannot be changed; those before it are.
+    """
+    for batch in found.batches:
+        batches.pause(batch["uuid"], core.BY_RESTORE)
+    who, database = context.internal("restore"), tasks.runtime.database
+    for uuid in found.nodes:
+        row = database.read(functools.partial(nodes.get, ident=uuid, columns=_LOCK))
+        stale = nodes.Lease.seen(row)
+        with tasks.lock(who, uuid, patient=False, stale=stale, whole=False) as task:
+            _end_work(task, row["reservation"] or "of that time")
+    database.write(nodes.forget_power)
+
+
+def _end_work(task: Task, host: str) -> None:
+    """End a node's work; ``host`` is the conductor that had it."""
+    takeover.end_orders(task, host)
+    task.notes.untidied = False
+    task.node.wake_at = None
+    if states.kind(task.state) is Kind.HELD:
+        task.move("unhold")  # a hold has no row to a fail state
+    task.save()
+    failure.give_up_unseen(task, errors.DatabaseRestored(), _NOT_CALLED)

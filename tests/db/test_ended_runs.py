@@ -1,0 +1,90 @@
+"""``ironic-lite-dbsync end_runs`` on each database, and as a program."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from ironic_lite.cmd import end_runs
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Database
+from ironic_lite.domain import states
+from ironic_lite.domain.states import Kind
+from tests.support.conductor_fixture import configure
+from tests.support.database_rows import add_node, get_node, lock_node
+
+ENDED = {
+    "verifying": "enroll",
+    "inspecting": "inspect failed",
+    "inspect wait": "inspect failed",
+    "cleaning": "clean failed",
+    "clean wait": "clean failed",
+    "clean hold": "clean failed",
+    "deploying": "deploy failed",
+    "wait call-back": "deploy failed",
+    "deploy hold": "deploy failed",
+    "deleting": "error",
+    "adopting": "adopt failed",
+    "rescuing": "rescue failed",
+    "rescue wait": "rescue failed",
+    "unrescuing": "unrescue failed",
+    "servicing": "service failed",
+    "service wait": "service failed",
+    "service hold": "service failed",
+}
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_every_state_of_work_ends_in_its_fail_state(database: Database, locked: bool) -> None:
+    working = states.of_kind(Kind.BUSY, Kind.WAIT, Kind.HELD)
+    assert set(ENDED) == {str(state) for state in working}
+    added = {
+        state: add_node(
+            database,
+            provision_state=state,
+            power_state="power off",
+            driver_info={},
+            driver_internal_info={},
+            instance_info={},
+            properties={},
+            extra={},
+        )
+        for state in ENDED
+    }
+    timed = add_node(database, provision_state="clean failed", wake_at=clock.after(3600))
+    if locked:
+        assert all(lock_node(database, node, node) for node in added.values())
+    assert end_runs.run(configure(), database, True) == 0
+    found = {state: get_node(database, node) for state, node in added.items()}
+    assert {state: row["provision_state"] for state, row in found.items()} == ENDED
+    assert all("The database was restored" in row["last_error"] for row in found.values())
+    assert {(row["lock_token"], row["power_state"]) for row in found.values()} == {(None, None)}
+    assert get_node(database, timed)["wake_at"] is None
+
+
+def test_program_lists_and_ends_runs(sqlite_database: Database, tmp_path: pathlib.Path) -> None:
+    node = add_node(sqlite_database, provision_state="clean wait")
+    path = tmp_path / "ironic-lite.conf"
+    path.write_text(f"[database]\nconnection = {sqlite_database.url}\n")
+
+    def run(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "ironic_lite.cmd.dbsync", "--config-file", str(path), *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    said = run("end_runs")
+    assert f"node {node}: clean wait: becomes clean failed\n" in said
+    assert "1 nodes, 0 batches. Nothing was changed. Repeat the command with --yes" in said
+    assert get_node(sqlite_database, node)["provision_state"] == "clean wait"
+    assert "Done: 1 nodes, 0 batches." in run("end_runs", "--yes")
+    assert get_node(sqlite_database, node)["provision_state"] == "clean failed"
+    assert "0 nodes, 0 batches." in run("end_runs")
