@@ -9,6 +9,7 @@ import {
   bdi, choice, Curl, field, html, nodeLink, Result, stamp, stepName, checkbox, typed,
 } from "../parts/text.js";
 import { asked, changeRoute, duration, go, prefs, route, set } from "../state/route.js";
+import { parsed } from "../wire/api.js";
 import { Feed, followFrom } from "../wire/feed.js";
 import { logOut, loginUser } from "../wire/login.js";
 
