@@ -11,6 +11,7 @@ from ironic_lite.domain import waiting
 from ironic_lite.domain.failures import Failure
 from ironic_lite.domain.holds import Hold
 from ironic_lite.domain.offers import Offer
+from ironic_lite.domain.states import State
 from ironic_lite.domain.waiting import Wait
 
 _IN_DOUBT = "Look at the machine: the step may still be under way, or may have ended."
@@ -32,7 +33,7 @@ _OF_CAUSE: Mapping[str, str] = MappingProxyType(
             (errors.ImageUnusable, _IMAGE),
             (errors.DownloadFailed, _IMAGE),
             (errors.AgentUnreachable, _NO_RAMDISK),
-            (errors.TimedOut, _NO_RAMDISK),
+            (errors.TimedOut, _IN_DOUBT),  # a silent agent is AgentUnreachable
             (errors.DeadlinePassed, _IN_DOUBT),
             (errors.StepInterrupted, _IN_DOUBT),
             (errors.Interrupted, _IN_DOUBT),
@@ -51,6 +52,24 @@ _OUTSIDE = "Fix the cause."
 _ITSELF = "There is nothing to do: the service retries it by itself."
 _OVERDUE = "Look at the console of the machine; stop the run if its step does nothing any more."
 
+REMEDIES: Mapping[State, tuple[str, ...]] = MappingProxyType(
+    {
+        State.ENROLL: ("manage",),
+        State.INSPECTFAIL: ("inspect",),
+        State.CLEANFAIL: ("retry", "manage"),
+        State.DEPLOYFAIL: ("retry",),
+        State.ADOPTFAIL: ("adopt",),
+        State.RESCUEFAIL: ("rescue",),
+        State.UNRESCUEFAIL: ("unrescue",),
+        State.SERVICEFAIL: ("retry",),
+    }
+)
+"""Verbs that continue after a failure, by state, the best first.
+
+None of them erases or deploys what the failed run would not have. In other states no verb is a
+remedy: after a failed power order of an active node, each possible verb would change the instance.
+"""
+
 
 def of(
     failure: Failure | None,
@@ -58,6 +77,8 @@ def of(
     overdue: Json | None,
     held: Sequence[Hold],
     offers: Sequence[Offer],
+    *,
+    state: State,
 ) -> str | None:
     """Return what to do next as one or two sentences; None if the node needs nothing.
 
@@ -66,6 +87,7 @@ def of(
     :param overdue: the step under way that takes unusually long.
     :param held: the holds in force.
     :param offers: the verbs that the state offers.
+    :param state: the provision state of the node.
     """
     if wait is not None and wait.what == waiting.RETRY:
         return _ITSELF
@@ -73,12 +95,19 @@ def of(
         return _OVERDUE if overdue else None
     otherwise = _OTHERWISE if failure.run is not None else _OUTSIDE
     code = str((failure.cause or {}).get("code") or failure.code)
-    return " ".join(filter(None, (_OF_CAUSE.get(code, otherwise), _then(held, offers))))
+    fix = _OF_CAUSE.get(code, otherwise)
+    return " ".join(filter(None, (fix, _then(state, held, offers))))
 
 
-def _then(held: Sequence[Hold], offers: Sequence[Offer]) -> str:
-    """Return the verb after the fix: a retry continues where the run has failed."""
-    possible = [offer.target for offer in offers if offer.refusal is None]
-    if possible:
-        return f"Then use {'retry' if 'retry' in possible else possible[0]}."
+def _then(state: State, held: Sequence[Hold], offers: Sequence[Offer]) -> str:
+    """Return the verb after the fix; empty if no verb helps."""
+    offered = {offer.target: offer for offer in offers}
+    for verb in REMEDIES.get(state, ()):
+        offer = offered.get(verb)
+        if offer is None:
+            continue
+        if offer.refusal is None:
+            return f"Then use {verb}."
+        if isinstance(offer.refusal, errors.StepInDoubt):
+            return f'Then use {verb} with "force": true.'
     return "Then lift the hold." if held else ""

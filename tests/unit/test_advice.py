@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.domain import advice, waiting
+from ironic_lite.domain import advice, verbs, waiting
 from ironic_lite.domain.failures import Failure
 from ironic_lite.domain.offers import Offer
 from ironic_lite.domain.states import State
 
+FAILED = State.CLEANFAIL
 AT = datetime.datetime(2026, 11, 22, 12, 0, 0)
 
 
@@ -28,18 +29,24 @@ def offers(*targets: str, refusal: errors.Error | None = None) -> list[Offer]:
     return [Offer(target, State.AVAILABLE, None, refusal) for target in targets]
 
 
+def advice_of(state: State, *facts: Any) -> str | None:
+    """Return the advice for a node in a state."""
+    return advice.of(*facts, state=state)
+
+
 @pytest.mark.parametrize(
     ("code", "fix"),
     [
         ("BmcAccessDenied", "Correct the user name and the password in driver_info."),
         ("DeadlinePassed", "Look at the machine: the step may still be under way"),
-        ("TimedOut", "Look at the console of the machine: it has to boot the ramdisk"),
+        ("AgentUnreachable", "Look at the console of the machine: it has to boot the ramdisk"),
+        ("TimedOut", "Look at the machine: the step may still be under way"),
         ("HardwareError", "Read the log of the run, and fix the cause."),
         (None, "Read the log of the run, and fix the cause."),
     ],
 )
 def test_fix_is_that_of_the_cause(code: str | None, fix: str) -> None:
-    found = advice.of(failure(code), None, None, (), offers("manage", "retry"))
+    found = advice_of(FAILED, failure(code), None, None, (), offers("manage", "retry"))
     assert found is not None
     assert found.startswith(fix)
     assert found.endswith(" Then use retry.")
@@ -47,36 +54,67 @@ def test_fix_is_that_of_the_cause(code: str | None, fix: str) -> None:
 
 def test_verb_that_is_refused_is_not_advised() -> None:
     refused = offers("retry", refusal=errors.NotFound(what="Run", ident="r1"))
-    found = advice.of(failure("BmcBadAnswer"), None, None, (), [*refused, *offers("manage")])
+    found = advice_of(
+        FAILED, failure("BmcBadAnswer"), None, None, (), [*refused, *offers("manage")]
+    )
     assert found == "Restart the BMC, or update its firmware. Then use manage."
     held: Any = [object()]
-    found = advice.of(failure("BmcBadAnswer"), None, None, held, refused)
+    found = advice_of(FAILED, failure("BmcBadAnswer"), None, None, held, refused)
     assert found == "Restart the BMC, or update its firmware. Then lift the hold."
-    found = advice.of(failure("BmcBadAnswer"), None, None, (), refused)
+    found = advice_of(FAILED, failure("BmcBadAnswer"), None, None, (), refused)
     assert found == "Restart the BMC, or update its firmware."
 
 
+def test_step_in_doubt_needs_force() -> None:
+    doubt = errors.StepInDoubt(step="deploy.erase_devices", ordinal=2, run="r1")
+    found = advice_of(
+        FAILED, failure("Interrupted"), None, None, (), offers("retry", refusal=doubt)
+    )
+    assert found is not None
+    assert found.endswith('Then use retry with "force": true.')
+
+
+@pytest.mark.parametrize("state", State)
+def test_no_state_is_advised_to_lose_an_instance_or_data(state: State) -> None:
+    """Of all verbs that a state offers, only one that continues after its failure is advised."""
+    every = offers(*(verb.target for verb in verbs.TABLE if verbs.possible(verb, state)))
+    found = advice_of(state, failure("PowerFailure"), None, None, (), every)
+    assert found is not None
+    words = found.removesuffix(".").split(" Then use ")
+    remedy = {
+        State.ENROLL: "manage",
+        State.INSPECTFAIL: "inspect",
+        State.CLEANFAIL: "retry",
+        State.DEPLOYFAIL: "retry",
+        State.ADOPTFAIL: "adopt",
+        State.RESCUEFAIL: "rescue",
+        State.UNRESCUEFAIL: "unrescue",
+        State.SERVICEFAIL: "retry",
+    }
+    assert words[1:] == ([remedy[state]] if state in remedy else [])
+
+
 def test_failure_outside_of_runs_has_no_log_to_read() -> None:
-    found = advice.of(failure(None, of_a_run=False), None, None, (), ())
+    found = advice_of(FAILED, failure(None, of_a_run=False), None, None, (), ())
     assert found == "Fix the cause."
 
 
 def test_retry_by_the_service_needs_nothing() -> None:
     wait = waiting.Wait(waiting.RETRY, AT, None, AT, None, None)
-    found = advice.of(failure("TimedOut"), wait, None, (), offers("retry"))
+    found = advice_of(FAILED, failure("TimedOut"), wait, None, (), offers("retry"))
     assert found == "There is nothing to do: the service retries it by itself."
 
 
 def test_overdue_step_may_be_stopped_and_others_need_nothing() -> None:
-    found = advice.of(None, None, {"since": AT}, (), ())
+    found = advice_of(FAILED, None, None, {"since": AT}, (), ())
     assert found is not None
     assert "stop the run" in found
-    assert advice.of(None, None, None, (), offers("manage")) is None
+    assert advice_of(FAILED, None, None, None, (), offers("manage")) is None
 
 
 def test_causes_are_errors_with_an_advice_of_their_own() -> None:
     texts = [
-        advice.of(failure(name), None, None, (), ())
+        advice_of(FAILED, failure(name), None, None, (), ())
         for name in ("BmcUnreachable", "BmcTaskFailed", "ImageUnusable", "Aborted")
     ]
     assert len(set(texts)) == len(texts)
