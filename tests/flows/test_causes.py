@@ -267,6 +267,7 @@ def test_wait_for_a_bmc_that_ends_by_time_names_its_limit(
     build: Callable[..., ConductorFixture],
 ) -> None:
     rig = build(conductor__clean_callback_timeout=1800)
+    rig.service.timers.stop()  # which would lock the node at times
     node = waiting(rig, "clean wait", "manageable", wake_at=clock.ago(2000))
     open_run(rig, node, "7c16a2fd-2a3f-44b0-a9d3-1d8f5d4d9c4f")
     sweep(rig)
@@ -285,6 +286,7 @@ def test_agent_that_dies_before_the_first_look_at_its_work_is_named(
         "agent_secret_token": "t" * 43,
         "agent_last_heartbeat": clock.ago(3000).isoformat(),
     }
+    rig.service.timers.stop()
     due = clock.ago(2000)
     node = waiting(rig, "clean wait", "manageable", driver_internal_info=notes, wake_at=due)
     rig.edit(node, clean_step={"interface": "deploy", "step": "erase_devices"})

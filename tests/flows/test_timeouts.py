@@ -179,6 +179,7 @@ def test_nodes_of_others_do_not_hide_ours_and_the_oldest_come_first(
 def test_the_step_that_waited_has_failed_in_its_run(rig: ConductorFixture) -> None:
     node = rig.node(fake_async_steps=["*"], fake_step_seconds=3600)
     rig.clean(node, "bios.factory_reset", "power.cycle")
+    rig.service.timers.stop()  # which would lock the node at times
     rig.edit(node, provision_updated_at=clock.after(-7200), wake_at=clock.after(-7200))
     sweep(rig)
     assert rig.get(node)["provision_state"] == "clean failed"
