@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import failed_node, to, write
-from tests.window.conftest import expect
+from tests.window.conftest import Faults, expect
 
 ADVICE = "Read the log of the run, and fix the cause. Then use retry."
 
@@ -50,3 +52,94 @@ def test_held_node_is_in_a_group_of_its_own(page: sync_api.Page, live: service.S
     expect(item).to_contain_text("hardware: waits for a fan")
     item.get_by_role("button", name="Lift hold…").click()
     page.get_by_role("dialog", name="Lift a hold of aside-1").wait_for()
+
+
+def test_older_failure_that_needs_a_person_is_not_hidden_by_retries(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    change = (
+        "UPDATE nodes SET provision_state = 'clean failed', provision_updated_at = ?,"
+        " wake_at = ? WHERE uuid = ?"
+    )
+    for number in range(7):
+        uuid = live.create(f"queue-{number}")
+        wake_at = "2099-01-01 00:00:00.000000" if number else None
+        write(live, change, f"2098-01-01 00:00:0{number}.000000", wake_at, uuid)
+    page.goto(to(live, "/v1/nodes"))
+    expect(group(page, "Needs a person", "queue-0")).to_be_visible()
+    expect(
+        page.get_by_role("list", name="Goes on by itself").get_by_role("listitem")
+    ).to_have_count(5)
+    for number in range(7):  # Other tests look for the newest failures.
+        write(live, "UPDATE nodes SET provision_state = 'enroll' WHERE name = ?", f"queue-{number}")
+        assert live.ask("DELETE", f"/v1/nodes/queue-{number}").status_code == 204
+
+
+def test_list_of_conductors_that_are_down_outlasts_a_fault(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    faults.allow("503")
+    found: list[dict[str, Any]] = [{"hostname": "dead-1", "alive": False}]
+    asked: list[str] = []
+
+    def answer(route: sync_api.Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) == 1:
+            route.fulfill(json={"conductors": found})
+        else:
+            route.fulfill(status=503, json={})
+
+    page.route("**/v1/conductors", answer)
+    page.clock.install()
+    page.goto(to(live, "/v1/nodes"))
+    item = group(page, "Needs a person", "dead-1")
+    item.wait_for()
+    with page.expect_response(lambda one: one.status == 503):
+        page.clock.fast_forward(30_000)
+    # The next one is answered after the page has drawn what it made of this one.
+    with page.expect_response(lambda one: one.status == 503):
+        page.clock.fast_forward(30_000)
+    expect(item).to_be_visible()
+    assert len(asked) == 3
+
+
+def test_reason_that_could_not_be_read_is_read_again(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    faults.allow("503")
+    failed_node(live, "reread-1")
+    uuid = live.get("/v1/nodes/reread-1")["uuid"]
+    page.route(f"**/v1/nodes/{uuid}/why", lambda route: route.fulfill(status=503, json={}), times=1)
+    page.goto(to(live, "/v1/nodes"))
+    expect(group(page, "Needs a person", "reread-1").get_by_role("strong")).to_have_text(ADVICE)
+
+
+def test_overdue_node_shows_the_reason_of_its_present_wait(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    """Also if the answer about the earlier wait comes later."""
+    uuid = live.create("rewait-1")
+    early: list[sync_api.Route] = []
+    overdue: list[dict[str, str]] = [{"node_uuid": uuid}]
+    lists = "**/v1/runs?overdue=true"
+    page.route(lists, lambda route: route.fulfill(json={"runs": overdue}))
+    page.route(
+        f"**/v1/nodes/{uuid}/why",
+        lambda route: early.append(route) if not early else route.fulfill(json={"says": "Second."}),
+    )
+    with page.expect_request(f"**/v1/nodes/{uuid}/why"):
+        page.goto(to(live, "/v1/nodes"))
+    item = group(page, "Needs a person", "rewait-1")
+    item.wait_for()
+    overdue.clear()
+    live.create("rewait-2")
+    live.provision("rewait-2", "manage", "manageable")  # The page reads its lists again.
+    expect(item).to_have_count(0)
+    overdue.append({"node_uuid": uuid})
+    live.provision("rewait-2", "provide", "available")
+    expect(item).to_contain_text("Second.")
+    with page.expect_response(lambda one: one.url.endswith(f"{uuid}/why")):
+        early[0].fulfill(json={"says": "First."})
+    page.evaluate("new Promise(requestAnimationFrame)")
+    expect(item).to_contain_text("Second.")
+    expect(item).not_to_contain_text("First.")

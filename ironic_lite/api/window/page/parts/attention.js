@@ -10,7 +10,10 @@ import { href, path } from "../state/route.js";
 import { get, may } from "../wire/api.js";
 
 const EACH = 5;
+/** Failed nodes whose `why` is read to find those that need a person. */
+const MOST_WHYS = 50;
 const READ_MS = 30000;
+const REPEAT_MS = 5000;
 
 /** @typedef {Record<string, any>} Json */
 
@@ -29,11 +32,19 @@ export function Attention({ brief }) {
   const failedHere = nodesWhere((node) => kindOf(node) === "fail");
   const overdueHere = nodesWhere((node) => fleet.overdue.value.has(node.uuid));
   const heldHere = nodesWhere((node) => fleet.holds.value.has(node.uuid));
-  const shown = failedHere.length + overdueHere.length + heldHere.length;
-  const cut = brief && !all ? 0 : all ? shown : EACH;
-  const failedRows = failedHere.slice(0, cut);
+  const cut = all ? Infinity : brief ? 0 : EACH;
+  const whys = /** @type {Map<string, Json>} */ (useRef(new Map()).current);
+  const whyOf = /** @param {Json} node */ (node) => whys.get(momentOf(node));
+  /** @type {Json[]} */
+  const failedRows = [];
+  /** @type {Json[]} */
+  const retriedRows = [];
+  for (const node of failedHere.slice(0, all ? cut : MOST_WHYS)) {
+    if (failedRows.length >= cut) break;
+    (whyOf(node)?.waits_for?.what === "retry" ? retriedRows : failedRows).push(node);
+  }
   const overdueRows = overdueHere.slice(0, cut);
-  const whys = useWhys([...failedRows, ...overdueRows]);
+  useWhys(whys, [...failedRows, ...retriedRows, ...overdueRows]);
   // Numbers of the whole fleet, also when only some of its nodes are held here.
   const counted = fleet.counts.value;
   const failed = counted
@@ -49,19 +60,18 @@ export function Attention({ brief }) {
     down.length && html`<a href="#/v1/doctor">! ${down.length} conductor${down.length > 1 ? "s" : ""} down</a>`,
   ].filter(Boolean);
   if (!counts.length) return html`<p class="attention none">Nothing needs attention.</p>`;
-  const retried = /** @param {Json} node */ (node) => whys[node.uuid]?.waits_for?.what === "retry";
-  const rowOf = /** @param {Json} node */ (node) => failedRow(node, whys[node.uuid]);
+  const rowOf = /** @param {Json} node */ (node) => failedRow(node, whyOf(node));
   const groups = /** @type {[string, any[]][]} */ ([
     ["Needs a person", [
-      ...overdueRows.map((node) => overdueRow(node, whys[node.uuid])),
-      ...failedRows.filter((node) => !retried(node)).map(rowOf),
+      ...overdueRows.map((node) => overdueRow(node, whyOf(node))),
+      ...failedRows.map(rowOf),
       ...paused.map((one) => html`<li>${link(path("batches", one.uuid), batchTitle(one))}
         <span class="says">■ This batch is paused: ${bdi(one.paused_by)}.</span></li>`),
       ...down.map((one) => html`<li>${link(path("conductors", one.hostname), one.hostname)}
         <span class="says">! This conductor gives no sign of life.</span>
         <a class="button" href="#/v1/doctor">Doctor</a></li>`),
     ]],
-    ["Goes on by itself", failedRows.filter(retried).map(rowOf)],
+    ["Goes on by itself", retriedRows.slice(0, cut).map(rowOf)],
     ["Held", heldHere.slice(0, cut).map(heldRow)],
   ]);
   return html`<section class="attention" aria-labelledby="attention-title">
@@ -82,26 +92,44 @@ function nodesWhere(accepts) {
     .sort((a, b) => String(b.provision_updated_at).localeCompare(String(a.provision_updated_at)));
 }
 
-/** @param {string} rule @param {string} from @param {string} name @returns {Json[]} a list, read now and then */
+/** @param {string} rule @param {string} from @param {string} name @returns {Json[]} a list, read now and then; a fault keeps it */
 function useRead(rule, from, name) {
   const [allowed, setAllowed] = useState(false);
   useEffect(() => void may(rule).then(setAllowed), []);
-  return useDocument(allowed ? from : null, { each: READ_MS }).body?.[name] ?? [];
+  const last = useRef([]);
+  const { body } = useDocument(allowed ? from : null, { each: READ_MS });
+  if (body) last.current = body[name];
+  return last.current;
 }
 
-/** The `why` of nodes by UUID, read once for each state that they come to. @param {Json[]} nodes */
-function useWhys(nodes) {
-  const [whys, setWhys] = useState(/** @type {Record<string, Json>} */ ({}));
-  const read = useRef(new Set()).current;
-  const asked = nodes.map((node) => `${node.uuid} ${node.provision_state} ${node.provision_updated_at}`);
+/** @param {Json} node @returns {string} what one `why` is of: a node in a state, at a step */
+const momentOf = ({ uuid, provision_state: state, provision_updated_at: at }) =>
+  [uuid, state, at, fleet.under.value.get(uuid)?.place?.ordinal].join();
+
+/**
+ * Read the `why` of nodes once for each state and step that they come to, and forget those of others.
+ * @param {Map<string, Json>} whys by moment; empty while it is read @param {Json[]} nodes
+ */
+function useWhys(whys, nodes) {
+  const [, draw] = useState({});
+  const asked = new Set(nodes.map(momentOf));
   useEffect(() => {
-    for (const one of asked.filter((text) => !read.has(text))) {
-      read.add(one);
-      const uuid = one.slice(0, 36);
-      get(path("nodes", uuid, "why")).then(({ body }) => setWhys((old) => ({ ...old, [uuid]: body })), () => {});
+    for (const one of whys.keys()) if (!asked.has(one)) whys.delete(one);
+    for (const one of asked) {
+      if (whys.has(one)) continue;
+      const mine = {};
+      /** @param {() => void} change of the entry, unless another has taken its place */
+      const end = (change) => {
+        if (whys.get(one) === mine) change();
+        draw({});
+      };
+      whys.set(one, mine);
+      get(path("nodes", one.slice(0, 36), "why")).then(
+        ({ body }) => end(() => whys.set(one, body)),
+        () => setTimeout(end, REPEAT_MS, () => whys.delete(one)),
+      );
     }
-  }, [asked.join()]);
-  return whys;
+  });
 }
 
 /**
@@ -120,7 +148,7 @@ const row = (node, at, mark, says, why, label, act) => html`<li key=${node.uuid}
 function failedRow(node, why) {
   const offered = (why?.verbs ?? []).filter((/** @type {Json} */ one) => !one.refused);
   const { target } = offered.find((/** @type {Json} */ one) => one.target === "retry") ?? offered[0] ?? {};
-  const says = why ? told(why.says) : failureOf(node);
+  const says = why?.says ? told(why.says) : failureOf(node);
   return row(node, node.provision_updated_at, "", says, why, target && verb(target), () => openVerb(node, target));
 }
 
