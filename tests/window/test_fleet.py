@@ -131,3 +131,23 @@ def test_selection_that_is_too_long_for_an_address_stays_in_the_page(
         page.keyboard.press("Tab")
         page.keyboard.press("Escape")
         expect(bar).to_have_count(0)
+
+
+@pytest.mark.parametrize("words", ["big-00", "big-000"], ids=["1000", "100"])
+def test_another_link_to_the_fleet_clears_the_selection(
+    open_page: OpenPage, fleet: service.Service, words: str
+) -> None:
+    page: sync_api.Page = open_page(fleet)
+    grid = page.get_by_role("grid", name="Nodes")
+    bar = page.get_by_role("region", name="Selected nodes")
+    page.goto(to(fleet, f"/v1/nodes?~q={words}"))
+    count = 1000 if words == "big-00" else 100
+    expect(grid).to_have_attribute("aria-rowcount", str(count + 1))
+    grid.focus()
+    page.keyboard.press("Control+a")
+    expect(bar).to_contain_text(f"{count} selected")
+    page.evaluate("location.hash = '#/v1/nodes?~q=big-0001'")
+    row(page, "big-00014").wait_for()
+    expect(bar).to_have_count(0)
+    page.go_back()
+    expect(bar).to_contain_text(f"{count} selected")

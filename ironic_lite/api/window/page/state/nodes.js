@@ -269,20 +269,24 @@ export function needOf(node) {
   return RANKS[kindOf(node)] ?? 7;
 }
 
-// -- The selected nodes: those that the address names, or more than it has room for.
+// -- The selected nodes: those that the address names, or the last ones for which it has no room.
+
+const LARGE = "many";
+/** @type {Set<string>} */
+let large = new Set();
 
 /** UUIDs of the selected nodes. */
 export const selection = signal(/** @type {Set<string>} */ (new Set()));
 
-route.subscribe(({ path, view }) => {
-  if (!view.sel && path === "/v1/nodes" && selection.peek().size > UUIDS_AT_ONCE) return;
-  selection.value = new Set(view.sel ? view.sel.split(",") : []);
+route.subscribe(({ view: { sel } }) => {
+  selection.value = sel === LARGE ? large : new Set(sel ? sel.split(",") : []);
 });
 
 /** @param {Set<string>} uuids */
 export function select(uuids) {
-  selection.value = uuids;
-  changeRoute({ "~sel": uuids.size > UUIDS_AT_ONCE ? "" : [...uuids].join(",") }, { replace: true });
+  const many = uuids.size > UUIDS_AT_ONCE;
+  if (many) large = uuids;
+  changeRoute({ "~sel": many ? LARGE : [...uuids].join(",") }, { replace: true });
 }
 
 export const selectNone = () => void (selection.value.size && select(new Set()));
