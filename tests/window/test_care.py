@@ -10,6 +10,7 @@ from playwright import sync_api
 from tests.support import service
 from tests.window.acts import ERASE, press, row, state, to
 from tests.window.conftest import expect
+from tests.window.test_files import PAGE
 
 
 def ready(live: service.Service, *names: str) -> None:
@@ -60,10 +61,12 @@ def test_dialog_and_menu_close_when_the_page_changes(
     expect(dialog).to_have_count(0)
 
 
-# A busy machine may look later than the 8 seconds for which a sentence is shown.
-SENTENCES_STAY = """
+# A busy machine may look later than the time for which a sentence is shown.
+[SHOWN_MS] = re.findall(r"^const SHOWN_MS = (\d+);$", (PAGE / "parts/text.js").read_text(), re.M)
+SENTENCES_STAY = f"""
 const real = window.setTimeout;
-window.setTimeout = (call, after, ...more) => after === 8000 ? 0 : real(call, after, ...more);
+window.setTimeout = (call, after, ...more) =>
+  after === {SHOWN_MS} ? 0 : real(call, after, ...more);
 """
 
 

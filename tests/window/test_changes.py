@@ -116,7 +116,7 @@ def test_batch_by_keyboard_stops_after_its_canary_and_is_resumed(
         live.provision(name, "manage", "manageable")
     edit(live, names[0], {"fake_fail_steps": {ERASE: "sick canary"}})
     page.goto(to(live, "/v1/nodes"))
-    row(page, names[3]).wait_for()
+    page.get_by_role("grid", name="Nodes").get_by_role("row").nth(1).wait_for()
     user = Keyboard(page)
     table = page.get_by_role("region", name="Nodes of the batch")
     page.keyboard.press("/")
