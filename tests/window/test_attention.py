@@ -7,7 +7,7 @@ from typing import Any
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import failed_node, to, write
+from tests.window.acts import endless_cleaning, failed_node, to, write
 from tests.window.conftest import Faults, expect
 
 ADVICE = "Read the log of the run, and fix the cause. Then use retry."
@@ -29,6 +29,33 @@ def test_failed_node_needs_a_person_who_is_told_what_to_do(
     expect(item.get_by_role("button", name="Retry…")).to_be_visible()
     item.get_by_role("link", name="Why").click()
     expect(page.locator("p.says").get_by_role("strong")).to_have_text(ADVICE)
+
+
+def test_button_of_a_failure_repeats_what_failed(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("again-1", driver_info={"fake_fail_verbs": {"inspect": "no call-back"}})
+    live.provision("again-1", "manage", "manageable")
+    body = {"target": "inspect"}
+    assert live.ask("PUT", "/v1/nodes/again-1/states/provision", body).status_code == 202
+    page.goto(to(live, "/v1/nodes"))
+    item = group(page, "Needs a person", "again-1")
+    expect(item.get_by_role("strong")).to_contain_text("Then use inspect.")
+    item.get_by_role("button", name="Inspect…").click()
+    page.get_by_role("dialog", name="Inspect again-1").wait_for()
+
+
+def test_overdue_wait_is_aborted_because_a_stop_waits_for_the_step(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    with endless_cleaning(live, "hung-1"):
+        uuid = live.get("/v1/nodes/hung-1")["uuid"]
+        rows = {"runs": [{"node_uuid": uuid}]}
+        page.route("**/v1/runs?overdue=true", lambda route: route.fulfill(json=rows))
+        page.goto(to(live, "/v1/nodes"))
+        item = group(page, "Needs a person", "hung-1")
+        item.get_by_role("button", name="Abort…").click()
+        page.get_by_role("dialog", name="Abort hung-1").wait_for()
 
 
 def test_failed_node_that_the_service_retries_goes_on_by_itself(

@@ -144,18 +144,25 @@ const row = (node, at, mark, says, why, label, act) => html`<li key=${node.uuid}
   <a class="button" href=${nodeAddress(node)}>Why</a>
 </li>`;
 
+/** @param {Json | undefined} why @param {...string} wanted @returns {string} the first of these verbs that is possible */
+const possible = (why, ...wanted) =>
+  wanted.find((target) => why?.verbs?.some((/** @type {Json} */ one) => one.target === target && !one.refused)) ?? "";
+
 /** @param {Json} node @param {Json | undefined} why */
 function failedRow(node, why) {
-  const offered = (why?.verbs ?? []).filter((/** @type {Json} */ one) => !one.refused);
-  const { target } = offered.find((/** @type {Json} */ one) => one.target === "retry") ?? offered[0] ?? {};
+  // Another verb could lose an instance.
+  const target = possible(why, "retry", why?.run?.verb, "manage");
   const says = why?.says ? told(why.says) : failureOf(node);
   return row(node, node.provision_updated_at, "", says, why, target && verb(target), () => openVerb(node, target));
 }
 
 /** @param {Json} node @param {Json | undefined} why */
-const overdueRow = (node, why) =>
-  row(node, node.provision_updated_at, html`<b>◷ Overdue</b>`, told(why?.says), why, why?.run && "Stop",
-    () => openStop({ own: path("nodes", node.uuid), name: nameOf(node) }));
+function overdueRow(node, why) {
+  // A stop waits for the end of the step.
+  const abort = possible(why, "abort");
+  return row(node, node.provision_updated_at, html`<b>◷ Overdue</b>`, told(why?.says), why, why?.run && verb(abort || "stop"),
+    () => abort ? openVerb(node, abort) : openStop({ own: path("nodes", node.uuid), name: nameOf(node) }));
+}
 
 /** @param {Json} node */
 function heldRow(node) {
