@@ -278,12 +278,12 @@ class Died(Exception):
 
 
 def _upgrade_and_die(database: Database, after: int) -> bool:
-    """Upgrade, and die after so many changes of tables; tell whether it came that far."""
+    """Upgrade, and die after so many changes; tell whether it came that far."""
     left = after
 
     def die(_conn: Any, _cursor: Any, statement: str, *_: Any) -> None:
         nonlocal left
-        if re.match(r"\s*(CREATE|DROP|ALTER) ", statement):
+        if re.match(r"\s*(CREATE|DROP|ALTER|INSERT|UPDATE) ", statement):
             left -= 1
             if not left:
                 raise Died
@@ -309,6 +309,39 @@ def test_an_upgrade_that_died_on_mariadb_goes_on() -> None:
         assert migrate.upgrade(database) == migrate.head()
         assert database.read(_differences) == []
         assert not database.read(partial_upgrade.broken_off)
+
+
+def test_upgrade_that_died_after_each_write_of_rows_continues() -> None:
+    """Each INSERT of a migration, and each UPDATE of the revision, is the last one once."""
+    died: set[str] = set()
+
+    def die(_conn: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if re.match(r"\s*(INSERT|UPDATE) ", statement) and statement not in died:
+            died.add(statement)
+            raise Died
+
+    def upgrade_and_die(database: Database) -> bool:
+        try:
+            migrate.upgrade(database)
+        except Died:
+            return True
+        return False
+
+    sa.event.listen(sa.Engine, "after_cursor_execute", die)
+    try:
+        with (
+            database_servers.own_database("mysql", "broken") as url,
+            contextlib.closing(session.open_database(url)) as database,
+        ):
+            while upgrade_and_die(database):
+                pass
+            assert len(died) > len(migrate.history())
+            assert migrate.revision(database) == migrate.head()
+            assert database.read(_differences) == []
+            marks = database.read(lambda conn: conn.execute(sa.select(models.marks)).all())
+            assert len(marks) == 3
+    finally:
+        sa.event.remove(sa.Engine, "after_cursor_execute", die)
 
 
 def test_an_upgrade_that_died_at_its_very_end_is_tidied_up() -> None:

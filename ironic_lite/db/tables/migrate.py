@@ -158,7 +158,8 @@ def _orphaned_rows(conn: Connection) -> set[tuple[str, str]]:
 def _exclude_others(conn: Connection) -> None:
     """Wait until no other process migrates; SQLite's write transaction ensures it.
 
-    The locks end with the transaction (PostgreSQL) or with the connection (MariaDB).
+    Call it on a connection of its own. The locks end with the transaction (PostgreSQL) or with the
+    connection (MariaDB).
     """
     if conn.dialect.name == "postgresql":
         conn.execute(sa.text(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}s'"))
@@ -169,3 +170,6 @@ def _exclude_others(conn: Connection) -> None:
             raise errors.Unavailable(
                 f"Another process has been migrating the database for {_LOCK_TIMEOUT} s."
             )
+        # The first change of a table ends the transaction that has begun. A migration's rows must
+        # be committed together with its revision, or it could not continue after its death.
+        conn.execute(sa.text("SET SESSION autocommit = 0"))
