@@ -116,7 +116,8 @@ def _add_commands(commands: Any) -> None:
 
 
 def _run_command(conf: cfg.ConfigOpts) -> int:
-    with checks.quiet(), contextlib.closing(checks.database(conf, create=True)) as database:
+    create = conf.command.name == "upgrade"
+    with checks.quiet(), contextlib.closing(checks.database(conf, create=create)) as database:
         status: int = conf.command.act(conf, database)
     return status
 
