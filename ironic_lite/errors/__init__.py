@@ -72,6 +72,7 @@ The branch tells a caller what to do, so branches are few::
     +- UnknownMethod               500  the conductor is older than the API
     +- LibraryMissing              500  install it on the conductor's machine
     +- LocalFileError              500  a file of the conductor's machine cannot be used
+    +- RowTooLarge                 500  raise MariaDB's max_allowed_packet
     +- KeyMissing                  500  encrypted values in the database need another key
     +- DownloadFailed              500  a URL cannot be fetched
     +- Aborted                     500  by request; only at the end of a run
@@ -176,6 +177,7 @@ from ironic_lite.errors.service import (
     NoFreeWorker,
     OpenError,
     Pinned,
+    RowTooLarge,
     StepsUnavailable,
     Stopping,
     TooManyActions,
@@ -253,6 +255,7 @@ __all__ = [
     "PortgroupNotFound",
     "PowerFailure",
     "PreconditionFailed",
+    "RowTooLarge",
     "RunbookNotFound",
     "StepFailed",
     "StepInDoubt",

@@ -113,6 +113,12 @@ class KeyMissing(Error):
     )
 
 
+class RowTooLarge(Error):
+    """A server refuses the text of a row; a repetition would find the same."""
+
+    text = "A row of the database is too large for its max_allowed_packet; raise that limit."
+
+
 class LocalFileError(Error):
     text = "The file {path} of the conductor's machine cannot be used: {reason}."
 

@@ -263,6 +263,6 @@ def test_row_too_large_for_one_text_is_refused_by_mariadb_alone(server_database:
     if server_database.kind != "mysql":
         assert get_node(server_database, node)["last_error"] == text
         return
-    with pytest.raises(errors.Unavailable, match="max_allowed_packet"):
+    with pytest.raises(errors.RowTooLarge, match="max_allowed_packet"):
         get_node(server_database, node)
     assert server_database.read(lambda conn: nodes.get(conn, node, ("uuid",)))["uuid"] == node

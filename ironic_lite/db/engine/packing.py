@@ -43,13 +43,11 @@ def packed(statement: sa.Select[Any]) -> sa.Select[Any]:
 def unpack(rows: Iterable[Any]) -> list[list[Any]]:
     """Return the values of packed rows.
 
-    :raises errors.Unavailable: the server refuses texts as large as a row.
+    :raises errors.RowTooLarge: the server refuses texts as large as a row.
     """
     texts = [text for (text,) in rows]
     if None in texts:
-        raise errors.Unavailable(
-            "A row of the database is too large for its max_allowed_packet; raise that limit."
-        )
+        raise errors.RowTooLarge
     return list(map(orjson.loads, texts))
 
 
