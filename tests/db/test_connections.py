@@ -15,6 +15,7 @@ import time
 from typing import Any
 
 import psycopg
+import pymysql
 import pytest
 import sqlalchemy as sa
 
@@ -344,6 +345,19 @@ def test_kept_connection_is_used_until_it_is_too_old(server_database: Database) 
         assert ask(short, who) != ask(short, who)
 
 
+def test_connection_in_use_while_the_database_is_closed_is_not_kept(
+    server_database: Database,
+) -> None:
+    who = _WHO[server_database.kind]
+
+    def work(conn: Connection) -> Any:
+        server_database.close()  # as another thread does, when the server has become read-only
+        return conn.execute(sa.text(who)).scalar()
+
+    used = server_database.read(work)
+    assert ask(server_database, who) != used
+
+
 def test_read_sends_no_rollback_and_a_failed_write_sends_one() -> None:
     with (
         database_servers.own_database("mysql", "rollback") as url,
@@ -366,6 +380,34 @@ def test_read_sends_no_rollback_and_a_failed_write_sends_one() -> None:
         with pytest.raises(errors.Error, match="on purpose"):
             database.write(fail)
         assert ask(database, count) == 0
+        assert ask(database, rollbacks) == "1"
+
+
+def test_write_whose_rollback_fails_is_not_committed_by_the_next_write() -> None:
+    with (
+        database_servers.own_database("mysql", "rollback") as url,
+        contextlib.closing(session.open_database(url)) as database,
+    ):
+        admin = "CREATE TABLE numbers (number INT) ENGINE=InnoDB"
+        database.write(lambda conn: conn.exec_driver_sql(admin))
+
+        def add(conn: Connection, number: int) -> None:
+            conn.exec_driver_sql(f"INSERT INTO numbers VALUES ({number})")
+
+        def fail(conn: Connection) -> None:
+            add(conn, 1)
+            raise errors.Error("on purpose")
+
+        def refuse(_conn: Any, _cursor: Any, statement: str, *_: Any) -> None:
+            if statement == "ROLLBACK":
+                raise pymysql.err.OperationalError(1047, "WSREP has not yet prepared node")
+
+        sa.event.listen(database.engine, "before_cursor_execute", refuse)
+        with pytest.raises(errors.Error, match="on purpose"):
+            database.write(fail)
+        sa.event.remove(database.engine, "before_cursor_execute", refuse)
+        database.write(lambda conn: add(conn, 2))
+        assert ask(database, "SELECT group_concat(number) FROM numbers") == "2"
 
 
 def test_times_of_servers_are_utc_and_limits_are_set(server_database: Database) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ironic_lite.db.engine import prepared
+
 _OPENED = "ironic_lite_opened"
 """The key in a connection's ``info`` of the monotonic time at which it was made."""
 
@@ -41,19 +43,32 @@ class KeptConnections:
         return self._engine.connect()
 
     def give(self, conn: sa.Connection) -> None:
-        """Keep a connection for the next use, or return it to the pool."""
+        """Keep a connection for the next use, or return it to the pool.
+
+        One of a pool that was disposed of meanwhile is not kept.
+        """
         if len(self._free) >= self._most or conn.closed or conn.invalidated:
             conn.close()
             return
         if conn.in_transaction():
             conn.rollback()
+        pool = prepared.pool_of(conn)
         self._free.append(conn)
+        # Tested last, because another thread may close all at any moment.
+        if pool is not self._engine.pool:
+            self.close()
 
     def close(self) -> None:
-        """Return all to the pool, which knows whether they are still of use."""
+        """Return all to the pool, which knows whether they are still of use.
+
+        Those of a pool that was disposed of are closed, because that pool would keep them open.
+        """
         with contextlib.suppress(IndexError):
             while True:
-                self._free.pop().close()
+                conn = self._free.pop()
+                if prepared.pool_of(conn) is not self._engine.pool:
+                    conn.invalidate()
+                conn.close()
 
 
 def _note_time(_connection: object, record: Any) -> None:

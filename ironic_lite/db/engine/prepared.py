@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import repeat
 from typing import Any, TypeVar
 
@@ -124,6 +124,12 @@ def attach(engine: sa.Engine) -> None:
     sa.event.listen(engine, "connect", note_pool)
 
 
+def pool_of(conn: sa.Connection) -> sa.Pool | None:
+    """Return the pool that has made a connection, None if it is gone or not attached."""
+    reference: Callable[[], sa.Pool | None] | None = conn.info.get(_POOL)
+    return None if reference is None else reference()
+
+
 def _prepared(
     conn: sa.Connection, prepare: Callable[[Any, Any, sa.Dialect], T], origin: Any, form: Any
 ) -> T:
@@ -179,6 +185,16 @@ class _Text:
                 value = bind.effective_value
                 self._constants[name], convert = convert(value) if convert else value, None
             self._parameters.append((name, convert))
+
+    def check(self, given: Set[str]) -> None:
+        """Check that a write with these values can be prepared.
+
+        :raises ValueError: its text is not fixed, or a parameter has no value.
+        """
+        if not self.fixed:
+            raise ValueError(f"Values or Python's defaults change the text of: {self.sql}")
+        if missing := self.required - given:
+            raise ValueError(f"No value for the parameter {min(missing)} of: {self.sql}")
 
     def bound(self, values: RowView) -> Any:
         """Return the parameters as the driver takes them."""
@@ -268,10 +284,7 @@ class _Change(_Statement):
 
     def __init__(self, write: Write, given: frozenset[str], dialect: sa.Dialect) -> None:
         self._text = text = _Text(write.statement, dialect, given, columns=write.columns)
-        if not text.fixed:
-            raise ValueError(f"Values or Python's defaults change the text of: {text.sql}")
-        if missing := text.required - given:
-            raise ValueError(f"No value for the parameter {min(missing)} of: {text.sql}")
+        text.check(given)
         super().__init__(text.sql, dialect)
 
     def execute(self, conn: sa.Connection, values: RowView) -> int:
@@ -298,6 +311,7 @@ class _Rows(_Statement):
             for place in range(count)
         ]
         self._text = _Text(insert.values(rows), dialect)
+        self._text.check(set(self._keys))
         super().__init__(self._text.sql, dialect)
 
     def execute(self, conn: sa.Connection, rows: Sequence[RowView]) -> None:
@@ -392,10 +406,10 @@ def _replace(conn: sa.Connection, why: BaseException) -> None:
 
     Connections of the new pool stay, although further ones of the old pool are found dead later.
     """
-    pool = conn.info.get(_POOL)
+    pool = pool_of(conn)
     conn.invalidate(why)
     with _REPLACING:
-        if pool is not None and pool() is conn.engine.pool:
+        if pool is conn.engine.pool:
             conn.engine.dispose()
 
 

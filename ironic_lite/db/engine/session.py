@@ -176,8 +176,8 @@ class Database:
 
     def close(self) -> None:
         """Close all connections; the next use opens new ones."""
-        self._kept.close()
         self.engine.dispose()
+        self._kept.close()
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ class Database:
             return result
         except BaseException as why:
             if self.kind == "mysql" and not conn.invalidated:
-                prepared.command(conn, "ROLLBACK")  # SQLAlchemy sends none, see _engine_options
+                _roll_back(conn)  # SQLAlchemy sends nothing, see _engine_options
             if transaction.is_active or not conn.invalidated:
                 transaction.rollback()
             if faults.read_only(why):
@@ -410,6 +410,16 @@ def _engine_options(kind: str, options: Row) -> Row:
             "sql_mode='STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
         },
     }
+
+
+def _roll_back(conn: Connection) -> None:
+    """Send ROLLBACK; if it fails, close the connection, and keep the error of the transaction."""
+    try:
+        prepared.command(conn, "ROLLBACK")
+    except BaseException as failed:
+        conn.invalidate(failed)  # the next BEGIN would commit what is open
+        if not isinstance(failed, sa.exc.DBAPIError):
+            raise
 
 
 def _driver_connection(conn: Connection) -> Any:
