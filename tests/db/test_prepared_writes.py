@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import uuid
 from typing import Any
 
@@ -116,3 +117,29 @@ def test_statement_whose_text_is_not_fixed_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match="change the text"):
         database.write(lambda conn: Write(statement).execute(conn, values))
+
+
+def test_several_rows_whose_text_is_not_fixed_are_refused(database: Database) -> None:
+    insert = Write(_defaults())
+    with pytest.raises(ValueError, match="change the text"):
+        database.write(lambda conn: insert.insert_all(conn, [{"a": "x"}, {"a": "y"}]))
+
+
+def test_several_rows_without_the_value_of_a_parameter_are_refused(database: Database) -> None:
+    uuids = sa.bindparam("k_uuid", type_=sa.Text)
+    insert = Write(models.nodes.insert().returning(uuids))
+    rows = [{"uuid": one, "driver": "x", "provision_state": "enroll"} for one in ("a", "b")]
+    with pytest.raises(ValueError, match="parameter k_uuid of"):
+        database.write(lambda conn: insert.insert_all(conn, rows))
+
+
+def test_aware_time_is_stored_as_by_sqlalchemy(sqlite_database: Database) -> None:
+    node, other = new_node(sqlite_database), new_node(sqlite_database)
+    at = datetime.datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=datetime.UTC)
+    edit(sqlite_database, node, wake_at=at)
+    plain = sa.table("nodes", sa.column("uuid"), sa.column("wake_at", sa.DateTime()))
+    change = plain.update().where(plain.c.uuid == other).values(wake_at=at)
+    sqlite_database.write(lambda conn: conn.execute(change))
+    stored = sa.select(sa.cast(_NODE.wake_at, sa.Text)).where(_NODE.uuid.in_([node, other]))
+    texts = sqlite_database.read(lambda conn: conn.execute(stored).scalars().all())
+    assert texts == ["2026-01-02 03:04:05.000006"] * 2

@@ -214,6 +214,17 @@ def test_a_run_that_ends_badly_leaves_no_step_open(database: Database, state: st
     assert [row["state"] for row in untouched] == before
 
 
+def test_step_without_a_change_is_left_as_it_is(database: Database) -> None:
+    run = add_run(database, add_node(database))
+    database.write(lambda conn: runs.insert_steps(conn, steps_of(run, 3)))
+    same = [{"kind": "clean", "ordinal": number} for number in range(2)]
+    done = {"kind": "clean", "ordinal": 2, "state": "done"}
+    database.write(lambda conn: runs.update_steps(conn, run, same))
+    database.write(lambda conn: runs.update_steps(conn, run, [*same, done]))
+    rows = database.read(lambda conn: runs.steps(conn, run))
+    assert [row["state"] for row in rows] == ["pending", "pending", "done"]
+
+
 def test_a_mistyped_column_of_a_step_is_refused(database: Database) -> None:
     with pytest.raises(KeyError, match="attempts"):
         database.write(

@@ -312,15 +312,17 @@ def update_steps(conn: Connection, run_uuid: str, rows: Sequence[RowView]) -> No
     """Change steps of a run: two by one statement, as one step ends and the next begins.
 
     :param rows: ``kind`` and ``ordinal`` name the step; the given ones of state, attempt,
-        started_at, ended_at and error are set.
+        started_at, ended_at and error are set. A row without one of them changes nothing.
     :raises KeyError: a row has another column.
     """
-    for first in range(0, len(rows), _TOGETHER):
-        some = rows[first : first + _TOGETHER]
+    for row in rows:
+        if unknown := row.keys() - {"kind", "ordinal", *_PROGRESS}:
+            raise KeyError(*sorted(unknown))
+    changed = [row for row in rows if not row.keys().isdisjoint(_PROGRESS)]
+    for first in range(0, len(changed), _TOGETHER):
+        some = changed[first : first + _TOGETHER]
         values: Row = {"k_run": run_uuid}
         for place, row in enumerate(some):
-            if unknown := row.keys() - {"kind", "ordinal", *_PROGRESS}:
-                raise KeyError(*sorted(unknown))
             values |= {f"{name}_{place}": value for name, value in row.items()}
         shape = tuple(tuple(name for name in _PROGRESS if name in row) for row in some)
         _update_steps(shape).execute(conn, values)

@@ -16,6 +16,8 @@ from sqlalchemy.dialects import mysql, sqlite
 from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine import encryption
 
+_TIME_LENGTH = len("2000-01-01 00:00:00.000000")
+
 
 class _SqliteTime(sqlite.DATETIME):
     """A time in SQLAlchemy's own form, made in less than half of its time."""
@@ -26,7 +28,8 @@ class _SqliteTime(sqlite.DATETIME):
 
 
 def _time_text(value: datetime.datetime | None) -> str | None:
-    return None if value is None else value.isoformat(" ", "microseconds")
+    # Without the zone of an aware time, as SQLAlchemy's own.
+    return None if value is None else value.isoformat(" ", "microseconds")[:_TIME_LENGTH]
 
 
 metadata = sa.MetaData(
