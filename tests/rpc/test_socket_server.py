@@ -73,6 +73,7 @@ class Room:
         self.address = sock.getsockname()
         self.methods = Methods()
         self.fault: Exception | None = None
+        self.cipher: Callable[[], ciphers.Cipher] = ciphers.Plain
         listening = Listener([ServerSocket(sock, cipher=self._new_cipher)], LIMIT)
         self.server = SocketServer(lambda: listening, self.methods, 1)
         self.server.start()
@@ -87,7 +88,7 @@ class Room:
     def _new_cipher(self) -> ciphers.Cipher:
         if self.fault is not None:
             raise self.fault
-        return ciphers.Plain()
+        return self.cipher()
 
 
 @pytest.fixture
@@ -269,6 +270,33 @@ def test_connection_that_fails_to_open_ends_no_other(
     room.client.send()
     assert room.client.receive() == {"id": 1, "result": "done"}
     refused.sock.close()
+
+
+class _Broken(ciphers.Plain):
+    """A cipher that fails when its connection is already registered."""
+
+    @property
+    def established(self) -> bool:  # type: ignore[override]
+        """Raise an error."""
+        raise RuntimeError("no state")
+
+
+def test_connection_that_fails_after_its_registration_is_forgotten(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    room.accept_client()
+    spare = socket.socket()  # made now, so that it does not take the server's descriptor
+    room.cipher = _Broken
+    refused = Client(room.address)
+    with contextlib.suppress(ConnectionError):
+        assert refused.sock.recv(1) == b""
+    assert "no state" in caplog.text
+    room.cipher = ciphers.Plain
+    again = Client(room.address, spare)
+    again.send()
+    assert again.receive() == {"id": 1, "result": "done"}
+    for client in (refused, again):
+        client.sock.close()
 
 
 def test_answer_goes_out_before_deferred_work(room: Room, long: Long) -> None:

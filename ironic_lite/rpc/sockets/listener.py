@@ -191,8 +191,16 @@ class Listener:
                 sock.close()
 
     def _add_line(self, sock: socket.socket, new_cipher: Callable[[], ciphers.Cipher]) -> None:
+        """Serve a connection; if this fails, the line is forgotten and the error raised."""
         line = incoming.Line(sock, self._limit, new_cipher())
-        self._selector.register(sock, selectors.EVENT_READ, line)
+        try:
+            self._watch_line(line)
+        except Exception:
+            self._forget_line(line)
+            raise
+
+    def _watch_line(self, line: incoming.Line) -> None:
+        self._selector.register(line.sock, selectors.EVENT_READ, line)
         self._lines.add(line)
         if not line.established:
             if len(self._strangers) >= STRANGERS:
