@@ -38,6 +38,21 @@ def test_no_word_of_a_path_reaches_an_attribute_of_a_controller(api: Client, pat
     assert api.get(path).status == 404
 
 
+def test_pecan_has_no_hooks_that_would_not_be_called(
+    api: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[object] = []
+    ours = app.Application.invoke_controller
+
+    def invoke(self: app.Application, controller: object, *rest: object) -> None:
+        found.append(self.determine_hooks(controller))
+        ours(self, controller, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(app.Application, "invoke_controller", invoke)
+    assert api.get("/v1/nodes").status == 200
+    assert found == [[]]
+
+
 def test_pecan_reads_neither_query_nor_body_by_itself(api: Client) -> None:
     answer = api.request("POST", "/v1/nodes?self=1&request=2", body=b"{")
     assert answer.status == 400

@@ -88,7 +88,13 @@ class Refusals:
 
 
 def together(acts: Iterable[Callable[[], object]], seconds: float) -> None:
-    """Run functions in parallel; return when all are done or the time is over."""
+    """Run functions in parallel; return when all are done or the time is over.
+
+    If the system has no more threads, the caller's thread runs them. Then the last function that
+    begins in time may exceed it.
+
+    :param seconds: the time.
+    """
     left = collections.deque(acts)
 
     def work() -> None:
