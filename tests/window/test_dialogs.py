@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import press, to
+from tests.window.acts import failed_node, press, to
 from tests.window.conftest import expect
 
 CLICK = """button => new Promise(tell => {
@@ -42,3 +42,27 @@ def test_focus_returns_to_the_button_that_opened_the_dialog(
             dialog.get_by_role("button", name="Cancel").click()
         expect(dialog).to_have_count(0)
         expect(button).to_be_focused()
+
+
+def test_node_is_made_available_with_data_on_it_only_by_its_name(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    failed_node(live, "bare-1")
+    assert live.ask("DELETE", "/v1/nodes/bare-1/maintenance").status_code == 202
+    page.goto(to(live, "/v1/nodes/bare-1"))
+    dialog = page.get_by_role("dialog")
+    press(page, "Make available…")
+    warning = "Its disks are not erased (data: unknown). The next user may read them."
+    expect(dialog).to_contain_text(warning)
+    name = dialog.get_by_label("This leaves the data on bare-1. Type the name of the node")
+    button = dialog.get_by_role("button", name="Make available bare-1", exact=True)
+    name.wait_for()
+    expect(button).to_be_disabled()
+    expect(dialog.locator(".primary")).to_have_count(0)
+    name.fill("bare-1")
+    expect(button).to_be_enabled()
+    body = {"data_state": "clean", "reason": "erased by hand"}
+    assert live.ask("PUT", "/v1/nodes/bare-1/data_state", body).status_code == 204
+    expect(name).to_have_count(0)
+    expect(button).to_be_enabled()
+    expect(dialog).not_to_contain_text(warning)

@@ -69,7 +69,9 @@ function VerbDialog({ node, target }) {
     // Not by a request of this dialog whose answer was lost: it may be sent again.
     if (now.tag && plan.tag && now.tag !== plan.tag && !sending.busy && !sending.fault) plan.again();
   }, [now.tag]);
-  const kind = plan.body ? confirmation(plan.body, node.provision_state) : null;
+  const why = useDocument(target === "available" ? `${own}/why` : null, { each: MOVES_MS }).body;
+  const unerased = target === "available" && why?.data_state !== "clean";
+  const kind = !plan.body ? null : unerased ? "name" : confirmation(plan.body, node.provision_state);
   const ready = plan.body?.accepted && (kind === "none" || sure);
   const act = {
     ...sending, title: `${verb(target)} ${name}`, note: VERB_HINTS[target] ?? "",
@@ -80,12 +82,15 @@ function VerbDialog({ node, target }) {
   return h(ActForm, act, html`
     ${node.maintenance && html`<p class="wrong">▲ ${bdi(name)} is in maintenance${node.maintenance_reason && html`: ${bdi(node.maintenance_reason)}`}.</p>`}
     ${now.body && INSTALLS.includes(target) && html`<p>Image: ${bdi(now.body.instance_info?.image_source ?? "none")}</p>`}
+    ${unerased && why && html`<p class="wrong">Its disks are not erased (data: ${why.data_state}). The next user may read them.</p>`}
     ${h(Arguments, { node, target, onChange: setOptions })}
     ${first && html`<p role="status">${first}</p>`}
     ${!first && !plan.body && !plan.fault && h(Skeleton, { rows: 3 })}
     ${plan.body && h(Plan, { plan: plan.body })}
     ${h(Curl, { method: "POST", path: path("nodes", name, "plan"), body: { target, ...options }, label: "plan as curl" })}
-    ${plan.body?.accepted && h(Confirm, { kind, name, onSure: setSure, key: plan.count })}
+    ${plan.body?.accepted && h(Confirm, {
+      kind, name, onSure: setSure, key: plan.count, ...(unerased && { does: "leaves the data on" }),
+    })}
     ${sending.note && html`<p role="status">${sending.note}</p>`}
     ${moved && html`<p role="status">The node has changed: this is the new plan.</p>
       ${h(Changes, { seen: seen.current?.body, now: now.body })}`}`);
