@@ -42,7 +42,7 @@ _OF_CAUSE: Mapping[str, str] = MappingProxyType(
             (errors.DataNotProven, "Erase the disks, or declare the state of the data."),
             (errors.LibraryMissing, "Install what the reason names on the conductor's machine."),
             (errors.DiskFull, "Free some space on the disk of the conductor's machine."),
-            (errors.Aborted, "Nothing needs fixing: it was ended on request."),
+            (errors.Aborted, "It was ended on request; find out why before you retry."),
         )
     }
 )

@@ -241,9 +241,14 @@ _AT_REST: Mapping[State, str] = MappingProxyType(
 
 def says(facts: Facts) -> str:
     """Return the explanation as a few sentences."""
-    found = [_BY_KIND[facts.kind](facts), _about_stop(facts), _about_retry(facts)]
-    found.append(_about_maintenance(facts))
-    found += [_about_lock(facts), _about_holds(facts)]
+    first, rest = _BY_KIND[facts.kind](facts), _AT_REST[State.AVAILABLE]
+    maintenance, holds = _about_maintenance(facts), _about_holds(facts)
+    limit = maintenance or holds
+    if limit and first.startswith(rest):
+        first = limit.replace("It is", "It is available, but", 1) + first.removeprefix(rest)
+        maintenance, holds = "", holds if maintenance else ""
+    found = [first, _about_stop(facts), _about_retry(facts)]
+    found += [maintenance, _about_lock(facts), holds]
     found.append(data_reasons.of(facts.node, facts.failure, facts.settings))
     found += [batch_reasons.of(facts.batch, facts.run), _about_verbs(facts)]
     return " ".join(one for one in found if one)

@@ -41,6 +41,7 @@ def advice_of(state: State, *facts: Any) -> str | None:
         ("DeadlinePassed", "Look at the machine: the step may still be under way"),
         ("AgentUnreachable", "Look at the console of the machine: it has to boot the ramdisk"),
         ("TimedOut", "Look at the machine: the step may still be under way"),
+        ("Aborted", "It was ended on request; find out why before you retry."),
         ("HardwareError", "Read the log of the run, and fix the cause."),
         (None, "Read the log of the run, and fix the cause."),
     ],

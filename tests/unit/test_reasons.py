@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import types
 from typing import Any
 
 import orjson
@@ -174,6 +175,34 @@ def test_failure_outside_of_runs_has_no_code() -> None:
         "It is manageable; deployments do not choose it. Its last error: The BMC is silent. It "
         "is in maintenance because of the fault power failure."
     )
+
+
+HOLD: Any = types.SimpleNamespace(kind="legal", blocks=("erase",), reason="case 7")
+
+
+@pytest.mark.parametrize(
+    ("maintenance", "held", "says"),
+    [
+        (False, (), "It is available for a deployment."),
+        (True, (), "It is available, but in maintenance: a fan."),
+        (False, (HOLD,), "It is available, but held (legal), which blocks erase: case 7."),
+        (
+            True,
+            (HOLD,),
+            "It is available, but in maintenance: a fan. It is held (legal), which blocks erase: "
+            "case 7.",
+        ),
+    ],
+)
+def test_available_node_is_not_offered_for_a_deployment_that_is_refused(
+    maintenance: bool, held: Any, says: str
+) -> None:
+    row = node(provision_state="available", maintenance=maintenance, maintenance_reason="a fan")
+    assert reasons.says(facts(row, run("done"), held=held)) == says
+    row |= {"last_error": "The BMC is silent"}
+    told = reasons.says(facts(row, run("done"), held=held))
+    assert told.startswith(says.split(".")[0])
+    assert told.count("The BMC is silent") == 1
 
 
 def test_failed_run_before_the_newest_is_told_with_its_verb() -> None:
