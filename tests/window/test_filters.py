@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import urllib.parse
 from typing import Any
 
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import to, write
+from tests.window.acts import failed_node, row, to, write
 from tests.window.conftest import expect
 
 FIELDS: tuple[dict[str, Any], ...] = (
@@ -69,3 +70,47 @@ def test_each_filter_of_the_browser_gives_the_nodes_of_the_api(
             wrong.append(f"{query}: {seen}, but the API gives {wanted}")
     assert wrong == [], "\n".join(wrong)
     assert not [url for url in asked if "fields=uuid&" in url], asked
+
+
+def test_keys_lead_from_the_field_of_the_filter_to_the_rows(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    for name in ("lead-1", "lead-2"):
+        live.create(name)
+    page.goto(to(live, "/v1/nodes?~q=lead-"))
+    grid = page.get_by_role("grid", name="Nodes")
+    field = page.get_by_role("searchbox")
+    row(page, "lead-2").click()
+    expect(grid.locator(".row.active")).to_contain_text("lead-2")
+    for key in ("Enter", "ArrowDown"):
+        field.fill(f"lead- {'' if key == 'Enter' else 'lead'}")
+        field.press(key)
+        expect(grid).to_be_focused()
+        expect(grid.locator(".row.active")).to_contain_text("lead-1")
+    field.fill("")
+    field.press("Escape")
+    expect(field).not_to_be_focused()
+
+
+def test_filter_of_failed_states_has_a_short_name(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    failed_node(live, "short-1")
+    page.goto(to(live, "/v1/nodes"))
+    page.locator(".attention").get_by_role("link", name=re.compile("failed$")).click()
+    expect(page.locator(".filters .pressed")).to_have_text(re.compile(r"^\s*failed ×\s*$"))
+    expect(row(page, "short-1").locator(".under")).to_have_text(
+        "disk 3 does not answer; maintenance: clean failure"
+    )
+
+
+def test_selection_of_a_row_leaves_the_attention_as_it_is(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    failed_node(live, "calm-1")
+    page.goto(to(live, "/v1/nodes"))
+    attention = page.get_by_role("list", name="Needs a person")
+    attention.wait_for()
+    row(page, "calm-1").get_by_role("checkbox").check()
+    page.get_by_role("region", name="Selected nodes").wait_for()
+    expect(attention).to_be_visible()

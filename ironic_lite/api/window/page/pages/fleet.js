@@ -75,8 +75,8 @@ function Under(node) {
   }
   if (run) return bdi(run.verb);
   if (held) return bdi(`${held[0].kind}: ${held[0].reason}`);
-  if (node.maintenance) return bdi(`maintenance${node.fault ? `: ${node.fault}` : ""}`);
-  return bdi(failureOf(node));
+  const maintenance = node.maintenance && `maintenance${node.fault ? `: ${node.fault}` : ""}`;
+  return bdi([failureOf(node), maintenance].filter(Boolean).join("; "));
 }
 
 const DATA = ["", ...DATA_STATES];
@@ -99,7 +99,7 @@ export function Fleet() {
   const rows = useRows(query, words, sort, held, given);
   void fleet.tick.value;
   return html`<h1 class="unseen">Fleet</h1>
-    ${h(Attention, { brief: !!(query.size || words || selected.size) })} ${h(Filters, { words })} ${h(Chips, {})}
+    ${h(Attention, { brief: !!(query.size || words) })} ${h(Filters, { words })} ${h(Chips, {})}
     ${fleet.failure.value && h(FaultBox, { fault: fleet.failure.value })}
     ${h(Table, {
       rows: rows.shown, columns: columnsOf(view.cols), id: (/** @type {Node} */ node) => node.uuid,
@@ -216,6 +216,16 @@ function ordered(rows, sort) {
   return keyed.map((one) => one.node);
 }
 
+/** Enter and ↓ lead from the field to the rows, Esc out of it when it is empty. @param {any} event */
+function leave(event) {
+  const { key, currentTarget: field } = event;
+  if (key === "Escape" && !field.value) field.blur();
+  else if (key === "Enter" || key === "ArrowDown") /** @type {any} */ (document.querySelector(".grid")).focus();
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+}
+
 /** @param {{words: string}} props */
 function Filters({ words }) {
   const { query } = route.value;
@@ -227,11 +237,12 @@ function Filters({ words }) {
       placeholder="/ filter"
       value=${words}
       onInput=${typed((value) => changeRoute({ "~q": value }, { replace: true }))}
+      onKeyDown=${leave}
     />
     ${[...query].map(
       ([name, value]) =>
         html`<button class="pressed" onClick=${() => changeRoute({ [name]: "" })}>
-          ${name}: ${bdi(value)} <span aria-label="remove">×</span>
+          ${value === FAILED_STATES.join() ? "failed" : html`${name}: ${bdi(value)}`} <span aria-label="remove">×</span>
         </button>`,
     )}
     <select

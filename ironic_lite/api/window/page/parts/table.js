@@ -36,6 +36,7 @@ export function Table(props) {
   const view = useWindow(box, rows.length);
   useEffect(() => {
     if (box.current) box.current.scrollTop = 0;
+    setFocus(0);
   }, [props.view]);
   const first = prefs.value.plain ? view.page * PLAIN_PAGE : view.first;
   const last = prefs.value.plain ? first + PLAIN_PAGE : view.last;
