@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import failed_node, press, to
+from tests.window.acts import confirm, failed_node, press, to
 from tests.window.conftest import expect
 
 CLICK = """button => new Promise(tell => {
@@ -66,3 +66,31 @@ def test_node_is_made_available_with_data_on_it_only_by_its_name(
     expect(name).to_have_count(0)
     expect(button).to_be_enabled()
     expect(dialog).not_to_contain_text(warning)
+
+
+def test_deletion_says_that_an_instance_is_running(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("gone-1")
+    for verb, state in (("manage", "manageable"), ("provide", "available"), ("active", "active")):
+        live.provision("gone-1", verb, state)
+    assert live.ask("PUT", "/v1/nodes/gone-1/maintenance", {}).status_code == 202
+    page.goto(to(live, "/v1/nodes/gone-1"))
+    press(page, "Delete…")
+    expect(page.get_by_role("dialog")).to_contain_text("An instance is running on it.")
+
+
+def test_maintenance_of_one_node_has_a_reason_and_its_end_is_told(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("fan-1")
+    page.goto(to(live, "/v1/nodes/fan-1"))
+    press(page, "Maintenance…")
+    page.get_by_role("dialog").get_by_label("Reason").fill("a loud fan")
+    confirm(page, "Set maintenance")
+    expect(page.locator(".live")).to_contain_text("fan-1 is in maintenance.")
+    assert live.get("/v1/nodes/fan-1")["maintenance_reason"] == "a loud fan"
+    press(page, "End maintenance…")
+    page.get_by_role("dialog", name="End the maintenance of fan-1").wait_for()
+    confirm(page, "End maintenance")
+    expect(page.locator(".live")).to_contain_text("fan-1 is out of maintenance.")

@@ -137,3 +137,12 @@ def test_history_begins_with_the_newest(page: sync_api.Page, live: service.Servi
     found = [one.get_attribute("datetime") or "" for one in times.all()]
     assert len(found) > 1
     assert found == sorted(found, reverse=True)
+
+
+def test_hold_is_lifted_from_the_palette(page: sync_api.Page, live: service.Service) -> None:
+    live.create("lifted-1")
+    hold = {"kind": "freeze", "reason": "case 7"}
+    assert live.ask("POST", "/v1/nodes/lifted-1/holds", hold).status_code == 201
+    cold(page, live, "/v1/nodes/lifted-1")
+    act(page, "Lift hold of lifted-1")
+    page.get_by_role("dialog", name="Lift a hold of lifted-1").wait_for()

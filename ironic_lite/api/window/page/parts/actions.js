@@ -11,13 +11,14 @@ import { go, path } from "../state/route.js";
 
 /** @typedef {Record<string, any>} Json */
 
-export const POWER_ACTS = /** @type {const} */ ([
-  ["power on", "Power on", "Starts"],
-  ["power off", "Power off", "At once cuts the power of"],
-  ["rebooting", "Reboot", "At once restarts"],
-  ["soft power off", "Shut down", "Shuts down"],
-  ["soft rebooting", "Reboot softly", "Restarts"],
-]);
+/** Targets of power with what they do. @type {[string, string][]} */
+export const POWER_ACTS = [
+  ["power on", "Starts"],
+  ["power off", "At once cuts the power of"],
+  ["rebooting", "At once restarts"],
+  ["soft power off", "Shuts down"],
+  ["soft rebooting", "Restarts"],
+];
 
 /** @param {Json} why @param {string} name @returns {Json | undefined} an order of the node */
 const orderOf = (why, name) => why.orders.find((/** @type {Json} */ one) => one.order === name);
@@ -60,8 +61,8 @@ export function Actions({ why, node, reload }) {
       })}>Stop is requested: withdraw…</button>`}`}
     ${h(Menu, { name: "Power" }, POWER_ACTS.map((one) => {
         const { refused, targets } = orderOf(why, "power") ?? {};
-        const [target, label] = one;
-        const lacks = targets?.includes(target) ? null : { text: `${label} is not possible now.` };
+        const label = verb(one[0]);
+        const lacks = targets?.includes(one[0]) ? null : { text: `${label} is not possible now.` };
         return h(Refusable, { refused: refused ?? lacks, onClick: () => openPower(self, one, reload) }, `${label}…`);
       }))}
     <button onClick=${() => openHold({ own, name, reload, holds })}>Hold…</button>
@@ -78,14 +79,16 @@ export function Actions({ why, node, reload }) {
         simple({
           title: `Delete ${name}`, kind: "name", name, method: "DELETE", path: own,
           button: `Delete ${name}`, then: "#/v1/nodes",
+          says: why.provision_state === "active" && "An instance is running on it.",
           does: "makes the service forget",
         }),
     }, "Delete…")}
   </div>`;
 }
 
-/** @param {Json} node @param {(typeof POWER_ACTS)[number]} act @param {() => void} [reload] */
-export function openPower(node, [target, label, does], reload) {
+/** @param {Json} node @param {[string, string]} act @param {() => void} [reload] */
+export function openPower(node, [target, does], reload) {
+  const label = verb(target);
   const used = node.provision_state === "active";
   const name = nameOf(node);
   const of = path("nodes", node.uuid);
@@ -99,11 +102,14 @@ export function openPower(node, [target, label, does], reload) {
 /** Begin or end the maintenance of a node. @param {Json} node @param {() => void} [reload] */
 export function openMaintenance(node, reload) {
   const of = path("nodes", node.uuid);
+  const name = nameOf(node);
   openSimple({
-    title: `Maintenance of ${nameOf(node)}`, kind: "none", path: `${of}/maintenance`, of, reload,
+    kind: "none", path: `${of}/maintenance`, of, reload,
     ...(node.maintenance
-      ? { method: "DELETE", button: "End maintenance" }
-      : { method: "PUT", button: "Set maintenance", body: { reason: "set in the window" } }),
+      ? { method: "DELETE", title: `End the maintenance of ${name}`, button: "End maintenance",
+        done: `${name} is out of maintenance.` }
+      : { method: "PUT", title: `Maintenance of ${name}`, button: "Set maintenance", explained: true,
+        done: `${name} is in maintenance.` }),
   });
 }
 
@@ -133,20 +139,26 @@ function VerbButton({ one, node, first }) {
   return h(Refusable, { refused, onClick, hint, primary: first && HARMLESS.includes(target) }, `${verb(target)}…`);
 }
 
-/** @param {any} props a request `of` a node with `title`, `kind` of confirmation, `button`; `says` what changes */
+/**
+ * @param {any} props a request `of` a node with `title`, `kind` of confirmation, `button`; `says` what changes;
+ *   `explained`: its body is a reason; `done`: told at the end
+ */
 export const openSimple = (props) => show(() => h(Simple, props));
 
 /** @param {any} props */
 function Simple(props) {
-  const { title, kind, button, reload, then, method, body, of, says } = props;
+  const { title, kind, button, reload, then, method, of, says, explained, done = `${title}: accepted.` } = props;
   const [sure, setSure] = useState(false);
+  const [reason, setReason] = useState("");
+  const body = explained ? { reason } : props.body;
   const sending = useSend({ method, path: props.path, body, of, waits: true }, () => {
     if (then) go(then);
     else reload?.();
-    say(`${title}: accepted.`);
+    say(done);
   });
   return h(ActForm, { ...sending, title, button, danger: kind === "name", ready: kind === "none" || sure }, html`
-    ${says && html`<p>${bdi(says)}</p>`} ${h(Confirm, { ...props, onSure: setSure })}`);
+    ${says && html`<p>${bdi(says)}</p>`} ${explained && field("Reason", { class: "block", onInput: typed(setReason) })}
+    ${h(Confirm, { ...props, onSure: setSure })}`);
 }
 
 /**

@@ -69,7 +69,7 @@ const WAVES = /** @type {Record<string, (number | string)[]>} */ ({
 const MOST_NAMES = 20;
 /** @param {string[]} names */
 const listed = (names) => names.length ? `: ${names.slice(0, MOST_NAMES).join(", ")}${names.length > MOST_NAMES ? " …" : ""}` : "";
-export const POWERS = POWER_ACTS.map(([target]) => String(target));
+export const POWERS = POWER_ACTS.map(([target]) => target);
 
 /** @param {Json[]} nodes @returns {{nodes: unknown, expect?: number}} */
 function targets(nodes) {

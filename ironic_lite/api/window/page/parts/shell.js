@@ -4,7 +4,7 @@ import { h } from "../vendor/preact.js";
 import { openMaintenance, openPower, POWER_ACTS } from "./actions.js";
 import { BULK } from "./bulk.js";
 import { ActForm, close, covered, DialogHost, show } from "./dialog.js";
-import { openHold } from "./holds.js";
+import { openHold, openLift } from "./holds.js";
 import { openVerb, verbsFrom } from "./plan.js";
 import { bdi, copy, Curl, field, html, hush, nodesOf, said, say, typed, verb, visible } from "./text.js";
 import { fleet, followFleet, selectedNodes } from "../state/nodes.js";
@@ -211,12 +211,14 @@ function actsHere() {
   const node = root === "nodes" && [...fleet.nodes.values()].find((one) => one.name === name || one.uuid === name);
   if (!name || !node) return [];
   const own = path("nodes", node.uuid);
+  const holds = fleet.holds.value.get(node.uuid) ?? [];
   const verbs = verbsFrom(new Set([node.provision_state])).map((target) =>
     /** @type {[string, () => void]} */ ([verb(target), () => openVerb(node, target)]));
   const acts = /** @type {[string, () => void][]} */ ([
-    ["Hold", () => openHold({ own, name, holds: [] })],
+    ["Hold", () => openHold({ own, name, holds })],
+    ...(holds.length ? [["Lift hold of", () => openLift({ own, name, holds })]] : []),
     [node.maintenance ? "End maintenance of" : "Maintenance of", () => openMaintenance(node)],
-    ...POWER_ACTS.map((one) => [one[1], () => openPower(node, one)]),
+    ...POWER_ACTS.map((one) => [verb(one[0]), () => openPower(node, one)]),
   ]);
   return [...verbs.map(entry("verb", name)), ...acts.map(entry("act", name))];
 }

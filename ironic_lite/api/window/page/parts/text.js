@@ -100,9 +100,10 @@ const RESULTS = /** @type {Record<string, string>} */ ({
   kept: "↷", waived: "⤼", skipped: "⤼", starting: "◌", paused: "■", refused: "×", ok: "✓", warning: "!", unknown: "?",
 });
 
-/** Labels of verbs whose name is no plain imperative. */
+/** Labels of verbs and power acts whose name is no plain imperative. */
 const VERB_LABELS = /** @type {Record<string, string>} */ ({
   active: "Deploy", deleted: "Undeploy", unhold: "Go on", available: "Make available",
+  rebooting: "Reboot", "soft power off": "Shut down", "soft rebooting": "Reboot softly",
 });
 
 /** @param {string} target @returns {boolean} whether a verb may erase disks */
@@ -143,7 +144,7 @@ export const told = (text) =>
     .replace(/(?<=batch )[\w-]{36} \((.*?)\)/g, "$1")
     .replace(/ Possible now: [^.]*\.$/, "") // These are buttons.
     .replace(/Node \S+ is held \(([\w-]+).*?\): /g, "Held ($1): ")
-    .replace(/(is held \([\w-]+\), which blocks) ([a-z, ]+):/g,
+    .replace(/(held \([\w-]+\), which blocks) ([a-z, ]+):/g,
       (_, held, blocks) => `${held} ${blocks.split(", ").map((/** @type {string} */ one) => BLOCKS[one] ?? one).join(", ")}:`)
     .replace(/It blocks (\S+), and so .*?\. End the hold with DELETE \S+ first\./g,
       (_, block) => `It blocks ${BLOCKS[block] ?? block}. Press "Lift hold…" on the page of the node first.`);
@@ -164,7 +165,7 @@ export const stepName = (step) => `${step.interface}.${step.step}`;
 export function batchTitle(batch) {
   const all = batch.waves.reduce((/** @type {number} */ sum, /** @type {number} */ one) => sum + one, 0);
   const { power, target } = batch.request ?? {}; // shown only where it is asked for
-  return batch.name ?? `${power ?? verb(target ?? "batch")} · ${nodesOf(all)}`;
+  return batch.name ?? `${verb(power ?? target ?? "batch")} · ${nodesOf(all)}`;
 }
 
 // -- States as shape, word and colour.
