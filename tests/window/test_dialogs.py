@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import confirm, failed_node, press, to
+from tests.window.acts import confirm, failed_node, press, row, to
 from tests.window.conftest import expect
 
 CLICK = """button => new Promise(tell => {
@@ -94,3 +94,37 @@ def test_maintenance_of_one_node_has_a_reason_and_its_end_is_told(
     page.get_by_role("dialog", name="End the maintenance of fan-1").wait_for()
     confirm(page, "End maintenance")
     expect(page.locator(".live")).to_contain_text("fan-1 is out of maintenance.")
+
+
+def test_aborted_batch_tells_what_was_refused_and_what_was_skipped(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    names = ["cut-1", "cut-2", "cut-3"]
+    for name in names:
+        live.create(name)
+    body = {"nodes": names, "request": {"target": "provide"}, "waves": [1, "100%"]}
+    batch = live.ask("POST", "/v1/batches", body).json()["uuid"]
+    own = f"/v1/batches/{batch}"
+    service.until(lambda: live.get(own)["state"] == "paused", "the batch")
+    page.goto(to(live, own))
+    waves = page.locator(".waves li")
+    expect(waves.first).to_contain_text("1/1 ▲ 1 refused")
+    press(page, "Abort with its runs…")
+    dialog = page.get_by_role("dialog", name="Abort this batch with its runs")
+    dialog.get_by_label("I have read what changes.").check()
+    dialog.get_by_role("button", name="Abort with its runs", exact=True).click()
+    expect(page.locator(".node-head .result")).to_contain_text("aborted")
+    expect(waves.last).to_contain_text("0/2")
+    expect(page.get_by_role("main")).not_to_contain_text("more are allowed")
+
+
+def test_power_of_many_nodes_has_the_words_of_one(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("volt-1")
+    page.goto(to(live, "/v1/nodes?~q=volt-1"))
+    row(page, "volt-1").get_by_role("checkbox").check()
+    page.get_by_role("button", name="Power…").click()
+    request = page.get_by_role("dialog").get_by_label("Request")
+    words = ["choose…", "Power on", "Power off", "Reboot", "Shut down", "Reboot softly"]
+    expect(request.locator("option")).to_have_text(words)

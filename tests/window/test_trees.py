@@ -252,7 +252,7 @@ PAGES = {
       - rowgroup:
         - row "Batch Request State Wave Nodes By Made Ended Copy"
       - rowgroup:
-        - row /power on done 2 of 2 2 done/
+        - row /Power on done 2 of 2 2 done/
 """,
     "batch": """
 - main:
@@ -262,7 +262,6 @@ PAGES = {
       - progressbar "wave 1"
     - listitem:
       - progressbar "wave 2"
-  - paragraph: 0 failed or refused; 0 more are allowed.
   - link "all"
   - link "done 2"
   - region "Nodes of the batch":
@@ -408,7 +407,7 @@ DIALOGS = {
     - button "Declare" [disabled]
 """,
     ("failed node", "End maintenance…"): """
-- dialog "Maintenance of look-2":
+- dialog "End the maintenance of look-2":
   - contentinfo:
     - button "Cancel"
     - button "End maintenance"

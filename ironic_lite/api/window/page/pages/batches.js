@@ -35,7 +35,7 @@ export function BatchesPage() {
 function asks({ power, target, ...more }) {
   const lists = Object.values(more).filter(Array.isArray).flat();
   const names = lists.filter((one) => one?.step).map(stepName);
-  return [power ?? verb(target ?? ""), more.runbook, ...names].filter(Boolean).join(", ");
+  return [verb(power ?? target ?? ""), more.runbook, ...names].filter(Boolean).join(", ");
 }
 
 /** @param {Json} counts */
@@ -59,10 +59,10 @@ function Batch() {
     </header>
     ${body.paused_by && html`<p class="says">Paused: ${bdi(body.paused_by)}. Left to do: ${nodesOf(body.counts.pending)}.</p>`}
     ${!ENDED.includes(body.state) && h(Controls, { own, batch: body, reload })} ${h(Waves, { own, batch: body, failed })}
-    <p>
+    ${!ENDED.includes(body.state) && html`<p>
       ${failed} failed or refused; ${body.failures_left} more are allowed.
       ${body.eta && ` ~${clockTime(body.eta.ends_at ?? body.eta, prefs.value.utc)}`}
-    </p>
+    </p>`}
     ${h(BatchNodes, { own, batch: body })}`;
 }
 
@@ -76,7 +76,7 @@ function Controls({ own, batch, reload }) {
   /** @param {string} label @param {Json} body @param {string} kind @param {string} says */
   const act = (label, body, kind, says) => () =>
     openSimple({
-      title: `${label} this batch`, kind, method: "PUT", path: `${own}/state`, body, of: own, says,
+      title: label.replace(/\w+/, "$& this batch"), kind, method: "PUT", path: `${own}/state`, body, of: own, says,
       name: String(pending), what: NUMBER, on: rest, button: label, reload,
     });
   const why = batch.paused_by ? `Paused: ${batch.paused_by}. ` : "";
@@ -95,18 +95,21 @@ function Controls({ own, batch, reload }) {
 
 /** @param {{own: string, batch: Json, failed: number}} props */
 function Waves({ own, batch, failed }) {
-  const list = `${own}/nodes?result=failed,refused&limit=500&fields=wave`;
+  const list = `${own}/nodes?result=failed,refused&limit=500&fields=wave,result`;
   const bad = useDocument(failed ? list : null, { again: failed }).body?.nodes ?? [];
   const all = batch.waves.reduce((/** @type {number} */ sum, /** @type {number} */ one) => sum + one, 0);
-  const over = all - (batch.counts.pending + batch.counts.starting + batch.counts.running || 0);
+  const { pending, starting, running, skipped } = batch.counts;
+  const over = all - pending - starting - running - skipped;
   let before = 0;
   return html`<ol class="waves">
     ${batch.waves.map((/** @type {number} */ size, /** @type {number} */ at) => {
       const done = Math.max(0, Math.min(size, over - before));
       before += size;
-      const wrong = bad.filter((/** @type {Json} */ one) => one.wave === at).length;
+      const of = (/** @type {string} */ result) =>
+        bad.filter((/** @type {Json} */ one) => one.wave === at && one.result === result).length;
+      const wrong = counted({ failed: of("failed"), refused: of("refused") });
       return html`<li class=${wrong ? "wrong" : ""} aria-current=${at === batch.wave ? "step" : undefined}>
-        wave ${at + 1} <progress aria-label=${`wave ${at + 1}`} max=${size} value=${done} /> ${done}/${size}${wrong ? ` ▲ ${wrong} failed` : ""}
+        wave ${at + 1} <progress aria-label=${`wave ${at + 1}`} max=${size} value=${done} /> ${done}/${size}${wrong && ` ▲ ${wrong}`}
       </li>`;
     })}
   </ol>`;
