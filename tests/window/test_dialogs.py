@@ -47,22 +47,22 @@ def test_focus_returns_to_the_button_that_opened_the_dialog(
 def test_node_is_made_available_with_data_on_it_only_by_its_name(
     page: sync_api.Page, live: service.Service
 ) -> None:
-    failed_node(live, "bare-1")
-    assert live.ask("DELETE", "/v1/nodes/bare-1/maintenance").status_code == 202
-    page.goto(to(live, "/v1/nodes/bare-1"))
+    failed_node(live, "raw-1")
+    assert live.ask("DELETE", "/v1/nodes/raw-1/maintenance").status_code == 202
+    page.goto(to(live, "/v1/nodes/raw-1"))
     dialog = page.get_by_role("dialog")
     press(page, "Make available…")
     warning = "Its disks are not erased (data: unknown). The next user may read them."
     expect(dialog).to_contain_text(warning)
-    name = dialog.get_by_label("This leaves the data on bare-1. Type the name of the node")
-    button = dialog.get_by_role("button", name="Make available bare-1", exact=True)
+    name = dialog.get_by_label("This leaves the data on raw-1. Type the name of the node")
+    button = dialog.get_by_role("button", name="Make available raw-1", exact=True)
     name.wait_for()
     expect(button).to_be_disabled()
     expect(dialog.locator(".primary")).to_have_count(0)
-    name.fill("bare-1")
+    name.fill("raw-1")
     expect(button).to_be_enabled()
     body = {"data_state": "clean", "reason": "erased by hand"}
-    assert live.ask("PUT", "/v1/nodes/bare-1/data_state", body).status_code == 204
+    assert live.ask("PUT", "/v1/nodes/raw-1/data_state", body).status_code == 204
     expect(name).to_have_count(0)
     expect(button).to_be_enabled()
     expect(dialog).not_to_contain_text(warning)
@@ -71,11 +71,11 @@ def test_node_is_made_available_with_data_on_it_only_by_its_name(
 def test_deletion_says_that_an_instance_is_running(
     page: sync_api.Page, live: service.Service
 ) -> None:
-    live.create("gone-1")
+    live.create("lost-1")
     for verb, state in (("manage", "manageable"), ("provide", "available"), ("active", "active")):
-        live.provision("gone-1", verb, state)
-    assert live.ask("PUT", "/v1/nodes/gone-1/maintenance", {}).status_code == 202
-    page.goto(to(live, "/v1/nodes/gone-1"))
+        live.provision("lost-1", verb, state)
+    assert live.ask("PUT", "/v1/nodes/lost-1/maintenance", {}).status_code == 202
+    page.goto(to(live, "/v1/nodes/lost-1"))
     press(page, "Delete…")
     expect(page.get_by_role("dialog")).to_contain_text("An instance is running on it.")
 
@@ -91,7 +91,7 @@ def test_maintenance_of_one_node_has_a_reason_and_its_end_is_told(
     expect(page.locator(".live")).to_contain_text("fan-1 is in maintenance.")
     assert live.get("/v1/nodes/fan-1")["maintenance_reason"] == "a loud fan"
     press(page, "End maintenance…")
-    page.get_by_role("dialog", name="End the maintenance of fan-1").wait_for()
+    page.get_by_role("dialog", name="End maintenance: fan-1").wait_for()
     confirm(page, "End maintenance")
     expect(page.locator(".live")).to_contain_text("fan-1 is out of maintenance.")
 
@@ -99,7 +99,7 @@ def test_maintenance_of_one_node_has_a_reason_and_its_end_is_told(
 def test_aborted_batch_tells_what_was_refused_and_what_was_skipped(
     page: sync_api.Page, live: service.Service
 ) -> None:
-    names = ["cut-1", "cut-2", "cut-3"]
+    names = ["trim-1", "trim-2", "trim-3"]
     for name in names:
         live.create(name)
     body = {"nodes": names, "request": {"target": "provide"}, "waves": [1, "100%"]}

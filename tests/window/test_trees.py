@@ -105,7 +105,7 @@ PAGES = {
         - button "Retry…"
         - link "Why"
   - searchbox "Filter by name, state, class or conductor"
-  - combobox "State of the data"
+  - combobox "Data"
   - button "Enroll…"
   - 'button "Copy as curl: GET /v1/nodes"'
   - group "States":
@@ -407,7 +407,7 @@ DIALOGS = {
     - button "Declare" [disabled]
 """,
     ("failed node", "End maintenance…"): """
-- dialog "End the maintenance of look-2":
+- dialog "End maintenance: look-2":
   - contentinfo:
     - button "Cancel"
     - button "End maintenance"

@@ -5,7 +5,7 @@ import { openSimple } from "../parts/actions.js";
 import { confirmationOf, NUMBER, openNext, POWERS } from "../parts/bulk.js";
 import { COPY, copyOf, FaultBox, List, Listed, Shown, Skeleton, useDocument } from "../parts/read.js";
 import {
-  batchTitle, bdi, Curl, html, link, nodeLink, nodesOf, Result, stamp, stepName, told, verb,
+  batchTitle, bdi, Curl, html, link, nodeLink, nodesOf, Result, stamp, stepName, sum, told, verb,
 } from "../parts/text.js";
 import { clockTime, href, path, prefs, route } from "../state/route.js";
 
@@ -97,9 +97,8 @@ function Controls({ own, batch, reload }) {
 function Waves({ own, batch, failed }) {
   const list = `${own}/nodes?result=failed,refused&limit=500&fields=wave,result`;
   const bad = useDocument(failed ? list : null, { again: failed }).body?.nodes ?? [];
-  const all = batch.waves.reduce((/** @type {number} */ sum, /** @type {number} */ one) => sum + one, 0);
   const { pending, starting, running, skipped } = batch.counts;
-  const over = all - pending - starting - running - skipped;
+  const over = sum(batch.waves) - pending - starting - running - skipped;
   let before = 0;
   return html`<ol class="waves">
     ${batch.waves.map((/** @type {number} */ size, /** @type {number} */ at) => {

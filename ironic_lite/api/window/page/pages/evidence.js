@@ -1,7 +1,7 @@
 /** Erasure records: a list that is searched, and one record with a sentence, its signature, its files. */
 import { h } from "../vendor/preact.js";
 import { List, Shown, Tree } from "../parts/read.js";
-import { bdi, field, html, nodeLink, Result, say, stamp, typed, visible } from "../parts/text.js";
+import { bdi, field, filters, html, nodeLink, Result, say, stamp, typed, visible } from "../parts/text.js";
 import { asked, changeRoute, href, path, route } from "../state/route.js";
 import { curl, open } from "../wire/api.js";
 
@@ -30,8 +30,7 @@ export function EvidencePage() {
       ${field("Part of a name or serial number", {
         type: "search", value: words, onInput: typed((value) => changeRoute({ "~q": value }, { replace: true })),
       })}
-      ${[...query].map(([name, value]) => html`<button class="pressed" onClick=${() => changeRoute({ [name]: "" })}>
-        ${name}: ${bdi(value)} <span aria-label="remove">×</span></button>`)}
+      ${filters(query)}
       <a href=${href("/v1/nodes", { retired: "true", data_state: "dirty" })}>retired and dirty nodes</a>
     </div>
     ${h(Shown, {

@@ -8,7 +8,7 @@ import { covered, Menu, openEnroll } from "../parts/dialog.js";
 import { FaultBox } from "../parts/read.js";
 import { Table } from "../parts/table.js";
 import {
-  Ago, bdi, checkbox, copy, Curl, DATA_STATES, FAILED_STATES, html, KINDS, nameOf, nodeAddress, nodeLink, State, stepName, typed,
+  Ago, bdi, checkbox, choice, copy, Curl, DATA_STATES, FAILED_STATES, filters, html, KINDS, nameOf, nodeAddress, nodeLink, State, stepName, sum, typed,
 } from "../parts/text.js";
 import { fleet, followFleet, needOf, predicate, remote, select, selection, selectNone, setFilter } from "../state/nodes.js";
 import { changeRoute, clockTime, go, href, path, prefs, route, small } from "../state/route.js";
@@ -79,8 +79,6 @@ function Under(node) {
   return bdi([failureOf(node), maintenance].filter(Boolean).join("; "));
 }
 
-const DATA = ["", ...DATA_STATES];
-
 export function Fleet() {
   const { query, view } = route.value;
   const words = view.q ?? "";
@@ -136,7 +134,7 @@ function Told() {
 /** @returns {number} nodes of the whole fleet */
 function total() {
   const counts = fleet.counts.value;
-  return counts ? [...counts.values()].reduce((sum, one) => sum + one, 0) : fleet.nodes.size;
+  return counts ? sum(counts.values()) : fleet.nodes.size;
 }
 
 /** @param {{shown: Node[], waiting: number}} rows @param {string} sort */
@@ -239,22 +237,8 @@ function Filters({ words }) {
       onInput=${typed((value) => changeRoute({ "~q": value }, { replace: true }))}
       onKeyDown=${leave}
     />
-    ${[...query].map(
-      ([name, value]) =>
-        html`<button class="pressed" onClick=${() => changeRoute({ [name]: "" })}>
-          ${value === FAILED_STATES.join() ? "failed" : html`${name}: ${bdi(value)}`} <span aria-label="remove">×</span>
-        </button>`,
-    )}
-    <select
-      aria-label="State of the data"
-      onChange=${typed((data_state) => changeRoute({ data_state }))}
-    >
-      ${DATA.map(
-        (one) => html`<option value=${one} selected=${one === (query.get("data_state") ?? "")}>
-          ${one ? `data: ${one}` : "any data"}
-        </option>`,
-      )}
-    </select>
+    ${filters(query)}
+    ${choice("Data", query.get("data_state") ?? "", (data_state) => changeRoute({ data_state }), [["", "any"], ...DATA_STATES])}
     ${!small.value && h(Columns, {})} <button onClick=${openEnroll}>Enroll…</button>
     ${h(Curl, { path: href("/v1/nodes", query).slice(1), label: "curl of these" })}
   </div>`;
@@ -284,8 +268,8 @@ function Chips() {
       all ${total()}
     </button>
     ${failed.length > 1 &&
-    html`<button onClick=${() => changeRoute({ provision_state: failed.map(([one]) => one).join(",") })}>
-      ▲ failed ${failed.reduce((sum, [, count]) => sum + count, 0)}
+    html`<button onClick=${() => changeRoute({ provision_state: FAILED_STATES.join() })}>
+      ▲ failed ${sum(failed.map(([, count]) => count))}
     </button>`}
     ${counts.map(([state, count]) => {
       const kind = STATES[state] ?? "stable";

@@ -8,7 +8,7 @@ import { Holds, openLift } from "../parts/holds.js";
 import { Checks, COPY, copyOf, FaultBox, Listed, Shown, Skeleton, Tree, useDocument } from "../parts/read.js";
 import { Log, Machine, Timeline } from "../parts/run.js";
 import {
-  advice, Ago, bdi, copy, Curl, html, link, Result, say, stamp, State, told, typed, verb,
+  advice, Ago, bdi, causeOf, copy, Curl, html, link, Result, say, stamp, State, told, typed, verb,
 } from "../parts/text.js";
 import { duration, go, href, path, route } from "../state/route.js";
 import { local, parsed } from "../wire/api.js";
@@ -201,7 +201,7 @@ export const runRow = (run) => [
   stamp(run.started_at),
   run.duration_seconds == null ? h(Ago, { at: run.started_at }) : duration(run.duration_seconds),
   run.requester,
-  run.error?.cause?.text ?? run.error?.text,
+  causeOf(run),
   copyOf("nodes", run.node_uuid, "runs", run.uuid),
 ];
 export const RUN_HEAD = ["Verb", "Result", "Begun", "Took", "By", "Error", COPY];

@@ -103,13 +103,11 @@ export function openPower(node, [target, does], reload) {
 export function openMaintenance(node, reload) {
   const of = path("nodes", node.uuid);
   const name = nameOf(node);
+  const ends = node.maintenance;
+  const button = `${ends ? "End" : "Set"} maintenance`;
   openSimple({
-    kind: "none", path: `${of}/maintenance`, of, reload,
-    ...(node.maintenance
-      ? { method: "DELETE", title: `End the maintenance of ${name}`, button: "End maintenance",
-        done: `${name} is out of maintenance.` }
-      : { method: "PUT", title: `Maintenance of ${name}`, button: "Set maintenance", explained: true,
-        done: `${name} is in maintenance.` }),
+    title: `${button}: ${name}`, kind: "none", method: ends ? "DELETE" : "PUT", path: `${of}/maintenance`,
+    button, of, reload, explained: !ends, done: `${name} is ${ends ? "out of" : "in"} maintenance.`,
   });
 }
 

@@ -6,7 +6,7 @@ import { ActForm, Changes, show, useSend } from "./dialog.js";
 import { Skeleton, useDocument } from "./read.js";
 import { missing, StepsField } from "./steps.js";
 import {
-  bdi, choice, Curl, DESTROYS, field, html, nameOf, say, stepName, checkbox, told, typed, verb, VERB_HINTS, visible,
+  bdi, causeOf, choice, Curl, DESTROYS, field, html, nameOf, say, stepName, checkbox, told, typed, verb, VERB_HINTS, visible,
 } from "./text.js";
 import { duration, go, href, path, route } from "../state/route.js";
 import { ask, get, monitor, sleep } from "../wire/api.js";
@@ -166,7 +166,7 @@ export async function tellEnd(own, title) {
     const { body, status } = await get(own).catch((fault) => fault);
     if (status === 403 || status === 404) return;
     if (!body?.ended_at && body?.state !== "paused") continue;
-    const cause = told(body.error?.cause?.text ?? body.error?.text);
+    const cause = told(causeOf(body));
     return say(`${title}: ${body.state}. ${cause}`, route.value.path === own ? "" : href(own));
   }
 }
@@ -201,7 +201,7 @@ export function Plan({ plan }) {
   ].filter(Boolean);
   return html`<ol class="plan">
       ${plan.steps.map((/** @type {Json} */ step, /** @type {number} */ at) =>
-        h(PlanStep, { step, at, faults: faultsOf(plan, at) }),
+        h(PlanStep, { step, faults: faultsOf(plan, at) }),
       )}
     </ol>
     <p class="small">${facts.map((fact, at) => html`${at ? " · " : ""}${bdi(fact)}`)}</p>
@@ -231,7 +231,7 @@ function PlanFault({ fault }) {
 /** Who carries a step out. */
 const BY = /** @type {Record<string, string>} */ ({ bmc: "through the BMC", agent: "in the ramdisk" });
 
-/** @param {{step: Json, at: number, faults: Json[]}} props */
+/** @param {{step: Json, faults: Json[]}} props */
 function PlanStep({ step, faults }) {
   const effects = step.destroys === null ? ["effects unknown"] : step.destroys.map(word);
   const usual = step.usual_seconds;

@@ -2,7 +2,7 @@
 import { VERBS } from "../facts.js";
 import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { Ago, bdi, Curl, html, Result, State, stepName, typed, verb, VERB_HINTS, visible } from "./text.js";
+import { Ago, bdi, causeOf, Curl, html, Result, State, stepName, typed, verb, VERB_HINTS, visible } from "./text.js";
 import { useDocument } from "./read.js";
 import { absolute, changeRoute, clockTime, duration, href, now, path, prefs, route, since } from "../state/route.js";
 import { open, sleep } from "../wire/api.js";
@@ -37,9 +37,6 @@ export function Timeline({ run, why }) {
     ${why?.waits_for && h(Waits, { waits: why.waits_for })}
   </div>`;
 }
-
-/** @param {Json} run */
-const causeOf = ({ error }) => error?.cause?.text ?? error?.text;
 
 /** @param {Json} step @returns {number} */
 const seconds = (step) =>

@@ -4,7 +4,7 @@ import { useState } from "../vendor/hooks.js";
 import htm from "../vendor/htm.js";
 import { h } from "../vendor/preact.js";
 import { signal } from "../vendor/signals.js";
-import { absolute, duration, href, path, prefs, since } from "../state/route.js";
+import { absolute, changeRoute, duration, href, path, prefs, since } from "../state/route.js";
 import { curl, sleep } from "../wire/api.js";
 import { loginUser } from "../wire/login.js";
 
@@ -34,6 +34,9 @@ export const bdi = (value) => html`<bdi>${visible(value)}</bdi>`;
 
 /** @param {Record<string, any>} node */
 export const nameOf = ({ name, uuid }) => name ?? uuid;
+
+/** @param {Iterable<number>} numbers */
+export const sum = (numbers) => [...numbers].reduce((all, one) => all + one, 0);
 
 /** @param {number} count */
 export const nodesOf = (count) => `${count} node${count === 1 ? "" : "s"}`;
@@ -158,14 +161,21 @@ export const FAILED_STATES = [
   ...Object.keys(STATES).filter((one) => STATES[one] === "fail"), "error",
 ];
 
+/** The filters of a page; a press removes one. @param {URLSearchParams} query */
+export const filters = (query) => [...query].map(([name, value]) => html`<button
+  class="pressed" onClick=${() => changeRoute({ [name]: "" })}>
+  ${value === FAILED_STATES.join() ? "failed" : html`${name}: ${bdi(value)}`} <span aria-label="remove">×</span></button>`);
+
+/** @param {Record<string, any>} run */
+export const causeOf = ({ error }) => error?.cause?.text ?? error?.text;
+
 /** @param {Record<string, any>} step */
 export const stepName = (step) => `${step.interface}.${step.step}`;
 
 /** @param {Record<string, any>} batch @returns {string} its name, or what it does to how many nodes */
 export function batchTitle(batch) {
-  const all = batch.waves.reduce((/** @type {number} */ sum, /** @type {number} */ one) => sum + one, 0);
   const { power, target } = batch.request ?? {}; // shown only where it is asked for
-  return batch.name ?? `${verb(power ?? target ?? "batch")} · ${nodesOf(all)}`;
+  return batch.name ?? `${verb(power ?? target ?? "batch")} · ${nodesOf(sum(batch.waves))}`;
 }
 
 // -- States as shape, word and colour.
