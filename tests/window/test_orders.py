@@ -68,7 +68,7 @@ def test_declared_data_state_is_a_column_and_a_filter(
     page.goto(to(live, "/v1/nodes?~q=data-"))
     row(page, "data-1").get_by_text("dirty", exact=True).wait_for()
     row(page, "data-2").wait_for()
-    page.get_by_label("Data", exact=True).select_option("dirty")
+    page.get_by_role("combobox", name="Data").select_option("dirty")
     row(page, "data-2").wait_for(state="detached")
     row(page, "data-1").wait_for()
     assert "data_state=dirty" in page.url

@@ -6,9 +6,9 @@ import { BULK } from "./bulk.js";
 import { ActForm, close, covered, DialogHost, show } from "./dialog.js";
 import { openHold, openLift } from "./holds.js";
 import { openVerb, verbsFrom } from "./plan.js";
-import { bdi, copy, Curl, field, html, hush, nodesOf, said, say, typed, verb, visible } from "./text.js";
+import { bdi, copy, Curl, field, html, hush, nameOf, nodeAddress, nodesOf, said, say, typed, verb, visible } from "./text.js";
 import { fleet, followFleet, selectedNodes } from "../state/nodes.js";
-import { asked, clockTime, duration, go, href, path, prefs, route, set } from "../state/route.js";
+import { asked, clockTime, duration, go, path, prefs, route, set } from "../state/route.js";
 import { curl, offline } from "../wire/api.js";
 import { heardAt, mode, newer } from "../wire/feed.js";
 import { logInBasic, logInToken, loginUser, loginWanted } from "../wire/login.js";
@@ -191,9 +191,9 @@ function nodesNamed(wanted) {
   if (!wanted) return [];
   const found = [];
   for (const node of fleet.nodes.values()) {
-    const name = String(node.name ?? node.uuid);
+    const name = String(nameOf(node));
     if (!name.toLowerCase().includes(wanted) && !node.uuid.startsWith(wanted)) continue;
-    found.push({ label: name, hint: node.provision_state, act: () => go(href(path("nodes", name))) });
+    found.push({ label: name, hint: node.provision_state, act: () => go(nodeAddress(node)) });
     if (found.length === MOST) break;
   }
   return found;
