@@ -407,7 +407,7 @@ DIALOGS = {
     - button "Declare" [disabled]
 """,
     ("failed node", "End maintenance…"): """
-- dialog "End maintenance: look-2":
+- 'dialog "End maintenance: look-2"':
   - contentinfo:
     - button "Cancel"
     - button "End maintenance"
