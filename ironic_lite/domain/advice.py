@@ -9,7 +9,6 @@ from ironic_lite import errors
 from ironic_lite.core.json_types import Json
 from ironic_lite.domain import waiting
 from ironic_lite.domain.failures import Failure
-from ironic_lite.domain.holds import Hold
 from ironic_lite.domain.offers import Offer
 from ironic_lite.domain.states import State
 from ironic_lite.domain.waiting import Wait
@@ -47,6 +46,10 @@ _OF_CAUSE: Mapping[str, str] = MappingProxyType(
     }
 )
 """How to fix a cause, by its code."""
+_RESTORED = (
+    "Check the machine: it may have been in use since the backup. Retry only if its data may be "
+    "lost."
+)
 _OTHERWISE = "Read the log of the run, and fix the cause."
 _OUTSIDE = "Fix the cause."
 _ITSELF = "There is nothing to do: the service retries it by itself."
@@ -75,7 +78,6 @@ def of(
     failure: Failure | None,
     wait: Wait | None,
     overdue: Json | None,
-    held: Sequence[Hold],
     offers: Sequence[Offer],
     *,
     state: State,
@@ -85,7 +87,6 @@ def of(
     :param failure: the failure that the node stands in.
     :param wait: the wait of the node.
     :param overdue: the step under way that takes unusually long.
-    :param held: the holds in force.
     :param offers: the verbs that the state offers.
     :param state: the provision state of the node.
     """
@@ -95,11 +96,13 @@ def of(
         return _OVERDUE if overdue else None
     otherwise = _OTHERWISE if failure.run is not None else _OUTSIDE
     code = str((failure.cause or {}).get("code") or failure.code)
+    if failure.code == errors.DatabaseRestored.__name__:
+        return _RESTORED
     fix = _OF_CAUSE.get(code, otherwise)
-    return " ".join(filter(None, (fix, _then(state, held, offers))))
+    return " ".join(filter(None, (fix, _then(state, offers))))
 
 
-def _then(state: State, held: Sequence[Hold], offers: Sequence[Offer]) -> str:
+def _then(state: State, offers: Sequence[Offer]) -> str:
     """Return the verb after the fix; empty if no verb helps."""
     offered = {offer.target: offer for offer in offers}
     for verb in REMEDIES.get(state, ()):
@@ -108,6 +111,6 @@ def _then(state: State, held: Sequence[Hold], offers: Sequence[Offer]) -> str:
             continue
         if offer.refusal is None:
             return f"Then use {verb}."
-        if isinstance(offer.refusal, errors.StepInDoubt):
-            return f'Then use {verb} with "force": true.'
-    return "Then lift the hold." if held else ""
+        if isinstance(offer.refusal, errors.NodeHeld):
+            return "Then lift the hold."
+    return ""

@@ -166,9 +166,7 @@ def _advice(facts: Facts) -> str | None:
     failure = facts.failure
     if failure is not None and failure.run is not None and failure.run is facts.earlier:
         failure = None  # another run has ended since
-    return advice.of(
-        failure, facts.wait, facts.overdue, facts.held, facts.offers, state=facts.state
-    )
+    return advice.of(failure, facts.wait, facts.overdue, facts.offers, state=facts.state)
 
 
 def _lock(node: JsonView) -> Json | None:

@@ -19,7 +19,14 @@ from ironic_lite.domain import steps
 from ironic_lite.records import Run, RunStep, StoredStep
 
 IN_DOUBT = frozenset(
-    {"AgentUnreachable", "BmcUnreachable", "DeadlinePassed", "StepInterrupted", "TimedOut"}
+    {
+        "AgentUnreachable",
+        "BmcUnreachable",
+        "DatabaseRestored",
+        "DeadlinePassed",
+        "StepInterrupted",
+        "TimedOut",
+    }
 )
 """Codes of errors after which nobody knows whether the step has ended on the machine."""
 

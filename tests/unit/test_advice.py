@@ -47,7 +47,7 @@ def advice_of(state: State, *facts: Any) -> str | None:
     ],
 )
 def test_fix_is_that_of_the_cause(code: str | None, fix: str) -> None:
-    found = advice_of(FAILED, failure(code), None, None, (), offers("manage", "retry"))
+    found = advice_of(FAILED, failure(code), None, None, offers("manage", "retry"))
     assert found is not None
     assert found.startswith(fix)
     assert found.endswith(" Then use retry.")
@@ -55,31 +55,36 @@ def test_fix_is_that_of_the_cause(code: str | None, fix: str) -> None:
 
 def test_verb_that_is_refused_is_not_advised() -> None:
     refused = offers("retry", refusal=errors.NotFound(what="Run", ident="r1"))
-    found = advice_of(
-        FAILED, failure("BmcBadAnswer"), None, None, (), [*refused, *offers("manage")]
-    )
+    found = advice_of(FAILED, failure("BmcBadAnswer"), None, None, [*refused, *offers("manage")])
     assert found == "Restart the BMC, or update its firmware. Then use manage."
-    held: Any = [object()]
-    found = advice_of(FAILED, failure("BmcBadAnswer"), None, None, held, refused)
-    assert found == "Restart the BMC, or update its firmware. Then lift the hold."
-    found = advice_of(FAILED, failure("BmcBadAnswer"), None, None, (), refused)
+    found = advice_of(FAILED, failure("BmcBadAnswer"), None, None, refused)
     assert found == "Restart the BMC, or update its firmware."
 
 
-def test_step_in_doubt_needs_force() -> None:
-    doubt = errors.StepInDoubt(step="deploy.erase_devices", ordinal=2, run="r1")
-    found = advice_of(
-        FAILED, failure("Interrupted"), None, None, (), offers("retry", refusal=doubt)
+def test_hold_is_to_be_lifted_if_it_refuses_the_verb_that_helps() -> None:
+    hold = errors.NodeHeld(
+        node="n1", about="legal", reason="case", block="erase", operation="retry", hold="h1"
     )
+    blocked = offers("retry", refusal=hold)
+    found = advice_of(FAILED, failure("BmcBadAnswer"), None, None, blocked)
+    assert found == "Restart the BMC, or update its firmware. Then lift the hold."
+    found = advice_of(State.ACTIVE, failure("BmcBadAnswer"), None, None, blocked)
+    assert found == "Restart the BMC, or update its firmware."
+
+
+def test_run_of_a_restored_database_is_retried_only_after_a_look() -> None:
+    ended = failure("DatabaseRestored")._replace(code="DatabaseRestored")
+    found = advice_of(FAILED, ended, None, None, offers("retry"))
     assert found is not None
-    assert found.endswith('Then use retry with "force": true.')
+    assert found.startswith("Check the machine: it may have been in use")
+    assert "Then use" not in found
 
 
 @pytest.mark.parametrize("state", State)
 def test_no_state_is_advised_to_lose_an_instance_or_data(state: State) -> None:
     """Of all verbs that a state offers, only one that continues after its failure is advised."""
     every = offers(*(verb.target for verb in verbs.TABLE if verbs.possible(verb, state)))
-    found = advice_of(state, failure("PowerFailure"), None, None, (), every)
+    found = advice_of(state, failure("PowerFailure"), None, None, every)
     assert found is not None
     words = found.removesuffix(".").split(" Then use ")
     remedy = {
@@ -96,26 +101,26 @@ def test_no_state_is_advised_to_lose_an_instance_or_data(state: State) -> None:
 
 
 def test_failure_outside_of_runs_has_no_log_to_read() -> None:
-    found = advice_of(FAILED, failure(None, of_a_run=False), None, None, (), ())
+    found = advice_of(FAILED, failure(None, of_a_run=False), None, None, ())
     assert found == "Fix the cause."
 
 
 def test_retry_by_the_service_needs_nothing() -> None:
     wait = waiting.Wait(waiting.RETRY, AT, None, AT, None, None)
-    found = advice_of(FAILED, failure("TimedOut"), wait, None, (), offers("retry"))
+    found = advice_of(FAILED, failure("TimedOut"), wait, None, offers("retry"))
     assert found == "There is nothing to do: the service retries it by itself."
 
 
 def test_overdue_step_may_be_stopped_and_others_need_nothing() -> None:
-    found = advice_of(FAILED, None, None, {"since": AT}, (), ())
+    found = advice_of(FAILED, None, None, {"since": AT}, ())
     assert found is not None
     assert "stop the run" in found
-    assert advice_of(FAILED, None, None, None, (), offers("manage")) is None
+    assert advice_of(FAILED, None, None, None, offers("manage")) is None
 
 
 def test_causes_are_errors_with_an_advice_of_their_own() -> None:
     texts = [
-        advice_of(FAILED, failure(name), None, None, (), ())
+        advice_of(FAILED, failure(name), None, None, ())
         for name in ("BmcUnreachable", "BmcTaskFailed", "ImageUnusable", "Aborted")
     ]
     assert len(set(texts)) == len(texts)
