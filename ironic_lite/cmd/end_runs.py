@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from ironic_lite import errors
 from ironic_lite.conductor.service import Service
 from ironic_lite.conductor.watch import ended_runs
@@ -24,8 +26,8 @@ _ALIVE = (
 def run(conf: Configuration, database: Database, confirmed: bool) -> int:
     """List the work that conductors would continue, and end it if ``confirmed``.
 
-    :returns: the exit status.
-    :raises errors.Error: a conductor is alive; or a node or batch could not be changed.
+    :returns: the exit status: 1 if a node could not be changed.
+    :raises errors.Error: a conductor is alive, or the database is away.
     """
     _refuse_living(conf, database)
     found = database.read(ended_runs.find)
@@ -34,21 +36,26 @@ def run(conf: Configuration, database: Database, confirmed: bool) -> int:
     for batch in found.batches:
         print(f"batch {batch['uuid']}: running: becomes paused")
     number = f"{len(found.nodes)} nodes, {len(found.batches)} batches"
-    if confirmed:
-        _end(conf, database, found)
-        print(f"Done: {number}. Conductors will read the power states from the machines.")
-    else:
+    if not confirmed:
         print(f"{number}. Nothing was changed. Repeat the command with --yes to do this.")
+        return 0
+    failed = _end(conf, database, found)
+    for uuid, why in failed.items():
+        print(f"node {uuid}: its run has not ended: {why}", file=sys.stderr)
+    if failed:
+        print("Start no conductor before these runs have ended too.", file=sys.stderr)
+        return 1
+    print(f"Done: {number}. Conductors will read the power states from the machines.")
     return 0
 
 
-def _end(conf: Configuration, database: Database, found: Found) -> None:
+def _end(conf: Configuration, database: Database, found: Found) -> dict[str, errors.Error]:
     # No driver is loaded, so nothing can be sent to a machine. The service is never started.
     registry = Registry({}, {kind: {} for kind in base.KINDS}, {}, {})
     service = Service(conf, database, registry, None)
     batches = Batches(service.tasks, service.ownership, service.endpoints)
     try:
-        ended_runs.end(service.tasks, batches, found)
+        return ended_runs.end(service.tasks, batches, found)
     finally:
         service.stop(0)
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from ironic_lite import errors
 from ironic_lite.cmd import end_runs
+from ironic_lite.conductor.flows import failure
+from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import batches, nodes
@@ -203,6 +206,30 @@ def test_a_living_conductor_is_named_and_nothing_changes(rig: ConductorFixture) 
     with pytest.raises(errors.Conflict, match=r"Conductors are alive: here\."):
         end(rig.database)
     assert rig.get(node) == before
+
+
+def test_node_that_cannot_be_changed_is_named_and_the_others_end(
+    theatre: Theatre,
+    rig: ConductorFixture,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    locked_out, other = held(rig, "clean"), held(rig, "clean")
+    rig.bury()
+    theatre.forget()
+    give_up = failure.give_up_unseen
+
+    def without_its_key(task: Task, *about: Any) -> None:
+        if task.node.uuid == locked_out:
+            raise errors.KeyMissing(key="0a1b2c3d")
+        give_up(task, *about)
+
+    monkeypatch.setattr(failure, "give_up_unseen", without_its_key)
+    assert end_runs.run(configure(), rig.database, True) == 1
+    said = capsys.readouterr()
+    assert f"node {locked_out}: its run has not ended: " in said.err
+    assert "Done" not in said.out
+    check_ended(rig, other, "clean wait")
 
 
 def test_command_without_yes_only_lists(

@@ -72,21 +72,32 @@ def outcome(row: sweeps.Place) -> str:
     return f"{state}: becomes {states.follow(waits, 'fail')}"
 
 
-def end(tasks: Tasks, batches: Batches, found: Found) -> None:
-    """Pause the batches, end the runs, remove locks and timers, and forget power states.
+def end(tasks: Tasks, batches: Batches, found: Found) -> dict[str, errors.Error]:
+    """Forget power states, pause the batches, end the runs, and remove locks and timers.
 
     :param tasks: of a service that is not started; no conductor may be alive.
-    :raises errors.Error: a node or batch cannot be changed; those before it are.
+    :returns: the nodes that could not be changed, by UUID, each with the reason.
+    :raises errors.Error: the database is away, or a batch cannot be changed.
     """
+    tasks.runtime.database.write(nodes.forget_power)
     for batch in found.batches:
         batches.pause(batch["uuid"], core.BY_RESTORE)
-    who, database = context.internal("restore"), tasks.runtime.database
+    failed: dict[str, errors.Error] = {}
     for uuid in found.nodes:
-        row = database.read(functools.partial(nodes.get, ident=uuid, columns=_LOCK))
-        stale = nodes.Lease.seen(row)
-        with tasks.lock(who, uuid, patient=False, stale=stale, whole=False) as task:
-            _end_work(task, row["reservation"] or "of that time")
-    database.write(nodes.forget_power)
+        try:
+            _end_node(tasks, uuid)
+        except errors.Unavailable:
+            raise
+        except errors.Error as why:
+            failed[uuid] = why  # such as an encryption key that is missing: the others count
+    return failed
+
+
+def _end_node(tasks: Tasks, uuid: str) -> None:
+    row = tasks.runtime.database.read(functools.partial(nodes.get, ident=uuid, columns=_LOCK))
+    stale, who = nodes.Lease.seen(row), context.internal("restore")
+    with tasks.lock(who, uuid, patient=False, stale=stale, whole=False) as task:
+        _end_work(task, row["reservation"] or "of that time")
 
 
 def _end_work(task: Task, host: str) -> None:
