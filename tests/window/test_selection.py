@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import cold, press, row, state, to
+from tests.window.acts import cold, failed_node, press, row, state, to
 from tests.window.conftest import expect
 
 
@@ -108,6 +108,26 @@ def test_available_nodes_are_cleaned_in_two_steps(
     for name in ("twostep-1", "twostep-2"):
         expect(table.get_by_role("row", name=name)).to_contain_text("done")
         live.settled(name, "manageable")
+
+
+def test_batch_that_leaves_data_asks_for_the_number(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    for name in ("leave-1", "leave-2"):
+        failed_node(live, name)
+    page.goto(to(live, "/v1/nodes?~q=leave-"))
+    row(page, "leave-2").wait_for()
+    page.get_by_role("grid", name="Nodes").focus()
+    page.keyboard.press("Control+a")
+    page.get_by_role("button", name="Batch…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Request").select_option("available")
+    dialog.get_by_role("button", name="Plan", exact=True).click()
+    expect(dialog).to_contain_text("Leaves the data on 2 nodes")
+    button = dialog.get_by_role("button", name="Make available 2 nodes", exact=True)
+    expect(button).to_be_disabled()
+    dialog.get_by_label("Type the number of nodes").fill("2")
+    expect(button).to_be_enabled()
 
 
 def test_image_is_shown_where_it_is_installed(page: sync_api.Page, live: service.Service) -> None:

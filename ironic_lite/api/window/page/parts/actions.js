@@ -20,6 +20,9 @@ export const POWER_ACTS = [
   ["soft rebooting", "Restarts"],
 ];
 
+/** States of a node with an instance. */
+const USED = /active|rescu|servic/;
+
 /** @param {Json} why @param {string} name @returns {Json | undefined} an order of the node */
 const orderOf = (why, name) => why.orders.find((/** @type {Json} */ one) => one.order === name);
 
@@ -79,7 +82,7 @@ export function Actions({ why, node, reload }) {
         simple({
           title: `Delete ${name}`, kind: "name", name, method: "DELETE", path: own,
           button: `Delete ${name}`, then: "#/v1/nodes",
-          says: why.provision_state === "active" && "An instance is running on it.",
+          says: USED.test(why.provision_state) && "An instance is running on it.",
           does: "makes the service forget",
         }),
     }, "Delete…")}
@@ -89,7 +92,7 @@ export function Actions({ why, node, reload }) {
 /** @param {Json} node @param {[string, string]} act @param {() => void} [reload] */
 export function openPower(node, [target, does], reload) {
   const label = verb(target);
-  const used = node.provision_state === "active";
+  const used = USED.test(node.provision_state);
   const name = nameOf(node);
   const of = path("nodes", node.uuid);
   openSimple({

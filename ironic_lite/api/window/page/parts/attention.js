@@ -126,7 +126,7 @@ function useWhys(whys, nodes) {
       whys.set(one, mine);
       get(path("nodes", one.slice(0, 36), "why")).then(
         ({ body }) => end(() => whys.set(one, body)),
-        () => setTimeout(end, REPEAT_MS, () => whys.delete(one)),
+        ({ status }) => (!status || status >= 500) && setTimeout(end, REPEAT_MS, () => whys.delete(one)),
       );
     }
   });

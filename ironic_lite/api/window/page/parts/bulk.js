@@ -140,7 +140,7 @@ function BatchDialog({ of, count, offered, nodes = [], names = nodes.map(nameOf)
   const used = nodes.filter((node) => node.provision_state === "active");
   const kind = confirmationOf(target, used.length > 0);
   const changes = kind === "name"
-    ? `${plan?.sample && confirmation(plan.sample, "") === kind ? "Destroys" : "May destroy"} the data on ${all}${listed(names)}`
+    ? `${target === "available" ? "Leaves" : plan?.sample && confirmation(plan.sample, "") === kind ? "Destroys" : "May destroy"} the data on ${all}${listed(names)}`
     : `${verb(target)} interrupts the instances on ${nodesOf(used.length)}${listed(used.map(nameOf))}`;
   // A confirmation is of the plan that was read, not of the one that took its place.
   useLayoutEffect(() => setSure(false), [text, plan]);
@@ -176,7 +176,7 @@ function BatchDialog({ of, count, offered, nodes = [], names = nodes.map(nameOf)
  * @returns {"name" | "tick" | "none"}
  */
 export function confirmationOf(target, used) {
-  if (erases(target)) return "name";
+  if (erases(target) || target === "available") return "name";
   return used && target !== "power on" ? "tick" : "none";
 }
 
