@@ -278,7 +278,7 @@ class Died(Exception):
 
 
 def _upgrade_and_die(database: Database, after: int) -> bool:
-    """Upgrade, and die after so many changes; tell whether it came that far."""
+    """Upgrade, and die after so many changes; return whether it came that far."""
     left = after
 
     def die(_conn: Any, _cursor: Any, statement: str, *_: Any) -> None:

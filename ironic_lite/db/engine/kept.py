@@ -45,7 +45,7 @@ class KeptConnections:
     def give(self, conn: sa.Connection) -> None:
         """Keep a connection for the next use, or return it to the pool.
 
-        One of a pool that was disposed of meanwhile is not kept.
+        A connection of a disposed pool is closed.
         """
         if len(self._free) >= self._most or conn.closed or conn.invalidated:
             conn.close()
@@ -59,9 +59,9 @@ class KeptConnections:
             self.close()
 
     def close(self) -> None:
-        """Return all to the pool, which knows whether they are still of use.
+        """Return all connections to the pool.
 
-        Those of a pool that was disposed of are closed, because that pool would keep them open.
+        Connections of a disposed pool are closed, because that pool would keep them open.
         """
         with contextlib.suppress(IndexError):
             while True:
