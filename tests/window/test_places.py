@@ -113,28 +113,3 @@ def test_bar_counts_the_selected_nodes_and_says_which_are_hidden(
     expect(bar).to_have_count(0)
     expect(page.locator(".bulk")).to_contain_text("Select nodes")
     expect(page.get_by_role("checkbox", checked=True)).to_have_count(0)
-
-
-def test_bar_of_selected_nodes_stays_in_a_window_with_much_that_needs_attention(
-    page: sync_api.Page, live: service.Service
-) -> None:
-    hold = {"kind": "freeze", "reason": "a fan " * 30, "created_at": "2026-01-01T00:00:00Z"}
-    holds = [{**hold, "node_uuid": live.create(f"tall-{number}")} for number in range(6)]
-    page.route("**/v1/holds", lambda route: route.fulfill(json={"holds": holds}))
-    page.set_viewport_size({"width": 1280, "height": 600})
-    page.goto(to(live, "/v1/nodes"))
-    expect(page.get_by_role("list", name="Held").get_by_role("listitem")).to_have_count(5)
-    assert page.evaluate("document.documentElement.scrollHeight > innerHeight + 60")
-    expect(page.locator(".bulk")).to_be_in_viewport(ratio=1)
-    menu = page.locator("summary", has_text="Columns")
-    page.get_by_role("searchbox").focus()
-    page.evaluate("scrollTo(0, 0)")
-    focused = page.locator(":focus")
-    page.keyboard.press("Tab")
-    while focused.get_attribute("role") != "grid":
-        assert focused.evaluate(ON_TOP)
-        page.keyboard.press("Tab")
-    menu.click()
-    last = page.get_by_label("instance name")
-    last.scroll_into_view_if_needed()
-    assert last.evaluate(ON_TOP)
