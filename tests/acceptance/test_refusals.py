@@ -180,6 +180,11 @@ def test_dbsync_makes_a_database_and_tells_of_it() -> None:
             assert done.returncode == 0, done.stderr
             return done.stdout
 
+        refused = warm("ironic-lite-dbsync", "--config-file", found.settings, "revision")
+        assert "run ironic-lite-dbsync upgrade" in refused.stderr
+        file = found.folder / "state" / "ironic-lite.sqlite"
+        file.parent.mkdir(exist_ok=True)
+        file.touch(mode=0o600)
         assert sync("revision") == "none\n"
         assert "this database none" in sync("version")
         head = sync("upgrade").strip()

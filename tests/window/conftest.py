@@ -111,7 +111,6 @@ def open_page(browser: sync_api.Browser, faults: Faults) -> Iterator[OpenPage]:
 
     yield start
     for page in pages:
-        page.unroute_all(behavior="ignoreErrors")  # Else one under way fails in the next test.
         page.context.close()
 
 

@@ -189,6 +189,7 @@ def test_plain_http_by_name_is_warned_of_and_copies_without_a_clipboard(
     copied = page.evaluate("window.copies")
     assert "/v1/nodes/plain-1" in copied
     assert PASSWORD not in copied
-    page.unroute_all(behavior="ignoreErrors")  # Requests may still be on their way.
+    page.goto("about:blank")  # No request begins any more; some may still be on their way.
+    page.unroute_all(behavior="ignoreErrors")
     page.context.close()
     faults.allow("401|ERR_FAILED|Cross-Origin-Opener-Policy")
