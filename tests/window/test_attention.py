@@ -68,6 +68,12 @@ def test_failed_node_that_the_service_retries_goes_on_by_itself(
     item = group(page, "Goes on by itself", "itself-1")
     expect(item).to_contain_text("There is nothing to do: the service retries it by itself.")
     expect(group(page, "Needs a person", "itself-1")).to_have_count(0)
+    # A hold ends the retries, and changes no state.
+    write(live, "UPDATE nodes SET wake_at = NULL WHERE uuid = ?", uuid)
+    hold = {"kind": "hardware", "reason": "waits for a disk"}
+    assert live.ask("POST", "/v1/nodes/itself-1/holds", hold).status_code == 201
+    group(page, "Needs a person", "itself-1").wait_for()
+    expect(item).to_have_count(0)
 
 
 def test_held_node_is_in_a_group_of_its_own(page: sync_api.Page, live: service.Service) -> None:

@@ -102,9 +102,9 @@ function useRead(rule, from, name) {
   return last.current;
 }
 
-/** @param {Json} node @returns {string} what one `why` is of: a node in a state, at a step */
-const momentOf = ({ uuid, provision_state: state, provision_updated_at: at }) =>
-  [uuid, state, at, fleet.under.value.get(uuid)?.place?.ordinal].join();
+/** @param {Json} node @returns {string} what one `why` is of: a node in a state, at a step, with its holds */
+const momentOf = ({ uuid, provision_state: state, provision_updated_at: at, maintenance }) =>
+  [uuid, state, at, maintenance, fleet.under.value.get(uuid)?.place?.ordinal, fleet.holds.value.get(uuid)?.length].join();
 
 /**
  * Read the `why` of nodes once for each state and step that they come to, and forget those of others.
