@@ -45,7 +45,7 @@ _OF_CAUSE: Mapping[str, str] = MappingProxyType(
         )
     }
 )
-"""How to fix a cause, by its code."""
+"""Fixes of causes, by the code of the cause."""
 _RESTORED = (
     "Check the machine: it may have been in use since the backup. Retry only if its data may be "
     "lost."

@@ -87,9 +87,8 @@ def test_copies_by_key_are_those_of_the_row_and_of_the_page(
         assert json.loads(done.stdout) == live.get(path)
 
 
-def test_saved_views_are_found_again_and_removed(
-    page: sync_api.Page, live: service.Service
-) -> None:
+def saved_view(page: sync_api.Page, live: service.Service) -> str:
+    """Save a view of the fleet by the palette; return its address."""
     address = "/v1/nodes?resource_class=gpu&~q=rack3"
     page.goto(to(live, address))
     page.get_by_role("grid", name="Nodes").wait_for()
@@ -97,6 +96,13 @@ def test_saved_views_are_found_again_and_removed(
     page.keyboard.type("save")
     page.keyboard.press("Enter")
     expect(page.locator(".live")).to_contain_text(f"Saved: {address}")
+    return address
+
+
+def test_saved_views_are_found_again_and_removed(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    address = saved_view(page, live)
     page.goto(to(live, "/v1/doctor"))
     page.reload()
     page.keyboard.press("Control+k")
@@ -112,13 +118,7 @@ def test_saved_views_are_found_again_and_removed(
 def test_saved_views_are_taken_to_another_browser(
     page: sync_api.Page, live: service.Service, browser: sync_api.Browser
 ) -> None:
-    address = "/v1/nodes?resource_class=gpu&~q=rack3"
-    page.goto(to(live, address))
-    page.get_by_role("grid", name="Nodes").wait_for()
-    page.keyboard.press("Control+k")
-    page.keyboard.type("save")
-    page.keyboard.press("Enter")
-    expect(page.locator(".live")).to_contain_text(f"Saved: {address}")
+    address = saved_view(page, live)
     page.goto(to(live, "/v1/whoami"))
     page.get_by_text("Export and import").click()
     text = page.get_by_label("Saved views, as JSON").input_value()

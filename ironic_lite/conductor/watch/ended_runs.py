@@ -89,7 +89,7 @@ def end(tasks: Tasks, batches: Batches, found: Found) -> dict[str, errors.Error]
         except errors.Unavailable:
             raise
         except errors.Error as why:
-            failed[uuid] = why  # such as an encryption key that is missing: the others count
+            failed[uuid] = why  # the others must not be continued because of this one
     return failed
 
 
