@@ -63,7 +63,8 @@ def _join_ending(before: Sight) -> None:
     """Wait a moment for new threads, most of which end without a garbage collection."""
     end = time.monotonic() + MOMENT
     for thread in set(threading.enumerate()) - before.threads:
-        thread.join(max(0.0, end - time.monotonic()))
+        if thread.is_alive():  # not one that is being started at this moment: it refuses `join`
+            thread.join(max(0.0, end - time.monotonic()))
 
 
 def _more(before: Sight, now: Sight) -> list[str]:

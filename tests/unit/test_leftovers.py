@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 
+import pytest
+
 from tests.support import leftovers
 
 SOON = 0.05
@@ -42,4 +44,11 @@ def test_many_descriptors_are_counted() -> None:
         for _ in range(leftovers.DESCRIPTORS + 1):
             opened.enter_context(open(os.devnull, "rb"))
         assert leftovers.since(before, SOON) == [f"{leftovers.DESCRIPTORS + 1} descriptors"]
+    assert leftovers.since(before) == []
+
+
+def test_a_thread_that_is_being_started_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, starting = leftovers.look(), threading.Thread(target=int)
+    # `enumerate` lists a thread from the first moment of its start; it refuses `join` until later.
+    monkeypatch.setattr(threading, "enumerate", lambda: [*before.threads, starting])
     assert leftovers.since(before) == []
