@@ -239,6 +239,41 @@ def test_client_that_guesses_tokens_reaches_no_conductor(
     assert len(recorder.calls) == 5
 
 
+def test_client_that_guesses_tokens_of_a_node_in_the_body_is_limited_for_that_node(
+    api: Client, known: Json, add_node: AddNode, recorder: Recorder, conf: cfg.ConfigOpts
+) -> None:
+    conf.set_override("ramdisk_refusals_per_minute", 2, "api")
+    why = errors.InvalidParameter(path="agent_token", reason=interface.WRONG_TOKEN)
+    recorder.answers["heartbeat"] = why
+    wrong = {**BODY, "agent_token": "guessed"}
+    named, other = {"node_ident": known["uuid"]}, {"node_ident": add_node()["uuid"]}
+    statuses = [api.post("/v1/heartbeat", {**wrong, **named}).status for _ in range(4)]
+    assert statuses == [400, 400, 429, 429]
+    query = f"/v1/heartbeat?node_ident={known['uuid']}"
+    assert api.post(query, wrong).status == 429
+    assert api.post(f"/v1/heartbeat/{known['uuid']}", wrong).status == 429
+    assert len(recorder.calls) == 2
+    assert api.post("/v1/heartbeat", {**wrong, **other}).status == 400
+    recorder.answers["heartbeat"] = None
+    assert api.post("/v1/heartbeat", {**BODY, **named}).status == 202
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"{", b"[]", b"[" * 60, b'{"node_ident": 5}', b"{}"],
+    ids=["no JSON", "no object", "deep", "type", "empty"],
+)
+def test_malformed_heartbeat_without_a_node_in_the_path_counts_as_refused(
+    api: Client, conf: cfg.ConfigOpts, body: bytes
+) -> None:
+    conf.set_override("ramdisk_refusals_per_minute", 1, "api")
+    raw = {"CONTENT_TYPE": "application/json"}
+    statuses = [
+        api.request("POST", "/v1/heartbeat", body=body, headers=raw).status for _ in range(3)
+    ]
+    assert statuses == [400, 429, 429]
+
+
 def test_a_node_that_is_not_there_is_told_of_as_a_wrong_token(
     api: Client, known: Json, recorder: Recorder, conf: cfg.ConfigOpts
 ) -> None:

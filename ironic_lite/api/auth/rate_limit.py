@@ -45,7 +45,7 @@ class RefusalLimiter:
     def key(self, environ: Json, name: str) -> Key:
         """Return the key that a request counts under.
 
-        :param name: the node in the request, or the query that searches a node.
+        :param name: as `Unauthenticated.named` returns it.
         """
         proxied = self._conf.api.enable_proxy_headers_parsing
         return client_address.of(environ, proxied=proxied), hash(name)
@@ -76,9 +76,14 @@ class Unauthenticated(expose.Controller):
         super().__init__(service)
         self.strangers = RefusalLimiter(service.conf)
 
-    def doubt(self, request: Any, *words: str) -> None:
+    def named(self, request: Any, *words: str) -> str:
+        """Return the node that a request names, or the query that searches a node."""
+        return words[0] if words else request.environ.get("QUERY_STRING") or ""
+
+    def doubt(self, request: Any, name: str) -> None:
         """Check a request of a sender with too many failures, before its method runs.
 
+        :param name: as `named` returns it.
         :raises errors.InvalidRequest, errors.NotFound: the request will fail.
         """
 
@@ -95,12 +100,12 @@ def counted(method: Handler) -> Handler:
     def answer(self: Unauthenticated, request: Any, *words: str) -> Any:
         if not self.service.conf.api.enable_ramdisk_endpoints:
             raise errors.Forbidden(what="the endpoints of ramdisk agents")
-        environ = request.environ
-        key = self.strangers.key(environ, words[0] if words else environ.get("QUERY_STRING") or "")
+        name = self.named(request, *words)
+        key = self.strangers.key(request.environ, name)
         over = self.strangers.over(key)
         try:
             if over:
-                self.doubt(request, *words)
+                self.doubt(request, name)
             return method(self, request, *words)
         except _REFUSED as why:
             if isinstance(why, _OURS):

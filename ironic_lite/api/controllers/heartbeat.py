@@ -6,6 +6,7 @@ heartbeat. This module checks that the address can be that of a machine.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hmac
 import ipaddress
@@ -22,7 +23,7 @@ from ironic_lite.api.auth import rate_limit
 from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import types
-from ironic_lite.api.wire import expose
+from ironic_lite.api.wire import expose, refusals
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core import log_lines
 from ironic_lite.core.json_types import Json
@@ -126,11 +127,22 @@ class Heartbeat(rate_limit.Unauthenticated):
                 path="agent_token", reason=interface.WRONG_TOKEN
             ) from None
 
-    def doubt(self, request: Request, *words: str) -> None:
+    def named(self, request: Request, *words: str) -> str:
+        """Return the node of the path, or else that of the body or the query."""
+        if words:
+            return words[0]
+        with contextlib.suppress(errors.InvalidRequest, refusals.Refusal):  # refused later
+            body = request.json
+            given = {**request.query, **(body if isinstance(body, dict) else {})}
+            found = given.get("node_ident")
+            return found if isinstance(found, str) else ""
+        return ""
+
+    def doubt(self, request: Request, name: str) -> None:
         """Refuse a wrong token by one read, before all other work."""
         body = request.json
         given = body.get("agent_token") if isinstance(body, dict) else None
-        row = node_lookup.fetch(self.service, request, words[0], ("driver_internal_info",))
+        row = node_lookup.fetch(self.service, request, name, ("driver_internal_info",))
         known = (row["driver_internal_info"] or {}).get(interface.TOKEN_NOTE)
         if (
             not isinstance(given, str)

@@ -9,7 +9,7 @@ from ironic_lite.api import policy
 from ironic_lite.api.openapi import preferences
 from ironic_lite.api.wire.routes import Route
 
-_OF_AGENTS = ("/lookup", "/heartbeat/", "/continue_inspection")
+_OF_AGENTS = ("/lookup", "/heartbeat", "/continue_inspection")
 _READING = frozenset({"GET", "HEAD"})
 
 Applies = Callable[[Route], bool]
