@@ -21,6 +21,7 @@ _COLUMNS = ("uuid", "name", "state", "wave", "nodes", "ended", "failed", "reques
 _NODE_COLUMNS = ("name", "uuid", "wave", "result", "run", "error", "started_at", "ended_at")
 _ENDED = ("done", "failed", "aborted", "refused", "skipped")
 _FAILED = ("failed", "refused")
+_OPEN = "running,paused"
 _PAGE = 1000
 _BAR = 20
 _USUAL_WIDTH = 80
@@ -89,7 +90,7 @@ class ListBatches(lister.Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         """Return the columns and a row for each batch."""
-        query = {"open": "true" if parsed_args.open else None, "limit": parsed_args.limit}
+        query = {"state": _OPEN if parsed_args.open else None, "limit": parsed_args.limit}
         found = http_api.Api(self.app).get("batches", **query)
         return _COLUMNS, [_row(one) for one in found["batches"]]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import urllib.parse
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from ironicclient import exc
 
+from ironic_lite.api.resources import queries
 from ironic_lite.cli import batches
 
 Json = dict[str, Any]
@@ -167,7 +169,9 @@ def test_change_of_the_state(kind: Any, words: tuple[str, ...], body: Json) -> N
 def test_list_counts_nodes() -> None:
     service = Service({"batches": [batch(pending=5, running=1, done=3, failed=1, refused=2)]})
     (names, rows), _, _ = take(service, batches.ListBatches, "--open")
-    assert service.asked[0][1] == "/v1/batches?open=true"
+    query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(service.asked[0][1]).query))
+    where = queries.filters(queries.BATCHES, query, version=1)
+    assert where == {"state": ["running", "paused"]}, "as the API reads it"
     row = dict(zip(names, next(iter(rows)), strict=True))
     assert (row["wave"], row["nodes"], row["ended"], row["failed"]) == ("2/3", 12, 6, 3)
 
