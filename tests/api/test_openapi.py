@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from ironic_lite.api import controllers, openapi, policy
 from ironic_lite.api.openapi import parts
 from ironic_lite.api.openapi.document import resource_name
-from ironic_lite.api.resources import queries
+from ironic_lite.api.resources import patches, queries
 from ironic_lite.api.wire import expose
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain import fields
@@ -193,6 +193,13 @@ def test_every_status_that_the_api_refuses_with_is_told() -> None:
     # A method that a path does not have is none that is described; a plan with faults has a body.
     refusals -= {HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.UNPROCESSABLE_ENTITY}
     assert refusals <= {*parts.statuses()}
+
+
+def test_documented_patch_is_one_that_the_api_reads(told: Json) -> None:
+    sent = told["paths"]["/v1/nodes/{ident}"]["patch"]["requestBody"]["content"]
+    known = sent["application/json"]["schema"]["items"]["properties"]
+    every = [dict.fromkeys(known, 1) | {"op": op, "path": "/extra/a"} for op in known["op"]["enum"]]
+    assert [one.op for one in patches.check_form(every, version=1)] == known["op"]["enum"]
 
 
 def test_the_document_is_served_at_every_version(api: Client, told: Json) -> None:

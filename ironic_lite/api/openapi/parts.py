@@ -9,7 +9,7 @@ import wsme.types
 
 from ironic_lite import errors
 from ironic_lite.api.openapi import preferences
-from ironic_lite.api.resources import queries, views
+from ironic_lite.api.resources import patches, queries, views
 from ironic_lite.api.validation import types
 from ironic_lite.core.json_types import Json
 from ironic_lite.domain import versions
@@ -108,9 +108,8 @@ def patched(table: tuple[Field, ...]) -> Json:
         "items": {
             "type": "object",
             "properties": {
-                "op": {"enum": ["add", "replace", "remove", "test", "copy", "move"]},
+                "op": {"enum": list(patches.OPERATIONS)},
                 "path": {"type": "string", "pattern": f"^/({names})(/.*)?$"},
-                "from": {"type": "string"},
                 "value": ANY,
             },
             "required": ["op", "path"],

@@ -26,7 +26,7 @@ from ironic_lite.domain.fields import Field, Type
 
 Table = tuple[Field, ...]
 
-_OPERATIONS = ("add", "replace", "remove")
+OPERATIONS = ("add", "replace", "remove")
 _KEYS = frozenset({"op", "path", "value"})
 _ANY_KEY_SINCE = 98
 _PLAIN_PATH = re.compile(r"(/[\w-]+)+")
@@ -207,8 +207,8 @@ def _read_operation(given: object, place: str, version: int) -> Operation:
     if not isinstance(given, dict):
         raise _patch_refused(place, "an operation is an object with op, path and value")
     op, path = given.get("op"), given.get("path")
-    if op not in _OPERATIONS:
-        raise _patch_refused(f"{place}/op", f"must be one of {', '.join(_OPERATIONS)}")
+    if op not in OPERATIONS:
+        raise _patch_refused(f"{place}/op", f"must be one of {', '.join(OPERATIONS)}")
     syntax = _ANY_PATH if version >= _ANY_KEY_SINCE else _PLAIN_PATH
     if not isinstance(path, str) or not syntax.fullmatch(path):
         raise _patch_refused(f"{place}/path", "must be a path such as /extra/key")
