@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import threading
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import hypothesis
@@ -20,6 +22,7 @@ from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import events, idempotency
 from ironic_lite.db.tables import models
+from tests.api.test_run_stops import LIST, begin
 from tests.support.api_rows import AddNode
 from tests.support.callers import OWNER, STRANGER, Callers
 from tests.support.conductor_recorder import Recorder
@@ -270,6 +273,52 @@ def test_slow_first_cannot_change_after_its_repetition(database: Database) -> No
     with pytest.raises(errors.Duplicate):
         database.write(lambda conn: idempotency.insert(conn, claim, values))
     assert database.write(lambda conn: idempotency.remove_old(conn, now + MINUTES, 10)) == 1
+
+
+@contextlib.contextmanager
+def taken_over(database: Database) -> Iterator[None]:
+    """Let a repetition take over the next request with a key, when the request reads its node."""
+    raised: list[int] = []
+
+    def note(_conn: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        if not any(raised) and "FROM nodes" in statement:
+            change = models.idempotency.update().values(attempt=models.idempotency.c.attempt + 1)
+            raised.append(database.write(lambda conn: conn.execute(change)).rowcount)
+
+    sa.event.listen(database.engine, "before_cursor_execute", note)
+    try:
+        yield
+        assert any(raised)
+    finally:
+        sa.event.remove(database.engine, "before_cursor_execute", note)
+
+
+def test_every_change_below_a_node_is_refused_after_its_repetition(
+    api: Client, add_node: AddNode, database: Database
+) -> None:
+    node = add_node(provision_state="cleaning", reservation="c1")
+    run, path = begin(database, node, LIST), f"/v1/nodes/{node['uuid']}"
+    hold, stop = {"kind": "legal", "reason": "case"}, {"how": "hold"}
+    stopped = f"{path}/runs/{run}/stop"
+    held = api.post(f"{path}/holds", hold).json["uuid"]
+
+    def count() -> int:
+        return len(database.read(lambda conn: conn.execute(sa.select(models.events)).all()))
+
+    def refuse(method: str, url: str, body: Any = None) -> None:
+        before = count()
+        with taken_over(database):
+            answer = api.request(method, url, body, headers=keyed(str(uuid.uuid4())))
+        assert (answer.status, "under way" in answer.text) == (409, True), (method, url)
+        assert count() == before, (method, url)
+
+    refuse("POST", f"{path}/holds", hold)
+    refuse("DELETE", f"{path}/holds/{held}")
+    refuse("PUT", stopped, stop)
+    assert api.put(stopped, stop).status == 202
+    refuse("DELETE", stopped)
+    idle = f"/v1/nodes/{add_node()['uuid']}"
+    refuse("PUT", f"{idle}/data_state", {"data_state": "dirty", "reason": "borrowed"})
 
 
 # -- rights ----------------------------------------------------------------------------------

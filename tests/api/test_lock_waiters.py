@@ -32,6 +32,7 @@ WRITES: dict[str, tuple[str, str, Any]] = {
     "traits": ("PUT", "/v1/nodes/N/traits", {"traits": ["CUSTOM_A"]}),
     "trait": ("PUT", "/v1/nodes/N/traits/CUSTOM_B", None),
     "clear": ("DELETE", "/v1/nodes/N/traits", None),
+    "data state": ("PUT", "/v1/nodes/N/data_state", {"data_state": "dirty", "reason": "r"}),
     "port": ("PATCH", f"/v1/ports/{UUID.format(1)}", EXTRA),
     "no port": ("DELETE", f"/v1/ports/{UUID.format(1)}", None),
     "portgroup": ("PATCH", f"/v1/portgroups/{UUID.format(2)}", EXTRA),

@@ -10,7 +10,7 @@ from http import HTTPStatus
 import orjson
 
 from ironic_lite import errors
-from ironic_lite.api.resources import event_rows, node_lookup, pages, queries
+from ironic_lite.api.resources import changes, event_rows, node_lookup, pages, queries
 from ironic_lite.api.validation import rules, shapes, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
@@ -95,6 +95,7 @@ class Erasures(expose.Controller):
         types.word,
         status=HTTPStatus.NO_CONTENT,
         body=expose.WHOLE,
+        waits=True,
         first=node_lookup.present,
     )
     def declare(self, request: Request, ident: str) -> None:
@@ -117,4 +118,4 @@ class Erasures(expose.Controller):
             nodes.edit(conn, node["uuid"], values, generation=node["generation"])
             events.add(conn, [told])
 
-        self.service.database.write(write)
+        changes.write(self.service, request, write)

@@ -5,11 +5,17 @@ Ironic does not have holds: every version of this API has them.
 
 from __future__ import annotations
 
-import uuid
 from http import HTTPStatus
 
 from ironic_lite import errors
-from ironic_lite.api.resources import event_rows, node_holds, node_lookup, pages, queries
+from ironic_lite.api.resources import (
+    changes,
+    event_rows,
+    node_holds,
+    node_lookup,
+    pages,
+    queries,
+)
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
@@ -79,7 +85,7 @@ class Holds(expose.Controller):
         row: Json = {
             **dict.fromkeys(holds.COLUMNS[1:]),
             **given,
-            "uuid": str(uuid.uuid4()),
+            "uuid": changes.subject(request),
             "node_uuid": node["uuid"],
             "created_at": clock.now(),
             "created_by": request.who.user,
@@ -93,7 +99,7 @@ class Holds(expose.Controller):
             holds.add(conn, row)
             events.add(conn, [_event(request, "hold_added", row, standing)])
 
-        self.service.database.write(write)
+        changes.write(self.service, request, write)
         return core.document(row, clock.now())
 
     @expose.expose(
@@ -122,7 +128,7 @@ class Holds(expose.Controller):
                 why = {**row, "reason": ended["end_reason"]}
                 events.add(conn, [_event(request, "hold_ended", why, standing)])
 
-        self.service.database.write(write)
+        changes.write(self.service, request, write)
 
 
 _NEEDED = ("uuid", "blocks", "until", "ended_at")

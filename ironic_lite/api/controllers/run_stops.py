@@ -9,11 +9,12 @@ import logging
 from http import HTTPStatus
 
 from ironic_lite import errors
-from ironic_lite.api.resources import node_lookup, run_stops
+from ironic_lite.api.resources import changes, node_lookup, run_stops
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.db.engine.session import Connection
 from ironic_lite.domain.run_stops import How, Stop
 
 LOG = logging.getLogger(__name__)
@@ -43,9 +44,11 @@ class RunStops(expose.Controller):
         node = node_lookup.fetch(self.service, request, ident, _NODE)
         known = _read_run(run)
         cleans = self.service.conf.conductor.automated_clean_enable
-        asked = self.service.database.write(
-            lambda conn: run_stops.ask(conn, node["uuid"], known, given, request.who, cleans=cleans)
-        )
+
+        def write(conn: Connection) -> run_stops.Asked:
+            return run_stops.ask(conn, node["uuid"], known, given, request.who, cleans=cleans)
+
+        asked = changes.write(self.service, request, write)
         stop = asked.stop
         if asked.waits and stop.how is How.ABORT and stop.after is None:
             self._cast(request, node, stop)
@@ -56,9 +59,11 @@ class RunStops(expose.Controller):
         """Take a stop back that has not happened."""
         node = node_lookup.fetch(self.service, request, ident, _NODE)
         known = _read_run(run)
-        self.service.database.write(
-            lambda conn: run_stops.take_back(conn, node["uuid"], known, request.who)
-        )
+
+        def write(conn: Connection) -> None:
+            run_stops.take_back(conn, node["uuid"], known, request.who)
+
+        changes.write(self.service, request, write)
 
     def _cast(self, request: Request, node: JsonView, stop: Stop) -> None:
         """Ask the conductor to end the wait; without it, the run is aborted when the wait ends."""
