@@ -197,6 +197,21 @@ def test_request_without_a_free_place_shows_no_applied_preference(
     assert (answer.status, APPLIED in answer.headers) == (503, False)
 
 
+def test_accepted_request_without_a_free_place_is_answered_202(
+    waiting: Client, add_node: AddNode, recorder: Recorder
+) -> None:
+    add_node(name="n1", provision_state="manageable")
+    with contextlib.ExitStack() as open_streams:
+        for _ in range(blocking.MOST):
+            stream = environment("GET", "/v1/events?follow=true&since=0")
+            body: Any = waiting.app(stream, lambda *_: None)
+            open_streams.callback(body.close)
+        path = "/v1/nodes/n1/states/power"
+        answer = waiting.put(path, {"target": "power on"}, headers=WAIT)
+    assert answer.status == 202
+    assert len(recorder.calls) == 1
+
+
 @pytest.mark.parametrize("path", ["/nodes/n1/maintenance", "/nodes/maintenance/{node}"])
 def test_maintenance_waits_for_the_lock(
     waiting: Client, add_node: AddNode, busy: Busy, path: str

@@ -53,6 +53,9 @@ class BlockingWatches:
             return parts
         call.waited = True
         if not self._places.acquire(blocking=False):
+            if call.accepted:  # the conductor has accepted the work
+                start_response(held.status, held.headers)
+                return parts
             call.heeded = ""
             text = f"Under this server, {MOST} requests of a process may wait; retry later."
             why = errors.Unavailable(text)
