@@ -680,6 +680,27 @@ def test_connections_that_are_no_longer_used_are_closed(monkeypatch: pytest.Monk
         sock.close()
 
 
+def test_connections_to_conductors_that_are_gone_are_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with contextlib.ExitStack() as opened:
+        made: list[socket.socket] = []
+
+        def connect(address: str, deadline: float | None) -> sender.Connection:
+            ours, theirs = socket.socketpair()
+            made.append(opened.enter_context(theirs))
+            theirs.settimeout(rpc_conductor.SECONDS)
+            return sender.Connection(ours, address, 99)
+
+        pool = opened.enter_context(contextlib.closing(sender.Pool(connect)))
+        pool.post("gone", b"x")
+        pool.post("also gone", b"y")
+        monkeypatch.setattr(sender, "IDLE_SECONDS", -1.0)
+        pool.post("new", b"z")
+        assert [sock.recv(9) for sock in made] == [b"x", b"y", b"z"]
+        assert [sock.recv(9) for sock in made[:2]] == [b"", b""]
+
+
 def test_restarted_conductor_is_found_by_a_kept_client_and_no_call_is_sent_twice(
     direct: str, spawn: Spawn, connect: Connect, ctxt: Context
 ) -> None:

@@ -23,7 +23,7 @@ _LEAST_WAIT = 0.001
 _SLACK = 0.01
 
 IDLE_SECONDS = 60.0
-"""A connection unused for so long is closed when another one to its address is returned."""
+"""A connection unused for so long is closed when another one is made, or returned to its address."""
 
 T = TypeVar("T")
 
@@ -177,24 +177,11 @@ class Pool:
             # A late answer must not reach another call.
             connection.close()
             raise
-        self._keep(connection, self._idle_connections(address))
-        return result
-
-    @staticmethod
-    def _keep(connection: Connection, stack: collections.deque[Connection]) -> None:
-        """Return a connection to its pool, and close those that have long been unused."""
         connection.idle_since = time.monotonic()
+        stack = self._idle_connections(address)
         stack.append(connection)
-        while stack:
-            # Another thread may take the connection in between, so it is looked at in hand.
-            try:
-                oldest = stack.popleft()
-            except IndexError:
-                return
-            if connection.idle_since - oldest.idle_since <= IDLE_SECONDS:
-                stack.appendleft(oldest)
-                return
-            oldest.close()
+        _close_unused(stack)
+        return result
 
     def post(self, address: str, frame: bytes) -> None:
         """Send ``frame`` to ``address`` without waiting. Raises as `Connection.send` does."""
@@ -210,6 +197,9 @@ class Pool:
             if connection.is_fresh() and self._try_kept_connection(connection, frame):
                 return connection
             connection.close()
+        # A conductor that is gone, and will not come back under its address, is never called again.
+        for each in list(self._idle.values()):
+            _close_unused(each)
         connection = self._connect(address, deadline)
         try:
             connection.send(frame)
@@ -243,3 +233,18 @@ class Pool:
         for stack in self._idle.values():
             while stack:
                 stack.pop().close()
+
+
+def _close_unused(stack: collections.deque[Connection]) -> None:
+    """Close the connections to an address that have long been unused."""
+    before = time.monotonic() - IDLE_SECONDS
+    while stack:
+        # Another thread may take the connection in between, so it is looked at in hand.
+        try:
+            oldest = stack.popleft()
+        except IndexError:
+            return
+        if oldest.idle_since >= before:
+            stack.appendleft(oldest)
+            return
+        oldest.close()
