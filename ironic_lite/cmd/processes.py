@@ -185,9 +185,10 @@ def run(child: Child) -> int:
     """
     stops = held()
     while not (ended := _reap_children([child])):
-        seen = signal.sigtimedwait({*stops, signal.SIGCHLD}, _LOOK)
+        seen = signal.sigtimedwait({*stops, signal.SIGCHLD}, _seconds_to_next_start([child]))
         if seen is not None and seen.si_signo in stops:
             raise SystemExit(0)
+        _start_due([child])  # if the system has refused an earlier start
     ((_, status),) = ended
     return status if status >= 0 else entry.EXIT_FAULT
 
@@ -228,16 +229,26 @@ def _watch_children(children: Sequence[Child], stops: set[signal.Signals]) -> in
             if status == entry.EXIT_CONFIG and child.lives == 1:
                 return status
             LOG.error("%s ended %s; it is restarted", child.name, _exit_text(status))
-        due = [child.start_at for child in children if child.start_at is not None]
-        timeout = max(0.0, min(due) - time.monotonic()) if due else _LOOK
-        seen = signal.sigtimedwait({*stops, signal.SIGHUP, signal.SIGCHLD}, timeout)
+        waited = {*stops, signal.SIGHUP, signal.SIGCHLD}
+        seen = signal.sigtimedwait(waited, _seconds_to_next_start(children))
         if seen is not None and seen.si_signo in stops:
             return -signals.DRAIN if seen.si_signo == signals.DRAIN else 0
         if seen is not None and seen.si_signo == signal.SIGHUP:
             LOG.warning("SIGHUP changes nothing: restart the service for its configuration")
-        for child in children:
-            if child.start_at is not None and child.start_at <= time.monotonic():
-                child.start()
+        _start_due(children)
+
+
+def _seconds_to_next_start(children: Sequence[Child]) -> float:
+    """Return the seconds until a child must be started, `_LOOK` without one."""
+    due = [child.start_at for child in children if child.start_at is not None]
+    return max(0.0, min(due) - time.monotonic()) if due else _LOOK
+
+
+def _start_due(children: Sequence[Child]) -> None:
+    """Start the children whose time has come."""
+    for child in children:
+        if child.start_at is not None and child.start_at <= time.monotonic():
+            child.start()
 
 
 def _exit_text(status: int) -> str:

@@ -66,12 +66,17 @@ def short_lived():
 """
 
 
-@contextlib.contextmanager
-def supervisor(children: str) -> Iterator[tuple[Program, pathlib.Path]]:
+def supervisor(children: str) -> contextlib.AbstractContextManager[tuple[Program, pathlib.Path]]:
     """Run a supervisor with these children."""
+    return running(f"sys.exit(processes.supervise({children}))\n")
+
+
+@contextlib.contextmanager
+def running(end: str) -> Iterator[tuple[Program, pathlib.Path]]:
+    """Run the script with this end."""
     with service.short_folder() as folder:
         script = folder / "script.py"
-        script.write_text(f"{SCRIPT}sys.exit(processes.supervise({children}))\n")
+        script.write_text(f"{SCRIPT}{end}")
         command = [sys.executable, str(script), str(folder)]
         program = Program(command, folder / "log", cwd=service.ROOT)
         try:
@@ -151,6 +156,31 @@ def test_a_child_that_keeps_dying_is_started_again_ever_more_seldom() -> None:
         assert "D ended with status 7; it is restarted" in program.said()
     pauses = [later - earlier for earlier, later in itertools.pairwise(moments)]
     assert all(pause >= 0.1 * 2**number for number, pause in enumerate(pauses))
+
+
+REFUSED_ONCE = """\
+refused = []
+
+
+def refuse_once(event, arguments):
+    if event == "os.fork" and not refused:
+        refused.append(event)
+        raise OSError(11, "Resource temporarily unavailable")
+
+
+processes.held()
+sys.addaudithook(refuse_once)
+child = processes.Child('S', short_lived)
+child.start()
+sys.exit(processes.run(child))
+"""
+
+
+def test_a_child_whose_start_the_system_has_refused_is_started_again_and_waited_for() -> None:
+    with running(REFUSED_ONCE) as (program, path):
+        assert program.process.wait(service.PATIENCE) == 7
+        assert "S cannot be started now" in program.said()
+        assert len(notes(path, "short")) == 1
 
 
 def test_a_signal_that_was_ignored_at_the_start_stays_ignored() -> None:
