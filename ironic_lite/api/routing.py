@@ -47,25 +47,33 @@ class ConductorRouter:
 
     def members(self) -> tuple[ring.Member, ...]:
         """Return the living conductors, at most hash_ring_reset_interval seconds old."""
-        if time.monotonic() - self._read_at >= self._fresh_seconds:
-            self.refresh()
+        if self._is_old():
+            with self._reading:
+                if self._is_old():  # no other thread has read it meanwhile
+                    self._read_members()
         return self._members
+
+    def _is_old(self) -> bool:
+        return time.monotonic() - self._read_at >= self._fresh_seconds
 
     def refresh(self) -> None:
         """Read the membership again."""
         with self._reading:
-            try:
-                rows = self._database.read(conductors.members)
-            except errors.Error:
-                self._roster.blind()
-                raise
-            self._members = self._roster.living(rows)
-            self._ring = ring.Ring(self._members)
-            self._signs = {row["hostname"]: row["updated_at"] for row in rows}
-            self._doubted = {
-                host: sign for host, sign in self._doubted.items() if self._signs.get(host) == sign
-            }
-            self._read_at = time.monotonic()
+            self._read_members()
+
+    def _read_members(self) -> None:
+        try:
+            rows = self._database.read(conductors.members)
+        except errors.Error:
+            self._roster.blind()
+            raise
+        self._members = self._roster.living(rows)
+        self._ring = ring.Ring(self._members)
+        self._signs = {row["hostname"]: row["updated_at"] for row in rows}
+        self._doubted = {
+            host: sign for host, sign in self._doubted.items() if self._signs.get(host) == sign
+        }
+        self._read_at = time.monotonic()
 
     def doubt(self, host: str) -> None:
         """Record that a conductor did not answer, until its next heartbeat."""

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import datetime
 import functools
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
+from oslo_config import cfg
 
+from ironic_lite.api.routing import ConductorRouter
 from ironic_lite.core import bmc_metrics, clock
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import conductors
 from tests.support.api_rows import DRIVERS, HOST, add_conductor
+from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client
 
 
@@ -111,3 +119,24 @@ def test_a_conductor_shows_what_it_counted(api: Client, database: session.Databa
     database.write(start)
     anew = api.get(path).json
     assert (anew["since"], anew["bmc_calls_total"]) == (None, [])
+
+
+def test_concurrent_requests_read_old_members_once(
+    database: session.Database, conf: cfg.ConfigOpts
+) -> None:
+    router, begin = ConductorRouter(database, conf), threading.Barrier(8)
+
+    def slow(*_statement: Any) -> None:
+        time.sleep(0.1)
+
+    def read(_number: int) -> list[str]:
+        begin.wait()
+        return [member.host for member in router.members()]
+
+    sa.event.listen(database.engine, "before_cursor_execute", slow)
+    try:
+        with count_statements(database) as sent, ThreadPoolExecutor(8) as threads:
+            assert list(threads.map(read, range(8))) == [[HOST]] * 8
+    finally:
+        sa.event.remove(database.engine, "before_cursor_execute", slow)
+    assert len(sent) == 1, str(sent)
