@@ -121,7 +121,8 @@ API = (
     cfg.BoolOpt(
         "enable_proxy_headers_parsing",
         default=False,
-        help="Trust the X-Forwarded-* headers of a reverse proxy when links are made. Only for "
+        help="Trust the X-Forwarded-* headers of a reverse proxy: in links, in the check of "
+        "Origin, and for the address of a client, which the limits for an address use. Only for "
         "an API that nothing but the proxy can reach.",
     ),
     cfg.IntOpt(
