@@ -65,7 +65,6 @@ class Place:
         :raises errors.Error: it cannot be opened, or its SQLite file does not exist.
         """
         if self._database is None:
-            _refuse_missing_file(self.conf)
             made = contextlib.closing(checks.database(self.conf))
             self._database = self.opened.enter_context(made)
         return self._database
@@ -74,24 +73,6 @@ class Place:
     def transactions(self) -> Transactions:
         """The database."""
         return self.database
-
-
-def _refuse_missing_file(conf: Configuration) -> None:
-    """Refuse a missing SQLite file, which opening would create.
-
-    :raises errors.Error: it does not exist.
-    """
-    given = conf.database.connection or f"sqlite:///{_database_file(conf)}"
-    path = pathlib.Path(given.removeprefix("sqlite:///").partition("?")[0])
-    if given.startswith("sqlite:///") and not path.exists():
-        raise errors.Error(
-            f"The database file {path} does not exist: start ironic-lite, or run "
-            "ironic-lite-dbsync upgrade."
-        )
-
-
-def _database_file(conf: Configuration) -> pathlib.Path:
-    return pathlib.Path(conf.state_path) / "ironic-lite.sqlite"
 
 
 # -- the checks ---------------------------------------------------------------------------------
