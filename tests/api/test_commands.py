@@ -1,0 +1,71 @@
+"""Commands send queries and bodies that the API accepts."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ironic_lite.cli import batches, erasures, holds, runs, statistics, watching, webhooks
+from tests.support.api_rows import AddNode
+from tests.support.wsgi_client import Client
+
+UUID = "5f3b1c8e-0000-4000-8000-000000000001"
+AT = "2030-01-31T18:00:00Z"
+COMMANDS: tuple[tuple[Any, str], ...] = (
+    (batches.ListBatches, "--open --limit 5"),
+    (erasures.ListErasures, f"--node {UUID} --serial S --result complete --since {AT} --limit 5"),
+    (erasures.SetDataState, "n1 dirty --reason borrowed"),
+    (erasures.ShowDataState, "n1"),
+    (holds.CreateHold, f"n1 --kind repair --reason case --until {AT} --block verbs"),
+    (holds.ListHolds, "n1 --kind legal --ended"),
+    (holds.ListHolds, ""),
+    (
+        runs.ListFleetRuns,
+        "--state failed,aborted --verb clean --node n1 --requester ann --driver fake-hardware "
+        f"--resource-class x --code StepFailed --since PT12H --before {AT} --batch {UUID} "
+        f"--retry-of {UUID} --of-project p --latest --limit 5 --long",
+    ),
+    (runs.ListFleetRuns, "--overdue"),
+    (statistics.StepStatistics, f"--step deploy.erase --driver d --resource-class r --since {AT}"),
+    (watching.ListEvents, "--node n1 --kind power --since 0 --limit 5"),
+    (watching.ListRuns, "n1 --state failed --limit 5"),
+    (webhooks.CreateWebhook, "https://192.0.2.1/ --since 0 --kind power --node n1"),
+    (webhooks.ListWebhooks, ""),
+)
+
+
+class Http:
+    """The HTTP client of python-ironicclient, with the API in this process."""
+
+    def __init__(self, api: Client) -> None:
+        self._api = api
+
+    def json_request(
+        self,
+        method: str,
+        url: str,
+        *,
+        body: Any = None,
+        headers: dict[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> tuple[Any, Any]:
+        """Return an answer and its body."""
+        del timeout
+        answer = self._api.request(method, url, body, headers=headers)
+        assert answer.status < 400, (method, url, answer.text)
+        return SimpleNamespace(headers=answer.headers), answer.json if answer.body else None
+
+
+@pytest.mark.parametrize(("kind", "words"), COMMANDS)
+def test_command_sends_what_the_api_accepts(
+    api: Client, add_node: AddNode, kind: Any, words: str
+) -> None:
+    add_node(name="n1", uuid=UUID)
+    manager = SimpleNamespace(baremetal=SimpleNamespace(http_client=Http(api)))
+    app = SimpleNamespace(client_manager=manager, stdout=io.StringIO(), stderr=io.StringIO())
+    one = kind(app, None)
+    names, _ = one.take_action(one.get_parser("baremetal").parse_args(words.split()))
+    assert names
