@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import uuid
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
@@ -18,6 +20,8 @@ from tests.support.api_rows import AddNode
 from tests.support.callers import Callers
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client
+
+T = TypeVar("T")
 
 
 def add_run(database: Database, node: str, state: str = "failed", **more: object) -> str:
@@ -196,6 +200,32 @@ def test_reader_returns_each_line_once(api: Client, add_node: AddNode, database:
     ended = {"state": "done", "ended_at": clock.now()}
     database.write(lambda conn: runs.update(conn, run, ended))
     assert reader.piece() == ("", True)
+
+
+class Repeated:
+    """A database whose every read is repeated, as after the loss of its connection."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Return the result of the second try."""
+
+        def twice(conn: Connection) -> T:
+            work(conn)
+            return work(conn)
+
+        return self._database.read(twice)
+
+
+def test_reader_loses_no_line_if_a_read_is_repeated(
+    api: Client, add_node: AddNode, database: Database
+) -> None:
+    run = add_run(database, add_node(name="n1")["uuid"], "running")
+    row = database.read(lambda conn: runs.get(conn, run))
+    reader = documents.Reader(Repeated(database), row)  # type: ignore[arg-type]  # only reads
+    assert texts(reader.piece().text.encode()) == EXPECTED
+    assert reader.piece() == ("", False)
 
 
 def test_event_that_becomes_visible_late_is_read(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import NamedTuple, cast
 
 from ironic_lite import errors
 from ironic_lite.api.wire.later import Piece
@@ -17,6 +17,13 @@ MOST_EVENTS = 1000
 _RECENT = 60.0
 _NO_END = (1 << 62) - 1
 _ENDED = frozenset({"done", "failed", "aborted"})
+
+
+class _Found(NamedTuple):
+    """Events and stored lines of a run."""
+
+    events: list[Event]
+    stored: list[run_logs.Stored]
 
 
 class Reader:
@@ -37,31 +44,35 @@ class Reader:
     def piece(self) -> Piece:
         """Return the next part; it is the last one once the run has ended or been removed."""
 
-        def read(conn: Connection) -> Piece:
+        def read(conn: Connection) -> tuple[bool, _Found]:
             try:
                 last = runs.get(conn, self._run)["state"] in _ENDED
             except errors.NotFound:
                 last = True
-            return Piece(_text(self._read(conn)), last)
+            return last, self._read(conn)
 
-        return self._database.read(read)
+        last, found = self._database.read(read)
+        return Piece(_text(self._lines(found)), last)
 
     def text(self) -> str:
         """Return the next part; two statements."""
-        return _text(self._database.read(self._read))
+        return _text(self._lines(self._database.read(self._read)))
 
-    def _read(self, conn: Connection) -> list[str]:
-        events = self._new_events(conn)
-        stored = run_logs.rows(conn, self._run, after=self._row)
-        self._row = max((one.id for one in stored), default=self._row)
+    def _read(self, conn: Connection) -> _Found:
+        """Read on without a change of this object, because reads are repeated after a fault."""
+        return _Found(self._events(conn), run_logs.rows(conn, self._run, after=self._row))
+
+    def _lines(self, found: _Found) -> list[str]:
+        """Return the new lines, and go on after them."""
+        events = self._new_events(found.events)
+        self._row = max((one.id for one in found.stored), default=self._row)
         told = self._narrator.lines(events[:MOST_EVENTS])
         if len(events) > MOST_EVENTS:
             told.append(run_log.left_out(events[MOST_EVENTS]["at"], "events"))
             told += self._narrator.lines(events[MOST_EVENTS:])
-        return run_log.merge(told, (one.text for one in stored))
+        return run_log.merge(told, (one.text for one in found.stored))
 
-    def _new_events(self, conn: Connection) -> list[Event]:
-        found = self._events(conn)
+    def _new_events(self, found: list[Event]) -> list[Event]:
         new = [one for one in found if one["id"] not in self._told]
         before = clock.ago(_RECENT)
         self._event = max((one["id"] for one in found if one["at"] < before), default=self._event)
