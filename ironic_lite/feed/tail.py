@@ -169,9 +169,10 @@ class Tail:
             return
         floor, known = self._ring
         merged = [*known, *events]
-        if len(merged) > self._kept:
-            floor = merged[-self._kept - 1].id
-        self._ring = _Ring(floor, merged[-self._kept :])
+        surplus = len(merged) - self._kept
+        if surplus > 0:
+            floor, merged = merged[surplus - 1].id, merged[surplus:]
+        self._ring = _Ring(floor, merged)
 
 
 def _ident(event: Event) -> int:

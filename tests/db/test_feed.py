@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -157,6 +159,18 @@ def test_older_events_than_those_kept_are_left_to_the_table(sqlite_database: Dat
     kept = tail.events(150, tail.settled)
     assert kept is not None
     assert [event.id for event in kept] == list(range(151, 251))
+
+
+def test_reader_without_followers_keeps_no_events(sqlite_database: Database) -> None:
+    """As a conductor, which reads the events of its webhooks from the table."""
+    node, tail = new_uuid(), Tail(sqlite_database, kept=0, now=Clock())
+    tail.look()
+    sqlite_database.write(lambda conn: add(conn, node, "read"))
+    event = weakref.ref(tail.look().settled[0])
+    gc.collect()
+    assert event() is None
+    assert tail.events(tail.settled - 1, tail.settled) is None
+    assert tail.events(tail.settled, tail.settled) == []
 
 
 def test_reader_that_looks_rarely_passes_missing_numbers(server_database: Database) -> None:
