@@ -340,15 +340,19 @@ class Tasks:
         token = held.token
         try:
             if doubt:
-                self.locks.drop(token)
-                give_up = functools.partial(nodes.give_up, host=self.runtime.host, tokens=[token])
-                db_retry.write_idempotent(self.runtime.database, give_up)
+                self._give_up_lock(token)
             else:
                 self._release_lock(node_uuid, token, task)
         except errors.Unavailable as why:
             LOG.warning(
                 "Node %s: the lock was not released and ends with its lease: %s", node_uuid, why
             )
+
+    def _give_up_lock(self, token: str) -> None:
+        """Leave a lock to the recovery sweep, which continues with the node."""
+        self.locks.drop(token)
+        give_up = functools.partial(nodes.give_up, host=self.runtime.host, tokens=[token])
+        db_retry.write_idempotent(self.runtime.database, give_up)
 
     def _release_lock(self, node_uuid: str, token: str, task: Task | None) -> None:
         self.locks.drop(token)  # first: if the next line fails, the lease must end
@@ -384,13 +388,16 @@ class Tasks:
             LOG.info("Node %s: the lock is kept until its lease ends: %s", task.node.uuid, why)
 
     def _run_to_end(self, task: Task, token: str) -> None:
-        """Run handed-over work to its end, then release the lock in every case."""
+        """Run handed-over work to its end, then release or give up the lock in every case."""
         context.enter(task.context)  # work from a sweep has its own request id
         try:
             with run_lines.gathering(task.journal.log):
                 self._do_work(task)
         finally:
-            self._release_lock(task.node.uuid, token, task)
+            if task.notes.untidied:  # a stop of the service has interrupted the end of an abort
+                self._give_up_lock(token)
+            else:
+                self._release_lock(task.node.uuid, token, task)
 
     def _do_work(self, task: Task) -> None:
         try:

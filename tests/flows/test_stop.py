@@ -142,6 +142,88 @@ def test_work_that_does_not_end_is_released_at_once(
     assert other.get(node)["provision_state"] == "manageable"
 
 
+class Slow:
+    """Drivers one method of which pauses for an hour in its first call."""
+
+    def __init__(self, method: str) -> None:
+        self.calls = 0
+        self._method = method
+
+    def drivers(self) -> Registry:
+        return cast(Registry, crashes.Drivers(drivers(), self._around))
+
+    def _around(self, _kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if name == self._method:
+            self.calls += 1
+            if self.calls == 1:
+                cast(functools.partial[Any], call).args[0].pause(3600)
+        return call()
+
+
+HOUR = {"fake_async_steps": ["*"], "fake_async_verbs": ["inspect", "rescue"]}
+ABORTS: dict[str, tuple[str, str, dict[str, Any], str, str]] = {
+    "clean": (
+        "manageable",
+        "do_node_clean",
+        {"clean_steps": listed("deploy.erase_devices")},
+        "tear_down_cleaning",
+        "clean failed",
+    ),
+    "deploy": ("available", "do_node_deploy", {}, "clean_up", "deploy failed"),
+    "service": (
+        "active",
+        "do_node_service",
+        {"service_steps": listed("power.wait")},
+        "tear_down_service",
+        "active",
+    ),
+    "inspection": ("manageable", "inspect_hardware", {}, "abort", "inspect failed"),
+    "rescue": ("active", "do_node_rescue", {"rescue_password": "a"}, "clean_up", "rescue failed"),
+}
+"""Of each abort: the state before, the verb and its arguments, the clean-up, the state after."""
+
+
+@pytest.mark.parametrize("host", ["here", "there"])
+@pytest.mark.parametrize("name", ABORTS)
+def test_clean_up_of_an_abort_is_left_to_the_next_owner(
+    build: Callable[..., ConductorFixture], name: str, host: str
+) -> None:
+    before, verb, args, method, after = ABORTS[name]
+    slow = Slow(method)
+    rig = build(registry=slow.drivers())
+    node = rig.node(before, fake_step_seconds=3600, **HOUR)
+    rig.call(verb, node, **args)
+    rig.edit(node, driver_info={})
+    rig.ask("do_provisioning_action", node, action="abort")
+    wait_for(lambda: slow.calls)
+    assert rig.service.stop(timeout=0.05) is False
+    assert slow.calls == 1
+    again = build(registry=slow.drivers(), DEFAULT__host=host)
+    again.service.orphans.sweep()
+    wait_for(lambda: slow.calls == 2)
+    row = again.reaches(node, after)
+    assert "untidied" not in row["driver_internal_info"]
+    assert (row["maintenance"], row["fault"]) == (False, None)
+    assert "Also" not in str(row["last_error"])
+
+
+def test_clean_up_of_a_failure_that_a_stop_interrupts_is_reported(
+    build: Callable[..., ConductorFixture],
+) -> None:
+    slow = Slow("tear_down_cleaning")
+    rig = build(registry=slow.drivers())
+    node = rig.node(fake_fail_steps={"deploy.erase_devices": "A disk is broken."})
+    rig.ask("do_node_clean", node, clean_steps=listed("deploy.erase_devices"))
+    wait_for(lambda: slow.calls)
+    assert rig.service.stop(timeout=0.05) is False
+    row = rig.get(node)
+    assert row["provision_state"] == "clean failed"
+    assert "A disk is broken." in row["last_error"]
+    assert row["last_error"].endswith(
+        "Also, tearing down cleaning was not finished, because the conductor was stopped."
+    )
+
+
 def test_stopping_an_idle_conductor_is_quick_and_says_so(rig: ConductorFixture) -> None:
     assert online(rig)
     assert rig.service.stop() is True

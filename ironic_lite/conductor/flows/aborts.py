@@ -20,8 +20,7 @@ def start(task: Task) -> None:
 
 def tidy(task: Task) -> None:
     """Clean up after work that was aborted."""
-    task.notes.untidied = False
-    _flow_of(task).tidy(task)
+    _flow_of(task).finish_abort(task)
 
 
 def _flow_of(task: Task) -> Flow:

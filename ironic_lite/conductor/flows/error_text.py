@@ -45,18 +45,25 @@ def besides(
 
     :param what: the action's name for the sentence, such as "tearing down cleaning".
     :raises errors.LockLost: another conductor now has the machine.
+    :raises errors.Stopping: the service stops, and the next owner finishes the clean-up of this
+        abort. The clean-up after a failure is not continued.
     """
     task.renew_lock()
     try:
         act(task)
     except errors.LockLost:
         raise
+    except errors.Stopping:
+        if states.kind(task.state) is Kind.FAIL:  # only an abort moves the node first
+            raise
+        also = f"{what} was not finished, because the conductor was stopped."
     except Exception as more:  # drivers may raise anything, and the node must reach its fail state
         unknown = None if isinstance(more, errors.Error) else more
         LOG.warning("Node %s: %s failed: %s", task.node.uuid, what, more, exc_info=unknown)
-        also = f"Also, {what} failed: {as_error(more).message}"
-        why = type(why)(f"{why.message} {also}", **why.facts).because(why)
-    return why
+        also = f"{what} failed: {as_error(more).message}"
+    else:
+        return why
+    return type(why)(f"{why.message} Also, {also}", **why.facts).because(why)
 
 
 def switch_off(task: Task, why: errors.Error, *, wanted: bool) -> errors.Error:

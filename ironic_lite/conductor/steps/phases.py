@@ -51,6 +51,18 @@ class Flow:
     call_off: Callable[[Task], None] = _not_abortable
     tidy: Callable[[Task], None] = _not_abortable
 
+    def finish_abort(self, task: Task) -> None:
+        """Clean up after ``call_off``.
+
+        :raises errors.Stopping: the service stops; the next owner of the node cleans up.
+        """
+        task.notes.untidied = False  # saved with the last change of the clean-up
+        try:
+            self.tidy(task)
+        except errors.Stopping:
+            task.notes.untidied = True
+            raise
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Phase(Flow):

@@ -135,8 +135,7 @@ def resume(
         _record_end(task, phase, index)
     if phase.current(task).get("abort_after"):
         phase.call_off(task)
-        task.notes.untidied = False  # saved with the last of the next line
-        phase.tidy(task)
+        phase.finish_abort(task)
         return
     if maintenance.forbids(task):
         phase.give_up(task, maintenance.ended(str(phase.kind), steps.title(step)))

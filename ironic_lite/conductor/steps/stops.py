@@ -89,5 +89,4 @@ def _carry_out(task: Task, phase: Phase, stop: Stop) -> None:
     if current:
         phase.show(task, {**current, "abort_after": True})
     phase.call_off(task)
-    task.notes.untidied = False  # saved with the last of the next line
-    phase.tidy(task)
+    phase.finish_abort(task)
