@@ -125,6 +125,17 @@ def test_a_busy_state_in_which_the_driver_hangs_fails(
     assert facts["since"].endswith("+00:00")
 
 
+def test_a_wait_in_which_a_poll_hangs_fails(trapped: ConductorFixture, trap: Trap) -> None:
+    node = trapped.node(fake_async_steps=["*"], fake_step_seconds=3600)
+    trapped.clean(node, "raid.delete_configuration")
+    trap.method = "poll_step"
+    trapped.ring(node)
+    row = trapped.reaches(node, "clean failed")
+    assert "[conductor]work_timeout" in row["last_error"]
+    assert trap.caught == ["raid.poll_step"]
+    assert trapped.run(node)["state"] == "failed"
+
+
 def test_a_power_change_that_hangs_ends(trapped: ConductorFixture, trap: Trap) -> None:
     trap.method = "set_power_state"
     node = trapped.node("active", power_state="power off")

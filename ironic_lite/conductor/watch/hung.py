@@ -116,7 +116,7 @@ _LOCK = ("uuid", "lock_token", "lock_expires")
 
 
 def _fail_work(task: Task, hung: Hung) -> None:
-    """End the current work; a worker brings a busy node into its fail state."""
+    """End the current work; a worker brings a busy or waiting node into its fail state."""
     error = _hang_error(task, hung)
     LOG.error("Node %s: %s", task.node.uuid, error.message)
     if task.node.target_power_state is not None:
@@ -124,7 +124,7 @@ def _fail_work(task: Task, hung: Hung) -> None:
     if task.notes.order is not None:
         bmc_operations.failed(task, error.message, error)
     task.notes.untidied = False
-    if states.kind(task.state) is Kind.BUSY:
+    if states.kind(task.state) in (Kind.BUSY, Kind.WAIT):
         reason = "it was not called, because work on this node hangs"
         task.hand_over(failure.give_up_unseen, error, reason)
     else:
