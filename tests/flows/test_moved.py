@@ -19,6 +19,7 @@ from ironic_lite.drivers.fake.console import FakeConsole
 from ironic_lite.drivers.registry import Registry, Settings
 from ironic_lite.membership import ring
 from tests.support import conductor_fixture
+from tests.support.thread_limit import no_new_threads
 
 OPTIONS: dict[str, Any] = {"DEFAULT__enabled_boot_interfaces": ["fake", "ipxe"]}
 
@@ -346,3 +347,37 @@ def test_restored_nodes_are_limited_to_some_at_once(
     assert machines.most == 3
     assert len(machines.begun) == 9
     assert set(machines.begun) == nodes
+
+
+def test_sweeps_without_a_worker_leave_no_fewer_workers_to_later_ones(
+    start: Callable[..., conductor_fixture.ConductorFixture],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
+) -> None:
+    conductor = start("here", conductor__periodic_max_workers=1)
+    node = waiting(conductor, tmp_path)
+    watch = local_state.LocalState(conductor.tasks, conductor.service.ownership)
+    with no_new_threads():
+        watch.sweep()
+    look(watch, conductor)
+    assert (root / node / "kernel").exists()
+
+
+def test_driver_that_ends_its_thread_stops_no_other_node(
+    start: Callable[..., conductor_fixture.ConductorFixture],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    conductor = start("here", conductor__periodic_max_workers=1)
+    bad, good = waiting(conductor, tmp_path), waiting(conductor, tmp_path)
+    taken: list[str] = []
+
+    def take(_boot: object, task: Any) -> None:
+        if task.node.uuid == bad:
+            raise SystemExit
+        taken.append(task.node.uuid)
+
+    monkeypatch.setattr(network.NetworkBoot, "take_over", take)
+    look(local_state.LocalState(conductor.tasks, conductor.service.ownership), conductor)
+    assert taken == [good]

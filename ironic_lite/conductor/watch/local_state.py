@@ -98,12 +98,14 @@ class LocalState:
 
     def _hire_worker(self) -> bool:
         workers = self._tasks.runtime.workers
+        with self._guard:
+            self._hands += 1
         try:
             workers.claim(reserved=False)
-            with self._guard:
-                self._hands += 1
             workers.run(self._work_off)
         except errors.NoFreeWorker as why:
+            with self._guard:
+                self._hands -= 1
             LOG.info("Rebuilding the boot files of moved nodes continues later: %s", why)
             return False
         return True
@@ -164,7 +166,7 @@ class LocalState:
                 "Node %s: its boot files or its console will be rebuilt later: %s", uuid, why
             )
             return False
-        except Exception:  # a driver's bug with one node must not stop the others
+        except BaseException:  # a driver's bug, such as sys.exit, must not stop the other nodes
             LOG.exception("Node %s: its boot files or its console could not be rebuilt", uuid)
             return False
         return True
