@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.conductor.watch import timers
 from ironic_lite.core import clock
 from ironic_lite.drivers.registry import Registry
 from tests.support import crashes
@@ -133,3 +134,75 @@ def test_missing_interface_ends_the_automatic_retries(
     rig.edit(node, raid_interface="not-loaded", wake_at=clock.after(-1))
     wait_for(lambda: rig.get(node)["wake_at"] is None)
     assert len(rig.runs(node)) == 1
+
+
+class Checks:
+    """Drivers whose check of the power settings fails in another way, once told to."""
+
+    def __init__(self) -> None:
+        self.raised: BaseException | None = None
+        self.begun = 0
+        failing = Failures(GONE, 1).registry
+        self.registry = cast(Registry, crashes.Drivers(failing, self._around, more=("validate",)))
+
+    def _around(self, kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if (kind, name) == ("power", "validate"):
+            self.begun += 1
+            if self.raised is not None:
+                raise self.raised
+        return call()
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let timers look for nodes, and repeat refused retries, without delay."""
+    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timers, "_AGAIN", 0.01)
+
+
+def test_fault_of_a_driver_ends_the_automatic_retries(
+    build: Callable[..., ConductorFixture], quick: None
+) -> None:
+    checks = Checks()
+    rig = build(registry=checks.registry, conductor__automatic_retries=3)
+    node = begin(rig)
+    assert pause(rig, node) == 60
+    checks.raised = KeyError("a fault of the driver")
+    wake(rig, node)
+    wait_for(lambda: rig.get(node)["wake_at"] is None)
+    assert len(rig.runs(node)) == 1
+
+
+def test_driver_that_ends_its_thread_ends_no_timer(
+    build: Callable[..., ConductorFixture], quick: None
+) -> None:
+    checks = Checks()
+    rig = build(registry=checks.registry, conductor__automatic_retries=3)
+    node = begin(rig)
+    assert pause(rig, node) == 60
+    checks.raised, checks.begun = SystemExit(), 0
+    wake(rig, node)
+    wait_for(lambda: checks.begun)
+    checks.raised = None
+    rig.reaches(node, "manageable")
+    assert len(rig.runs(node)) == 2
+
+
+def test_retry_that_meets_the_limit_is_not_repeated_each_second(
+    build: Callable[..., ConductorFixture], quick: None
+) -> None:
+    checks = Checks()
+    rig = build(
+        registry=checks.registry,
+        conductor__automatic_retries=3,
+        conductor__max_concurrent_clean=1,
+    )
+    node = begin(rig)
+    assert pause(rig, node) == 60
+    other = rig.node("manageable", fake_async_steps=["*"], fake_step_seconds=0.5)
+    rig.ask("do_node_clean", other, clean_steps=listed("bios.factory_reset"))
+    checks.begun = 0
+    wake(rig, node)
+    rig.reaches(other, "manageable")
+    assert checks.begun <= 2, "of the other clean, and of the retry"
+    assert rig.get(node)["provision_state"] == "clean failed"

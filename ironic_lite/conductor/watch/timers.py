@@ -81,7 +81,7 @@ class Timers:
                 self._wake_due_nodes(tasks, fleet)
             except errors.Unavailable as why:
                 self._told.away("Waking waiting nodes failed and will be retried: %s", why)
-            except Exception:
+            except BaseException:  # such as sys.exit in a driver: all nodes have only this thread
                 LOG.exception("Waking waiting nodes failed and will be retried")
 
     def _seconds_left(self) -> float:
@@ -140,6 +140,8 @@ class Timers:
                     _go_on(task, tasks.lack(task.node))
             if due and failed is not None:
                 _retry(tasks, node_uuid, failed, wake_at)
+        except errors.TooManyActions as why:
+            self._ring_in(why.retry_after, node_uuid, when or clock.now())
         except (errors.NodeLocked, errors.Unavailable):
             self._ring_in(_AGAIN, node_uuid, when or clock.now())
         except errors.NodeNotFound:
@@ -174,8 +176,9 @@ def _retry(tasks: Tasks, node_uuid: str, phase: Phase, wake_at: datetime.datetim
             retry.start(task, phase, {}, automatic=True)
         except (errors.Unavailable, errors.LockLost):
             raise
-        except errors.Error as why:
-            LOG.info("Node %s is not retried: %s", node_uuid, why)
+        except Exception as why:  # drivers may raise anything while they check a retry
+            unknown = None if isinstance(why, errors.Error) else why
+            LOG.warning("Node %s is not retried: %s", node_uuid, why, exc_info=unknown)
             task.node.wake_at = None
             task.save()
 
