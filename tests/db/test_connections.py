@@ -410,6 +410,42 @@ def test_write_whose_rollback_fails_is_not_committed_by_the_next_write() -> None
         assert ask(database, "SELECT group_concat(number) FROM numbers") == "2"
 
 
+def test_table_that_cannot_grow_is_reported_as_missing_space() -> None:
+    """As a tablespace of InnoDB without space, whose errors are not those of a full disk."""
+    with (
+        database_servers.own_database("mysql", "full") as url,
+        contextlib.closing(session.open_database(url)) as database,
+    ):
+
+        def make(conn: Connection) -> None:
+            conn.exec_driver_sql("SET SESSION max_heap_table_size = 16384")
+            conn.exec_driver_sql("CREATE TABLE small (text CHAR(200)) ENGINE=MEMORY")
+
+        def fill(conn: Connection) -> None:
+            conn.exec_driver_sql("INSERT INTO small SELECT 'text' FROM seq_1_to_100000")
+
+        database.write(make)
+        with pytest.raises(errors.Unavailable, match="has no space left"):
+            database.write(fill)
+
+
+@pytest.mark.parametrize(
+    ("number", "fault"),
+    [
+        (1047, faults.Fault.AWAY),
+        (1053, faults.Fault.DISCONNECTED),
+        (1114, faults.Fault.FULL),
+        (1203, faults.Fault.AWAY),
+        (1226, faults.Fault.AWAY),
+    ],
+)
+def test_faults_of_a_mysql_server_are_not_those_of_a_statement(
+    number: int, fault: faults.Fault
+) -> None:
+    error = sa.exc.OperationalError("SELECT 1", {}, pymysql.err.OperationalError(number, "text"))
+    assert faults.classify(error) is fault
+
+
 def test_times_of_servers_are_utc_and_limits_are_set(server_database: Database) -> None:
     if server_database.kind == "postgresql":
         assert ask(server_database, "SHOW timezone") == "UTC"

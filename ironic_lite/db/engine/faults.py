@@ -83,10 +83,15 @@ _MYSQL: Mapping[int, Fault] = {
     1406: Fault.VALUE,  # too long
     4025: Fault.VALUE,  # a check failed, such as json_valid
     1021: Fault.FULL,
+    1114: Fault.FULL,  # a tablespace cannot grow
     1040: Fault.AWAY,  # too many connections
+    1203: Fault.AWAY,  # too many connections of this account
+    1226: Fault.AWAY,  # the account's own limit, of connections or of statements
     1044: Fault.REFUSED,  # access denied
     1045: Fault.REFUSED,
+    1047: Fault.AWAY,  # a node of Galera that has left its cluster
     1049: Fault.AWAY,  # no such database
+    1053: Fault.DISCONNECTED,  # MySQL is shutting down
     1142: Fault.REFUSED,  # this command is denied on the table
     1227: Fault.REFUSED,  # a right is missing
     1290: Fault.READ_ONLY,
