@@ -67,7 +67,7 @@ The branch tells a caller what to do, so branches are few::
     |  +- AgentRefused                  the agent refused, or is unable
     |  +- AgentCommandFailed            the agent tried, and failed
     |  +- TimedOut
-    |  +- DeadlinePassed                retryable: a waiting step has passed its deadline
+    |  |  +- DeadlinePassed             retryable: a waiting step has passed its deadline
     +- Unexpected                  500  a fault of a driver or of this service; the log has it
     +- UnknownMethod               500  the conductor is older than the API
     +- LibraryMissing              500  install it on the conductor's machine
