@@ -31,7 +31,8 @@ MOST_REFUSALS = 10
 """Refusals by the receiver after which a delivery is put aside."""
 MOST_FAILURES = 100
 """Deliveries put aside that are kept for each webhook; the oldest are forgotten."""
-SUSPENDED_AFTER = datetime.timedelta(hours=72)
+SUSPENDED_AFTER = 72 * 3600.0
+"""Seconds of failures after which a webhook is suspended."""
 OLD_SECRET = datetime.timedelta(hours=24)
 """Time in which a replaced secret signs, too."""
 LONGEST_URL = 1024

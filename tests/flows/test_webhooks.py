@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import datetime
 import functools
 import hashlib
 import hmac
@@ -160,6 +161,39 @@ def test_receiver_that_is_gone_suspends_and_a_resumed_one_gets_everything(
     change(rig, hook, state="active", not_before=None)
     sweep_until(served, lambda: len(receiver.got) == 2)
     assert receiver.got[0][1] == receiver.got[1][1]
+
+
+@pytest.mark.parametrize(("hours", "state"), [(71, "active"), (72, "suspended")])
+def test_webhook_is_suspended_after_three_days_of_failures(
+    rig: ConductorFixture, served: Webhooks, receiver: Receiver, hours: int, state: str
+) -> None:
+    receiver.status = 503
+    add_events(rig, 1)
+    hook = add_hook(rig, receiver.url, failing_since=clock.after(-3600 * hours))
+    sweep_until(served, lambda: get(rig, hook)["tries"] == 1)
+    assert get(rig, hook)["state"] == state
+
+
+def test_clock_that_is_corrected_suspends_no_webhook(
+    rig: ConductorFixture,
+    served: Webhooks,
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As that of a machine which begins in 1970, until it has asked a time server."""
+    ahead = [datetime.timedelta(days=-10_000)]
+
+    def wall() -> datetime.datetime:
+        return datetime.datetime.now(datetime.UTC).replace(tzinfo=None) + ahead[0]
+
+    monkeypatch.setattr(clock, "_CLOCK", clock.Clock(wall, time.monotonic))
+    receiver.status = 503
+    add_events(rig, 1)
+    hook = add_hook(rig, receiver.url)
+    sweep_until(served, lambda: get(rig, hook)["tries"] == 1)
+    ahead[0] = datetime.timedelta()
+    sweep_until(served, lambda: get(rig, hook)["tries"] == 2)
+    assert get(rig, hook)["state"] == "active"
 
 
 def test_refused_delivery_is_put_aside_after_ten_tries(

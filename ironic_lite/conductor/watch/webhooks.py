@@ -202,7 +202,7 @@ class Webhooks:
             "not_before": now + datetime.timedelta(seconds=pause),
         }
         gone = answer.status == HTTPStatus.GONE
-        if gone or now - since >= webhooks.SUSPENDED_AFTER:
+        if gone or clock.lived(since) >= webhooks.SUSPENDED_AFTER:
             LOG.error("Webhook %s is suspended: %s", row["uuid"], answer.text[:_SHOWN])
             failed["state"] = str(State.SUSPENDED)
         self._change(row, failed)
