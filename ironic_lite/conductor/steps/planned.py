@@ -25,8 +25,8 @@ class Origin(NamedTuple):
 
     ``what`` is ``request``, ``runbook``, ``template``, or ``run`` for a retry. For a step that is
     there by its priority it is ``driver``, ``agent``, or ``option`` if an option sets this
-    priority. ``name`` is the path in
-    the request, the name of the runbook, template or interface, the run, or the option.
+    priority. ``name`` is the path in the request, the name of the runbook, template or interface,
+    the run, or the option.
     """
 
     what: str

@@ -18,7 +18,7 @@ class AllocationRecovery:
     """Continues the searches of dead conductors."""
 
     def __init__(self, tasks: Tasks, fleet: Ownership, allocator: Allocator) -> None:
-        self._desk = tasks.runtime
+        self._runtime = tasks.runtime
         self._fleet = fleet
         self._allocator = allocator
 
@@ -27,13 +27,13 @@ class AllocationRecovery:
 
         The first conductor gets them. Without a free worker the next sweep continues.
         """
-        found = self._desk.database.read(allocations.unsettled)
+        found = self._runtime.database.read(allocations.unsettled)
         if not found:
             return
         own = self._allocator.under_way
-        living = {member.host for member in self._fleet.members()} - {self._desk.host}
+        living = {member.host for member in self._fleet.members()} - {self._runtime.host}
         for row in found:
-            if row["uuid"] in own or row["conductor"] in living or self._desk.draining.is_set():
+            if row["uuid"] in own or row["conductor"] in living or self._runtime.draining.is_set():
                 continue
             LOG.warning("Allocation %s was left by %s", row["uuid"], row["conductor"])
             try:

@@ -39,7 +39,7 @@ class FileCleanup:
     """Checks the folders of this conductor."""
 
     def __init__(self, tasks: Tasks, fleet: Ownership) -> None:
-        self._desk = tasks.runtime
+        self._runtime = tasks.runtime
         self._fleet = fleet
 
     def sweep(self) -> None:
@@ -58,13 +58,13 @@ class FileCleanup:
 
     def _page_by_page(self, found: Sequence[T]) -> Iterator[Sequence[T]]:
         for first in range(0, len(found), _PAGE):
-            if self._desk.draining.is_set():
+            if self._runtime.draining.is_set():
                 return
             yield found[first : first + _PAGE]
 
     def _clean_page(self, found: Sequence[node_files.Left]) -> int:
         question = functools.partial(sweeps.notes, uuids={left.node for left in found})
-        rows = {row["uuid"]: row for row in self._desk.database.read(question)}
+        rows = {row["uuid"]: row for row in self._runtime.database.read(question)}
         gone = 0
         for left in found:
             if not _may_use_file(left, rows.get(left.node)):
@@ -76,7 +76,7 @@ class FileCleanup:
 
     def _report_removed(self, found: Sequence[dnsmasq.Told]) -> int:
         question = functools.partial(_nodes_of_files, found=found)
-        rows, owners = self._desk.database.read(question)
+        rows, owners = self._runtime.database.read(question)
         gone = 0
         for told in found:
             owner = rows.get(str(owners.get(told.address) if told.address else told.node))

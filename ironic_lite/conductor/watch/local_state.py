@@ -68,7 +68,7 @@ class LocalState:
         self._settled: dict[str, Stamp] = {}
         self._left: collections.deque[tuple[str, Stamp]] = collections.deque()
         self._under_way: set[str] = set()
-        self._hands = 0  # workers that check nodes now
+        self._workers = 0  # that check nodes now
         self._hosts: frozenset[str] = frozenset()
 
     def follow(self) -> None:
@@ -91,21 +91,21 @@ class LocalState:
                 if self._settled.get(uuid) != stamp and uuid not in self._under_way
             )
             most: int = self._tasks.runtime.conf.conductor.periodic_max_workers
-            wanted = min(len(self._left), most - self._hands)
+            wanted = min(len(self._left), most - self._workers)
         for _ in range(wanted):
-            if not self._hire_worker():
+            if not self._start_worker():
                 return  # all are busy: the next sweep finds the rest
 
-    def _hire_worker(self) -> bool:
+    def _start_worker(self) -> bool:
         workers = self._tasks.runtime.workers
         with self._guard:
-            self._hands += 1
+            self._workers += 1
         try:
             workers.claim(reserved=False)
             workers.run(self._work_off)
         except errors.NoFreeWorker as why:
             with self._guard:
-                self._hands -= 1
+                self._workers -= 1
             LOG.info("Rebuilding the boot files of moved nodes continues later: %s", why)
             return False
         return True
@@ -125,7 +125,7 @@ class LocalState:
         """Return the next node to check; None: this worker has ended."""
         with self._guard:
             if not self._left or self._tasks.runtime.draining.is_set():
-                self._hands -= 1
+                self._workers -= 1
                 return None
             found = self._left.popleft()
             self._under_way.add(found[0])

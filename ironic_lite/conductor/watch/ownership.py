@@ -30,7 +30,7 @@ class Ownership:
     """A conductor's view of its peers."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self._desk = runtime
+        self._runtime = runtime
         self._members: tuple[ring.Member, ...] = ()
         self._ring = ring.Ring(())
         self._fresh_until = 0.0
@@ -44,9 +44,9 @@ class Ownership:
         """
         with self._guard:
             if time.monotonic() >= self._fresh_until:
-                settings = self._desk.conf.conductor
+                settings = self._runtime.conf.conductor
                 try:
-                    rows = self._desk.database.read(conductors.members)
+                    rows = self._runtime.database.read(conductors.members)
                 except errors.Error:
                     self._roster.blind()
                     raise
@@ -62,12 +62,12 @@ class Ownership:
 
         :param row: with uuid, driver and conductor_group.
         """
-        return self._owner(row) == self._desk.host
+        return self._owner(row) == self._runtime.host
 
     def here(self, row: JsonView) -> bool:
         """Return whether a process of this machine owns a node; ``row`` as for `mine`."""
         owner = self._owner(row)
-        return owner is not None and names.machine(owner) == names.machine(self._desk.host)
+        return owner is not None and names.machine(owner) == names.machine(self._runtime.host)
 
     def _owner(self, row: JsonView) -> str | None:
         self.members()

@@ -34,12 +34,12 @@ class Retention:
     """Removes rows beyond the limits, node by node."""
 
     def __init__(self, tasks: Tasks, fleet: Ownership) -> None:
-        self._desk = tasks.runtime
+        self._runtime = tasks.runtime
         self._fleet = fleet
 
     def sweep(self) -> None:
         """Go once through all nodes with events; trim this conductor's nodes."""
-        settings = self._desk.conf.conductor
+        settings = self._runtime.conf.conductor
         keep, portion = settings.node_history_max_entries, settings.node_history_cleanup_batch_count
         gone = 0
         for node in self._nodes_with_events() if portion else ():
@@ -55,9 +55,9 @@ class Retention:
     def _nodes_with_events(self) -> Iterator[Row]:
         """Yield all nodes with events, deleted ones included, until the service stops."""
         after = ""
-        while not self._desk.draining.is_set():
+        while not self._runtime.draining.is_set():
             question = functools.partial(retention.next_node, after=after)
-            node = self._desk.database.read(question)
+            node = self._runtime.database.read(question)
             if node is None:
                 return
             yield node
@@ -66,12 +66,12 @@ class Retention:
     def _is_first_conductor(self) -> bool:
         """Return whether this conductor handles rows that belong to no conductor."""
         hosts = [member.host for member in self._fleet.members()]
-        return bool(hosts) and min(hosts) == self._desk.host
+        return bool(hosts) and min(hosts) == self._runtime.host
 
     def _trim_node(self, uuid: str, keep: int) -> int:
-        settings = self._desk.conf.conductor
+        settings = self._runtime.conf.conductor
         counts = {"entries": keep, "others": keep * EVENTS_PER_ENTRY, "runs": keep}
-        what = self._desk.database.read(lambda conn: retention.excess(conn, uuid, **counts))
+        what = self._runtime.database.read(lambda conn: retention.excess(conn, uuid, **counts))
         if not any(what):
             return 0
         portion = settings.node_history_cleanup_batch_count
@@ -89,18 +89,18 @@ class Retention:
 
     def _forget_deleted(self, uuid: str, days: int) -> int:
         """Remove the events of a node deleted more than so many days ago."""
-        last = self._desk.database.read(lambda conn: retention.newest(conn, uuid))
+        last = self._runtime.database.read(lambda conn: retention.newest(conn, uuid))
         if last is None or last >= clock.ago(days * _DAY):
             return 0
-        portion = self._desk.conf.conductor.node_history_cleanup_batch_count
+        portion = self._runtime.conf.conductor.node_history_cleanup_batch_count
         every = functools.partial(retention.remove_all, node_uuid=uuid, limit=portion)
         return self._all_of(every, portion)
 
     def _all_of(self, act: Portion, size: int) -> int:
         """Remove batches until one is not full; return the number of rows removed."""
         gone, last = 0, size
-        while last >= size and not self._desk.draining.wait(_PAUSE if gone else 0):
-            last = self._desk.database.write(act)
+        while last >= size and not self._runtime.draining.wait(_PAUSE if gone else 0):
+            last = self._runtime.database.write(act)
             gone += last
         return gone
 
@@ -109,14 +109,14 @@ class OldKeys:
     """Removes kept answers of requests with an Idempotency-Key when their time is over."""
 
     def __init__(self, tasks: Tasks) -> None:
-        self._desk = tasks.runtime
+        self._runtime = tasks.runtime
 
     def sweep(self) -> None:
         """Remove all old rows; conductors that do this together share the work."""
-        before = clock.ago(self._desk.conf.api.idempotency_hours * _HOUR)
+        before = clock.ago(self._runtime.conf.api.idempotency_hours * _HOUR)
         last = _KEYS
-        while last >= _KEYS and not self._desk.draining.wait(_PAUSE):
-            last = self._desk.database.write(
+        while last >= _KEYS and not self._runtime.draining.wait(_PAUSE):
+            last = self._runtime.database.write(
                 lambda conn: idempotency.remove_old(conn, before, _KEYS)
             )
 

@@ -32,7 +32,7 @@ class Allocator:
     """The searches of one conductor."""
 
     def __init__(self, runtime: Runtime, chance: random.Random | None = None) -> None:
-        self._desk = runtime
+        self._runtime = runtime
         self._chance = chance or random.Random()  # not used for secrets
         self._guard = threading.Lock()
         self._under_way: set[str] = set()
@@ -50,7 +50,7 @@ class Allocator:
         :raises errors.Duplicate: its uuid or name is taken.
         :raises errors.NoFreeWorker: nothing has changed.
         """
-        own = {**row, "state": State.ALLOCATING.value, "conductor": self._desk.host}
+        own = {**row, "state": State.ALLOCATING.value, "conductor": self._runtime.host}
 
         def insert(conn: Connection) -> bool:
             allocations.insert(conn, own)
@@ -64,29 +64,29 @@ class Allocator:
         :raises errors.NoFreeWorker: nothing has changed.
         """
         take_over = functools.partial(
-            allocations.take_over, uuid=uuid, before=before or "", after=self._desk.host
+            allocations.take_over, uuid=uuid, before=before or "", after=self._runtime.host
         )
         self._start_search(context, uuid, take_over, reserved=False)
 
     def _start_search(
         self, context: Context, uuid: str, claim: Callable[[Connection], bool], *, reserved: bool
     ) -> None:
-        self._desk.workers.claim(reserved=reserved)
+        self._runtime.workers.claim(reserved=reserved)
         # Recorded as ours before the insert, because the sweep may find the row at once.
         with self._guard:
             self._under_way.add(uuid)
         try:
-            mine = self._desk.database.write(claim)
+            mine = self._runtime.database.write(claim)
         except BaseException:
             self._end_search(uuid)
-            self._desk.workers.leave()
+            self._runtime.workers.leave()
             raise
         if not mine:
             self._end_search(uuid)
-            self._desk.workers.leave()
+            self._runtime.workers.leave()
             return
         try:
-            self._desk.workers.run(lambda: self._run_search(context, uuid))
+            self._runtime.workers.run(lambda: self._run_search(context, uuid))
         except errors.NoFreeWorker:  # the service has begun to stop: another conductor continues
             self._end_search(uuid)
 
@@ -113,14 +113,14 @@ class Allocator:
             self._end_search(uuid)
 
     def _find_node(self, context: Context, uuid: str) -> None:
-        conf = self._desk.conf.conductor
-        wanted = self._desk.database.read(lambda conn: allocations.get(conn, uuid))
+        conf = self._runtime.conf.conductor
+        wanted = self._runtime.database.read(lambda conn: allocations.get(conn, uuid))
         wanted = {**wanted, "clean_data": conf.require_clean_data}
         offers: list[Offer] = []
         for attempt in range(max(1, conf.node_locked_retry_attempts)):
-            if attempt and self._desk.stopping.wait(conf.node_locked_retry_interval):
-                raise errors.Stopping(host=self._desk.host)
-            found = self._desk.database.read(lambda conn: allocations.offers(conn, wanted))
+            if attempt and self._runtime.stopping.wait(conf.node_locked_retry_interval):
+                raise errors.Stopping(host=self._runtime.host)
+            found = self._runtime.database.read(lambda conn: allocations.offers(conn, wanted))
             offers = core.order(found, wanted["name"], self._chance)
             if not offers:
                 break
@@ -133,18 +133,18 @@ class Allocator:
         if offers:
             return core.why_locked(wanted, len(offers))
         return core.why_none(
-            wanted, self._desk.database.read(lambda conn: allocations.tally(conn, wanted))
+            wanted, self._runtime.database.read(lambda conn: allocations.tally(conn, wanted))
         )
 
     def _take_node(self, context: Context, wanted: Row, offer: Offer) -> bool:
         """Give the allocation a node; return True if the allocation is settled."""
-        listened = self._desk.notifier.on
+        listened = self._runtime.notifier.on
         at = clock.now()
         event = {
             "at": at,
             "node_uuid": offer.uuid,
             "kind": "node_updated",
-            "conductor": self._desk.host,
+            "conductor": self._runtime.host,
             "requester": context.user,
             "request_id": context.request_id,
             "data": {"fields": ["allocation_uuid", "instance_info", "instance_uuid"]},
@@ -162,7 +162,7 @@ class Allocator:
             return {**node, **columns}
 
         try:
-            node = self._desk.database.write(take)
+            node = self._runtime.database.write(take)
         except (
             errors.Conflict,
             errors.NodeNotFound,
@@ -172,13 +172,13 @@ class Allocator:
             LOG.debug("Allocation %s: %s", wanted["uuid"], why)
             return False
         if listened:
-            self._desk.notifier.tell(context, [event], node)
+            self._runtime.notifier.tell(context, [event], node)
         LOG.info("Allocation %s has got node %s", wanted["uuid"], offer.uuid)
         return True
 
     def _fail_allocation(self, uuid: str, text: str) -> None:
         with db_retry.waiting_for_database():
-            self._desk.database.write(
+            self._runtime.database.write(
                 lambda conn: allocations.settle(conn, uuid, State.ERROR, last_error=text)
             )
         LOG.warning("%s", text)
