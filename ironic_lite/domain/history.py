@@ -21,9 +21,9 @@ from ironic_lite.records import Event, Node
 ERROR, INFO = "ERROR", "INFO"
 MONITORING = "monitoring"
 FOR_PARENT = "for_parent"
+"""The event of a step that a node ran for its parent, and that belongs to no run of the node."""
 UNMASKED = "unmasked"
 """The error as in last_error, in the data of an event whose error is masked; only for entries."""
-"""The event of a step that a node ran for its parent, which has no run of its own."""
 
 TOLD: Mapping[str, frozenset[str] | None] = MappingProxyType(
     {

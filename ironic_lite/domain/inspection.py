@@ -116,7 +116,7 @@ def bmc_addresses(inventory: JsonView) -> frozenset[str]:
 
 
 def lacking(properties: JsonView, wanted: Sequence[str]) -> list[str]:
-    """Return the wanted properties that a machine does not have; 0 counts as missing."""
+    """Return the wanted properties that are missing or empty; 0 is a value."""
     return [name for name in wanted if properties.get(name) in (None, "")]
 
 
