@@ -186,8 +186,8 @@ class FileServer:
     def _run_server(self) -> None:
         try:
             asyncio.run(self._serve_forever())
-        except OSError as why:
-            if not self._started.done():
+        except Exception as why:
+            if not self._started.done():  # `start` waits for the result
                 self._started.set_exception(why)
                 return
             LOG.exception("The file server has ended")

@@ -164,6 +164,11 @@ def test_an_address_that_is_taken_may_be_free_later(root: pathlib.Path, server: 
         other.start()
 
 
+def test_any_fault_at_the_start_is_raised(root: pathlib.Path) -> None:
+    with pytest.raises(UnicodeError, match="label"):
+        fileserver.FileServer("x" * 64, 0, 8).start()
+
+
 def test_the_configuration_says_whether_the_conductor_serves(root: pathlib.Path) -> None:
     conf = config.CONF
     assert service.file_server(conf) is None
