@@ -106,7 +106,7 @@ class Tasks:
         finally:
             if not handed_over:
                 try:
-                    self._give_back(node_uuid, held, task, doubt=doubt)
+                    self._give_back(node_uuid, held, task, give_up=doubt)
                 finally:
                     if worker:
                         self.runtime.workers.leave()
@@ -166,7 +166,7 @@ class Tasks:
         except BaseException as why:
             doubt = db_retry.outcome_unknown(why)
             if doubt or not task.locks_by_save:
-                self._give_back(task.node.uuid, held, task, doubt=doubt)
+                self._give_back(task.node.uuid, held, task, give_up=doubt)
                 raise
             self.locks.drop(held.token)
             if isinstance(why, (errors.NodeLocked, errors.ConcurrentUpdate)):
@@ -327,19 +327,19 @@ class Tasks:
         return self.runtime.database.read(lambda conn: nodes.get(conn, node_uuid, columns))
 
     def _give_back(
-        self, node_uuid: str, held: locks.Held | None, task: Task | None, *, doubt: bool = False
+        self, node_uuid: str, held: locks.Held | None, task: Task | None, *, give_up: bool = False
     ) -> None:
         """Release a lock; a failure does not change what the caller was answered.
 
         :param held: None: the lock was never ours.
-        :param doubt: it is unknown whether the last change was made. The lock is then given up, so
-            that the recovery sweep continues with the node.
+        :param give_up: leave the lock to the recovery sweep, which continues with the node: work is
+            left, or it is unknown whether the last change was made.
         """
         if held is None:
             return
         token = held.token
         try:
-            if doubt:
+            if give_up:
                 self._give_up_lock(token)
             else:
                 self._release_lock(node_uuid, token, task)
@@ -369,8 +369,8 @@ class Tasks:
                 lambda: self._run_through_outage(task, token)
             ).vacate
         except errors.NoFreeWorker as refusal:  # the service has begun to stop
-            if task.notes.untidied:  # an accepted abort: recovery continues when the lease ends
-                self.locks.drop(token)
+            if task.notes.untidied:  # an accepted abort: the node's next owner cleans up
+                self._give_back(task.node.uuid, held, task, give_up=True)
                 return
             try:
                 failure.turn_away(task, refusal)

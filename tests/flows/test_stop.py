@@ -11,7 +11,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.conductor import service
-from ironic_lite.db.queries import conductors
+from ironic_lite.db.queries import conductors, nodes
 from ironic_lite.domain import recovery
 from ironic_lite.drivers.fake import management, power
 from ironic_lite.drivers.registry import Registry
@@ -205,6 +205,21 @@ def test_clean_up_of_an_abort_is_left_to_the_next_owner(
     assert "untidied" not in row["driver_internal_info"]
     assert (row["maintenance"], row["fault"]) == (False, None)
     assert "Also" not in str(row["last_error"])
+
+
+def test_abort_that_a_stop_leaves_without_a_worker_is_finished_at_once(
+    build: Callable[..., ConductorFixture],
+) -> None:
+    rig = build()
+    node = rig.node(fake_step_seconds=3600, **HOUR)
+    rig.clean(node, "deploy.erase_devices")
+    rig.service.runtime.workers.close()
+    rig.ask("do_provisioning_action", node, action="abort")
+    assert rig.get(node)["lock_expires"] == nodes.ENDED
+    rig.bury()
+    again = build()
+    row = again.reaches(node, "clean failed")
+    assert "untidied" not in row["driver_internal_info"]
 
 
 def test_clean_up_of_a_failure_that_a_stop_interrupts_is_reported(
