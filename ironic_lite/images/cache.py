@@ -186,7 +186,7 @@ def _refresh_file(
     try:
         with reach.get(source.url, terms, headers | {"Accept-Encoding": "identity"}) as answer:
             if answer.status == HTTPStatus.NOT_MODIFIED and file.exists():
-                os.utime(file)  # it was used just now
+                _note_use(file)
                 return file
             if answer.status != HTTPStatus.OK:
                 reason = f"its server answers {answer.status} {answer.reason}"
@@ -197,6 +197,16 @@ def _refresh_file(
         over = f"it took longer than {MOST_SECONDS:g} s" if time.monotonic() >= end else None
         raise errors.DownloadFailed(url=source.shown, reason=over or str(why)) from None
     return file
+
+
+def _note_use(file: pathlib.Path) -> None:
+    """Record that a file was used just now, in its time of access, for `tidy`.
+
+    Its time of change stays, because digests that are remembered for a file depend on it, and so do
+    the ETags of its other names, which machines may be reading.
+    """
+    with contextlib.suppress(FileNotFoundError):  # removed for its room just now
+        os.utime(file, ns=(time.time_ns(), file.stat().st_mtime_ns))
 
 
 def _server_tags(file: pathlib.Path, source: sources.Source) -> dict[str, str]:
@@ -288,7 +298,7 @@ def tidy(folder: pathlib.Path, most: int) -> None:
         with contextlib.suppress(FileNotFoundError):  # another thread removes, too
             if file.suffix != ".json" and not file.name.startswith("."):
                 about = file.stat()
-                known.append((about.st_mtime, about.st_size, file))
+                known.append((about.st_atime, about.st_size, file))
     total = sum(size for _, size, _ in known)
     for _, size, file in sorted(known):
         if total <= most:

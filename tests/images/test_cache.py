@@ -18,7 +18,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.domain import causes
-from ironic_lite.images import cache, checksums, sources
+from ironic_lite.images import cache, checksums, sources, verification
 
 BODY = b"x" * 3_000_000
 PATIENCE = 20
@@ -226,9 +226,38 @@ def test_least_recently_used_image_is_removed_first(web: Web) -> None:
     files = [cache.fetch(url) for url in urls[:3]]
     for age, file in zip((100, 300, 200), files, strict=True):
         about = file.stat()
-        os.utime(file, (about.st_atime, about.st_mtime - age))
+        os.utime(file, (about.st_atime - age, about.st_mtime))
     last = cache.fetch(urls[3])
     assert [file.exists() for file in (*files, last)] == [True, False, True, True]
+
+
+def test_use_of_a_cached_image_changes_only_its_time_of_access(web: Web) -> None:
+    """Its digest and the ETags of its other names depend on the time of change."""
+    file = cache.fetch(web.url)
+    hour = 3600 * 10**9
+    before = file.stat()
+    os.utime(file, ns=(before.st_atime_ns - hour, before.st_mtime_ns - hour))
+    assert cache.fetch(web.url) == file
+    about = file.stat()
+    assert (about.st_ino, about.st_mtime_ns) == (before.st_ino, before.st_mtime_ns - hour)
+    assert about.st_atime_ns > before.st_atime_ns - hour
+
+
+def test_image_that_its_server_has_not_changed_is_read_for_its_digest_once(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = checksums.Checksum("sha256", hashlib.sha256(BODY).hexdigest())
+    read: list[pathlib.Path] = []
+    digest = checksums.digest
+
+    def noted(file: pathlib.Path, algorithm: str) -> str:
+        read.append(file)
+        return digest(file, algorithm)
+
+    monkeypatch.setattr(checksums, "digest", noted)
+    for _ in range(3):
+        verification.prove(cache.fetch(web.url), known, shown="x")
+    assert len(read) == 1
 
 
 def test_a_blocked_network_is_not_fetched_from(web: Web) -> None:
