@@ -19,10 +19,13 @@ _DIGESTS: once.Once[str] = once.Once(_KNOWN)
 _FORMATS: once.Once[tuple[str, str | None]] = once.Once(_KNOWN)
 
 
-def check(file: pathlib.Path, checksum: checksums.Checksum, *, said: str | None, shown: str) -> str:
+def check(
+    file: pathlib.Path, checksum: checksums.Checksum, *, said: str | None, shown: str
+) -> str | None:
     """Return the format of a verified image.
 
-    :param said: the format its owner gave, if any.
+    :param said: the format its owner gave, if any. With [conductor]disable_deep_image_inspection
+        this is the result.
     :param shown: the image's address, for sentences.
     :raises errors.ImageUnusable: its digest or format differs, or the format is not permitted.
     :raises errors.LocalFileError: it cannot be read.
@@ -85,11 +88,11 @@ def _translate_file_errors(file: pathlib.Path) -> Iterator[None]:
 
 def _checked_format(
     file: pathlib.Path, stamp: tuple[int, ...], said: str | None, shown: str
-) -> str:
+) -> str | None:
     conf = config.CONF.conductor
     if conf.disable_deep_image_inspection:
-        return said or "raw"
-    found, unsafe = _FORMATS.get((file, *stamp), lambda: _file_format(file))
+        return said
+    found, unsafe = _FORMATS.get(stamp, lambda: _file_format(file))
     if unsafe is not None:
         raise errors.ImageUnusable(image=shown, reason=unsafe)
     if found not in conf.permitted_image_formats:

@@ -44,7 +44,7 @@ def _qcow2(file: pathlib.Path, backing: bytes = b"") -> pathlib.Path:
     return file
 
 
-def _check(file: pathlib.Path, said: str | None = None) -> str:
+def _check(file: pathlib.Path, said: str | None = None) -> str | None:
     checksum = checksums.Checksum("sha256", checksums.digest(file, "sha256"))
     return verification.check(file, checksum, said=said, shown="http://images.example/x")
 
@@ -79,6 +79,7 @@ def test_the_operator_says_which_formats_there_may_be(tmp_path: pathlib.Path) ->
         _check(_qcow2(tmp_path / "a"))
     config.CONF.set_override("disable_deep_image_inspection", True, "conductor")
     assert _check(_qcow2(tmp_path / "a"), "qcow2") == "qcow2"
+    assert _check(_qcow2(tmp_path / "a")) is None
 
 
 def test_another_file_under_the_same_name_is_read_again(tmp_path: pathlib.Path) -> None:

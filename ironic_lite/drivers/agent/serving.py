@@ -139,7 +139,7 @@ def _publish_image(task: base.Task, image: image_info.Image) -> tuple[image_info
         checksum=checksum,
         checksum_source=None,
         algorithm=checksum.algorithm,
-        told={**image.told, "image_disk_format": form},
+        told={**image.told, **({"image_disk_format": form} if form else {})},
     )
     return known, published.url(name)
 

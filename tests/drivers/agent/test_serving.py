@@ -80,6 +80,18 @@ def test_a_file_is_judged_and_served_under_a_name_of_its_own(
     assert (images / "jammy.raw").exists()
 
 
+def test_format_that_nothing_has_found_out_is_left_to_the_agent(images: pathlib.Path) -> None:
+    """Taken for raw, a qcow2 image would be written to the disk as it stands."""
+    task = _task((images / "jammy.raw").as_uri())
+    config.CONF.set_override("disable_deep_image_inspection", True, "conductor")
+    try:
+        assert "disk_format" not in serving.for_agent(task)["image_info"]
+        task.node.instance_info["image_disk_format"] = "qcow2"
+        assert serving.for_agent(task)["image_info"]["disk_format"] == "qcow2"
+    finally:
+        config.CONF.clear_override("disable_deep_image_inspection", "conductor")
+
+
 def test_another_conductor_serves_it_again(images: pathlib.Path) -> None:
     """Under the name that the agent was told."""
     task = _task((images / "jammy.raw").as_uri())
