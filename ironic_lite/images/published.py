@@ -14,7 +14,7 @@ import secrets
 import shutil
 import tempfile
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ironic_lite import errors
 from ironic_lite.core import config
@@ -123,9 +123,15 @@ def write(file: pathlib.Path, content: str | bytes) -> None:
             made.unlink(missing_ok=True)
 
 
-def place(source: pathlib.Path, file: pathlib.Path) -> None:
+def place(
+    source: pathlib.Path,
+    file: pathlib.Path,
+    check: Callable[[pathlib.Path], object] | None = None,
+) -> None:
     """Put a large file in place, as another name of the same file if possible.
 
+    :param check: called with the file before it gets its name; if it raises, nothing changes. A
+        check of ``source`` does not suffice, because another thread may replace it meanwhile.
     :raises errors.LocalFileError, errors.DiskFull: it cannot be put there.
     """
     with _translate_file_errors(file):
@@ -135,6 +141,8 @@ def place(source: pathlib.Path, file: pathlib.Path) -> None:
             if not _link_file(source, made):
                 shutil.copyfile(source, made)
                 made.chmod(_FILE_MODE)
+            if check is not None:
+                check(made)
             made.replace(file)
         finally:
             made.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """Verification of images: their digest, and the format their content shows.
 
-Both read the whole file, so results are remembered until the file changes.
+Both read the whole file, so results are remembered until the file changes, for all its names.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _prove_checksum(
     about = file.stat()
     stamp = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
     found = _DIGESTS.get(
-        (file, checksum.algorithm, *stamp), lambda: checksums.digest(file, checksum.algorithm)
+        (checksum.algorithm, *stamp), lambda: checksums.digest(file, checksum.algorithm)
     )
     checksum.demand(found, shown)
     return stamp

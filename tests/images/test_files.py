@@ -226,6 +226,22 @@ def test_a_large_file_is_the_same_file_if_others_may_read_it(root: pathlib.Path)
     assert sorted(path.name for path in (root / "n").iterdir()) == ["kernel", "other"]
 
 
+def test_file_that_fails_its_check_does_not_get_its_name(root: pathlib.Path) -> None:
+    source = root.parent / "kernel"
+    source.write_bytes(CONTENT)
+    published.write(root / "n/kernel", b"before")
+    seen: list[bytes] = []
+
+    def refuse(made: pathlib.Path) -> None:
+        seen.append(made.read_bytes())
+        raise errors.ImageUnusable(image="kernel", reason="its sha256 is another")
+
+    with pytest.raises(errors.ImageUnusable):
+        published.place(source, root / "n/kernel", refuse)
+    assert seen == [CONTENT]
+    assert [path.read_bytes() for path in (root / "n").iterdir()] == [b"before"]
+
+
 def test_a_symbolic_link_is_published_as_what_it_leads_to(root: pathlib.Path, server: str) -> None:
     """Operators name their newest kernel so."""
     source = root.parent / "srv/kernel-1"

@@ -133,7 +133,11 @@ def _publish_image(task: base.Task, image: image_info.Image) -> tuple[image_info
     name = task.recall(NOTE) or f"{FOLDER}/{published.secret_name(task.node.uuid, '')}"
     task.keep(NOTE, name)
     task.confirm_lock()  # fetching may have taken long
-    published.place(file, published.root() / name)
+    published.place(
+        file,
+        published.root() / name,
+        lambda made: verification.prove(made, checksum, shown=image.source.shown),
+    )
     known = dataclasses.replace(
         image,
         checksum=checksum,

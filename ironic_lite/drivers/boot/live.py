@@ -6,6 +6,7 @@ images that are written to a disk.
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 
 from ironic_lite.core import config
@@ -32,8 +33,25 @@ def handed_on(info: JsonView) -> bool:
     return not local and checksums.wanted(info) is None
 
 
-def fetch(info: JsonView) -> pathlib.Path:
-    """Return a local file with the verified image.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Image:
+    """A local file with the image, and the checksum that its owner gave."""
+
+    file: pathlib.Path
+    checksum: checksums.Checksum | None
+    shown: str
+
+    def prove(self, file: pathlib.Path) -> None:
+        """Compare a file, such as a copy, with the checksum.
+
+        :raises errors.ImageUnusable: its checksum differs.
+        """
+        if self.checksum is not None:
+            verification.prove(file, self.checksum, shown=self.shown)
+
+
+def fetch(info: JsonView) -> Image:
+    """Return the verified image.
 
     :raises errors.Error: the image is not available, or its checksum differs.
     """
@@ -41,10 +59,9 @@ def fetch(info: JsonView) -> pathlib.Path:
     said, elsewhere, algorithm, path = _iso_checksum(info)
     if elsewhere is not None:
         said = verification.looked_up(elsewhere, source.name, path=path, algorithm=algorithm)
-    file = cache.fetch(source.url, PATH, checksum=said)
-    if said is not None:
-        verification.prove(file, said, shown=source.shown)
-    return file
+    found = Image(cache.fetch(source.url, PATH, checksum=said), said, source.shown)
+    found.prove(found.file)
+    return found
 
 
 def _iso_checksum(

@@ -91,12 +91,15 @@ def publish(task: base.Task, parts: sources.Parts, name: str) -> None:
 
     :raises errors.Error: the image is not available, or its checksum differs.
     """
+    target = published.root() / name
     if _is_instance(parts):
-        file = live.fetch(task.node.instance_info)
+        image = live.fetch(task.node.instance_info)
+        task.confirm_lock()
+        published.place(image.file, target, image.prove)
     else:
         file = cache.fetch(str(parts.iso), f"{parts.place}iso")
-    task.confirm_lock()
-    published.place(file, published.root() / name)
+        task.confirm_lock()
+        published.place(file, target)
 
 
 @cache.holding()

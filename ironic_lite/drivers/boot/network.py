@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import logging
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from ironic_lite import errors
@@ -179,8 +179,8 @@ class NetworkBoot(base.Boot):
         folder = self.root() / node.uuid
         task.confirm_lock()  # fetching may have taken long
         # Files exist before and as long as a text that refers to them.
-        for name, local in found.items():
-            published.place(local, folder / name)
+        for name, (local, check) in found.items():
+            published.place(local, folder / name, check)
         for path, text in texts.items():
             published.write(self.root() / path, text)
         stale = set(self.names(node, addresses)) - set(texts)
@@ -199,12 +199,21 @@ class NetworkBoot(base.Boot):
         return sources.parts(node, mode, whole=self.boots_iso and mode == sources.INSTANCE)
 
 
-def _fetched_files(node: base.Node, parts: sources.Parts) -> Mapping[str, pathlib.Path]:
-    """Return the files that a machine loads: file name at the node -> a local file."""
+_Check = Callable[[pathlib.Path], object]
+
+
+def _fetched_files(
+    node: base.Node, parts: sources.Parts
+) -> Mapping[str, tuple[pathlib.Path, _Check | None]]:
+    """Return the files that a machine loads: file name at the node -> a local file.
+
+    Each comes with the check for `published.place`.
+    """
     if parts.iso is not None:
-        return {ISO: live.fetch(node.instance_info)}
+        image = live.fetch(node.instance_info)
+        return {ISO: (image.file, image.prove)}
     urls = zip(PARTS, (parts.kernel, parts.ramdisk), strict=True)
-    return {name: cache.fetch(str(url), f"{parts.place}{name}") for name, url in urls}
+    return {name: (cache.fetch(str(url), f"{parts.place}{name}"), None) for name, url in urls}
 
 
 def _read_text(file: pathlib.Path) -> str | None:

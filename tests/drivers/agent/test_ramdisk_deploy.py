@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -137,6 +138,30 @@ def test_an_image_that_is_another_than_was_said_leaves_the_machine_as_it_is(
     with pytest.raises(errors.ImageUnusable, match="its sha256 is"):
         DEPLOY.prepare(task)
     assert (power(task), scripts(folder)) == (base.POWER_ON, {})
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["link", "copy"])
+def test_image_that_is_replaced_after_its_check_is_not_booted(
+    task: FakeTask, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    """The cache replaces a file when its server has another content for another node."""
+    image = folder / "live.iso"
+    image.write_bytes(b"an ISO")
+    image.chmod(0o644)
+    digest = hashlib.sha256(b"an ISO").hexdigest()
+    task.node.instance_info = {"boot_iso": image.as_uri(), "image_checksum": digest}
+
+    def replace() -> None:
+        (folder / "other").write_bytes(b"another")
+        (folder / "other").chmod(0o644 if shared else 0o600)
+        (folder / "other").replace(image)
+
+    DEPLOY.deploy(task)
+    DEPLOY.tear_down(task)
+    monkeypatch.setattr(task, "confirm_lock", replace)
+    with pytest.raises(errors.ImageUnusable, match="its sha256 is"):
+        DEPLOY.deploy(task)
+    assert not [file for file in (folder / "state").rglob("*") if file.suffix == ".iso"]
 
 
 def test_a_boot_interface_that_brings_a_configuration_drive_is_given_one_that_is_one(
