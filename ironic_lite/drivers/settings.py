@@ -24,6 +24,23 @@ class Field:
 
 Fields = Mapping[str, Field]
 
+TRUE = frozenset({"true", "yes", "on", "1", "t", "y"})
+FALSE = frozenset({"false", "no", "off", "0", "f", "n"})
+"""Words for a boolean, in lower case; Ironic's command line writes them as text."""
+
+
+def flag(value: object) -> bool:
+    """Read true or false, also as a word.
+
+    :raises ValueError: it is neither.
+    """
+    if isinstance(value, bool):
+        return value
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word not in TRUE | FALSE:
+        raise ValueError("must be true or false")
+    return word in TRUE
+
 
 def absent(driver_info: JsonView, name: str) -> bool:
     """Return whether a key has no value; null and the empty string count as no value."""

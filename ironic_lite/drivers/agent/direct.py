@@ -14,8 +14,8 @@ from typing import ClassVar
 
 from ironic_lite import errors
 from ironic_lite.core import clock
-from ironic_lite.core.json_types import Json
-from ironic_lite.drivers import base
+from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.drivers import base, settings
 from ironic_lite.drivers.agent import effects, image_info, logs, ramdisk, serving, steps
 from ironic_lite.drivers.agent.client import Client
 from ironic_lite.drivers.agent.deploy import AgentDeploy
@@ -29,6 +29,15 @@ _LOOK_SECONDS, _LOOK_SHARE, _LONGEST_LOOK = 0.1, 0.25, 2.0
 """The first pause between two polls of the power, later pauses as a share of the elapsed time, and
 the longest pause."""
 _OOB_REBOOT = "deploy_forces_oob_reboot"
+_FIELDS: settings.Fields = {
+    **serving.FIELDS,
+    _OOB_REBOOT: settings.Field(
+        settings.flag,
+        "true: the BMC switches the machine off after an image was written, without a request to "
+        "the ramdisk.",
+    ),
+}
+"""The keys of driver_info."""
 _ROOT, _ESP, _PREP = "root uuid", "efi system partition uuid", "PReP Boot partition uuid"
 
 
@@ -44,12 +53,15 @@ class DirectDeploy(AgentDeploy):
 
     def get_properties(self) -> dict[str, str]:
         """Return ``{driver_info key: description}``."""
-        return {
-            **super().get_properties(),
-            **serving.DESCRIPTIONS,
-            _OOB_REBOOT: "true: the BMC switches the machine off after an image was written, "
-            "without a request to the ramdisk.",
-        }
+        return {**super().get_properties(), **settings.properties(_FIELDS)}
+
+    def check_driver_info(self, driver_info: JsonView) -> None:
+        """Reject invalid values in driver_info.
+
+        :raises errors.InvalidParameter: naming ``driver_info/<key>``.
+        """
+        super().check_driver_info(driver_info)
+        settings.values(_FIELDS, driver_info)
 
     def validate(self, task: base.Task) -> None:
         """Check the settings of ramdisk and image.
@@ -58,6 +70,7 @@ class DirectDeploy(AgentDeploy):
         """
         task.driver.boot.validate(task)
         serving.wanted(task)
+        settings.values(_FIELDS, task.node.driver_info)
         modes.wanted(task.node)
 
     def prepare(self, task: base.Task) -> None:
@@ -205,7 +218,8 @@ class DirectDeploy(AgentDeploy):
     def _asked_to_go(self, task: base.Task) -> bool:
         """Ask the agent to power off its machine; return False if the BMC must do it."""
         client = Client(task)
-        if task.node.driver_info.get(_OOB_REBOOT) or ramdisk.stays_on(task):
+        told = settings.values(_FIELDS, task.node.driver_info)
+        if told.get(_OOB_REBOOT) or ramdisk.stays_on(task):
             client.call("standby.sync", {})
             if not task.driver.power.in_band and task.node.disable_power_off:
                 # The agent runs until the reboot, but the machine moves to the instance's network

@@ -54,14 +54,6 @@ def _read_count(least: int) -> Callable[[object], int]:
     return read
 
 
-def _read_flag(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    if str(value).lower() in ("true", "false"):
-        return str(value).lower() == "true"
-    raise ValueError("must be true or false")
-
-
 DOWNLOAD = "image_download_source"
 FIELDS: settings.Fields = {
     "image_source": settings.Field(
@@ -88,7 +80,7 @@ FIELDS: settings.Fields = {
     "ephemeral_gb": settings.Field(_read_count(0), "Size of a partition for temporary data."),
     "ephemeral_format": settings.Field(_read_text, "File system of that partition."),
     "preserve_ephemeral": settings.Field(
-        _read_flag, "Keep that partition when the node is rebuilt."
+        settings.flag, "Keep that partition when the node is rebuilt."
     ),
 }
 """The keys of instance_info that a deployment reads."""
@@ -138,14 +130,6 @@ class Image:
         if self.source.file is not None:
             return True
         return bool(self.told.get(DOWNLOAD) == "local")
-
-
-def download_source(driver_info: JsonView) -> str | None:
-    """Return which side fetches a node's images by its driver_info: ``http``, ``local`` or None.
-
-    :raises errors.InvalidParameter: naming ``driver_info/image_download_source``.
-    """
-    return settings.values({DOWNLOAD: FIELDS[DOWNLOAD]}, driver_info).get(DOWNLOAD)
 
 
 def read(instance_info: JsonView, *, md5: bool = False) -> Image:

@@ -8,7 +8,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import capabilities
-from ironic_lite.drivers import base
+from ironic_lite.drivers import base, settings
 from ironic_lite.drivers.agent import image_info
 from ironic_lite.drivers.boot import modes
 from ironic_lite.images import cache, checksums, configdrive, published, verification
@@ -20,13 +20,36 @@ NOTE = "served_image_secret"
 _PROXIES = {"http": "image_http_proxy", "https": "image_https_proxy"}
 _NO_PROXY = "image_no_proxy"
 
-DESCRIPTIONS = {
-    "image_http_proxy": "Proxy through which the machine fetches http images.",
-    "image_https_proxy": "The same for https.",
-    "image_no_proxy": "Hosts that it reaches without a proxy, separated by commas.",
-    image_info.DOWNLOAD: "Who fetches an http image: the agent (http) or this service, which "
-    "serves it (local). instance_info has precedence.",
+
+def _read_proxy(value: object) -> str:
+    text = _read_line(value)
+    scheme, separator, _ = text.partition("://")
+    if " " in text or (separator and scheme.lower() not in ("http", "https")):
+        raise ValueError("must be a URL of http or https, or host:port")
+    return text
+
+
+def _read_line(value: object) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError("must be one line of text")
+    return value
+
+
+FIELDS: settings.Fields = {
+    "image_http_proxy": settings.Field(
+        _read_proxy, "Proxy through which the machine fetches http images."
+    ),
+    "image_https_proxy": settings.Field(_read_proxy, "The same for https."),
+    _NO_PROXY: settings.Field(
+        _read_line, "Hosts that it reaches without a proxy, separated by commas."
+    ),
+    image_info.DOWNLOAD: settings.Field(
+        image_info.FIELDS[image_info.DOWNLOAD].read,
+        "Who fetches an http image: the agent (http) or this service, which serves it (local). "
+        "instance_info has precedence.",
+    ),
 }
+"""The keys of driver_info that a deployment reads."""
 
 
 def wanted(task: base.Task) -> image_info.Image:
@@ -36,7 +59,7 @@ def wanted(task: base.Task) -> image_info.Image:
     """
     info = task.node.instance_info
     image = image_info.read(info, md5=config.CONF.agent.allow_md5_checksum)
-    image_info.download_source(task.node.driver_info)
+    settings.values(FIELDS, task.node.driver_info)
     cache.check(image.source, f"{image_info.WHERE}/image_source")
     if image.checksum_source is not None:
         cache.check(image.checksum_source, _sum_path(image))
@@ -69,8 +92,8 @@ def for_agent(task: base.Task) -> Json:
     url = image.source.url
     if served(task, image):
         image, url = _publish_image(task, image)
-    driver_info = task.node.driver_info
-    proxies = {kind: driver_info[key] for kind, key in _PROXIES.items() if driver_info.get(key)}
+    told = settings.values(FIELDS, task.node.driver_info)
+    proxies = {kind: told[key] for kind, key in _PROXIES.items() if key in told}
     info = image_info.for_agent(
         image,
         url=url,
@@ -79,7 +102,7 @@ def for_agent(task: base.Task) -> Json:
         boot_mode=modes.wanted(task.node),
         stream=config.CONF.agent.stream_raw_images,
         proxies=proxies or None,
-        no_proxy=driver_info.get(_NO_PROXY),
+        no_proxy=told.get(_NO_PROXY),
         disk_label=modes.capability(task.node.instance_info, "disk_label"),
     )
     return {"image_info": info, "configdrive": _configdrive_source(task)}
@@ -118,7 +141,7 @@ def served(task: base.Task, image: image_info.Image) -> bool:
     instance_info has precedence over driver_info, and driver_info over the option.
     """
     said = image.told.get(image_info.DOWNLOAD)
-    said = said or image_info.download_source(task.node.driver_info)
+    said = said or settings.values(FIELDS, task.node.driver_info).get(image_info.DOWNLOAD)
     return image.local or (said or config.CONF.agent.image_download_source) == "local"
 
 

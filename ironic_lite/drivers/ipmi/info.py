@@ -39,8 +39,6 @@ PASSWORD_BYTES: Mapping[str, int] = {"2.0": 20, "1.5": 16}
 KEY_BYTES = 20
 """Field sizes of the protocol (IPMI 2.0, 22.28, 22.30, 13.20)."""
 
-_TRUE = frozenset({"true", "yes", "on", "1", "t", "y"})
-_FALSE = frozenset({"false", "no", "off", "0", "f", "n"})
 _HOST = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
 
 
@@ -218,19 +216,6 @@ def _one_of(*words: str, case: Callable[[str], str] = str.lower) -> Callable[[ob
     return read
 
 
-def flag(value: object) -> bool:
-    """Read true or false, also as a word.
-
-    :raises ValueError: it is neither.
-    """
-    if isinstance(value, bool):
-        return value
-    word = value.strip().lower() if isinstance(value, str) else ""
-    if word not in _TRUE | _FALSE:
-        raise ValueError("must be true or false")
-    return word in _TRUE
-
-
 def _read_key(value: object) -> bytes:
     text = _read_text(value).strip()
     try:
@@ -294,12 +279,12 @@ FIELDS: Mapping[str, Field] = {
     ),
     "ipmi_local_address": Field(_BYTE, "IPMB address of the sender, for bridging."),
     "ipmi_force_boot_device": Field(
-        flag,
+        settings.flag,
         "true: the BMC forgets its boot device, so it is sent again before each power on. "
         "Default false.",
     ),
     "ipmi_disable_boot_timeout": Field(
-        flag,
+        settings.flag,
         "true: tell the BMC to keep a boot device for longer than IPMI's minute. "
         "Default [ipmi]disable_boot_timeout.",
     ),

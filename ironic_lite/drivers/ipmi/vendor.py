@@ -8,8 +8,8 @@ import re
 from ironic_lite import errors
 from ironic_lite.core import run_lines
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.drivers import base
-from ironic_lite.drivers.ipmi import info, interface, reset, tool
+from ironic_lite.drivers import base, settings
+from ironic_lite.drivers.ipmi import interface, reset, tool
 
 LOG = logging.getLogger(__name__)
 
@@ -88,6 +88,6 @@ def _raw_bytes(given: object) -> list[str]:
 
 def _is_warm(values: JsonView) -> bool:
     try:
-        return info.flag(values.get("warm", True))
+        return settings.flag(values.get("warm", True))
     except ValueError as why:
         raise errors.InvalidParameter(path="warm", reason=str(why)) from None

@@ -176,6 +176,37 @@ def test_agent_that_must_not_switch_off_gets_no_power_off(
     assert not [call for call in machine.calls() if "poweroff" in call]
 
 
+def test_switch_written_as_the_word_false_is_false(mortal: tuple[process.Agent, FakeTask]) -> None:
+    """Ironic's command line writes ``--driver-info deploy_forces_oob_reboot=False`` as text."""
+    machine, task = mortal
+    task.node.driver_info = {"deploy_forces_oob_reboot": "False"}
+    task.driver.power.set_power_state(task, base.POWER_ON)
+    assert DirectDeploy().execute_deploy_step(task, TEAR_DOWN) is base.WAIT
+    until(lambda: any("poweroff" in call for call in machine.calls()))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("deploy_forces_oob_reboot", "perhaps"),
+        ("image_http_proxy", "socks5://proxy:1080"),
+        ("image_https_proxy", ["http://proxy:3128"]),
+        ("image_no_proxy", {"host": "a"}),
+        ("image_http_proxy", "proxy 3128"),
+        ("image_download_source", "swift"),
+    ],
+)
+def test_settings_of_a_deployment_are_refused_when_they_are_written(key: str, value: Any) -> None:
+    """The agent would report a proxy only minutes after the request."""
+    with pytest.raises(errors.InvalidParameter, match=f"driver_info/{key}"):
+        DirectDeploy().check_driver_info({key: value})
+
+
+def test_proxies_are_urls_or_host_and_port() -> None:
+    for proxy in ("http://proxy:3128", "HTTPS://ann:hush@proxy", "proxy.example.org:3128"):
+        DirectDeploy().check_driver_info({"image_http_proxy": proxy, "image_no_proxy": "a, .b"})
+
+
 def test_a_ramdisk_that_stays_on_listens_no_more(mortal: tuple[process.Agent, FakeTask]) -> None:
     """It is still there when its machine is plugged into the networks of the instance."""
     machine, task = mortal

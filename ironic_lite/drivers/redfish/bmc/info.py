@@ -25,8 +25,6 @@ TLS_VERSIONS = {
     "1.3": ssl.TLSVersion.TLSv1_3,
 }
 
-_TRUE = frozenset({"true", "yes", "on", "1", "t", "y"})
-_FALSE = frozenset({"false", "no", "off", "0", "f", "n"})
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
 _LONGEST_HOST = 253  # characters of a name (RFC 1035, 2.3.4)
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
@@ -185,7 +183,10 @@ def _read_verify(value: object) -> bool | str:
     if not isinstance(value, str):
         raise ValueError(ca_files.REFUSAL)
     word = _read_text(value).strip()
-    return word.lower() in _TRUE if word.lower() in _TRUE | _FALSE else word
+    try:
+        return settings.flag(word)
+    except ValueError:
+        return word
 
 
 def _verify_setting(verify: bool | str, folder: str) -> bool | str:
