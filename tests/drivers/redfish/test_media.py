@@ -393,12 +393,24 @@ def test_an_image_that_stays_in_is_told_of(
         MANAGEMENT.detach_virtual_media(task)
 
 
-def test_an_ejection_that_shows_late_does_not_keep_the_next_image_out(
+def test_former_image_that_stays_in_is_not_reported_as_the_new_one(
     machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
-    drive = machine["VirtualMedia/Cd"]
-    drive.update(Image="http://old/old.iso", Inserted=True)
+    machine["VirtualMedia/Cd"].update(Image="http://old/old.iso", Inserted=True)
     machine.tricks[EJECT] = bmc.says(204)
     machine.tricks[INSERT] = bmc.says(204)
-    MANAGEMENT.attach_virtual_media(task, "cdrom", ISO)
-    assert len(bodies(machine, "InsertMedia")) == 1
+    with pytest.raises(errors.HardwareError, match="still shows an image in it"):
+        MANAGEMENT.attach_virtual_media(task, "cdrom", ISO)
+
+
+def test_next_drive_is_not_filled_beside_a_former_image(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
+) -> None:
+    """The machine would boot from the first of the two."""
+    place = give_system(machine, "CD")
+    machine.tree[place].update(Image="http://old/old.iso", Inserted=True)
+    machine.tricks[EJECT] = bmc.says(204)
+    machine.tricks[f"POST {place}/*InsertMedia"] = bmc.says(400)
+    with pytest.raises(errors.HardwareError, match="still shows an image in it"):
+        MANAGEMENT.attach_virtual_media(task, "cdrom", ISO)
+    assert full(machine)["Cd"] is None

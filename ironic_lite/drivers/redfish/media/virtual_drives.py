@@ -156,7 +156,8 @@ def attach(
     :returns: that drive, as it was before.
     :raises errors.InvalidParameter: no such drive, or it cannot read this URL.
     :raises errors.UnsupportedDriverExtension: the machine has no virtual drives.
-    :raises errors.HardwareError: the BMC refused, or does not show the image in time.
+    :raises errors.HardwareError: the BMC refused, or does not show the image in time; or it still
+        shows the former image in a drive of that type, from which the machine could boot.
     """
     image = _Image.parse(image_url)
     _check_device(device)
@@ -198,9 +199,8 @@ def detach(task: base.Task, devices: Sequence[str] | None = None) -> None:
         _check_device(device)
     for drive in _all_drives(task, "detach_virtual_media"):
         wanted = devices is None or not set(devices).isdisjoint(drive.devices)
-        if wanted and not _empty_drive(task, drive):
-            reason = f"The BMC ejected {drive.path} but still shows an image in it. Check it."
-            raise errors.HardwareError(reason=reason)
+        if wanted:
+            _empty_drive(task, drive)
 
 
 def _check_device(device: str) -> None:
@@ -373,18 +373,22 @@ def _insert_image(
     return None
 
 
-def _empty_drive(task: base.Task, drive: Drive) -> bool:
-    """Eject a drive's medium; return whether the BMC shows the drive empty.
+def _empty_drive(task: base.Task, drive: Drive) -> None:
+    """Eject a drive's medium, and wait until the BMC shows the drive empty.
 
     A drive that was full is read again, because the same drive may have another path.
+
+    :raises errors.HardwareError: the BMC refused, or still shows the image.
     """
     if not drive.full:
-        return True
+        return
     now = resources.read(task, drive.path)
     if now is None or not Drive(drive.path, now).full:
-        return True
+        return
     _retry_server_errors(task, lambda link: _eject_medium(link, drive))
-    return _await_fill_state(task, drive, full=False)
+    if not _await_fill_state(task, drive, full=False):
+        reason = f"The BMC ejected {drive.path} but still shows an image in it. Check it."
+        raise errors.HardwareError(reason=reason)
 
 
 def _eject_medium(link: connection.Link, drive: Drive) -> None:
