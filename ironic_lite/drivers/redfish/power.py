@@ -65,16 +65,19 @@ class RedfishPower(interface.RedfishInterface, power_switching.SwitchingPower):
         request.
 
         :param timeout: seconds for each half; of a soft reboot, for the first half.
-        :raises errors.PowerFailure: the BMC refused, or the state was not reached in time.
+        :raises errors.PowerFailure: the BMC refused, or the state was not reached in time; or it
+            cannot restart a machine with ``disable_power_off`` in one request.
         """
         deadline = time.monotonic() + RESTART.seconds(timeout)
         word, known = _await_answer(task, lambda: connection.call(task, _read_power), deadline)
         down, restart = (SHUT_DOWN, SOFT_RESTART) if soft else (TURN_OFF, RESTART)
-        one_go = task.node.disable_power_off or not known.intersection(down.order)
-        if word == OFF or not (one_go and known.intersection(restart.order)):
+        at_once = bool(known.intersection(restart.order))
+        if word == OFF:
             self.off_and_on(task, timeout, soft=soft)
-        else:
+        elif task.node.disable_power_off or (at_once and not known.intersection(down.order)):
             self.restart(task, restart, timeout)
+        else:
+            self.off_and_on(task, timeout, soft=soft)
 
     def restore_boot_device(self, task: base.Task) -> None:
         """See `override.restore`."""

@@ -178,6 +178,20 @@ def test_a_node_that_must_not_lose_power_is_restarted_in_one_go(liar: liars.Liar
     assert task.pauses[0] == POWER.settle_seconds
 
 
+@pytest.mark.parametrize(
+    ("soft", "missing"), [(False, "not ForceRestart or PowerCycle"), (True, "not GracefulRestart")]
+)
+def test_node_that_must_not_lose_power_is_not_switched_off_for_a_restart(
+    liar: liars.Liar, soft: bool, missing: str
+) -> None:
+    liar.power, liar.resets = "On", ["On", "ForceOff", "GracefulShutdown"]
+    task = bmc_tasks.task_at(liar.address)
+    task.node.disable_power_off = True
+    with pytest.raises(errors.PowerFailure, match=missing):
+        POWER.reboot(task, soft=soft)
+    assert (liar.sent, liar.power) == ([], "On")
+
+
 def test_validate_names_all_that_is_missing_at_once() -> None:
     task = bmc_tasks.task_at("", redfish_password="secret")
     with pytest.raises(errors.MissingParameter) as caught:
