@@ -45,6 +45,11 @@ def restore(task: base.Task) -> None:
         _send_flags(task, device, persistent=coming is None)
 
 
+def is_kept_for_one_boot(task: base.Task) -> bool:
+    """Return whether a device is stored for the next boot alone."""
+    return "next" in task.recall(NOTE, {})
+
+
 def spend(task: base.Task) -> None:
     """Forget a device that was stored for one boot, after a power on."""
     kept: Mapping[str, str] = task.recall(NOTE, {})

@@ -65,11 +65,14 @@ class IpmiPower(interface.IpmiInterface, power_switching.SwitchingPower):
     def tell(self, task: base.Task, way: Way[str], deadline: float) -> bool:
         """Send the command; on and off are sent in any state, as they are harmless and fast.
 
+        A machine that is on keeps a device that is stored for its next boot.
+
         :raises errors.PowerFailure: the BMC refuses, and the state is not reached.
         """
         # Some BMCs refuse a soft power off while the power is off; others treat it as a press of
         # the button, and power the machine on.
-        if way.soft and _power_state(task) == way.reached:
+        looks = way.soft or (way == TURN_ON and bootdevice.is_kept_for_one_boot(task))
+        if looks and _power_state(task) == way.reached:
             return False
         seconds = _bounded_seconds(deadline - time.monotonic())
         try:

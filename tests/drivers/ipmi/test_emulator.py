@@ -268,6 +268,18 @@ def test_a_power_on_that_fails_uses_no_device_up(bmc: Bmc, program: Program) -> 
     assert task.recall(bootdevice.NOTE) is None
 
 
+def test_power_on_of_a_running_machine_uses_no_device_up(bmc: Bmc, recorded: Recorded) -> None:
+    """The device is meant for its next boot."""
+    bmc.power = True
+    task = task_with(bmc.driver_info(ipmi_force_boot_device=True), boot_mode="bios")
+    MANAGEMENT.set_boot_device(task, "pxe")
+    POWER.set_power_state(task, base.POWER_ON)
+    recorded()
+    POWER.reboot(task)
+    told = [line for line in recorded() if line.startswith(("chassis", "power on"))]
+    assert told == ["chassis bootdev pxe", "power on"]
+
+
 def test_a_reset_in_one_go_tells_it_too(bmc: Bmc, recorded: Recorded) -> None:
     bmc.power = True
     info = bmc.driver_info(ipmi_force_boot_device=True)
