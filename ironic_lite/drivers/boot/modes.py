@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 
 from ironic_lite import errors
 from ironic_lite.core import config
@@ -15,6 +16,8 @@ LOG = logging.getLogger(__name__)
 
 PLACES = ("instance_info", "properties")
 """Fields with capabilities, in order of precedence."""
+
+_OWN_ORDER = re.compile(r"\blenovo\b", re.IGNORECASE)
 
 
 def capability(values: JsonView, name: str) -> str | None:
@@ -82,6 +85,16 @@ def bring(task: base.Task, mode: str) -> None:
     LOG.info("Node %s: changing its boot mode from %s to %s", task.node.uuid, now, mode)
     management.set_boot_mode(task, mode)
     task.node.boot_mode = mode
+
+
+def keeps_own_order(node: base.Node, vendor: object) -> bool:
+    """Return whether the firmware of a machine finds an installed system only by its own order.
+
+    In UEFI mode, a persistent boot device hides the entry of an installed system on Lenovo.
+
+    :param vendor: of the machine, if known.
+    """
+    return wanted(node) == "uefi" and _OWN_ORDER.search(str(vendor)) is not None
 
 
 def settle(task: base.Task, device: str, *, persistent: bool) -> None:

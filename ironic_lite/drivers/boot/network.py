@@ -140,6 +140,9 @@ class NetworkBoot(base.Boot):
             modes.settle(task, "pxe", persistent=True)
             return
         self.clean_up_ramdisk(task)
+        if modes.keeps_own_order(task.node, (task.node.properties or {}).get("vendor")):
+            LOG.info("Node %s: its firmware keeps its own boot order", task.node.uuid)
+            return
         modes.settle(task, "disk", persistent=True)
 
     def clean_up_instance(self, task: base.Task) -> None:

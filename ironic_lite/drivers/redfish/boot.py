@@ -112,7 +112,7 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
             return
         self.clean_up_ramdisk(task)
         maker = resources.text(resources.system(task), "Manufacturer")
-        if modes.wanted(task.node) == "uefi" and quirks.OWN_BOOT_ORDER.fits(maker):
+        if modes.keeps_own_order(task.node, maker):
             quirks.OWN_BOOT_ORDER.log(f"Node {task.node.uuid}")
             return
         modes.settle(task, "disk", persistent=True)

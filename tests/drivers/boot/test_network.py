@@ -106,6 +106,19 @@ def test_the_machine_boots_from_the_network_once(task: fake_task.FakeTask) -> No
     assert chosen == {"boot_device": "disk", "persistent": True}
 
 
+@pytest.mark.parametrize("boot", [IPXE, PXE])
+@pytest.mark.parametrize(("maker", "mode"), [("Lenovo", "uefi"), ("lenovo", "bios"), (7, "uefi")])
+def test_firmware_that_must_keep_its_own_order_gets_no_boot_device(
+    task: fake_task.FakeTask, boot: network.NetworkBoot, maker: object, mode: str
+) -> None:
+    """On Lenovo, a persistent device hides the entry of the installed system in UEFI mode."""
+    task.node.properties = {"capabilities": f"boot_mode:{mode}", "vendor": maker}
+    boot.prepare_ramdisk(task, {})
+    boot.prepare_instance(task)
+    kept = (maker, mode) == ("Lenovo", "uefi")
+    assert task.driver.management.get_boot_device(task)["persistent"] is not kept
+
+
 def test_pxe_in_uefi_mode_is_grub_by_card(task: fake_task.FakeTask, folders: pathlib.Path) -> None:
     PXE.prepare_ramdisk(task, {})
     uuid = task.node.uuid
