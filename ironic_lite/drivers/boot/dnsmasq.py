@@ -104,12 +104,14 @@ def option_lines(tag: str, files: Mapping[str, str], server: str) -> str:
 
     :param files: condition -> boot file: a tag of dnsmasq, such as ``ipxe`` or ``!ipxe``, or "".
     :param server: the TFTP server's address.
-    :raises errors.InvalidParameter: a file name has a comma, which separates options.
+    :raises errors.InvalidParameter: a file name has a comma, which separates options, or a
+        character that cannot be printed.
     """
     lines = []
     for condition, name in files.items():
         if "," in name or not name.isprintable():
-            raise errors.InvalidParameter(path="boot file", reason=f"{name!r} has a comma")
+            reason = f"{name!r} has a comma or a character that cannot be printed"
+            raise errors.InvalidParameter(path="boot file", reason=reason)
         when = f"tag:{condition}," if condition else ""
         lines.append(f"tag:{tag},{when}{BOOT_FILE},{name}")
     lines += [f"tag:{tag},{option},{server}" for option in (TFTP_NAME, TFTP_ADDRESS, NEXT_SERVER)]
