@@ -60,6 +60,7 @@ def node(**values: Any) -> base.Node:
         "raid_config": None,
         "target_raid_config": None,
         "boot_mode": None,
+        "secure_boot": None,
     }
     return base.Node({**row, **values})
 

@@ -13,6 +13,7 @@ from ironic_lite.drivers.agent import about, logs, ramdisk, standby
 from ironic_lite.drivers.agent.client import Client
 from ironic_lite.drivers.agent.results import LISTED
 from ironic_lite.drivers.agent.steps import InBand, concerns, heard
+from ironic_lite.drivers.boot import modes
 
 
 class AgentDeploy(InBand, base.Deploy):
@@ -143,6 +144,7 @@ class CustomAgentDeploy(AgentDeploy):
         :raises errors.HardwareError: the machine or its BMC refused.
         """
         ramdisk.switch_off(task)
+        modes.secure(task, on=False)
 
     def clean_up(self, task: base.Task) -> None:
         """Collect the logs of a failed ramdisk, and remove its boot files.

@@ -91,6 +91,7 @@ class DirectDeploy(AgentDeploy):
         task.driver.network.unconfigure_tenant_networks(task)
         task.driver.boot.clean_up_instance(task)
         serving.remove(task)
+        modes.secure(task, on=False)
 
     def clean_up(self, task: base.Task) -> None:
         """Collect the logs of a failed ramdisk, and remove its boot files and the image.

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import standby
+from ironic_lite.drivers.boot import modes
 
 TOKEN = "ipa-agent-token"
 """The kernel parameter that gives a ramdisk its secret before its lookup."""
@@ -27,6 +28,7 @@ def boot(
     :raises errors.HardwareError: the machine or its BMC refused.
     """
     switch_off(task)
+    modes.secure(task, on=False)  # it may have no signature
     _prepare_boot(task, mode, more)
     task.keep(AT_WORK, True if mode == "deploy" else None)
     _start_machine(task)
@@ -65,11 +67,12 @@ def _prepare_boot(
 
 
 def boot_instance(task: base.Task) -> None:
-    """Boot the machine from its disk.
+    """Boot the instance, with secure boot if it requires that.
 
     :raises errors.HardwareError: the machine or its BMC refused.
     """
     forget(task)
+    modes.secure(task, on=True)
     task.driver.boot.prepare_instance(task)
     _start_machine(task)
 

@@ -13,6 +13,7 @@ from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import ramdisk, serving
 from ironic_lite.drivers.agent.deploy import AgentDeploy
+from ironic_lite.drivers.boot import modes
 from ironic_lite.images import configdrive
 
 MODE = "instance"
@@ -62,6 +63,7 @@ class RamdiskDeploy(AgentDeploy):
         ramdisk.switch_off(task)
         task.driver.network.unconfigure_tenant_networks(task)
         task.driver.boot.clean_up_instance(task)
+        modes.secure(task, on=False)
 
     def clean_up(self, task: base.Task) -> None:
         """Remove the boot files of the instance.

@@ -87,6 +87,26 @@ def bring(task: base.Task, mode: str) -> None:
     task.node.boot_mode = mode
 
 
+def secure(task: base.Task, *, on: bool) -> None:
+    """Switch secure boot for an instance that requires it: ``secure_boot`` of its capabilities.
+
+    A machine whose instance does not require it keeps its setting.
+
+    :raises errors.HardwareError: the BMC refused, or did not apply it in time.
+    """
+    if capability(task.node.instance_info or {}, "secure_boot") != "true":
+        return
+    management = task.driver.management
+    try:
+        if not on and management.get_secure_boot_state(task) is not True:
+            return  # so an instance that could not be started for lack of a licence can be deleted
+        management.set_secure_boot_state(task, on)
+    except errors.UnsupportedDriverExtension as why:
+        LOG.warning("Node %s: switch secure boot by hand: %s", task.node.uuid, why)
+        return
+    task.node.secure_boot = on
+
+
 def keeps_own_order(node: base.Node, vendor: object) -> bool:
     """Return whether the firmware of a machine finds an installed system only by its own order.
 
