@@ -139,12 +139,13 @@ class CustomAgentDeploy(AgentDeploy):
         ramdisk.begin(task)
 
     def tear_down(self, task: base.Task) -> None:
-        """Switch the machine off, unless its power must stay on.
+        """Switch the machine off, or restart it if its power must stay on.
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
         ramdisk.switch_off(task)
         modes.secure(task, on=False)
+        ramdisk.restart_kept_on(task)
 
     def clean_up(self, task: base.Task) -> None:
         """Collect the logs of a failed ramdisk, and remove its boot files.

@@ -83,7 +83,7 @@ class DirectDeploy(AgentDeploy):
         serving.make_ready(task)
 
     def tear_down(self, task: base.Task) -> None:
-        """Switch the machine off, unless its power must stay on; do not boot the instance.
+        """Switch the machine off, or restart it if its power must stay on.
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
@@ -92,6 +92,7 @@ class DirectDeploy(AgentDeploy):
         task.driver.boot.clean_up_instance(task)
         serving.remove(task)
         modes.secure(task, on=False)
+        ramdisk.restart_kept_on(task)
 
     def clean_up(self, task: base.Task) -> None:
         """Collect the logs of a failed ramdisk, and remove its boot files and the image.

@@ -139,4 +139,7 @@ def _store_result(task: base.Task, case: inspection.Case) -> None:
 
 
 def _leave_ramdisk(task: base.Task) -> None:
-    ramdisk.leave(task, MODE, off=config.CONF.inspector.power_off)
+    off = config.CONF.inspector.power_off
+    ramdisk.leave(task, MODE, off=off)
+    if off:
+        ramdisk.restart_kept_on(task)

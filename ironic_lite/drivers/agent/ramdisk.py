@@ -100,8 +100,23 @@ def part(task: base.Task, mode: str = "deploy") -> None:
     if standby.ready(task):
         forget(task)
         task.driver.boot.clean_up_ramdisk(task, mode)
-    else:
-        leave(task, mode, off=not task.failing)
+        return
+    leave(task, mode, off=not task.failing)
+    if not task.failing:
+        restart_kept_on(task)
+
+
+def restart_kept_on(task: base.Task) -> None:
+    """Restart a machine with disable_power_off, so that its ramdisk or instance ends.
+
+    Call it after everything from which the machine must not boot is taken away. Other machines are
+    off by then, or only their agent could restart them.
+
+    :raises errors.HardwareError: the machine or its BMC refused.
+    """
+    if task.node.disable_power_off and not task.driver.power.in_band:
+        task.driver.power.reboot(task)
+        task.node.power_state = base.POWER_ON
 
 
 def enter(task: base.Task) -> base.Outcome:

@@ -56,7 +56,7 @@ class RamdiskDeploy(AgentDeploy):
         task.driver.boot.prepare_instance(task)
 
     def tear_down(self, task: base.Task) -> None:
-        """Switch the machine off, which ends its instance, unless its power must stay on.
+        """Switch the machine off, or restart it if its power must stay on.
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
@@ -64,6 +64,7 @@ class RamdiskDeploy(AgentDeploy):
         task.driver.network.unconfigure_tenant_networks(task)
         task.driver.boot.clean_up_instance(task)
         modes.secure(task, on=False)
+        ramdisk.restart_kept_on(task)
 
     def clean_up(self, task: base.Task) -> None:
         """Remove the boot files of the instance.
