@@ -181,8 +181,14 @@ def _read_address(value: object) -> str:
     return text
 
 
+def _read_credential(value: object) -> str:
+    """Return a user or password; Ironic's command line writes one of digits as a number."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if whole else _read_text(value)
+
+
 def _read_username(value: object) -> str:
-    text = _read_text(value)
+    text = _read_credential(value)
     if len(text.encode()) > USERNAME_BYTES:
         raise ValueError(f"is longer than the {USERNAME_BYTES} bytes of IPMI")
     return text
@@ -244,7 +250,8 @@ FIELDS: Mapping[str, Field] = {
         f"User of the BMC, up to {USERNAME_BYTES} bytes. Default: the nameless user.",
     ),
     "ipmi_password": Field(
-        _read_text, "Password of that user, up to 20 bytes (16 with version 1.5). Default: empty."
+        _read_credential,
+        "Password of that user, up to 20 bytes (16 with version 1.5). Default: empty.",
     ),
     "ipmi_priv_level": Field(
         _one_of(*PRIVILEGES, case=str.upper),

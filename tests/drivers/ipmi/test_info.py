@@ -54,6 +54,14 @@ def test_driver_info_is_parsed_whole() -> None:
     )
 
 
+def test_login_of_digits_may_be_a_number() -> None:
+    """Ironic's command line writes ``--driver-info ipmi_password=123456`` as a number."""
+    found = info.parse({**LEAST, "ipmi_username": 1000, "ipmi_password": 123456})
+    assert (found.username, found.password) == ("1000", "123456")
+    shown = masking.field("driver_info", {"ipmi_password": 123456})
+    assert shown == {"ipmi_password": masking.MASK}
+
+
 @pytest.mark.parametrize("version", ["1.5", 1.5])
 def test_the_old_version_has_another_interface(version: object) -> None:
     assert info.parse({**LEAST, "ipmi_protocol_version": version}).interface == "lan"
@@ -106,7 +114,9 @@ def test_missing_keys_are_named_together(values: dict[str, Any], missing: str) -
         ("ipmi_username", ["root"], "must be a string, not list"),
         ("ipmi_username", "seventeen letters", "16 bytes"),
         ("ipmi_username", "a\0b", "control characters"),
-        ("ipmi_password", 5, "must be a string"),
+        ("ipmi_password", 5.5, "must be a string"),
+        ("ipmi_password", True, "must be a string"),
+        ("ipmi_password", 10**20, "20 bytes"),
         ("ipmi_password", "a\0b", "control characters"),
         ("ipmi_password", "\udc80", "surrogate"),
         ("ipmi_password", SECRET, "20 bytes"),
