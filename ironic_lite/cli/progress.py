@@ -53,6 +53,13 @@ def changes(run: Json, shown: Shown) -> Iterator[str]:
         yield one_line(f"{elapsed} [{number}/{len(run['steps'])}] {words}")
 
 
+def steps(found: Sequence[Json]) -> Iterator[str]:
+    """Yield a line for each step, with the ordinal that ``--from`` and ``--waive-step`` take."""
+    for step in found:
+        words = f"{_title(step)}: {step['state']}{_details(step, 0.0)} {_reason(step)}"
+        yield one_line(f"{step['ordinal']} {words}")
+
+
 def picture(run: Json, since: float, columns: int, lines: int) -> list[str]:
     """Return the lines of a picture: a bar, the steps around the current one, the expected end.
 
@@ -67,11 +74,14 @@ def picture(run: Json, since: float, columns: int, lines: int) -> list[str]:
     shown = [head, *_step_lines(steps, since, lines - _AROUND)]
     eta = run.get("eta")
     if alive and eta:
-        ends, late = (
-            str(eta[name])[:_TO_SECONDS].replace("T", " ") for name in ("ends_at", "late_at")
-        )
-        shown.append(f"expected end {ends}, late after {late} (UTC)")
+        shown.append(f"expected end {expected_end(eta)}")
     return [_printable(line)[: max(columns - 1, _LEAST_WIDTH)] for line in shown]
+
+
+def expected_end(eta: Json) -> str:
+    """Return the expected end of a run, and the time after which it is late."""
+    ends, late = (str(eta[name])[:_TO_SECONDS].replace("T", " ") for name in ("ends_at", "late_at"))
+    return f"{ends}, late after {late} (UTC)"
 
 
 def _step_lines(steps: Sequence[Json], since: float, room: int) -> Iterator[str]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from cliff import lister, show
 
+from ironic_lite.cli import run_table
 from ironic_lite.cli.http_api import Api
-from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.core.json_types import JsonView
 
 _COLUMNS = ("uuid", "node", "verb", "state", "step", "code", "started_at", "duration_seconds")
 _LONG = ("ended_at", "requester", "project", "request_id", "conductor", "text")
@@ -82,8 +83,7 @@ class ShowFleetRun(show.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
         """Return names and values."""
-        run: Json = Api(self.app).get("runs", parsed_args.run)
-        return tuple(run), tuple(run.values())
+        return run_table.fields(Api(self.app).get("runs", parsed_args.run))
 
 
 def _row(run: JsonView, columns: Sequence[str]) -> list[Any]:

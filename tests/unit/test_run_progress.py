@@ -6,7 +6,7 @@ import io
 import os
 from typing import Any
 
-from ironic_lite.cli import progress
+from ironic_lite.cli import progress, run_table
 
 Json = dict[str, Any]
 
@@ -95,3 +95,20 @@ def test_screen_draws_over_its_last_picture() -> None:
     screen.draw(run, 1)
     assert "\x1b[3F" not in first
     assert stream.getvalue().removeprefix(first).startswith("\x1b[3Fclean running 1:06")
+
+
+def test_table_of_a_run_has_a_line_for_each_step_with_its_ordinal() -> None:
+    error = {"code": "CleanStepFailed", "text": "No\ndisk.", "cause": {"code": "HardwareError"}}
+    steps = (step("a", "done"), step("b", "failed", attempt=2, error=error), step("c", "pending"))
+    eta = {"ends_at": "2026-01-01T01:02:03+00:00", "late_at": "2026-01-01T02:03:04+00:00"}
+    names, values = run_table.fields(a_run("failed", *steps, error=error, eta=eta, links=[]))
+    shown = dict(zip(names, values, strict=True))
+    assert shown["steps"].human_readable().splitlines() == [
+        "0 deploy.a: done 0:07",
+        "1 deploy.b: failed 0:07, attempt 2 No disk.",
+        "2 deploy.c: pending",
+    ]
+    assert shown["error"].human_readable() == "HardwareError: No disk."
+    ends = "2026-01-01 01:02:03, late after 2026-01-01 02:03:04 (UTC)"
+    assert (shown["eta"].human_readable(), shown["links"].human_readable()) == (ends, "")
+    assert [one["step"] for one in shown["steps"].machine_readable()] == ["a", "b", "c"]
