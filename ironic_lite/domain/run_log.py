@@ -130,6 +130,14 @@ def _agent_changed(_event: Event, data: JsonView) -> str:
     return f"another agent refused {data.get('step')}"
 
 
+def _erasure(event: Event, _data: JsonView) -> str:
+    return f"an erasure record is made, result {event['event']}"
+
+
+def _data_state(event: Event, _data: JsonView) -> str:
+    return f"state of the data {event['before']} -> {event['after']}"
+
+
 def _entry(event: Event, _data: JsonView) -> str:
     text: str = history.entry(event)["event"]
     return text if ". " in text else text.removesuffix(".")
@@ -149,5 +157,7 @@ _WORDS = {
     "power": _power,
     "agent_changed": _agent_changed,
     "fault": _other,
+    "erasure": _erasure,
+    "data_state": _data_state,
     **dict.fromkeys(("flow_started", "flow_ended", "abort_requested", "taken_over"), _entry),
 }

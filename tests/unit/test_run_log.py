@@ -144,3 +144,12 @@ def test_event_of_every_kind_has_a_sentence(kind: str) -> None:
     )
     assert text
     assert "None" not in text
+
+
+def test_erasure_and_state_of_the_data_are_sentences() -> None:
+    record = event("erasure", event="complete", data={"erasure": "e1", "result": "complete"})
+    state = event("data_state", before="unknown", after="clean")
+    assert told(record, state) == [
+        "an erasure record is made, result complete",
+        "state of the data unknown -> clean",
+    ]
