@@ -20,6 +20,7 @@ _NO_RAMDISK = (
 )
 _IMAGE = "Check the address and the checksum of the image."
 _FIELD = "Correct the field that the reason names."
+_STEP = "Correct the step that the reason names: in the request, runbook or template."
 _OF_CAUSE: Mapping[str, str] = MappingProxyType(
     {
         error.__name__: text
@@ -53,6 +54,7 @@ _RESTORED = (
 _OTHERWISE = "Read the log of the run, and fix the cause."
 _OUTSIDE = "Fix the cause."
 _ITSELF = "There is nothing to do: the service retries it by itself."
+_MAINTENANCE = "End the maintenance when the cause of its fault is fixed: DELETE .../maintenance."
 _OVERDUE = "Look at the console of the machine; stop the run if its step does nothing any more."
 
 REMEDIES: Mapping[State, tuple[str, ...]] = MappingProxyType(
@@ -81,6 +83,7 @@ def of(
     offers: Sequence[Offer],
     *,
     state: State,
+    left_in_maintenance: bool = False,
 ) -> str | None:
     """Return what to do next as one or two sentences; None if the node needs nothing.
 
@@ -89,17 +92,24 @@ def of(
     :param overdue: the step under way that takes unusually long.
     :param offers: the verbs that the state offers.
     :param state: the provision state of the node.
+    :param left_in_maintenance: a fault that only an operator ends keeps the node in maintenance.
     """
     if wait is not None and wait.what == waiting.RETRY:
         return _ITSELF
     if failure is None:
-        return _OVERDUE if overdue else None
+        rest = _MAINTENANCE if left_in_maintenance else None
+        return _OVERDUE if overdue else rest
     otherwise = _OTHERWISE if failure.run is not None else _OUTSIDE
     code = str((failure.cause or {}).get("code") or failure.code)
     if failure.code == errors.DatabaseRestored.__name__:
         return _RESTORED
-    fix = _OF_CAUSE.get(code, otherwise)
+    fix = _STEP if _about_steps(failure) else _OF_CAUSE.get(code, otherwise)
     return " ".join(filter(None, (fix, _then(state, offers))))
+
+
+def _about_steps(failure: Failure) -> bool:
+    """Return whether the run was given a list with faulty steps (`list_faults`)."""
+    return bool(((failure.cause or {}).get("facts") or {}).get("paths"))
 
 
 def _then(state: State, offers: Sequence[Offer]) -> str:

@@ -50,6 +50,8 @@ MOST_BYTES = 16 * 1024
 _LONGEST_TEXTS = (2000, 600, 200, 60)
 """Limits of characters; a document that is too large is made again with the next one."""
 _SAID = 400
+_ENDED_BY_SERVICE = "power failure"
+"""The fault whose maintenance the service ends itself."""
 _OPEN = ("running", "waiting")
 _ENDED_EARLY = ("failed", "aborted")
 
@@ -166,7 +168,15 @@ def _advice(facts: Facts) -> str | None:
     failure = facts.failure
     if failure is not None and failure.run is not None and failure.run is facts.earlier:
         failure = None  # another run has ended since
-    return advice.of(failure, facts.wait, facts.overdue, facts.offers, state=facts.state)
+    left = facts.kind is Kind.STABLE and facts.node["fault"] not in (None, _ENDED_BY_SERVICE)
+    return advice.of(
+        failure,
+        facts.wait,
+        facts.overdue,
+        facts.offers,
+        state=facts.state,
+        left_in_maintenance=left,
+    )
 
 
 def _lock(node: JsonView) -> Json | None:
@@ -261,7 +271,7 @@ def _at_rest(facts: Facts) -> str:
         return f"{rest} {failed}: {_sentence(failure.text)}"
     if failure.run is facts.earlier:
         ended = "was aborted" if failure.aborted else "failed"
-        run = f"Its last run that {ended} ({failure.run['verb']}) ended{_place(facts, failure)}"
+        run = f"An earlier {failure.run['verb']} {ended}{_place(facts, failure)}"
         return f"{rest} {run}: {_sentence(failure.reason)}"
     return _failed(facts)
 

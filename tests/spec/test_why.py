@@ -342,7 +342,7 @@ def test_failed_run_is_told_after_a_verb_that_leaves_its_state(
     (log,) = (one for one in told["failure"]["evidence"] if one["kind"] == "log")
     assert operator.api.get(log["href"]).status == 200
     assert told["run"]["verb"] == "manage"
-    assert f"Its last run that failed ({targets[-1]}) ended" in told["says"]
+    assert f"An earlier {targets[-1]} failed" in told["says"]
 
 
 def test_many_power_changes_do_not_hide_an_earlier_failure(operator: Operator) -> None:
@@ -350,7 +350,7 @@ def test_many_power_changes_do_not_hide_an_earlier_failure(operator: Operator) -
     operator.provision(node, "manage")
     row = {"node_uuid": node, "at": clock.now(), "kind": "power", "event": "changed"}
     operator.rig.database.write(lambda conn: db_events.add(conn, [row] * 20))
-    assert "Its last run that failed" in why(operator, node)["says"]
+    assert "An earlier provide failed" in why(operator, node)["says"]
 
 
 def test_retry_is_offered_and_continues_the_run(operator: Operator) -> None:

@@ -53,6 +53,18 @@ def test_fix_is_that_of_the_cause(code: str | None, fix: str) -> None:
     assert found.endswith(" Then use retry.")
 
 
+def test_list_with_a_faulty_step_is_to_be_corrected_and_no_field_of_the_node() -> None:
+    facts = {"path": "clean_steps", "paths": ["clean_steps/0/step"]}
+    cause = {"code": "InvalidParameter", "text": "bang", "facts": facts}
+    failed = failure(None)._replace(error={"cause": cause})
+    found = advice_of(FAILED, failed, None, None, offers("manage"))
+    assert found is not None
+    assert found.startswith("Correct the step that the reason names")
+    cause["facts"] = {"path": "driver_info/redfish_address"}
+    found = advice_of(FAILED, failed, None, None, offers("manage"))
+    assert found == "Correct the field that the reason names. Then use manage."
+
+
 def test_verb_that_is_refused_is_not_advised() -> None:
     refused = offers("retry", refusal=errors.NotFound(what="Run", ident="r1"))
     found = advice_of(FAILED, failure("BmcBadAnswer"), None, None, [*refused, *offers("manage")])

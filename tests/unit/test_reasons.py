@@ -212,9 +212,21 @@ def test_failed_run_before_the_newest_is_told_with_its_verb() -> None:
     assert (failure["code"], failure["step"]) == ("CleanStepFailed", "deploy.erase_devices")
     assert failure["evidence"][0]["kind"] == "log"
     assert document["says"] == (
-        "It is manageable; deployments do not choose it. Its last run that failed (clean) ended at "
+        "It is manageable; deployments do not choose it. An earlier clean failed at "
         "deploy.erase_devices, 10 minutes ago: Clean step x failed: bang."
     )
+
+
+@pytest.mark.parametrize(
+    ("fault", "advised"),
+    [("clean failure", True), ("service failure", True), ("power failure", False), (None, False)],
+)
+def test_maintenance_that_a_failed_run_has_left_is_to_be_ended(
+    fault: str | None, advised: bool
+) -> None:
+    row = node(last_error="Clean step x failed: bang", maintenance=True, fault=fault)
+    do = reasons.document(facts(row, run("done", "manage"), earlier=failed(verb="clean")))["do"]
+    assert (do is not None and do.startswith("End the maintenance")) is advised
 
 
 def test_abort_is_told_from_a_failure() -> None:
