@@ -21,6 +21,7 @@ import contracts
 import requirements
 
 from ironic_lite import errors
+from ironic_lite.api import policy
 from ironic_lite.core import options, threads
 from ironic_lite.domain import activities, fields, notifications, recovery, states, steps, verbs
 from ironic_lite.domain.recovery import CrashPoint, RecoveryAction
@@ -269,6 +270,12 @@ def fence_table() -> str:
     return table(("Library or package", "Imported by", "Contract"), contracts.fences())
 
 
+def own_rule_table() -> str:
+    """Return the policy rules that Ironic does not have."""
+    rules = {rule.name: rule.says for rule in policy.OWN}
+    return table(("Rule", "Right"), ((f"``{name}``", rules[name]) for name in sorted(rules)))
+
+
 def check_table(module: str) -> str:
     """Return the checks of a module's table.
 
@@ -371,6 +378,7 @@ def machine_table() -> str:
 Parts = Mapping[str, Callable[[], str]]
 
 PAGES: Mapping[str, Parts] = {
+    "access.rst": {"own-rules": own_rule_table},
     "states.rst": {
         "journeys": journeys,
         "states": state_table,

@@ -32,6 +32,7 @@ __all__ = [
     "BY_NAME",
     "METRICS",
     "NODE",
+    "OWN",
     "RUNBOOK",
     "SYSTEM",
     "TABLE",
@@ -42,6 +43,8 @@ __all__ = [
 ]
 
 TABLE: tuple[Rule, ...] = (*of_others.NAMED, *of_nodes.RULES, *below_nodes.RULES, *of_others.RULES)
+OWN: tuple[Rule, ...] = (*of_nodes.OWN, *of_others.OWN)
+"""The rules that Ironic does not have."""
 BY_NAME: Mapping[str, Rule] = {rule.name: rule for rule in TABLE}
 
 METRICS = "baremetal:metrics:get"

@@ -30,7 +30,7 @@ def _node_rule(name: str, check: str, says: str, *operations: str) -> Rule:
     return Rule(f"baremetal:node:{name}", check, says, paths, NODE)
 
 
-RULES = (
+_IRONICS = (
     _node_rule("create", any_of(ADMIN, SERVICE), "Enroll nodes.", "POST /nodes"),
     Rule(
         "baremetal:node:create:self_owned_node",
@@ -165,7 +165,6 @@ RULES = (
     _node_rule("set_provision_state", RUNS, "Request a verb for a node.", "PUT ./states/provision"),
     _node_rule("set_provision_state:clean_steps", RUNS, "Choose the steps of a cleaning."),
     _node_rule("set_provision_state:service_steps", RUNS, "Choose the steps of a service."),
-    _node_rule("set_provision_state:waive_steps", MANAGES, "Waive steps of a retry."),
     _node_rule("set_raid_state", OWNS, "Set target_raid_config of a node.", "PUT ./states/raid"),
     _node_rule(
         "get_console",
@@ -226,7 +225,9 @@ RULES = (
         "GET ./vendor_passthru/methods",
         *(f"{verb} .{place}" for verb in VENDOR_METHODS for place in VENDOR_PLACES),
     ),
-    # Ironic does not have these rules.
+)
+
+OWN = (
     _node_rule("runs:get", OWNER_SEES, "See the runs of a node.", "GET ./runs", "GET ./runs/{run}"),
     _node_rule(
         "runs:stop",
@@ -250,6 +251,10 @@ RULES = (
     _node_rule(
         "data_state:set", MANAGES, "Declare the state of a node's data.", "PUT ./data_state"
     ),
+    _node_rule("set_provision_state:waive_steps", MANAGES, "Waive steps of a retry."),
     _node_rule("plan", RUNS, "See what a verb would do to a node.", "POST ./plan"),
     _node_rule("steps:get", RUNS, "See the clean steps of a node.", "GET ./cleaning/steps"),
 )
+"""Rules that Ironic does not have."""
+
+RULES = (*_IRONICS, *OWN)

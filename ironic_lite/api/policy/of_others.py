@@ -54,83 +54,6 @@ NAMED = (
 
 
 _OTHERS = (
-    # Ironic does not have the next four rules.
-    Rule(
-        "baremetal:whoami:get",
-        LOGGED_IN,
-        "Show who one is, and which rules one passes.",
-        ("GET /whoami",),
-    ),
-    Rule("baremetal:metrics:get", READER, "Read the metrics of the whole service at /metrics."),
-    Rule(
-        "baremetal:doctor:get",
-        READER,
-        "Examine the service and its nodes.",
-        ("GET /doctor",),
-    ),
-    Rule(
-        "baremetal:statistics:get",
-        READER,
-        "Read durations and failures of the steps of all nodes.",
-        ("GET /stats/steps",),
-    ),
-    # Ironic does not have the next two rules.
-    Rule(
-        "baremetal:event:list",
-        ANY_READER,
-        "Follow the events of the own project's nodes.",
-        ("GET /events",),
-    ),
-    Rule("baremetal:event:list_all", READER, "Follow the events of all nodes."),
-    # Ironic does not have the next seven rules.
-    Rule(
-        "baremetal:hold:list", ANY_READER, "List holds of the own project's nodes.", ("GET /holds",)
-    ),
-    Rule("baremetal:hold:list_all", READER, "List the holds of all nodes."),
-    Rule(
-        "baremetal:erasure:list",
-        ANY_READER,
-        "Read erasure records of the own project's nodes.",
-        ("GET /erasures", "GET /erasures/{erasure}", "GET /erasures/{erasure}/signature"),
-    ),
-    Rule("baremetal:erasure:list_all", READER, "Read the erasure records of all nodes."),
-    Rule(
-        "baremetal:erasure:key",
-        ANYONE,
-        "Read the public keys of erasure records.",
-        ("GET /erasures/keys/{key}",),
-    ),
-    Rule("baremetal:run:list", ANY_READER, "List runs of the own project's nodes.", ("GET /runs",)),
-    Rule("baremetal:run:list_all", READER, "List the runs of all nodes."),
-    # Ironic does not have the next four rules.
-    Rule(
-        "baremetal:webhook:get",
-        ADMIN,
-        "Show webhooks and their failed deliveries.",
-        ("GET /webhooks", "GET /webhooks/{ident}", "GET /webhooks/{ident}/failed"),
-        scope=SYSTEM,
-    ),
-    Rule(
-        "baremetal:webhook:create",
-        ADMIN,
-        "Add webhooks, which receive the events of all nodes.",
-        ("POST /webhooks",),
-        scope=SYSTEM,
-    ),
-    Rule(
-        "baremetal:webhook:update",
-        ADMIN,
-        "Change webhooks, and send their events again.",
-        ("PATCH /webhooks/{ident}", "POST /webhooks/{ident}/replay"),
-        scope=SYSTEM,
-    ),
-    Rule(
-        "baremetal:webhook:delete",
-        ADMIN,
-        "Remove webhooks.",
-        ("DELETE /webhooks/{ident}",),
-        scope=SYSTEM,
-    ),
     Rule("baremetal:shards:get", READER, "List the shards.", ("GET /shards",)),
     Rule(
         "baremetal:chassis:get",
@@ -306,37 +229,6 @@ _ALLOCATIONS = (
     ),
 )
 
-# Ironic does not have batches.
-_BATCHES = (
-    Rule(
-        "baremetal:batch:get",
-        any_of(READER, of("reader", "batch.owner")),
-        "Show a batch and its nodes.",
-        ("GET /batches/{ident}", "GET /batches/{ident}/nodes"),
-        BATCH,
-    ),
-    Rule(
-        "baremetal:batch:list",
-        ANY_READER,
-        "List the own project's batches.",
-        ("GET /batches",),
-    ),
-    Rule("baremetal:batch:list_all", READER, "List all batches."),
-    Rule(
-        "baremetal:batch:create",
-        any_of(MEMBER, "role:member"),
-        "Begin a batch; the rules of its request are checked for each node.",
-        ("POST /batches",),
-    ),
-    Rule(
-        "baremetal:batch:update",
-        any_of(MEMBER, of("member", "batch.owner")),
-        "Pause, resume, abort and delete a batch.",
-        ("PUT /batches/{ident}/state", "DELETE /batches/{ident}"),
-        BATCH,
-    ),
-)
-
 _RUNBOOK_RULES = (
     Rule(
         "baremetal:runbook:get",
@@ -398,7 +290,111 @@ _PUBLIC = (
         "Send the inspection report of a ramdisk.",
         ("POST /continue_inspection",),
     ),
-    # Ironic has no rule for these routes, and needs no login either.
+)
+
+
+OWN = (
+    Rule(
+        "baremetal:whoami:get",
+        LOGGED_IN,
+        "Show who one is, and which rules one passes.",
+        ("GET /whoami",),
+    ),
+    Rule("baremetal:metrics:get", READER, "Read the metrics of the whole service at /metrics."),
+    Rule(
+        "baremetal:doctor:get",
+        READER,
+        "Examine the service and its nodes.",
+        ("GET /doctor",),
+    ),
+    Rule(
+        "baremetal:statistics:get",
+        READER,
+        "Read durations and failures of the steps of all nodes.",
+        ("GET /stats/steps",),
+    ),
+    Rule(
+        "baremetal:event:list",
+        ANY_READER,
+        "Follow the events of the own project's nodes.",
+        ("GET /events",),
+    ),
+    Rule("baremetal:event:list_all", READER, "Follow the events of all nodes."),
+    Rule(
+        "baremetal:hold:list", ANY_READER, "List holds of the own project's nodes.", ("GET /holds",)
+    ),
+    Rule("baremetal:hold:list_all", READER, "List the holds of all nodes."),
+    Rule(
+        "baremetal:erasure:list",
+        ANY_READER,
+        "Read erasure records of the own project's nodes.",
+        ("GET /erasures", "GET /erasures/{erasure}", "GET /erasures/{erasure}/signature"),
+    ),
+    Rule("baremetal:erasure:list_all", READER, "Read the erasure records of all nodes."),
+    Rule(
+        "baremetal:erasure:key",
+        ANYONE,
+        "Read the public keys of erasure records.",
+        ("GET /erasures/keys/{key}",),
+    ),
+    Rule("baremetal:run:list", ANY_READER, "List runs of the own project's nodes.", ("GET /runs",)),
+    Rule("baremetal:run:list_all", READER, "List the runs of all nodes."),
+    Rule(
+        "baremetal:webhook:get",
+        ADMIN,
+        "Show webhooks and their failed deliveries.",
+        ("GET /webhooks", "GET /webhooks/{ident}", "GET /webhooks/{ident}/failed"),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:webhook:create",
+        ADMIN,
+        "Add webhooks, which receive the events of all nodes.",
+        ("POST /webhooks",),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:webhook:update",
+        ADMIN,
+        "Change webhooks, and send their events again.",
+        ("PATCH /webhooks/{ident}", "POST /webhooks/{ident}/replay"),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:webhook:delete",
+        ADMIN,
+        "Remove webhooks.",
+        ("DELETE /webhooks/{ident}",),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:batch:get",
+        any_of(READER, of("reader", "batch.owner")),
+        "Show a batch and its nodes.",
+        ("GET /batches/{ident}", "GET /batches/{ident}/nodes"),
+        BATCH,
+    ),
+    Rule(
+        "baremetal:batch:list",
+        ANY_READER,
+        "List the own project's batches.",
+        ("GET /batches",),
+    ),
+    Rule("baremetal:batch:list_all", READER, "List all batches."),
+    Rule(
+        "baremetal:batch:create",
+        any_of(MEMBER, "role:member"),
+        "Begin a batch; the rules of its request are checked for each node.",
+        ("POST /batches",),
+    ),
+    Rule(
+        "baremetal:batch:update",
+        any_of(MEMBER, of("member", "batch.owner")),
+        "Pause, resume, abort and delete a batch.",
+        ("PUT /batches/{ident}/state", "DELETE /batches/{ident}"),
+        BATCH,
+    ),
+    # Ironic needs no login for these routes either.
     Rule(
         "baremetal:root:get",
         ANYONE,
@@ -406,6 +402,6 @@ _PUBLIC = (
         ("GET ", "GET /", "HEAD ", "HEAD /", "GET /openapi", "GET /openapi.json"),
     ),
 )
+"""Rules that Ironic does not have."""
 
-
-RULES = (*_OTHERS, *_ALLOCATIONS, *_BATCHES, *_RUNBOOK_RULES, *_PUBLIC)
+RULES = (*_OTHERS, *_ALLOCATIONS, *_RUNBOOK_RULES, *_PUBLIC, *OWN)
