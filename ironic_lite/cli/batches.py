@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from cliff import command, lister, show
 from ironicclient import exc
 
-from ironic_lite.cli import arguments, http_api, progress, watching
+from ironic_lite.cli import arguments, http_api, progress, tables, watching
 from ironic_lite.core.json_types import Json, JsonView
 
 _COLUMNS = ("uuid", "name", "state", "wave", "nodes", "ended", "failed", "requester", "created_at")
@@ -73,7 +73,7 @@ class CreateBatch(show.ShowOne):
         body |= {name: value for name, value in given.items() if value is not None}
         plan = "true" if parsed_args.plan else None
         found = http_api.Api(self.app).change("POST", "batches", body=body, plan=plan)
-        return tuple(found), tuple(found.values())
+        return tables.batch(found)
 
 
 class ListBatches(lister.Lister):
@@ -105,7 +105,7 @@ class ShowBatch(show.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
         """Return names and values."""
         found = http_api.Api(self.app).get("batches", parsed_args.batch)
-        return tuple(found), tuple(found.values())
+        return tables.batch(found)
 
 
 class ListBatchNodes(lister.Lister):
@@ -318,7 +318,7 @@ def _nodes(parsed_args: argparse.Namespace) -> Json | list[str]:
 
 def _change(app: Any, batch: str, body: Json) -> tuple[Sequence[str], Sequence[Any]]:
     found = http_api.Api(app).change("PUT", "batches", batch, "state", body=body)
-    return tuple(found), tuple(found.values())
+    return tables.batch(found)
 
 
 def _members(api: http_api.Api, batch: str, result: str | None) -> Iterator[Json]:
@@ -352,15 +352,14 @@ def _states(api: http_api.Api, batch: str, left: Callable[[], float]) -> Iterato
 
 def line(batch: JsonView) -> str:
     """Return the progress of a batch as one line of text."""
-    counts = {name: number for name, number in batch["counts"].items() if number}
-    total, ended = sum(counts.values()), sum(counts.get(name, 0) for name in _ENDED)
+    counts = batch["counts"]
+    total, ended = sum(counts.values()), sum(counts[name] for name in _ENDED)
     full = _BAR * ended // max(1, total)
-    words = ", ".join(f"{number} {name}" for name, number in counts.items())
     name = f"{batch['name']}: " if batch["name"] else ""
     by = f" by {batch['paused_by']}" if batch["paused_by"] else ""
     wave = f"wave {batch['wave'] + 1} of {len(batch['waves'])}"
     bar = f"[{'#' * full}{'-' * (_BAR - full)}] {ended}/{total}"
-    return progress.one_line(f"{name}{batch['state']}{by}, {wave} {bar}: {words}")
+    return progress.one_line(f"{name}{batch['state']}{by}, {wave} {bar}: {tables.counts(counts)}")
 
 
 def failure(member: JsonView) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from cliff import lister, show
 
-from ironic_lite.cli import run_table
+from ironic_lite.cli import tables
 from ironic_lite.cli.http_api import Api
 from ironic_lite.core.json_types import JsonView
 
@@ -83,7 +83,7 @@ class ShowFleetRun(show.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
         """Return names and values."""
-        return run_table.fields(Api(self.app).get("runs", parsed_args.run))
+        return tables.run(Api(self.app).get("runs", parsed_args.run))
 
 
 def _row(run: JsonView, columns: Sequence[str]) -> list[Any]:

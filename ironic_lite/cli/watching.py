@@ -20,7 +20,7 @@ from typing import Any, TextIO, TypeVar
 from cliff import command, lister, show
 from ironicclient import exc
 
-from ironic_lite.cli import arguments, http_api, progress, run_table
+from ironic_lite.cli import arguments, http_api, progress, tables
 from ironic_lite.core.json_types import Json
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class ShowRun(show.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
         """Return names and values."""
-        return run_table.fields(find_run(http_api.Api(self.app), parsed_args.node, parsed_args.run))
+        return tables.run(find_run(http_api.Api(self.app), parsed_args.node, parsed_args.run))
 
 
 class WatchRun(command.Command):

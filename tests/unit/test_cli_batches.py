@@ -112,7 +112,8 @@ def test_create_sends_the_batch(words: tuple[str, ...], body: Json) -> None:
     service = Service(batch())
     (names, values), _, _ = take(service, batches.CreateBatch, *words)
     assert service.asked == [("POST", "/v1/batches", body)]
-    assert dict(zip(names, values, strict=True)) == batch()
+    shown = dict(zip(names, values, strict=True))
+    assert {**shown, "counts": shown["counts"].machine_readable()} == batch()
 
 
 def test_create_reads_a_request_from_a_file_and_plans(tmp_path: Path) -> None:
@@ -209,3 +210,15 @@ def test_watch_ends_in_time() -> None:
         Service(*[batch(running=1)] * 9), batches.WatchBatch, "b1", "--within", "0.2"
     )
     assert (result, fault) == (75, "The batch goes on.\n")
+
+
+def test_table_of_a_batch_has_counts_and_refusals_as_text() -> None:
+    refused = {"count": 2, "first": [{"name": "n1", "uuid": "u1", "code": "X", "text": "no\nway"}]}
+    first = [{"name": None, "uuid": "u2"}]
+    planned = {**batch(failed=1, pending=3), "first_wave": first, "refused": refused}
+    (names, values), _, _ = take(Service(planned), batches.ShowBatch, "b1")
+    shown = dict(zip(names, values, strict=True))
+    assert shown["counts"].human_readable() == "3 pending, 1 failed"
+    assert shown["first_wave"].human_readable() == "u2"
+    assert shown["refused"].human_readable() == "2\nn1: no way"
+    assert shown["refused"].machine_readable() == refused

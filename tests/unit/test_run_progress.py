@@ -6,7 +6,7 @@ import io
 import os
 from typing import Any
 
-from ironic_lite.cli import progress, run_table
+from ironic_lite.cli import progress, tables
 
 Json = dict[str, Any]
 
@@ -101,7 +101,7 @@ def test_table_of_a_run_has_a_line_for_each_step_with_its_ordinal() -> None:
     error = {"code": "CleanStepFailed", "text": "No\ndisk.", "cause": {"code": "HardwareError"}}
     steps = (step("a", "done"), step("b", "failed", attempt=2, error=error), step("c", "pending"))
     eta = {"ends_at": "2026-01-01T01:02:03+00:00", "late_at": "2026-01-01T02:03:04+00:00"}
-    names, values = run_table.fields(a_run("failed", *steps, error=error, eta=eta, links=[]))
+    names, values = tables.run(a_run("failed", *steps, error=error, eta=eta, links=[]))
     shown = dict(zip(names, values, strict=True))
     assert shown["steps"].human_readable().splitlines() == [
         "0 deploy.a: done 0:07",
