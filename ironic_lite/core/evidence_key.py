@@ -20,7 +20,7 @@ LOG = logging.getLogger(__name__)
 OPTION = "[conductor]evidence_key_file"
 _LARGEST = 64 * 1024
 """Bytes of a key file; a key has about 120."""
-_MAKE = "Make a key with 'openssl genpkey -algorithm ed25519 -out FILE'."
+_MAKE = "Make a new key with 'openssl genpkey -algorithm ed25519 -out FILE'."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def read(path: str) -> Found:
         raise _refusal(
             path,
             f"every user of this machine may use it (mode {_mode(about)}), so its signatures prove "
-            f"nothing. Make a new key, and give it mode 0600. {_MAKE}",
+            f"nothing. {_MAKE} Give it mode 0600.",
         )
     key = _key(path, content)
     exposed = None

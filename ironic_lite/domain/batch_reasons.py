@@ -38,8 +38,8 @@ def of(row: JsonView | None, run: Run | None) -> str:
         return ""
     by = f" by {_short(found['paused_by'])}" if found["paused_by"] else ""
     name = f" ({_short(found['name'])})" if found["name"] else ""
-    about = f"{found['result']} in the batch {found['uuid']}{name}, which is {found['state']}{by}"
-    return f"It is {about}."
+    result = f"Its result in the batch {found['uuid']}{name} is {found['result']}"
+    return f"{result}; the batch is {found['state']}{by}."
 
 
 def _short(text: str) -> str:

@@ -121,8 +121,8 @@ def blocks_of(kind: str, named: Sequence[str] | None) -> tuple[Block, ...]:
     brought = KINDS.get(kind)
     if brought is None and not named:
         raise errors.MissingParameter(
-            f"Missing mandatory parameter: blocks. A hold of the kind {kind} names its blocks, of "
-            f"{', '.join(Block)}. The kinds {', '.join(KINDS)} bring theirs.",
+            f"Missing mandatory parameter: blocks. A hold of the kind {kind} needs one or more of "
+            f"{', '.join(Block)}. Only the kinds {', '.join(KINDS)} have blocks of their own.",
             path="blocks",
         )
     asked = tuple(block for block in Block if block in (named or ()))
