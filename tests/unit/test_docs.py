@@ -6,18 +6,24 @@ import pathlib
 import re
 import subprocess
 import sys
+import tomllib
 from typing import Any
 
 import pytest
 
-from ironic_lite.core import options
+from ironic_lite.api.health import exposition
+from ironic_lite.core import metrics, options
+from ironic_lite.db.tables import models
 from ironic_lite.domain import states, verbs
 
 ROOT = pathlib.Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SAMPLE = ROOT / "etc/ironic-lite/ironic-lite.conf.sample"
 PAGES = sorted(DOCS.glob("*.rst"))
-OTHERS = ("README", "CONTRIBUTING", "CHANGELOG", "tests/README")
+OTHERS = (
+    *("README", "CONTRIBUTING", "CHANGELOG"),
+    *("benchmarks/README", "tests/README", "tests/recorded/README"),
+)
 EVERY_PAGE = [*PAGES, *(ROOT / f"{name}.rst" for name in OTHERS)]
 
 _LINK = re.compile(r"`[^`<]+\s+<(?P<to>[^`>]+)>`__?", re.DOTALL)
@@ -97,6 +103,31 @@ def test_generated_parts_are_those_of_the_tables() -> None:
         command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_the_page_on_operating_lists_every_metric() -> None:
+    page = (DOCS / "operating.rst").read_text()
+    names = {*metrics.FAMILIES, *metrics.GAUGES, *exposition.FLEET}
+    assert [name for name in sorted(names) if f"``{name}``" not in page] == []
+
+
+def test_the_page_on_the_database_lists_every_table() -> None:
+    page = (DOCS / "database.rst").read_text()
+    assert [name for name in models.metadata.tables if f"``{name}``" not in page] == []
+
+
+def test_the_page_on_configuration_lists_every_group() -> None:
+    page = (DOCS / "configuration.rst").read_text()
+    assert [name for name in options.GROUPS if f"``[{name}]``" not in page] == []
+
+
+def test_contributing_draws_the_layers_of_the_import_contract() -> None:
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = [re.findall(r"\w+", layer) for layer in contract["contracts"][0]["layers"]]
+    page = (ROOT / "CONTRIBUTING.rst").read_text()
+    drawing = re.search(r"::\n\n((?:    .*\n)+)", page)
+    assert drawing
+    assert [line[4:33].split() for line in drawing[1].splitlines()] == layers
 
 
 def test_the_page_of_the_state_machine_has_every_state_and_every_verb() -> None:

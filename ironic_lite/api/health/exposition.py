@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ironic_lite import errors
@@ -23,14 +23,19 @@ LOG = logging.getLogger(__name__)
 
 PREFIX = "ironic_lite_"
 _FRESH = 1.0  # seconds that values read from the database are reused
-_NODES = Family("Nodes.", ("provision_state", "maintenance"))
-_DATA = Family("Nodes by the state of the last user's data.", ("state",))
-_HOLDS = Family("Holds in force on nodes.", ("kind",))
-_BATCHES = Family("Batches that have not ended.", ("state",))
-_BATCH_NODES = Family("Nodes of batches that have not ended.", ("state",))
-_UP = Family("Whether a conductor is alive.", ("conductor",))
-_AGE = Family("Seconds since a conductor reported its counts.", ("conductor",))
-_DATABASE = Family("Whether the database could be read.", ())
+FLEET: Mapping[str, Family] = {
+    "database_up": Family("Whether the database could be read.", ()),
+    "nodes": Family("Nodes.", ("provision_state", "maintenance")),
+    "nodes_by_data_state": Family("Nodes by the state of the last user's data.", ("state",)),
+    "holds": Family("Holds in force on nodes.", ("kind",)),
+    "batches": Family("Batches that have not ended.", ("state",)),
+    "batch_nodes": Family("Nodes of batches that have not ended.", ("state",)),
+    "conductor_up": Family("Whether a conductor is alive.", ("conductor",)),
+    "conductor_counts_age_seconds": Family(
+        "Seconds since a conductor reported its counts.", ("conductor",)
+    ),
+}
+"""Values of the database, which are the same for every API process."""
 
 
 class Exposition:
@@ -108,23 +113,23 @@ class _Registry:
 
     @staticmethod
     def _fleet_gauges(fleet: Json, rows: Sequence[Json]) -> Iterator[Any]:
-        yield _gauge_family("database_up", _DATABASE, [((), fleet["database"])])
+        yield _fleet_family("database_up", [((), fleet["database"])])
         if fleet["database"]:
             nodes = [((state, str(put).lower()), n) for state, put, n in fleet["nodes"].states]
-            yield _gauge_family("nodes", _NODES, nodes)
+            yield _fleet_family("nodes", nodes)
             data = [((state,), count) for state, count in fleet["nodes"].data_states.items()]
-            yield _gauge_family("nodes_by_data_state", _DATA, data)
+            yield _fleet_family("nodes_by_data_state", data)
             held = [((kind,), count) for kind, count in fleet["holds"].items()]
-            yield _gauge_family("holds", _HOLDS, held)
+            yield _fleet_family("holds", held)
             whole, members = fleet["batches"]
             states = ("running", "paused", "aborted")
             found = [((state,), whole.get(state, 0)) for state in states]
-            yield _gauge_family("batches", _BATCHES, found)
+            yield _fleet_family("batches", found)
             found = [((str(state),), members.get(state, 0)) for state in NodeState]
-            yield _gauge_family("batch_nodes", _BATCH_NODES, found)
-        yield _gauge_family("conductor_up", _UP, [((row["hostname"],), row["up"]) for row in rows])
+            yield _fleet_family("batch_nodes", found)
+        yield _fleet_family("conductor_up", [((row["hostname"],), row["up"]) for row in rows])
         ages = [((row["hostname"],), row["age"]) for row in rows]
-        yield _gauge_family("conductor_counts_age_seconds", _AGE, ages)
+        yield _fleet_family("conductor_counts_age_seconds", ages)
         for name, family in metrics.GAUGES.items():
             wider = family._replace(labels=("conductor", *family.labels))
             found = []
@@ -133,6 +138,10 @@ class _Registry:
                     labels = (row["hostname"], *(one[label] for label in family.labels))
                     found.append((labels, one["value"]))
             yield _gauge_family(name, wider, found)
+
+
+def _fleet_family(name: str, found: Sequence[tuple[tuple[str, ...], float]]) -> Any:
+    return _gauge_family(name, FLEET[name], found)
 
 
 def _gauge_family(name: str, family: Family, found: Sequence[tuple[tuple[str, ...], float]]) -> Any:
