@@ -29,7 +29,7 @@ EXTRAS := test,lint,postgresql,mysql
 .PHONY: help venv test quick vm-test life repeats recorded fuzz compare tempest chaos attack outage busy-test stall-test static lint services evidence-wheel bench bench-ironic bench-ironic-start demo shots sample docs format clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): setup.cfg pyproject.toml scripts/venv.sh
 	PYTHON="$(PYTHON)" scripts/venv.sh $(VENV) $(EXTRAS)
