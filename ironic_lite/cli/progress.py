@@ -56,8 +56,10 @@ def changes(run: Json, shown: Shown) -> Iterator[str]:
 def steps(found: Sequence[Json]) -> Iterator[str]:
     """Yield a line for each step, with the ordinal that ``--from`` and ``--waive-step`` take."""
     for step in found:
-        words = f"{_title(step)}: {step['state']}{_details(step, 0.0)} {_reason(step)}"
-        yield one_line(f"{step['ordinal']} {words}")
+        words = f"{step['ordinal']} {_title(step)}: {step['state']}{_details(step, 0.0)}"
+        if step.get("done_in"):
+            words += f", kept from run {step['done_in']}"
+        yield one_line(f"{words} {(step.get('waiver') or {}).get('reason') or _reason(step)}")
 
 
 def picture(run: Json, since: float, columns: int, lines: int) -> list[str]:

@@ -99,16 +99,23 @@ def test_screen_draws_over_its_last_picture() -> None:
 
 def test_table_of_a_run_has_a_line_for_each_step_with_its_ordinal() -> None:
     error = {"code": "CleanStepFailed", "text": "No\ndisk.", "cause": {"code": "HardwareError"}}
-    steps = (step("a", "done"), step("b", "failed", attempt=2, error=error), step("c", "pending"))
+    kept, waived = {"done_in": "u-0"}, {"waiver": {"reason": "No need."}, "duration_seconds": None}
+    steps = (
+        step("a", "done", **kept),
+        step("b", "failed", attempt=2, error=error),
+        step("c", "waived", **waived),
+        step("d", "pending"),
+    )
     eta = {"ends_at": "2026-01-01T01:02:03+00:00", "late_at": "2026-01-01T02:03:04+00:00"}
     names, values = tables.run(a_run("failed", *steps, error=error, eta=eta, links=[]))
     shown = dict(zip(names, values, strict=True))
     assert shown["steps"].human_readable().splitlines() == [
-        "0 deploy.a: done 0:07",
+        "0 deploy.a: done 0:07, kept from run u-0",
         "1 deploy.b: failed 0:07, attempt 2 No disk.",
-        "2 deploy.c: pending",
+        "2 deploy.c: waived No need.",
+        "3 deploy.d: pending",
     ]
     assert shown["error"].human_readable() == "HardwareError: No disk."
     ends = "2026-01-01 01:02:03, late after 2026-01-01 02:03:04 (UTC)"
     assert (shown["eta"].human_readable(), shown["links"].human_readable()) == (ends, "")
-    assert [one["step"] for one in shown["steps"].machine_readable()] == ["a", "b", "c"]
+    assert [one["step"] for one in shown["steps"].machine_readable()] == ["a", "b", "c", "d"]
