@@ -288,8 +288,9 @@ def _end_children(
             continue
         if seen is None and not limits:
             continue
+        before = "in time" if seen is None else "before a second signal"
         for child in left:
-            LOG.warning("%s has not stopped in time; it is killed", child.name)
+            LOG.warning("%s has not stopped %s; it is killed", child.name, before)
             os.kill(child.pid, signal.SIGKILL)
             os.waitpid(child.pid, 0)
             child.pid = 0

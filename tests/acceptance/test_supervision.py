@@ -130,6 +130,7 @@ def test_a_second_signal_does_not_wait_any_longer() -> None:
         program.process.send_signal(signal.SIGTERM)
         service.until(lambda: notes(path, "ignored"), "the first signal")
         assert program.stop() == 0
+        assert "S has not stopped before a second signal; it is killed" in program.said()
 
 
 def test_a_child_with_a_wrong_configuration_ends_everything_at_its_first_start() -> None:
