@@ -21,7 +21,6 @@ from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite import errors
 from ironic_lite.cmd import checks
 from ironic_lite.core import bounded_http, clock
 from ironic_lite.core.configuration import Configuration

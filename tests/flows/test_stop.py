@@ -211,7 +211,7 @@ def test_abort_that_a_stop_leaves_without_a_worker_is_finished_at_once(
     build: Callable[..., ConductorFixture],
 ) -> None:
     rig = build()
-    node = rig.node(fake_step_seconds=3600, **HOUR)
+    node = rig.node("manageable", fake_step_seconds=3600, **HOUR)
     rig.clean(node, "deploy.erase_devices")
     rig.service.runtime.workers.close()
     rig.ask("do_provisioning_action", node, action="abort")

@@ -23,7 +23,7 @@ _LEAST_WAIT = 0.001
 _SLACK = 0.01
 
 IDLE_SECONDS = 60.0
-"""A connection unused for so long is closed when another one is made, or returned to its address."""
+"""A connection unused for so long is closed when another is made, or returned to its address."""
 
 T = TypeVar("T")
 
