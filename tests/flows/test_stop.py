@@ -160,7 +160,7 @@ class Slow:
         return call()
 
 
-HOUR = {"fake_async_steps": ["*"], "fake_async_verbs": ["inspect", "rescue"]}
+HOUR: dict[str, Any] = {"fake_async_steps": ["*"], "fake_async_verbs": ["inspect", "rescue"]}
 ABORTS: dict[str, tuple[str, str, dict[str, Any], str, str]] = {
     "clean": (
         "manageable",
