@@ -340,19 +340,15 @@ class Tasks:
         token = held.token
         try:
             if give_up:
-                self._give_up_lock(token)
+                self.locks.drop(token)
+                leave = functools.partial(nodes.give_up, host=self.runtime.host, tokens=[token])
+                db_retry.write_idempotent(self.runtime.database, leave)
             else:
                 self._release_lock(node_uuid, token, task)
         except errors.Unavailable as why:
             LOG.warning(
                 "Node %s: the lock was not released and ends with its lease: %s", node_uuid, why
             )
-
-    def _give_up_lock(self, token: str) -> None:
-        """Leave a lock to the recovery sweep, which continues with the node."""
-        self.locks.drop(token)
-        give_up = functools.partial(nodes.give_up, host=self.runtime.host, tokens=[token])
-        db_retry.write_idempotent(self.runtime.database, give_up)
 
     def _release_lock(self, node_uuid: str, token: str, task: Task | None) -> None:
         self.locks.drop(token)  # first: if the next line fails, the lease must end
@@ -363,11 +359,8 @@ class Tasks:
             self.runtime.timers.set(node_uuid, task.transaction.timer_at)
 
     def _hand_over(self, task: Task, held: locks.Held) -> None:
-        token = held.token
         try:
-            held.vacate = self.runtime.workers.run(
-                lambda: self._run_through_outage(task, token)
-            ).vacate
+            held.vacate = self.runtime.workers.run(lambda: self._run_to_end(task, held)).vacate
         except errors.NoFreeWorker as refusal:  # the service has begun to stop
             if task.notes.untidied:  # an accepted abort: the node's next owner cleans up
                 self._give_back(task.node.uuid, held, task, give_up=True)
@@ -375,29 +368,23 @@ class Tasks:
             try:
                 failure.turn_away(task, refusal)
             finally:
-                self._release_lock(task.node.uuid, token, task)
+                self._release_lock(task.node.uuid, held.token, task)
             if states.kind(task.state) is not Kind.BUSY:
                 raise
 
-    def _run_through_outage(self, task: Task, token: str) -> None:
-        """Run handed-over work; wait for a database that is not available meanwhile."""
-        try:
-            with db_retry.waiting_for_database():
-                self._run_to_end(task, token)
-        except errors.Stopping as why:
-            LOG.info("Node %s: the lock is kept until its lease ends: %s", task.node.uuid, why)
+    def _run_to_end(self, task: Task, held: locks.Held) -> None:
+        """Run handed-over work to its end, then release or give up the lock in every case.
 
-    def _run_to_end(self, task: Task, token: str) -> None:
-        """Run handed-over work to its end, then release or give up the lock in every case."""
+        The work waits for a database that is not available meanwhile.
+        """
         context.enter(task.context)  # work from a sweep has its own request id
-        try:
-            with run_lines.gathering(task.journal.log):
-                self._do_work(task)
-        finally:
-            if task.notes.untidied:  # a stop of the service has interrupted the end of an abort
-                self._give_up_lock(token)
-            else:
-                self._release_lock(task.node.uuid, token, task)
+        with db_retry.waiting_for_database():
+            try:
+                with run_lines.gathering(task.journal.log):
+                    self._do_work(task)
+            finally:
+                # An abort still has to be cleaned up if a stop of the service has interrupted it.
+                self._give_back(task.node.uuid, held, task, give_up=task.notes.untidied)
 
     def _do_work(self, task: Task) -> None:
         try:
