@@ -1,16 +1,19 @@
-"""A SQLite file that is taken away while it is in use, and connections kept for reads."""
+"""A SQLite file: taken away while it is in use, kept connections, and the size of its log."""
 
 from __future__ import annotations
 
 import contextlib
 import pathlib
+import threading
+import time
 
 import pytest
 import sqlalchemy as sa
 
 from ironic_lite import errors
-from ironic_lite.db.engine import session
+from ironic_lite.db.engine import session, sqlite
 from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
 from tests.support.database_rows import add_node, get_node
 
@@ -134,6 +137,49 @@ def test_close_closes_kept_connections(sqlite_database: Database) -> None:
     sqlite_database.close()
     assert used[0].closed
     assert get_node(sqlite_database, add_node(sqlite_database))
+
+
+_ROWS = (
+    "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 9) "
+    "SELECT n.x, version_num FROM n, alembic_version"
+)
+
+
+def test_log_stays_small_although_there_is_always_a_read_under_way(
+    sqlite_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "LOG_BYTES", 256 * 1024)
+    node, ended = add_node(sqlite_database), threading.Event()
+    log = pathlib.Path(f"{sqlite_database.url.database}-wal")
+
+    def read(conn: Connection) -> None:
+        found = conn.exec_driver_sql(_ROWS)
+        found.fetchone()
+        time.sleep(0.02)
+        found.close()
+
+    with contextlib.closing(session.open_database(sqlite_database.url)) as database:
+
+        def read_on() -> None:
+            while not ended.is_set():
+                database.read(read)
+
+        readers = [threading.Thread(target=read_on) for _ in range(4)]
+        for reader in readers:
+            reader.start()
+        largest = 0
+        for number in range(400):
+            text = {"description": f"{number:08000}"}
+            database.write(
+                lambda conn, text=text, number=number: nodes.edit(  # type: ignore[misc]
+                    conn, node, text, generation=number
+                )
+            )
+            largest = max(largest, log.stat().st_size)
+        ended.set()
+        for reader in readers:
+            reader.join()
+    assert largest < 1024 * 1024
 
 
 def test_full_disk_is_reported_with_advice(sqlite_database: Database) -> None:

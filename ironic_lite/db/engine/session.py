@@ -105,6 +105,7 @@ class Database:
         )
         self._file: sqlite.OpenFile | None = None
         if self.kind == "sqlite":
+            self._log = sqlite.WriteAheadLog(str(url.database))
             self._file = sqlite.OpenFile(str(url.database))
             sa.event.listen(engine, "connect", self._file.remember)
 
@@ -211,6 +212,8 @@ class Database:
             result = work(conn)
             progress.append("commit")
             transaction.commit()
+            if self.kind == "sqlite":
+                self._log.shorten(_driver_connection(conn))
             return result
         except BaseException as why:
             if self.kind == "mysql" and not conn.invalidated:

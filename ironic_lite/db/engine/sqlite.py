@@ -1,4 +1,4 @@
-"""SQLite files: the preparation of connections, and the identity of the open file."""
+"""SQLite files: the preparation of connections, the log, and the identity of the open file."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from typing import Any
 from ironic_lite import errors
 from ironic_lite.db.engine import faults
 from ironic_lite.db.engine.faults import Fault
+
+LOG_BYTES = 256 * 1024 * 1024
+"""Size from which a writer shortens the write-ahead log."""
+_LOG_WAIT = 5000
+"""Milliseconds for which it waits for reads under way."""
 
 
 def prepare(busy_timeout: float, *, foreign_keys: bool = True) -> Callable[[Any, Any], None]:
@@ -71,6 +76,45 @@ def open_existing(_dialect: Any, _record: Any, args: Any, options: Any) -> None:
     if not path.startswith((":", "file:")):
         args[0] = f"{pathlib.Path(path).absolute().as_uri()}?mode=rw"
         options["uri"] = True
+
+
+class WriteAheadLog:
+    """Bounds the write-ahead log of a file.
+
+    SQLite begins the log anew when no read needs it. Reads that always overlap leave no such
+    moment, so under load the log would grow until the disk is full. A writer then waits for the
+    reads under way; other writers wait with it, new reads do not.
+
+    :param path: from the URL; the log of a ``file:`` URI is left to SQLite.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = None if path.startswith("file:") else f"{path}-wal"
+        self._limit = LOG_BYTES
+
+    def shorten(self, connection: sqlite3.Connection) -> None:
+        """Empty a log that is too large; if a read takes too long, try again when it has grown.
+
+        :param connection: without a transaction.
+        """
+        if self._path is None:
+            return
+        with contextlib.suppress(OSError, sqlite3.Error):  # the transaction before is complete
+            size = os.stat(self._path).st_size
+            if size >= self._limit:
+                self._limit = size + LOG_BYTES
+                if _truncate_log(connection):
+                    self._limit = LOG_BYTES
+
+
+def _truncate_log(connection: sqlite3.Connection) -> bool:
+    (usual,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    connection.execute(f"PRAGMA busy_timeout={_LOG_WAIT}")
+    try:
+        (busy, *_pages) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
+    finally:
+        connection.execute(f"PRAGMA busy_timeout={usual}")
 
 
 class OpenFile:
