@@ -23,7 +23,7 @@ def _may_be_missing(route: Route) -> bool:
 
 def bound(route: Route) -> bool:
     """Return whether If-Match can make a change depend on the version of the node or batch."""
-    return route.method != "GET" and route.path.startswith(("/nodes/{ident}", "/batches/{ident}"))
+    return route.method != "GET" and route.path.startswith(("/nodes/", "/batches/{ident}"))
 
 
 def keyed(route: Route) -> bool:
