@@ -258,6 +258,19 @@ def test_client_that_guesses_tokens_of_a_node_in_the_body_is_limited_for_that_no
     assert api.post("/v1/heartbeat", {**BODY, **named}).status == 202
 
 
+def test_forms_of_a_uuid_count_as_one_node(
+    api: Client, known: Json, recorder: Recorder, conf: cfg.ConfigOpts
+) -> None:
+    conf.set_override("ramdisk_refusals_per_minute", 1, "api")
+    why = errors.InvalidParameter(path="agent_token", reason=interface.WRONG_TOKEN)
+    recorder.answers["heartbeat"] = why
+    uuid, wrong = known["uuid"], {**BODY, "agent_token": "guessed"}
+    forms = (uuid, uuid.upper(), uuid.replace("-", ""))
+    statuses = [api.post(f"/v1/heartbeat/{form}", wrong).status for form in forms]
+    assert statuses == [400, 429, 429]
+    assert len(recorder.calls) == 1
+
+
 @pytest.mark.parametrize(
     "body",
     [b"{", b"[]", b"[" * 60, b'{"node_ident": 5}', b"{}"],

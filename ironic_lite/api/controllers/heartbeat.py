@@ -22,7 +22,7 @@ from ironic_lite import errors
 from ironic_lite.api.auth import rate_limit
 from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.service import Service
-from ironic_lite.api.validation import types
+from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose, refusals
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core import log_lines
@@ -128,15 +128,12 @@ class Heartbeat(rate_limit.Unauthenticated):
             ) from None
 
     def named(self, request: Request, *words: str) -> str:
-        """Return the node of the path, or else that of the body or the query."""
-        if words:
-            return words[0]
-        with contextlib.suppress(errors.InvalidRequest, refusals.Refusal):  # refused later
-            body = request.json
-            given = {**request.query, **(body if isinstance(body, dict) else {})}
-            found = given.get("node_ident")
-            return found if isinstance(found, str) else ""
-        return ""
+        """Return the node of the path, or else that of the body or the query.
+
+        A UUID has many forms, such as in capitals; they are one node.
+        """
+        found = words[0] if words else _ident_beside(request)
+        return rules.uuid(found, "node") if rules.uuid_like(found) else found
 
     def doubt(self, request: Request, name: str) -> None:
         """Refuse a wrong token by one read, before all other work."""
@@ -198,6 +195,16 @@ class Heartbeat(rate_limit.Unauthenticated):
                 reason="must be https; [agent]require_tls = false would allow http",
             )
         _check_host(url)
+
+
+def _ident_beside(request: Request) -> str:
+    """Return the node that the body or the query names, "" without one."""
+    with contextlib.suppress(errors.InvalidRequest, refusals.Refusal):  # the method refuses it
+        body = request.json
+        given = {**request.query, **(body if isinstance(body, dict) else {})}
+        found = given.get("node_ident")
+        return found if isinstance(found, str) else ""
+    return ""
 
 
 def _same_token(given: str, known: str) -> bool:
