@@ -258,6 +258,21 @@ def test_client_that_guesses_tokens_of_a_node_in_the_body_is_limited_for_that_no
     assert api.post("/v1/heartbeat", {**BODY, **named}).status == 202
 
 
+def test_addresses_of_one_ipv6_network_count_together(
+    api: Client, known: Json, recorder: Recorder, conf: cfg.ConfigOpts
+) -> None:
+    conf.set_override("ramdisk_refusals_per_minute", 1, "api")
+    conf.set_override("enable_proxy_headers_parsing", True, "api")
+    why = errors.InvalidParameter(path="agent_token", reason=interface.WRONG_TOKEN)
+    recorder.answers["heartbeat"] = why
+    path, wrong = f"/v1/heartbeat/{known['uuid']}", {**BODY, "agent_token": "guessed"}
+    senders = ("2001:db8::1", "2001:db8::2", "2001:db8::ffff:1", "2001:db8:0:1::1")
+    statuses = [
+        api.post(path, wrong, headers={"X-Forwarded-For": sender}).status for sender in senders
+    ]
+    assert statuses == [400, 429, 429, 400]
+
+
 def test_forms_of_a_uuid_count_as_one_node(
     api: Client, known: Json, recorder: Recorder, conf: cfg.ConfigOpts
 ) -> None:

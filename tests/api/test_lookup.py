@@ -281,7 +281,7 @@ def test_an_address_and_a_node_are_counted_for_themselves_and_for_a_minute(
     conf.set_override("ramdisk_refusals_per_minute", 1, "api")
     now = [0.0]
     found = rate_limit.RefusalLimiter(conf, clock=lambda: now[0])
-    one, other = {"REMOTE_ADDR": "fd00:1:2:3::1"}, {"REMOTE_ADDR": "fd00:1:2:3::2"}
+    one, other = {"REMOTE_ADDR": "fd00:1:2:3::1"}, {"REMOTE_ADDR": "fd00:1:2:4::1"}
     found.note(found.key(one, "a"))
     assert found.over(found.key(one, "a"))
     assert not found.over(found.key(one, "b"))

@@ -1,8 +1,9 @@
 """Limit failed requests without a login; requests that succeed are never limited.
 
-Failures are counted for each pair of a sender's address and the node that it names. After too many
-failures of a pair, further failures get 429, and a heartbeat reaches a conductor only after its
-token has been checked. Other senders behind the same address cannot make a valid request fail.
+Failures are counted for each pair of a sender's address and the node that it names; the addresses
+of one IPv6 network of 64 bits count together. After too many failures of a pair, further failures
+get 429, and a heartbeat reaches a conductor only after its token has been checked. Other senders
+behind the same address cannot make a valid request fail.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ironic_lite.core.json_types import Json
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Key = tuple[str, int]
-"""An address, and the hash of a name, so that long names take no more memory than short ones."""
+"""An address or IPv6 network, and the hash of a name, so that long names take no more memory."""
 
 _REFUSED = (errors.InvalidRequest, errors.NotFound, refusals.Refusal)
 """Refusals that count as the sender's failure; a locked node or a missing conductor do not."""
@@ -48,7 +49,8 @@ class RefusalLimiter:
         :param name: as `Unauthenticated.named` returns it.
         """
         proxied = self._conf.api.enable_proxy_headers_parsing
-        return client_address.of(environ, proxied=proxied), hash(name)
+        source = client_address.network(client_address.of(environ, proxied=proxied))
+        return source, hash(name)
 
     def over(self, key: Key) -> bool:
         """Return whether a key has too many failures."""
