@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import threading
+import time
 from concurrent import futures
 from types import SimpleNamespace
 from typing import Any
@@ -308,6 +309,32 @@ def test_a_conductor_that_stops_logs_out_of_all_bmcs(liar: liars.Liar) -> None:
         assert (liar.tokens, second.tokens, len(connection.LINKS)) == (set(), set(), 0)
         management.RedfishManagement().close()
         assert POWER.get_power_state(member(liar)) == base.POWER_OFF
+
+
+@pytest.mark.parametrize("size", [1000, 0])
+def test_login_of_a_call_that_failed_is_ended_too(
+    liar: liars.Liar, cache_of: Any, size: int
+) -> None:
+    """The login is not used again after a fault, but the BMC would keep it for half an hour."""
+    cache_of(size)
+    liar.tricks[READ] = liars.says(500)
+    with pytest.raises(errors.BmcBadAnswer):
+        POWER.get_power_state(member(liar))
+    POWER.close()
+    assert liar.tokens == set()
+
+
+def test_silent_bmc_holds_up_nobody_who_ends_its_login(
+    liar: liars.Liar, cache_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache_of(0)
+    monkeypatch.setattr(session_eviction, "SECONDS", 0.2)
+    liar.tricks[READ] = liars.says(500)
+    liar.tricks["DELETE *"] = liars.silent
+    start = time.monotonic()
+    with pytest.raises(errors.BmcBadAnswer):
+        POWER.get_power_state(member(liar))
+    assert time.monotonic() - start < 20
 
 
 def test_bmcs_that_are_silent_hold_no_stop_up(

@@ -131,7 +131,8 @@ class Link:
         self._wire: transport.Wire | None = None
         self._auth: Any = None
         self._only: str | None = None
-        self._leftover: tuple[str, str] | None = None
+        self._leftover: tuple[transport.Wire, str, str] | None = None
+        """A session to end: its connector, path and token."""
 
     @property
     def warm(self) -> bool:
@@ -148,18 +149,20 @@ class Link:
         return self
 
     def forget(self, *, ended: bool = False) -> None:
-        """Drop the login and its resources; the next login ends the session unless it has
-        ``ended``."""
+        """Drop the login and its resources; the next login or `close` ends the session unless it
+        has ``ended``."""
         if self._wire is not None and self._wire.has_token:
-            self._leftover = None if ended else self._auth.session
+            session = None if ended else self._auth.session
+            self._leftover = (self._wire, *session) if session else None
         self._root = self._wire = self._auth = self._only = None
 
     def close(self) -> None:
         """Log out; on failure the session ends by the BMC's own time limit."""
-        wire = self._wire
+        # After a fault the BMC may be silent, which must not delay the current call.
+        short = contextlib.nullcontext() if self.warm else deadline.limit(session_eviction.SECONDS)
         self.forget()
-        if wire is not None and self._leftover:
-            self._end_leftover(wire)
+        with short:
+            self._end_leftover()
 
     def at(self, node: info.Info, before: Callable[[], None]) -> Link:
         """Point at the system of ``node``; nodes behind one BMC share its login."""
@@ -273,8 +276,7 @@ class Link:
         except sushy.exceptions.ResourceNotFoundError:
             raise self._no_service(auth) from None
         self._root, self._wire, self._auth = root, wire, auth
-        if self._leftover:
-            self._end_leftover(wire)
+        self._end_leftover()
 
     def _no_service(self, auth: Any) -> errors.BmcBadAnswer:
         node = self.node
@@ -284,10 +286,11 @@ class Link:
         message = f"The BMC at {node.address} has no {what}."
         return errors.BmcBadAnswer(message, address=node.address, reason=f"no {what}")
 
-    def _end_leftover(self, wire: transport.Wire) -> None:
-        leftover, self._leftover = self._leftover, None
+    def _end_leftover(self) -> None:
+        if self._leftover is None:
+            return
+        (wire, path, token), self._leftover = self._leftover, None
         with contextlib.suppress(*faults.expected()):
-            path, token = leftover or ("", "")
             # Use the session's own token: a restarted BMC may have given its path to another
             # session.
             wire.delete(path, headers={"X-Auth-Token": token})
