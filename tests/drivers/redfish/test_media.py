@@ -321,6 +321,18 @@ def test_an_image_that_the_bmc_took_and_never_shows_is_told_of(
     assert task.pauses == [virtual_drives.LOOK_PAUSE] * virtual_drives.LOOKS
 
 
+def test_image_in_a_drive_that_vanishes_is_told_of(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
+) -> None:
+    def vanish(handler: bmc.Handler) -> None:
+        machine.tricks[f"GET {machine.places.media}/Cd"] = bmc.says(404)
+        handler.say(204)
+
+    machine.tricks[INSERT] = vanish
+    with pytest.raises(errors.HardwareError, match="does not show it in"):
+        MANAGEMENT.attach_virtual_media(task, "cdrom", ISO)
+
+
 def test_a_bmc_that_never_tells_is_believed(machine: bmc.Machine, task: bmc_tasks.BmcTask) -> None:
     drive = machine["VirtualMedia/Cd"]
     del drive["Inserted"]

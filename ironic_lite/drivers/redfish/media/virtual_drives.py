@@ -428,10 +428,13 @@ def _try_once(link: connection.Link, work: Callable[[connection.Link], T]) -> tu
 
 
 def _await_fill_state(task: base.Task, drive: Drive, *, full: bool) -> bool:
-    """Poll until the drive is full or empty; a drive without a state counts as changed."""
+    """Poll until the drive is full or empty.
+
+    A drive without a state counts as changed, a drive that does not exist as empty.
+    """
     for _ in range(LOOKS):
         now = resources.read(task, drive.path)
-        if now is None or Drive(drive.path, now).full in {full, None}:
+        if (False if now is None else Drive(drive.path, now).full) in {full, None}:
             return True
         task.pause(LOOK_PAUSE)
     return False
