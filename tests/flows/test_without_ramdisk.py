@@ -85,6 +85,21 @@ def test_abort_without_a_ramdisk_tears_down_none(
     assert not [key for key in rig.get(node)["driver_internal_info"] if "ramdisk" in key]
 
 
+@pytest.mark.parametrize("ramdisk", [True, False])
+def test_abort_of_a_failed_service_boots_the_instance_if_a_ramdisk_was_booted(
+    rig: ConductorFixture, asked: list[str], ramdisk: bool
+) -> None:
+    steps = listed("deploy.unheard_of") if ramdisk else steps_of("active")
+    node = runs(rig, "active", steps, fake_fail_steps={NEEDLESS[1]: "no"})
+    rig.reaches(node, "service failed")
+    rig.edit(node, maintenance=False, fault=None, maintenance_reason=None)
+    asked.clear()
+    rig.act("abort", node)
+    rig.reaches(node, "active")
+    assert asked == (["tear_down_service"] if ramdisk else [])
+    assert not [key for key in rig.get(node)["driver_internal_info"] if "ramdisk" in key]
+
+
 NEEDS = {
     "a step of the ramdisk": listed("bios.factory_reset", "deploy.erase_devices"),
     "a step that nobody knows": listed("bios.factory_reset", "deploy.unheard_of"),

@@ -218,13 +218,9 @@ class Provision:
         task.move("unhold")
 
     def _start_abort(self, task: Task, _action: str) -> None:
-        state = task.state
         task.journal.once()  # a late copy must not end another run
         admission.raise_first(admission.of_abort(task))
-        if state is State.SERVICEFAIL:
-            task.move("abort", verb="abort")
-            return
-        phase = activities.waiting_steps(state)
+        phase = activities.waiting_steps(task.state)
         if phase is not None and stepper.must_end(task, phase):
             _abort_later(task, phase)
             return

@@ -10,6 +10,7 @@ from ironic_lite.conductor.steps import agent_steps, requested, stepper
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import activities, steps
+from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import WAIT, StepKind
 from ironic_lite.records import StoredStep
 
@@ -61,13 +62,19 @@ def give_up(task: Task, why: errors.Error) -> None:
     error = error_text.switch_off(task, error, wanted=wanted)
     error_text.set_aside(task, FAULT, error)
     task.node.service_step = {}
-    task.notes.settle_steps(StepKind.SERVICE, forget_list=False)
+    # An abort has to know whether the machine is to be restarted from its ramdisk.
+    task.notes.settle_steps(StepKind.SERVICE, forget_list=False, tidied=False)
     task.notes.forget_agent()
     task.move("fail", error=error)
 
 
 def call_off(task: Task) -> None:
     """Abort on request: service failed during clean-up."""
+    if task.state is State.SERVICEFAIL:
+        task.node.last_error = errors.Aborted(action="service", where="").message
+        task.notes.untidied = True
+        task.save()
+        return
     current, task.node.service_step = task.node.service_step, None
     task.notes.settle_steps(StepKind.SERVICE, forget_list=True, tidied=False)
     task.notes.forget_agent()
@@ -76,9 +83,9 @@ def call_off(task: Task) -> None:
 
 
 def tidy(task: Task) -> None:
-    """Clean up and move back to active, because an abort is no fault."""
+    """Boot the instance again and move back to active, because an abort is no fault."""
     error = _put_away(task, errors.Aborted(task.node.last_error, action="service", where=""))
-    task.notes.settle_ramdisk(StepKind.SERVICE)
+    task.notes.settle_steps(StepKind.SERVICE, forget_list=True)
     task.move("abort", error=error)
 
 
