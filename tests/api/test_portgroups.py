@@ -335,7 +335,9 @@ def test_the_ports_of_a_portgroup_are_on_one_network(api: Client, node: Json) ->
     assert add_port(api, node, 2, physical_network="right", **inside).status == 409
     second = add_port(api, node, 2, physical_network="left", **inside).json
     patch = [{"op": "replace", "path": "/physical_network", "value": "right"}]
-    assert api.patch(f"/v1/ports/{second['uuid']}", patch).status == 409
+    assert api.at(101).patch(f"/v1/ports/{second['uuid']}", patch).status == 409
+    answer = api.patch(f"/v1/ports/{port['uuid']}", patch)
+    assert (answer.status, "belongs to a portgroup" in answer.text) == (400, True)
     assert change(api, group, physical_network="right").json["physical_network"] == "right"
     for each in (port, second):
         assert api.get(f"/v1/ports/{each['uuid']}").json["physical_network"] == "right"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ironic_lite import errors
 from ironic_lite.api.controllers import portgroups
 from ironic_lite.api.resources import crud, node_owned, patches, queries, views
 from ironic_lite.api.validation import rules, schemas, types
@@ -12,6 +13,7 @@ from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import ports
 
 _BELOW = 24
+_GROUP_HAS_NETWORK = 102
 
 
 class Ports(node_owned.NodeOwnedController, crud.NamedResourceController, since=1, detail=True):
@@ -78,7 +80,12 @@ class Ports(node_owned.NodeOwnedController, crud.NamedResourceController, since=
 
     def changes(self, request: Request, before: Json, patch: object, owner: Json) -> Json:
         """Return what a patch changes, if the state of the node allows it."""
-        return patches.port(before, patch, version=request.version, owner=owner)
+        found = patches.port(before, patch, version=request.version, owner=owner)
+        grouped = before["portgroup_uuid"] is not None and "portgroup_uuid" not in found
+        if "physical_network" in found and grouped and request.version >= _GROUP_HAS_NETWORK:
+            reason = "cannot be changed while the port belongs to a portgroup; patch the portgroup"
+            raise errors.InvalidParameter(path="physical_network", reason=reason)
+        return found
 
     def permit(self, conn: Connection, owner: Json, before: Json, changes: Json) -> None:
         """Check that the new portgroup, network and node of a port fit together."""
