@@ -31,6 +31,10 @@ ORDERS: tuple[tuple[str, str, str, Any, int, str, dict[str, Any]], ...] = (
         *("secure-boot-word", "PUT", "states/secure_boot", {"target": "on"}, 202),
         *("change_node_secure_boot", {"state": True}),
     ),
+    (
+        *("secure-boot-number", "PUT", "states/secure_boot", {"target": 1}, 202),
+        *("change_node_secure_boot", {"state": True}),
+    ),
     ("nmi", "PUT", "management/inject_nmi", {}, 204, "inject_nmi", {}),
     (
         *("lamp", "PUT", "management/indicators/system/led", {"state": "on"}, 204),

@@ -30,13 +30,14 @@ _GROUP = re.compile(r"[a-z0-9_.-]{0,255}")
 def boolean(value: object, path: str) -> bool:
     """Return a boolean given as JSON or as a word (true, t, yes, y, on, 1 and their opposites).
 
-    Words are accepted in bodies too, because the command line client sends them there.
+    Words are accepted in bodies too, because the command line client sends them there. The numbers
+    1 and 0 are read as words.
 
     :raises errors.InvalidParameter: anything else.
     """
     if isinstance(value, bool):
         return value
-    found = _WORDS.get(value.strip().lower()) if isinstance(value, str) else None
+    found = _WORDS.get(str(value).strip().lower()) if isinstance(value, str | int) else None
     if found is None:
         raise errors.InvalidParameter(
             path=path, reason=f"{unicode_text.shown(value)} is not a boolean"
