@@ -265,3 +265,23 @@ def test_stop_of_a_deletion_without_cleaning_is_refused(
     assert answer.status == status, answer.text
     if status == 409:
         assert "without cleaning" in answer.text
+
+
+@pytest.mark.parametrize("path", ["/v1/runs", "/v1/nodes/{node}/runs"])
+@pytest.mark.parametrize("steps", [LIST, []], ids=["steps", "no steps yet"])
+def test_list_of_runs_shows_stops_where_they_are_named(
+    stage: tuple[Client, AddNode, Database], path: str, steps: list[str]
+) -> None:
+    api, add_node, database = stage
+    row = add_node(provision_state="cleaning", reservation="c1")
+    earlier = begin(database, row, ["done"], active=False)
+    run = begin(database, row, steps)
+    place = f"/v1/nodes/{row['uuid']}/runs/current/stop"
+    asked = api.put(place, BODY).json
+    listed = path.format(node=row["uuid"])
+    found = {one["uuid"]: one["stop"] for one in api.get(f"{listed}?fields=uuid,stop").json["runs"]}
+    assert found == {run: asked, earlier: None}
+    assert "stop" not in api.get(listed).json["runs"][0]
+    assert api.delete(place).status == 204
+    shown = api.get(f"{listed}?fields=stop,place").json["runs"]
+    assert [one["stop"] for one in shown] == [None, None]

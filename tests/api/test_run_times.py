@@ -97,7 +97,7 @@ def test_lists_show_place_and_end_of_runs_under_way(
     steps = (("burnin_cpu", "done", 50), ("erase_devices", "waiting", HOUR / 2))
     run = add_run(database, node, *steps, state="waiting")
     with count_statements(database) as sent:
-        listed = api.get(f"{path}?fields=uuid,place,eta").json["runs"]
+        listed = api.get(f"{path}?fields=uuid,place,eta,stop").json["runs"]
     assert len(sent) <= 4, sent  # node, runs, steps, usual durations
     shown = {one["uuid"]: one for one in listed}[run]
     assert seconds_from_now(shown["place"].pop("since")) == pytest.approx(-HOUR / 2, abs=60)
@@ -109,7 +109,7 @@ def test_lists_show_place_and_end_of_runs_under_way(
     assert [one["place"] for one in listed if one["uuid"] != run] == [None] * 5
     assert "place" not in single
     for query in ("", "?detail=true") if "nodes" in path else ("",):
-        assert not {"place", "eta"} & api.get(path + query).json["runs"][0].keys()
+        assert not {"place", "eta", "stop"} & api.get(path + query).json["runs"][0].keys()
 
 
 def test_usual_times_of_all_steps_cost_one_statement(

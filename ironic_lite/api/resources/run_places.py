@@ -1,4 +1,4 @@
-"""The step and the expected end of each run under way in a list, where a caller names them."""
+"""Step, expected end and stop of each run under way in a list, where a caller names them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from ironic_lite.api.resources.run_times import RunTimes
 from ironic_lite.api.service import Service
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import run_steps
+from ironic_lite.domain.run_stops import Stop
 from ironic_lite.records import Run
 
 _OPEN = ("running", "waiting")
 
 
 def add(service: Service, plan: views.Plan, rows: Sequence[Json]) -> None:
-    """Add ``place`` and ``eta`` to the rows of runs under way, if the plan shows one of them.
+    """Add ``place``, ``eta`` and ``stop`` to the rows of runs under way, as the plan shows them.
 
     One statement for all steps, and one for each 50 names of steps whose durations are not known.
 
     :param rows: with uuid and state; other runs than those under way stay as they are.
     """
-    wanted = {"place", "eta"} & plan.computed
+    wanted = {"place", "eta", "stop"} & plan.computed
     under_way = [row for row in rows if row["state"] in _OPEN] if wanted else []
     if not under_way:
         return
@@ -35,6 +36,9 @@ def add(service: Service, plan: views.Plan, rows: Sequence[Json]) -> None:
         steps, machine = known.get(row["uuid"], ([], {}))
         if "place" in wanted:
             row["place"] = _place(steps)
+        if "stop" in wanted:
+            stop = Stop.read(machine.get("run_stop"), row["uuid"])
+            row["stop"] = stop and stop.document
         if "eta" in wanted and steps:
             row["eta"] = RunTimes(service, cast(Run, row), steps, machine).eta
 

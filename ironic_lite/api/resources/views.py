@@ -64,7 +64,7 @@ INSPECTION_RULES = Resource("inspection_rules", fields.INSPECTION_RULE)
 _DURATION = (("duration_seconds", ("started_at", "ended_at")),)
 NODES_RUNS = Resource("runs", fields.WHOLE_RUN, needs=_DURATION)
 RUNS = Resource("runs", fields.WHOLE_FLEET_RUN, needs=_DURATION)
-_LISTED = (*_DURATION, ("place", ("state",)), ("eta", ("state",)))
+_LISTED = (*_DURATION, *((name, ("state",)) for name in ("place", "eta", "stop")))
 LISTED_NODES_RUNS = Resource("runs", fields.LISTED_RUN, needs=_LISTED)
 LISTED_RUNS = Resource("runs", fields.LISTED_FLEET_RUN, needs=_LISTED)
 

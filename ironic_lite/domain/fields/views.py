@@ -66,7 +66,7 @@ WHOLE_RUN: tuple[Field, ...] = (
     computed("eta", 1, Type.OBJECT),
 )
 
-_UNDER_WAY = (computed("place", 1, Type.OBJECT), computed("eta", 1, Type.OBJECT))
+_UNDER_WAY = tuple(computed(name, 1, Type.OBJECT) for name in ("place", "eta", "stop"))
 LISTED_RUN: tuple[Field, ...] = (*RUN, *_UNDER_WAY)
 """The fields of a run in a list; those of runs under way are shown if a client names them."""
 
