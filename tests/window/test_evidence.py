@@ -127,9 +127,21 @@ def test_doctor_says_what_to_do(page: sync_api.Page, live: service.Service, sigh
     found = live.get("/v1/doctor?node=look-1")["checks"]
     checks = page.locator(".checks > li")
     expect(checks).to_have_count(len(found))
-    found.sort(key=lambda one: ("error", "warning", "ok").index(one["status"]))
+    found.sort(key=lambda one: ("failed", "warning", "unknown", "ok").index(one["status"]))
     for place, one in enumerate(found):
         expect(checks.nth(place)).to_contain_text(one["name"])
         if one["do"]:
             expect(checks.nth(place).locator(".do")).to_have_count(1)
     assert {one["status"] for one in found} > {"ok"}
+
+
+def test_checks_that_failed_come_first(page: sync_api.Page, live: service.Service) -> None:
+    words = ("unknown", "ok", "failed", "warning")
+    checks = [
+        {"name": one, "status": one, "text": "a check", "where": None, "do": ""} for one in words
+    ]
+    answer = {"status": "failed", "checks": checks}
+    page.route("**/v1/doctor", lambda route: route.fulfill(json=answer))
+    page.goto(to(live, "/v1/doctor"))
+    names = page.locator(".checks strong")
+    expect(names).to_have_text(["failed", "warning", "unknown", "ok"])

@@ -123,7 +123,7 @@ export function Tree({ of }) {
   </dl>`;
 }
 
-const STATUSES = ["ok", "warning", "error"];
+const STATUSES = ["ok", "unknown", "warning", "failed"];
 
 /** Checks of doctor: what is wrong comes first. @param {{checks: Record<string, any>[]}} props */
 export const Checks = ({ checks }) => html`<ul class="checks">
