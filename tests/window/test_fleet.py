@@ -133,6 +133,37 @@ def test_selection_that_is_too_long_for_an_address_stays_in_the_page(
         expect(bar).to_have_count(0)
 
 
+def test_each_entry_of_the_history_has_its_own_large_selection(
+    open_page: OpenPage, fleet: service.Service
+) -> None:
+    page: sync_api.Page = open_page(fleet)
+    grid = page.get_by_role("grid", name="Nodes")
+    bar = page.get_by_role("region", name="Selected nodes")
+    page.goto(to(fleet, "/v1/nodes?~q=big-00"))
+    expect(grid).to_have_attribute("aria-rowcount", "1001")
+    grid.focus()
+    page.keyboard.press("Control+a")
+    expect(bar).to_contain_text("1000 selected")
+    assert "sel" not in page.url
+    page.locator(".chips").get_by_role("button", name="manageable").click()
+    expect(bar).to_contain_text("1000 selected, 750 of them hidden")
+    expect(grid).to_have_attribute("aria-rowcount", "251")
+    grid.focus()
+    page.keyboard.press("Control+a")
+    expect(bar).to_contain_text("250 selected")
+    page.reload()
+    expect(bar).to_contain_text("250 selected")
+    page.go_back()
+    expect(bar).to_contain_text("1000 selected")
+    page.get_by_role("link", name="big-00014").click()
+    page.get_by_role("heading", name="big-00014").wait_for()
+    page.go_back()
+    expect(bar).to_contain_text("1000 selected")
+    page.locator(".chips").get_by_role("button", name="all").click()
+    expect(bar).to_contain_text("1000 selected")
+    expect(grid).to_have_attribute("aria-rowcount", str(NODES + 2))
+
+
 @pytest.mark.parametrize("words", ["big-00", "big-000"], ids=["1000", "100"])
 def test_another_link_to_the_fleet_clears_the_selection(
     open_page: OpenPage, fleet: service.Service, words: str

@@ -284,7 +284,10 @@ function Chips() {
   </div>`;
 }
 
-const clearFilters = () => go(href("/v1/nodes", {}, { ...route.value.view, q: "" }));
+const clearFilters = () => {
+  const { view } = route.value;
+  go(href("/v1/nodes", {}, { ...view, q: "" }), { sel: view.sel });
+};
 
 const ORDER = ["stable", "busy", "wait", "held", "fail"];
 /** @param {string} state */

@@ -269,25 +269,17 @@ export function needOf(node) {
   return RANKS[kindOf(node)] ?? 7;
 }
 
-// -- The selected nodes: those that the address names, or the last ones for which it has no room.
-
-const LARGE = "many";
-/** @type {Set<string>} */
-let large = new Set();
+// -- The selected nodes: part of the route, so each entry of the browser's history has its own.
 
 /** UUIDs of the selected nodes. */
 export const selection = signal(/** @type {Set<string>} */ (new Set()));
 
 route.subscribe(({ view: { sel } }) => {
-  selection.value = sel === LARGE ? large : new Set(sel ? sel.split(",") : []);
+  selection.value = new Set(sel ? sel.split(",") : []);
 });
 
 /** @param {Set<string>} uuids */
-export function select(uuids) {
-  const many = uuids.size > UUIDS_AT_ONCE;
-  if (many) large = uuids;
-  changeRoute({ "~sel": many ? LARGE : [...uuids].join(",") }, { replace: true });
-}
+export const select = (uuids) => changeRoute({ "~sel": [...uuids].join(",") }, { replace: true });
 
 export const selectNone = () => void (selection.value.size && select(new Set()));
 

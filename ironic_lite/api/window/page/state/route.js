@@ -13,10 +13,10 @@ const HOME = "/v1/nodes";
 
 /** @param {string} fragment @returns {Route} */
 function readFragment(fragment) {
-  const [path = "", search = ""] = split(fragment.replace(/^#/, "") || HOME);
+  const [path = "", search = ""] = (fragment.replace(/^#/, "") || HOME).split(/\?(.*)/s);
   const query = new URLSearchParams();
   /** @type {Record<string, string>} */
-  const view = {};
+  const view = history.state ? { sel: history.state } : {};
   for (const [name, value] of new URLSearchParams(search)) {
     if (name.startsWith("~")) view[name.slice(1)] = value;
     else query.append(name, value);
@@ -41,7 +41,10 @@ function decoded(part) {
 }
 
 export const route = signal(readFragment(location.hash));
-addEventListener("hashchange", () => void (route.value = readFragment(location.hash)));
+addEventListener("popstate", () => (route.value = readFragment(location.hash)));
+
+/** A longer argument of the view, such as more than 150 selected nodes, is not put into an address. */
+const LONGEST_ARGUMENT = 5550;
 
 /** @param {string[]} parts @returns {string} `/v1/...` with each part encoded */
 export function path(...parts) {
@@ -56,7 +59,9 @@ export function path(...parts) {
  */
 export function href(target, query = {}, view = {}) {
   const all = new URLSearchParams(query);
-  for (const [name, value] of Object.entries(view)) if (value) all.append(`~${name}`, value);
+  for (const [name, value] of Object.entries(view)) {
+    if (value && value.length < LONGEST_ARGUMENT) all.append(`~${name}`, value);
+  }
   const text = all.toString().replaceAll("%7E", "~");
   return `#${target}${text ? `?${text}` : ""}`;
 }
@@ -68,10 +73,13 @@ export function asked(defaults = {}) {
   return href(target, new URLSearchParams([...query, ...more])).slice(1);
 }
 
-/** @param {string} fragment @param {{replace?: boolean}} [options] `replace`: no entry to go back to */
-export function go(fragment, { replace = false } = {}) {
-  if (replace) history.replaceState(null, "", fragment);
-  else history.pushState(null, "", fragment);
+/**
+ * @param {string} fragment
+ * @param {{replace?: boolean, sel?: string | undefined}} [options] `replace`: no entry to go back to;
+ *   `sel`: selected nodes, which the browser keeps with the entry
+ */
+export function go(fragment, { replace, sel } = {}) {
+  history[replace ? "replaceState" : "pushState"](sel, "", fragment);
   route.value = readFragment(fragment);
 }
 
@@ -89,7 +97,7 @@ export function changeRoute(change, options) {
     else if (value) nextQuery.set(name, value);
     else nextQuery.delete(name);
   }
-  go(href(target, nextQuery, nextView), options);
+  go(href(target, nextQuery, nextView), { ...options, sel: nextView.sel });
 }
 
 // -- Settings of this browser, kept in its storage. None of them is a secret.
