@@ -10,7 +10,9 @@ from tests.support import service
 from tests.window.acts import endless_cleaning, failed_node, to, write
 from tests.window.conftest import Faults, expect
 
+RULE = "longer than 15 minutes and than 3 times what 9 of 10 such steps took."
 ADVICE = "Read the log of the run, and fix the cause. Then use retry."
+WHY_AGAIN_MS = 30_000
 
 
 def group(page: sync_api.Page, title: str, name: str) -> sync_api.Locator:
@@ -54,6 +56,7 @@ def test_overdue_wait_is_aborted_because_a_stop_waits_for_the_step(
         page.route("**/v1/runs?overdue=true", lambda route: route.fulfill(json=rows))
         page.goto(to(live, "/v1/nodes"))
         item = group(page, "Needs a person", "hung-1")
+        expect(page.locator(".attention")).to_contain_text(RULE)
         item.get_by_role("button", name="Abort…").click()
         page.get_by_role("dialog", name="Abort hung-1").wait_for()
 
@@ -74,6 +77,22 @@ def test_failed_node_that_the_service_retries_goes_on_by_itself(
     assert live.ask("POST", "/v1/nodes/itself-1/holds", hold).status_code == 201
     group(page, "Needs a person", "itself-1").wait_for()
     expect(item).to_have_count(0)
+
+
+def test_retry_that_the_service_gives_up_without_an_event_needs_a_person(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    failed_node(live, "given-up-1")
+    uuid = live.get("/v1/nodes/given-up-1")["uuid"]
+    write(live, "UPDATE nodes SET wake_at = ? WHERE uuid = ?", "2099-01-01 00:00:00.000000", uuid)
+    page.clock.install()
+    page.goto(to(live, "/v1/nodes"))
+    group(page, "Goes on by itself", "given-up-1").wait_for()
+    write(live, "UPDATE nodes SET wake_at = NULL WHERE uuid = ?", uuid)
+    with page.expect_response(f"**/v1/nodes/{uuid}/why"):
+        page.clock.fast_forward(WHY_AGAIN_MS)
+    group(page, "Needs a person", "given-up-1").wait_for()
+    expect(group(page, "Goes on by itself", "given-up-1")).to_have_count(0)
 
 
 def test_held_node_is_in_a_group_of_its_own(page: sync_api.Page, live: service.Service) -> None:

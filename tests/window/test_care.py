@@ -8,7 +8,7 @@ import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import ERASE, press, row, state, to
+from tests.window.acts import ERASE, endless_cleaning, press, row, state, to
 from tests.window.conftest import expect
 from tests.window.test_files import PAGE
 
@@ -245,6 +245,51 @@ def test_lift_of_a_hold_needs_a_reason_of_its_own(
     expect(button).to_be_disabled()
     reason.fill("case 7 is closed")
     expect(button).to_be_enabled()
+
+
+HALF = "An erase that is aborted leaves the disks partly erased."
+
+
+def test_abort_of_a_running_erase_says_what_it_leaves_and_asks_for_a_tick(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    with endless_cleaning(live, "half-1"):
+        page.goto(to(live, "/v1/nodes/half-1"))
+        dialog = page.get_by_role("dialog")
+        tick = dialog.get_by_label("I have read what changes.")
+        press(page, "Abort…")
+        button = dialog.get_by_role("button", name="Abort half-1", exact=True)
+        expect(dialog).to_contain_text(f"deploy.erase_devices_metadata is under way. {HALF}")
+        button.wait_for()
+        expect(button).to_be_disabled()
+        tick.check()
+        expect(button).to_be_enabled()
+        page.keyboard.press("Escape")
+        press(page, "Stop at the next step…")
+        button = dialog.get_by_role("button", name="Stop the run of half-1", exact=True)
+        expect(button).to_be_enabled()
+        expect(tick).to_have_count(0)
+        dialog.get_by_label("abort the run").check()
+        expect(dialog).to_contain_text("deploy.erase_devices_metadata ends at once.")
+        expect(dialog).to_contain_text(HALF)
+        tick.check()
+        expect(button).to_be_enabled()
+        # After a step it is no abort of the erase.
+        dialog.get_by_label("Stop after").select_option(index=1)
+        expect(dialog).to_contain_text("The step under way ends first.")
+        expect(tick).to_have_count(0)
+        dialog.get_by_label("Stop after").select_option(index=0)
+        expect(tick).not_to_be_checked()
+        expect(button).to_be_disabled()
+        page.keyboard.press("Escape")
+        select(page, live, "half-", 1)
+        page.get_by_role("button", name="Batch…").click()
+        dialog.get_by_label("Request").select_option("abort")
+        dialog.get_by_role("button", name="Plan", exact=True).click()
+        expect(dialog).to_contain_text(f"Abort ends the runs of 1 node. {HALF}")
+        expect(dialog.get_by_role("button", name="Abort 1 node", exact=True)).to_be_disabled()
+        tick.check()
+        expect(dialog.get_by_role("button", name="Abort 1 node", exact=True)).to_be_enabled()
 
 
 def test_plan_of_a_batch_names_what_is_destroyed_and_its_steps(

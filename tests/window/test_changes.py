@@ -135,7 +135,7 @@ def test_batch_by_keyboard_stops_after_its_canary_and_is_resumed(
     expect(user.dialog.get_by_label("Waves")).to_have_value("canary: one, then all")
     user.plan_and_confirm("4")
     page.get_by_text("Left to do: 3 nodes").wait_for()
-    expect(page.locator(".waves .wrong")).to_contain_text("1 failed")
+    expect(page.locator(".node-head")).to_contain_text("1 failed")
     expect(table.get_by_role("row", name=names[0])).to_contain_text("sick canary")
     found = [live.get(f"/v1/nodes/{name}")["provision_state"] for name in names]
     assert found == ["clean failed", *["manageable"] * 3]
@@ -228,7 +228,7 @@ def test_other_request_of_a_batch_asks_for_its_own_confirmation(
     dialog.get_by_label("Request").select_option("inspect")
     dialog.get_by_role("button", name="Plan", exact=True).click()
     expect(dialog).to_contain_text("1 of them would refuse the request now")
-    expect(dialog.get_by_role("listitem")).to_contain_text("asked-1: ")
+    expect(dialog.get_by_role("listitem")).to_contain_text("asked-1: Held (freeze): case 7.")
     typed = dialog.get_by_label("Type the number of nodes")
     expect(dialog.get_by_role("button", name="Inspect 3 nodes")).to_be_enabled()
     expect(typed).to_have_count(0)
@@ -248,6 +248,32 @@ def test_other_request_of_a_batch_asks_for_its_own_confirmation(
     expect(button).to_be_disabled()
     typed.fill("3")
     expect(button).to_be_enabled()
+
+
+def test_refusals_of_a_batch_name_nodes_and_acts_of_the_window(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    uuids = [live.create(f"named-{number}") for number in range(3)]
+    for number in range(2):
+        live.provision(f"named-{number}", "manage", "manageable")
+        live.provision(f"named-{number}", "provide", "available")
+    assert live.ask("PUT", "/v1/nodes/named-1/maintenance", {}).status_code == 202
+    page.goto(to(live, "/v1/nodes?~q=named-"))
+    expect(page.get_by_role("grid", name="Nodes")).to_have_attribute("aria-rowcount", "4")
+    page.get_by_role("grid", name="Nodes").focus()
+    page.keyboard.press("Control+a")
+    page.get_by_role("button", name="Batch…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Request").select_option("active")
+    dialog.get_by_role("button", name="Plan", exact=True).click()
+    refused = dialog.locator("ul > li")
+    expect(refused).to_have_count(2)
+    expect(refused.filter(has_text="named-2:")).to_contain_text(
+        'performed on node "named-2" while it is in state "enroll".'
+    )
+    expect(refused.filter(has_text="named-1:")).to_contain_text('by "End maintenance…" first.')
+    for text in (*uuids, "/v1/", "Possible targets"):
+        expect(dialog.locator("ul")).not_to_contain_text(text)
 
 
 def test_batch_that_may_stop_an_instance_asks_for_a_tick(

@@ -266,7 +266,7 @@ def test_facts_have_every_state_verb_and_the_newest_version() -> None:
     starts = {verb["target"]: set(verb["from"]) for verb in found["VERBS"]}
     assert set(starts) == set(verbs.BY_TARGET)
     assert starts["provide"] >= {"manageable", "clean failed"}
-    erasing = {verb["target"] for verb in found["VERBS"] if verb["erases"]}
+    erasing = {verb["target"] for verb in found["VERBS"] if verb.get("erases")}
     assert erasing > {"clean", "provide", "active", "deleted", "retry"}
     assert not erasing & {"manage", "inspect", "abort", "rescue"}
 

@@ -9,7 +9,7 @@ from typing import Any
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import endless_cleaning, failed_node, press, row, state, to
+from tests.window.acts import edit, endless_cleaning, failed_node, press, row, state, to
 
 expect = sync_api.expect
 
@@ -40,6 +40,7 @@ def test_run_stops_after_the_chosen_step(page: sync_api.Page, live: service.Serv
         page.goto(to(live, "/v1/nodes/stopped-1"))
         press(page, "Stop at the next step…")
         dialog = page.get_by_role("dialog")
+        dialog.get_by_label("wait there, until Go on or Abort").wait_for()
         dialog.get_by_label("Stop after").select_option(index=1)
         dialog.get_by_label("Reason").fill("look at disk 3")
         dialog.get_by_role("button", name="Stop the run of stopped-1").click()
@@ -47,9 +48,56 @@ def test_run_stops_after_the_chosen_step(page: sync_api.Page, live: service.Serv
         stop = live.get("/v1/nodes/stopped-1/why")["run"]["stop"]
         assert (stop["how"], stop["after"], stop["reason"]) == ("hold", 0, "look at disk 3")
         press(page, "Stop is requested: withdraw…")
+        expect(dialog).to_contain_text("The run stops after this step.")
         dialog.get_by_role("button", name="Withdraw", exact=True).click()
         dialog.wait_for(state="detached")
         service.until(lambda: not live.get("/v1/nodes/stopped-1/why")["run"]["stop"], "the stop")
+
+
+def test_requested_stop_is_shown_in_the_fleet_and_goes_when_it_is_withdrawn(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    with endless_cleaning(live, "stopping-1"):
+        uuid = live.get("/v1/nodes/stopping-1")["uuid"]
+        rows = {"runs": [{"node_uuid": uuid}]}
+        page.route("**/v1/runs?overdue=true", lambda route: route.fulfill(json=rows))
+        page.goto(to(live, "/v1/nodes"))
+        needs = page.get_by_role("list", name="Needs a person").get_by_role("listitem")
+        item = needs.filter(has_text="stopping-1")
+        item.wait_for()
+        stop = "/v1/nodes/stopping-1/runs/current/stop"
+        for body, words in (
+            ({"how": "hold"}, "stops after this step"),
+            ({"how": "abort", "after": 0}, "is aborted after this step"),
+        ):
+            assert live.ask("PUT", stop, body).status_code == 202
+            expect(item).to_contain_text(words)
+            expect(row(page, "stopping-1")).to_contain_text(words)
+        assert live.ask("DELETE", stop).status_code == 204
+        expect(item).not_to_contain_text("is aborted after")
+        expect(row(page, "stopping-1")).not_to_contain_text("is aborted after")
+
+
+def test_stop_that_has_happened_cannot_be_withdrawn(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("halted-1")
+    live.provision("halted-1", "manage", "manageable")
+    edit(live, "halted-1", {"fake_async_steps": ["*"], "fake_step_seconds": 5})
+    body = {"target": "provide"}
+    assert live.ask("PUT", "/v1/nodes/halted-1/states/provision", body).status_code == 202
+    stop = "/v1/nodes/halted-1/runs/current/stop"
+    assert live.ask("PUT", stop, {"how": "hold"}).status_code == 202
+    page.goto(to(live, "/v1/nodes/halted-1"))
+    state(page, "clean hold").wait_for()
+    page.locator(".actions").get_by_role("button", name="Go on…", exact=True).wait_for()
+    expect(page.get_by_role("button", name="Stop is requested")).to_have_count(0)
+    assert live.get("/v1/nodes/halted-1/why")["run"]["stop"]["progress"] == "done"
+    body = {"target": "abort"}
+    assert live.ask("PUT", "/v1/nodes/halted-1/states/provision", body).status_code == 202
+    service.until(
+        lambda: live.get("/v1/nodes/halted-1")["provision_state"] == "clean failed", "the abort"
+    )
 
 
 def test_declared_data_state_is_a_column_and_a_filter(

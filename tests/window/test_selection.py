@@ -108,6 +108,16 @@ def test_available_nodes_are_cleaned_in_two_steps(
     for name in ("twostep-1", "twostep-2"):
         expect(table.get_by_role("row", name=name)).to_contain_text("done")
         live.settled(name, "manageable")
+    table.get_by_role("row", name="twostep-2").get_by_role("link", name="run").click()
+    steps = page.get_by_role("list", name="Steps")
+    expect(steps.get_by_role("link", name="erasure records")).to_have_attribute(
+        "href", f"#/v1/nodes/{live.get('/v1/nodes/twostep-2')['uuid']}/erasures"
+    )
+    page.go_back()
+    table.get_by_role("row", name="twostep-2").get_by_role("link", name="erasures").click()
+    page.get_by_role("heading", name="twostep-2").wait_for()
+    records = page.get_by_role("region", name="Erasure records").locator("tbody").get_by_role("row")
+    expect(records).to_have_count(len(live.get("/v1/nodes/twostep-2/erasures")["erasures"]))
 
 
 def test_batch_that_leaves_data_asks_for_the_number(

@@ -295,7 +295,7 @@ PAGES = {
     "erasure record": """
 - main:
   - heading "Erasure record" [level=1]
-  - paragraph: /The disk of look-1 was erased/
+  - paragraph: /1 disk of look-1 erased/
   - paragraph:
     - text: /signed; not checked here/
     - link "look-1"
@@ -366,7 +366,6 @@ DIALOGS = {
     - heading "Enroll a machine" [level=2]
   - textbox "Name"
   - combobox "Driver"
-  - group: Optional properties
   - contentinfo:
     - 'button "Copy as curl: POST /v1/nodes"'
     - button "Cancel"

@@ -112,6 +112,65 @@ def test_log_is_not_followed_while_its_user_reads_above_its_end(
     assert log.evaluate(SCROLLED)
 
 
+RULE = "Overdue: past its deadline, or longer than 15 minutes"
+
+
+def test_rule_of_overdue_steps_stands_where_the_word_does(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    failed_node(live, "late-1")
+    (run,) = live.get("/v1/nodes/late-1/runs?limit=1")["runs"]
+    document = live.get(f"/v1/runs/{run['uuid']}")
+    document["steps"][0]["overdue"] = {"since": document["started_at"], "usual_p90": 1}
+    page.route(f"**/v1/runs/{run['uuid']}", lambda route: route.fulfill(json=document))
+    page.goto(to(live, f"/v1/runs/{run['uuid']}"))
+    steps = page.get_by_role("list", name="Steps").get_by_role("listitem")
+    expect(steps.first).to_contain_text("◷ overdue")
+    expect(steps.first).to_contain_text(RULE)
+    expect(steps.last).not_to_contain_text(RULE)
+    page.goto(to(live, "/v1/runs"))
+    main = page.get_by_role("main")
+    expect(main).not_to_contain_text(RULE)
+    page.get_by_label("Overdue").select_option("true")
+    expect(main).to_contain_text(RULE)
+
+
+def test_runs_are_chosen_by_the_time_of_their_begin(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    failed_node(live, "range-1")
+    page.goto(to(live, "/v1/runs?node=range-1"))
+    rows = page.get_by_role("region", name="Runs").locator("tbody").get_by_role("row")
+    expect(rows).to_have_count(2)
+    for label, value in (("Begun before", "PT1H"), ("Begun since", "2099-01-01")):
+        page.get_by_label(label).fill(value)
+        page.keyboard.press("Enter")
+        page.get_by_text("There are none.").wait_for()
+        page.get_by_label(label).fill("")
+        page.keyboard.press("Enter")
+        expect(rows).to_have_count(2)
+
+
+def test_all_events_that_are_kept_are_shown_once(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("kept-1")
+    live.provision("kept-1", "manage", "manageable")
+    page.goto(to(live, "/v1/events?node=kept-1"))
+    page.get_by_label("Show").select_option("0")
+    rows = page.get_by_role("region", name="Events").locator("tbody").get_by_role("row")
+    with page.expect_request(lambda one: "follow=true" in one.url):
+        page.reload()
+    live.provision("kept-1", "provide", "available")
+    found = live.get("/v1/events?node=kept-1&since=0&limit=1000")["events"]
+    assert found[0]["kind"] == "node_created"
+    expect(rows.first).to_contain_text("available")
+    expect(rows).to_have_count(len(found))
+    expect(rows.last).to_contain_text("node_created")
+    copied = page.locator(".filters").get_by_role("button", name="Copy as curl")
+    expect(copied).to_have_attribute("title", re.compile(r"/v1/events\?node=kept-1&since=0&follow"))
+
+
 def test_end_of_a_long_run_is_told_on_another_page(
     page: sync_api.Page, live: service.Service
 ) -> None:

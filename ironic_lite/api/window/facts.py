@@ -29,10 +29,12 @@ def _facts() -> tuple[tuple[str, object], ...]:
 
 
 def _verb(verb: verbs.Verb) -> Json:
-    return {
+    """Return a verb; what is empty or false is left out."""
+    facts = {
         "target": verb.target,
         "event": verb.event,
         "needs": verb.needs,
         "erases": verb.event in holds.REFUSED[holds.Block.ERASE],
         "from": [str(state) for state in State if verbs.possible(verb, state)],
     }
+    return {name: value for name, value in facts.items() if value}

@@ -4,8 +4,9 @@ import { VERBS } from "../facts.js";
 import { openSimple } from "../parts/actions.js";
 import { confirmationOf, NUMBER, openNext, POWERS } from "../parts/bulk.js";
 import { COPY, copyOf, FaultBox, List, Listed, Shown, Skeleton, useDocument } from "../parts/read.js";
+import { HALF } from "../parts/plan.js";
 import {
-  batchTitle, bdi, Curl, html, link, nodeLink, nodesOf, Result, stamp, stepName, sum, told, verb,
+  batchTitle, bdi, Curl, erases, html, link, nodeLink, many, Result, stamp, stepName, sum, told, verb,
 } from "../parts/text.js";
 import { clockTime, href, path, prefs, route } from "../state/route.js";
 
@@ -57,8 +58,8 @@ function Batch() {
       <span>wave ${body.wave + 1} of ${body.waves.length}</span>
       <span>${counted(body.counts)}</span> ${h(Curl, { path: `${own}?wait=50&until=done` })}
     </header>
-    ${body.paused_by && html`<p class="says">Paused: ${bdi(body.paused_by)}. Left to do: ${nodesOf(body.counts.pending)}.</p>`}
-    ${!ENDED.includes(body.state) && h(Controls, { own, batch: body, reload })} ${h(Waves, { own, batch: body, failed })}
+    ${body.paused_by && html`<p class="says">Paused: ${bdi(body.paused_by)}. Left to do: ${many(body.counts.pending)}.</p>`}
+    ${!ENDED.includes(body.state) && h(Controls, { own, batch: body, reload })} ${h(Waves, { batch: body })}
     ${!ENDED.includes(body.state) && html`<p>
       ${failed} failed or refused; ${body.failures_left} more are allowed.
       ${body.eta && ` ~${clockTime(body.eta.ends_at ?? body.eta, prefs.value.utc)}`}
@@ -69,7 +70,7 @@ function Batch() {
 /** @param {{own: string, batch: Json, reload: () => void}} props */
 function Controls({ own, batch, reload }) {
   const { pending } = batch.counts;
-  const rest = nodesOf(pending);
+  const rest = many(pending);
   const { power, target } = batch.request ?? {};
   const asked = power ?? target;
   const used = POWERS.includes(asked) || VERBS.some((one) => one.target === asked && one.from.includes("active"));
@@ -87,28 +88,23 @@ function Controls({ own, batch, reload }) {
           `${why}${asked ? verb(asked) : "The request"} goes on with ${rest}.`)}>Resume…</button>`}
     <button onClick=${act("Abort", { target: "abort" }, "tick", `Skips ${rest}.`)}>Abort…</button>
     <button onClick=${act("Abort with its runs", { target: "abort", runs: "abort" }, "tick",
-      `Skips ${rest}; runs under way end at their next step.`)}>
+      `Skips ${rest}; runs under way end as soon as they can. ${HALF}`)}>
       Abort with its runs…
     </button>
   </div>`;
 }
 
-/** @param {{own: string, batch: Json, failed: number}} props */
-function Waves({ own, batch, failed }) {
-  const list = `${own}/nodes?result=failed,refused&limit=500&fields=wave,result`;
-  const bad = useDocument(failed ? list : null, { again: failed }).body?.nodes ?? [];
+/** @param {{batch: Json}} props */
+function Waves({ batch }) {
   const { pending, starting, running, skipped } = batch.counts;
   const over = sum(batch.waves) - pending - starting - running - skipped;
   let before = 0;
   return html`<ol class="waves">
     ${batch.waves.map((/** @type {number} */ size, /** @type {number} */ at) => {
-      const done = Math.max(0, Math.min(size, over - before));
+      const ended = Math.max(0, Math.min(size, over - before));
       before += size;
-      const of = (/** @type {string} */ result) =>
-        bad.filter((/** @type {Json} */ one) => one.wave === at && one.result === result).length;
-      const wrong = counted({ failed: of("failed"), refused: of("refused") });
-      return html`<li class=${wrong ? "wrong" : ""} aria-current=${at === batch.wave ? "step" : undefined}>
-        wave ${at + 1} <progress aria-label=${`wave ${at + 1}`} max=${size} value=${done} /> ${done}/${size}${wrong && ` ▲ ${wrong}`}
+      return html`<li aria-current=${at === batch.wave ? "step" : undefined}>
+        wave ${at + 1} <progress aria-label=${`wave ${at + 1}`} max=${size} value=${ended} /> ${ended}/${size}
       </li>`;
     })}
   </ol>`;
@@ -135,15 +131,16 @@ function BatchNodes({ own, batch }) {
     ${h(List, {
       label: "Nodes of the batch",
       head: ["Node", "Wave", "Result", "Error", "Begun", "Ended", "Run"],
-      rows: body.nodes.map((/** @type {Json} */ one) => nodeRow(one)),
+      rows: body.nodes.map((/** @type {Json} */ one) => nodeRow(one, erases(batch.request?.target))),
     })}`;
   return h(Shown, { path: list, again: JSON.stringify(batch.counts), draw });
 }
 
-/** @param {Json} one */
-const nodeRow = (one) => [
+/** @param {Json} one @param {boolean} erasing whether its run may erase disks */
+const nodeRow = (one, erasing) => [
   nodeLink(one),
-  one.wave + 1, h(Result, { result: one.result }), told(one.error?.text ?? one.error),
+  one.wave + 1, h(Result, { result: one.result }), told(one.error?.text ?? one.error, one),
   stamp(one.started_at), stamp(one.ended_at),
-  one.run && link(path("nodes", one.uuid, "runs", one.run), "run"),
+  one.run && html`${link(path("nodes", one.uuid, "runs", one.run), "run")}
+    ${erasing && html` ${link(path("nodes", one.uuid, "erasures"), "erasures")}`}`,
 ];

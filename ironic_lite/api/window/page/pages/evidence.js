@@ -1,16 +1,16 @@
 /** Erasure records: a list that is searched, and one record with a sentence, its signature, its files. */
 import { h } from "../vendor/preact.js";
 import { List, Shown, Tree } from "../parts/read.js";
-import { bdi, field, filters, html, nodeLink, Result, say, stamp, typed, visible } from "../parts/text.js";
+import { bdi, field, filters, html, many, nameOf, nodeLink, Result, say, stamp, typed, visible } from "../parts/text.js";
 import { asked, changeRoute, href, path, route } from "../state/route.js";
 import { curl, open } from "../wire/api.js";
 
 /** @typedef {Record<string, any>} Json */
 
-/** Results, for those who have not read the documentation. */
-const MEANING = /** @type {Record<string, string>} */ ({
+/** Results, for those who have not read the documentation. @type {Record<string, string>} */
+const MEANING = {
   partial: "not all disks", failed: "not erased", unknown: "no report",
-});
+};
 
 /** @param {Json} one */
 const resultOf = (one) => html`${h(Result, { result: one.result })}${MEANING[one.result] ? `: ${MEANING[one.result]}` : ""}`;
@@ -47,8 +47,7 @@ function Found({ body, words }) {
   const further = wanted && body.next;
   return html`${(rows.length > 0 || !wanted) && h(ErasureList, { body: { erasures: rows } })}
     ${wanted && html`<p role="status">
-      ${rows.length || "No"} record${rows.length === 1 ? "" : "s"} of ${further ? "the newest " : ""}${body.erasures.length} with ${bdi(words)}.
-      ${" "}<button onClick=${() => changeRoute({ "~q": "" })}>Clear the search</button>
+      ${many(rows.length || "No", "record")} of ${further ? "the newest " : ""}${body.erasures.length} with ${bdi(words)}. <button onClick=${() => changeRoute({ "~q": "" })}>Clear the search</button>
       ${further && html` <button onClick=${() => changeRoute({ "~q": "", serial: words.trim() })}>Search all records for this serial number</button>`}
     </p>`}`;
 }
@@ -69,14 +68,11 @@ export function ErasureList({ body }) {
 
 /** @param {Json} record @returns {string} a sentence */
 function summary({ result, disks, not_erased: left, not_known: why, error, level, node }) {
-  const name = node.name ?? node.uuid;
-  const all = `${disks.length} disk${disks.length === 1 ? "" : "s"} of ${name}`;
-  const done = disks.length === 1 ? `The disk of ${name} was` : `All ${all} were`;
-  if (result === "complete") return `${done} erased, at the level ${level}.`;
+  const all = `${many(disks.length, "disk")} of ${nameOf(node)}`;
+  if (result === "complete") return `${all} erased, at the level ${level}.`;
+  if (result === "partial") return `${left.length} of ${all} NOT erased.`;
   const reason = error ?? why;
-  if (result === "partial") return `${left.length} of ${all} ${left.length === 1 ? "was" : "were"} NOT erased.`;
-  const more = reason ? `: ${reason}` : "";
-  return result === "failed" ? `The erasure of ${name} FAILED${more}.` : `It is NOT KNOWN what was erased on ${name}${more}.`;
+  return `The erasure of ${nameOf(node)} ${result === "failed" ? "FAILED" : "is NOT KNOWN"}${reason ? `: ${reason}` : ""}.`;
 }
 
 /** @param {{record: Json}} props */
@@ -102,16 +98,13 @@ function Erasure({ record }) {
     })}
     <h2>Check it</h2>
     <div class="actions">
-      ${files.map(([file, from]) => html`<button onClick=${() => void save(from, file)}>Download ${file}</button>`)}
+      ${files.map(([file, from]) => html`<button onClick=${() => save(from, file)}>Download ${file}</button>`)}
     </div>
     ${key
-      ? html`<p>These lines download the files and verify them:</p>
+      ? html`<p>In a shell:</p>
           <pre tabindex="0">${[...new Set(lines), verify].join("\n")}</pre>
-          <p>Compare the key with your own copy. <code>baremetal erasure verify --node ${visible(node.name ?? node.uuid)} --key FILE</code>${" "}
-            also finds missing records.</p>`
-      : html`<p>It is not signed: the conductor had no <code>[conductor]evidence_key_file</code>, so nobody can prove that it was
-          not changed.</p>`}
-    <p>See "Verify a record" in <code>docs/erasure.rst</code>.</p>
+          <p>Compare the key with your own copy. <code>baremetal erasure verify --node ${visible(nameOf(node))} --key FILE</code> also finds missing records.</p>`
+      : html`<p>It is not signed (no <code>[conductor]evidence_key_file</code>), so nobody can prove that it was not changed.</p>`}
     <details><summary>All fields</summary>${h(Tree, { of: record })}</details>`;
 }
 

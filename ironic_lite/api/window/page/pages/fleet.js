@@ -8,9 +8,9 @@ import { covered, Menu, openEnroll } from "../parts/dialog.js";
 import { FaultBox } from "../parts/read.js";
 import { Table } from "../parts/table.js";
 import {
-  Ago, bdi, checkbox, choice, copy, Curl, DATA_STATES, FAILED_STATES, filters, html, KINDS, nameOf, nodeAddress, nodeLink, State, stepName, sum, typed,
+  Ago, bdi, checkbox, choice, copy, Curl, DATA_STATES, FAILED_STATES, filters, html, KINDS, nameOf, nodeAddress, nodeLink, OVERDUE, State, stepName, stopOf, sum, typed,
 } from "../parts/text.js";
-import { fleet, followFleet, needOf, predicate, remote, select, selection, selectNone, setFilter } from "../state/nodes.js";
+import { fleet, followFleet, KIND_ORDER, needOf, predicate, remote, select, selection, selectNone, setFilter } from "../state/nodes.js";
 import { changeRoute, clockTime, go, href, path, prefs, route, small } from "../state/route.js";
 import { curl, pages } from "../wire/api.js";
 
@@ -49,7 +49,7 @@ function Columns() {
 /** @param {Node} node */
 function Where(node) {
   return html`${h(State, { state: node.provision_state })}
-    ${fleet.overdue.value.has(node.uuid) && html` <strong class="danger">overdue</strong>`}
+    ${fleet.overdue.value.has(node.uuid) && html` <strong class="danger" title=${OVERDUE}>overdue</strong>`}
     ${fleet.holds.value.has(node.uuid) && html` <strong class="held-mark">■ HELD</strong>`}`;
 }
 /** @param {Node} node */
@@ -68,12 +68,11 @@ function shown(name) {
 function Under(node) {
   const held = fleet.holds.value.get(node.uuid);
   const run = fleet.under.value.get(node.uuid);
-  const place = run?.place;
-  if (place) {
-    return html`${bdi(`${place.ordinal + 1}/${place.of} ${stepName(place)}`)}
-      ${run.eta && !fleet.overdue.value.has(node.uuid) && html`<span>~${clockTime(run.eta.ends_at, prefs.value.utc)}</span>`}`;
+  if (run) {
+    const { place, eta } = run;
+    return html`${bdi(place ? `${place.ordinal + 1}/${place.of} ${stepName(place)}` : run.verb)}
+      <span>${stopOf(run) || (eta && !fleet.overdue.value.has(node.uuid) && `~${clockTime(eta.ends_at, prefs.value.utc)}`)}</span>`;
   }
-  if (run) return bdi(run.verb);
   if (held) return bdi(`${held[0].kind}: ${held[0].reason}`);
   const maintenance = node.maintenance && `maintenance${node.fault ? `: ${node.fault}` : ""}`;
   return bdi([failureOf(node), maintenance].filter(Boolean).join("; "));
@@ -104,7 +103,7 @@ export function Fleet() {
       label: "Nodes", view: `${query}|${words}`, selected, onSelect: select, onHold: setHeld,
       sort, onSort: (/** @type {string} */ key) =>
         changeRoute({ "~sort": sort === key ? `-${key}` : key }, { replace: true }),
-      onCopy: (/** @type {Node} */ node) => void copy(curl("GET", path("nodes", nameOf(node)))),
+      onCopy: (/** @type {Node} */ node) => copy(curl("GET", path("nodes", nameOf(node)))),
       onOpen: (/** @type {Node} */ node) => go(nodeAddress(node)),
     })}
     ${!rows.shown.length && fleet.status.value !== "loading" && (query.size || words) &&
@@ -289,6 +288,5 @@ const clearFilters = () => {
   go(href("/v1/nodes", {}, { ...view, q: "" }), { sel: view.sel });
 };
 
-const ORDER = ["stable", "busy", "wait", "held", "fail"];
 /** @param {string} state */
-const rank = (state) => -ORDER.indexOf(STATES[state] ?? "stable");
+const rank = (state) => -KIND_ORDER.indexOf(STATES[state] ?? "stable");

@@ -1,12 +1,12 @@
 /** Pages that show one list or one document: runs, events, evidence, steps, doctor, settings. */
-import { VERSION } from "../facts.js";
 import { useEffect, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { RUN_HEAD, runRow } from "./node.js";
+import { withValue } from "../parts/dialog.js";
 import { Checks, COPY, List, Listed, Shown, Tree } from "../parts/read.js";
 import { Timeline } from "../parts/run.js";
 import {
-  bdi, choice, Curl, field, html, nodeLink, Result, stamp, stepName, checkbox, typed,
+  bdi, choice, Curl, field, html, nodeLink, OVERDUE, Result, stamp, stepName, checkbox, typed,
 } from "../parts/text.js";
 import { asked, changeRoute, duration, go, prefs, route, set } from "../state/route.js";
 import { parsed } from "../wire/api.js";
@@ -42,7 +42,9 @@ export function RunsPage() {
       ${chosen("overdue", "Overdue", ["true"])}
       ${given("verb", "Verb")} ${given("node", "Node")}
       ${given("code", "Code of the cause")}
+      ${given("since", "Begun since")} ${given("before", "Begun before")}
     </div>
+    ${route.value.query.has("overdue") && html`<p class="small">${OVERDUE}</p>`}
     ${h(Listed, {
       path: asked({ limit: "200" }), label: "Runs", head: ["Node", ...RUN_HEAD], of: "runs",
       row: (one) => [nodeLink({ name: one.node_name, uuid: one.node_uuid }), ...runRow(one)],
@@ -69,8 +71,9 @@ export function EventsPage() {
   return html`<h1>Events</h1>
     <div class="filters">
       ${given("node", "Node")} ${given("kind", "Kinds")}
+      ${choice("Show", ...argument("since"), [["", "newest"], ["0", "all that are kept"]])}
       <button aria-pressed=${paused} onClick=${() => setPaused(!paused)}>Pause</button>
-      ${h(Curl, { path: `/v1/events?${text ? `${text}&` : ""}since=now&follow=true`, stream: true })}
+      ${h(Curl, { path: asked({ since: "now", follow: "true" }), stream: true })}
     </div>
     ${h(List, {
       label: "Events",
@@ -154,17 +157,12 @@ export function SettingsPage() {
       ${Object.entries(views).map(
         ([name, address]) => html`<li>
           <a href=${address}>${bdi(name)}</a>
-          <button class="quiet" onClick=${() => set({ views: without(views, name) })}>remove</button>
+          <button class="quiet" onClick=${() => set({ views: withValue(views, name, "") })}>remove</button>
         </li>`,
       )}
     </ul>
     ${h(Views, {})}
     <h2>Who am I</h2>
     ${h(Shown, { path: "/v1/whoami", draw: (body) => h(Tree, { of: body }) })}
-    ${loginUser.value && html`<button onClick=${() => (logOut(), go("#/v1/nodes"))}>Log out</button>`}
-    <p class="small">This page speaks version ${VERSION} of the API.</p>`;
+    ${loginUser.value && html`<button onClick=${() => (logOut(), go("#/v1/nodes"))}>Log out</button>`}`;
 }
-
-/** @param {Record<string, string>} all @param {string} name */
-const without = (all, name) =>
-  Object.fromEntries(Object.entries(all).filter(([one]) => one !== name));

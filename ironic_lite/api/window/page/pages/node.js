@@ -16,11 +16,11 @@ import { Feed, followFrom } from "../wire/feed.js";
 
 /** @typedef {Record<string, any>} Json */
 
-/** Tabs by the last part of their path; `fields` and a log without a run have no path of their own. */
-const TABS = /** @type {Record<string, string>} */ ({
+/** Tabs by the last part of their path; `fields` and a log without a run have no path of their own. @type {Record<string, string>} */
+const TABS = {
   runs: "Runs", log: "Log", states: "BMC", ports: "Ports", inventory: "Inventory", fields: "Fields",
   history: "History", holds: "Holds", erasures: "Erasures",
-});
+};
 const RUN_MS = 2000;
 
 export function NodePage() {
@@ -80,7 +80,7 @@ function useEvents(name, uuid, onEvent) {
     if (!uuid) return undefined;
     let timer = 0;
     const soon = () => {
-      timer ||= window.setTimeout(() => {
+      timer ||= setTimeout(() => {
         timer = 0;
         call.current();
       }, 300);
@@ -127,7 +127,7 @@ function NodeHead({ why, node, own, reload }) {
         >■ HELD (${one.kind}): ${bdi(one.reason)}</button>`)}
       ${facts.map((fact) => html`<span class="tag">${bdi(fact)}</span>`)}
       ${h(Curl, { path: `${own}/why` })}
-      <button class="quiet" onClick=${() => void copy(location.href)}>copy link</button>
+      <button class="quiet" onClick=${() => copy(location.href)}>copy link</button>
       <a href=${href("/v1/doctor", { node: why.name ?? why.node })}>doctor</a>
     </header>
     <p class="says">${bdi(told(why.says))} ${advice(why)} ${why.batch && link(path("batches", why.batch.uuid), why.batch.name ?? "batch")}</p>`;
@@ -255,11 +255,10 @@ function Fields({ node, own, reload }) {
           onInput=${typed(setText)}
         />
       </label>
-      <ul>${patch?.map((/** @type {Json} */ one) => html`<li><code>${bdi(one?.path)}</code>:${" "}
-        ${bdi(valueAt(node.body, one?.path))} → ${one?.op === "remove" ? "removed" : bdi(one?.value)}</li>`)}</ul>
+      <ul>${patch?.map((/** @type {Json} */ one) => html`<li><code>${bdi(one?.path)}</code>: ${bdi(valueAt(node.body, one?.path))} → ${one?.op === "remove" ? "removed" : bdi(one?.value)}</li>`)}</ul>
       ${fault && h(FaultBox, { fault })} ${choice}
       ${patch && h(Curl, /** @type {any} */ (request))}
-      <button disabled=${!patch || busy} onClick=${() => void send()}>Send the patch</button>
+      <button disabled=${!patch || busy} onClick=${() => send()}>Send the patch</button>
     </details>
     <p class="tools">${h(Curl, { path: own })}</p>
     ${h(Tree, { of: withoutLinks(node.body) })}`;

@@ -1,12 +1,11 @@
 /** Acts on one node: verbs, power, maintenance, delete, and the orders to its BMC. */
-import { VERBS } from "../facts.js";
 import { useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { ActForm, Menu, show, useSend } from "./dialog.js";
 import { openHold, openLift } from "./holds.js";
-import { Confirm, openStop, openVerb } from "./plan.js";
+import { Confirm, openStop, openVerb, verbsFrom } from "./plan.js";
 import { FaultBox, Skeleton, Tree, useDocument } from "./read.js";
-import { bdi, choice, Curl, DATA_STATES, field, html, nameOf, say, told, typed, verb, VERB_HINTS, visible } from "./text.js";
+import { bdi, choice, Curl, DATA_STATES, field, html, nameOf, say, stopOf, told, typed, verb, VERB_HINTS, visible } from "./text.js";
 import { go, path } from "../state/route.js";
 
 /** @typedef {Record<string, any>} Json */
@@ -48,19 +47,24 @@ function Refusable({ refused, onClick, children, primary, hint, now }) {
 /** @param {{why: Json, node: Json | null, reload: () => void}} props */
 export function Actions({ why, node, reload }) {
   const self = node ?? { uuid: why.node, name: why.name, provision_state: why.provision_state, maintenance: why.maintenance };
-  const offered = distinct(why.verbs);
+  // Verbs with more than one name are shown once; a retry comes first.
+  const names = verbsFrom(new Set([why.provision_state]));
+  const isFirst = /** @param {Json} one */ (one) => one.target === "retry" && !one.refused;
+  const offered = why.verbs.filter((/** @type {Json} */ one) => names.includes(one.target))
+    .sort((/** @type {Json} */ a, /** @type {Json} */ b) => Number(isFirst(b)) - Number(isFirst(a)));
   const own = path("nodes", why.node);
   /** @param {Json} request */
   const simple = (request) => openSimple({ ...request, of: own, reload });
   const name = why.name ?? why.node;
   const { holds } = why;
   return html`<div class="actions" role="group" aria-label="Acts on this node">
-    ${offered.map((one, at) => h(VerbButton, { key: one.target, one, node: self, first: at === 0 }))}
+    ${offered.map((/** @type {Json} */ one, /** @type {number} */ at) => h(VerbButton, { key: one.target, one, node: self, first: at === 0 }))}
     ${underWay(why.run) &&
     html`<button onClick=${() => openStop({ own, name, reload })}>Stop at the next step…</button>
-      ${why.run.stop && html`<button onClick=${() => simple({
+      ${why.run.stop?.progress === "asked" && html`<button onClick=${() => simple({
         title: `Withdraw the stop of ${name}`, kind: "none", method: "DELETE", button: "Withdraw",
-        path: `${own}/runs/${why.run.uuid}/stop`, says: `Requested: ${why.run.stop.how}.`,
+        path: `${own}/runs/${why.run.uuid}/stop`,
+        says: `The run ${stopOf({ ...why.run, place: { ordinal: why.run.step - 1 } })}.`,
       })}>Stop is requested: withdraw…</button>`}`}
     ${h(Menu, { name: "Power" }, POWER_ACTS.map((one) => {
         const { refused, targets } = orderOf(why, "power") ?? {};
@@ -117,18 +121,6 @@ export function openMaintenance(node, reload) {
 /** @param {Json | null} run */
 const underWay = (run) => ["running", "waiting"].includes(run?.state);
 
-/** Verbs with more than one name are shown once; a retry comes first. @param {Json[]} verbs @returns {Json[]} */
-function distinct(verbs) {
-  const seen = new Set();
-  const first = verbs.filter((one) => one.target === "retry" && !one.refused);
-  return [...first, ...verbs.filter((one) => !first.includes(one))].filter((one) => {
-    const event = VERBS.find((row) => row.target === one.target)?.event ?? one.target;
-    const known = seen.has(event);
-    seen.add(event);
-    return !known;
-  });
-}
-
 /** Verbs that may be the primary button: no data and no run ends by them. A retry asks for the name first. */
 const HARMLESS = ["retry", "manage", "unhold"];
 
@@ -183,14 +175,14 @@ function Declare({ own, name, now, reload }) {
 
 // -- The tab BMC: what the BMC reports, and the orders that the node's driver carries out.
 
-/** Orders with fixed targets: label, path below the node, body of a target, what the node does. */
-const FIXED = /** @type {Record<string, Order>} */ ({
+/** Orders with fixed targets: label, path below the node, body of a target, what the node does. @type {Record<string, Order>} */
+const FIXED = {
   boot_mode: ["Boot mode", "states/boot_mode", (target) => ({ target }), "boots in the mode %"],
   secure_boot: ["Secure boot", "states/secure_boot", (target) => ({ target }), "boots with secure boot %"],
   console: ["Console", "states/console", (enabled) => ({ enabled }), "has its console switched %"],
   boot_device: ["Next boot", "management/boot_device", (boot_device) => ({ boot_device }), "boots from % once"],
   nmi: ["Interrupt", "management/inject_nmi", () => ({}), "is interrupted, which may stop its system"],
-});
+};
 /** @typedef {[string, string, (target: any) => Json, string]} Order */
 const LACKS = "UnsupportedDriverExtension";
 
@@ -228,7 +220,6 @@ export function Bmc({ own, why, turn, ...props }) {
       ${lamps && h(Lamps, { refused: lamps.refused, own, reload, turn: orders })}
     </dl>
     ${h(Part, { name: "States", path: `${own}/states`, of: states })}
-    ${!lacks("boot_device") && h(Part, { name: "Boot device", path: `${own}/management/boot_device`, of: device })}
     ${!lacks("vmedia") && h(Part, { name: "Virtual media", path: `${own}/vmedia`, of: drives })}`;
 }
 

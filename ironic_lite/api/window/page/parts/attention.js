@@ -4,7 +4,7 @@ import { h } from "../vendor/preact.js";
 import { openLift } from "./holds.js";
 import { openStop, openVerb } from "./plan.js";
 import { useDocument } from "./read.js";
-import { advice, Ago, batchTitle, bdi, FAILED_STATES, html, link, nameOf, nodeAddress, nodeLink, State, told, verb } from "./text.js";
+import { advice, Ago, batchTitle, bdi, FAILED_STATES, html, link, many, nameOf, nodeAddress, nodeLink, OVERDUE, State, stopOf, sum, told, verb } from "./text.js";
 import { fleet, kindOf } from "../state/nodes.js";
 import { href, path } from "../state/route.js";
 import { get, may } from "../wire/api.js";
@@ -48,16 +48,16 @@ export function Attention({ brief }) {
   // Numbers of the whole fleet, also when only some of its nodes are held here.
   const counted = fleet.counts.value;
   const failed = counted
-    ? FAILED_STATES.reduce((sum, state) => sum + (counted.get(state) ?? 0), 0)
+    ? sum(FAILED_STATES.map((state) => counted.get(state) ?? 0))
     : failedHere.length;
   const overdue = fleet.overdue.value.size;
   const held = fleet.holds.value.size;
   const counts = [
-    failed && html`<a href=${href("/v1/nodes", { provision_state: FAILED_STATES.join(",") })}>▲ ${failed} failed</a> `,
+    failed && html`<a href=${href("/v1/nodes", { provision_state: FAILED_STATES.join() })}>▲ ${failed} failed</a> `,
     overdue && html`<a href="#/v1/runs?overdue=true">◷ ${overdue} overdue</a> `,
     held && html`<a href="#/v1/nodes?held=true">■ ${held} held</a> `,
     paused.length && html`<a href="#/v1/batches">■ ${paused.length} paused</a> `,
-    down.length && html`<a href="#/v1/doctor">! ${down.length} conductor${down.length > 1 ? "s" : ""} down</a>`,
+    down.length && html`<a href="#/v1/doctor">! ${many(down.length, "conductor")} down</a>`,
   ].filter(Boolean);
   if (!counts.length) return html`<p class="attention none">Nothing needs attention.</p>`;
   const rowOf = /** @param {Json} node */ (node) => failedRow(node, whyOf(node));
@@ -80,6 +80,7 @@ export function Attention({ brief }) {
     ${(brief || Math.max(failedHere.length, overdueHere.length, heldHere.length) > EACH) &&
     html`<button class="quiet" onClick=${() => setAll(!all)}>${all ? "show fewer" : "show all"}</button>`}
     ${(all || !brief) && html`<div>
+      ${overdueRows.length > 0 && html`<p class="small">${OVERDUE}</p>`}
       ${groups.map(([title, rows]) => rows.length > 0 && html`<h3>${title}</h3><ul aria-label=${title}>${rows}</ul>`)}
     </div>`}
   </section>`;
@@ -104,7 +105,8 @@ function useRead(rule, from, name) {
 
 /** @param {Json} node @returns {string} what one `why` is of: a node in a state, at a step, with its holds */
 const momentOf = ({ uuid, provision_state: state, provision_updated_at: at, maintenance }) =>
-  [uuid, state, at, maintenance, fleet.under.value.get(uuid)?.place?.ordinal, fleet.holds.value.get(uuid)?.length].join();
+  [uuid, state, at, maintenance, stopOf(fleet.under.value.get(uuid)), fleet.under.value.get(uuid)?.place?.ordinal,
+    fleet.holds.value.get(uuid)?.length].join();
 
 /**
  * Read the `why` of nodes once for each state and step that they come to, and forget those of others.
@@ -113,21 +115,25 @@ const momentOf = ({ uuid, provision_state: state, provision_updated_at: at, main
 function useWhys(whys, nodes) {
   const [, draw] = useState({});
   const asked = new Set(nodes.map(momentOf));
+  useEffect(() => () => whys.clear(), []);
   useEffect(() => {
     for (const one of whys.keys()) if (!asked.has(one)) whys.delete(one);
     for (const one of asked) {
-      if (whys.has(one)) continue;
-      const mine = {};
-      /** @param {() => void} change of the entry, unless another has taken its place */
-      const end = (change) => {
-        if (whys.get(one) === mine) change();
-        draw({});
+      /** @param {Json} mine what is known, unless another has taken its place */
+      const read = (mine) => {
+        if (whys.get(one) !== mine) return;
+        if (mine.says && document.hidden) return void setTimeout(read, READ_MS, mine);
+        get(path("nodes", one.slice(0, 36), "why")).then(({ body }) => {
+          if (whys.get(one) === mine) whys.set(one, body);
+          draw({});
+          // The service may give a retry up without an event.
+          if (body.waits_for?.what === "retry") setTimeout(read, READ_MS, body);
+        }, ({ status }) => (!status || status >= 500) && setTimeout(read, REPEAT_MS, mine));
       };
-      whys.set(one, mine);
-      get(path("nodes", one.slice(0, 36), "why")).then(
-        ({ body }) => end(() => whys.set(one, body)),
-        ({ status }) => (!status || status >= 500) && setTimeout(end, REPEAT_MS, () => whys.delete(one)),
-      );
+      if (whys.has(one)) continue;
+      const none = {};
+      whys.set(one, none);
+      read(none);
     }
   });
 }
@@ -139,7 +145,7 @@ function useWhys(whys, nodes) {
  */
 const row = (node, at, mark, says, why, label, act) => html`<li key=${node.uuid}>
   ${nodeLink(node)} ${h(State, { state: node.provision_state })}
-  <span class="says" title=${says}>${mark} ${bdi(says)} ${advice(why)}</span> ${h(Ago, { at })}
+  <span class="says" title=${says}>${mark} ${bdi(says)} <b>${stopOf(fleet.under.value.get(node.uuid))}</b> ${advice(why)}</span> ${h(Ago, { at })}
   ${label && html`<button onClick=${act}>${label}…</button>`}
   <a class="button" href=${nodeAddress(node)}>Why</a>
 </li>`;

@@ -4,10 +4,10 @@ import { h } from "../vendor/preact.js";
 import { POWER_ACTS } from "./actions.js";
 import { ActForm, show, useSend } from "./dialog.js";
 import { HoldForm, NEW_HOLD } from "./holds.js";
-import { Confirm, confirmation, Plan, tellEnd, verbsFrom } from "./plan.js";
+import { Confirm, confirmation, HALF, Plan, tellEnd, verbsFrom } from "./plan.js";
 import { missing, StepsField } from "./steps.js";
 import {
-  bdi, choice, Curl, erases, field, html, nameOf, nodesOf, say, told, typed, verb, VERB_HINTS,
+  bdi, choice, Curl, erases, field, html, nameOf, many, say, told, typed, verb, VERB_HINTS,
 } from "./text.js";
 import { fleet, predicate, remote, selectedNodes, selection, selectNone } from "../state/nodes.js";
 import { go, href, path, route } from "../state/route.js";
@@ -39,7 +39,7 @@ export function Bulk({ shown }) {
   return html`<div class="bulk" role="region" aria-label="Selected nodes">
     <span>${selected.size} selected${hidden ? `, ${hidden} of them hidden by the filter` : ""}</span>
     ${Object.entries(BULK).map(([name, act]) => html`<button onClick=${() => act(selectedNodes())}>${name}…</button>`)}
-    ${h(Curl, { path: `/v1/nodes?uuid=${[...selected].slice(0, 150).join(",")}`, label: "curl" })}
+    ${h(Curl, { path: `/v1/nodes?uuid=${[...selected].slice(0, 150).join(",")}` })}
     <button class="quiet" onClick=${selectNone}>Clear <kbd>Esc</kbd></button>
   </div>`;
 }
@@ -61,11 +61,12 @@ export function openNext({ uuid, counts }, result, shown, target) {
   }));
 }
 
-const WAVES = /** @type {Record<string, (number | string)[]>} */ ({
+/** @type {Record<string, (number | string)[]>} */
+const WAVES = {
   "all at once": ["100%"],
   "canary: one, then all": [1, "100%"],
   "canary: one, 10 %, all": [1, "10%", "100%"],
-});
+};
 const MOST_NAMES = 20;
 /** @param {string[]} names */
 const listed = (names) => names.length ? `: ${names.slice(0, MOST_NAMES).join(", ")}${names.length > MOST_NAMES ? " …" : ""}` : "";
@@ -90,7 +91,7 @@ function targets(nodes) {
  *   the first; `example`: a node whose steps can be picked
  */
 function BatchDialog({ of, count, offered, nodes = [], names = nodes.map(nameOf), example }) {
-  const all = nodesOf(count);
+  const all = many(count);
   const title = `Batch of ${all}`;
   const [target, setTarget] = useState(offered.length === 1 ? offered[0] ?? "" : "");
   const [steps, setSteps] = useState(/** @type {Json} */ ({}));
@@ -102,15 +103,10 @@ function BatchDialog({ of, count, offered, nodes = [], names = nodes.map(nameOf)
   const [plan, setPlan] = useState(/** @type {Json | null} */ (null));
   const [fault, setFault] = useState(/** @type {Fault | null} */ (null));
   const [sure, setSure] = useState(false);
-  /** @param {string} next */
-  const choose = (next) => {
-    setTarget(next);
-    setSteps({});
-  };
   const body = {
     ...(canary ? { nodes: [canary, ...names.filter((one) => one !== canary)] } : of),
     request: POWERS.includes(target) ? { power: target } : { target, ...steps },
-    waves: WAVES[waves], concurrency, max_failures: budget, ...(name ? { name } : {}),
+    waves: WAVES[waves], concurrency, max_failures: budget, ...(name && { name }),
   };
   const text = JSON.stringify(body);
   const [planned, setPlanned] = useState("");
@@ -140,18 +136,18 @@ function BatchDialog({ of, count, offered, nodes = [], names = nodes.map(nameOf)
   const used = nodes.filter((node) => node.provision_state === "active");
   const kind = confirmationOf(target, used.length > 0);
   const changes = kind === "name"
-    ? `${target === "available" ? "Leaves" : plan?.sample && confirmation(plan.sample, "") === kind ? "Destroys" : "May destroy"} the data on ${all}${listed(names)}`
-    : `${verb(target)} interrupts the instances on ${nodesOf(used.length)}${listed(used.map(nameOf))}`;
+    ? `${target === "available" ? "Leaves" : plan?.sample && confirmation(plan.sample, "") === kind ? "Destroys" : "May destroy"} the data on ${all}${listed(names)}.`
+    : target === "abort" ? `Abort ends the runs of ${all}. ${HALF}` : `${verb(target)} interrupts the instances on ${many(used.length)}${listed(used.map(nameOf))}.`;
   // A confirmation is of the plan that was read, not of the one that took its place.
   useLayoutEffect(() => setSure(false), [text, plan]);
   const act = {
     ...sending, fault: sending.fault ?? fault, ready: !!fresh && (kind === "none" || sure),
     title, danger: kind === "name", button: fresh ? `${verb(target)} ${all}` : "",
-    more: html`<button type="button" disabled=${!!first} onClick=${() => void look()}>Plan</button>`,
+    more: html`<button type="button" disabled=${!!first} onClick=${() => look()}>Plan</button>`,
   };
   return h(ActForm, act, html`
     <div class="form-grid">
-      ${choice("Request", target, choose, [["", "choose…"], ...offered.map((one) => [one, verb(one)])])}
+      ${choice("Request", target, (next) => (setTarget(next), setSteps({})), [["", "choose…"], ...offered.map((one) => [one, verb(one)])])}
       ${choice("Waves", waves, setWaves, Object.keys(WAVES))}
       ${nodes.length > 1 && waves.startsWith("canary") &&
       choice("Canary, goes first", canary, setCanary, [["", "the first of the list"], ...names])}
@@ -165,19 +161,19 @@ function BatchDialog({ of, count, offered, nodes = [], names = nodes.map(nameOf)
     </p>
     ${h(StepsField, { key: target, node: example, target, onChange: setSteps })}
     ${fresh && h(BatchPlan, { plan })}
-    ${fresh && kind !== "none" && html`<p><strong>${bdi(changes)}.</strong></p>`}
+    ${fresh && kind !== "none" && html`<p><strong>${bdi(changes)}</strong></p>`}
     ${fresh && h(Confirm, { key: plan, kind, name: String(count), what: NUMBER, on: all, onSure: setSure })}`);
 }
 
 /**
  * What a batch asks of the user: the API plans no steps of many nodes, so a verb that may erase disks
- * counts as one that does; anything else but power on may interrupt an instance.
+ * counts as one that does; anything else but power on may interrupt an instance, an abort an erase.
  * @param {string} target @param {boolean} used whether some nodes may have an instance
  * @returns {"name" | "tick" | "none"}
  */
 export function confirmationOf(target, used) {
   if (erases(target) || target === "available") return "name";
-  return used && target !== "power on" ? "tick" : "none";
+  return target === "abort" || (used && target !== "power on") ? "tick" : "none";
 }
 
 /**
@@ -192,8 +188,8 @@ function BatchPlan({ plan }) {
   const { waves, concurrency, failures_left: left, refused, first_wave: first, sample } = plan;
   return html`<p role="status">
     ${waves.length > 1 && waves[0] === 1
-      ? html`<strong>${bdi(nameOf(first[0]))} goes first, alone</strong>, then ${waves.slice(1).map(nodesOf).join(", then ")}`
-      : waves.length > 1 ? `First ${waves.join(", then ")} nodes` : `${nodesOf(waves[0])} at once`}, ${concurrency} at the same time.
+      ? html`<strong>${bdi(nameOf(first[0]))} goes first, alone</strong>, then ${waves.slice(1).map(many).join(", then ")}`
+      : waves.length > 1 ? `First ${waves.join(", then ")} nodes` : `${many(waves[0])} at once`}, ${concurrency} at the same time.
     ${left ? ` More than ${left} failures pause the batch.` : " The first failure pauses the batch."}
   </p>
     ${refused.count > 0 &&
@@ -201,7 +197,7 @@ function BatchPlan({ plan }) {
       <ul>
         ${refused.first.map(
           (/** @type {Json} */ one) => html`<li>
-            ${bdi(nameOf(one))}: ${bdi(told(one.text))}
+            ${bdi(nameOf(one))}: ${bdi(told(one.text, one))}
           </li>`,
         )}
       </ul>`}
@@ -254,7 +250,7 @@ function Results({ nodes, results }) {
     <ul>
       ${faults.map(
         (node) => html`<li class="wrong">
-          ${bdi(nameOf(node))}: ${bdi(told(results.get(node.uuid)))}
+          ${bdi(nameOf(node))}: ${bdi(told(results.get(node.uuid), node))}
         </li>`,
       )}
     </ul>`;
@@ -270,7 +266,7 @@ function Maintaining({ nodes }) {
     ...(on ? { body: { reason } } : {}),
   }));
   const act = {
-    title: `Maintenance of ${nodesOf(nodes.length)}`, busy: each.busy, send: each.run, request: each.request,
+    title: `Maintenance of ${many(nodes.length)}`, busy: each.busy, send: each.run, request: each.request,
     button: `Set maintenance ${on ? "on" : "off"}`,
   };
   return h(ActForm, act, html`
@@ -285,7 +281,7 @@ function Holding({ nodes }) {
   const each = useEach(nodes, (node) => ({
     method: "POST", path: path("nodes", node.uuid, "holds"), body,
   }));
-  const title = `Hold ${nodesOf(nodes.length)}`;
+  const title = `Hold ${many(nodes.length)}`;
   const { busy, run, request } = each;
   const act = { title, button: title, ready: !!body.reason, busy, send: run, request };
   return h(ActForm, act, html`${h(HoldForm, { body, onChange: setBody })}

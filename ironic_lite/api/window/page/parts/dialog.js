@@ -81,7 +81,8 @@ export function Menu({ name, children }) {
 
 /** A node as it was read: its fields and its tag. @typedef {{body: Json | null, tag: string}} Version */
 
-const NONE = /** @type {Version} */ ({ body: null, tag: "" });
+/** @type {Version} */
+const NONE = { body: null, tag: "" };
 const LOCK_MS = 1000;
 
 /**
@@ -244,13 +245,7 @@ function Enroll() {
             autocomplete: secret.test(name) ? "new-password" : "off", onInput: info(name),
           }),
         )}
-    </div>
-    <details>
-      <summary>Optional properties</summary>
-      <dl class="small">
-        ${fields.map(([name, about]) => html`<dt>${name}</dt><dd>${bdi(about)}</dd>`)}
-      </dl>
-    </details>`);
+    </div>`);
 }
 
 /** @param {Json} all @param {string} name @param {string} value "" removes the key */

@@ -7,24 +7,15 @@ import { bdi, BLOCKS, choice, field, html, say, stamp, typed } from "./text.js";
 
 /** @typedef {Record<string, any>} Json */
 
-/** Kinds: their label, what they block, what they still allow. The strongest is the first. */
-const HOLD_KINDS = /** @type {Record<string, [string, string, string]>} */ ({
-  freeze: [
-    "freeze: no changes",
-    "every verb, power changes, deletion of the node",
-    "abort, maintenance, changes of fields",
-  ],
-  legal: [
-    "legal: keep the data",
-    "what may erase the disks (deploy, undeploy, rebuild, clean, provide, service, retry), deletion of the node",
-    "power changes, inspect, manage, rescue",
-  ],
+/** Kinds: their label, what they block, what they still allow. The strongest is the first. @type {Record<string, [string, string[], string]>} */
+const HOLD_KINDS = {
+  freeze: ["freeze: no changes", ["verbs", "power", "forget"], "abort, maintenance, changes of fields"],
+  legal: ["legal: keep the data", ["erase", "forget"], "power changes, inspect, manage, rescue"],
   hardware: [
-    "hardware: no new user",
-    "deploy, rebuild, allocations",
+    "hardware: no new user", ["use"],
     "everything else: ERASING by clean, provide or undeploy, power changes, deletion of the node",
   ],
-});
+};
 
 const NO_LOGIN = "no login";
 
@@ -37,7 +28,7 @@ export const NEW_HOLD = { kind: "freeze", reason: "" };
 /** @param {{body: Json, onChange: (body: Json) => void}} props */
 export function HoldForm({ body, onChange }) {
   const until = typed((at) => onChange(withValue(body, "until", at && new Date(at).toISOString())));
-  const [, blocks, allows] = HOLD_KINDS[body.kind] ?? [];
+  const [, blocks = [], allows] = HOLD_KINDS[body.kind] ?? [];
   return html`<div class="form-grid">
     ${choice("Kind", body.kind, (kind) => onChange({ ...body, kind }),
       Object.entries(HOLD_KINDS).map(([kind, [label]]) => [kind, label]))}
@@ -46,7 +37,7 @@ export function HoldForm({ body, onChange }) {
     })}
     ${field("Until (optional)", { type: "datetime-local", onInput: until })}
   </div>
-  <p role="status"><strong>Blocks</strong> ${blocks}. <strong>Still allows</strong> ${allows}.</p>`;
+  <p role="status"><strong>Blocks</strong> ${blocked(blocks)}. <strong>Still allows</strong> ${allows}.</p>`;
 }
 
 /** @typedef {{own: string, name: string, reload?: () => void, holds: Json[]}} Held `own`: path of the node */

@@ -6,7 +6,7 @@ import { ActForm, Changes, show, useSend } from "./dialog.js";
 import { Skeleton, useDocument } from "./read.js";
 import { missing, StepsField } from "./steps.js";
 import {
-  bdi, causeOf, choice, Curl, DESTROYS, field, html, nameOf, say, stepName, checkbox, told, typed, verb, VERB_HINTS, visible,
+  bdi, causeOf, choice, Curl, DESTROYS, ERASING, field, html, many, nameOf, say, stepName, checkbox, told, typed, verb, VERB_HINTS, visible,
 } from "./text.js";
 import { duration, go, href, path, route } from "../state/route.js";
 import { ask, get, monitor, sleep } from "../wire/api.js";
@@ -23,14 +23,9 @@ export function openVerb(node, target) {
 }
 
 /** Verbs that some of these states offer; of two names of one verb the first. @param {Set<string>} states */
-export function verbsFrom(states) {
-  /** @type {Map<string, string>} */
-  const found = new Map();
-  for (const { event, target, from } of VERBS) {
-    if (!found.has(event) && from.some((state) => states.has(state))) found.set(event, target);
-  }
-  return [...found.values()];
-}
+export const verbsFrom = (states) => VERBS.filter(({ event, from }, at) =>
+  at === VERBS.findIndex((one) => one.event === event) && from.some((state) => states.has(state)),
+).map(({ target }) => target);
 
 /**
  * What a plan asks of the user before the button works: `name`, `unknown` (the name, too, because the
@@ -55,9 +50,6 @@ function VerbDialog({ node, target }) {
   const [options, setOptions] = useState(/** @type {Json} */ ({}));
   const first = missing(target, options) || (lacksReason(options) ? "Say why the step is left out." : "");
   const plan = usePlan(node, first ? null : { target, ...options });
-  const [sure, setSure] = useState(false);
-  // A confirmation is of the plan that was read, not of the one that took its place.
-  useLayoutEffect(() => setSure(false), [plan.count]);
   const name = nameOf(node);
   const own = path("nodes", node.uuid);
   const now = useDocument(own, { each: MOVES_MS });
@@ -69,9 +61,16 @@ function VerbDialog({ node, target }) {
     // Not by a request of this dialog whose answer was lost: it may be sent again.
     if (now.tag && plan.tag && now.tag !== plan.tag && !sending.busy && !sending.fault) plan.again();
   }, [now.tag]);
-  const why = useDocument(target === "available" ? `${own}/why` : null, { each: MOVES_MS }).body;
+  const aborts = target === "abort";
+  const why = useDocument(aborts || target === "available" ? `${own}/why` : null, { each: MOVES_MS }).body;
   const unerased = target === "available" && why?.data_state !== "clean";
-  const kind = !plan.body ? null : unerased ? "name" : confirmation(plan.body, node.provision_state);
+  const cut = aborts && !why?.verbs.some((/** @type {Json} */ one) => one.target === target && one.after)
+    ? String(why?.run?.title) : "";
+  const kind = !plan.body ? null : unerased ? "name" : aborts && (!why || ERASING.test(cut)) ? "tick"
+    : confirmation(plan.body, node.provision_state);
+  const [sure, setSure] = useState(false);
+  // A confirmation is of the plan that was read, not of the one that took its place.
+  useLayoutEffect(() => setSure(false), [plan.count, kind]);
   const ready = plan.body?.accepted && (kind === "none" || sure);
   const act = {
     ...sending, title: `${verb(target)} ${name}`, note: VERB_HINTS[target] ?? "",
@@ -83,6 +82,7 @@ function VerbDialog({ node, target }) {
     ${node.maintenance && html`<p class="wrong">▲ ${bdi(name)} is in maintenance${node.maintenance_reason && html`: ${bdi(node.maintenance_reason)}`}.</p>`}
     ${now.body && INSTALLS.includes(target) && html`<p>Image: ${bdi(now.body.instance_info?.image_source ?? "none")}</p>`}
     ${unerased && why && html`<p class="wrong">Its disks are not erased (data: ${why.data_state}). The next user may read them.</p>`}
+    ${halfErased(cut)}
     ${h(Arguments, { node, target, onChange: setOptions })}
     ${first && html`<p role="status">${first}</p>`}
     ${!first && !plan.body && !plan.fault && h(Skeleton, { rows: 3 })}
@@ -95,6 +95,11 @@ function VerbDialog({ node, target }) {
     ${moved && html`<p role="status">The node has changed: this is the new plan.</p>
       ${h(Changes, { seen: seen.current?.body, now: now.body })}`}`);
 }
+
+export const HALF = "An erase that is aborted leaves the disks partly erased.";
+
+/** What an abort leaves behind. @param {string} step that it ends at once */
+const halfErased = (step) => ERASING.test(step) && html`<p class="wrong">${bdi(step)} is under way. ${HALF}</p>`;
 
 /** @param {Json} options of a verb @returns {boolean} a step is left out, and nobody has said why yet */
 const lacksReason = ({ retry }) => !!retry?.waive?.some((/** @type {Json} */ one) => !one.reason);
@@ -194,7 +199,7 @@ export function Plan({ plan }) {
   const goes = STATES[plan.leads_to] ? `leads to ${plan.leads_to}` : "";
   const facts = [
     usually(plan.seconds, " – "),
-    plan.restarts ? `${plan.restarts} restart${plan.restarts > 1 ? "s" : ""}` : "",
+    plan.restarts ? many(plan.restarts, "restart") : "",
     plan.ramdisk ? "boots the ramdisk" : "",
     goes,
     plan.incomplete,
@@ -228,8 +233,8 @@ function PlanFault({ fault }) {
   </p>`;
 }
 
-/** Who carries a step out. */
-const BY = /** @type {Record<string, string>} */ ({ bmc: "through the BMC", agent: "in the ramdisk" });
+/** Who carries a step out. @type {Record<string, string>} */
+const BY = { bmc: "through the BMC", agent: "in the ramdisk" };
 
 /** @param {{step: Json, faults: Json[]}} props */
 function PlanStep({ step, faults }) {
@@ -322,7 +327,8 @@ const stepChoice = (label, none, steps, chosen, put) =>
 
 // -- The dialog that stops a run at its next step.
 
-const WAYS = { hold: "hold there, to go on later", abort: "abort the run" };
+// A hold of a run is no hold of its node, which is another button.
+const WAYS = { hold: "wait there, until Go on or Abort", abort: "abort the run" };
 
 /** @param {{own: string, name: string, reload?: () => void}} props `own` is the path of the node */
 export function openStop(props) {
@@ -334,22 +340,28 @@ function Stop({ own, name, reload }) {
   const [how, setHow] = useState("hold");
   const [reason, setReason] = useState("");
   const [after, setAfter] = useState("");
+  const [sure, setSure] = useState(false);
   const run = useDocument(`${own}/runs/current`).body;
   const steps = (run?.steps ?? []).filter((/** @type {any} */ step) => !step.ended_at);
   const body = { how, ...(after && { after: Number(after) }), ...(reason && { reason }) };
+  const [now] = steps;
+  const cut = how === "abort" && !after && now?.state === "waiting" && now.abortable ? stepName(now) : "";
+  const kind = ERASING.test(cut) ? "tick" : "none";
+  useLayoutEffect(() => setSure(false), [kind]);
   // The run that was read, and none that may have begun since.
   const sending = useSend({ method: "PUT", path: `${own}/runs/${run?.uuid}/stop`, body, of: own }, () => {
     say(`The run of ${name} stops at its next step.`);
     reload?.();
   });
   const title = `Stop the run of ${name}`;
-  return h(ActForm, { ...sending, title, button: title, ready: !!run }, html`
-    <p>The step under way ends first.</p>
+  return h(ActForm, { ...sending, title, button: title, ready: run && (sure || kind === "none") }, html`
+    <p>${cut ? `${cut} ends at once.` : "The step under way ends first."}</p>
     ${Object.entries(WAYS).map(
       ([way, what]) => html`<label class="block"
         ><input type="radio" name="how" checked=${how === way} onInput=${() => setHow(way)} /> ${what}</label
       >`,
     )}
     ${stepChoice("Stop after", "the step under way", steps, after, setAfter)}
-    ${field("Reason", { class: "block", onInput: typed(setReason) })}`);
+    ${field("Reason", { class: "block", onInput: typed(setReason) })}
+    ${halfErased(cut)} ${h(Confirm, { kind, name, onSure: setSure })}`);
 }

@@ -43,7 +43,7 @@ export function FaultBox({ fault, path: from }) {
     </p>
     <p class="small">
       ${fault.status ? `HTTP ${fault.status}` : "No answer"} ${fault.address}
-      ${fault.request && html`<button class="quiet" onClick=${() => void copy(fault.request)}>
+      ${fault.request && html`<button class="quiet" onClick=${() => copy(fault.request)}>
         ${bdi(fault.request)}
       </button>`}
       ${from && h(Curl, { path: from })}

@@ -2,7 +2,7 @@
 import { VERBS } from "../facts.js";
 import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { Ago, bdi, causeOf, Curl, html, Result, State, stepName, typed, verb, VERB_HINTS, visible } from "./text.js";
+import { Ago, bdi, causeOf, Curl, ERASING, html, many, OVERDUE, Result, State, stepName, typed, verb, VERB_HINTS, visible } from "./text.js";
 import { useDocument } from "./read.js";
 import { absolute, changeRoute, clockTime, duration, href, now, path, prefs, route, since } from "../state/route.js";
 import { open, sleep } from "../wire/api.js";
@@ -22,8 +22,7 @@ export function Timeline({ run, why }) {
       ${h(Result, { result: run.state })} <strong>${bdi(verb(run.verb))}</strong>
       ${run.requester && html` · ${bdi(run.requester)}`}${" · "}
       ${run.ended_at
-        ? html`${duration((Date.parse(run.ended_at) - Date.parse(run.started_at)) / 1000)}, ended
-            ${" "}${h(Ago, { at: run.ended_at, ago: true })}`
+        ? html`${duration((Date.parse(run.ended_at) - Date.parse(run.started_at)) / 1000)}, ended ${h(Ago, { at: run.ended_at, ago: true })}`
         : html`for ${h(Ago, { at: run.started_at })}`}
       ${run.eta && !steps.some((/** @type {Json} */ step) => step.overdue) && html` · ${eta(run.eta)}`}
       ${run.retry_of &&
@@ -65,7 +64,9 @@ function Step({ step, longest, own }) {
     ${step.attempt > 1 ? html`<span>attempt ${step.attempt}</span>` : ""}
     ${step.overdue && html`<span class="danger">◷ overdue</span>`}
     ${usual && html`<span class="small usual">usual ${duration(usual.p50)}</span>`}
+    ${step.overdue && html`<p class="small">${OVERDUE}</p>`}
     ${step.waiver && html`<p class="small">waived: ${bdi(step.waiver.reason ?? step.waiver)}</p>`}
+    ${step.ended_at && ERASING.test(step.step) && html`<a href=${`#${own.replace(/runs.*/, "erasures")}`}>erasure records</a>`}
     ${step.error && h(Cause, { error: step.error, log: href(`${own}/log`, {}, { line: step.ended_at ?? step.started_at }) })}
   </li>`;
 }
@@ -135,7 +136,7 @@ export function Log({ path, live }) {
         onInput=${typed((value) => setWords(value.toLowerCase()))}
         onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Enter" && next()}
       />
-      ${words && html`<span>${hits.length} line${hits.length === 1 ? "" : "s"}</span>
+      ${words && html`<span>${many(hits.length, "line")}</span>
         <button data-key="N" title="N" onClick=${before}>Previous</button>
         <button data-key="n" title="n" onClick=${next}>Next</button>`}
       ${sources.map(
@@ -148,7 +149,7 @@ export function Log({ path, live }) {
       )}
       ${h(Curl, { path: `${path}/log`, stream: live })}
       ${!following && html`<button onClick=${() => setFollowing(true)}>
-        ${unseen > 0 ? `${unseen} new line${unseen > 1 ? "s" : ""}` : "To the end"}
+        ${unseen > 0 ? many(unseen, "new line") : "To the end"}
       </button>`}
     </div>
     <div class="log" ref=${box} onScroll=${onScroll} tabindex="0" role="log" aria-label="Log of the run">
@@ -156,8 +157,7 @@ export function Log({ path, live }) {
         (line) => html`<div class=${hit(line) ? "hit" : ""} id=${`line-${line.number}`}
           aria-current=${line === chosen ? "true" : undefined}>
           <a href=${href(`${path}/log`, {}, { line: String(line.number) })}><time
-            title=${absolute(line.at, true)}>${clockTime(line.at, prefs.value.utc, true)}</time></a> <span class="source">${visible(line.source)}</span>
-          ${" "}${visible(line.text)}
+            title=${absolute(line.at, true)}>${clockTime(line.at, prefs.value.utc, true)}</time></a> <span class="source">${visible(line.source)}</span> ${visible(line.text)}
         </div>`,
       )}
       ${!lines.length && html`<p>No line yet.</p>`}

@@ -6,9 +6,9 @@ import { BULK } from "./bulk.js";
 import { ActForm, close, covered, DialogHost, show } from "./dialog.js";
 import { openHold, openLift } from "./holds.js";
 import { openVerb, verbsFrom } from "./plan.js";
-import { bdi, copy, Curl, field, html, hush, nameOf, nodeAddress, nodesOf, said, say, typed, verb, visible } from "./text.js";
+import { bdi, copy, Curl, field, html, hush, nameOf, nodeAddress, many, said, say, typed, verb, visible } from "./text.js";
 import { fleet, followFleet, selectedNodes } from "../state/nodes.js";
-import { asked, clockTime, duration, go, path, prefs, route, set } from "../state/route.js";
+import { asked, clockTime, duration, go, now, path, prefs, route, set } from "../state/route.js";
 import { curl, offline } from "../wire/api.js";
 import { heardAt, mode, newer } from "../wire/feed.js";
 import { logInBasic, logInToken, loginUser, loginWanted } from "../wire/login.js";
@@ -63,7 +63,7 @@ export function Shell({ children }) {
     <main id="main-content" tabindex="-1">${children}</main>
     <div class="live" role="status" aria-live="polite">
       ${said.value.map((one) => html`<p>
-        ${visible(one.text)} ${one.to && html`<a href=${one.to} onClick=${closing(one)}>Show</a>
+        ${visible(one.text)} ${one.to && html`${one.to !== location.hash && html`<a href=${one.to} onClick=${closing(one)}>Show</a>`}
           <button class="quiet" aria-label="Close this message" onClick=${closing(one)}>×</button>`}
       </p>`)}
     </div>
@@ -92,11 +92,7 @@ const STALE_SECONDS = 15;
 
 /** How the page hears of changes, and the age of its data. */
 function Connection() {
-  const [, setTurn] = useState(0);
-  useEffect(() => {
-    const timer = setInterval(() => setTurn((last) => last + 1), 1000);
-    return () => clearInterval(timer);
-  }, []);
+  void now.value; // It is drawn again each second.
   const lost = offline.value;
   if (lost) {
     const at = clockTime(lost.toISOString(), prefs.value.utc);
@@ -113,10 +109,7 @@ function Connection() {
 function Bars() {
   const plain = location.protocol === "http:" && !/^(localhost|127\.|\[::1)/.test(location.hostname);
   return html`${newer.value &&
-    html`<p class="notice" role="status">
-      This page has a new version.
-      ${" "}<button onClick=${() => location.reload()}>Reload: new version</button>
-    </p>`}
+    html`<p class="notice" role="status"><button onClick=${() => location.reload()}>Reload: new version</button></p>`}
     ${plain &&
     loginUser.value &&
     html`<p class="notice">This connection is not encrypted: the login is readable on the way.</p>`}`;
@@ -206,7 +199,7 @@ function actsHere() {
   /** @param {string} hint @param {string} of @returns {(act: [string, () => void]) => Entry} */
   const entry = (hint, of) => ([label, act]) => ({ label: `${label} ${of}`, hint, act });
   if (root === "nodes" && !name && chosen.length) {
-    return Object.entries(BULK).map(([label, act]) => entry("act", nodesOf(chosen.length))([label, () => act(chosen)]));
+    return Object.entries(BULK).map(([label, act]) => entry("act", many(chosen.length))([label, () => act(chosen)]));
   }
   const node = root === "nodes" && [...fleet.nodes.values()].find((one) => one.name === name || one.uuid === name);
   if (!name || !node) return [];
@@ -313,11 +306,11 @@ const ACTS = {
   "?": openHelp,
   t: nextTheme,
   Escape: () => hush(() => true),
-  y: () => void copy(location.href),
+  y: () => copy(location.href),
   w: () => elementOf('[data-key="1"]')?.click(),
   l: () => elementOf('[data-key="2"]')?.click(),
   ".": () => elementOf(".actions button")?.focus(),
-  c: () => void copy(curl("GET", asked())),
+  c: () => copy(curl("GET", asked())),
   g: () => {
     goes = performance.now();
   },

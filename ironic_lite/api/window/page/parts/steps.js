@@ -8,10 +8,10 @@ import { parsed } from "../wire/api.js";
 
 /** @typedef {Record<string, any>} Json */
 
-/** Lists of steps that verbs take. */
-const STEPS = /** @type {Record<string, string>} */ ({
+/** Lists of steps that verbs take. @type {Record<string, string>} */
+const STEPS = {
   clean: "clean_steps", service: "service_steps", active: "deploy_steps", rebuild: "deploy_steps",
-});
+};
 
 /** Choices of a clean that need no knowledge of steps. */
 const READY = /** @type {const} */ ([

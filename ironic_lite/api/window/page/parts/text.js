@@ -1,6 +1,5 @@
 /** Texts, words, signs, links, fields of forms, and buttons that copy. */
 import { STATES, VERBS } from "../facts.js";
-import { useState } from "../vendor/hooks.js";
 import htm from "../vendor/htm.js";
 import { h } from "../vendor/preact.js";
 import { signal } from "../vendor/signals.js";
@@ -38,8 +37,8 @@ export const nameOf = ({ name, uuid }) => name ?? uuid;
 /** @param {Iterable<number>} numbers */
 export const sum = (numbers) => [...numbers].reduce((all, one) => all + one, 0);
 
-/** @param {number} count */
-export const nodesOf = (count) => `${count} node${count === 1 ? "" : "s"}`;
+/** @param {number | string} count @param {string} [of] the word for one of them */
+export const many = (count, of = "node") => `${count} ${of}${count === 1 ? "" : "s"}`;
 
 /** @param {Record<string, any>} node @returns {string} the address of its page */
 export const nodeAddress = (node) => href(path("nodes", nameOf(node)));
@@ -50,8 +49,8 @@ export const link = (to, value) => html`<a href=${href(to)}>${bdi(value)}</a>`;
 /** @param {Record<string, any>} node with `name` or `uuid` */
 export const nodeLink = (node) => link(path("nodes", nameOf(node)), nameOf(node));
 
-/** @param {(value: string) => unknown} put @returns {(event: any) => void} passes on what is typed */
-export const typed = (put) => (event) => void put(event.target.value);
+/** @param {(value: string) => unknown} put @returns {(event: any) => unknown} passes on what is typed */
+export const typed = (put) => (event) => put(event.target.value);
 
 /** @param {string} label @param {Record<string, any>} props of the input; `class` is the label's */
 export const field = (label, { class: of, key, ...props }) =>
@@ -59,8 +58,7 @@ export const field = (label, { class: of, key, ...props }) =>
 
 /** @param {string} label @param {(on: boolean) => unknown} put @param {boolean} [on] */
 export const checkbox = (label, put, on) => html`<label class="block"
-  ><input type="checkbox" checked=${on} onInput=${(/** @type {any} */ event) => void put(event.target.checked)} />
-  ${" "}${label}</label
+  ><input type="checkbox" checked=${on} onInput=${(/** @type {any} */ event) => put(event.target.checked)} /> ${label}</label
 >`;
 
 /**
@@ -94,63 +92,73 @@ export const stamp = (at) =>
 
 // -- The words of this page that are not the API's.
 
-/** Shapes of the kinds of states: never colour alone. */
-export const KINDS = /** @type {Record<string, string>} */ ({ stable: "●", busy: "◐", wait: "◔", held: "■", fail: "▲" });
+/** Shapes of the kinds of states: never colour alone. @type {Record<string, string>} */
+export const KINDS = { stable: "●", busy: "◐", wait: "◔", held: "■", fail: "▲" };
 
-/** Results of runs and steps. */
-const RESULTS = /** @type {Record<string, string>} */ ({
+/** Results of runs and steps. @type {Record<string, string>} */
+const RESULTS = {
   done: "✓", complete: "✓", erased: "✓", partial: "▲", failed: "▲", aborted: "×", running: "◐", waiting: "◔", held: "■", pending: "○",
   kept: "↷", waived: "⤼", skipped: "⤼", starting: "◌", paused: "■", refused: "×", ok: "✓", warning: "!", unknown: "?",
-});
+};
 
-/** Labels of verbs and power acts whose name is no plain imperative. */
-const VERB_LABELS = /** @type {Record<string, string>} */ ({
+/** Labels of verbs and power acts whose name is no plain imperative. @type {Record<string, string>} */
+const VERB_LABELS = {
   active: "Deploy", deleted: "Undeploy", unhold: "Go on", available: "Make available",
   rebooting: "Reboot", "soft power off": "Shut down", "soft rebooting": "Reboot softly",
-});
+};
+
+/** Names of steps that erase disks. */
+export const ERASING = /erase/;
 
 /** @param {string} target @returns {boolean} whether a verb may erase disks */
 export const erases = (target) => VERBS.some((one) => one.target === target && one.erases);
 
-/** What verbs do, for those who have not read their table. */
-export const VERB_HINTS = /** @type {Record<string, string>} */ ({
+/** What verbs do, for those who have not read their table. @type {Record<string, string>} */
+export const VERB_HINTS = {
   provide: "makes it available, with automated cleaning", clean: "runs the steps that you choose",
   active: "installs an instance", deleted: "removes the instance, with automated cleaning",
   manage: "takes it into management; cleaning needs this", available: "makes it available WITHOUT cleaning",
   inspect: "reads the hardware", rebuild: "installs the instance again", adopt: "takes over a machine that is in use",
   service: "runs the steps that you choose beside the instance", rescue: "boots a ramdisk for repairs",
   unrescue: "boots the instance again", retry: "goes on where the run has failed",
-  abort: "ends the run", unhold: "goes on after the hold",
-});
+  abort: "ends the run", unhold: "goes on with the next step",
+};
 
 /** @param {string} target */
 export const verb = (target) =>
   VERB_LABELS[target] ?? target.charAt(0).toUpperCase() + target.slice(1);
 
-/** What a step destroys, for people. */
-export const DESTROYS = /** @type {Record<string, string>} */ ({
+/** What a step destroys, for people. @type {Record<string, string>} */
+export const DESTROYS = {
   data: "DESTROYS DATA", volumes: "destroys volumes", settings: "changes settings",
   firmware: "changes firmware", keys: "changes keys",
-});
+};
 
-/** What the blocks of holds refuse. */
-export const BLOCKS = /** @type {Record<string, string>} */ ({
+/** What the blocks of holds refuse. @type {Record<string, string>} */
+export const BLOCKS = {
   erase: "what may erase the disks", use: "deploy, rebuild and allocations", verbs: "every verb",
   power: "power changes", forget: "deletion of the node",
-});
+};
 
-/** @param {unknown} text of the API @returns {string} it, with the window's own act instead of a request for curl */
-export const told = (text) =>
-  visible(text)
+/**
+ * @param {unknown} text of the API @param {Record<string, any>} [node] that it is about
+ * @returns {string} it, with the name of the node, and with the window's own act instead of a request for curl
+ */
+export const told = (text, node = {}) =>
+  visible(text).split(node.uuid).join(nameOf(node))
     .replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/g, (_, day, at) => absolute(`${day}T${at}Z`, prefs.value.utc))
     .replace(/, (\d+ (second|minute|hour|day)s? ago|just now)/g, "") // Its age is beside it, and goes on.
     .replace(/(?<=batch )[\w-]{36} \((.*?)\)/g, "$1")
-    .replace(/ Possible now: [^.]*\.$/, "") // These are buttons.
+    .replace(/ Possible (targets )?now: [^.]*\.$/, "") // These are buttons.
+    .replace(/with DELETE \S+maintenance/, 'by "End maintenance…"')
     .replace(/Node \S+ is held \(([\w-]+).*?\): /g, "Held ($1): ")
     .replace(/(held \([\w-]+\), which blocks) ([a-z, ]+):/g,
       (_, held, blocks) => `${held} ${blocks.split(", ").map((/** @type {string} */ one) => BLOCKS[one] ?? one).join(", ")}:`)
     .replace(/It blocks (\S+), and so .*?\. End the hold with DELETE \S+ first\./g,
       (_, block) => `It blocks ${BLOCKS[block] ?? block}. Press "Lift hold…" on the page of the node first.`);
+
+export const OVERDUE =
+  "Overdue: past its deadline, or longer than 15 minutes and than 3 times what 9 of 10 such steps took.";
 
 /** What to do next, as the API advises. @param {Record<string, any> | null | undefined} why of a node */
 export const advice = (why) => why?.do && html`<strong>${bdi(told(why.do))}</strong>`;
@@ -169,13 +177,20 @@ export const filters = (query) => [...query].map(([name, value]) => html`<button
 /** @param {Record<string, any>} run */
 export const causeOf = ({ error }) => error?.cause?.text ?? error?.text;
 
+/** @param {Record<string, any> | undefined} run under way, with `stop` and `place` @returns where a requested stop ends it */
+export function stopOf({ stop, place } = {}) {
+  if (!stop || stop.progress === "done") return "";
+  const at = stop.after == null || stop.after === place?.ordinal ? "this step" : `step ${stop.after + 1}`;
+  return `${stop.how === "abort" ? "is aborted" : "stops"} after ${at}`;
+}
+
 /** @param {Record<string, any>} step */
 export const stepName = (step) => `${step.interface}.${step.step}`;
 
 /** @param {Record<string, any>} batch @returns {string} its name, or what it does to how many nodes */
 export function batchTitle(batch) {
   const { power, target } = batch.request ?? {}; // shown only where it is asked for
-  return batch.name ?? `${verb(power ?? target ?? "batch")} · ${nodesOf(sum(batch.waves))}`;
+  return batch.name ?? `${verb(power ?? target ?? "batch")} · ${many(sum(batch.waves))}`;
 }
 
 // -- States as shape, word and colour.
@@ -215,20 +230,20 @@ let until = 0;
 export function say(text, to = "") {
   said.value = [...said.value.filter((one) => one.to), { text, to }].slice(-MOST_SAID);
   clearTimeout(until);
-  until = window.setTimeout(() => hush((one) => !one.to), SHOWN_MS);
+  until = setTimeout(() => hush((one) => !one.to), SHOWN_MS);
 }
 
 /** @param {(one: Said) => boolean} which are no longer shown */
-export const hush = (which) => void (said.value = said.value.filter((one) => !which(one)));
+export const hush = (which) => (said.value = said.value.filter((one) => !which(one)));
 
-/** @param {string} text @returns {Promise<boolean>} whether the browser has let the page copy it */
+/** Copy a text; one that the browser does not let the page copy is shown until it is closed. @param {string} text */
 export async function copy(text) {
   // Without TLS and by address there is no `navigator.clipboard`; elsewhere it may be forbidden, or
   // wait for an answer of the user.
   const written = navigator.clipboard?.writeText(text).then(() => true, () => false);
   const copied = await Promise.race([written, sleep(COPY_MS)]) || copyBySelection(text);
-  say(copied ? "Copied." : `The browser forbids this page to copy. Copy it yourself: ${text}`);
-  return copied;
+  if (copied) say("Copied.");
+  else say(`The browser forbids this page to copy. Copy it yourself: ${text}`, location.hash);
 }
 
 /** @param {string} text */
@@ -252,15 +267,13 @@ function copyBySelection(text) {
 export function Curl({ method = "GET", path, body, headers, stream, each, label = "curl" }) {
   void loginUser.value; // The text has the way to log in.
   const text = curl(method, path, /** @type {any} */ ({ body, headers, stream, each }));
-  const [uncopied, setUncopied] = useState(false);
   return html`<button
     type="button"
     class="quiet curl"
     title=${text}
     aria-label=${`Copy as curl: ${method} ${path}`}
-    onClick=${async () => setUncopied(!(await copy(text)))}
+    onClick=${() => copy(text)}
   >
     <span aria-hidden="true">${">_"}</span> ${label}
-  </button>
-  ${uncopied && html`<textarea readonly rows="3" aria-label="Copy this yourself" value=${text} />`}`;
+  </button>`;
 }

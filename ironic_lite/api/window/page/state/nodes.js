@@ -23,7 +23,7 @@ const MANY_MARKED = 3000;
 const LISTS_MS = 2000;
 const LISTS_APART_MS = 5000;
 /** Kinds of events after which runs, overdue steps and holds are read again. */
-const OF_LISTS = new Set(["provision", "fault", "overdue", "step"]);
+const OF_LISTS = /^(provision|fault|overdue|step|stop)/;
 
 /** @type {Map<string, Node>} */
 const nodes = new Map();
@@ -89,7 +89,7 @@ export async function followFleet() {
   if (feed) return;
   try {
     const { body } = await get("/v1/events?since=now");
-    feed = new Feed(body.cursor, onEvents, () => void load());
+    feed = new Feed(body.cursor, onEvents, () => load());
     await load();
   } catch (error) {
     failure.value = error;
@@ -135,17 +135,19 @@ async function countNodes() {
   const found = body.counts.map((/** @type {any} */ one) => [one.provision_state, one.count]);
   counts.value = many ? new Map(found) : null;
   clearTimeout(counting);
-  if (many) counting = window.setTimeout(countAgain, COUNTS_MS);
+  if (many) counting = setTimeout(countAgain, COUNTS_MS);
   return many;
 }
 
 function countAgain() {
-  const later = () => void (counting = window.setTimeout(countAgain, COUNTS_MS));
+  const later = () => (counting = setTimeout(countAgain, COUNTS_MS));
   const before = String([...(counts.value ?? [])]);
-  if (document.hidden) return later();
-  countNodes().then((many) => {
-    if (!many || String([...(counts.value ?? [])]) !== before) void load();
-  }, later);
+  if (document.hidden) later();
+  else {
+    countNodes().then((many) => {
+      if (!many || String([...(counts.value ?? [])]) !== before) void load();
+    }, later);
+  }
 }
 
 /** Hold the rows of this filter alone if there are too many nodes. @param {string} text */
@@ -187,15 +189,13 @@ function onEvents(events) {
       node.power_state = event.after;
     }
     if (node || status.value !== "partial") marked.add(event.node);
-    if (event.kind.startsWith("hold_")) holding ||= window.setTimeout(readHolds, 100);
-    else if (OF_LISTS.has(event.kind)) lists ||= window.setTimeout(readLists, pauseOfLists());
+    if (event.kind.startsWith("hold_")) holding ||= setTimeout(readHolds, 100);
+    else if (OF_LISTS.test(event.kind)) {
+      lists ||= setTimeout(readLists, Math.max(LISTS_MS, listsAt + LISTS_APART_MS - performance.now()));
+    }
   }
-  again ||= window.setTimeout(readMarked, AGAIN_MS);
+  again ||= setTimeout(readMarked, AGAIN_MS);
   changed();
-}
-
-function pauseOfLists() {
-  return Math.max(LISTS_MS, listsAt + LISTS_APART_MS - performance.now());
 }
 
 /** Read the marked nodes again: events are hints, documents are the truth. */
@@ -208,7 +208,7 @@ async function readMarked() {
   const some = [...marked].slice(0, UUIDS_AT_ONCE);
   if (!some.length) return undefined; // Only deletions, or events of no node.
   for (const uuid of some) marked.delete(uuid);
-  if (marked.size) again = window.setTimeout(readMarked, AGAIN_MS);
+  if (marked.size) again = setTimeout(readMarked, AGAIN_MS);
   try {
     const { body } = await get(`${listPath()}&uuid=${some.join(",")}`);
     const missing = new Set(some);
@@ -218,11 +218,11 @@ async function readMarked() {
     changed();
   } catch {
     for (const uuid of some) marked.add(uuid);
-    again ||= window.setTimeout(readMarked, 5 * AGAIN_MS);
+    again ||= setTimeout(readMarked, 5 * AGAIN_MS);
   }
 }
 
-const OF_RUN = "uuid,node_uuid,verb,state,place,eta";
+const OF_RUN = "uuid,node_uuid,verb,state,place,eta,stop";
 const LISTS = /** @type {const} */ ([
   [under, `/v1/runs?state=running,waiting&limit=1000&fields=${OF_RUN}`, "runs"],
   [failed, "/v1/runs?state=failed,aborted&latest=true&limit=1000", "runs"],
@@ -258,7 +258,8 @@ async function readHolds() {
   holds.value = found;
 }
 
-const RANKS = /** @type {Record<string, number>} */ ({ held: 4, wait: 5, busy: 6, stable: 7 });
+/** Kinds of states; the later, the more a node needs somebody. */
+export const KIND_ORDER = ["stable", "busy", "wait", "held", "fail"];
 
 /** @param {Node} node @returns {number} the smaller, the more it needs somebody */
 export function needOf(node) {
@@ -266,7 +267,7 @@ export function needOf(node) {
   if (kindOf(node) === "fail") return 1;
   if (node.fault) return 2;
   if (holds.value.has(node.uuid)) return 3;
-  return RANKS[kindOf(node)] ?? 7;
+  return 7 - KIND_ORDER.indexOf(kindOf(node));
 }
 
 // -- The selected nodes: part of the route, so each entry of the browser's history has its own.
@@ -281,7 +282,7 @@ route.subscribe(({ view: { sel } }) => {
 /** @param {Set<string>} uuids */
 export const select = (uuids) => changeRoute({ "~sel": [...uuids].join(",") }, { replace: true });
 
-export const selectNone = () => void (selection.value.size && select(new Set()));
+export const selectNone = () => selection.value.size && select(new Set());
 
 /** @returns {Node[]} the selected nodes that are known */
 export const selectedNodes = () => [...selection.value].flatMap((uuid) => nodes.get(uuid) ?? []);

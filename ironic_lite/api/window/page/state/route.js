@@ -25,12 +25,6 @@ function readFragment(fragment) {
   return { path: path.startsWith("/v1/") ? path : HOME, parts, query, view };
 }
 
-/** @param {string} text @returns {[string, string]} */
-function split(text) {
-  const at = text.indexOf("?");
-  return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 1)];
-}
-
 /** @param {string} part */
 function decoded(part) {
   try {
@@ -140,7 +134,7 @@ effect(() => {
 /** True on a narrow screen, where rows of tables are cards of two lines. */
 export const small = signal(false);
 const media = matchMedia("(max-width: 720px)");
-const measure = () => void (small.value = media.matches);
+const measure = () => (small.value = media.matches);
 media.addEventListener("change", measure);
 measure();
 
@@ -155,7 +149,7 @@ export const now = signal(Date.now());
 export function heard(date) {
   const at = date ? Date.parse(date) : NaN;
   // The header has whole seconds, so a smaller difference is no difference of clocks.
-  if (!Number.isNaN(at) && Math.abs(at - Date.now() - clockOffset) > 1500) clockOffset = at - Date.now();
+  if (!isNaN(at) && Math.abs(at - Date.now() - clockOffset) > 1500) clockOffset = at - Date.now();
 }
 
 setInterval(() => {
@@ -177,8 +171,7 @@ export function duration(seconds) {
     const rest = smaller ? Math.floor((whole % size) / smaller[0]) : 0;
     return `${Math.floor(whole / size)} ${unit}${rest && smaller ? ` ${rest} ${smaller[1]}` : ""}`;
   }
-  if (seconds > 0 && seconds < 0.05) return "< 0.1 s";
-  return seconds < 10 && seconds >= 0.05 ? `${seconds.toFixed(1)} s` : `${whole} s`;
+  return seconds < 10 ? `${seconds.toFixed(1)} s` : `${whole} s`;
 }
 
 /** @param {string | null | undefined} at @returns {number} seconds since then; 0 without a time */
@@ -186,15 +179,17 @@ export function since(at) {
   return at ? Math.max(0, (now.value - Date.parse(at)) / 1000) : 0;
 }
 
-const CLOCK = /** @type {const} */ ({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-const DAY = /** @type {const} */ ({ year: "numeric", month: "short", day: "numeric", timeZoneName: "short" });
+/** @type {Intl.DateTimeFormatOptions} */
+const CLOCK = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+/** @type {Intl.DateTimeFormatOptions} */
+const DAY = { year: "numeric", month: "short", day: "numeric", timeZoneName: "short" };
 /** @type {Map<string, Intl.DateTimeFormat>} */
 const formats = new Map();
 
 /** @param {string} at @param {boolean} utc @param {Intl.DateTimeFormatOptions} more beside hours and minutes */
 function formatted(at, utc, more) {
   const date = new Date(at);
-  if (Number.isNaN(date.getTime())) return at;
+  if (isNaN(date.getTime())) return at;
   const name = JSON.stringify([utc, more]);
   const format = formats.get(name) ??
     new Intl.DateTimeFormat(undefined, { ...CLOCK, ...more, ...(utc && { timeZone: "UTC" }) });

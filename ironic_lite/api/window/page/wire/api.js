@@ -8,36 +8,26 @@ const LONGEST_SENTENCE = 500;
 
 /** A request that did not succeed: what the API said, or why there was no answer. */
 export class Fault extends Error {
+  status = 0;
+  request = "";
+  address = "";
+  retryAfter = 0;
+
   /**
    * @param {string} text a sentence
    * @param {{status?: number, request?: string, address?: string, retryAfter?: number}} [facts]
    */
-  constructor(text, facts = {}) {
+  constructor(text, facts) {
     super(text);
-    this.status = facts.status ?? 0;
-    this.request = facts.request ?? "";
-    this.address = facts.address ?? "";
-    this.retryAfter = facts.retryAfter ?? 0;
+    Object.assign(this, facts);
   }
 }
 
-/**
- * Read the sentence of a refusal in any of its three forms: `error_message` with a JSON text or an
- * object in it, or a list `errors`.
- * @param {string} text the body
- * @returns {string}
- */
+/** @param {string} text the body of a refusal: JSON, or `error_message` with JSON as a text @returns {string} its sentence */
 export function sentence(text) {
-  const body = parsed(text);
-  if (!body || typeof body !== "object") {
-    return text.slice(0, LONGEST_SENTENCE);
-  }
-  const outer = /** @type {Record<string, any>} */ (body);
-  const inner = typeof outer.error_message === "string"
-    ? parsed(outer.error_message) ?? { faultstring: outer.error_message }
-    : outer.error_message ?? outer.errors?.[0] ?? outer;
-  const said = inner.faultstring ?? inner.description ?? inner.detail ?? inner.title;
-  return typeof said === "string" ? said : text.slice(0, LONGEST_SENTENCE);
+  const outer = parsed(text);
+  const { faultstring, description } = parsed(outer?.error_message ?? "") ?? outer ?? {};
+  return faultstring ?? description ?? text.slice(0, LONGEST_SENTENCE);
 }
 
 /** @param {string} text @returns {any} undefined if it is blank, null if it is no JSON */
@@ -87,7 +77,7 @@ let credentials = "omit";
  * Send one request and return the response as it comes.
  * @param {string} method
  * @param {string} path begins with `/v1`
- * @param {{body?: unknown, headers?: Record<string, string>, signal?: AbortSignal}} [options]
+ * @param {{body?: unknown, headers?: Record<string, string>, signal?: AbortSignal | undefined}} [options]
  * @returns {Promise<Response>}
  * @throws {Fault} for a network error
  */
@@ -103,7 +93,7 @@ export async function open(method, path, { body, headers, signal: abort } = {}) 
       signal: abort ?? null,
       body: body === undefined ? null : JSON.stringify(body),
       headers: {
-        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+        ...(body !== undefined && { "Content-Type": "application/json" }),
         "X-OpenStack-Ironic-API-Version": VERSION,
         ...loginHeader(),
         ...headers,
@@ -123,7 +113,7 @@ export async function open(method, path, { body, headers, signal: abort } = {}) 
  * Send a request and read its whole answer.
  * @param {string} method
  * @param {string} path
- * @param {{body?: unknown, headers?: Record<string, string>, signal?: AbortSignal,
+ * @param {{body?: unknown, headers?: Record<string, string>, signal?: AbortSignal | undefined,
  *   accepts?: number[]}} [options] `accepts`: statuses beside 2xx that are no faults
  * @returns {Promise<Answer>}
  * @throws {Fault} for any other status
@@ -202,7 +192,7 @@ export async function may(rule) {
 }
 
 /** @param {string} path @param {AbortSignal} [abort] */
-export const get = (path, abort) => ask("GET", path, abort ? { signal: abort } : {});
+export const get = (path, abort) => ask("GET", path, { signal: abort });
 
 /**
  * Read a list page by page.
@@ -249,7 +239,7 @@ export async function sendChange({ method, path, body, tag, key: given, onWait }
   if (tag) headers["If-Match"] = tag;
   for (let tried = 1; ; tried += 1) {
     try {
-      return await ask(method, path, { headers, ...(body === undefined ? {} : { body }) });
+      return await ask(method, path, { headers, body });
     } catch (error) {
       const pause = error instanceof Fault ? pauseAfter(error) : null;
       if (pause === null || tried === TRIES) throw error;

@@ -222,7 +222,7 @@ export class Feed {
 
   /** @param {Record<string, string>} more */
   path(more) {
-    return `/v1/events?${new URLSearchParams({ since: this.cursor, ...this.filter, ...more })}`;
+    return `/v1/events?${new URLSearchParams({ ...this.filter, since: this.cursor, ...more })}`;
   }
 
   async stream() {
