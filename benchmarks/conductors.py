@@ -30,7 +30,7 @@ STEPS = 3
 FLEETS = (1, 2, 3)
 SECONDS = 0.5
 WORKERS = 25
-FEW_WORKERS = f"workers_pool_size = {WORKERS}\nmax_concurrent_clean = 1000"
+FEW_WORKERS = f"workers_pool_size = {WORKERS}\n"
 AGAIN = 0.02
 """Seconds before a refused request is repeated, so that refusals cost the machine little."""
 CONNECTIONS = 4
@@ -46,6 +46,7 @@ heartbeat_interval = 1
 heartbeat_timeout = {lease}
 hash_ring_reset_interval = 1
 check_provision_state_interval = 1
+max_concurrent_clean = 10000
 {more}
 """
 

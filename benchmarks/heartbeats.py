@@ -14,9 +14,7 @@ from __future__ import annotations
 import pathlib
 import sys
 import time
-import types
 from collections.abc import Sequence
-from typing import Any, cast
 
 import sqlalchemy as sa
 
@@ -27,6 +25,8 @@ from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import models
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.client import Client
+from tests.support.fake_task import FakeTask
+from tests.support.service import ON_THIS_MACHINE
 
 NODES = 500
 """Nodes of each kind."""
@@ -98,12 +98,12 @@ def unheard(opened: Database, uuids: Sequence[str], since: str) -> int:
 def question(url: str, pem: str) -> float:
     """Return the CPU milliseconds of one question to an agent about its command."""
     told = base.Agent(url, TOKEN, pem, "13.0.0", clock.now())
-    task = types.SimpleNamespace(agent=told, node=types.SimpleNamespace(uuid="x"))
-    client = Client(cast(Any, task))
-    client.result("1")
+    task = FakeTask()
+    task.agent = told
+    Client(task).result("1")
     begin = time.process_time()
     for _ in range(ASKED):
-        Client(cast(Any, task)).result("1")
+        Client(task).result("1")
     return (time.process_time() - begin) / ASKED * 1000
 
 
@@ -132,8 +132,10 @@ def _offered(
 
 def main() -> int:
     """Measure and print; return the exit status."""
-    config.CONF([], default_config_files=[], default_config_dirs=[])
     with stage.folder() as folder:
+        settings = folder / "client.conf"
+        settings.write_text(ON_THIS_MACHINE)
+        config.CONF([], default_config_files=[str(settings)], default_config_dirs=[])
         opened = stage.database(folder)
         uuids = stage.fill(opened, 3 * NODES)
         rest, wait, busy = (uuids[n * NODES : (n + 1) * NODES] for n in range(3))

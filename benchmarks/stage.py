@@ -28,6 +28,7 @@ from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import migrate
 from ironic_lite.domain import fields
+from tests.support.service import ON_THIS_MACHINE
 
 HOST = "127.0.0.1"
 PATIENCE = 60.0
@@ -126,6 +127,7 @@ def service(
     settings.write_text(
         f"[DEFAULT]\nstate_path = {folder}\nhost = bench\nenabled_hardware_types = fake-hardware\n"
         f"[api]\nport = {port}\n{more}[conductor]\nsync_power_state_interval = 0\n"
+        f"max_concurrent_clean = 10000\n{ON_THIS_MACHINE}"
     )
     command = (sys.executable, "-m", "ironic_lite.cmd.all", "--config-file", settings)
     with _running(command, folder, environment, source=source) as process:
