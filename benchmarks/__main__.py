@@ -19,7 +19,7 @@ SUBJECTS = {
     "clean": "verbs and cleaning, across real processes",
     "callers": "verbs and GETs beside 200 nodes at work",
     "heartbeats": "heartbeats of agents, across real processes",
-    "crowd": "10 000 clients at once",
+    "many_clients": "10 000 clients at once",
     "waiting": "2 000 nodes that wait for their agents",
     "watch": "clients that wait and follow",
     "watch_apis": "clients that wait and follow at two APIs on PostgreSQL",

@@ -28,7 +28,7 @@ from typing import Any
 import psutil
 import sqlalchemy as sa
 
-from benchmarks import stage
+from benchmarks import harness
 from tests.support import database_servers, direct_rpc, rabbit
 
 Json = dict[str, Any]
@@ -101,7 +101,7 @@ class Contender:
         self.tokens: dict[str, str] = {}
         self.at_rest = 0.0
         self._folder = folder
-        self._port = stage.free_port()
+        self._port = harness.free_port()
         self._scripts = scripts
         self._processes: list[psutil.Process] = []
         self._stack = contextlib.ExitStack()
@@ -118,7 +118,7 @@ class Contender:
         :param reference: this is Ironic.
         """
         self.launch(self.prepare(reference))
-        stage.wait_until(self._has_conductor, f"a conductor of {self.name}")
+        harness.wait_until(self._has_conductor, f"a conductor of {self.name}")
         time.sleep(2)
         begin = self.cpu()
         time.sleep(REST)
@@ -172,7 +172,7 @@ class Contender:
         return self._url.replace("mariadb://", "mysql+pymysql://") if reference else self._url
 
     def _has_conductor(self) -> bool:
-        with stage.Client(self._port) as client:
+        with harness.Client(self._port) as client:
             status, body = self._exchange(client, "GET", "/v1/drivers", None)
         return status == 200 and bool(json.loads(body)["drivers"])
 
@@ -199,11 +199,11 @@ class Contender:
 
     def accepted(self, method: str, path: str, body: Any = None) -> bool:
         """Return whether the service answers, and accepts a request."""
-        with stage.Client(self._port) as client:
+        with harness.Client(self._port) as client:
             return self._exchange(client, method, path, body)[0] < 400
 
     def _exchange(
-        self, client: stage.Client, method: str, path: str, body: Any
+        self, client: harness.Client, method: str, path: str, body: Any
     ) -> tuple[int, bytes]:
         sent = b"" if body is None else json.dumps(body).encode()
         head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n"
@@ -219,7 +219,7 @@ class Contender:
         :raises RuntimeError: one was refused.
         """
         found = []
-        with stage.Client(self._port) as client:
+        with harness.Client(self._port) as client:
             for method, path, body in requests:
                 status, answer = self._exchange(client, method, path, body)
                 if status >= 400:
@@ -237,13 +237,13 @@ class Contender:
             with self._database.connect() as conn:
                 return not conn.execute(asked, {"state": state}).scalar_one()
 
-        stage.wait_until(done, f"all nodes of {self.name} {state}")
+        harness.wait_until(done, f"all nodes of {self.name} {state}")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
-        process.wait(stage.PATIENCE)
+        process.wait(harness.PATIENCE)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -433,7 +433,7 @@ def main() -> int:
         for name, scripts, place in zip(
             ("ours", "ironic"), (own, args.venv / "bin"), places, strict=True
         ):
-            folder = stack.enter_context(stage.folder())
+            folder = stack.enter_context(harness.folder())
             one = Contender(name, folder, scripts, place)
             stack.callback(one.stop)
             one.start(reference=name == "ironic")

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import sqlalchemy as sa
 
-from benchmarks import stage
+from benchmarks import harness
 from ironic_lite.api.resources import views
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import models
@@ -52,7 +52,7 @@ def fetch(
 
 
 def _application() -> Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]:
-    opened = stage.database(pathlib.Path(os.environ[stage.FOLDER]))
+    opened = harness.database(pathlib.Path(os.environ[harness.FOLDER]))
     statement, names = one(), columns(EVERY)
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -64,5 +64,5 @@ def _application() -> Callable[[dict[str, Any], Callable[..., Any]], Iterable[by
     return answer
 
 
-if stage.FOLDER in os.environ:
+if harness.FOLDER in os.environ:
     application = _application()

@@ -15,7 +15,7 @@ import sys  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 
-from benchmarks import stage  # noqa: E402
+from benchmarks import harness  # noqa: E402
 from benchmarks.figures import Figure, report  # noqa: E402
 from ironic_lite.core import clock  # noqa: E402
 from ironic_lite.db.tables import models  # noqa: E402
@@ -75,9 +75,9 @@ def end(whole: InProcess, batch: str) -> None:
 def main() -> int:
     """Measure and print; return the exit status."""
     accepted, shown, listed = Timed(), Timed(), Timed()
-    with stage.folder() as folder:
-        opened = stage.database(folder)
-        stage.fill(opened, MOST_NODES)
+    with harness.folder() as folder:
+        opened = harness.database(folder)
+        harness.fill(opened, MOST_NODES)
         whole = InProcess(opened)
         logging.disable()
         idle = [sweep(whole), sweep(whole, "old batches")]

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import orjson
 import psutil
 
-from benchmarks import stage
+from benchmarks import harness
 
 SECONDS = 0.05
 """Response time of a BMC in seconds."""
@@ -140,18 +140,18 @@ def fleet(
     core: int | None = None, *, seconds: float = SECONDS
 ) -> Iterator[tuple[int, psutil.Process]]:
     """Run the BMCs, on one core if it is given; gives their port and process."""
-    port = stage.free_port()
+    port = harness.free_port()
     command = (sys.executable, "-m", "benchmarks.bmc", str(port), str(seconds), str(core))
     with subprocess.Popen(command) as process:
         try:
-            stage.wait_until(lambda: _listening(port), "a BMC")
+            harness.wait_until(lambda: _listening(port), "a BMC")
             yield port, psutil.Process(process.pid)
         finally:
             process.kill()
 
 
 def _listening(port: int) -> bool:
-    with stage.Client(port):
+    with harness.Client(port):
         return True
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from benchmarks import conductors, stage
+from benchmarks import conductors, harness
 from benchmarks import processes as fleets
 from benchmarks.figures import Figure, report
 from ironic_lite.db.engine import session
@@ -55,7 +55,7 @@ class Caller(threading.Thread):
         self.refused = 0
 
     def run(self) -> None:
-        with stage.Client(self._port) as client:
+        with harness.Client(self._port) as client:
             for request in self._requests:
                 if self.ended.wait(PAUSE):
                     break
@@ -74,7 +74,7 @@ def _clean(steps: int) -> dict[str, Any]:
 
 
 def _verb(uuid: str, body: dict[str, Any]) -> bytes:
-    return stage.put(f"/v1/nodes/{uuid}/states/provision", body)
+    return harness.put(f"/v1/nodes/{uuid}/states/provision", body)
 
 
 def busy(opened: Database, uuids: Sequence[str]) -> int:
@@ -85,9 +85,9 @@ def busy(opened: Database, uuids: Sequence[str]) -> int:
     return int(opened.read(lambda conn: conn.execute(asked).scalar_one()))
 
 
-def _begin_work(service: stage.Service, uuids: Sequence[str], steps: int) -> None:
+def _begin_work(service: harness.Service, uuids: Sequence[str], steps: int) -> None:
     with contextlib.ExitStack() as opened:
-        clients = [opened.enter_context(stage.Client(service.port)) for _ in range(STARTERS)]
+        clients = [opened.enter_context(harness.Client(service.port)) for _ in range(STARTERS)]
         for first in range(0, len(uuids), STARTERS):
             some = list(zip(clients, uuids[first : first + STARTERS], strict=False))
             for client, uuid in some:
@@ -109,18 +109,20 @@ def measured(
     """
     more = SETTINGS + (f"processes = {processes}\n" if processes > 1 else "")
     more += f"[database]\nconnection = {url}\n" if url else ""
-    with stage.folder() as folder, contextlib.ExitStack() as stack:
-        found = session.open_database(url) if url else stage.database(folder)
+    with harness.folder() as folder, contextlib.ExitStack() as stack:
+        found = session.open_database(url) if url else harness.database(folder)
         opened = stack.enter_context(contextlib.closing(found))
-        fill: Any = fleets.fill if url else stage.fill
+        fill: Any = fleets.fill if url else harness.fill
         uuids = fill(opened, AT_WORK + CALLS)
         working, others = uuids[:at_work], uuids[AT_WORK:]
         told = sa.update(models.nodes).values(driver_info={"fake_step_seconds": seconds})
         opened.write(lambda conn: conn.execute(told.where(models.nodes.c.uuid.in_(working))))
-        with stage.service(folder, more) as service:
-            stage.wait_until(lambda: conductors.alive(service.port) == processes, "the conductors")
+        with harness.service(folder, more) as service:
+            harness.wait_until(
+                lambda: conductors.alive(service.port) == processes, "the conductors"
+            )
             _begin_work(service, working, STEPS if not seconds else STEPS // 6)
-            reads = [stage.get(f"/v1/nodes/{others[-1]}")] * CALLS * 10
+            reads = [harness.get(f"/v1/nodes/{others[-1]}")] * CALLS * 10
             verbs = Caller(service.port, [_verb(one, _clean(1)) for one in others], 202)
             getter = Caller(service.port, reads, 200)
             begun, cpu = time.monotonic(), service.cpu()
@@ -131,8 +133,8 @@ def measured(
             spent = (service.cpu() - cpu) / (time.monotonic() - begun)
             for one in (verbs, getter):
                 one.ended.set()
-            getter.join(stage.PATIENCE)
-            verbs.join(stage.PATIENCE)
+            getter.join(harness.PATIENCE)
+            verbs.join(harness.PATIENCE)
     return verbs, getter, spent
 
 

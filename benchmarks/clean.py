@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from benchmarks import stage
+from benchmarks import harness
 from benchmarks.figures import Figure, report
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import models
@@ -25,23 +25,23 @@ ROUNDS = 5
 
 
 def cleans(
-    service: stage.Service, opened: Database, uuids: Sequence[str], steps: int
+    service: harness.Service, opened: Database, uuids: Sequence[str], steps: int
 ) -> tuple[float, list[float]]:
     """Clean nodes; return the CPU milliseconds of each, and those that each took to be accepted."""
     listed = [{"interface": "management", "step": "reset_bmc"}] * steps
     waited = []
     begin = service.cpu()
-    with stage.Client(service.port) as client:
+    with harness.Client(service.port) as client:
         for uuid in uuids:
             path = f"/v1/nodes/{uuid}/states/provision"
-            request = stage.put(path, {"target": "clean", "clean_steps": listed})
+            request = harness.put(path, {"target": "clean", "clean_steps": listed})
             asked = time.perf_counter()
             client.send(request)
             status, body = client.receive()
             waited.append((time.perf_counter() - asked) * 1000)
             if status != 202:
                 raise RuntimeError(f"status {status}: {body[:500]!r}")
-    stage.wait_until(lambda: not _unfinished(opened), "the end of the cleans")
+    harness.wait_until(lambda: not _unfinished(opened), "the end of the cleans")
     return (service.cpu() - begin) / len(uuids) * 1000, waited
 
 
@@ -54,10 +54,10 @@ def _unfinished(opened: Database) -> int:
 
 def main() -> int:
     """Measure and print; return the exit status."""
-    with stage.folder() as folder:
-        opened = stage.database(folder)
-        uuids = stage.fill(opened, NODES)
-        with stage.service(folder) as service:
+    with harness.folder() as folder:
+        opened = harness.database(folder)
+        uuids = harness.fill(opened, NODES)
+        with harness.service(folder) as service:
             cleans(service, opened, uuids, 1)
             found = []
             for _ in range(ROUNDS):

@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from benchmarks import stage
+from benchmarks import harness
 from benchmarks.against_ironic import Contender, Place
 
 ROUNDS = 5
@@ -50,7 +50,7 @@ def starts(name: str, scripts: pathlib.Path) -> Starts:
     """Start a service in an empty folder, and again; end it after its first answers."""
     reference = name == "ironic"
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(stage.folder())
+        folder = stack.enter_context(harness.folder())
         one = Contender(name, folder, scripts, Place())
         stack.callback(one.stop)
         begin = time.perf_counter()
@@ -62,10 +62,10 @@ def starts(name: str, scripts: pathlib.Path) -> Starts:
 
 def _start(one: Contender, commands: Sequence[Sequence[str]], begin: float) -> Start:
     one.launch(commands)
-    stage.wait_until(lambda: one.accepted("GET", "/v1/nodes"), f"an answer of {one.name}")
+    harness.wait_until(lambda: one.accepted("GET", "/v1/nodes"), f"an answer of {one.name}")
     got = time.perf_counter() - begin
     node = {"driver": "fake-hardware"}
-    stage.wait_until(lambda: one.accepted("POST", "/v1/nodes", node), f"a node of {one.name}")
+    harness.wait_until(lambda: one.accepted("POST", "/v1/nodes", node), f"a node of {one.name}")
     return Start(got, time.perf_counter() - begin, one.cpu())
 
 

@@ -20,7 +20,7 @@ from http import HTTPStatus
 import psutil
 import sqlalchemy as sa
 
-from benchmarks import stage
+from benchmarks import harness
 from benchmarks.figures import Figure, report
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import models
@@ -54,21 +54,21 @@ max_concurrent_clean = 10000
 @contextlib.contextmanager
 def fleet(
     folder: pathlib.Path, hosts: Sequence[str], *, lease: int = 60, more: str = ""
-) -> Iterator[stage.Service]:
+) -> Iterator[harness.Service]:
     """Run an API, and conductors of these names, on the database of a folder.
 
     :param lease: [conductor]heartbeat_timeout in seconds.
     :param more: further options of ``[conductor]``.
     """
-    port = stage.free_port()
+    port = harness.free_port()
     settings = folder / "fleet.conf"
     settings.write_text(SETTINGS.format(folder=folder, port=port, lease=lease, more=more))
     with contextlib.ExitStack() as running:
         running.enter_context(program(folder, "api"))
         for host in hosts:
             running.enter_context(program(folder, "conductor", host))
-        stage.wait_until(lambda: alive(port) == len(hosts), "the conductors")
-        yield stage.Service(folder, port, os.getpid())
+        harness.wait_until(lambda: alive(port) == len(hosts), "the conductors")
+        yield harness.Service(folder, port, os.getpid())
 
 
 @contextlib.contextmanager
@@ -86,13 +86,13 @@ def program(folder: pathlib.Path, name: str, host: str | None = None) -> Iterato
         yield process
     finally:
         process.terminate()
-        process.wait(stage.PATIENCE)
+        process.wait(harness.PATIENCE)
 
 
 def alive(port: int) -> int:
     """Return how many conductors are alive, for an API."""
-    with stage.Client(port) as client:
-        client.send(stage.get("/v1/conductors"))
+    with harness.Client(port) as client:
+        client.send(harness.get("/v1/conductors"))
         status, body = client.receive()
         return body.count(b'"alive":true') if status == HTTPStatus.OK else 0
 
@@ -105,20 +105,20 @@ def left(opened: Database) -> int:
     return int(opened.read(lambda conn: conn.execute(asked).scalar_one()))
 
 
-def rate(service: stage.Service, opened: Database, uuids: Sequence[str]) -> float:
+def rate(service: harness.Service, opened: Database, uuids: Sequence[str]) -> float:
     """Clean nodes; return how many went through in a second."""
     steps = [{"interface": "management", "step": "reset_bmc"}] * STEPS
     body = {"target": "clean", "clean_steps": steps}
     begin = time.perf_counter()
     with contextlib.ExitStack() as opened_clients:
         clients = [
-            opened_clients.enter_context(stage.Client(service.port)) for _ in range(CONNECTIONS)
+            opened_clients.enter_context(harness.Client(service.port)) for _ in range(CONNECTIONS)
         ]
         waiting = list(uuids)
         while waiting:
             some, waiting = waiting[:CONNECTIONS], waiting[CONNECTIONS:]
             for client, uuid in zip(clients, some, strict=False):
-                client.send(stage.put(f"/v1/nodes/{uuid}/states/provision", body))
+                client.send(harness.put(f"/v1/nodes/{uuid}/states/provision", body))
             refused = len(waiting)
             for client, uuid in zip(clients, some, strict=False):
                 status, said = client.receive()
@@ -128,7 +128,7 @@ def rate(service: stage.Service, opened: Database, uuids: Sequence[str]) -> floa
                     raise RuntimeError(f"status {status}: {said[:500]!r}")
             if len(waiting) > refused:
                 time.sleep(AGAIN)
-    stage.wait_until(lambda: not left(opened), "the end of the cleans")
+    harness.wait_until(lambda: not left(opened), "the end of the cleans")
     return len(uuids) / (time.perf_counter() - begin)
 
 
@@ -138,9 +138,9 @@ def measured(count: int, *, seconds: float = 0.0, more: str = "") -> float:
     :param seconds: that each step waits.
     :param more: further options of ``[conductor]``.
     """
-    with stage.folder() as folder:
-        opened = stage.database(folder)
-        uuids = stage.fill(opened, NODES)
+    with harness.folder() as folder:
+        opened = harness.database(folder)
+        uuids = harness.fill(opened, NODES)
         told = sa.update(models.nodes).values(driver_info={"fake_step_seconds": seconds})
         if seconds:
             opened.write(lambda conn: conn.execute(told))

@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence  # noqa: E402
 
 import sqlalchemy as sa  # noqa: E402
 
-from benchmarks import heartbeats, recovery, stage  # noqa: E402
+from benchmarks import harness, heartbeats, recovery  # noqa: E402
 from benchmarks.figures import Figure, report  # noqa: E402
 from ironic_lite.core import clock  # noqa: E402
 from ironic_lite.db.engine.session import Connection, Database  # noqa: E402
@@ -313,7 +313,7 @@ def _sizes(database: Database) -> dict[str, float]:
 def main() -> int:
     """Measure and print; return the exit status."""
     logging.disable()
-    with stage.folder() as folder, contextlib.closing(stage.database(folder)) as opened:
+    with harness.folder() as folder, contextlib.closing(harness.database(folder)) as opened:
         day = Day(opened)
         size = _sizes(opened)["bytes"] / NODES * FLEET
         print(f"{'component':<44}{'measured':>12}{'SQL':>7} {'times':>10}{'a day':>11}{'SQL':>10}")

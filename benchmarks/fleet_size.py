@@ -7,7 +7,7 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import clean, stage
+from benchmarks import clean, harness
 from benchmarks.figures import Figure, report
 from ironic_lite.db.engine.session import Database
 
@@ -16,27 +16,27 @@ BUDGET = 1.2
 ROUNDS = 5
 GETS, PAGES, CLEANS = 3000, 300, 250
 
-Measure = Callable[[stage.Service, Database, Sequence[str]], float]
+Measure = Callable[[harness.Service, Database, Sequence[str]], float]
 
 
-def _get(service: stage.Service, _: Database, uuids: Sequence[str]) -> float:
-    asked = [stage.get(f"/v1/nodes/{uuids[7 * i % len(uuids)]}") for i in range(GETS)]
-    return stage.load(service, asked)
+def _get(service: harness.Service, _: Database, uuids: Sequence[str]) -> float:
+    asked = [harness.get(f"/v1/nodes/{uuids[7 * i % len(uuids)]}") for i in range(GETS)]
+    return harness.load(service, asked)
 
 
-def _page(service: stage.Service, _: Database, uuids: Sequence[str]) -> float:
+def _page(service: harness.Service, _: Database, uuids: Sequence[str]) -> float:
     """A page of 100 with all fields in the middle of the list."""
     path = f"/v1/nodes/detail?limit=100&marker={uuids[len(uuids) // 2]}"
-    return stage.load(service, [stage.get(path)] * PAGES)
+    return harness.load(service, [harness.get(path)] * PAGES)
 
 
-def _filtered(service: stage.Service, _: Database, uuids: Sequence[str]) -> float:
+def _filtered(service: harness.Service, _: Database, uuids: Sequence[str]) -> float:
     """The first 100 of one state."""
     path = "/v1/nodes?limit=100&provision_state=manageable"
-    return stage.load(service, [stage.get(path)] * PAGES)
+    return harness.load(service, [harness.get(path)] * PAGES)
 
 
-def _clean(service: stage.Service, opened: Database, uuids: Sequence[str]) -> float:
+def _clean(service: harness.Service, opened: Database, uuids: Sequence[str]) -> float:
     every = len(uuids) // CLEANS
     return clean.cleans(service, opened, uuids[::every], 1)[0]
 
@@ -51,10 +51,10 @@ MEASURES: dict[str, Measure] = {
 
 def main() -> int:
     """Measure and print; return the exit status."""
-    with stage.folder() as here, stage.folder() as there:
-        small, large = stage.database(here), stage.database(there)
-        few, many = stage.fill(small, SMALL), stage.fill(large, LARGE)
-        with stage.service(here) as one, stage.service(there) as ten:
+    with harness.folder() as here, harness.folder() as there:
+        small, large = harness.database(here), harness.database(there)
+        few, many = harness.fill(small, SMALL), harness.fill(large, LARGE)
+        with harness.service(here) as one, harness.service(there) as ten:
             figures = [
                 figure
                 for what, measure in MEASURES.items()

@@ -6,7 +6,7 @@ import statistics
 import sys
 from collections.abc import Callable
 
-from benchmarks import stage
+from benchmarks import harness
 from benchmarks.figures import Figure, report
 
 NODES = 1000
@@ -16,15 +16,15 @@ ROUNDS = 5
 
 def main() -> int:
     """Measure and print; return the exit status."""
-    with stage.folder() as folder:
-        opened = stage.database(folder)
-        uuids = stage.fill(opened, NODES)
+    with harness.folder() as folder:
+        opened = harness.database(folder)
+        uuids = harness.fill(opened, NODES)
         opened.close()
-        asked = [stage.get(f"/v1/nodes/{uuids[i % NODES]}") for i in range(REQUESTS)]
-        with stage.service(folder) as ours, stage.bare(folder) as bare:
+        asked = [harness.get(f"/v1/nodes/{uuids[i % NODES]}") for i in range(REQUESTS)]
+        with harness.service(folder) as ours, harness.bare(folder) as bare:
             for one in (ours, bare):
-                stage.load(one, asked)
-            found = [(stage.load(ours, asked), stage.load(bare, asked)) for _ in range(ROUNDS)]
+                harness.load(one, asked)
+            found = [(harness.load(ours, asked), harness.load(bare, asked)) for _ in range(ROUNDS)]
     middle: Callable[[list[float]], float] = statistics.median
     return report(
         [

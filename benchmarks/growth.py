@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence  # noqa: E402
 
 import sqlalchemy as sa  # noqa: E402
 
-from benchmarks import heartbeats, recovery, stage  # noqa: E402
+from benchmarks import harness, heartbeats, recovery  # noqa: E402
 from benchmarks.figures import Figure, report  # noqa: E402
 from ironic_lite.core.json_types import Row  # noqa: E402
 from ironic_lite.db.engine import session  # noqa: E402
@@ -226,9 +226,9 @@ def _databases(kind: str, opened: contextlib.ExitStack, counts: Sequence[int]) -
     """Return an empty database for each fleet."""
     found = []
     for _ in counts:
-        folder = opened.enter_context(stage.folder())
+        folder = opened.enter_context(harness.folder())
         if kind == "sqlite":
-            found.append(stage.database(folder))
+            found.append(harness.database(folder))
             continue
         folder.chmod(0o755)  # the server runs as another user
         server = opened.enter_context(private_servers.database("postgresql", folder))

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from benchmarks import offered, ramdisks, stage
+from benchmarks import agents, harness, open_loop
 from benchmarks.figures import Figure, report
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine.session import Database
@@ -72,18 +72,18 @@ def beat(uuid: str, url: str = URL, pem: str = PEM) -> bytes:
         "agent_version": "13.0.0",
         "agent_verify_ca": pem,
     }
-    return stage.post(f"/v1/heartbeat/{uuid}", body, version="1.68")
+    return harness.post(f"/v1/heartbeat/{uuid}", body, version="1.68")
 
 
 def beats(
-    service: stage.Service, requests: Sequence[bytes], rate: float = RATE
-) -> tuple[float, offered.Outcome]:
+    service: harness.Service, requests: Sequence[bytes], rate: float = RATE
+) -> tuple[float, open_loop.Outcome]:
     """Offer heartbeats; return the CPU milliseconds of each that was taken, and what became of all.
 
     :param rate: how many in a second.
     """
     begin = service.cpu()
-    outcome = offered.offer(service.port, requests, rate)
+    outcome = open_loop.offer(service.port, requests, rate)
     return (service.cpu() - begin) / len(requests) * 1000, outcome
 
 
@@ -108,7 +108,7 @@ def question(url: str, pem: str) -> float:
 
 
 def _offered(
-    service: stage.Service,
+    service: harness.Service,
     opened: Database,
     uuids: Sequence[str],
     what: str,
@@ -132,12 +132,12 @@ def _offered(
 
 def main() -> int:
     """Measure and print; return the exit status."""
-    with stage.folder() as folder:
+    with harness.folder() as folder:
         settings = folder / "client.conf"
         settings.write_text(ON_THIS_MACHINE)
         config.CONF([], default_config_files=[str(settings)], default_config_dirs=[])
-        opened = stage.database(folder)
-        uuids = stage.fill(opened, 3 * NODES)
+        opened = harness.database(folder)
+        uuids = harness.fill(opened, 3 * NODES)
         rest, wait, busy = (uuids[n * NODES : (n + 1) * NODES] for n in range(3))
         prepare(opened, rest, "available")
         prepare(opened, wait, "clean wait")
@@ -149,7 +149,7 @@ def main() -> int:
 
 def _measured(folder: pathlib.Path, opened: Database, *sorts: Sequence[str]) -> list[Figure]:
     rest, wait, busy = sorts
-    with ramdisks.running(folder) as about, stage.service(folder) as service:
+    with agents.running(folder) as about, harness.service(folder) as service:
         noted, first = _offered(service, opened, rest, "at rest")
         waited, second = _offered(service, opened, wait, "in a step of a BMC's")
         price = question(*about)

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from benchmarks import stage
+from benchmarks import harness
 from benchmarks.figures import Figure, report
 
 NODES = 200
@@ -32,7 +32,7 @@ _HEAD = b"POST /v1/heartbeat/x HTTP/1.1\r\nHost: x\r\nContent-Length: 9000\r\n\r
 class Side:
     """One checkout, serving, and what was measured of it."""
 
-    def __init__(self, name: str, service: stage.Service) -> None:
+    def __init__(self, name: str, service: harness.Service) -> None:
         self.name = name
         self.service = service
         self.found: dict[tuple[str, str, float | None], list[float]] = {}
@@ -54,14 +54,14 @@ class Side:
             yield Figure(f"{self.name}: {name}", statistics.median(values), unit, budget)
 
 
-def _listens(process: object, service: stage.Service) -> bool:
+def _listens(process: object, service: harness.Service) -> bool:
     there = process.net_connections("tcp")  # type: ignore[attr-defined]
     return any(one.laddr.port == service.port for one in there)
 
 
 def _rate(side: Side, name: str, requests: list[bytes], budget: float | None = None) -> None:
     begin = time.perf_counter()
-    cost = stage.load(side.service, requests, connections=CONNECTIONS)
+    cost = harness.load(side.service, requests, connections=CONNECTIONS)
     side.add(f"{name}, CPU", "ms", cost, budget)
     side.add(f"{name}, rate", "1/s", len(requests) / (time.perf_counter() - begin))
 
@@ -71,7 +71,7 @@ def _lag(side: Side, request: bytes, *, count: int = 30) -> float:
     slowest = 0.0
     for _ in range(count):
         begin = time.perf_counter()
-        with stage.Client(side.service.port) as client:
+        with harness.Client(side.service.port) as client:
             client.send(request)
             client.receive()
         slowest = max(slowest, time.perf_counter() - begin)
@@ -82,8 +82,8 @@ def _slow(side: Side, request: bytes) -> None:
     before = side.memory()
     with contextlib.ExitStack() as opened:
         for _ in range(SLOW):
-            address = (stage.HOST, side.service.port)
-            line = opened.enter_context(socket.create_connection(address, stage.PATIENCE))
+            address = (harness.HOST, side.service.port)
+            line = opened.enter_context(socket.create_connection(address, harness.PATIENCE))
             line.sendall(_HEAD)
         time.sleep(1)
         side.add(f"slowest GET beside {SLOW} slow bodies", "s", _lag(side, request), 2)
@@ -94,9 +94,9 @@ def _slow(side: Side, request: bytes) -> None:
 def _fill(folder: pathlib.Path, source: str | None) -> list[str]:
     """Fill a database by the migrations of a checkout; return the UUIDs of its nodes."""
     code = (
-        "import contextlib, pathlib, sys; from benchmarks import stage\n"
-        "with contextlib.closing(stage.database(pathlib.Path(sys.argv[1]))) as database:\n"
-        "    print(*stage.fill(database, int(sys.argv[2])))"
+        "import contextlib, pathlib, sys; from benchmarks import harness\n"
+        "with contextlib.closing(harness.database(pathlib.Path(sys.argv[1]))) as database:\n"
+        "    print(*harness.fill(database, int(sys.argv[2])))"
     )
     command = (sys.executable, "-c", code, str(folder), str(NODES))
     found = subprocess.run(command, cwd=source, check=True, capture_output=True, text=True)
@@ -106,21 +106,21 @@ def _fill(folder: pathlib.Path, source: str | None) -> list[str]:
 def main(sources: list[str]) -> int:
     """Measure and print; return the exit status."""
     with contextlib.ExitStack() as opened:
-        folders = [opened.enter_context(stage.folder()) for _ in [None, *sources]]
+        folders = [opened.enter_context(harness.folder()) for _ in [None, *sources]]
         sides, asked = [], {}
         for folder, source in zip(folders, [None, *sources], strict=True):
             uuids = _fill(folder, source)
             path = pathlib.Path(source) if source else None
             name = path.name if path else "this"
-            side = Side(name, opened.enter_context(stage.service(folder, source=path)))
+            side = Side(name, opened.enter_context(harness.service(folder, source=path)))
             sides.append(side)
-            asked[name] = [stage.get(f"/v1/nodes/{uuids[i % NODES]}") for i in range(REQUESTS)]
+            asked[name] = [harness.get(f"/v1/nodes/{uuids[i % NODES]}") for i in range(REQUESTS)]
             side.add("memory, idle", "MiB", side.memory())
-            stage.load(side.service, asked[name])
+            harness.load(side.service, asked[name])
         for _ in range(ROUNDS):
             for side in sides:
                 _rate(side, "GET a node", asked[side.name], 0.6)
-                _rate(side, "GET /livez", [stage.get("/livez")] * REQUESTS)
+                _rate(side, "GET /livez", [harness.get("/livez")] * REQUESTS)
         for side in sides:
             side.add("memory after the requests", "MiB", side.memory())
             _slow(side, asked[side.name][0])

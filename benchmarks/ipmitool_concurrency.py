@@ -18,7 +18,7 @@ import time  # noqa: E402
 from concurrent import futures  # noqa: E402
 from typing import Any  # noqa: E402
 
-from benchmarks import stage  # noqa: E402
+from benchmarks import harness  # noqa: E402
 from benchmarks.figures import Figure, report, rivals  # noqa: E402
 from benchmarks.power_sync import conductor  # noqa: E402
 from ironic_lite.conductor.service import Service  # noqa: E402
@@ -38,7 +38,7 @@ BUDGET = 1.5
 
 def node(driver_info: dict[str, Any]) -> Node:
     """Return a node behind one BMC."""
-    kept = {key: value for key, value in stage.node(0).items() if "_interface" not in key}
+    kept = {key: value for key, value in harness.node(0).items() if "_interface" not in key}
     empty = dict.fromkeys(models.columns(models.nodes))
     return Node.of({**empty, **kept, "driver": "ipmi", "driver_info": driver_info})
 
@@ -95,8 +95,8 @@ def main() -> int:
         return 0
     logging.disable(logging.ERROR)
     figures = []
-    with stage.folder() as folder, contextlib.ExitStack() as running:
-        opened = stage.database(folder)
+    with harness.folder() as folder, contextlib.ExitStack() as running:
+        opened = harness.database(folder)
         migrate.upgrade(opened)
         service = conductor(folder, opened)
         bmcs = [ipmi.Bmc(folder / f"bmc{number}") for number in range(max(AT_ONCE))]

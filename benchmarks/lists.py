@@ -13,7 +13,7 @@ threads.native()
 import functools  # noqa: E402  threads.native() must run before any oslo library is imported
 import sys  # noqa: E402
 
-from benchmarks import bare, stage  # noqa: E402
+from benchmarks import bare, harness  # noqa: E402
 from benchmarks.figures import Figure, report, rivals  # noqa: E402
 from ironic_lite.api import app, middleware  # noqa: E402
 from ironic_lite.core import config  # noqa: E402
@@ -44,9 +44,9 @@ def main() -> int:
     """Measure and print; return the exit status."""
     config.CONF([], default_config_files=[], default_config_dirs=[])
     figures = []
-    with stage.folder() as folder:
-        opened = stage.database(folder)
-        stage.fill(opened, NODES)
+    with harness.folder() as folder:
+        opened = harness.database(folder)
+        harness.fill(opened, NODES)
         rpc = client.Client(transport.build(f"local://{folder}/rpc"))
         application = app.build(opened, rpc, config.CONF)
         for what, path, names, count in CASES:

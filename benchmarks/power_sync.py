@@ -21,7 +21,7 @@ from typing import Any  # noqa: E402
 
 import psutil  # noqa: E402
 
-from benchmarks import bmc, stage  # noqa: E402
+from benchmarks import bmc, harness  # noqa: E402
 from benchmarks.figures import Figure, report  # noqa: E402
 from ironic_lite.conductor.service import Service  # noqa: E402
 from ironic_lite.core import config  # noqa: E402
@@ -37,7 +37,7 @@ ROUNDS = 3
 
 def node(number: int, address: str) -> dict[str, Any]:
     """Return the columns of a Redfish node whose power is on."""
-    kept = {key: value for key, value in stage.node(number).items() if "_interface" not in key}
+    kept = {key: value for key, value in harness.node(number).items() if "_interface" not in key}
     login = {"redfish_username": bmc.USER, "redfish_password": bmc.PASSWORD}
     return {
         **kept,
@@ -65,7 +65,7 @@ def well(count: int, port: int) -> list[dict[str, Any]]:
 
 def sick(count: int, first: int, port: int) -> list[dict[str, Any]]:
     """Return nodes whose BMCs hang, refuse connections, or flap, a third of each."""
-    ports = {bmc.HANGING: port, bmc.FLAPPING: port, bmc.REFUSING: stage.free_port()}
+    ports = {bmc.HANGING: port, bmc.FLAPPING: port, bmc.REFUSING: harness.free_port()}
     return [
         {
             **node(first + number, f"http://{bmc.sick_address(number)}:{ports[number % 3]}"),
@@ -118,7 +118,7 @@ def best(service: Service, rounds: int) -> tuple[float, float]:
 
 def measure(folder: pathlib.Path, port: int, stub: psutil.Process, count: int) -> list[Figure]:
     """Return the figures of a fleet of so many machines."""
-    opened = stage.database(folder)
+    opened = harness.database(folder)
     migrate.upgrade(opened)
     add(opened, mixed(count, port))
     service = conductor(folder, opened)
@@ -155,7 +155,7 @@ def main() -> int:
         return 1
     logging.disable(logging.ERROR)  # of each sick machine there would be a line
     count = int(sys.argv[1]) if len(sys.argv) > 1 else PART
-    with stage.folder() as folder, bmc.fleet(cores[-1]) as (port, stub):
+    with harness.folder() as folder, bmc.fleet(cores[-1]) as (port, stub):
         os.sched_setaffinity(0, {cores[0]})
         status = report(measure(folder, port, stub, count))
     sys.stdout.flush()

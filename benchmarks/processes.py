@@ -20,7 +20,7 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-from benchmarks import conductors, stage
+from benchmarks import conductors, harness
 from benchmarks.figures import Figure, report
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Connection, Database
@@ -127,7 +127,7 @@ def _server_totals(opened: Database) -> tuple[float, float, float, float]:
 def fill(opened: Database, count: int) -> list[str]:
     """Migrate a database and add nodes; return their UUIDs."""
     migrate.upgrade(opened)
-    rows = [stage.node(number) for number in range(count)]
+    rows = [harness.node(number) for number in range(count)]
 
     def write(conn: Connection) -> None:
         for row in rows:
@@ -146,22 +146,22 @@ def _registered(opened: Database) -> int:
 @contextlib.contextmanager
 def _running(
     folder: pathlib.Path, count: int, url: str, broker: str, opened: Database
-) -> Iterator[tuple[stage.Service, psutil.Process, psutil.Process]]:
-    port = stage.free_port()
+) -> Iterator[tuple[harness.Service, psutil.Process, psutil.Process]]:
+    port = harness.free_port()
     text = SETTINGS.format(folder=folder, port=port, count=count, database=url, broker=broker)
     (folder / "fleet.conf").write_text(text)
     with contextlib.ExitStack() as stack:
         conductor = stack.enter_context(conductors.program(folder, "conductor"))
-        stage.wait_until(lambda: _registered(opened) == count, "the conductors")
+        harness.wait_until(lambda: _registered(opened) == count, "the conductors")
         api = stack.enter_context(conductors.program(folder, "api"))
-        service = stage.Service(folder, port, os.getpid())
-        stage.wait_until(lambda: conductors.alive(port) == count, "the API")
+        service = harness.Service(folder, port, os.getpid())
+        harness.wait_until(lambda: conductors.alive(port) == count, "the API")
         yield service, api, conductor
 
 
 def measured(count: int, url: str, broker: str) -> Cost:
     """Return the cost of a clean with so many processes."""
-    with stage.folder() as folder, contextlib.closing(session.open_database(url)) as opened:
+    with harness.folder() as folder, contextlib.closing(session.open_database(url)) as opened:
         uuids = fill(opened, NODES)
         with _running(folder, count, url, broker, opened) as (service, api, conductor):
             conductors.rate(service, opened, uuids[:40])  # statements are compiled and cached

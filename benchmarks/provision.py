@@ -25,7 +25,7 @@ from typing import Any
 
 import requests
 
-from benchmarks import stage
+from benchmarks import harness
 from benchmarks.figures import Figure, report
 from tests.emulators import images, machines
 from tests.support import machine_room
@@ -144,9 +144,9 @@ def _reference(what: str) -> Iterator[str]:
     if what.startswith("http"):
         yield what.rstrip("/")
         return
-    with stage.folder() as folder:
+    with harness.folder() as folder:
         folder.chmod(0o755)
-        port, files = stage.free_port(), stage.free_port()
+        port, files = harness.free_port(), harness.free_port()
         command = [what, str(folder), str(port)]
         log = folder / "reference.log"
         with log.open("wb") as out:
@@ -154,7 +154,7 @@ def _reference(what: str) -> Iterator[str]:
                 [*command, str(files), "process"], stdout=out, stderr=out, check=True, timeout=120
             )
         try:
-            yield f"http://{stage.HOST}:{port}"
+            yield f"http://{harness.HOST}:{port}"
         finally:
             subprocess.run([*command, str(files), "stop"], check=False, timeout=60)
 

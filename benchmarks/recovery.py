@@ -18,7 +18,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from benchmarks import conductors, stage
+from benchmarks import conductors, harness
 from benchmarks.figures import Figure, report
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
@@ -90,9 +90,9 @@ def _step(run: str, ordinal: int, begun: datetime.datetime) -> dict[str, Any]:
 
 def recovered(count: int) -> float:
     """Return the seconds until all nodes of a fleet are at rest."""
-    with stage.folder() as folder:
-        opened = stage.database(folder)
-        die(opened, stage.fill(opened, count))
+    with harness.folder() as folder:
+        opened = harness.database(folder)
+        die(opened, harness.fill(opened, count))
         begin = time.perf_counter()
         with conductors.fleet(folder, ["heir"], lease=LEASE):
             while conductors.left(opened):

@@ -15,7 +15,7 @@ from typing import Any  # noqa: E402
 
 import requests  # noqa: E402
 
-from benchmarks import bmc, stage  # noqa: E402
+from benchmarks import bmc, harness  # noqa: E402
 from benchmarks.figures import Figure, report, rivals  # noqa: E402
 from benchmarks.power_sync import conductor, node  # noqa: E402
 from ironic_lite.core import context  # noqa: E402
@@ -28,9 +28,9 @@ BUDGET = 2.0
 
 def main() -> int:
     """Measure and print; return the exit status."""
-    with stage.folder() as folder, bmc.fleet(seconds=0.0) as (port, _):
+    with harness.folder() as folder, bmc.fleet(seconds=0.0) as (port, _):
         logging.disable(logging.ERROR)
-        opened = stage.database(folder)
+        opened = harness.database(folder)
         migrate.upgrade(opened)
         tasks = conductor(folder, opened).tasks
         address = f"http://{bmc.address(0)}:{port}"

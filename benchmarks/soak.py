@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks import figures, stage
+from benchmarks import figures, harness
 from benchmarks.figures import Figure
 
 MINUTES = 3.0
@@ -92,7 +92,7 @@ class Load:
 
     def _run(self) -> None:
         try:
-            with stage.Client(self._port) as client:
+            with harness.Client(self._port) as client:
                 while not self._ending.is_set():
                     _live(client)
                     self.lives += 1
@@ -100,7 +100,7 @@ class Load:
             self.fault = why
 
 
-def _live(client: stage.Client) -> None:
+def _live(client: harness.Client) -> None:
     """Take one new node through its life."""
     name = str(uuid.uuid4())
     node = f"/v1/nodes/{name}"
@@ -127,7 +127,7 @@ def _live(client: stage.Client) -> None:
     _send(client, "DELETE", node)
 
 
-def _send(client: stage.Client, method: str, path: str, body: Any = None) -> None:
+def _send(client: harness.Client, method: str, path: str, body: Any = None) -> None:
     """Send a request, again while its node is locked.
 
     :raises RuntimeError: it is refused for another reason.
@@ -160,14 +160,14 @@ class Sample:
         return sum(self.lines.values())
 
 
-def sample(service: stage.Service, mark: int) -> list[Sample]:
+def sample(service: harness.Service, mark: int) -> list[Sample]:
     """Return the memory of supervisor and children, in the order of their start."""
     (service.folder / "mark.new").write_text(str(mark))
     (service.folder / "mark.new").rename(service.folder / "mark")
     found = []
     for process in sorted(service.family(), key=lambda one: one.create_time()):
         file = service.folder / f"{process.pid}-{mark}"
-        stage.wait_until(file.exists, "traced memory")
+        harness.wait_until(file.exists, "traced memory")
         private = process.memory_full_info().uss
         found.append(Sample(private, json.loads(file.read_text())))
     return found
@@ -176,12 +176,12 @@ def sample(service: stage.Service, mark: int) -> list[Sample]:
 def soak(minutes: float) -> tuple[list[list[Sample]], int]:
     """Return the memory at each mark, and how many lives were lived."""
     marks = []
-    with stage.folder() as folder:
-        opened = stage.database(folder)
-        stage.fill(opened, _RESIDENTS)
+    with harness.folder() as folder:
+        opened = harness.database(folder)
+        harness.fill(opened, _RESIDENTS)
         opened.close()
         (folder / "sitecustomize.py").write_text(PROBE)
-        with stage.service(folder, environment={"PYTHONPATH": os.fspath(folder)}) as service:
+        with harness.service(folder, environment={"PYTHONPATH": os.fspath(folder)}) as service:
             sample(service, 1)
             begin = time.monotonic()
             load = Load(service.port)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import psutil
 
-from benchmarks import figures, stage
+from benchmarks import figures, harness
 from benchmarks.figures import Figure
 
 START_BUDGET = 1.5  # seconds
@@ -32,8 +32,8 @@ _WARM_UP = 50
 @contextlib.contextmanager
 def started() -> Iterator[tuple[psutil.Process, int, float]]:
     """Give the process, its port, and the seconds from its start to its first 200."""
-    port = stage.free_port()
-    with stage.folder() as folder:
+    port = harness.free_port()
+    with harness.folder() as folder:
         settings = folder / "bench.conf"
         settings.write_text(
             f"[DEFAULT]\nstate_path = {folder}/state\nhost = bench\n[api]\nport = {port}\n"
@@ -43,17 +43,17 @@ def started() -> Iterator[tuple[psutil.Process, int, float]]:
             begin = time.perf_counter()
             process = subprocess.Popen([script, "--config-file", settings], stdout=log, stderr=log)
             try:
-                stage.wait_until(lambda: answers(port), "an answer")
+                harness.wait_until(lambda: answers(port), "an answer")
                 yield psutil.Process(process.pid), port, time.perf_counter() - begin
             finally:
                 process.terminate()
-                process.wait(stage.PATIENCE)
+                process.wait(harness.PATIENCE)
 
 
 def answers(port: int) -> bool:
     """Say whether /v1/nodes is 200."""
-    with stage.Client(port) as client:
-        client.send(stage.get("/v1/nodes"))
+    with harness.Client(port) as client:
+        client.send(harness.get("/v1/nodes"))
         return client.receive()[0] == 200
 
 
@@ -72,8 +72,8 @@ def first_answer(rounds: int) -> tuple[list[float], float]:
 def at_rest() -> list[Figure]:
     """Return memory and use of the processor after some requests, with nothing to do."""
     with started() as (supervisor, port, _):
-        stage.wait_until(lambda: len(supervisor.children()) == 2, "API and conductor")
-        stage.wait_until(lambda: b"bench" in conductors(port), "a conductor")
+        harness.wait_until(lambda: len(supervisor.children()) == 2, "API and conductor")
+        harness.wait_until(lambda: b"bench" in conductors(port), "a conductor")
         for _ in range(_WARM_UP):
             answers(port)
         family = [supervisor, *sorted(supervisor.children(), key=lambda one: one.pid)]
@@ -91,8 +91,8 @@ def at_rest() -> list[Figure]:
 
 def conductors(port: int) -> bytes:
     """Return what the API says of conductors."""
-    with stage.Client(port) as client:
-        client.send(stage.get("/v1/conductors"))
+    with harness.Client(port) as client:
+        client.send(harness.get("/v1/conductors"))
         return client.receive()[1]
 
 

@@ -9,7 +9,7 @@ threads.native()
 import logging  # noqa: E402  threads.native() must run before any oslo library is imported
 import sys  # noqa: E402
 
-from benchmarks import stage  # noqa: E402
+from benchmarks import harness  # noqa: E402
 from benchmarks.figures import Figure, report  # noqa: E402
 from tests.support.in_process import InProcess  # noqa: E402
 
@@ -18,9 +18,9 @@ NODES = 20
 
 def main() -> int:
     """Count and print; return the exit status."""
-    with stage.folder() as folder:
-        opened = stage.database(folder)
-        uuids = stage.fill(opened, NODES)
+    with harness.folder() as folder:
+        opened = harness.database(folder)
+        uuids = harness.fill(opened, NODES)
         whole = InProcess(opened)
         whole.stop_clocks()
         logging.disable()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 
-from benchmarks import heartbeats, soak, stage
+from benchmarks import harness, heartbeats, soak
 from benchmarks.figures import Figure, report
 
 NODES = 2000
@@ -18,7 +18,7 @@ SECONDS = 10
 _FIRST = 100
 
 
-def threads(service: stage.Service) -> int:
+def threads(service: harness.Service) -> int:
     """Return how many threads all processes of a service have."""
     return sum(one.num_threads() for one in service.family())
 
@@ -28,13 +28,13 @@ def memory() -> float:
 
     tracemalloc counts them, because the buffers of many heartbeats at once hide them otherwise.
     """
-    with stage.folder() as folder:
-        opened = stage.database(folder)
-        uuids = stage.fill(opened, NODES)
+    with harness.folder() as folder:
+        opened = harness.database(folder)
+        uuids = harness.fill(opened, NODES)
         requests = [heartbeats.beat(uuid) for uuid in uuids]
         heartbeats.prepare(opened, uuids, "available")
         (folder / "sitecustomize.py").write_text(soak.PROBE)
-        with stage.service(folder, environment={"PYTHONPATH": str(folder)}) as service:
+        with harness.service(folder, environment={"PYTHONPATH": str(folder)}) as service:
             soak.sample(service, 1)
             heartbeats.beats(service, requests)
             heartbeats.prepare(opened, uuids[:_FIRST], "clean wait")
@@ -48,7 +48,7 @@ def memory() -> float:
     return sum(one.traced for one in after) / 2**20 - sum(one.traced for one in before) / 2**20
 
 
-def quiet(service: stage.Service) -> float:
+def quiet(service: harness.Service) -> float:
     """Return the CPU milliseconds that a second of rest costs."""
     begin = service.cpu()
     time.sleep(SECONDS)
@@ -57,12 +57,12 @@ def quiet(service: stage.Service) -> float:
 
 def main() -> int:
     """Measure and print; return the exit status."""
-    with stage.folder() as folder:
-        opened = stage.database(folder)
-        uuids = stage.fill(opened, NODES)
+    with harness.folder() as folder:
+        opened = harness.database(folder)
+        uuids = harness.fill(opened, NODES)
         requests = [heartbeats.beat(uuid) for uuid in uuids]
         heartbeats.prepare(opened, uuids, "available")
-        with stage.service(folder) as service:
+        with harness.service(folder) as service:
             heartbeats.beats(service, requests)
             rest, rest_cpu = threads(service), quiet(service)
             heartbeats.prepare(opened, uuids, "clean wait")

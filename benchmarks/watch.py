@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from benchmarks import stage, wakes
+from benchmarks import harness, wait_latency
 from benchmarks.figures import Figure, report
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
@@ -23,13 +23,13 @@ REQUESTS = 500
 
 def main() -> int:
     """Measure and print; return the exit status."""
-    with stage.folder() as folder:
-        opened = stage.database(folder)
-        (node,) = stage.fill(opened, 1)
-        with stage.service(folder, "max_watchers = 5000\n") as ours:
+    with harness.folder() as folder:
+        opened = harness.database(folder)
+        (node,) = harness.fill(opened, 1)
+        with harness.service(folder, "max_watchers = 5000\n") as ours:
             ports = [ours.port]
-            figures = wakes.waits(ports, opened, node)
-            figures += [wakes.after_silence(ports, opened, node), _speed(ours, opened, node)]
+            figures = wait_latency.waits(ports, opened, node)
+            figures += [wait_latency.after_silence(ports, opened, node), _speed(ours, opened, node)]
             figures += _followers(ours, node)
         opened.close()
     return report(figures)
@@ -40,13 +40,13 @@ def _add(opened: Database, node: str, count: int = 1) -> None:
     opened.write(lambda conn: events.add(conn, [row] * count))
 
 
-def _speed(ours: stage.Service, opened: Database, node: str) -> Figure:
+def _speed(ours: harness.Service, opened: Database, node: str) -> Figure:
     """Measure how fast one follower reads a backlog; higher is better, so seconds are budgeted."""
-    cursor, count = wakes.ask(ours.port, "/v1/events?since=now")["cursor"], 0
+    cursor, count = wait_latency.ask(ours.port, "/v1/events?since=now")["cursor"], 0
     _add(opened, node, BACKLOG)
     began = time.monotonic()
     while count < BACKLOG:
-        with wakes.stream(ours.port, f"since={cursor}") as lines:
+        with wait_latency.stream(ours.port, f"since={cursor}") as lines:
             for line in lines:
                 told = json.loads(line)
                 cursor = told["cursor"]
@@ -60,13 +60,13 @@ def _speed(ours: stage.Service, opened: Database, node: str) -> Figure:
     return Figure("reading 1000 events by one follower", 1e6 * seconds / BACKLOG, "ms", 200)
 
 
-def _followers(ours: stage.Service, node: str) -> Iterator[Figure]:
+def _followers(ours: harness.Service, node: str) -> Iterator[Figure]:
     """Measure GETs and memory beside followers, and the CPU of followers of a quiet table."""
     path = f"/v1/nodes/{node}"
     for count in (0, FOLLOWERS, MANY_FOLLOWERS):
         with contextlib.ExitStack() as stack:
             for _ in range(count):
-                stack.enter_context(wakes.stream(ours.port, "since=now"))
+                stack.enter_context(wait_latency.stream(ours.port, "since=now"))
             time.sleep(1)
             memory = sum(one.memory_info().rss for one in ours.family()) / 2**20
             yield Figure(f"memory of the service beside {count} followers", memory, "MiB")
@@ -81,9 +81,9 @@ def _followers(ours: stage.Service, node: str) -> Iterator[Figure]:
                 yield Figure(f"CPU of the quiet service with {count} followers", share, "%", 2)
 
 
-def _timed(ours: stage.Service, path: str) -> float:
+def _timed(ours: harness.Service, path: str) -> float:
     began = time.monotonic()
-    wakes.ask(ours.port, path)
+    wait_latency.ask(ours.port, path)
     return time.monotonic() - began
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import sys
 
-from benchmarks import stage, wakes
+from benchmarks import harness, wait_latency
 from benchmarks.figures import Figure, report
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import nodes
@@ -20,7 +20,7 @@ APIS = 2
 
 def main() -> int:
     """Measure and print; return the exit status."""
-    with stage.folder() as folder, contextlib.ExitStack() as stack:
+    with harness.folder() as folder, contextlib.ExitStack() as stack:
         folder.chmod(0o755)  # the server runs as another user
         try:
             server = stack.enter_context(private_servers.database("postgresql", folder))
@@ -30,14 +30,14 @@ def main() -> int:
         url = server.url(server.port)
         opened = stack.enter_context(contextlib.closing(session.open_database(url)))
         migrate.upgrade(opened)
-        row = stage.node(0)
+        row = harness.node(0)
         opened.write(lambda conn: nodes.insert(conn, row))
-        apis = [stack.enter_context(stage.api(folder, f"api-{n}", url)) for n in range(APIS)]
+        apis = [stack.enter_context(harness.api(folder, f"api-{n}", url)) for n in range(APIS)]
         ports, node = [one.port for one in apis], row["uuid"]
         figures: list[Figure] = []
-        for measure in (wakes.waits, wakes.polls, wakes.streams):
+        for measure in (wait_latency.waits, wait_latency.polls, wait_latency.streams):
             figures += measure(ports, opened, node)
-        figures.append(wakes.after_silence(ports, opened, node))
+        figures.append(wait_latency.after_silence(ports, opened, node))
         return report(figures)
 
 

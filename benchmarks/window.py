@@ -14,7 +14,7 @@ from typing import Any
 
 from playwright import sync_api
 
-from benchmarks import counted, stage
+from benchmarks import counting_api, harness
 from benchmarks.figures import Figure, report
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row
@@ -292,15 +292,15 @@ def storms(tab: Tab, opened: Database, uuids: list[str]) -> list[Figure]:
 
 def statements(browser: sync_api.Browser, folder: pathlib.Path) -> Figure:
     """Measure the statements of the API while a page is open and nothing happens."""
-    counter = counted.create(folder / "statements")
+    counter = counting_api.create(folder / "statements")
     connection = f"sqlite:///{folder}/ironic-lite.sqlite"
-    with stage.api(folder, "rest", connection, counter) as alone:
-        tab = Tab(browser, f"http://{stage.HOST}:{alone.port}")
+    with harness.api(folder, "rest", connection, counter) as alone:
+        tab = Tab(browser, f"http://{harness.HOST}:{alone.port}")
         tab.open()
         time.sleep(_SLOWER_PACE)
-        before = counted.read(counter)
+        before = counting_api.read(counter)
         time.sleep(_REST_SECONDS)
-        each = (counted.read(counter) - before) / _REST_SECONDS
+        each = (counting_api.read(counter) - before) / _REST_SECONDS
         tab.close()
     return Figure("statements of the API in a second at rest", each, "", 2)
 
@@ -311,11 +311,11 @@ def main() -> int:
     if path is None:
         print(f"not measured: {chromium.MISSING}")
         return 0
-    with stage.folder() as folder:
-        opened = stage.database(folder)
-        uuids = stage.fill(opened, NODES)
-        with stage.service(folder) as service, chromium.running(path) as browser:
-            url = f"http://{stage.HOST}:{service.port}"
+    with harness.folder() as folder:
+        opened = harness.database(folder)
+        uuids = harness.fill(opened, NODES)
+        with harness.service(folder) as service, chromium.running(path) as browser:
+            url = f"http://{harness.HOST}:{service.port}"
             found = loading(browser, url)
             tab = Tab(browser, url)
             tab.open()

@@ -1,6 +1,6 @@
 """``ironic-lite-api`` that counts its SQL statements in a file.
 
-python -m benchmarks.counted FILE --config-file ...
+python -m benchmarks.counting_api FILE --config-file ...
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def api(
         f"[DEFAULT]\nstate_path = {folder}\nhost = bench\n[database]\nconnection = {connection}\n"
         f"[api]\nport = {port}\nworkers = 1\n"
     )
-    program = ("benchmarks.counted", counter) if counter else ("ironic_lite.cmd.api",)
+    program = ("benchmarks.counting_api", counter) if counter else ("ironic_lite.cmd.api",)
     command = (sys.executable, "-m", *program, "--config-file", settings)
     with _running(command, folder) as process:
         _wait_for(port, "/v1/nodes?limit=1", process)

@@ -1,4 +1,4 @@
-"""Agents of many ramdisks in one process, which report over TLS that their command runs.
+"""Agents of many agents in one process, which report over TLS that their command runs.
 
 They run in a process of their own, so that their cost is not counted for heartbeats.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import orjson
 
-from benchmarks import stage
+from benchmarks import harness
 
 
 @contextlib.contextmanager
@@ -26,20 +26,20 @@ def running(folder: pathlib.Path) -> Iterator[tuple[str, str]]:
     made = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-384")
     about = ("-nodes", "-days", "2", "-subj", "/CN=agent", "-addext", "subjectAltName=IP:127.0.0.1")
     command = (*made, *about, "-keyout", str(key), "-out", str(pem))
-    subprocess.run(command, check=True, capture_output=True, timeout=stage.PATIENCE)
-    port = stage.free_port()
-    serve = (sys.executable, "-m", "benchmarks.ramdisks", str(port), str(pem), str(key))
+    subprocess.run(command, check=True, capture_output=True, timeout=harness.PATIENCE)
+    port = harness.free_port()
+    serve = (sys.executable, "-m", "benchmarks.agents", str(port), str(pem), str(key))
     process = subprocess.Popen(serve)
     try:
-        stage.wait_until(lambda: _answers(port), "the agents")
-        yield f"https://{stage.HOST}:{port}", pem.read_text()
+        harness.wait_until(lambda: _answers(port), "the agents")
+        yield f"https://{harness.HOST}:{port}", pem.read_text()
     finally:
         process.terminate()
-        process.wait(stage.PATIENCE)
+        process.wait(harness.PATIENCE)
 
 
 def _answers(port: int) -> bool:
-    with socket.create_connection((stage.HOST, port), timeout=stage.PATIENCE):
+    with socket.create_connection((harness.HOST, port), timeout=harness.PATIENCE):
         return True
 
 
@@ -66,7 +66,7 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 async def _serve(port: int, pem: str, key: str) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(pem, key)
-    server = await asyncio.start_server(_answer, stage.HOST, port, ssl=tls, backlog=1024)
+    server = await asyncio.start_server(_answer, harness.HOST, port, ssl=tls, backlog=1024)
     await server.serve_forever()
 
 

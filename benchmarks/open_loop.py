@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from benchmarks import stage
+from benchmarks import harness
 
 CONNECTIONS = 128
 _AGAIN = 1.0  # seconds until a refused request comes again
@@ -51,7 +51,7 @@ class _Line:
     """One connection and the request under way on it."""
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection((stage.HOST, port), timeout=stage.PATIENCE)
+        self.socket = socket.create_connection((harness.HOST, port), timeout=harness.PATIENCE)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.due, self.request, self._got = 0.0, b"", b""
         self.body = b""

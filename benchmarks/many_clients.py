@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from benchmarks import heartbeats, stage
+from benchmarks import harness, heartbeats
 from benchmarks.figures import Figure, report
 
 CLIENTS = 10_000
@@ -27,14 +27,14 @@ SENDERS = 200
 LONGEST = 120.0
 """Seconds."""
 _MIB = 1024 * 1024
-_GET = stage.get("/v1/nodes?limit=1").replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+_GET = harness.get("/v1/nodes?limit=1").replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 _REFUSED = (409, 503)
 
 
 class Watch(threading.Thread):
     """Reads a node repeatedly, and records the memory of the service."""
 
-    def __init__(self, service: stage.Service) -> None:
+    def __init__(self, service: harness.Service) -> None:
         super().__init__(daemon=True)
         self._service = service
         self._ended = threading.Event()
@@ -56,7 +56,7 @@ class Watch(threading.Thread):
         self.join(LONGEST)
 
 
-def _memory(service: stage.Service) -> int:
+def _memory(service: harness.Service) -> int:
     """Return the bytes that the processes of a service hold, those they share counted in each."""
     return sum(int(one.memory_info().rss) for one in service.family())
 
@@ -64,7 +64,7 @@ def _memory(service: stage.Service) -> int:
 def _ask(port: int, request: bytes) -> int:
     """Return the status of an answer, 0 for none."""
     try:
-        with socket.create_connection((stage.HOST, port), timeout=LONGEST) as line:
+        with socket.create_connection((harness.HOST, port), timeout=LONGEST) as line:
             line.sendall(request)
             return _status(line.recv(1 << 16))
     except OSError:
@@ -105,7 +105,7 @@ class Agents:
     def _send(self, request: bytes) -> None:
         line = socket.socket()
         line.setblocking(False)
-        line.connect_ex((stage.HOST, self._port))
+        line.connect_ex((harness.HOST, self._port))
         self._selector.register(line, selectors.EVENT_WRITE, request)
 
     def _receive(self, key: selectors.SelectorKey) -> float | None:
@@ -144,7 +144,7 @@ def _stuck(port: int, count: int) -> list[socket.socket]:
     for number in range(count):
         line = socket.socket()
         line.setblocking(False)
-        line.connect_ex((stage.HOST, port))
+        line.connect_ex((harness.HOST, port))
         lines.append(line)
         if number < SENDERS:
             line.setblocking(True)
@@ -169,13 +169,13 @@ def main() -> int:
     """Measure and print; return the exit status."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 3 * CLIENTS)), hard))
-    with stage.folder() as folder:
-        opened = stage.database(folder)
-        uuids = stage.fill(opened, CLIENTS)
+    with harness.folder() as folder:
+        opened = harness.database(folder)
+        uuids = harness.fill(opened, CLIENTS)
         heartbeats.prepare(opened, uuids, "available")
         requests = [heartbeats.beat(uuid) for uuid in uuids]
-        with stage.service(folder) as service:
-            stage.load(service, [_GET.replace(b"Connection: close\r\n", b"")] * 100)
+        with harness.service(folder) as service:
+            harness.load(service, [_GET.replace(b"Connection: close\r\n", b"")] * 100)
             before = _memory(service)
             agents, first = Agents(service.port, requests), Watch(service)
             first.start()

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from benchmarks.figures import Figure
-from benchmarks.stage import HOST, PATIENCE
+from benchmarks.harness import HOST, PATIENCE
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection, Database
