@@ -188,12 +188,9 @@ class Contender:
 
     def cpu(self) -> float:
         """Return the CPU seconds, user and system, of all processes."""
-        used = 0.0
-        for parent in self._processes:
-            for one in (parent, *parent.children(recursive=True)):
-                times = one.cpu_times()
-                used += times.user + times.system
-        return used
+        return sum(
+            harness.cpu([parent, *parent.children(recursive=True)]) for parent in self._processes
+        )
 
     # -- requests --------------------------------------------------------------------------------
 
