@@ -1,4 +1,4 @@
-"""Agents of many agents in one process, which report over TLS that their command runs.
+"""Agents of many nodes in one process, which report over TLS that their command runs.
 
 They run in a process of their own, so that their cost is not counted for heartbeats.
 """
@@ -17,39 +17,35 @@ from collections.abc import Iterator
 import orjson
 
 from benchmarks import harness
+from tests.support.ports import free_port
 
 
 @contextlib.contextmanager
 def running(folder: pathlib.Path) -> Iterator[tuple[str, str]]:
-    """Serve; give the address that all agents have and the certificate they have made."""
+    """Serve; gives the URL of all agents and their certificate, of the kind that agents make."""
     pem, key = folder / "agent.pem", folder / "agent.key"
-    made = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-384")
-    about = ("-nodes", "-days", "2", "-subj", "/CN=agent", "-addext", "subjectAltName=IP:127.0.0.1")
-    command = (*made, *about, "-keyout", str(key), "-out", str(pem))
+    create = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-384")
+    name = ("-nodes", "-days", "2", "-subj", "/CN=agent", "-addext", "subjectAltName=IP:127.0.0.1")
+    command = (*create, *name, "-keyout", str(key), "-out", str(pem))
     subprocess.run(command, check=True, capture_output=True, timeout=harness.PATIENCE)
-    port = harness.free_port()
-    serve = (sys.executable, "-m", "benchmarks.agents", str(port), str(pem), str(key))
-    process = subprocess.Popen(serve)
-    try:
-        harness.wait_until(lambda: _answers(port), "the agents")
+    port = free_port()
+    with harness.program(folder, "benchmarks.agents", str(port), str(pem), str(key)):
+        harness.wait_until(lambda: _listening(port), "the agents")
         yield f"https://{harness.HOST}:{port}", pem.read_text()
-    finally:
-        process.terminate()
-        process.wait(harness.PATIENCE)
 
 
-def _answers(port: int) -> bool:
+def _listening(port: int) -> bool:
     with socket.create_connection((harness.HOST, port), timeout=harness.PATIENCE):
         return True
 
 
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError, asyncio.IncompleteReadError):
         head = await reader.readuntil(b"\r\n\r\n")
-        ident = head.split(b" ", 2)[1].partition(b"?")[0].rpartition(b"/")[2].decode()
+        command = head.split(b" ", 2)[1].partition(b"?")[0].rpartition(b"/")[2].decode()
         body = orjson.dumps(
             {
-                "id": ident,
+                "id": command,
                 "command_name": "execute_clean_step",
                 "command_status": "RUNNING",
                 "command_error": None,
@@ -66,7 +62,7 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 async def _serve(port: int, pem: str, key: str) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(pem, key)
-    server = await asyncio.start_server(_answer, harness.HOST, port, ssl=tls, backlog=1024)
+    server = await asyncio.start_server(_respond, harness.HOST, port, ssl=tls, backlog=1024)
     await server.serve_forever()
 
 

@@ -21,7 +21,7 @@ from ironic_lite.db.tables import models
 from ironic_lite.domain import fields, versions
 
 JSON = orjson.OPT_NAIVE_UTC
-EVERY = tuple(field.name for field in fields.visible(fields.NODE, versions.LAST))
+ALL = tuple(field.name for field in fields.visible(fields.NODE, versions.LAST))
 BRIEF = fields.brief(fields.NODE, versions.LAST)
 
 
@@ -30,16 +30,16 @@ def columns(names: tuple[str, ...]) -> tuple[str, ...]:
     return views.plan(views.NODES, names, versions.LAST, full=True).columns
 
 
-def one() -> sa.Select[Any]:
+def one_node() -> sa.Select[Any]:
     """Return the statement for one node."""
-    chosen = (models.nodes.c[name] for name in columns(EVERY))
-    return sa.select(*chosen).where(models.nodes.c.uuid == sa.bindparam("uuid"))
+    selected = (models.nodes.c[name] for name in columns(ALL))
+    return sa.select(*selected).where(models.nodes.c.uuid == sa.bindparam("uuid"))
 
 
-def many(names: tuple[str, ...], limit: int) -> sa.Select[Any]:
+def page(names: tuple[str, ...], limit: int) -> sa.Select[Any]:
     """Return the statement for a page."""
-    chosen = (models.nodes.c[name] for name in columns(names))
-    return sa.select(*chosen).order_by(models.nodes.c.id).limit(limit)
+    selected = (models.nodes.c[name] for name in columns(names))
+    return sa.select(*selected).order_by(models.nodes.c.id).limit(limit)
 
 
 def fetch(
@@ -53,7 +53,7 @@ def fetch(
 
 def _application() -> Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]:
     opened = harness.database(pathlib.Path(os.environ[harness.FOLDER]))
-    statement, names = one(), columns(EVERY)
+    statement, names = one_node(), columns(ALL)
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         body = fetch(opened, statement, names, uuid=environ["PATH_INFO"].rpartition("/")[2])

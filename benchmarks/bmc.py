@@ -1,7 +1,7 @@
 """Fleet of Redfish BMCs in one process, each at its own address in 127.0.0.0/8.
 
-It answers after a fixed time, as fast as one event loop can, so that the conductor is measured. Run
-as ``python -m benchmarks.bmc PORT SECONDS CORE``.
+They respond after a fixed time; one event loop serves all, so that the conductor is the limit. It
+is run as ``python -m benchmarks.bmc PORT SECONDS CORE``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import orjson
 import psutil
 
 from benchmarks import harness
+from tests.support.ports import free_port
 
 SECONDS = 0.05
 """Response time of a BMC in seconds."""
 SYSTEM = "/redfish/v1/Systems/1"
 USER, PASSWORD = "admin", "secret"
 HANGING, REFUSING, FLAPPING = 0, 1, 2
-"""Faults of a sick BMC: it never answers; nothing listens; it drops some connections."""
+"""Faults of a BMC: it never responds; its port is closed; it drops every second connection."""
 
 _ROOT = {
     "@odata.id": "/redfish/v1/",
@@ -40,7 +41,7 @@ _SYSTEM = {
     "Id": "1",
     "Name": "System",
     "PowerState": "On",
-    # As much text as a server of today has here.
+    # Servers of today have about as much text here.
     "Oem": {f"Property{n}": {"@odata.id": f"{SYSTEM}/Oem/Part{n}"} for n in range(60)},
 }
 _PAGES = {
@@ -63,22 +64,22 @@ def address(number: int) -> str:
     return f"127.{1 + number // 62500}.{number // 250 % 250}.{number % 250 + 1}"
 
 
-def sick_address(number: int) -> str:
-    """Return the IPv4 address of a sick BMC, whose fault is ``number % 3``."""
+def faulty_address(number: int) -> str:
+    """Return the IPv4 address of a faulty BMC, whose fault is ``number % 3``."""
     return f"127.{101 + number % 3}.{number // 750}.{number // 3 % 250 + 1}"
 
 
-def ailment(place: str) -> int | None:
+def fault_of(host: str) -> int | None:
     """Return the fault of the BMC at an address, None if it is healthy."""
-    found = int(place.split(".")[1]) - 101
-    return found if found >= 0 else None
+    fault = int(host.split(".")[1]) - 101
+    return fault if fault >= 0 else None
 
 
 class _Bmc(asyncio.Protocol):
     """One connection to one BMC."""
 
-    think = SECONDS
-    asked = 0
+    seconds = SECONDS
+    requests = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -92,22 +93,22 @@ class _Bmc(asyncio.Protocol):
         if not end or len(body) < (int(length[1]) if length else 0):
             return
         self._data = b""
-        _Bmc.asked += 1
-        ill = ailment(self._transport.get_extra_info("sockname")[0])
-        if ill == HANGING:
+        _Bmc.requests += 1
+        fault = fault_of(self._transport.get_extra_info("sockname")[0])
+        if fault == HANGING:
             return
-        if ill == FLAPPING and _Bmc.asked % 2:
+        if fault == FLAPPING and _Bmc.requests % 2:
             self._transport.close()
             return
-        asyncio.get_running_loop().call_later(self.think, self._answer, head)
+        asyncio.get_running_loop().call_later(self.seconds, self._respond, head)
 
-    def _answer(self, head: bytes) -> None:
+    def _respond(self, head: bytes) -> None:
         method, path = head.split(b" ", 2)[:2]
         page = _PAGES.get(path.decode().rstrip("/"))
-        more = b""
+        headers = b""
         if method == b"POST":
             status, page = b"201 Created", b"{}"
-            more = (
+            headers = (
                 b"X-Auth-Token: 0123456789\r\nLocation: /redfish/v1/SessionService/Sessions/1\r\n"
             )
         elif method == b"DELETE":
@@ -119,7 +120,7 @@ class _Bmc(asyncio.Protocol):
             b"HTTP/1.1 %s\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n%s\r\n%s"
             % (
                 status,
-                more,
+                headers,
                 len(page or b"{}"),
                 b"Connection: close\r\n" if closing else b"",
                 page or b"{}",
@@ -139,8 +140,8 @@ async def _serve(port: int) -> None:
 def fleet(
     core: int | None = None, *, seconds: float = SECONDS
 ) -> Iterator[tuple[int, psutil.Process]]:
-    """Run the BMCs, on one core if it is given; gives their port and process."""
-    port = harness.free_port()
+    """Run the BMCs, perhaps on one core; gives their port and process."""
+    port = free_port()
     command = (sys.executable, "-m", "benchmarks.bmc", str(port), str(seconds), str(core))
     with subprocess.Popen(command) as process:
         try:
@@ -159,7 +160,7 @@ def main(port: str, seconds: str, core: str) -> None:
     """Serve until killed."""
     if core != "None":
         os.sched_setaffinity(0, {int(core)})
-    _Bmc.think = float(seconds)
+    _Bmc.seconds = float(seconds)
     asyncio.run(_serve(int(port)))
 
 

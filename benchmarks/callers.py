@@ -3,153 +3,119 @@
 The nodes are cleaned by steps that do nothing, so that the conductor is never idle, or by steps
 that wait as for a BMC. Meanwhile a client requests a verb of other nodes, fifty times a second, and
 another one reads a node over its own connection. The steps are the load: no other request is sent.
+``python -m benchmarks.callers 1 2 --database postgresql`` measures one conductor process and two.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import sqlalchemy as sa
 
-from benchmarks import conductors, harness
-from benchmarks import processes as fleets
-from benchmarks.figures import Figure, report
+from benchmarks import harness
+from benchmarks.figures import Figure, quantile, report, size
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import models
 from tests.support import database_servers
+from tests.support.service import short_folder
 
-AT_WORK = 200
-CALLS = 200
+AT_WORK = size(200, smoke=10)
+CALLS = size(200, smoke=5)
 STEPS = 120
 STARTERS = 10
 PAUSE = 0.02
 """Seconds between two requests of one client."""
 SECONDS = 0.2
 """Seconds of a step that waits."""
-LEAST = 150
+LEAST = size(150, smoke=1)
 """Nodes at work below which the measurement ends."""
-SETTINGS = """\
-workers = 1
+OPTIONS = """\
 [conductor]
 workers_pool_size = 400
-max_concurrent_clean = 1000
+processes = {processes}
 """
 
 
 class Caller(threading.Thread):
     """Sends one request after another over one connection, and records the milliseconds of each."""
 
-    def __init__(self, port: int, requests: Sequence[bytes], wanted: int) -> None:
+    def __init__(self, port: int, requests: Sequence[bytes], status: int) -> None:
         super().__init__(daemon=True)
-        self._port, self._requests, self._wanted = port, requests, wanted
-        self.ended = threading.Event()
+        self._port, self._requests, self._status = port, requests, status
+        self.stopping = threading.Event()
         self.times: list[float] = []
         self.refused = 0
 
     def run(self) -> None:
         with harness.Client(self._port) as client:
             for request in self._requests:
-                if self.ended.wait(PAUSE):
+                if self.stopping.wait(PAUSE):
                     break
                 begin = time.perf_counter()
                 client.send(request)
                 status, _ = client.receive()
-                if self.ended.is_set():
+                if self.stopping.is_set():
                     break
                 self.times.append((time.perf_counter() - begin) * 1000)
-                self.refused += status != self._wanted
+                self.refused += status != self._status
 
 
-def _clean(steps: int) -> dict[str, Any]:
-    listed = [{"interface": "management", "step": "reset_bmc"}] * steps
-    return {"target": "clean", "clean_steps": listed}
+def cleaning(opened: Database, uuids: Sequence[str]) -> int:
+    """Return how many of these nodes are being cleaned."""
+    node = models.nodes.c
+    query = sa.select(sa.func.count()).where(node.provision_state == "cleaning")
+    query = query.where(node.uuid.in_(uuids))
+    return int(opened.read(lambda conn: conn.execute(query).scalar_one()))
 
 
-def _verb(uuid: str, body: dict[str, Any]) -> bytes:
-    return harness.put(f"/v1/nodes/{uuid}/states/provision", body)
-
-
-def busy(opened: Database, uuids: Sequence[str]) -> int:
-    """Return how many of these nodes are at work."""
-    nodes = models.nodes.c
-    asked = sa.select(sa.func.count()).where(nodes.provision_state == "cleaning")
-    asked = asked.where(nodes.uuid.in_(uuids))
-    return int(opened.read(lambda conn: conn.execute(asked).scalar_one()))
-
-
-def _begin_work(service: harness.Service, uuids: Sequence[str], steps: int) -> None:
-    with contextlib.ExitStack() as opened:
-        clients = [opened.enter_context(harness.Client(service.port)) for _ in range(STARTERS)]
-        for first in range(0, len(uuids), STARTERS):
-            some = list(zip(clients, uuids[first : first + STARTERS], strict=False))
-            for client, uuid in some:
-                client.send(_verb(uuid, _clean(steps)))
-            for client, _ in some:
-                status, body = client.receive()
-                if status != 202:
-                    raise RuntimeError(f"status {status}: {body[:500]!r}")
-
-
-def measured(
-    processes: int, url: str | None, *, at_work: int, seconds: float = 0.0
-) -> tuple[Caller, Caller, float]:
+def measure(processes: int, url: str | None, *, seconds: float) -> tuple[Caller, Caller, float]:
     """Return a client of verbs, one of GETs, and the CPU share of all processes.
 
     :param url: of an empty database; None for SQLite.
-    :param at_work: the number of nodes at work.
-    :param seconds: that each of their steps waits.
+    :param seconds: duration of each step of the nodes at work.
     """
-    more = SETTINGS + (f"processes = {processes}\n" if processes > 1 else "")
-    more += f"[database]\nconnection = {url}\n" if url else ""
-    with harness.folder() as folder, contextlib.ExitStack() as stack:
+    options = OPTIONS.format(processes=processes)
+    options += f"[database]\nconnection = {url}\n" if url else ""
+    with short_folder() as folder, contextlib.ExitStack() as stack:
         found = session.open_database(url) if url else harness.database(folder)
         opened = stack.enter_context(contextlib.closing(found))
-        fill: Any = fleets.fill if url else harness.fill
-        uuids = fill(opened, AT_WORK + CALLS)
-        working, others = uuids[:at_work], uuids[AT_WORK:]
-        told = sa.update(models.nodes).values(driver_info={"fake_step_seconds": seconds})
-        opened.write(lambda conn: conn.execute(told.where(models.nodes.c.uuid.in_(working))))
-        with harness.service(folder, more) as service:
-            harness.wait_until(
-                lambda: conductors.alive(service.port) == processes, "the conductors"
-            )
-            _begin_work(service, working, STEPS if not seconds else STEPS // 6)
-            reads = [harness.get(f"/v1/nodes/{others[-1]}")] * CALLS * 10
-            verbs = Caller(service.port, [_verb(one, _clean(1)) for one in others], 202)
-            getter = Caller(service.port, reads, 200)
-            begun, cpu = time.monotonic(), service.cpu()
-            verbs.start()
-            getter.start()
-            while verbs.is_alive() and (not at_work or busy(opened, working) >= LEAST):
-                verbs.join(0.3)
-            spent = (service.cpu() - cpu) / (time.monotonic() - begun)
-            for one in (verbs, getter):
-                one.ended.set()
-            getter.join(harness.PATIENCE)
-            verbs.join(harness.PATIENCE)
-    return verbs, getter, spent
+        uuids = harness.fill(opened, AT_WORK + CALLS)
+        working, others = uuids[:AT_WORK], uuids[AT_WORK:]
+        slow = sa.update(models.nodes).values(driver_info={"fake_step_seconds": seconds})
+        opened.write(lambda conn: conn.execute(slow.where(models.nodes.c.uuid.in_(working))))
+        service = stack.enter_context(harness.service(folder, options))
+        harness.wait_until(lambda: harness.alive(service.port) == processes, "the conductors")
+        steps = STEPS // 6 if seconds else STEPS
+        cleans = [harness.clean(uuid, steps) for uuid in working]
+        harness.exchange(service.port, cleans, connections=STARTERS, expected=202)
+        verbs = Caller(service.port, [harness.clean(uuid, 1) for uuid in others], 202)
+        gets = [harness.get(f"/v1/nodes/{others[-1]}")] * CALLS * 10
+        reads = Caller(service.port, gets, 200)
+        begin, cpu = time.monotonic(), service.cpu()
+        verbs.start()
+        reads.start()
+        while verbs.is_alive() and cleaning(opened, working) >= LEAST:
+            verbs.join(0.3)
+        share = (service.cpu() - cpu) / (time.monotonic() - begin)
+        for each in (verbs, reads):
+            each.stopping.set()
+            each.join(harness.PATIENCE)
+    return verbs, reads, share
 
 
-def _share(times: Sequence[float], share: float) -> float:
-    return sorted(times)[min(len(times) - 1, int(len(times) * share))] if times else float("nan")
-
-
-def _figures(about: str, found: tuple[Caller, Caller, float]) -> list[Figure]:
-    verbs, reads, cpu = found
+def _figures(load: str, verbs: Caller, reads: Caller, cpu: float) -> list[Figure]:
     return [
-        Figure(f"{about}: a verb, p50", _share(verbs.times, 0.5), "ms", 20),
-        Figure("... p99", _share(verbs.times, 0.99), "ms", 100),
+        Figure(f"{load}: a verb, p50", quantile(verbs.times, 0.5), "ms", 20),
+        Figure("... p99", quantile(verbs.times, 0.99), "ms", 100),
         Figure("... refused", verbs.refused, f"of {len(verbs.times)}", 0),
-        Figure("... a GET, p50", _share(reads.times, 0.5), "ms"),
-        Figure("... p99", _share(reads.times, 0.99), "ms", 5),
+        Figure("... a GET, p50", quantile(reads.times, 0.5), "ms"),
+        Figure("... p99", quantile(reads.times, 0.99), "ms", 5),
         Figure("... CPU of all processes", cpu * 100, "%"),
     ]
 
@@ -165,18 +131,17 @@ def _database(kind: str) -> Iterator[str | None]:
 
 def main() -> int:
     """Measure and print; return the exit status."""
-    asked = argparse.ArgumentParser()
-    asked.add_argument("processes", nargs="*", type=int, default=[1])
-    asked.add_argument("--database", choices=database_servers.KINDS, default="sqlite")
-    args = asked.parse_args()
-    print(f"load average {os.getloadavg()[0]:.0f}, {os.cpu_count()} cores")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("processes", nargs="*", type=int, default=[1])
+    parser.add_argument("--database", choices=database_servers.KINDS, default="sqlite")
+    args = parser.parse_args()
     found: list[Figure] = []
     for count in args.processes:
-        about = f"{count} process{'es' if count > 1 else ''}, {AT_WORK} nodes"
-        for what, seconds in (("at work", 0.0), (f"in steps of {SECONDS:g} s", SECONDS)):
+        nodes = f"{count} process{'es' if count > 1 else ''}, {AT_WORK} nodes"
+        for state, seconds in (("at work", 0.0), (f"in steps of {SECONDS:g} s", SECONDS)):
             with _database(args.database) as url:
-                got = measured(count, url, at_work=AT_WORK, seconds=seconds)
-            found += _figures(f"{about} {what}", got)
+                measured = measure(count, url, seconds=seconds)
+            found += _figures(f"{nodes} {state}", *measured)
     return report(found)
 
 

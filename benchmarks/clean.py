@@ -7,64 +7,49 @@ together.
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import sys
 import time
 from collections.abc import Sequence
 
-import sqlalchemy as sa
-
 from benchmarks import harness
-from benchmarks.figures import Figure, report
+from benchmarks.figures import Figure, report, size
 from ironic_lite.db.engine.session import Database
-from ironic_lite.db.tables import models
+from tests.support.service import short_folder
 
-NODES = 100
+NODES = size(100, smoke=4)
 STEPS = 11
-ROUNDS = 5
+ROUNDS = size(5, smoke=1)
 
 
 def cleans(
     service: harness.Service, opened: Database, uuids: Sequence[str], steps: int
 ) -> tuple[float, list[float]]:
-    """Clean nodes; return the CPU milliseconds of each, and those that each took to be accepted."""
-    listed = [{"interface": "management", "step": "reset_bmc"}] * steps
-    waited = []
-    begin = service.cpu()
+    """Clean nodes; return the CPU milliseconds of each, and those until each was accepted."""
+    times = []
+    cpu = service.cpu()
     with harness.Client(service.port) as client:
         for uuid in uuids:
-            path = f"/v1/nodes/{uuid}/states/provision"
-            request = harness.put(path, {"target": "clean", "clean_steps": listed})
-            asked = time.perf_counter()
-            client.send(request)
-            status, body = client.receive()
-            waited.append((time.perf_counter() - asked) * 1000)
-            if status != 202:
-                raise RuntimeError(f"status {status}: {body[:500]!r}")
-    harness.wait_until(lambda: not _unfinished(opened), "the end of the cleans")
-    return (service.cpu() - begin) / len(uuids) * 1000, waited
-
-
-def _unfinished(opened: Database) -> int:
-    nodes = models.nodes.c
-    busy = sa.or_(nodes.reservation.is_not(None), nodes.provision_state != "manageable")
-    asked = sa.select(sa.func.count()).where(busy)
-    return int(opened.read(lambda conn: conn.execute(asked).scalar_one()))
+            begin = time.perf_counter()
+            client.send(harness.clean(uuid, steps))
+            client.receive(expected=202)
+            times.append((time.perf_counter() - begin) * 1000)
+    harness.wait_until(lambda: not harness.unfinished(opened), "the end of the cleans")
+    return (service.cpu() - cpu) / len(uuids) * 1000, times
 
 
 def main() -> int:
     """Measure and print; return the exit status."""
-    with harness.folder() as folder:
-        opened = harness.database(folder)
+    with short_folder() as folder, contextlib.closing(harness.database(folder)) as opened:
         uuids = harness.fill(opened, NODES)
         with harness.service(folder) as service:
             cleans(service, opened, uuids, 1)
             found = []
             for _ in range(ROUNDS):
-                one, waited = cleans(service, opened, uuids, 1)
+                one, times = cleans(service, opened, uuids, 1)
                 many, _ = cleans(service, opened, uuids, STEPS)
-                found.append((one, (many - one) / (STEPS - 1), statistics.median(waited)))
-        opened.close()
+                found.append((one, (many - one) / (STEPS - 1), statistics.median(times)))
     one, further, accepted = (statistics.median(each) for each in zip(*found, strict=True))
     return report(
         [

@@ -1,6 +1,6 @@
 """``ironic-lite-api`` that counts its SQL statements in a file.
 
-python -m benchmarks.counting_api FILE --config-file ...
+Run it as ``python -m benchmarks.counting_api FILE --config-file ...``.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _BYTES = 8
 
 
 def create(path: pathlib.Path) -> pathlib.Path:
-    """Create the file of a count, with zero."""
+    """Create the file, with a count of zero."""
     path.write_bytes(bytes(_BYTES))
     return path
 
 
 def read(path: pathlib.Path) -> int:
-    """Return the statements so far."""
+    """Return the number of statements so far."""
     return int.from_bytes(path.read_bytes(), "little")
 
 
@@ -40,14 +40,14 @@ def main(path: str) -> None:
         shared = mmap.mmap(file.fileno(), _BYTES)
     lock = threading.Lock()
 
-    def note(_conn: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+    def add(_conn: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
         if statement.lstrip().upper().startswith(FRAMES):
             return
         with lock:
             count = int.from_bytes(shared[:], "little") + 1
             shared[:] = count.to_bytes(_BYTES, "little")
 
-    sa.event.listen(sa.Engine, "before_cursor_execute", note)
+    sa.event.listen(sa.Engine, "before_cursor_execute", add)
     api.main(sys.argv[2:])
 
 

@@ -1,11 +1,10 @@
 """Cost of a day in a fleet of 100 000 nodes with five conductors, by component.
 
 API and a conductor run in this process on SQLite, so their CPU time contains that of the database.
-The fleet has ``NODES`` nodes with runs and history; the other four conductors are rows. Each
-component is driven by its own functions and measured for a part of a day. `Part` has the number by
-which the measurement is multiplied for a day: how often the component acts, how many conductors
-act, and, for components that look at every node, how many nodes there are. The other components
-cost the same in every fleet, as ``fleet_size`` shows.
+The fleet has ``NODES`` nodes with runs and history; the other four conductors are rows. A part of
+the work of each component is measured. `Component` has the number by which this is multiplied for a
+day: how often the component works, on how many conductors, and, for components that read every
+node, in how many nodes. The other components cost the same in every fleet, as ``fleet_size`` shows.
 
 The driver is ``fake``: the time of BMCs and agents is not counted (see ``power_sync``).
 """
@@ -19,7 +18,6 @@ threads.native()
 import contextlib  # noqa: E402  threads.native() must run before any oslo library is imported
 import dataclasses  # noqa: E402
 import functools  # noqa: E402
-import itertools  # noqa: E402
 import logging  # noqa: E402
 import statistics  # noqa: E402
 import sys  # noqa: E402
@@ -29,23 +27,24 @@ from collections.abc import Callable, Sequence  # noqa: E402
 import sqlalchemy as sa  # noqa: E402
 
 from benchmarks import harness, heartbeats, recovery  # noqa: E402
-from benchmarks.figures import Figure, report  # noqa: E402
+from benchmarks.figures import Figure, report, size  # noqa: E402
 from ironic_lite.core import clock  # noqa: E402
 from ironic_lite.db.engine.session import Connection, Database  # noqa: E402
 from ironic_lite.db.queries import conductors  # noqa: E402
 from ironic_lite.db.tables import models  # noqa: E402
 from tests.support import population  # noqa: E402
 from tests.support.in_process import InProcess  # noqa: E402
+from tests.support.service import short_folder  # noqa: E402
 from tests.support.statements import count_statements  # noqa: E402
 
 FLEET = 100_000
-NODES = 4_000
+NODES = size(4_000, smoke=300)
 SCALE = FLEET / NODES
 CONDUCTORS = 5
 DAY = 86_400
 AT_WORK = 2_000
-"""Machines that send heartbeats all day, one in `BEAT` seconds each."""
-BEAT = 60
+"""Machines that send heartbeats all day, one in `INTERVAL` seconds each."""
+INTERVAL = 60
 CLEANED = 24_000
 """Nodes that batches clean in a day, with three steps each."""
 WATCHERS = 20
@@ -53,20 +52,23 @@ WATCHERS = 20
 DEATHS = 24
 CORES = 1.0
 """Budget: cores that are busy all day, for all five conductors and the API."""
-_STEPS = [{"interface": "management", "step": "reset_bmc"}] * 3
-_BATCH, _BEATS, _LOST, _READ = 150, 400, 40, 1000
-_ROUNDS = 5
+_BATCH, _HEARTBEATS, _LOST, _PAGE = size((150, 400, 40, 1000), smoke=(3, 5, 3, 10))
+"""Nodes of a measured batch, heartbeats, nodes of a dead conductor, and events of a page."""
+_ROUNDS = size(5, smoke=1)
 _PATIENCE = 300.0
-_SEEN = 3.1  # seconds in which a conductor reads who lives
+_CONDUCTORS_KEPT = 3.1
+"""Seconds for which a conductor keeps the list of conductors."""
+_COUNTS_KEPT = size(2.1, smoke=0.0)
+"""Seconds for which the API keeps counts of nodes."""
 _TABLES = ("events", "runs", "run_steps", "run_logs", "batch_nodes")
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class Component:
     """A measured component.
 
     :ivar cpu: CPU seconds of the measurement.
-    :ivar times: by which the measurement is multiplied for a day.
+    :ivar times: factor of the measurement for a day.
     :ivar budget: cores that are busy all day.
     """
 
@@ -87,7 +89,7 @@ class Part:
 
 
 class Day:
-    """A fleet and its conductor."""
+    """A fleet with its service, and the measured components."""
 
     def __init__(self, opened: Database) -> None:
         self.database = opened
@@ -98,17 +100,17 @@ class Day:
             "conductor__max_concurrent_clean": 10_000,
             "conductor__node_history_minimum_days": 0,
         }
-        self.whole = InProcess(opened, **options)
-        self.parts: list[Part] = []
+        self.service = InProcess(opened, **options)
+        self.conductor = self.service.rig.service
+        self.components: list[Component] = []
 
-    def others(self, online: bool) -> None:
-        """Let the other conductors live, or be stopped."""
-        rig, names = self.whole.rig, [f"other-{number}" for number in range(1, CONDUCTORS)]
-        runtime = rig.service.runtime
-        rows = runtime.registry.rows()
+    def set_others(self, *, online: bool) -> None:
+        """Write the rows of the other conductors, alive or stopped."""
+        hosts = [f"other-{number}" for number in range(1, CONDUCTORS)]
+        rows = self.conductor.runtime.registry.rows()
 
         def write(conn: Connection) -> None:
-            for host in names:
+            for host in hosts:
                 if not conductors.touch(conn, host=host, now=clock.now(), online=online):
                     key = conductors.register(
                         conn, host=host, group="", version=None, now=clock.now()
@@ -116,7 +118,7 @@ class Day:
                     conductors.set_interfaces(conn, key, rows)
 
         self.database.write(write)
-        time.sleep(_SEEN)
+        time.sleep(_CONDUCTORS_KEPT)
 
     def measure(
         self,
@@ -127,7 +129,7 @@ class Day:
         *,
         rounds: int = 1,
     ) -> None:
-        """Run a component, with the work it starts, and remember its cost.
+        """Measure a component, with the work it starts.
 
         :param rounds: of a component that can be repeated; the median counts.
         """
@@ -136,97 +138,103 @@ class Day:
             with count_statements(self.database) as sent:
                 begin = time.process_time()
                 act()
-                self._rest()
+                self.wait_idle()
                 costs.append(time.process_time() - begin)
-        found = Part(name, statistics.median(costs), len(sent), times, budget)
-        print(found, flush=True)
-        self.parts.append(found)
+        component = Component(name, statistics.median(costs), len(sent), times, budget)
+        print(component, flush=True)
+        self.components.append(component)
 
-    def _rest(self) -> None:
-        if not self.whole.rig.service.runtime.workers.wait_idle(_PATIENCE):
+    def wait_idle(self) -> None:
+        """Wait for the end of the conductor's work."""
+        if not self.conductor.runtime.workers.wait_idle(_PATIENCE):
             raise RuntimeError("the conductor's work has not ended")
 
     def sweep(self, name: str) -> Callable[[], None]:
         """Return a sweep of the conductor."""
-        return functools.partial(self.whole.rig.sweep, name)
+        return functools.partial(self.service.rig.sweep, name)
 
 
 # -- components --------------------------------------------------------------------------------
 
 
 def sweeps(day: Day) -> None:
-    """Measure the sweeps: those that look at each node, and all others."""
-    service, settings = day.whole.rig.service, day.whole.rig.service.runtime.conf.conductor
-    day.others(online=True)
-    # The first comparison of all nodes also notices what it will find well from then on.
-    day.whole.rig.sweep("power sync")
-    service.power.settle(_PATIENCE)
+    """Measure the sweeps: those that read each node, and all others."""
+    settings = day.conductor.runtime.conf.conductor
+    day.set_others(online=True)
+    # The first sweep costs more, because it has no results of an earlier one.
+    day.sweep("power sync")()
+    day.conductor.power.settle(_PATIENCE)
     per_node = CONDUCTORS * SCALE
-    day.others(online=True)
+    day.set_others(online=True)
     power = day.sweep("power sync")
     day.measure("power sync, without the BMCs", power, 720 * per_node, 0.7, rounds=_ROUNDS)
-    day.measure("moved nodes, first look", day.sweep("moved nodes"), 2 * DEATHS * SCALE, 0.1)
-    day.others(online=True)
-    rounds = DAY / 180 * per_node
+    day.measure("moved nodes, first sweep", day.sweep("moved nodes"), 2 * DEATHS * SCALE, 0.1)
+    day.set_others(online=True)
+    times = DAY / 180 * per_node
     moved = day.sweep("moved nodes")
-    day.measure("moved nodes, nothing new", moved, rounds, 0.1, rounds=_ROUNDS)
+    day.measure("moved nodes, no change", moved, times, 0.1, rounds=_ROUNDS)
     day.measure("old history", day.sweep("old history"), per_node, 0.1)
-    often = {"orphans": 3, "allocations": 3, "joins and leaves": 3, "batches": 2, "time-outs": 60}
-    often |= {"overdue steps": 60, "hanging work": 10, "webhooks": 1}
-    often |= {"power recovery": settings.power_failure_recovery_interval or 300}
-    for name, seconds in often.items():
-        act = day.sweep(name)
-        act()
+    intervals = {
+        "orphans": 3,
+        "allocations": 3,
+        "joins and leaves": 3,
+        "batches": 2,
+        "time-outs": 60,
+    }
+    intervals |= {"overdue steps": 60, "hanging work": 10, "webhooks": 1}
+    intervals |= {"power recovery": settings.power_failure_recovery_interval or 300}
+    for name, seconds in intervals.items():
+        sweep = day.sweep(name)
+        sweep()
         times = DAY / seconds * CONDUCTORS
-        day.measure(f"{name}, every {seconds} s", act, times, 0.05, rounds=_ROUNDS)
-    day.measure("keepalive, every 10 s", service.keepalive.beat, DAY / 10 * CONDUCTORS, 0.05)
+        day.measure(f"{name}, every {seconds} s", sweep, times, 0.05, rounds=_ROUNDS)
+    keepalive = day.conductor.keepalive.beat
+    day.measure("keepalive, every 10 s", keepalive, DAY / 10 * CONDUCTORS, 0.05)
 
 
-def beats(day: Day) -> None:
+def agents(day: Day) -> None:
     """Measure heartbeats of machines in a step of their BMC."""
-    some = day.uuids[:_BEATS]
-    heartbeats.prepare(day.database, some, "clean wait")
-    body = {"callback_url": heartbeats.URL, "agent_token": heartbeats.TOKEN}
-    body |= {"agent_version": "13.0.0", "agent_verify_ca": heartbeats.PEM}
-    asked = {"X-OpenStack-Ironic-API-Version": "1.68"}
+    uuids = day.uuids[:_HEARTBEATS]
+    heartbeats.prepare(day.database, uuids, "clean wait")
 
-    def beat() -> None:
-        for uuid in some:
-            answer = day.whole.api.post(f"/v1/heartbeat/{uuid}", body, headers=asked)
-            if answer.status != 202:
-                raise RuntimeError(answer.text)
+    def send() -> None:
+        for uuid in uuids:
+            heartbeats.send_in_process(day.service, uuid)
 
-    beat()
-    count = AT_WORK * DAY / BEAT
+    send()
+    count = AT_WORK * DAY / INTERVAL
     name, budget = f"{count / 1e6:.2g} million heartbeats", 0.1 + count / DAY / 1e3
-    day.measure(name, beat, count / _BEATS, budget, rounds=_ROUNDS)
-    at_rest = sa.update(models.nodes).where(models.nodes.c.uuid.in_(some))
-    chosen = at_rest.values(provision_state="active", driver_internal_info={}, clean_step=None)
-    day.database.write(lambda conn: conn.execute(chosen))
+    day.measure(name, send, count / _HEARTBEATS, budget, rounds=_ROUNDS)
+    update = sa.update(models.nodes).where(models.nodes.c.uuid.in_(uuids))
+    update = update.values(provision_state="active", driver_internal_info={}, clean_step=None)
+    day.database.write(lambda conn: conn.execute(update))
 
 
 def batches(day: Day) -> dict[str, float]:
     """Measure a batch of cleans with three steps; return rows and bytes of each node."""
-    day.others(online=False)
-    wanted = _free(day.database)[:_BATCH]
+    day.set_others(online=False)
+    uuids = _manageable(day.database)[:_BATCH]
     body = {
-        "nodes": {"uuid": ",".join(wanted)},
+        "nodes": {"uuid": ",".join(uuids)},
         "expect": _BATCH,
-        "request": {"target": "clean", "clean_steps": _STEPS},
+        "request": {"target": "clean", "clean_steps": harness.clean_steps(3)},
         "waves": ["100%"],
     }
     before = _sizes(day.database)
 
     def run() -> None:
-        answer = day.whole.api.post("/v1/batches", body)
-        if answer.status != 201:
-            raise RuntimeError(answer.text)
-        place = f"/v1/batches/{answer.json['uuid']}"
-        for _ in itertools.count():
-            day.whole.rig.sweep("batches")
-            day.whole.rig.service.runtime.workers.wait_idle(_PATIENCE)
-            if day.whole.api.get(place).json["state"] != "running":
-                return
+        response = day.service.api.post("/v1/batches", body)
+        if response.status != 201:
+            raise RuntimeError(response.text)
+        path = f"/v1/batches/{response.json['uuid']}"
+        end = time.monotonic() + _PATIENCE
+        while (state := day.service.api.get(path).json["state"]) == "running":
+            if time.monotonic() > end:
+                raise RuntimeError("the batch has not ended")
+            day.service.rig.sweep("batches")
+            day.wait_idle()
+        if state != "done":
+            raise RuntimeError(f"the batch has ended as {state}")
 
     name = f"{CLEANED} cleans of 3 steps, by batches"
     day.measure(name, run, CLEANED / _BATCH, CLEANED * 0.012 / DAY + 0.01)
@@ -236,42 +244,42 @@ def batches(day: Day) -> dict[str, float]:
 
 def watchers(day: Day, events: float) -> None:
     """Measure clients that read each event of a day."""
-    path = f"/v1/events?limit={_READ}"
+    path = f"/v1/events?limit={_PAGE}"
 
     def read() -> None:
-        if len(day.whole.api.get(path).json["events"]) != _READ:
+        if len(day.service.api.get(path).json["events"]) != _PAGE:
             raise RuntimeError("there are too few events")
 
     read()
-    told = f"{WATCHERS} watchers of {events / 1e3:.0f} 000 events"
-    day.measure(told, read, WATCHERS * events / _READ, 0.05)
+    name = f"{WATCHERS} watchers of {events / 1e3:.0f} 000 events"
+    day.measure(name, read, WATCHERS * events / _PAGE, 0.05)
 
 
 def deaths(day: Day) -> None:
     """Measure nodes in a clean step whose conductor dies, until they are at rest."""
-    some = _free(day.database)[-_LOST:]
-    day.others(online=False)
-    recovery.die(day.database, some, ended=True)
+    uuids = _manageable(day.database)[-_LOST:]
+    day.set_others(online=False)
+    recovery.lose_conductor(day.database, uuids, ended=True)
     count = AT_WORK / CONDUCTORS * DEATHS
-    day.measure(
-        f"{DEATHS} deaths, {count:.0f} nodes", lambda: _recover(day, some), count / _LOST, 0.01
-    )
+    name = f"{DEATHS} deaths of a conductor, {count:.0f} nodes"
+    day.measure(name, lambda: _recover(day, uuids), count / _LOST, 0.01)
 
 
-def _recover(day: Day, some: Sequence[str]) -> None:
+def _recover(day: Day, uuids: Sequence[str]) -> None:
     node = models.nodes.c
-    left = sa.select(sa.func.count()).where(node.uuid.in_(some), node.provision_state == "cleaning")
+    conditions = (node.uuid.in_(uuids), node.provision_state == "cleaning")
+    query = sa.select(sa.func.count()).where(*conditions)
     end = time.monotonic() + _PATIENCE
-    while day.database.read(lambda conn: conn.execute(left).scalar()):
+    while day.database.read(lambda conn: conn.execute(query).scalar()):
         if time.monotonic() > end:
             raise RuntimeError("nodes of a dead conductor are not at rest")
-        day.whole.rig.sweep("orphans")
-        day.whole.rig.service.runtime.workers.wait_idle(_PATIENCE)
+        day.service.rig.sweep("orphans")
+        day.wait_idle()
 
 
 def readers(day: Day) -> None:
-    """Measure what operators and monitoring read."""
-    api = day.whole.api
+    """Measure requests of operators and of monitoring."""
+    api = day.service.api
     paths = {
         "a table of all nodes, each hour": ("/v1/nodes?limit=1000", 24 * FLEET / 1000, 0.01),
         "counts of nodes, each 15 s": ("/v1/stats/nodes?by=provision_state", 5760 * SCALE, 0.05),
@@ -279,33 +287,33 @@ def readers(day: Day) -> None:
     }
     for name, (path, times, budget) in paths.items():
         api.get(path)
-        time.sleep(2.1)  # counts are kept for two seconds
+        time.sleep(_COUNTS_KEPT)
         day.measure(name, functools.partial(api.get, path), times, budget)
 
 
 # -- sizes ---------------------------------------------------------------------------------------
 
 
-def _free(database: Database) -> list[str]:
+def _manageable(database: Database) -> list[str]:
     """Return the manageable nodes of the conductor's driver, in their order."""
     node = models.nodes.c
-    wanted = (node.provision_state == "manageable", node.driver == "fake-hardware")
-    chosen = sa.select(node.uuid).where(*wanted).order_by(node.id)
-    return list(database.read(lambda conn: conn.execute(chosen).scalars().all()))
+    conditions = (node.provision_state == "manageable", node.driver == "fake-hardware")
+    query = sa.select(node.uuid).where(*conditions).order_by(node.id)
+    return list(database.read(lambda conn: conn.execute(query).scalars().all()))
 
 
 def _sizes(database: Database) -> dict[str, float]:
-    """Return rows of the tables of history, and the bytes of all pages in use."""
+    """Return the rows of the tables of history, and the bytes of all used pages."""
 
     def read(conn: Connection) -> dict[str, float]:
-        found = {}
+        rows = {}
         for name in _TABLES:
             count = sa.select(sa.func.count()).select_from(models.metadata.tables[name])
-            found[name] = float(conn.execute(count).scalar_one())
+            rows[name] = float(conn.execute(count).scalar_one())
         used = "SELECT (SELECT page_count FROM pragma_page_count) - freelist_count"
         pages = conn.exec_driver_sql(f"{used} FROM pragma_freelist_count").scalar()
         size = conn.exec_driver_sql("PRAGMA page_size").scalar()
-        return {**found, "bytes": float((pages or 0) * (size or 0))}
+        return {**rows, "bytes": float((pages or 0) * (size or 0))}
 
     return database.read(read)
 
@@ -313,28 +321,28 @@ def _sizes(database: Database) -> dict[str, float]:
 def main() -> int:
     """Measure and print; return the exit status."""
     logging.disable()
-    with harness.folder() as folder, contextlib.closing(harness.database(folder)) as opened:
+    with short_folder() as folder, contextlib.closing(harness.database(folder)) as opened:
         day = Day(opened)
         size = _sizes(opened)["bytes"] / NODES * FLEET
         print(f"{'component':<44}{'measured':>12}{'SQL':>7} {'times':>10}{'a day':>11}{'SQL':>10}")
         sweeps(day)
-        beats(day)
+        agents(day)
         each = batches(day)
         watchers(day, each["events"] * CLEANED)
         deaths(day)
         readers(day)
-        day.whole.close()
-    found = [Figure(f"{one.name}: cores", one.cores, "", one.budget) for one in day.parts]
-    cores = sum(one.cores for one in day.parts)
+        day.service.close()
+    found = [Figure(f"{one.name}: cores", one.cores, "", one.budget) for one in day.components]
+    cores = sum(one.cores for one in day.components)
     rows = [Figure(f"rows of a clean: {name}", each[name]) for name in _TABLES]
-    grown = each["bytes"] * CLEANED / 1e9
+    growth = each["bytes"] * CLEANED / 1e9
     return report(
         [
             *found,
             Figure(f"all: cores of {CONDUCTORS} conductors and the API", cores, "", CORES),
             *rows,
             Figure("database of 100 000 nodes at the start", size / 1e9, "GB"),
-            Figure("growth in a day, before history is trimmed", grown, "GB", 1.0),
+            Figure("growth in a day, before history is trimmed", growth, "GB", 1.0),
         ]
     )
 

@@ -1,27 +1,29 @@
-"""Cost of GET, a list page and a clean with ten times as many nodes."""
+"""CPU cost of a GET, a list page and a clean with ten times as many nodes."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import statistics
 import sys
 from collections.abc import Callable, Sequence
 
 from benchmarks import clean, harness
-from benchmarks.figures import Figure, report
+from benchmarks.figures import Figure, report, size
 from ironic_lite.db.engine.session import Database
+from tests.support.service import short_folder
 
-SMALL, LARGE = 1_000, 10_000
+SMALL, LARGE = size((1_000, 10_000), smoke=(5, 50))
 BUDGET = 1.2
-ROUNDS = 5
-GETS, PAGES, CLEANS = 3000, 300, 250
+ROUNDS = size(5, smoke=1)
+GETS, PAGES, CLEANS = size((3000, 300, 250), smoke=(20, 5, 5))
 
 Measure = Callable[[harness.Service, Database, Sequence[str]], float]
 
 
 def _get(service: harness.Service, _: Database, uuids: Sequence[str]) -> float:
-    asked = [harness.get(f"/v1/nodes/{uuids[7 * i % len(uuids)]}") for i in range(GETS)]
-    return harness.load(service, asked)
+    requests = [harness.get(f"/v1/nodes/{uuids[7 * i % len(uuids)]}") for i in range(GETS)]
+    return harness.load(service, requests)
 
 
 def _page(service: harness.Service, _: Database, uuids: Sequence[str]) -> float:
@@ -37,8 +39,7 @@ def _filtered(service: harness.Service, _: Database, uuids: Sequence[str]) -> fl
 
 
 def _clean(service: harness.Service, opened: Database, uuids: Sequence[str]) -> float:
-    every = len(uuids) // CLEANS
-    return clean.cleans(service, opened, uuids[::every], 1)[0]
+    return clean.cleans(service, opened, uuids[:: len(uuids) // CLEANS], 1)[0]
 
 
 MEASURES: dict[str, Measure] = {
@@ -51,34 +52,28 @@ MEASURES: dict[str, Measure] = {
 
 def main() -> int:
     """Measure and print; return the exit status."""
-    with harness.folder() as here, harness.folder() as there:
-        small, large = harness.database(here), harness.database(there)
-        few, many = harness.fill(small, SMALL), harness.fill(large, LARGE)
-        with harness.service(here) as one, harness.service(there) as ten:
-            figures = [
-                figure
-                for what, measure in MEASURES.items()
-                for figure in _compared(
-                    what,
-                    functools.partial(measure, one, small, few),
-                    functools.partial(measure, ten, large, many),
-                )
-            ]
-        small.close()
-        large.close()
-    return report(figures)
+    with contextlib.ExitStack() as stack:
+        fleets = []
+        for count in (SMALL, LARGE):
+            folder = stack.enter_context(short_folder())
+            opened = stack.enter_context(contextlib.closing(harness.database(folder)))
+            uuids = harness.fill(opened, count)
+            fleets.append((stack.enter_context(harness.service(folder)), opened, uuids))
+        return report(
+            figure
+            for name, measure in MEASURES.items()
+            for figure in _compared(name, *(functools.partial(measure, *each) for each in fleets))
+        )
 
 
-def _compared(
-    what: str, with_few: Callable[[], float], with_many: Callable[[], float]
-) -> list[Figure]:
-    with_few(), with_many()
-    found = [(with_few(), with_many()) for _ in range(ROUNDS)]
-    few, many = (statistics.median(each) for each in zip(*found, strict=True))
+def _compared(name: str, small: Callable[[], float], large: Callable[[], float]) -> list[Figure]:
+    small(), large()
+    rounds = [(small(), large()) for _ in range(ROUNDS)]
+    few, many = (statistics.median(each) for each in zip(*rounds, strict=True))
     return [
-        Figure(f"{what}: CPU with {SMALL} nodes", few, "ms"),
-        Figure(f"{what}: CPU with {LARGE} nodes", many, "ms"),
-        Figure("ratio", statistics.median(b / a for a, b in found), "x", BUDGET),
+        Figure(f"{name}: CPU with {SMALL} nodes", few, "ms"),
+        Figure(f"{name}: CPU with {LARGE} nodes", many, "ms"),
+        Figure("ratio", statistics.median(b / a for a, b in rounds), "x", BUDGET),
     ]
 
 

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import sys
-from collections.abc import Callable
 
 from benchmarks import harness
-from benchmarks.figures import Figure, report
+from benchmarks.figures import Figure, report, size
+from tests.support.service import short_folder
 
-NODES = 1000
-REQUESTS = 2000
-ROUNDS = 5
+NODES = size(1000, smoke=10)
+REQUESTS = size(2000, smoke=20)
+ROUNDS = size(5, smoke=1)
 
 
 def main() -> int:
     """Measure and print; return the exit status."""
-    with harness.folder() as folder:
-        opened = harness.database(folder)
-        uuids = harness.fill(opened, NODES)
-        opened.close()
-        asked = [harness.get(f"/v1/nodes/{uuids[i % NODES]}") for i in range(REQUESTS)]
-        with harness.service(folder) as ours, harness.bare(folder) as bare:
-            for one in (ours, bare):
-                harness.load(one, asked)
-            found = [(harness.load(ours, asked), harness.load(bare, asked)) for _ in range(ROUNDS)]
-    middle: Callable[[list[float]], float] = statistics.median
+    with short_folder() as folder:
+        with contextlib.closing(harness.database(folder)) as opened:
+            uuids = harness.fill(opened, NODES)
+        requests = [harness.get(f"/v1/nodes/{uuids[i % NODES]}") for i in range(REQUESTS)]
+        with harness.service(folder) as service, harness.bare(folder) as bare:
+            for each in (service, bare):
+                harness.load(each, requests)
+            rounds = [
+                (harness.load(service, requests), harness.load(bare, requests))
+                for _ in range(ROUNDS)
+            ]
+    ours, theirs = (statistics.median(each) for each in zip(*rounds, strict=True))
+    ratio = statistics.median(a / b for a, b in rounds)
     return report(
         [
-            Figure("GET a node: CPU of the API", middle([a for a, _ in found]), "ms", 0.6),
-            Figure(
-                "bare application: one Core select, orjson", middle([b for _, b in found]), "ms"
-            ),
-            Figure("ratio", middle([a / b for a, b in found]), "x", 3),
+            Figure("GET a node: CPU of the API", ours, "ms", 0.6),
+            Figure("bare application: one Core select, orjson", theirs, "ms"),
+            Figure("ratio", ratio, "x", 3),
         ]
     )
 

@@ -2,8 +2,8 @@
 
 API and a conductor run in this process for each fleet, in turns. The CPU time is that of this
 process, which contains SQLite, and of the server processes of PostgreSQL. ``python -m
-benchmarks.growth postgresql 1000 10000 100000`` measures PostgreSQL and these fleets. Further words
-choose the rows whose names contain one of them: ``python -m benchmarks.growth recovery "runs,"``.
+benchmarks.growth postgresql 1000 10000 100000`` measures PostgreSQL and these fleets. Other
+arguments select the rows whose names contain one of them: ``benchmarks.growth recovery "runs,"``.
 ``tests/db/test_growth.py`` checks more statements, by counting SQLite's instructions.
 """
 
@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence  # noqa: E402
 import sqlalchemy as sa  # noqa: E402
 
 from benchmarks import harness, heartbeats, recovery  # noqa: E402
-from benchmarks.figures import Figure, report  # noqa: E402
+from benchmarks.figures import Figure, report, size  # noqa: E402
 from ironic_lite.core.json_types import Row  # noqa: E402
 from ironic_lite.db.engine import session  # noqa: E402
 from ironic_lite.db.engine.session import Connection, Database  # noqa: E402
@@ -33,14 +33,16 @@ from ironic_lite.db.queries import node_counts, nodes, ports  # noqa: E402
 from ironic_lite.db.tables import models  # noqa: E402
 from tests.support import population, private_servers  # noqa: E402
 from tests.support.in_process import InProcess  # noqa: E402
+from tests.support.service import short_folder  # noqa: E402
 
-FLEETS = (1_000, 100_000)
+FLEETS = size((1_000, 100_000), smoke=(300,))
 BUDGET = 1.1
-ROUNDS = 9
-_SECONDS = 0.05
-_BEATEN = 50
-_CLEANED, _LOST = 40, 10
-_STEPS = [{"interface": "management", "step": "reset_bmc"}] * 3
+ROUNDS = size(9, smoke=1)
+_SECONDS = size(0.05, smoke=0.0)
+"""CPU seconds of a measurement."""
+_HEARTBEATS = 50
+"""Nodes that send heartbeats."""
+_CLEANED, _LOST = size((40, 10), smoke=(2, 2))
 _PATIENCE = 60.0
 
 
@@ -49,17 +51,16 @@ class Fleet:
 
     def __init__(self, opened: Database, count: int) -> None:
         self._uuids = population.fill(opened, count)
-        self.whole = InProcess(opened, conductor__max_concurrent_clean=10_000)
+        self.service = InProcess(opened, conductor__max_concurrent_clean=10_000)
         self._others = itertools.cycle(self._uuids[:-200:7])
-        self._beaten = self._uuids[:_BEATEN]
-        heartbeats.prepare(opened, self._beaten, "clean wait")
-        self._beating = itertools.cycle(self._beaten)
+        heartbeats.prepare(opened, self._uuids[:_HEARTBEATS], "clean wait")
+        self._waiting = itertools.cycle(self._uuids[:_HEARTBEATS])
         self._database = opened
-        self._clean, self._lost = _manageable(opened)
-        self._cleaned = itertools.cycle(self._clean)
+        cleaned, self._lost = _manageable(opened)
+        self._cleaned = itertools.cycle(cleaned)
         self._servers: list[pathlib.Path] = []
 
-    def look(self) -> None:
+    def find_servers(self) -> None:
         """Find the server processes of all connections, which workers open when they need one."""
         if self._database.kind == "postgresql":
             pids = sa.text("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
@@ -72,7 +73,7 @@ class Fleet:
         return time.process_time() + servers / 1e9
 
     def node(self) -> str:
-        """Return one node after the other."""
+        """Return the next node."""
         return next(self._others)
 
     def middle(self) -> str:
@@ -81,54 +82,49 @@ class Fleet:
 
     def get(self, path: str) -> None:
         """Send a GET."""
-        answer = self.whole.api.get(path)
-        if answer.status != 200:
-            raise RuntimeError(answer.text)
+        response = self.service.api.get(path)
+        if response.status != 200:
+            raise RuntimeError(response.text)
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Send a heartbeat."""
-        body = {"callback_url": heartbeats.URL, "agent_token": heartbeats.TOKEN}
-        body |= {"agent_version": "13.0.0", "agent_verify_ca": heartbeats.PEM}
-        headers = {"X-OpenStack-Ironic-API-Version": "1.68"}
-        path = f"/v1/heartbeat/{next(self._beating)}"
-        answer = self.whole.api.post(path, body, headers=headers)
-        if answer.status != 202:
-            raise RuntimeError(answer.text)
+        heartbeats.send_in_process(self.service, next(self._waiting))
 
     def clean(self) -> None:
         """Take a node through a manual clean with three steps."""
         node = next(self._cleaned)
         path = f"/v1/nodes/{node}/states/provision"
-        answer = self.whole.api.put(path, {"target": "clean", "clean_steps": _STEPS})
-        if answer.status != 202:
-            raise RuntimeError(answer.text)
-        self._rest([node])
+        body = {"target": "clean", "clean_steps": harness.clean_steps(3)}
+        response = self.service.api.put(path, body)
+        if response.status != 202:
+            raise RuntimeError(response.text)
+        self._wait([node])
 
     def recover(self) -> None:
-        """Let a conductor die in the first of two clean steps of some nodes, and finish them."""
-        recovery.die(self._database, self._lost, ended=True)
-        self.whole.rig.sweep("orphans")
-        self._rest(self._lost)
+        """Finish the nodes of a conductor that died in the first of their two clean steps."""
+        recovery.lose_conductor(self._database, self._lost, ended=True)
+        self.service.rig.sweep("orphans")
+        self._wait(self._lost)
 
-    def _rest(self, uuids: Sequence[str]) -> None:
-        """Wait until the work has ended.
+    def _wait(self, uuids: Sequence[str]) -> None:
+        """Wait for the end of the work.
 
-        :raises RuntimeError: a node has not ended it.
+        :raises RuntimeError: a node is locked or not manageable.
         """
-        self.whole.rig.service.runtime.workers.wait_idle(_PATIENCE)
+        self.service.rig.service.runtime.workers.wait_idle(_PATIENCE)
         node = models.nodes.c
         chosen = sa.select(node.provision_state, node.reservation).where(node.uuid.in_(uuids))
         found = self._database.read(lambda conn: [tuple(row) for row in conn.execute(chosen)])
         if set(found) != {("manageable", None)}:
-            raise RuntimeError(f"work on nodes has not ended well: {found}")
+            raise RuntimeError(f"states and locks after the work: {found}")
 
 
 def _manageable(opened: Database) -> tuple[list[str], list[str]]:
-    """Return manageable nodes to clean, and others to lose with their conductor."""
+    """Return manageable nodes to clean, and others for `Fleet.recover`."""
     node = models.nodes.c
-    wanted = (node.provision_state == "manageable", node.driver == "fake-hardware")
-    chosen = sa.select(node.uuid).where(*wanted).order_by(node.id).limit(_CLEANED + _LOST)
-    found = list(opened.read(lambda conn: conn.execute(chosen).scalars()))
+    conditions = (node.provision_state == "manageable", node.driver == "fake-hardware")
+    query = sa.select(node.uuid).where(*conditions).order_by(node.id).limit(_CLEANED + _LOST)
+    found = list(opened.read(lambda conn: conn.execute(query).scalars()))
     return found[_LOST:], found[:_LOST]
 
 
@@ -156,7 +152,7 @@ def _runs(query: str) -> Act:
 
 
 def _sweep(name: str) -> Act:
-    return lambda fleet: fleet.whole.rig.sweep(name)
+    return lambda fleet: fleet.service.rig.sweep(name)
 
 
 FILTERS = (
@@ -182,7 +178,7 @@ ACTS: dict[str, Act] = {
         f"/v1/nodes?limit=100&marker={fleet.middle()}"
     ),
     "page of 1000": lambda fleet: fleet.get("/v1/nodes?limit=1000"),
-    "heartbeat": Fleet.beat,
+    "heartbeat": Fleet.heartbeat,
     "clean with three steps": Fleet.clean,
     f"recovery of {_LOST} nodes": Fleet.recover,
     "a node's history": lambda fleet: fleet.get(f"/v1/nodes/{fleet.node()}/history"),
@@ -190,18 +186,18 @@ ACTS: dict[str, Act] = {
     **{f"nodes by {sort}": _nodes(f"sort_key={sort}") for sort in SORTS},
     **{f"nodes by {sort} in mid-list": _behind(sort) for sort in SORTS},
     "ports of a shard": lambda fleet: fleet.get("/v1/ports?limit=100&shard=shard-7"),
-    "ports of a project": lambda fleet: fleet.whole.database.read(_ports_of_project),
-    "metrics' counts": lambda fleet: fleet.whole.database.read(node_counts.nodes),
-    "counts by state": lambda fleet: fleet.whole.database.read(_counts_by_state),
+    "ports of a project": lambda fleet: fleet.service.database.read(_ports_of_project),
+    "metrics' counts": lambda fleet: fleet.service.database.read(node_counts.nodes),
+    "counts by state": lambda fleet: fleet.service.database.read(_counts_by_state),
     **{f"runs, {query or 'all'}": _runs(query) for query in OF_RUNS},
     **{f"sweep: {name}": _sweep(name) for name in SWEEPS},
-    "keepalive": lambda fleet: fleet.whole.rig.service.keepalive.beat(),
+    "keepalive": lambda fleet: fleet.service.rig.service.keepalive.beat(),
 }
 
 
 def _timed(fleet: Fleet, act: Act) -> float:
     """Return the CPU milliseconds of an action, repeated for a while."""
-    fleet.look()
+    fleet.find_servers()
     begin, count = fleet.cpu(), 0
     while count == 0 or fleet.cpu() - begin < _SECONDS:
         act(fleet)
@@ -209,13 +205,13 @@ def _timed(fleet: Fleet, act: Act) -> float:
     return (fleet.cpu() - begin) / count * 1000
 
 
-def compared(what: str, act: Act, fleets: Sequence[Fleet], counts: Sequence[int]) -> list[Figure]:
+def compare(name: str, act: Act, fleets: Sequence[Fleet], counts: Sequence[int]) -> list[Figure]:
     """Return the cost in the first fleet, and the ratios of the others to it."""
     for fleet in fleets:
         act(fleet)
     rounds = [[_timed(fleet, act) for fleet in fleets] for _ in range(ROUNDS)]
     small = statistics.median(one[0] for one in rounds)
-    figures = [Figure(f"{what}: CPU with {counts[0]} nodes", small, "ms")]
+    figures = [Figure(f"{name}: CPU with {counts[0]} nodes", small, "ms")]
     for place, count in enumerate(counts[1:], 1):
         ratio = statistics.median(one[place] / one[0] for one in rounds)
         figures.append(Figure(f"... with {count}", ratio, "x", BUDGET))
@@ -224,35 +220,34 @@ def compared(what: str, act: Act, fleets: Sequence[Fleet], counts: Sequence[int]
 
 def _databases(kind: str, opened: contextlib.ExitStack, counts: Sequence[int]) -> list[Database]:
     """Return an empty database for each fleet."""
-    found = []
+    databases = []
     for _ in counts:
-        folder = opened.enter_context(harness.folder())
+        folder = opened.enter_context(short_folder())
         if kind == "sqlite":
-            found.append(harness.database(folder))
+            databases.append(opened.enter_context(contextlib.closing(harness.database(folder))))
             continue
         folder.chmod(0o755)  # the server runs as another user
         server = opened.enter_context(private_servers.database("postgresql", folder))
-        found.append(session.open_database(server.url(server.port), statement_timeout=0))
-    return found
+        database = session.open_database(server.url(server.port), statement_timeout=0)
+        databases.append(opened.enter_context(contextlib.closing(database)))
+    return databases
 
 
 def main(words: Sequence[str]) -> int:
     """Measure and print; return the exit status."""
     kind = "postgresql" if "postgresql" in words else "sqlite"
-    counts = [int(word) for word in words if word.isdigit()] or list(FLEETS)
+    counts = [int(word) for word in words if word.isdigit()] or FLEETS
     parts = [word for word in words if not word.isdigit() and word not in {"sqlite", "postgresql"}]
     acts = {name: act for name, act in ACTS.items() if not parts or any(p in name for p in parts)}
     logging.disable()
     with contextlib.ExitStack() as opened:
-        found = _databases(kind, opened, counts)
-        fleets = [Fleet(one, count) for one, count in zip(found, counts, strict=True)]
-        status = report(
-            figure for what, act in acts.items() for figure in compared(what, act, fleets, counts)
+        fleets = []
+        for database, count in zip(_databases(kind, opened, counts), counts, strict=True):
+            fleets.append(Fleet(database, count))
+            opened.enter_context(contextlib.closing(fleets[-1].service))
+        return report(
+            figure for name, act in acts.items() for figure in compare(name, act, fleets, counts)
         )
-        for fleet, one in zip(fleets, found, strict=True):
-            fleet.whole.close()
-            one.close()
-    return status
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Complete service for a benchmark: real processes, SQLite and ``local://`` in its own folder.
+"""The service for a benchmark: real processes, SQLite and ``local://`` in a folder, and a client.
 
-The API and the bare application are served by granian with the same settings. Their CPU time is
-counted by the kernel, so a busy machine delays a benchmark but hardly changes its figures.
+The API and the bare application are served by granian with the same settings. The kernel counts
+their CPU time, so a busy machine delays a benchmark but hardly changes its figures.
 """
 
 from __future__ import annotations
@@ -9,32 +9,43 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 import psutil
+import sqlalchemy as sa
 
 from ironic_lite.core import clock
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import nodes
-from ironic_lite.db.tables import migrate
+from ironic_lite.db.tables import migrate, models
 from ironic_lite.domain import fields
+from tests.support.ports import free_port
 from tests.support.service import ON_THIS_MACHINE
 
 HOST = "127.0.0.1"
-PATIENCE = 60.0
-"""Seconds a service may take to start, to finish what it was asked, or to stop."""
+PATIENCE = 120.0
+"""Seconds a service may take to start, to finish its work, or to stop."""
 FOLDER = "IRONIC_LITE_BENCH_FOLDER"
-"""Environment variable that tells `bare` where the database is."""
+"""Environment variable with the folder of the database, for `bare`."""
+SETTINGS = """\
+[DEFAULT]
+state_path = {folder}
+host = bench
+enabled_hardware_types = fake-hardware
+[api]
+port = {port}
+[conductor]
+sync_power_state_interval = 0
+max_concurrent_clean = 10000
+"""
 
 _INTERFACES = {f"{kind}_interface": "fake" for kind in fields.INTERFACE_KINDS}
 
@@ -71,24 +82,46 @@ def node(number: int) -> dict[str, Any]:
     }
 
 
+def insert(opened: Database, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert nodes in one transaction."""
+
+    def write(conn: Connection) -> None:
+        for row in rows:
+            nodes.insert(conn, dict(row))
+
+    opened.write(write)
+
+
 def fill(opened: Database, count: int) -> list[str]:
     """Migrate a database and add nodes, a third of them with two traits; return their UUIDs."""
     migrate.upgrade(opened)
     rows = [node(number) for number in range(count)]
+    insert(opened, rows)
+    uuids = [str(row["uuid"]) for row in rows]
+    traits = [
+        {"node_uuid": one, "trait": trait}
+        for one in uuids[::3]
+        for trait in ("CUSTOM_GOLD", "HW_CPU_X86_VMX")
+    ]
+    opened.write(lambda conn: conn.execute(sa.insert(models.traits), traits))
+    return uuids
 
-    def write(conn: Connection) -> None:
-        for row in rows:
-            nodes.insert(conn, row)
-        some = [row["uuid"] for row in rows[::3]]
-        pairs = [(one, trait) for one in some for trait in ("CUSTOM_GOLD", "HW_CPU_X86_VMX")]
-        driver: Any = conn.connection.dbapi_connection
-        driver.executemany("INSERT INTO node_traits (node_uuid, trait) VALUES (?, ?)", pairs)
 
-    opened.write(write)
-    return [row["uuid"] for row in rows]
+def unfinished(opened: Database) -> int:
+    """Return how many nodes are locked or not manageable."""
+    node = models.nodes.c
+    condition = sa.or_(node.reservation.is_not(None), node.provision_state != "manageable")
+    query = sa.select(sa.func.count()).where(condition)
+    return int(opened.read(lambda conn: conn.execute(query).scalar_one()))
 
 
 # -- processes -------------------------------------------------------------------------------
+
+
+def family(pid: int) -> list[psutil.Process]:
+    """Return a process and its descendants."""
+    parent = psutil.Process(pid)
+    return [parent, *parent.children(recursive=True)]
 
 
 def cpu(processes: Iterable[psutil.Process]) -> float:
@@ -110,174 +143,186 @@ class Service:
     def __init__(self, folder: pathlib.Path, port: int, pid: int) -> None:
         self.folder = folder
         self.port = port
-        self._parent = psutil.Process(pid)
+        self._pid = pid
 
     def family(self) -> list[psutil.Process]:
         """Return all the processes."""
-        return [self._parent, *self._parent.children(recursive=True)]
+        return family(self._pid)
 
     def cpu(self) -> float:
         """Return the CPU seconds that all the processes have used."""
         return cpu(self.family())
 
+    def memory(self) -> int:
+        """Return the resident bytes of all the processes; shared pages count in each of them."""
+        return sum(int(one.memory_info().rss) for one in self.family())
+
+
+def configure(
+    folder: pathlib.Path, port: int, options: str = "", *, name: str = "bench"
+) -> pathlib.Path:
+    """Write a configuration file; BMCs and agents may be on this machine.
+
+    :param options: further sections, which override `SETTINGS`.
+    """
+    path = folder / f"{name}.conf"
+    path.write_text(SETTINGS.format(folder=folder, port=port) + ON_THIS_MACHINE + options)
+    return path
+
 
 @contextlib.contextmanager
 def service(
     folder: pathlib.Path,
-    more: str = "",
+    options: str = "",
+    *,
     source: pathlib.Path | None = None,
-    environment: dict[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Service]:
     """Run ``ironic-lite``, which is API and conductor, on the database of a folder.
 
-    :param more: lines of [api].
+    :param options: further sections of the configuration.
     :param source: another checkout of the project to run it from.
     :param environment: further environment variables.
     """
     port = free_port()
-    settings = folder / "bench.conf"
-    settings.write_text(
-        f"[DEFAULT]\nstate_path = {folder}\nhost = bench\nenabled_hardware_types = fake-hardware\n"
-        f"[api]\nport = {port}\n{more}[conductor]\nsync_power_state_interval = 0\n"
-        f"max_concurrent_clean = 10000\n{ON_THIS_MACHINE}"
-    )
-    command = (sys.executable, "-m", "ironic_lite.cmd.all", "--config-file", settings)
-    with _running(command, folder, environment, source=source) as process:
-        _wait_for(port, "/v1/nodes?limit=1", process)
-        wait_until(lambda: orjson.loads(_conductors(port))["conductors"], "a conductor")
+    command = ("ironic_lite.cmd.all", "--config-file", str(configure(folder, port, options)))
+    with program(folder, *command, environment=environment, source=source) as process:
+        _wait_for_answer(port, "/v1/nodes?limit=1", process)
+        wait_until(lambda: alive(port), "a conductor")
         yield Service(folder, port, process.pid)
 
 
 @contextlib.contextmanager
 def api(
-    folder: pathlib.Path, name: str, connection: str, counter: pathlib.Path | None = None
+    folder: pathlib.Path, connection: str, *, counter: pathlib.Path | None = None
 ) -> Iterator[Service]:
     """Run ``ironic-lite-api`` alone, with one worker, on a database.
 
-    :param name: of its configuration file.
-    :param counter: a file of `counted`, in which the API counts its statements.
+    :param counter: a file of `counting_api`, in which the API counts its statements.
     """
     port = free_port()
-    settings = folder / f"{name}.conf"
-    settings.write_text(
-        f"[DEFAULT]\nstate_path = {folder}\nhost = bench\n[database]\nconnection = {connection}\n"
-        f"[api]\nport = {port}\nworkers = 1\n"
-    )
-    program = ("benchmarks.counting_api", counter) if counter else ("ironic_lite.cmd.api",)
-    command = (sys.executable, "-m", *program, "--config-file", settings)
-    with _running(command, folder) as process:
-        _wait_for(port, "/v1/nodes?limit=1", process)
+    options = f"[database]\nconnection = {connection}\n"
+    settings = configure(folder, port, options, name=f"api-{port}")
+    module = ("benchmarks.counting_api", str(counter)) if counter else ("ironic_lite.cmd.api",)
+    with program(folder, *module, "--config-file", str(settings)) as process:
+        _wait_for_answer(port, "/v1/nodes?limit=1", process)
         yield Service(folder, port, process.pid)
 
 
 @contextlib.contextmanager
 def bare(folder: pathlib.Path) -> Iterator[Service]:
-    """Run the bare application on the database of a folder."""
+    """Run the bare application on the database of a folder, as ``ironic_lite.api.server`` does."""
     port = free_port()
-    command = _granian("benchmarks.bare:application", port)
-    with _running(command, folder, {FOLDER: str(folder)}) as process:
-        _wait_for(port, "/", process)
+    threads = ("--blocking-threads", "64", "--runtime-mode", "mt", "--log-level", "warning")
+    address = ("--host", HOST, "--port", str(port))
+    command = ("granian", "--interface", "wsgi", "--no-ws", *threads, *address)
+    variables = {FOLDER: str(folder)}
+    application = "benchmarks.bare:application"
+    with program(folder, *command, application, environment=variables) as process:
+        _wait_for_answer(port, "/", process)
         yield Service(folder, port, process.pid)
 
 
-def _granian(application: str, port: int) -> tuple[str, ...]:
-    """Return the command that serves an application as ``ironic_lite.api.server`` serves ours."""
-    server = (sys.executable, "-m", "granian", "--interface", "wsgi", "--no-ws")
-    threads = ("--blocking-threads", "64", "--runtime-mode", "mt", "--log-level", "warning")
-    return (*server, *threads, "--host", HOST, "--port", str(port), application)
-
-
 @contextlib.contextmanager
-def _running(
-    command: Sequence[str | pathlib.Path],
+def program(
     folder: pathlib.Path,
-    more: dict[str, str] | None = None,
+    module: str,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
     source: pathlib.Path | None = None,
-) -> Iterator[subprocess.Popen[bytes]]:
+) -> Iterator[psutil.Popen]:
+    """Run ``python -m MODULE`` with its output in the file ``log`` of a folder; stop it at the end.
+
+    :param source: the folder to run it in.
+    """
     with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(
-            command, env={**os.environ, **(more or {})}, stdout=log, stderr=log, cwd=source
+        process = psutil.Popen(
+            (sys.executable, "-m", module, *arguments),
+            env={**os.environ, **(environment or {})},
+            stdout=log,
+            stderr=log,
+            cwd=source,
         )
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    try:
+        yield process
+    finally:
+        stop(process)
 
 
-def wait_until(what: Callable[[], Any], about: str) -> Any:
-    """Return the first true value of ``what()``.
+def stop(process: subprocess.Popen[bytes] | psutil.Popen) -> None:
+    """Terminate a process; kill it if it does not end in time."""
+    process.terminate()
+    try:
+        process.wait(PATIENCE)
+    except (subprocess.TimeoutExpired, psutil.TimeoutExpired):
+        process.kill()
+        process.wait()
 
-    :raises RuntimeError: it never comes.
+
+def wait_until(condition: Callable[[], Any], what: str) -> Any:
+    """Return the first true value of ``condition()``.
+
+    :raises RuntimeError: it does not become true in time.
     """
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         with contextlib.suppress(OSError):
-            if found := what():
+            if found := condition():
                 return found
         time.sleep(0.02)
-    raise RuntimeError(f"{about}: not within {PATIENCE} s")
+    raise RuntimeError(f"{what}: not within {PATIENCE} s")
 
 
-def _wait_for(port: int, path: str, process: subprocess.Popen[bytes]) -> None:
+def _wait_for_answer(port: int, path: str, process: psutil.Popen) -> None:
     def answers() -> bool:
         if process.poll() is not None:
             raise RuntimeError(f"the server ended with status {process.returncode}")
-        with Client(port) as client:
-            client.send(get(path))
-            return client.receive()[0] == 200
+        return fetch(port, path)[0] == 200
 
     wait_until(answers, "an answer")
 
 
-def _conductors(port: int) -> bytes:
-    with Client(port) as client:
-        client.send(get("/v1/conductors"))
-        return client.receive()[1]
-
-
-def free_port() -> int:
-    """Return a free port."""
-    with socket.create_server((HOST, 0)) as taken:
-        return int(taken.getsockname()[1])
-
-
-@contextlib.contextmanager
-def folder() -> Iterator[pathlib.Path]:
-    """A folder with a short name: the path of a unix socket has 107 bytes at most."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as path:
-        yield pathlib.Path(path)
+def alive(port: int) -> int:
+    """Return the number of living conductors, as the API reports it."""
+    status, body = fetch(port, "/v1/conductors")
+    return body.count(b'"alive":true') if status == 200 else 0
 
 
 # -- the client ------------------------------------------------------------------------------
 
 
+def request(method: str, path: str, body: Any = None, *, version: str | None = None) -> bytes:
+    """Return an HTTP request, with a JSON body if one is given.
+
+    :param version: of the API; None sends no version.
+    """
+    sent = b"" if body is None else orjson.dumps(body)
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n"
+    if version is not None:
+        head += f"X-OpenStack-Ironic-API-Version: {version}\r\n"
+    if body is not None:
+        head += f"Content-Type: application/json\r\nContent-Length: {len(sent)}\r\n"
+    return f"{head}\r\n".encode() + sent
+
+
 def get(path: str) -> bytes:
     """Return a GET request."""
-    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    return request("GET", path)
 
 
-def put(path: str, body: Any) -> bytes:
-    """Return a PUT request with a JSON body."""
-    sent = orjson.dumps(body)
-    head = f"PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    return f"{head}Content-Length: {len(sent)}\r\n\r\n".encode() + sent
+def clean(node_uuid: str, steps: int) -> bytes:
+    """Return the request for a manual clean with steps that do nothing."""
+    path = f"/v1/nodes/{node_uuid}/states/provision"
+    return request("PUT", path, {"target": "clean", "clean_steps": clean_steps(steps)})
 
 
-def post(path: str, body: Any, *, version: str) -> bytes:
-    """Return a POST request with a JSON body, of an API version."""
-    sent = orjson.dumps(body)
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    head += f"X-OpenStack-Ironic-API-Version: {version}\r\n"
-    return f"{head}Content-Length: {len(sent)}\r\n\r\n".encode() + sent
+def clean_steps(count: int) -> list[dict[str, str]]:
+    """Return clean steps of the fake driver that do nothing."""
+    return [{"interface": "management", "step": "reset_bmc"}] * count
 
 
 class Client:
-    """One kept connection, and no more of HTTP than answers of known length."""
+    """A client with one kept connection; it reads responses of known length."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection((HOST, port), timeout=PATIENCE)
@@ -293,42 +338,64 @@ class Client:
         """Send a request."""
         self._socket.sendall(request)
 
-    def receive(self) -> tuple[int, bytes]:
-        """Return status and body of the answer."""
+    def receive(self, expected: int | None = None) -> tuple[int, bytes]:
+        """Return status and body of the response.
+
+        :raises RuntimeError: the status is not the expected one.
+        """
         data = b""
         while b"\r\n\r\n" not in data:
             data += self._more()
         head, _, body = data.partition(b"\r\n\r\n")
         lines = head.lower().split(b"\r\n")
         lengths = [line for line in lines if line.startswith(b"content-length:")]
-        wanted = int(lengths[0].partition(b":")[2]) if lengths else 0
+        length = int(lengths[0].partition(b":")[2]) if lengths else 0
         parts, have = [body], len(body)
-        while have < wanted:
+        while have < length:
             parts.append(self._more())
             have += len(parts[-1])
-        return int(lines[0].split()[1]), b"".join(parts)
+        status, content = int(lines[0].split()[1]), b"".join(parts)
+        if expected not in (None, status):
+            raise RuntimeError(f"status {status}: {content[:500]!r}")
+        return status, content
 
     def _more(self) -> bytes:
-        got = self._socket.recv(1 << 18)
-        if not got:
+        received = self._socket.recv(1 << 18)
+        if not received:
             raise ConnectionError("the server has closed the connection")
-        return got
+        return received
+
+
+def fetch(port: int, path: str) -> tuple[int, bytes]:
+    """Return status and body of a GET over a new connection."""
+    with Client(port) as client:
+        client.send(get(path))
+        return client.receive()
 
 
 def load(service: Service, requests: Sequence[bytes], *, connections: int = 4) -> float:
     """Send requests over several kept connections; return the CPU milliseconds of each.
 
-    :raises RuntimeError: an answer was not 200.
+    :raises RuntimeError: a response was not 200.
     """
+    begin = service.cpu()
+    exchange(service.port, requests, connections=connections)
+    return (service.cpu() - begin) / len(requests) * 1000
+
+
+def exchange(
+    port: int, requests: Sequence[bytes], *, connections: int, expected: int | None = 200
+) -> list[tuple[int, bytes]]:
+    """Send requests over kept connections, one at a time on each; return status and body of each.
+
+    :raises RuntimeError: a response has another status than the expected one.
+    """
+    found = []
     with contextlib.ExitStack() as opened:
-        clients = [opened.enter_context(Client(service.port)) for _ in range(connections)]
-        begin = service.cpu()
+        clients = [opened.enter_context(Client(port)) for _ in range(connections)]
         for start in range(0, len(requests), connections):
             busy = list(zip(clients, requests[start : start + connections], strict=False))
-            for client, request in busy:
-                client.send(request)
-            for client, _ in busy:
-                status, body = client.receive()
-                if status != 200:
-                    raise RuntimeError(f"status {status}: {body[:500]!r}")
-        return (service.cpu() - begin) / len(requests) * 1000
+            for client, each in busy:
+                client.send(each)
+            found += [client.receive(expected) for client, _ in busy]
+    return found

@@ -19,7 +19,7 @@ from concurrent import futures  # noqa: E402
 from typing import Any  # noqa: E402
 
 from benchmarks import harness  # noqa: E402
-from benchmarks.figures import Figure, report, rivals  # noqa: E402
+from benchmarks.figures import Figure, in_turns, not_measured, report, size  # noqa: E402
 from benchmarks.power_sync import conductor  # noqa: E402
 from ironic_lite.conductor.service import Service  # noqa: E402
 from ironic_lite.core import context  # noqa: E402
@@ -27,58 +27,59 @@ from ironic_lite.db.tables import migrate, models  # noqa: E402
 from ironic_lite.drivers.ipmi import command, info  # noqa: E402
 from ironic_lite.records import Node  # noqa: E402
 from tests.emulators import ipmi  # noqa: E402
+from tests.support.service import short_folder  # noqa: E402
 
-AT_ONCE = (1, 2, 4, 8, 16)
-SECONDS = 4.0
+AT_ONCE = size((1, 2, 4, 8, 16), smoke=(2,))
+SECONDS = size(4.0, smoke=0.2)
 """Duration of the measurement for each number of threads."""
 CALLS = 20
 BUDGET = 1.5
-"""Times the CPU of the same program run by itself; the program's own is most of both."""
+"""CPU of a read divided by the CPU of the program, which is most of both."""
 
 
 def node(driver_info: dict[str, Any]) -> Node:
     """Return a node behind one BMC."""
-    kept = {key: value for key, value in harness.node(0).items() if "_interface" not in key}
+    columns = {key: value for key, value in harness.node(0).items() if "_interface" not in key}
     empty = dict.fromkeys(models.columns(models.nodes))
-    return Node.of({**empty, **kept, "driver": "ipmi", "driver_info": driver_info})
+    return Node.of({**empty, **columns, "driver": "ipmi", "driver_info": driver_info})
 
 
 def reads(service: Service, nodes: list[Node]) -> tuple[float, float]:
-    """Read the power of each node again and again; return reads in a second, and CPU ms of each."""
-    who, end = context.internal("bench"), time.monotonic() + SECONDS
+    """Read the power of each node repeatedly; return reads in a second, and CPU ms of each."""
+    caller, end = context.internal("bench"), time.monotonic() + SECONDS
 
-    def again(one: Node) -> int:
+    def repeat(one: Node) -> int:
         count = 0
         while time.monotonic() < end:
-            task = service.tasks.view(who, one)
+            task = service.tasks.view(caller, one)
             if task.driver.power.get_power_state(task) != "power off":
-                raise RuntimeError("not read")
+                raise RuntimeError("the power is not off")
             count += 1
         return count
 
     begin, cpu = time.monotonic(), _cpu()
     with futures.ThreadPoolExecutor(len(nodes)) as pool:
-        count = sum(pool.map(again, nodes))
+        count = sum(pool.map(repeat, nodes))
     return count / (time.monotonic() - begin), (_cpu() - cpu) / count * 1000
 
 
-def beside(service: Service, one: Node) -> list[Figure]:
-    """Return what a read costs beside the program alone, in turns."""
-    who, settings = context.internal("bench"), info.parse(one.driver_info)
+def overhead(service: Service, one: Node) -> list[Figure]:
+    """Return the CPU of the program alone, and of a read divided by it."""
+    caller, settings = context.internal("bench"), info.parse(one.driver_info)
     line = command.line(settings, ("power", "status"), cipher=settings.cipher_suite)
     environment = command.environment(settings)
 
     def read() -> None:
-        task = service.tasks.view(who, one)
+        task = service.tasks.view(caller, one)
         task.driver.power.get_power_state(task)
 
     def bare() -> None:
         subprocess.run(line, env=environment, capture_output=True, timeout=60, check=True)
 
-    ours, theirs = rivals(read, bare, count=CALLS, rounds=5, clock=_cpu)
+    ours, theirs = in_turns(read, bare, count=CALLS, rounds=5, clock=_cpu)
     return [
-        Figure("the program alone: CPU", theirs, "ms"),
-        Figure("power read beside it", ours / theirs, "x", BUDGET),
+        Figure("ipmitool alone: CPU", theirs, "ms"),
+        Figure("power read: CPU", ours / theirs, "x", BUDGET),
     ]
 
 
@@ -91,11 +92,10 @@ def _cpu() -> float:
 def main() -> int:
     """Measure and print; return the exit status."""
     if lacking := ipmi.missing():
-        print(f"NOT MEASURED: {' and '.join(lacking)} not installed")
-        return 0
+        return not_measured(f"{' and '.join(lacking)} not installed")
     logging.disable(logging.ERROR)
     figures = []
-    with harness.folder() as folder, contextlib.ExitStack() as running:
+    with short_folder() as folder, contextlib.ExitStack() as running:
         opened = harness.database(folder)
         migrate.upgrade(opened)
         service = conductor(folder, opened)
@@ -108,7 +108,7 @@ def main() -> int:
             rate, cpu = reads(service, nodes[:count])
             figures.append(Figure(f"{count} at once: power reads", rate, "1/s"))
             figures.append(Figure(f"{count} at once: CPU of each, ipmitool included", cpu, "ms"))
-        figures += beside(service, nodes[0])
+        figures += overhead(service, nodes[0])
     return report(figures)
 
 

@@ -1,8 +1,8 @@
 """Time for a conductor on one core to compare the power of a fleet of Redfish machines.
 
-Each BMC answers after 50 ms; together they are one process on another core. The conductor is this
+Each BMC responds after 50 ms; together they are one process on another core. The conductor is this
 process, confined to one core, without the pacing of sweeps that it has in service. A part of the
-fleet is measured; ``python -m benchmarks.power_sync 10000`` takes all of it, and some minutes.
+fleet is measured; ``python -m benchmarks.power_sync 10000`` measures all of it in some minutes.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ import os  # noqa: E402
 import pathlib  # noqa: E402
 import sys  # noqa: E402
 import time  # noqa: E402
-from collections.abc import Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
 import psutil  # noqa: E402
 
 from benchmarks import bmc, harness  # noqa: E402
-from benchmarks.figures import Figure, report  # noqa: E402
+from benchmarks.figures import Figure, not_measured, report, size  # noqa: E402
 from ironic_lite.conductor.service import Service  # noqa: E402
 from ironic_lite.core import config  # noqa: E402
-from ironic_lite.db.engine.session import Connection, Database  # noqa: E402
-from ironic_lite.db.queries import nodes  # noqa: E402
+from ironic_lite.db.engine.session import Database  # noqa: E402
 from ironic_lite.db.tables import migrate  # noqa: E402
 from ironic_lite.drivers.registry import Registry, Settings  # noqa: E402
+from tests.support.ports import free_port  # noqa: E402
+from tests.support.service import short_folder  # noqa: E402
 
 FLEET = 10_000
-PART = 2_000
-ROUNDS = 3
+PART = size(2_000, smoke=45)
+ROUNDS = size(3, smoke=1)
 
 
 def node(number: int, address: str) -> dict[str, Any]:
     """Return the columns of a Redfish node whose power is on."""
-    kept = {key: value for key, value in harness.node(number).items() if "_interface" not in key}
+    columns = {key: value for key, value in harness.node(number).items() if "_interface" not in key}
     login = {"redfish_username": bmc.USER, "redfish_password": bmc.PASSWORD}
     return {
-        **kept,
+        **columns,
         "driver": "redfish",
         "driver_info": {"redfish_address": address, "redfish_system_id": bmc.SYSTEM, **login},
         "driver_internal_info": {},
@@ -48,102 +48,85 @@ def node(number: int, address: str) -> dict[str, Any]:
     }
 
 
-def add(opened: Database, rows: Sequence[dict[str, Any]]) -> None:
-    """Add nodes to the database."""
-
-    def write(conn: Connection) -> None:
-        for row in rows:
-            nodes.insert(conn, row)
-
-    opened.write(write)
-
-
-def well(count: int, port: int) -> list[dict[str, Any]]:
-    """Return nodes whose BMCs are well."""
+def healthy_nodes(count: int, port: int) -> list[dict[str, Any]]:
+    """Return nodes with healthy BMCs."""
     return [node(number, f"http://{bmc.address(number)}:{port}") for number in range(count)]
 
 
-def sick(count: int, first: int, port: int) -> list[dict[str, Any]]:
+def faulty_nodes(count: int, first: int, port: int) -> list[dict[str, Any]]:
     """Return nodes whose BMCs hang, refuse connections, or flap, a third of each."""
-    ports = {bmc.HANGING: port, bmc.FLAPPING: port, bmc.REFUSING: harness.free_port()}
+    ports = {bmc.HANGING: port, bmc.FLAPPING: port, bmc.REFUSING: free_port()}
     return [
         {
-            **node(first + number, f"http://{bmc.sick_address(number)}:{ports[number % 3]}"),
-            "provision_state": "enroll",  # the sweeps skip this state until `watch_all`
+            **node(first + number, f"http://{bmc.faulty_address(number)}:{ports[number % 3]}"),
+            "provision_state": "enroll",  # the sweeps skip this state until `activate_all`
         }
         for number in range(count)
     ]
 
 
 def mixed(count: int, port: int) -> list[dict[str, Any]]:
-    """Return so many nodes that are well, with a sick one after every ninth of them."""
-    good, bad = well(count, port), sick(count // 9, count, port)
+    """Return so many healthy nodes, with a faulty one after every ninth of them."""
+    healthy, faulty = healthy_nodes(count, port), faulty_nodes(count // 9, count, port)
     return [
         row
         for number in range(0, count, 9)
-        for row in (*good[number : number + 9], *bad[number // 9 : number // 9 + 1])
+        for row in (*healthy[number : number + 9], *faulty[number // 9 : number // 9 + 1])
     ]
 
 
-def watch_all(opened: Database) -> None:
-    """Let the sweeps ask the sick ones, too."""
+def activate_all(opened: Database) -> None:
+    """Move the faulty nodes to a state that the sweeps do not skip."""
     opened.write(lambda conn: conn.exec_driver_sql("UPDATE nodes SET provision_state = 'active'"))
 
 
 def conductor(folder: pathlib.Path, opened: Database) -> Service:
-    """Return a conductor that is registered, and sweeps only when it is told to."""
-    settings = folder / "bench.conf"
-    settings.write_text(
-        f"[DEFAULT]\nstate_path = {folder}\nhost = bench\nenabled_hardware_types = redfish,ipmi\n"
-        "[conductor]\nsync_power_state_interval = 0\n"
-        "[redfish]\nallowed_networks = 127.0.0.0/8\n[ipmi]\nallowed_networks = 127.0.0.0/8\n"
-    )
+    """Return a registered conductor without timers; callers run its sweeps."""
+    options = "[DEFAULT]\nenabled_hardware_types = redfish,ipmi\n"
+    settings = harness.configure(folder, free_port(), options)
     conf = config.load("bench", ["--config-file", str(settings)])
     service = Service(conf, opened, Registry.load(Settings.read(conf)), None)
     service.announce()
     return service
 
 
-def timed(service: Service) -> tuple[float, float]:
-    """Run one sweep; return the seconds it took, and those of the CPU."""
+def sweep(service: Service) -> tuple[float, float]:
+    """Run a sweep; return its wall-clock and CPU seconds."""
     begin, cpu = time.perf_counter(), time.process_time()
     service.power.sweep()
     return time.perf_counter() - begin, time.process_time() - cpu
 
 
-def best(service: Service, rounds: int) -> tuple[float, float]:
-    """Return the same of the best of some sweeps: others may use this core as well."""
-    return min(timed(service) for _ in range(rounds))
+def measure(folder: pathlib.Path, port: int, process: psutil.Process, count: int) -> list[Figure]:
+    """Return the figures of a fleet of so many machines.
 
-
-def measure(folder: pathlib.Path, port: int, stub: psutil.Process, count: int) -> list[Figure]:
-    """Return the figures of a fleet of so many machines."""
+    :param port: of the BMCs, which are a process.
+    """
     opened = harness.database(folder)
     migrate.upgrade(opened)
-    add(opened, mixed(count, port))
+    harness.insert(opened, mixed(count, port))
     service = conductor(folder, opened)
     memory = psutil.Process().memory_info().rss
-    first, _ = timed(service)
+    first, _ = sweep(service)
     memory = psutil.Process().memory_info().rss - memory
-    work = sum(stub.cpu_times()[:2])
+    bmcs = harness.cpu([process])
     rounds = ROUNDS if count <= PART else 1
-    seconds, cpu = best(service, rounds)
-    work = (sum(stub.cpu_times()[:2]) - work) / rounds
-    watch_all(opened)
-    met, _ = timed(service)
-    known, _ = timed(service)
+    # The best one, because other programs may use this core.
+    seconds, cpu = min(sweep(service) for _ in range(rounds))
+    bmcs = (harness.cpu([process]) - bmcs) / rounds
+    activate_all(opened)
+    new, _ = sweep(service)
+    known, _ = sweep(service)
     scale = FLEET / count
-    told = "" if count == FLEET else f", from {count}"
+    part = "" if count == FLEET else f", from {count}"
     return [
-        Figure(f"power of {FLEET} machines{told}: wall", seconds * scale, "s", 30),
+        Figure(f"power of {FLEET} machines{part}: wall", seconds * scale, "s", 30),
         Figure("CPU of the conductor for each", cpu / count * 1000, "ms", 3),
-        Figure("CPU of the BMCs, on another core, for each", work / count * 1000, "ms"),
+        Figure("CPU of the BMCs, on another core, for each", bmcs / count * 1000, "ms"),
         Figure("the first sweep, with a login at each BMC: wall", first * scale, "s"),
         Figure("memory for each login", memory / count / 1024, "KiB"),
-        Figure(
-            "10 % more that are sick, and known to be: wall beside none", known / seconds, "x", 1.5
-        ),
-        Figure("10 % more that are sick, met for the first time", met / seconds, "x"),
+        Figure("10 % additional faulty BMCs, known: wall", known / seconds, "x", 1.5),
+        Figure("10 % additional faulty BMCs, not yet known: wall", new / seconds, "x"),
     ]
 
 
@@ -151,15 +134,14 @@ def main() -> int:
     """Measure and print; return the exit status."""
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
-        print("needs two cores: one for the conductor, one for the BMCs")
-        return 1
-    logging.disable(logging.ERROR)  # of each sick machine there would be a line
+        return not_measured("needs two cores: one for the conductor, one for the BMCs")
+    logging.disable(logging.ERROR)  # a line for each faulty BMC
     count = int(sys.argv[1]) if len(sys.argv) > 1 else PART
-    with harness.folder() as folder, bmc.fleet(cores[-1]) as (port, stub):
+    with short_folder() as folder, bmc.fleet(cores[-1]) as (port, process):
         os.sched_setaffinity(0, {cores[0]})
-        status = report(measure(folder, port, stub, count))
+        status = report(measure(folder, port, process, count))
     sys.stdout.flush()
-    os._exit(status)  # threads still wait for BMCs that hang
+    os._exit(status)  # threads still wait for hanging BMCs
 
 
 if __name__ == "__main__":

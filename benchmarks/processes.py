@@ -2,8 +2,8 @@
 
 Each node is cleaned by three steps that do nothing, requested as fast as the API accepts them. The
 CPU of each part for one node gives the limit of the part on a machine of its own, and so the size
-of a fleet: see `model`. The CPU of the broker, and the WAL, are those of the whole server, so other
-users of it must rest. Without PostgreSQL or RabbitMQ, the benchmark prints NOT MEASURED.
+of a fleet: see `model`. The CPU of the broker, and the WAL, are those of the whole server, so no
+other program may use it. Without PostgreSQL or RabbitMQ, the benchmark prints NOT MEASURED.
 """
 
 from __future__ import annotations
@@ -14,39 +14,34 @@ import dataclasses
 import os
 import pathlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import psutil
 import pytest
 import sqlalchemy as sa
 
 from benchmarks import conductors, harness
-from benchmarks.figures import Figure, report
+from benchmarks.figures import Figure, not_measured, report, size
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import nodes
-from ironic_lite.db.tables import migrate, models
+from ironic_lite.db.tables import models
 from tests.support import database_servers, rabbit
+from tests.support.ports import free_port
+from tests.support.service import short_folder
 
-NODES = 200
-COUNTS = (1, 2, 4)
-SETTINGS = """\
+NODES = size(200, smoke=5)
+COUNTS = size((1, 2, 4), smoke=(2,))
+WARM_UP = size(40, smoke=2)
+"""Cleans before the measurement: statements are compiled and cached."""
+OPTIONS = """\
 [DEFAULT]
-state_path = {folder}
-host = bench
-enabled_hardware_types = fake-hardware
 transport_url = {broker}
 [database]
 connection = {database}
-[api]
-port = {port}
-workers = 1
 [conductor]
 processes = {count}
-sync_power_state_interval = 0
 hash_ring_reset_interval = 1
 heartbeat_interval = 2
-max_concurrent_clean = 10000
 """
 _KIB = 1024.0
 
@@ -72,35 +67,19 @@ class Cost(_Totals):
     rate: float
 
 
-def _seconds(processes: Sequence[psutil.Process]) -> float:
-    total = 0.0
-    for one in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            times = one.cpu_times()
-            total += times.user + times.system
-    return total
-
-
-def _family(parent: psutil.Process) -> list[psutil.Process]:
-    return [parent, *parent.children(recursive=True)]
-
-
 class _Backends:
-    """The CPU of the database server's processes for one database, those that have ended too."""
+    """The CPU of the processes of PostgreSQL that serve one database, including ended ones."""
 
     def __init__(self, database: str) -> None:
         self._database = database
         self._seen: dict[int, float] = {}
 
-    def look(self) -> float:
-        """Return the CPU seconds seen so far; a process counts until it was last seen."""
+    def cpu(self) -> float:
+        """Return the CPU seconds so far; an ended process counts with its last measured value."""
         for one in psutil.process_iter(["name", "cmdline"]):
-            if one.info["name"] == "postgres" and self._database in " ".join(
-                one.info["cmdline"] or ()
-            ):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    times = one.cpu_times()
-                    self._seen[one.pid] = times.user + times.system
+            command = " ".join(one.info["cmdline"] or ())
+            if one.info["name"] == "postgres" and self._database in command:
+                self._seen[one.pid] = harness.cpu([one]) or self._seen.get(one.pid, 0.0)
         return sum(self._seen.values())
 
 
@@ -111,7 +90,7 @@ def _brokers() -> list[psutil.Process]:
 def _server_totals(opened: Database) -> tuple[float, float, float, float]:
     """Return transactions, sessions, bytes of WAL and bytes of this database."""
 
-    def ask(conn: Connection) -> tuple[float, float, float, float]:
+    def read(conn: Connection) -> tuple[float, float, float, float]:
         conn.execute(sa.text("SELECT pg_stat_clear_snapshot()"))
         row = conn.execute(
             sa.text(
@@ -121,63 +100,49 @@ def _server_totals(opened: Database) -> tuple[float, float, float, float]:
         ).one()
         return tuple(map(float, row))  # type: ignore[return-value]
 
-    return opened.read(ask)
-
-
-def fill(opened: Database, count: int) -> list[str]:
-    """Migrate a database and add nodes; return their UUIDs."""
-    migrate.upgrade(opened)
-    rows = [harness.node(number) for number in range(count)]
-
-    def write(conn: Connection) -> None:
-        for row in rows:
-            nodes.insert(conn, row)
-
-    opened.write(write)
-    return [row["uuid"] for row in rows]
+    return opened.read(read)
 
 
 def _registered(opened: Database) -> int:
     """Return how many conductors are registered."""
-    asked = sa.select(sa.func.count()).select_from(models.conductors)
-    return int(opened.read(lambda conn: conn.execute(asked).scalar_one()))
+    query = sa.select(sa.func.count()).select_from(models.conductors)
+    return int(opened.read(lambda conn: conn.execute(query).scalar_one()))
 
 
 @contextlib.contextmanager
 def _running(
     folder: pathlib.Path, count: int, url: str, broker: str, opened: Database
 ) -> Iterator[tuple[harness.Service, psutil.Process, psutil.Process]]:
-    port = harness.free_port()
-    text = SETTINGS.format(folder=folder, port=port, count=count, database=url, broker=broker)
-    (folder / "fleet.conf").write_text(text)
+    port = free_port()
+    options = OPTIONS.format(count=count, database=url, broker=broker)
+    settings = harness.configure(folder, port, options)
     with contextlib.ExitStack() as stack:
-        conductor = stack.enter_context(conductors.program(folder, "conductor"))
+        conductor = stack.enter_context(conductors.program(folder, settings, "conductor"))
         harness.wait_until(lambda: _registered(opened) == count, "the conductors")
-        api = stack.enter_context(conductors.program(folder, "api"))
-        service = harness.Service(folder, port, os.getpid())
-        harness.wait_until(lambda: conductors.alive(port) == count, "the API")
-        yield service, api, conductor
+        api = stack.enter_context(conductors.program(folder, settings, "api"))
+        harness.wait_until(lambda: harness.alive(port) == count, "the API")
+        yield harness.Service(folder, port, os.getpid()), api, conductor
 
 
-def measured(count: int, url: str, broker: str) -> Cost:
+def measure(count: int, url: str, broker: str) -> Cost:
     """Return the cost of a clean with so many processes."""
-    with harness.folder() as folder, contextlib.closing(session.open_database(url)) as opened:
-        uuids = fill(opened, NODES)
+    with short_folder() as folder, contextlib.closing(session.open_database(url)) as opened:
+        uuids = harness.fill(opened, NODES)
         with _running(folder, count, url, broker, opened) as (service, api, conductor):
-            conductors.rate(service, opened, uuids[:40])  # statements are compiled and cached
+            conductors.clean_rate(service, opened, uuids[:WARM_UP])
             backends = _Backends(str(opened.url.database))
 
             def totals() -> _Totals:
                 return _Totals(
-                    _seconds(_family(api)),
-                    _seconds(_family(conductor)),
-                    backends.look(),
-                    _seconds(_brokers()),
+                    harness.cpu(harness.family(api.pid)),
+                    harness.cpu(harness.family(conductor.pid)),
+                    backends.cpu(),
+                    harness.cpu(_brokers()),
                     *_server_totals(opened),
                 )
 
             before = totals()
-            rate = conductors.rate(service, opened, uuids)
+            rate = conductors.clean_rate(service, opened, uuids)
             after = totals()
     each = {
         one.name: (getattr(after, one.name) - getattr(before, one.name)) / NODES
@@ -188,9 +153,9 @@ def measured(count: int, url: str, broker: str) -> Cost:
 
 
 def model(cost: Cost, *, machines: int, fleet: int) -> list[Figure]:
-    """Return what a fleet needs by the CPU of one node's clean, one core for each process.
+    """Return the needs of a fleet by the CPU of one node's clean, one core for each process.
 
-    Each part is taken for its own: the rate of all is that of the part with the least.
+    The part with the lowest rate limits the rate of the service.
     """
     per_core = 1000 / cost.conductor
     return [
@@ -216,32 +181,30 @@ def _figures(count: int, cost: Cost) -> list[Figure]:
         ),
         Figure("... CPU of the API", cost.api, "ms"),
         Figure("... of the conductor", cost.conductor, "ms"),
-        Figure("... of the database, its sessions only", cost.database, "ms"),
-        Figure("... of the broker, all its users", cost.broker, "ms"),
+        Figure("... of the database, sessions of this service", cost.database, "ms"),
+        Figure("... of the broker, with its other clients", cost.broker, "ms"),
         Figure("... transactions", cost.transactions),
         Figure("... new sessions of the database", cost.sessions),
-        Figure("... WAL, all its users", cost.wal / _KIB, "KiB"),
+        Figure("... WAL, with other databases", cost.wal / _KIB, "KiB"),
         Figure("... stored rows and indexes", cost.stored / _KIB, "KiB"),
     ]
 
 
 def main() -> int:
     """Measure and print; return the exit status."""
-    asked = argparse.ArgumentParser()
-    asked.add_argument("processes", nargs="*", type=int, default=COUNTS)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("processes", nargs="*", type=int, default=COUNTS)
     found: list[Figure] = []
     costs = []
-    print(f"load average {os.getloadavg()[0]:.0f}, {os.cpu_count()} cores")
-    for count in asked.parse_args().processes:
+    for count in parser.parse_args().processes:
         with contextlib.ExitStack() as stack:
             try:
                 label = f"processes_{count}"
                 url = stack.enter_context(database_servers.own_database("postgresql", label))
                 broker = stack.enter_context(rabbit.own_url())
-            except pytest.skip.Exception as why:
-                print(f"NOT MEASURED: {why}")
-                return 0
-            costs.append(measured(count, url, broker))
+            except pytest.skip.Exception as error:
+                return not_measured(error)
+            costs.append(measure(count, url, broker))
         found += _figures(count, costs[-1])
     found += model(costs[0], machines=10, fleet=100_000)
     return report(found)

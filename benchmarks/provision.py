@@ -4,9 +4,9 @@ Everything is real except the machine: the service's processes, BMCs of an indep
 fetch our medium, an unmodified agent that boots from it twice, an image that it fetches by HTTP.
 The start time of the agent is reported separately, because it does not depend on the service.
 
-``python -m benchmarks.provision --reference WHAT`` also measures another service with this API, in
-turns. WHAT is its URL, or a program that is run as ``WHAT FOLDER API_PORT FILES_PORT process`` to
-start it in the background, and with ``stop`` as last word to end it.
+``python -m benchmarks.provision --reference SERVICE`` also measures another service with this API,
+in turns. SERVICE is its URL, or a program that is run as ``SERVICE FOLDER API_PORT FILES_PORT
+process`` to start it in the background, and with ``stop`` as last argument to end it.
 """
 
 from __future__ import annotations
@@ -14,60 +14,62 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import pytest
 import requests
 
 from benchmarks import harness
-from benchmarks.figures import Figure, report
+from benchmarks.figures import Figure, not_measured, report, size
 from tests.emulators import images, machines
 from tests.support import machine_room
+from tests.support.ports import free_port
+from tests.support.service import short_folder
 
 Json = dict[str, Any]
-ROUNDS = 3
+ROUNDS = size(3, smoke=1)
 BUDGET = 15.0
 """Seconds from POST of the node until it is active, on an idle machine."""
 PATIENCE = 150.0
-LOOK_EVERY = 0.05
+POLL_INTERVAL = 0.05
 _AGENT = "the agent starts"
 _WAITS = {"clean wait", "wait call-back"}
 
 
 @dataclasses.dataclass
-class Journey:
-    """The places of a node on its way, in order, with the time in each."""
+class Timeline:
+    """The seconds that a node has spent in each stage, in order."""
 
-    begun: float = dataclasses.field(default_factory=time.perf_counter)
+    begin: float = dataclasses.field(default_factory=time.perf_counter)
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
     _since: float = 0.0
-    _place: str = "POST of node and port"
+    _stage: str = "POST of node and port"
 
-    def at(self, place: str) -> None:
-        """Take down that the node is somewhere."""
-        now = time.perf_counter() - self.begun
-        self.seconds[self._place] = self.seconds.get(self._place, 0.0) + now - self._since
-        self._since, self._place = now, place
+    def enter(self, stage: str) -> None:
+        """Record the current stage of the node."""
+        now = time.perf_counter() - self.begin
+        self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + now - self._since
+        self._since, self._stage = now, stage
 
     @property
     def total(self) -> float:
-        """Seconds up to now, as far as they have been taken down."""
+        """Seconds until the last record."""
         return self._since
 
     @property
     def agent(self) -> float:
-        """Those of them in which the agent was starting."""
-        return sum(spent for place, spent in self.seconds.items() if _AGENT in place)
+        """Seconds in which the agent was starting."""
+        return sum(spent for stage, spent in self.seconds.items() if _AGENT in stage)
 
 
 class Api:
-    """One service, as any client sees it."""
+    """Client of one service."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -75,49 +77,50 @@ class Api:
         self._session.trust_env = False
         self._session.headers["X-OpenStack-Ironic-API-Version"] = "latest"
 
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the body of an answer.
+    def request(self, method: str, path: str, body: Any = None) -> Any:
+        """Send a request; return the body of the response.
 
-        :raises RuntimeError: it is a refusal.
+        :raises RuntimeError: it is refused.
         """
-        answer = self._session.request(method, self.url + path, json=body, timeout=60)
-        if not answer.ok:
-            raise RuntimeError(f"{method} {path}: {answer.status_code} {answer.text[:500]}")
-        return answer.json() if answer.content else None
+        response = self._session.request(method, self.url + path, json=body, timeout=60)
+        if not response.ok:
+            raise RuntimeError(f"{method} {path}: {response.status_code} {response.text[:500]}")
+        return response.json() if response.content else None
 
-    def travel(self, machine: machines.Machine, node: Json, instance: Json) -> Journey:
+    def provision(self, machine: machines.Machine, node: Json, instance: Json) -> Timeline:
         """Take a machine from its enrolment to its instance."""
-        found = Journey()
-        uuid = self.ask("POST", "/v1/nodes", node)["uuid"]
-        self.ask("POST", "/v1/ports", {"node_uuid": uuid, "address": machine.mac})
+        timeline = Timeline()
+        uuid = self.request("POST", "/v1/nodes", node)["uuid"]
+        self.request("POST", "/v1/ports", {"node_uuid": uuid, "address": machine.mac})
         try:
-            self._verb(uuid, "manage", "manageable", found)
-            self._verb(uuid, "provide", "available", found)
+            self._verb(uuid, "manage", "manageable", timeline)
+            self._verb(uuid, "provide", "available", timeline)
             patch = [{"op": "add", "path": "/instance_info", "value": instance}]
-            self.ask("PATCH", f"/v1/nodes/{uuid}", patch)
-            self._verb(uuid, "active", "active", found)
-        except RuntimeError as why:
-            seen = f"boots {len(machine.boots)}, on {machine.on}, agent {machine.agent.running}"
-            said = machine.agent.log()[-4000:]
-            raise RuntimeError(f"{why}; {seen}, {machine.faults}; the agent said:\n{said}") from why
-        return found
+            self.request("PATCH", f"/v1/nodes/{uuid}", patch)
+            self._verb(uuid, "active", "active", timeline)
+        except RuntimeError as error:
+            state = f"boots {len(machine.boots)}, on {machine.on}, agent {machine.agent.running}"
+            log = machine.agent.log()[-4000:]
+            text = f"{error}; {state}, {machine.faults}; log of the agent:\n{log}"
+            raise RuntimeError(text) from error
+        return timeline
 
-    def _verb(self, uuid: str, target: str, wanted: str, found: Journey) -> None:
-        self.ask("PUT", f"/v1/nodes/{uuid}/states/provision", {"target": target})
+    def _verb(self, uuid: str, target: str, state: str, timeline: Timeline) -> None:
+        self.request("PUT", f"/v1/nodes/{uuid}/states/provision", {"target": target})
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
-            node = self.ask("GET", f"/v1/nodes/{uuid}")
-            found.at(_place(node))
-            if node["provision_state"] == wanted:
+            node = self.request("GET", f"/v1/nodes/{uuid}")
+            timeline.enter(_stage(node))
+            if node["provision_state"] == state:
                 return
             if "fail" in node["provision_state"]:
                 raise RuntimeError(f"{node['provision_state']}: {node['last_error']}")
-            time.sleep(LOOK_EVERY)
+            time.sleep(POLL_INTERVAL)
         raise RuntimeError(f"{node['provision_state']} for more than {PATIENCE:g} s")
 
 
-def _place(node: Json) -> str:
-    """Say where a node is: its state, and the step, or what it waits for."""
+def _stage(node: Json) -> str:
+    """Return the stage of a node: its state with the step, or with the start of the agent."""
     state = node["provision_state"]
     step = (node.get("clean_step") or node.get("deploy_step") or {}).get("step")
     if state in _WAITS and not node["driver_internal_info"].get("agent_url"):
@@ -139,15 +142,15 @@ def _node(rack: machines.Rack, machine: machines.Machine, info: Mapping[str, str
 
 
 @contextlib.contextmanager
-def _reference(what: str) -> Iterator[str]:
-    """Give the URL of the other service."""
-    if what.startswith("http"):
-        yield what.rstrip("/")
+def _reference(service: str) -> Iterator[str]:
+    """Run the other service if it is a program; gives its URL."""
+    if service.startswith("http"):
+        yield service.rstrip("/")
         return
-    with harness.folder() as folder:
+    with short_folder() as folder:
         folder.chmod(0o755)
-        port, files = harness.free_port(), harness.free_port()
-        command = [what, str(folder), str(port)]
+        port, files = free_port(), free_port()
+        command = [service, str(folder), str(port)]
         log = folder / "reference.log"
         with log.open("wb") as out:
             subprocess.run(
@@ -159,63 +162,66 @@ def _reference(what: str) -> Iterator[str]:
             subprocess.run([*command, str(files), "stop"], check=False, timeout=60)
 
 
-def _shown(name: str, found: list[Journey]) -> None:
-    """Print where the time went, of the journey in the middle."""
-    middle = sorted(found, key=lambda one: one.total)[len(found) // 2]
-    print(f"{name}: {', '.join(f'{one.total:.1f}' for one in found)} s; {middle.total:.1f} s were")
-    for place, spent in middle.seconds.items():
-        if spent >= LOOK_EVERY:
-            print(f"    {spent:6.2f} s  {place}")
+def _print_stages(name: str, timelines: Sequence[Timeline]) -> None:
+    """Print the stages of the median run."""
+    middle = sorted(timelines, key=lambda one: one.total)[len(timelines) // 2]
+    totals = ", ".join(f"{one.total:.1f}" for one in timelines)
+    print(f"{name}: {totals} s; stages of the run of {middle.total:.1f} s:")
+    for stage, spent in middle.seconds.items():
+        if spent >= POLL_INTERVAL:
+            print(f"    {spent:6.2f} s  {stage}")
 
 
-def main(words: list[str]) -> int:
+def main() -> int:
     """Measure and print; return the exit status."""
-    parser = argparse.ArgumentParser(prog="benchmarks.provision")
-    parser.add_argument("--reference", metavar="WHAT", help="URL or program of another service")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--reference", metavar="SERVICE", help="URL or program of another service")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    given = parser.parse_args(words)
-    load = os.getloadavg()[0]
-    with contextlib.ExitStack() as stack:
-        count = given.rounds * (2 if given.reference else 1)
-        here = stack.enter_context(machine_room.serve(count))
-        other = stack.enter_context(_reference(given.reference)) if given.reference else None
-        ours, theirs = _journeys(here, other, given.rounds)
-    _shown("this service", ours)
+    args = parser.parse_args()
+    try:
+        with contextlib.ExitStack() as stack:
+            count = args.rounds * (2 if args.reference else 1)
+            room = stack.enter_context(machine_room.serve(count))
+            reference = stack.enter_context(_reference(args.reference)) if args.reference else None
+            ours, theirs = _measure(room, reference, args.rounds)
+    except pytest.skip.Exception as error:
+        return not_measured(error)
+    _print_stages("this service", ours)
     if theirs:
-        _shown("the reference", theirs)
-    after = os.getloadavg()[0]
-    print(f"load average before {load:.1f}, after {after:.1f}, {os.cpu_count()} cores")
+        _print_stages("the reference", theirs)
     return report(_figures(ours, theirs))
 
 
-def _journeys(
-    here: machine_room.Room, other: str | None, rounds: int
-) -> tuple[list[Journey], list[Journey]]:
+def _measure(
+    room: machine_room.Room, reference: str | None, rounds: int
+) -> tuple[list[Timeline], list[Timeline]]:
     """Take machines through both services, in turns."""
-    image = here.images.put("system.raw", images.disk())
+    image = room.images.put("system.raw", images.disk())
     instance = {**image, "image_download_source": "http"}
-    parts = {part: f"file://{here.up.folder / part}" for part in machine_room.PARTS}
-    ours: list[Journey] = []
-    theirs: list[Journey] = []
+    parts = {part: f"file://{room.up.folder / part}" for part in machine_room.PARTS}
+    ours: list[Timeline] = []
+    theirs: list[Timeline] = []
     for number in range(rounds):
-        machine = here.rack[number]
-        ours.append(Api(here.up.url).travel(machine, _node(here.rack, machine, parts), instance))
-        _written(machine, here)
-        if other is not None:
-            machine = here.rack[rounds + number]
-            theirs.append(Api(other).travel(machine, _node(here.rack, machine, {}), instance))
-            _written(machine, here)
+        machine = room.rack[number]
+        node = _node(room.rack, machine, parts)
+        ours.append(Api(room.up.url).provision(machine, node, instance))
+        _check_disk(machine, room)
+        if reference is not None:
+            machine = room.rack[rounds + number]
+            node = _node(room.rack, machine, {})
+            theirs.append(Api(reference).provision(machine, node, instance))
+            _check_disk(machine, room)
     return ours, theirs
 
 
-def _written(machine: machines.Machine, here: machine_room.Room) -> None:
+def _check_disk(machine: machines.Machine, room: machine_room.Room) -> None:
     disk = machine.agent.folder / "disk.img"
-    image = pathlib.Path(here.images.folder / "system.raw").read_bytes()
+    image = pathlib.Path(room.images.folder / "system.raw").read_bytes()
     if not disk.read_bytes().startswith(image):
-        raise RuntimeError("the disk is not the image")
+        raise RuntimeError("the disk does not contain the image")
 
 
-def _figures(ours: list[Journey], theirs: list[Journey]) -> list[Figure]:
+def _figures(ours: Sequence[Timeline], theirs: Sequence[Timeline]) -> list[Figure]:
     total = statistics.median(one.total for one in ours)
     agent = statistics.median(one.agent for one in ours)
     figures = [
@@ -231,10 +237,10 @@ def _figures(ours: list[Journey], theirs: list[Journey]) -> list[Figure]:
                 reference - statistics.median(one.agent for one in theirs),
                 "s",
             ),
-            Figure("this service beside it", total / reference, "x", 1),
+            Figure("this service compared with it", total / reference, "x", 1),
         ]
     return figures
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

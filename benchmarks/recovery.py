@@ -9,6 +9,7 @@ runs from its start. ``python -m benchmarks.recovery 200 10000`` measures other 
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import sys
 import time
@@ -19,13 +20,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from benchmarks import conductors, harness
-from benchmarks.figures import Figure, report
+from benchmarks.figures import Figure, report, size
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
+from tests.support.service import short_folder
 
-FLEETS = (200, 2000)
+FLEETS = size((200, 2000), smoke=(10,))
 LEASE = 3
 DEAD = "dead"
 STEPS = [
@@ -35,21 +37,21 @@ STEPS = [
 PATIENCE = 1200.0
 
 
-def die(opened: Database, uuids: Sequence[str], *, ended: bool = False) -> None:
-    """Let a conductor have died in the first clean step of all these nodes.
+def lose_conductor(opened: Database, uuids: Sequence[str], *, ended: bool = False) -> None:
+    """Write the rows of nodes whose conductor died in their first clean step.
 
-    :param ended: it has given its leases up, so that nobody waits for their end.
+    :param ended: its leases have ended, so that no conductor waits for that.
     """
     begun = clock.after(-LEASE)
     runs = {node: str(uuid.uuid4()) for node in uuids}
-    told = {"clean_steps": STEPS, "clean_step_index": 0, "manual_clean": {}}
+    info = {"clean_steps": STEPS, "clean_step_index": 0, "manual_clean": {}}
 
     def write(conn: Connection) -> None:
         for node, run in runs.items():
             values = {
                 "provision_state": "cleaning",
                 "target_provision_state": "manageable",
-                "driver_internal_info": told,
+                "driver_internal_info": info,
                 "clean_step": STEPS[0],
                 "run_uuid": run,
                 "reservation": DEAD,
@@ -67,19 +69,26 @@ def die(opened: Database, uuids: Sequence[str], *, ended: bool = False) -> None:
 
 
 def _run(node: str, run: str, begun: datetime.datetime) -> dict[str, Any]:
-    about = {"uuid": run, "node_uuid": node, "verb": "clean", "conductor": DEAD}
-    return {**about, "state": "running", "started_at": begun, "request_id": f"req-{run}"}
+    return {
+        "uuid": run,
+        "node_uuid": node,
+        "verb": "clean",
+        "conductor": DEAD,
+        "state": "running",
+        "started_at": begun,
+        "request_id": f"req-{run}",
+    }
 
 
 def _step(run: str, ordinal: int, begun: datetime.datetime) -> dict[str, Any]:
-    of_list = STEPS[ordinal]
+    step = STEPS[ordinal]
     first = ordinal == 0
     return {
         "run_uuid": run,
         "ordinal": ordinal,
         "kind": "clean",
-        "interface": of_list["interface"],
-        "step": of_list["step"],
+        "interface": step["interface"],
+        "step": step["step"],
         "priority": 0.0,
         "abortable": False,
         "state": "running" if first else "pending",
@@ -88,33 +97,31 @@ def _step(run: str, ordinal: int, begun: datetime.datetime) -> dict[str, Any]:
     }
 
 
-def recovered(count: int) -> float:
+def recover(count: int) -> float:
     """Return the seconds until all nodes of a fleet are at rest."""
-    with harness.folder() as folder:
-        opened = harness.database(folder)
-        die(opened, harness.fill(opened, count))
+    with short_folder() as folder, contextlib.closing(harness.database(folder)) as opened:
+        lose_conductor(opened, harness.fill(opened, count))
         begin = time.perf_counter()
-        with conductors.fleet(folder, ["heir"], lease=LEASE):
-            while conductors.left(opened):
+        with conductors.fleet(folder, ["successor"], lease=LEASE):
+            while harness.unfinished(opened):
                 if time.perf_counter() - begin > PATIENCE:
-                    raise RuntimeError(f"{conductors.left(opened)} nodes are not at rest")
+                    raise RuntimeError(f"{harness.unfinished(opened)} nodes are not at rest")
                 time.sleep(0.2)
-            found = time.perf_counter() - begin
-        asked = sa.select(models.runs.c.state, sa.func.count()).group_by(models.runs.c.state)
-        ends = dict(opened.read(lambda conn: [tuple(row) for row in conn.execute(asked)]))
-        opened.close()
+            seconds = time.perf_counter() - begin
+        query = sa.select(models.runs.c.state, sa.func.count()).group_by(models.runs.c.state)
+        ends = dict(opened.read(lambda conn: [tuple(row) for row in conn.execute(query)]))
     if ends != {"done": count}:
         raise RuntimeError(f"the runs ended as {ends}")
-    return found
+    return seconds
 
 
-def main(words: Sequence[str]) -> int:
+def main(fleets: Sequence[int]) -> int:
     """Measure and print; return the exit status."""
     return report(
-        Figure(f"{count} nodes of a dead conductor, until all are at rest", recovered(count), "s")
-        for count in ([int(word) for word in words] or FLEETS)
+        Figure(f"{count} nodes of a dead conductor, until all are at rest", recover(count), "s")
+        for count in fleets
     )
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main([int(word) for word in sys.argv[1:]] or FLEETS))

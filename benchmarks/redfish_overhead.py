@@ -1,6 +1,6 @@
 """CPU cost of a power read, against the same GET by the library requests alone.
 
-Both open a connection for each request, as BMCs need it, and parse the answer as JSON.
+Both open a connection for each request, as BMCs need it, and parse the response as JSON.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from typing import Any  # noqa: E402
 import requests  # noqa: E402
 
 from benchmarks import bmc, harness  # noqa: E402
-from benchmarks.figures import Figure, report, rivals  # noqa: E402
+from benchmarks.figures import Figure, in_turns, report  # noqa: E402
 from benchmarks.power_sync import conductor, node  # noqa: E402
 from ironic_lite.core import context  # noqa: E402
 from ironic_lite.db.tables import migrate, models  # noqa: E402
 from ironic_lite.records import Node  # noqa: E402
+from tests.support.service import short_folder  # noqa: E402
 
 READS = 100
 BUDGET = 2.0
@@ -28,32 +29,32 @@ BUDGET = 2.0
 
 def main() -> int:
     """Measure and print; return the exit status."""
-    with harness.folder() as folder, bmc.fleet(seconds=0.0) as (port, _):
+    with short_folder() as folder, bmc.fleet(seconds=0.0) as (port, _):
         logging.disable(logging.ERROR)
         opened = harness.database(folder)
         migrate.upgrade(opened)
         tasks = conductor(folder, opened).tasks
         address = f"http://{bmc.address(0)}:{port}"
         row: dict[str, Any] = dict.fromkeys(models.columns(models.nodes)) | node(0, address)
-        who = context.internal("bench")
+        caller = context.internal("bench")
 
         def read() -> None:
-            task = tasks.view(who, Node.of(row))
+            task = tasks.view(caller, Node.of(row))
             task.driver.power.validate(task)
             if task.driver.power.get_power_state(task) != "power on":
-                raise RuntimeError("not read")
+                raise RuntimeError("the power is not on")
 
         session = requests.Session()
-        session.trust_env = False  # it would look for proxies and passwords at each request
+        session.trust_env = False  # as it would read proxies and passwords for each request
         session.headers["Connection"] = "close"
         session.auth = (bmc.USER, bmc.PASSWORD)
 
         def bare() -> None:
-            answer = session.get(address + bmc.SYSTEM, timeout=(10, 60))
-            if answer.json()["PowerState"] != "On":
-                raise RuntimeError("not read")
+            response = session.get(address + bmc.SYSTEM, timeout=(10, 60))
+            if response.json()["PowerState"] != "On":
+                raise RuntimeError("the power is not on")
 
-        ours, theirs = rivals(read, bare, count=READS)
+        ours, theirs = in_turns(read, bare, count=READS)
     return report(
         [
             Figure("power read, by driver and task: CPU", ours, "ms"),

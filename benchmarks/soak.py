@@ -3,36 +3,38 @@
 ``python -m benchmarks.soak [MINUTES]`` takes nodes through their whole life, again and again, as
 fast as the service can: enrolled, read, changed, managed, cleaned, provided, deployed, undeployed
 and removed. A line for each sixth of the time has the memory of every process, as the kernel counts
-it and as tracemalloc does. What is traced after a sixth must be there at the end, within
-`GROWTH`; if it is not, the lines of code that hold the rest are printed.
+it and as tracemalloc does. From the first sixth to the end, traced memory may grow by `GROWTH`. The
+lines of code whose memory has grown most are printed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
-import os
 import pathlib
 import sys
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from benchmarks import figures, harness
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, size
+from tests.support.service import short_folder
 
-MINUTES = 3.0
+MINUTES = size(3.0, smoke=0.05)
 GROWTH = 512.0
-"""Most KiB that a process may have more at the end than after a sixth of the time."""
-_MARKS = 6
+"""Largest growth of a process in KiB."""
+_MARKS = size(6, smoke=2)
 _CLIENTS = 4
-_RESIDENTS = 200
+_RESIDENTS = size(200, smoke=5)
+"""Nodes that stay."""
 _VERSION = "1.95"
 _MIB = 2**20
 PROBE = '''\
-"""Writes the traced memory of each process whenever the benchmark asks for it."""
+"""Writes the traced memory of each process when the file "mark" has a new number."""
 import gc, json, os, pathlib, sys, threading, time, tracemalloc
 
 FOLDER = pathlib.Path(__file__).parent
@@ -79,25 +81,25 @@ class Load:
         self.lives = 0
         self.fault: BaseException | None = None
         self._port = port
-        self._ending = threading.Event()
+        self._stopping = threading.Event()
         self._threads = [threading.Thread(target=self._run) for _ in range(_CLIENTS)]
         for each in self._threads:
             each.start()
 
     def stop(self) -> None:
-        """End the clients after the lives under way."""
-        self._ending.set()
+        """Stop the clients after their current lives."""
+        self._stopping.set()
         for each in self._threads:
             each.join()
 
     def _run(self) -> None:
         try:
             with harness.Client(self._port) as client:
-                while not self._ending.is_set():
+                while not self._stopping.is_set():
                     _live(client)
                     self.lives += 1
-        except BaseException as why:
-            self.fault = why
+        except BaseException as error:
+            self.fault = error
 
 
 def _live(client: harness.Client) -> None:
@@ -108,14 +110,14 @@ def _live(client: harness.Client) -> None:
     steps = [{"interface": "bios", "step": "factory_reset"}] * 3
     _send(client, "POST", "/v1/nodes", {"uuid": name, "driver": "fake-hardware"})
     _send(client, "GET", node)
-    for target, state, more in (
+    for target, state, arguments in (
         ("manage", "manageable", {}),
         ("clean", "manageable", {"clean_steps": steps}),
         ("provide", "available", {}),
         ("active", "active", {}),
         ("deleted", "available", {}),
     ):
-        _send(client, "PUT", verb, {"target": target, **more})
+        _send(client, "PUT", verb, {"target": target, **arguments})
         _send(client, "GET", f"{node}?wait=50&until={state}&fields=provision_state")
         stamp = [{"op": "add", "path": "/extra/stamp", "value": name}]
         _send(client, "PATCH", node, stamp)
@@ -132,24 +134,20 @@ def _send(client: harness.Client, method: str, path: str, body: Any = None) -> N
 
     :raises RuntimeError: it is refused for another reason.
     """
-    sent = b"" if body is None else json.dumps(body).encode()
-    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    head += f"X-OpenStack-Ironic-API-Version: {_VERSION}\r\n"
-    if body is not None:
-        head += f"Content-Length: {len(sent)}\r\n"
+    request = harness.request(method, path, body, version=_VERSION)
     for _ in range(500):
-        client.send(f"{head}\r\n".encode() + sent)
-        status, answer = client.receive()
+        client.send(request)
+        status, response = client.receive()
         if status not in {409, 503}:
             break
         time.sleep(0.02)
     if status >= 400 and not path.startswith("/v1/lookup"):
-        raise RuntimeError(f"{method} {path}: {status} {answer[:500]!r}")
+        raise RuntimeError(f"{method} {path}: {status} {response[:500]!r}")
 
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """Memory of one process: private bytes, and bytes traced since the load began by line."""
+    """Memory of one process in bytes: private, and traced since the load began by line."""
 
     private: int
     lines: Mapping[str, int]
@@ -160,28 +158,37 @@ class Sample:
         return sum(self.lines.values())
 
 
+@contextlib.contextmanager
+def traced_service(folder: pathlib.Path) -> Iterator[harness.Service]:
+    """Run the service on the database of a folder, with traced memory for `sample`."""
+    (folder / "sitecustomize.py").write_text(PROBE)
+    with harness.service(folder, environment={"PYTHONPATH": str(folder)}) as service:
+        yield service
+
+
 def sample(service: harness.Service, mark: int) -> list[Sample]:
-    """Return the memory of supervisor and children, in the order of their start."""
+    """Return the memory of supervisor and children, in the order of their start.
+
+    :param mark: number of the sample, from 1 on; the first one begins to trace.
+    """
     (service.folder / "mark.new").write_text(str(mark))
     (service.folder / "mark.new").rename(service.folder / "mark")
-    found = []
+    samples = []
     for process in sorted(service.family(), key=lambda one: one.create_time()):
         file = service.folder / f"{process.pid}-{mark}"
         harness.wait_until(file.exists, "traced memory")
         private = process.memory_full_info().uss
-        found.append(Sample(private, json.loads(file.read_text())))
-    return found
+        samples.append(Sample(private, json.loads(file.read_text())))
+    return samples
 
 
 def soak(minutes: float) -> tuple[list[list[Sample]], int]:
-    """Return the memory at each mark, and how many lives were lived."""
+    """Return the memory at each mark, and the number of lives."""
     marks = []
-    with harness.folder() as folder:
-        opened = harness.database(folder)
-        harness.fill(opened, _RESIDENTS)
-        opened.close()
-        (folder / "sitecustomize.py").write_text(PROBE)
-        with harness.service(folder, environment={"PYTHONPATH": os.fspath(folder)}) as service:
+    with short_folder() as folder:
+        with contextlib.closing(harness.database(folder)) as opened:
+            harness.fill(opened, _RESIDENTS)
+        with traced_service(folder) as service:
             sample(service, 1)
             begin = time.monotonic()
             load = Load(service.port)
@@ -189,7 +196,7 @@ def soak(minutes: float) -> tuple[list[list[Sample]], int]:
                 for mark in range(1, _MARKS + 1):
                     due = begin + mark * minutes * 60 / _MARKS
                     while time.monotonic() < due and load.fault is None:
-                        time.sleep(1)
+                        time.sleep(min(1.0, max(0.0, due - time.monotonic())))
                     if load.fault is not None:
                         raise load.fault
                     marks.append(sample(service, mark + 1))
@@ -208,20 +215,20 @@ def _print_line(minutes: float, lives: int, samples: list[Sample]) -> None:
 
 
 def _print_growth(first: Sample, last: Sample) -> None:
-    more = {line: size - first.lines.get(line, 0) for line, size in last.lines.items()}
-    here = f"{pathlib.Path.cwd()}/"
-    for line, size in sorted(more.items(), key=lambda one: -one[1])[:12]:
-        print(f"    {size / 1024:8.1f} KiB more of {line.removeprefix(here)}")
+    growth = {line: count - first.lines.get(line, 0) for line, count in last.lines.items()}
+    folder = f"{pathlib.Path.cwd()}/"
+    for line, count in sorted(growth.items(), key=lambda item: -item[1])[:12]:
+        print(f"    {count / 1024:8.1f} KiB more of {line.removeprefix(folder)}")
 
 
 def main(minutes: float = MINUTES) -> int:
-    """Print the lines and figures; the exit status says whether the memory has stayed."""
+    """Measure and print; return the exit status."""
     print("the processes: supervisor, then conductor and API in the order of their start")
     marks, lives = soak(minutes)
     rows = [Figure("lives of nodes", lives)]
     for number, (first, last) in enumerate(zip(marks[0], marks[-1], strict=True)):
-        more = (last.traced - first.traced) / 1024
-        rows.append(Figure(f"growth of process {number}, traced", more, "KiB", GROWTH))
+        growth = (last.traced - first.traced) / 1024
+        rows.append(Figure(f"growth of process {number}, traced", growth, "KiB", GROWTH))
         _print_growth(first, last)
     return figures.report(rows)
 

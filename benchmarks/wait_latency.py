@@ -1,4 +1,4 @@
-"""Time from the commit of a change to the answers of requests that wait for it."""
+"""Time from the commit of a change to the responses to requests that wait for it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import contextlib
 import http.client
 import json
 import random
-import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, quantile, size
 from benchmarks.harness import HOST, PATIENCE
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json
@@ -19,15 +18,15 @@ from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events
 from ironic_lite.db.tables import models
 
-ROUNDS = 100
+ROUNDS = size(100, smoke=2)
 BUDGET = 100
 """Milliseconds of p50."""
-QUIET_ROUNDS = 2
-QUIET = 11.0
-"""Seconds without a change after which a process looks at its slower pace."""
+QUIET_ROUNDS = size(2, smoke=1)
+QUIET = size(11.0, smoke=0.5)
+"""Seconds without a change after which a process polls the database at its slower pace."""
 _SETTLES = (0.1, 0.2)
-"""Seconds in which all requests have begun to wait. They vary by as much as processes pause between
-two looks, so that changes come at any moment of this pause.
+"""Seconds in which all requests have begun to wait. They vary by as much as the interval between
+two polls of the database, so that changes come at any moment of this interval.
 """
 STATES = ("available", "manageable")
 
@@ -50,74 +49,74 @@ def move(opened: Database, node: str, number: int) -> None:
     opened.write(write)
 
 
-def hasten(ports: Sequence[int], opened: Database, node: str) -> None:
-    """Change a node while a request waits at each port, so that the APIs look at their fast pace.
+def warm_up(ports: Sequence[int], opened: Database, node: str) -> None:
+    """Change a node while a request waits at each port, so that the APIs poll at their fast pace.
 
-    `after_silence` measures the pace before.
+    `after_silence` measures the slower pace.
     """
     with contextlib.ExitStack() as stack:
         for port in ports:
-            answer = stack.enter_context(stream(port, "since=now"))
+            response = stack.enter_context(stream(port, "since=now"))
             move(opened, node, 1)
-            _take_event(answer, [])
+            _receive_event(response, [])
 
 
-def waits(ports: Sequence[int], opened: Database, node: str) -> list[Figure]:
+def waits_for_node(ports: Sequence[int], opened: Database, node: str) -> list[Figure]:
     """Measure requests that wait for a state of a node, one at each port."""
-    hasten(ports, opened, node)
-    found = _measure(
+    warm_up(ports, opened, node)
+    times = _measure(
         ports,
         lambda number: f"/v1/nodes/{node}?wait=50&until={STATES[number % 2]}",
         lambda number: move(opened, node, number),
     )
-    return figures("from a commit to the answer of a wait for a node", found)
+    return figures("from a commit to the response to a wait for a node", times)
 
 
-def polls(ports: Sequence[int], opened: Database, node: str) -> list[Figure]:
+def waits_for_events(ports: Sequence[int], opened: Database, node: str) -> list[Figure]:
     """Measure requests that wait for events, one at each port."""
 
     def path(_number: int) -> str:
-        return f"/v1/events?since={ask(ports[0], '/v1/events?since=now')['cursor']}&wait=50"
+        return f"/v1/events?since={fetch(ports[0], '/v1/events?since=now')['cursor']}&wait=50"
 
-    hasten(ports, opened, node)
-    found = _measure(ports, path, lambda number: move(opened, node, number))
-    return figures("from a commit to the answer of a wait for events", found)
+    warm_up(ports, opened, node)
+    times = _measure(ports, path, lambda number: move(opened, node, number))
+    return figures("from a commit to the response to a wait for events", times)
 
 
 def after_silence(ports: Sequence[int], opened: Database, node: str) -> Figure:
-    """Measure the first change after a pause, when processes look at their slower pace."""
-    found = _measure(
+    """Measure the first change after a pause, when processes poll at their slower pace."""
+    times = _measure(
         ports,
         lambda number: f"/v1/nodes/{node}?wait=50&until={STATES[number % 2]}",
         lambda number: move(opened, node, number),
         rounds=QUIET_ROUNDS,
         pause=QUIET,
     )
-    name = f"... the first change after {QUIET:g} s, longest of {len(found)}"
-    return Figure(name, max(found), "ms")
+    name = f"... the first change after {QUIET:g} s, longest of {len(times)}"
+    return Figure(name, max(times), "ms")
 
 
 def streams(ports: Sequence[int], opened: Database, node: str) -> list[Figure]:
     """Measure the lines of streams, one at each port."""
     with contextlib.ExitStack() as stack:
-        answers = [stack.enter_context(stream(port, "since=now")) for port in ports]
+        responses = [stack.enter_context(stream(port, "since=now")) for port in ports]
         time.sleep(max(_SETTLES))
-        found = []
+        times = []
         for number in range(ROUNDS):
-            arrived: list[float] = []
+            received: list[float] = []
             readers = [
-                threading.Thread(target=_take_event, args=(answer, arrived)) for answer in answers
+                threading.Thread(target=_receive_event, args=(response, received))
+                for response in responses
             ]
-            found += _round(readers, arrived, lambda number=number: move(opened, node, number))  # type: ignore[misc]
-    return figures("from a commit to the line of a stream", found)
+            times += _round(readers, received, lambda number=number: move(opened, node, number))  # type: ignore[misc]
+    return figures("from a commit to the line of a stream", times)
 
 
-def figures(name: str, found: Sequence[float]) -> list[Figure]:
+def figures(name: str, times: Sequence[float]) -> list[Figure]:
     """Return p50 and p99 of milliseconds."""
-    ordered = sorted(found)
     return [
-        Figure(f"{name}, p50", statistics.median(ordered), "ms", BUDGET),
-        Figure("... p99", ordered[int(len(ordered) * 0.99)], "ms"),
+        Figure(f"{name}, p50", quantile(times, 0.5), "ms", BUDGET),
+        Figure("... p99", quantile(times, 0.99), "ms"),
     ]
 
 
@@ -125,65 +124,67 @@ def _measure(
     ports: Sequence[int], path: Path, change: Change, *, rounds: int = ROUNDS, pause: float = 0.0
 ) -> list[float]:
     """Return the milliseconds of all rounds at all ports."""
-    found = []
+    times = []
     for number in range(rounds):
-        arrived: list[float] = []
-        where = path(number)
-        readers = [threading.Thread(target=_take, args=(port, where, arrived)) for port in ports]
-        found += _round(readers, arrived, lambda number=number: change(number), pause)  # type: ignore[misc]
-    return found
+        received: list[float] = []
+        target = path(number)
+        readers = [
+            threading.Thread(target=_receive, args=(port, target, received)) for port in ports
+        ]
+        times += _round(readers, received, lambda number=number: change(number), pause)  # type: ignore[misc]
+    return times
 
 
 def _round(
     readers: Sequence[threading.Thread],
-    arrived: list[float],
+    received: list[float],
     change: Callable[[], None],
     pause: float = 0.0,
 ) -> list[float]:
-    for one in readers:
-        one.start()
+    for reader in readers:
+        reader.start()
     time.sleep(random.uniform(*_SETTLES) + pause)
-    if arrived:
+    if received:
         raise RuntimeError("a request did not wait for the change")
     change()
     committed = time.monotonic()
-    for one in readers:
-        one.join()
-    if len(arrived) < len(readers):
-        raise RuntimeError("a request was not answered with 200")
-    return [1000 * (at - committed) for at in arrived]
+    for reader in readers:
+        reader.join()
+    if len(received) < len(readers):
+        raise RuntimeError("a response was not 200")
+    return [1000 * (at - committed) for at in received]
 
 
-def _take(port: int, path: str, arrived: list[float]) -> None:
-    with _asked(port, path) as answer:
-        answer.read()
-        if answer.status == 200:
-            arrived.append(time.monotonic())
+def _receive(port: int, path: str, received: list[float]) -> None:
+    with _get(port, path) as response:
+        response.read()
+        if response.status == 200:
+            received.append(time.monotonic())
 
 
-def _take_event(answer: http.client.HTTPResponse, arrived: list[float]) -> None:
-    while "kind" not in json.loads(answer.readline()):
+def _receive_event(response: http.client.HTTPResponse, received: list[float]) -> None:
+    while "kind" not in json.loads(response.readline()):
         pass
-    arrived.append(time.monotonic())
+    received.append(time.monotonic())
 
 
 @contextlib.contextmanager
-def _asked(port: int, path: str) -> Iterator[http.client.HTTPResponse]:
+def _get(port: int, path: str) -> Iterator[http.client.HTTPResponse]:
     connection = http.client.HTTPConnection(HOST, port, timeout=PATIENCE)
     with contextlib.closing(connection):
         connection.request("GET", path)
         yield connection.getresponse()
 
 
-def ask(port: int, path: str) -> Json:
+def fetch(port: int, path: str) -> Json:
     """Return the document of a GET."""
-    with _asked(port, path) as answer:
-        found: Json = json.loads(answer.read())
-        return found
+    with _get(port, path) as response:
+        document: Json = json.loads(response.read())
+        return document
 
 
 @contextlib.contextmanager
 def stream(port: int, query: str) -> Iterator[http.client.HTTPResponse]:
     """Open a stream of events."""
-    with _asked(port, f"/v1/events?follow=true&{query}") as answer:
-        yield answer
+    with _get(port, f"/v1/events?follow=true&{query}") as response:
+        yield response

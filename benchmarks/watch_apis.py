@@ -9,33 +9,30 @@ import contextlib
 import sys
 
 from benchmarks import harness, wait_latency
-from benchmarks.figures import Figure, report
+from benchmarks.figures import Figure, not_measured, report
 from ironic_lite.db.engine import session
-from ironic_lite.db.queries import nodes
-from ironic_lite.db.tables import migrate
 from tests.support import private_servers
+from tests.support.service import short_folder
 
 APIS = 2
+MEASURES = (wait_latency.waits_for_node, wait_latency.waits_for_events, wait_latency.streams)
 
 
 def main() -> int:
     """Measure and print; return the exit status."""
-    with harness.folder() as folder, contextlib.ExitStack() as stack:
+    with short_folder() as folder, contextlib.ExitStack() as stack:
         folder.chmod(0o755)  # the server runs as another user
         try:
             server = stack.enter_context(private_servers.database("postgresql", folder))
-        except private_servers.Lacking as why:
-            print(f"NOT MEASURED: two APIs on PostgreSQL: {why}")
-            return 0
+        except private_servers.Lacking as error:
+            return not_measured(error)
         url = server.url(server.port)
         opened = stack.enter_context(contextlib.closing(session.open_database(url)))
-        migrate.upgrade(opened)
-        row = harness.node(0)
-        opened.write(lambda conn: nodes.insert(conn, row))
-        apis = [stack.enter_context(harness.api(folder, f"api-{n}", url)) for n in range(APIS)]
-        ports, node = [one.port for one in apis], row["uuid"]
+        (node,) = harness.fill(opened, 1)
+        apis = [stack.enter_context(harness.api(folder, url)) for _ in range(APIS)]
+        ports = [each.port for each in apis]
         figures: list[Figure] = []
-        for measure in (wait_latency.waits, wait_latency.polls, wait_latency.streams):
+        for measure in MEASURES:
             figures += measure(ports, opened, node)
         figures.append(wait_latency.after_silence(ports, opened, node))
         return report(figures)
