@@ -26,7 +26,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick vm-test life repeats recorded fuzz compare tempest chaos attack outage busy-test stall-test static lint services evidence-wheel bench bench-ironic bench-ironic-start demo shots sample docs format clean
+.PHONY: help venv test quick vm-test life repeats recorded fuzz compare tempest chaos attack outage busy-test stall-test static lint services evidence-wheel bench bench-smoke bench-ironic bench-ironic-start demo shots sample docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,6 +121,10 @@ services: ## install and start PostgreSQL, MariaDB and RabbitMQ, install ipmitoo
 
 bench: $(STAMP) ## run the benchmarks and compare with the budgets
 	$(VENV)/bin/python -m benchmarks $(ARGS)
+
+bench-smoke: $(STAMP) ## run every benchmark with small sizes, only to see that it works
+	@scripts/agent.sh $(VENV)-agent || echo "benchmarks with a real ramdisk agent are skipped" >&2
+	IRONIC_LITE_BENCH_SMOKE=1 $(VENV)/bin/python -W ignore -m benchmarks $(ARGS)
 
 $(VENV)-ironic/.installed: $(STAMP)
 	$(VENV)/bin/python -m venv $(VENV)-ironic
