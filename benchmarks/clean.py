@@ -18,7 +18,8 @@ from benchmarks.figures import Figure, report, size
 from ironic_lite.db.engine.session import Database
 from tests.support.service import short_folder
 
-NODES = size(100, smoke=4)
+NODES = 100
+"""More than the default limits of concurrent work, also in a smoke run."""
 STEPS = 11
 ROUNDS = size(5, smoke=1)
 

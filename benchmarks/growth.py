@@ -88,7 +88,10 @@ class Fleet:
 
     def heartbeat(self) -> None:
         """Send a heartbeat."""
-        heartbeats.send_in_process(self.service, next(self._waiting))
+        path, headers = f"/v1/heartbeat/{next(self._waiting)}", heartbeats.HEADERS
+        response = self.service.api.post(path, heartbeats.body(), headers=headers)
+        if response.status != 202:
+            raise RuntimeError(response.text)
 
     def clean(self) -> None:
         """Take a node through a manual clean with three steps."""

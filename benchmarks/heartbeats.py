@@ -26,7 +26,6 @@ from ironic_lite.db.tables import models
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.client import Client
 from tests.support.fake_task import FakeTask
-from tests.support.in_process import InProcess
 from tests.support.service import ON_THIS_MACHINE, short_folder
 
 NODES = size(500, smoke=10)
@@ -44,6 +43,7 @@ TOKEN = "t" * 43
 PEM = "-----BEGIN CERTIFICATE-----\n" + "\n".join(["M" * 64] * 10) + "\n-----END CERTIFICATE-----\n"
 STEP = {"interface": "deploy", "step": "erase_devices", "priority": 10}
 VERSION = "1.68"
+HEADERS = {"X-OpenStack-Ironic-API-Version": VERSION}
 _COMMAND = {"step": "None/0/0", "id": "1", "since": 0.0}  # as the conductor keeps it; long ago
 
 
@@ -90,17 +90,6 @@ def send(
     begin = service.cpu()
     outcome = open_loop.send(service.port, requests, rate)
     return (service.cpu() - begin) / len(requests) * 1000, outcome
-
-
-def send_in_process(service: InProcess, uuid: str) -> None:
-    """Send a heartbeat to a service in this process.
-
-    :raises RuntimeError: it is refused.
-    """
-    headers = {"X-OpenStack-Ironic-API-Version": VERSION}
-    response = service.api.post(f"/v1/heartbeat/{uuid}", body(), headers=headers)
-    if response.status != 202:
-        raise RuntimeError(response.text)
 
 
 def not_received(opened: Database, uuids: Sequence[str], since: str) -> int:

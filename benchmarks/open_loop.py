@@ -6,7 +6,6 @@ server does not get fewer requests.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import heapq
 import selectors
@@ -19,6 +18,7 @@ from benchmarks import harness
 from benchmarks.figures import quantile
 
 CONNECTIONS = 128
+"""Most connections; the server closes those that are idle for long."""
 LONGEST = 120.0
 """Seconds after which requests that are still refused end a benchmark."""
 REFUSALS = (409, 503)
@@ -61,15 +61,20 @@ class _Connection:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.due, self.request, self._received = 0.0, b"", b""
         self.body = b""
+        self.busy = False
         self.closing = False
         """Whether the server closes the connection after this response."""
 
     def send(self, due: float, request: bytes) -> None:
         self.due, self.request, self._received = due, request, b""
+        self.busy = True
         self.socket.sendall(request)
 
     def receive(self) -> int | None:
-        """Return the status once the response is complete."""
+        """Return the status once the response is complete.
+
+        :raises ConnectionError: the server has closed the connection.
+        """
         received = self.socket.recv(1 << 16)
         if not received:
             raise ConnectionError("the server has closed the connection")
@@ -81,7 +86,8 @@ class _Connection:
         lengths = (int(line[15:]) for line in lines if line.startswith(b"content-length:"))
         length = next(lengths, 0)
         self.body, self.closing = body, b"connection: close" in lines
-        return int(head.split(b" ", 2)[1]) if len(body) >= length else None
+        self.busy = len(body) < length
+        return None if self.busy else int(head.split(b" ", 2)[1])
 
 
 class _Load:
@@ -93,15 +99,33 @@ class _Load:
         self._queue = [(start + n / rate, start + n / rate, r) for n, r in enumerate(requests)]
         self._end = self._queue[-1][0] + LONGEST
         self._port = port
-        self._idle: collections.deque[_Connection] = collections.deque()
+        self._idle: list[_Connection] = []
         self._selector = selectors.DefaultSelector()
-        for _ in range(CONNECTIONS):
-            self._connect()
 
-    def _connect(self) -> None:
-        connection = _Connection(self._port)
-        self._selector.register(connection.socket, selectors.EVENT_READ, connection)
-        self._idle.append(connection)
+    def _free(self) -> bool:
+        """Return whether a connection can send; open one if there are fewer than the most."""
+        if not self._idle and len(self._selector.get_map()) < CONNECTIONS:
+            connection = _Connection(self._port)
+            self._selector.register(connection.socket, selectors.EVENT_READ, connection)
+            self._idle.append(connection)
+        return bool(self._idle)
+
+    def _close(self, connection: _Connection) -> None:
+        self._selector.unregister(connection.socket)
+        connection.socket.close()
+
+    def _lose(self, connection: _Connection) -> None:
+        """Remove a connection that the server has closed, and send its request again."""
+        self._close(connection)
+        if connection.busy:
+            self._refuse(connection, delay=0.0)
+        else:
+            self._idle.remove(connection)
+
+    def _refuse(self, connection: _Connection, *, delay: float) -> None:
+        self.outcome.refused += 1
+        at = time.perf_counter() + delay
+        heapq.heappush(self._queue, (at, connection.due, connection.request))
 
     def run(self) -> Outcome:
         begin = time.perf_counter()
@@ -121,32 +145,38 @@ class _Load:
 
     def _send(self) -> None:
         now = time.perf_counter()
-        while self._idle and self._queue and self._queue[0][0] <= now:
+        while self._queue and self._queue[0][0] <= now and self._free():
             _, due, request = heapq.heappop(self._queue)
-            self._idle.pop().send(due, request)
+            connection = self._idle.pop()
+            try:
+                connection.send(due, request)
+            except ConnectionError:
+                self._lose(connection)
 
     def _responses(self) -> Iterator[tuple[_Connection, int]]:
-        wait = self._queue[0][0] - time.perf_counter() if self._queue and self._idle else 1.0
+        full = not self._idle and len(self._selector.get_map()) == CONNECTIONS
+        wait = 1.0 if full or not self._queue else self._queue[0][0] - time.perf_counter()
         for key, _ in self._selector.select(max(0.0, wait)):
             connection: Any = key.data
-            status = connection.receive()
+            try:
+                status = connection.receive()
+            except ConnectionError:
+                self._lose(connection)
+                continue
             if status is not None:
                 yield connection, status
 
     def _record(self, connection: _Connection, status: int) -> None:
         now = time.perf_counter()
         if status in REFUSALS:
-            self.outcome.refused += 1
-            heapq.heappush(self._queue, (now + _RETRY_AFTER, connection.due, connection.request))
+            self._refuse(connection, delay=_RETRY_AFTER)
         elif status == 202:
             self.outcome.lags.append(now - connection.due)
             self._left -= 1
         else:
             raise RuntimeError(f"status {status}: {connection.body[:500]!r}")
         if connection.closing:
-            self._selector.unregister(connection.socket)
-            connection.socket.close()
-            self._connect()
+            self._close(connection)
         else:
             self._idle.append(connection)
 
