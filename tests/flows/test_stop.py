@@ -15,6 +15,7 @@ from ironic_lite.db.queries import conductors, nodes
 from ironic_lite.domain import recovery
 from ironic_lite.drivers.fake import management, power
 from ironic_lite.drivers.registry import Registry
+from tests.flows.test_death_aside import times_out
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
 from tests.support.thread_limit import no_new_threads
@@ -220,6 +221,25 @@ def test_abort_that_a_stop_leaves_without_a_worker_is_finished_at_once(
     again = build()
     row = again.reaches(node, "clean failed")
     assert "untidied" not in row["driver_internal_info"]
+
+
+def test_time_out_whose_clean_up_a_stop_interrupts_is_repeated(
+    build: Callable[..., ConductorFixture],
+) -> None:
+    slow = Slow("tear_down_cleaning")
+    rig = build(registry=slow.drivers())
+    node = rig.node(fake_step_seconds=3600, **HOUR)
+    rig.clean(node, "deploy.erase_devices")
+    times_out(rig, node)
+    wait_for(lambda: slow.calls)
+    assert rig.service.stop(timeout=0.05) is False
+    assert rig.get(node)["provision_state"] == "clean wait"
+    again = build(registry=slow.drivers())
+    times_out(again, node)
+    row = again.reaches(node, "clean failed")
+    assert slow.calls == 2
+    assert row["last_error"].endswith("Failed on step deploy.erase_devices.")
+    assert again.step_states(node) == ["failed"]
 
 
 def test_clean_up_of_a_failure_that_a_stop_interrupts_is_reported(

@@ -45,8 +45,8 @@ def besides(
 
     :param what: the action's name for the sentence, such as "tearing down cleaning".
     :raises errors.LockLost: another conductor now has the machine.
-    :raises errors.Stopping: the service stops, and the next owner finishes the clean-up of this
-        abort. The clean-up after a failure is not continued.
+    :raises errors.Stopping: the service stops, and the next owner finishes an abort, or fails a
+        waiting node again. In a busy state it would repeat the step, so the clean-up ends.
     """
     task.renew_lock()
     try:
@@ -54,7 +54,7 @@ def besides(
     except errors.LockLost:
         raise
     except errors.Stopping:
-        if states.kind(task.state) is Kind.FAIL:  # only an abort moves the node first
+        if states.kind(task.state) is not Kind.BUSY:
             raise
         also = f"{what} was not finished, because the conductor was stopped."
     except Exception as more:  # drivers may raise anything, and the node must reach its fail state
