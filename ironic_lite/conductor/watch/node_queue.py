@@ -116,11 +116,12 @@ class _Workers:
                 self._start_another()
 
     def _note_hanging(self, thread: threading.Thread) -> bool:
-        node, begun = self.begun.get(thread, ("", time.monotonic()))
-        if time.monotonic() - begun < BORNE:
+        work = self.begun.get(thread)
+        if work is None or time.monotonic() - work[1] < BORNE:
             return False
+        node = work[0]
         self.hanging.add(node)
-        if thread not in self.begun:  # the thread has just ended
+        if self.begun.get(thread) != work:  # the thread has just ended, or begun another node
             self.hanging.discard(node)
             return False
         LOG.error(
