@@ -135,6 +135,19 @@ def test_rule_of_overdue_steps_stands_where_the_word_does(
     expect(main).to_contain_text(RULE)
 
 
+def test_step_that_never_ended_well_has_no_usual_time(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    named = {"interface": "deploy", "step": "melt", "kind": "clean", "driver": "fake-hardware"}
+    times = {"p50": None, "p90": None, "longest": None}
+    row = {**named, **times, "resource_class": None, "count": 0, "failed": 1, "codes": {"Hot": 1}}
+    page.route("**/v1/stats/steps", lambda route: route.fulfill(json={"steps": [row]}))
+    page.goto(to(live, "/v1/stats/steps"))
+    cells = page.get_by_role("region", name="Steps").get_by_role("cell")
+    texts = ["deploy.melt", "clean", "fake-hardware", "", "0", "1", "", "", "", "Hot 1"]
+    expect(cells).to_have_text(texts)
+
+
 def test_runs_are_chosen_by_the_time_of_their_begin(
     page: sync_api.Page, live: service.Service
 ) -> None:

@@ -162,8 +162,9 @@ const UNITS = /** @type {const} */ ([
   [60, "min"],
 ]);
 
-/** @param {number} seconds @returns {string} at most two units: `6 h 10 min` */
+/** @param {number | null} seconds @returns {string} at most two units: `6 h 10 min`; "" if it is not known */
 export function duration(seconds) {
+  if (seconds === null) return "";
   const whole = Math.max(0, Math.round(seconds));
   for (const [at, [size, unit]] of UNITS.entries()) {
     if (whole < size) continue;
