@@ -33,6 +33,7 @@ LISTED: dict[StepKind, dict[str, tuple[float, bool, dict[str, bool]]]] = {
         "firmware.update": (0, False, {"settings": True}),
         "management.reset_bmc": (0, False, {}),
         "power.cycle": (0, False, {}),
+        "vendor.log_passthrough": (0, False, {}),
     },
     StepKind.DEPLOY: {
         "deploy.deploy": (100, True, {}),

@@ -292,6 +292,7 @@ STEPS: dict[str, tuple[Json, Callable[[Json], object]]] = {
         lambda row: row["raid_config"]["logical_disks"] == DISKS["logical_disks"],
     ),
     "raid.delete_configuration": ({}, lambda row: row["raid_config"] == {}),
+    "vendor.log_passthrough": ({}, lambda row: row["power_state"] == "power off"),
 }
 
 

@@ -48,10 +48,10 @@ def test_a_verb_is_accepted_where_it_is_specified_and_changes_nothing_elsewhere(
         elif state in states_of(verb.target):
             answer = operator.asks(node, verb.target, **body)
             assert (answer.status, answer.body) == (202, b""), (state, answer.text)
+            assert rig.service.runtime.workers.wait_idle(10)
             first = rig.events(node, "provision")[0]
             moved = (first["event"], first["before"], first["after"])
             assert moved == (verb.event, state, states.follow(state, verb.event))
-            assert rig.service.runtime.workers.wait_idle(10)
         else:
             said = operator.refused(node, verb.target, 400, **body)
             assert f'"{verb.target}"' in said and f'"{state}"' in said, state

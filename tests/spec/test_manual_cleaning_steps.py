@@ -26,6 +26,7 @@ ALL = [
     # By falling priority, then in the order of the interfaces, then by name (C35).
     ("deploy.erase_devices_metadata", 99),
     ("deploy.erase_devices", 10),
+    ("vendor.log_passthrough", 0),
     ("power.cycle", 0),
     ("management.reset_bmc", 0),
     ("firmware.update", 0),
@@ -78,9 +79,9 @@ def test_s1_22_min_priority_leaves_lower_ones_out(serve: Callable[..., Operator]
     operator = serve(conductor__clean_step_priority_override=override)
     node = operator.enroll()
     wanted = {
-        "0": 9,
-        "-1": 9,
-        "-1e300": 9,
+        "0": 10,
+        "-1": 10,
+        "-1e300": 10,
         "+0.25": 3,
         "0.5": 3,
         ".5": 3,

@@ -68,6 +68,7 @@ class FakeVendor(stage.Staged, base.Vendor):
         """Write it."""
         LOG.info("The fake vendor was called for no node.")
 
+    @base.clean_step(priority=0, requires_ramdisk=False, destroys=(), restarts=0)
     @base.service_step(requires_ramdisk=False, rerunnable=True, destroys=(), restarts=0)
     def log_passthrough(self, task: base.Task) -> None:
         """Write one line."""
