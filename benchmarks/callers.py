@@ -25,13 +25,14 @@ from ironic_lite.db.tables import models
 from tests.support import database_servers
 from tests.support.service import short_folder
 
-AT_WORK = size(200, smoke=10)
+AT_WORK = size(200, smoke=60)
+"""Nodes at work, more than the default limit of concurrent cleans."""
 CALLS = size(200, smoke=5)
-STEPS = 120
+STEPS = size(120, smoke=12)
 STARTERS = 10
 PAUSE = 0.02
 """Seconds between two requests of one client."""
-SECONDS = 0.2
+SECONDS = size(0.2, smoke=1.0)
 """Seconds of a step that waits."""
 LEAST = size(150, smoke=1)
 """Nodes at work below which the measurement ends."""

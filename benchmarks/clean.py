@@ -18,8 +18,7 @@ from benchmarks.figures import Figure, report, size
 from ironic_lite.db.engine.session import Database
 from tests.support.service import short_folder
 
-NODES = 100
-"""More than the default limits of concurrent work, also in a smoke run."""
+NODES = size(100, smoke=4)
 STEPS = 11
 ROUNDS = size(5, smoke=1)
 
