@@ -217,7 +217,7 @@ class WatchBatch(command.Command):
         until = time.monotonic() + parsed_args.within
         states = _states(api, parsed_args.batch, lambda: until - time.monotonic())
         last = _draw(states, output) if _is_terminal(output) else _print(states, output)
-        if _goes_on(last):
+        if _is_open(last):
             print("The batch goes on.", file=self.app.stderr)
             return watching.NOT_IN_TIME
         if any(last["counts"][name] for name in _FAILED):
@@ -333,7 +333,7 @@ def _members(api: http_api.Api, batch: str, result: str | None) -> Iterator[Json
         marker = page[-1]["uuid"]
 
 
-def _goes_on(batch: JsonView) -> bool:
+def _is_open(batch: JsonView) -> bool:
     return batch["ended_at"] is None and batch["state"] != "paused"
 
 
@@ -342,7 +342,7 @@ def _states(api: http_api.Api, batch: str, left: Callable[[], float]) -> Iterato
     while True:
         found: Json = http_api.repeated(lambda: api.get("batches", batch))
         yield found
-        if not _goes_on(found) or left() <= 0:
+        if not _is_open(found) or left() <= 0:
             return
         time.sleep(max(0.0, min(_LOOK_SECONDS, left())))
 

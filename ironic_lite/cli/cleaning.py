@@ -98,11 +98,11 @@ class ListCleaningSteps(lister.Lister):
         node = urllib.parse.quote(parsed_args.node, safe="")
         query = f"min_priority={_number_text(parsed_args.min_priority)}"
         url = f"/v1/nodes/{node}/cleaning/steps?{query}"
-        steps = patiently(lambda: _get_steps(client, url), parsed_args.wait)
+        steps = retry_until_ready(lambda: _get_steps(client, url), parsed_args.wait)
         return COLUMNS, [_step_row(step) for step in steps]
 
 
-def patiently(
+def retry_until_ready(
     ask: Callable[[], list[Json]],
     bound: float,
     *,

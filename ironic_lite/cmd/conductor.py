@@ -81,7 +81,9 @@ def conduct(
     registered()
     service.begin()
     drain = stop.wait() is signals.DRAIN
-    threading.Thread(target=_end_wait, args=(stop, service), name="hurry", daemon=True).start()
+    threading.Thread(
+        target=_end_wait, args=(stop, service), name="stop-waiting", daemon=True
+    ).start()
     finished = service.stop(conf.conductor.drain_shutdown_timeout if drain else None)
     database.close()
     if displaced.is_set():
@@ -92,7 +94,7 @@ def conduct(
 def _end_wait(stop: signals.StopRequest, service: Service) -> None:
     """End the wait for running work after a second signal."""
     stop.wait()
-    service.hurry()
+    service.stop_waiting()
 
 
 def main(argv: Sequence[str] | None = None) -> None:

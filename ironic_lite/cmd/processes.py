@@ -30,7 +30,7 @@ _LONGEST_PAUSE = 10.0
 
 
 @functools.cache
-def _parent_lifeline() -> parent_death.ParentDeath:
+def _parent_socket() -> parent_death.ParentDeath:
     return parent_death.ParentDeath()
 
 
@@ -104,7 +104,7 @@ class Child:
         gc.freeze()
         self.start_at = None
         self._started = time.monotonic()
-        line = _parent_lifeline()
+        line = _parent_socket()
         try:
             self.pid = os.fork()
         except OSError as why:
@@ -118,7 +118,7 @@ class Child:
     def _run_child(self, line: parent_death.ParentDeath) -> None:
         status = entry.EXIT_FAULT
         try:
-            self._be_born(line)
+            self._begin_child(line)
             status = self._body()
         except SystemExit as stop:
             status = stop.code if isinstance(stop.code, int) else entry.EXIT_FAULT
@@ -132,7 +132,7 @@ class Child:
             logging.shutdown()
             os._exit(status)  # a thread that does not end must not keep the process alive
 
-    def _be_born(self, line: parent_death.ParentDeath) -> None:
+    def _begin_child(self, line: parent_death.ParentDeath) -> None:
         gc.enable()
         if self._orphaned is not None:
             line.follow(self._end_orphaned)

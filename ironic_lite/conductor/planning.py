@@ -262,7 +262,7 @@ def _plan_deploy(task: Task, body: JsonView, found: Findings) -> Listed:
     _check_limit(task, deploy.PHASE, found)
     agents = deploy.agents_follow(task)
     expected = _expected(task, kind, found, ramdisk=agents)
-    offered = [*expected.steps, *_promised(expected, [*_template_steps(taken), *user])]
+    offered = [*expected.steps, *_steps_of_ramdisk(expected, [*_template_steps(taken), *user])]
     offered += found.attempt(lambda: deploy.whole(task), [])
     stored = step_planning.deploy_list(offered, user, taken)
     origins = _deploy_origins(task, stored, user, taken, expected)
@@ -273,7 +273,7 @@ def _template_steps(taken: Iterable[StoredTemplate]) -> list[StoredStep]:
     return [step for template in taken for step in template["steps"]]
 
 
-def _promised(expected: Expected, wanted: Iterable[StoredStep]) -> list[Step]:
+def _steps_of_ramdisk(expected: Expected, wanted: Iterable[StoredStep]) -> list[Step]:
     """Return the steps that a ramdisk must bring, because nothing else offers them."""
     known = {step.title for step in expected.steps}
     missing = (

@@ -230,7 +230,7 @@ class Service:
         :param timeout: seconds for running work; None uses [conductor]graceful_shutdown_timeout, 0
             waits without limit.
         :returns: True if all work finished in time, or left its node to the next owner after
-            `hurry`.
+            `stop_waiting`.
         """
         limit = self._conf.conductor.graceful_shutdown_timeout if timeout is None else timeout
         end = time.monotonic() + limit if limit else float("inf")
@@ -259,7 +259,7 @@ class Service:
         LOG.info("Conductor %s has stopped%s", host, "" if finished else ", work was left over")
         return finished
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """End the waiting of a stop in progress; leave running work to other conductors."""
         self.runtime.stopping.set()
 
@@ -284,7 +284,7 @@ class Service:
             self.runtime.stopping.wait(self._conf.conductor.hash_ring_reset_interval + _ON_THE_WAY)
 
     def _finish_work(self, end: float) -> bool:
-        """Wait for running work until ``end`` or `hurry`; return True if all is done."""
+        """Wait for running work until ``end`` or `stop_waiting`; return True if all is done."""
         while not self.runtime.stopping.is_set():
             if self.runtime.workers.wait_idle(max(0.0, min(_LOOK, end - time.monotonic()))):
                 return True
@@ -362,7 +362,7 @@ _CALLS_END = 10.0  # seconds for calls being answered; each only checks, moves a
 _GRACE = 5.0  # seconds for interrupted workers to give their locks back
 _BRIEF = 3.0  # seconds for one access to the database during a stop
 _ON_THE_WAY = 1.0  # seconds for a call that an API process sent with the old owners
-_LOOK = 0.5  # seconds between two checks for `hurry`
+_LOOK = 0.5  # seconds between two checks for `stop_waiting`
 
 
 def file_server(conf: Configuration) -> FileServer | None:

@@ -128,7 +128,7 @@ class Tasks:
         if node.lock_token is None:
             try:
                 return self._start_unlocked(context, node, act, worker=worker)
-            except locks.Outrun:
+            except locks.SaveRefused:
                 LOG.debug("Node %s changed before its lock was taken; once more", node_uuid)
         with self.lock(context, node_uuid, worker=worker) as task:
             return act(task)
@@ -138,7 +138,7 @@ class Tasks:
     ) -> T:
         """Run ``act`` on a node as just read; its first save takes the lock.
 
-        :raises locks.Outrun: this save found a lock or another change, and wrote nothing.
+        :raises locks.SaveRefused: this save found a lock or another change, and wrote nothing.
         """
         if worker:
             self.runtime.workers.claim(reserved=not context.background)
@@ -170,7 +170,7 @@ class Tasks:
                 raise
             self.locks.drop(held.token)
             if isinstance(why, (errors.NodeLocked, errors.ConcurrentUpdate)):
-                raise locks.Outrun from why
+                raise locks.SaveRefused from why
             raise
 
     def _lock_values(self, held: locks.Held, context: Context) -> Row:
@@ -360,13 +360,15 @@ class Tasks:
 
     def _hand_over(self, task: Task, held: locks.Held) -> None:
         try:
-            held.vacate = self.runtime.workers.run(lambda: self._run_to_end(task, held)).vacate
+            held.free_slot = self.runtime.workers.run(
+                lambda: self._run_to_end(task, held)
+            ).free_slot
         except errors.NoFreeWorker as refusal:  # the service has begun to stop
             if task.notes.untidied:  # an accepted abort: the node's next owner cleans up
                 self._give_back(task.node.uuid, held, task, give_up=True)
                 return
             try:
-                failure.turn_away(task, refusal)
+                failure.undo_start(task, refusal)
             finally:
                 self._release_lock(task.node.uuid, held.token, task)
             if states.kind(task.state) is not Kind.BUSY:

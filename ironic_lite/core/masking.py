@@ -90,7 +90,7 @@ def unguessable(text: str) -> str | None:
     return found and found[0]
 
 
-def for_strangers(value: object) -> Any:
+def masked_without_login(value: object) -> Any:
     """Return a masked JSON value for a client without a login.
 
     More names are hidden than Ironic hides from clients with a login; `address` is applied to
@@ -98,16 +98,16 @@ def for_strangers(value: object) -> Any:
     """
     if isinstance(value, dict):
         return {
-            name: held if held is None else MASK if _secret_to_strangers(name) else shown
+            name: held if held is None else MASK if _secret_without_login(name) else shown
             for name, held in value.items()
-            for shown in (for_strangers(held),)
+            for shown in (masked_without_login(held),)
         }
     if isinstance(value, list):
-        return [for_strangers(item) for item in value]
+        return [masked_without_login(item) for item in value]
     return address(value) if isinstance(value, str) and "://" in value else value
 
 
-def _secret_to_strangers(name: str) -> bool:
+def _secret_without_login(name: str) -> bool:
     return secret(name) or _SECRET_TO_STRANGERS.search(name) is not None
 
 

@@ -136,7 +136,7 @@ def _enroll_machines(api: Client, bmc: emulator.Emulator) -> list[str]:
     return [str(name) for name in names]
 
 
-def _print_summary(done: Sequence[journey.Traveller], seconds: float) -> None:
+def _print_summary(done: Sequence[journey.Machine], seconds: float) -> None:
     say()
     for one in done:
         say(f"{one.name} took {one.seconds:.1f} s: {', '.join(one.path)}")

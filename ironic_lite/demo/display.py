@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ironic_lite.demo.journey import Traveller
+from ironic_lite.demo.journey import Machine
 
-Show = Callable[[Sequence[Traveller], Sequence[Traveller]], None]
+Show = Callable[[Sequence[Machine], Sequence[Machine]], None]
 _COLUMNS = {"machine": 8, "state": 14, "step": 30, "power": 9, "elapsed": 7}
 """Headings, and the least width of each column, so that the table does not jump."""
 
@@ -32,7 +32,7 @@ def board() -> Iterator[Show]:
     # The table changes only when this function is called.
     with live.Live(auto_refresh=False) as screen:
 
-        def show(everybody: Sequence[Traveller], news: Sequence[Traveller]) -> None:
+        def show(everybody: Sequence[Machine], news: Sequence[Machine]) -> None:
             screen.update(_progress_table(table, everybody), refresh=True)
 
         yield show
@@ -47,7 +47,7 @@ def _rich_modules() -> Any:
         return None
 
 
-def _progress_table(library: Any, everybody: Sequence[Traveller]) -> Any:
+def _progress_table(library: Any, everybody: Sequence[Machine]) -> Any:
     table = library.Table(box=None, pad_edge=False)
     for heading, width in _COLUMNS.items():
         table.add_column(heading, min_width=width, no_wrap=True)
@@ -57,7 +57,7 @@ def _progress_table(library: Any, everybody: Sequence[Traveller]) -> Any:
     return table
 
 
-def _machine_cells(one: Traveller) -> tuple[str, ...]:
+def _machine_cells(one: Machine) -> tuple[str, ...]:
     return (one.name, one.state, one.step, one.power or "", f"{one.seconds:5.1f} s")
 
 
@@ -67,7 +67,7 @@ class _Lines:
     def __init__(self) -> None:
         self._began = time.monotonic()
 
-    def __call__(self, everybody: Sequence[Traveller], news: Sequence[Traveller]) -> None:
+    def __call__(self, everybody: Sequence[Machine], news: Sequence[Machine]) -> None:
         elapsed = time.monotonic() - self._began
         for one in news:
             details = ", ".join(filter(None, (one.step, one.power)))

@@ -21,7 +21,7 @@ _FIELDS = "name,provision_state,power_state,clean_step,deploy_step,last_error"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Leg:
+class Stage:
     """A verb to send, and the state that it finally leads to."""
 
     verb: str
@@ -35,12 +35,12 @@ STEPS = [
 ]
 """Steps of the manual clean. The emulator has none of its own: it cannot reset its BMC."""
 
-LEGS = (
-    Leg("manage", State.MANAGEABLE),
-    Leg("clean", State.MANAGEABLE, {"clean_steps": STEPS}),
-    Leg("provide", State.AVAILABLE),
-    Leg("active", State.ACTIVE),
-    Leg("deleted", State.AVAILABLE),
+STAGES = (
+    Stage("manage", State.MANAGEABLE),
+    Stage("clean", State.MANAGEABLE, {"clean_steps": STEPS}),
+    Stage("provide", State.AVAILABLE),
+    Stage("active", State.ACTIVE),
+    Stage("deleted", State.AVAILABLE),
 )
 
 
@@ -49,7 +49,7 @@ class JourneyError(Exception):
 
 
 @dataclasses.dataclass
-class Traveller:
+class Machine:
     """One machine: its state, the current verb, and its start time.
 
     ``seconds`` is the time since its first verb, and stops when the machine has finished.
@@ -68,7 +68,7 @@ class Traveller:
     @property
     def arrived(self) -> bool:
         """True if all verbs are done."""
-        return self.done == len(LEGS)
+        return self.done == len(STAGES)
 
     def look(self, node: Json) -> bool:
         """Store the values of the API; return whether they have changed."""
@@ -91,11 +91,11 @@ class Traveller:
 
     def go_on(self, api: Client) -> None:
         """Send the next verb if the last one is done."""
-        if self._asked and self.state == LEGS[self.done].goal:
+        if self._asked and self.state == STAGES[self.done].goal:
             self.done += 1
             self._asked = False
         if not self._asked and not self.arrived:
-            leg = LEGS[self.done]
+            leg = STAGES[self.done]
             body = {"target": leg.verb, **leg.more}
             # The accepted request has changed the state, so an old state cannot look like the goal.
             api.ask("PUT", f"/v1/nodes/{self.name}/states/provision", body)
@@ -105,17 +105,17 @@ class Traveller:
 def travel(
     api: Client,
     names: Sequence[str],
-    show: Callable[[Sequence[Traveller], Sequence[Traveller]], None],
+    show: Callable[[Sequence[Machine], Sequence[Machine]], None],
     limit: float,
-) -> list[Traveller]:
-    """Lead machines through all of `LEGS`; return them.
+) -> list[Machine]:
+    """Lead machines through all of `STAGES`; return them.
 
     :param show: called with all machines, and those that changed, after each poll.
     :param limit: seconds for all of it.
     :raises JourneyError: a machine failed, or was not finished in time.
     :raises client.ApiError: a request was refused.
     """
-    everybody = [Traveller(name) for name in names]
+    everybody = [Machine(name) for name in names]
     end = time.monotonic() + limit
     while left := [one for one in everybody if not one.arrived]:
         if time.monotonic() > end:

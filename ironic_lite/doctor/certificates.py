@@ -36,7 +36,7 @@ def ends_in_days(pem_or_der: bytes) -> list[tuple[str, float]]:
     ]
 
 
-def judge_end(what: str, days: float, do: str) -> Verdict:
+def check_end(what: str, days: float, do: str) -> Verdict:
     """Return the verdict about a certificate that expires in some days.
 
     :param what: a noun phrase that names the certificate.
@@ -63,7 +63,7 @@ def find_in_file(option: str, path: str, do: str) -> Iterator[Verdict]:
         yield failed(f"{option} {path}: has no certificate", "Put certificates in PEM there.")
         return
     subject, days = min(ends, key=lambda end: end[1])
-    yield judge_end(f"{option} {path} ({subject})", days, do)
+    yield check_end(f"{option} {path} ({subject})", days, do)
 
 
 def find_of_rpc(conf: Configuration) -> Iterator[Verdict]:

@@ -89,10 +89,10 @@ def find_clock(subject: WithTransactions) -> Iterator[Verdict]:
     if theirs is None:
         yield passed("SQLite has no clock of its own")
         return
-    yield judge_clock((theirs - (before + (after - before) / 2)).total_seconds())
+    yield check_clock((theirs - (before + (after - before) / 2)).total_seconds())
 
 
-def judge_clock(apart: float) -> Verdict:
+def check_clock(apart: float) -> Verdict:
     """Return the verdict about a clock.
 
     :param apart: seconds by which the database's clock is ahead.

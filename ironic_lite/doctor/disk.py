@@ -33,10 +33,10 @@ def find_folder(option: str, folder: pathlib.Path) -> Iterator[Verdict]:
         do = "Create the folder, free space, or give the user of this process write access."
         yield failed(f"{place}: no file can be written there: {reason}", do)
         return
-    yield _judge_space(place, about)
+    yield _check_space(place, about)
 
 
-def _judge_space(place: str, about: os.statvfs_result) -> Verdict:
+def _check_space(place: str, about: os.statvfs_result) -> Verdict:
     free, size = about.f_bavail * about.f_frsize, about.f_blocks * about.f_frsize
     share = free / size if size else 1.0
     text = f"{place}: {free / _MIB:.0f} MiB free ({share:.0%})"

@@ -20,14 +20,14 @@ def find_programs(conf: Configuration, nodes: dict[str, int] | None = None) -> I
     """
     if _OF_IPMI & set(conf.enabled_hardware_types):
         count = sum((nodes or {}).get(name, 0) for name in _OF_IPMI)
-        yield _judge_program("ipmitool", f"{count} nodes of the hardware type ipmi", bool(count))
+        yield _check_program("ipmitool", f"{count} nodes of the hardware type ipmi", bool(count))
     if "ipmitool-socat" in conf.enabled_console_interfaces:
-        yield _judge_program("socat", "consoles of the interface ipmitool-socat", True)
+        yield _check_program("socat", "consoles of the interface ipmitool-socat", True)
     if "redfish-virtual-media" in conf.enabled_boot_interfaces:
         yield from _find_isolinux(conf)
 
 
-def _judge_program(name: str, users: str, needed: bool) -> Verdict:
+def _check_program(name: str, users: str, needed: bool) -> Verdict:
     place = shutil.which(name)
     if place is not None:
         return passed(f"{name} is {place}")

@@ -151,12 +151,12 @@ def find_file_server(conf: Configuration) -> Iterator[Verdict]:
     name, content = f"doctor-{secrets.token_hex(8)}", secrets.token_hex(16)
     published.write(published.root() / name, content)
     try:
-        yield _judge_served(conf, f"{base}/{name}", content)
+        yield _check_served(conf, f"{base}/{name}", content)
     finally:
         published.remove(published.root() / name)
 
 
-def _judge_served(conf: Configuration, url: str, content: str) -> Verdict:
+def _check_served(conf: Configuration, url: str, content: str) -> Verdict:
     base = url.rpartition("/")[0]
     try:
         with reach.get(url, _terms(conf, conf.webserver_verify_ca, guarded=False), {}) as answer:
@@ -166,13 +166,13 @@ def _judge_served(conf: Configuration, url: str, content: str) -> Verdict:
         do = "Start the web server, or correct [deploy]http_url; machines and BMCs need it."
         return failed(f"{base}: {why}", do)
     if status == HTTPStatus.OK and body == content.encode():
-        return _judge_base(base)
+        return _check_base(base)
     do = "Let the web server of [deploy]http_url serve [deploy]http_root, and read its files."
     text = f"{base} does not serve {published.folder()}: a file written there gives {status}"
     return failed(text if status != HTTPStatus.OK else f"{text} with other content", do)
 
 
-def _judge_base(base: str) -> Verdict:
+def _check_base(base: str) -> Verdict:
     if config.is_loopback(published.host(base)) or published.host(base) == "localhost":
         do = "Set [deploy]http_host, or http_url, to an address in the network of the machines."
         return warning(f"{base} is loopback: no other machine reaches it", do)
@@ -199,10 +199,10 @@ def find_callback(conf: Configuration) -> Iterator[Verdict]:
     if config.is_loopback(host) or host == "localhost":
         do = "Set it to an address of the API in the network of the machines."
         yield warning(f"{option} {url} is loopback: no ramdisk reaches it", do)
-    yield _judge_callback(conf, f"{option} {url}", f"{url}/v1")
+    yield _check_callback(conf, f"{option} {url}", f"{url}/v1")
 
 
-def _judge_callback(conf: Configuration, place: str, url: str) -> Verdict:
+def _check_callback(conf: Configuration, place: str, url: str) -> Verdict:
     do = "Correct the option, or start the API and whatever stands before it."
     trusted = str(conf.agent.api_ca_file or conf.webserver_verify_ca)
     try:

@@ -156,7 +156,7 @@ def serials(disks: Sequence[Disk]) -> list[str]:
     return list(dict.fromkeys(one["serial"][:255] for one in disks if one.get("serial")))
 
 
-def strangers(inventory: JsonView, proof: str) -> list[str]:
+def unrecorded_disks(inventory: JsonView, proof: str) -> list[str]:
     """Return the disks of an inventory that a record does not name, by serial number or WWN.
 
     A disk without both cannot be compared, so it is no stranger.

@@ -149,7 +149,7 @@ def is_report(value: object) -> TypeGuard[JsonView]:
     return isinstance(value, Mapping) and str(value.get("kind")).startswith(_KINDS)
 
 
-class _Nonsense(ValueError):
+class _InvalidValue(ValueError):
     """A value of a report that is refused, with its path."""
 
 
@@ -165,24 +165,24 @@ def parse(value: object) -> Reported:
         return Reported(fault="the ramdisk does not report its erasures")
     try:
         return _report(value)
-    except _Nonsense as why:
+    except _InvalidValue as why:
         return Reported(fault=f"the ramdisk's report is invalid: {why}")
 
 
 def _report(value: JsonView) -> Reported:
     if value["kind"] != KIND:
-        raise _Nonsense(f"kind is not {KIND}, the only one that this version reads")
+        raise _InvalidValue(f"kind is not {KIND}, the only one that this version reads")
     listed, managers = value.get("disks"), value.get("managers", {})
     if not isinstance(listed, list) or len(listed) > MOST_DISKS:
-        raise _Nonsense(f"disks is not a list of at most {MOST_DISKS}")
+        raise _InvalidValue(f"disks is not a list of at most {MOST_DISKS}")
     if _size([listed, managers]) > LARGEST:
-        raise _Nonsense(f"disks and managers have more than {LARGEST} bytes")
+        raise _InvalidValue(f"disks and managers have more than {LARGEST} bytes")
     disks = tuple(_disk(one, f"disks/{place}") for place, one in enumerate(listed))
     names = [one["name"] for one in disks]
     if len(set(names)) < len(names):
-        raise _Nonsense("disks names a disk twice")
+        raise _InvalidValue("disks names a disk twice")
     if not isinstance(managers, Mapping) or len(managers) > _WORDS:
-        raise _Nonsense(f"managers is not an object of at most {_WORDS} names")
+        raise _InvalidValue(f"managers is not an object of at most {_WORDS} names")
     versions = {_text(key, "managers"): _text(one, "managers") for key, one in managers.items()}
     version = value.get("agent_version")
     return Reported(
@@ -194,27 +194,27 @@ def _size(value: object) -> int:
     try:
         return len(orjson.dumps(value))
     except TypeError as why:  # such as lists within lists, more than JSON is written with
-        raise _Nonsense(f"disks or managers cannot be written as JSON ({why})") from why
+        raise _InvalidValue(f"disks or managers cannot be written as JSON ({why})") from why
 
 
 def _disk(value: object, path: str) -> Disk:
     found = _object(value, path, _DISK)
     if found.get("result") not in RESULTS or "name" not in found:
-        raise _Nonsense(f"{path} has no name, or its result is not one of {', '.join(RESULTS)}")
+        raise _InvalidValue(f"{path} has no name, or its result is not one of {', '.join(RESULTS)}")
     if found["result"] == "erased":
         if found.setdefault("level", "none") not in LEVELS:
-            raise _Nonsense(f"{path}/level is not one of {', '.join(LEVELS)}")
+            raise _InvalidValue(f"{path}/level is not one of {', '.join(LEVELS)}")
         samples = cast(Verification, found.get("verification", {}))
         if samples.get("unchanged") or samples.get("unreadable"):
-            raise _Nonsense(f"{path} is erased, but samples are unchanged or cannot be read")
-        if found["level"] != "none" and (doubt := _contradiction(found)) is not None:
-            raise _Nonsense(f"{path} is erased with the level {found['level']}, but {doubt}")
+            raise _InvalidValue(f"{path} is erased, but samples are unchanged or cannot be read")
+        if found["level"] != "none" and (doubt := _level_conflict(found)) is not None:
+            raise _InvalidValue(f"{path} is erased with the level {found['level']}, but {doubt}")
     else:
         found["level"] = "none"
     return found  # type: ignore[return-value]  # checked above
 
 
-def _contradiction(disk: Json) -> str | None:
+def _level_conflict(disk: Json) -> str | None:
     """Return what speaks against the level of an erased disk, None for nothing."""
     if (tools := disk.get("tools")) and tools[-1]["exit"] != 0:
         return "its last program failed"
@@ -229,7 +229,7 @@ def _contradiction(disk: Json) -> str | None:
 def _tool(value: object, path: str) -> Tool:
     found = _object(value, path, _TOOL)
     if {"name", "command", "exit"} - set(found):
-        raise _Nonsense(f"{path} lacks name, command or exit")
+        raise _InvalidValue(f"{path} lacks name, command or exit")
     return found  # type: ignore[return-value]  # checked above
 
 
@@ -237,7 +237,9 @@ def _verification(value: object, path: str) -> Verification:
     found = _object(value, path, dict.fromkeys((*_COUNTS, "unchanged", "unreadable"), _count))
     counts = cast(dict[str, int], found)
     if set(_COUNTS) - set(counts) or max(counts.values()) > counts["samples"]:
-        raise _Nonsense(f"{path} lacks one of {', '.join(_COUNTS)}, or a count is above samples")
+        raise _InvalidValue(
+            f"{path} lacks one of {', '.join(_COUNTS)}, or a count is above samples"
+        )
     return found  # type: ignore[return-value]  # checked above
 
 
@@ -250,7 +252,7 @@ _Reader: TypeAlias = Callable[[object, str], object]
 
 def _object(value: object, path: str, readers: Mapping[str, _Reader]) -> Json:
     if not isinstance(value, Mapping):
-        raise _Nonsense(f"{path} is not an object")
+        raise _InvalidValue(f"{path} is not an object")
     return {
         key: read(value[key], f"{path}/{key}")
         for key, read in readers.items()
@@ -260,13 +262,13 @@ def _object(value: object, path: str, readers: Mapping[str, _Reader]) -> Json:
 
 def _text(value: object, path: str) -> str:
     if not isinstance(value, str) or len(value) > _TEXT or not value.isprintable():
-        raise _Nonsense(f"{path} is not a printable text of at most {_TEXT} characters")
+        raise _InvalidValue(f"{path} is not a printable text of at most {_TEXT} characters")
     return value
 
 
 def _count(value: object, path: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
-        raise _Nonsense(f"{path} is not an integer from 0")
+        raise _InvalidValue(f"{path} is not an integer from 0")
     return value
 
 
@@ -278,32 +280,32 @@ def _number(value: object, path: str) -> int:
 
 def _flag(value: object, path: str) -> bool:
     if not isinstance(value, bool):
-        raise _Nonsense(f"{path} is not true or false")
+        raise _InvalidValue(f"{path} is not true or false")
     return value
 
 
 def _exit(value: object, path: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _LAST_EXIT:
-        raise _Nonsense(f"{path} is not an exit status from -255 to 255")
+        raise _InvalidValue(f"{path} is not an exit status from -255 to 255")
     return value
 
 
 def _digest(value: object, path: str) -> str:
     text = _text(value, path)
     if not _DIGEST.fullmatch(text):
-        raise _Nonsense(f"{path} is not a SHA-256 in lower hexadecimal")
+        raise _InvalidValue(f"{path} is not a SHA-256 in lower hexadecimal")
     return text
 
 
 def _words(value: object, path: str) -> list[str]:
     if not isinstance(value, list) or not 1 <= len(value) <= _WORDS:
-        raise _Nonsense(f"{path} is not a list of 1 to {_WORDS} words")
+        raise _InvalidValue(f"{path} is not a list of 1 to {_WORDS} words")
     return [_text(one, path) for one in value]
 
 
 def _tools(value: object, path: str) -> list[Tool]:
     if not isinstance(value, list) or len(value) > MOST_TOOLS:
-        raise _Nonsense(f"{path} is not a list of at most {MOST_TOOLS} programs")
+        raise _InvalidValue(f"{path} is not a list of at most {MOST_TOOLS} programs")
     return [_tool(one, f"{path}/{place}") for place, one in enumerate(value)]
 
 

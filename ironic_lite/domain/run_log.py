@@ -61,7 +61,7 @@ def merge(told: Iterable[str], stored: Iterable[str]) -> list[str]:
     return sorted(lines, key=lambda one: one[:_STAMP])
 
 
-class Narrator:
+class RunLogWriter:
     """Words the events of one run, in their order; repeats no name and no error."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ _STALE_SECONDS = 60.0
 """Time without a look after which the next one begins at the end of the table."""
 
 
-class News(NamedTuple):
+class NewEvents(NamedTuple):
     """The result of a look: newly visible events, newly settled ones, and more to read."""
 
     seen: Sequence[Event]
@@ -61,7 +61,7 @@ class Tail:
         self._kept = kept
         self._ring = _Ring(0, [])
         """The newest settled events; replaced, never changed."""
-        self._listeners: list[Callable[[News], None]] = []
+        self._listeners: list[Callable[[NewEvents], None]] = []
         self._pending: dict[int, Event] = {}
         """Visible events above the settled id."""
         self._looked = now()
@@ -79,7 +79,7 @@ class Tail:
         return frozenset(self._pending)
 
     @contextlib.contextmanager
-    def listening(self, hear: Callable[[News], None]) -> Iterator[None]:
+    def listening(self, hear: Callable[[NewEvents], None]) -> Iterator[None]:
         """Call ``hear`` with the news of every look, in the thread that has looked."""
         with self._guard:
             self._listeners = [*self._listeners, hear]
@@ -89,7 +89,7 @@ class Tail:
             with self._guard:
                 self._listeners = [one for one in self._listeners if one is not hear]
 
-    def look(self) -> News:
+    def look(self) -> NewEvents:
         """Read new rows by one statement, two more at the first look.
 
         Every look returns other rows, so requests that wait use `listening`.
@@ -152,7 +152,7 @@ class Tail:
         self._pending = {ident: one for ident, one in self._pending.items() if ident > floor}
         return self._horizon
 
-    def _take(self, horizon: Horizon, found: feed.Look) -> News:
+    def _take(self, horizon: Horizon, found: feed.Look) -> NewEvents:
         seen = [Event(row) for row in found.rows if row["id"] not in self._pending]
         self._pending.update((event.id, event) for event in seen)
         ids = sorted(self._pending)
@@ -162,7 +162,7 @@ class Tail:
         _report(horizon.passed - passed, horizon.forced - forced, settled)
         kept = [self._pending.pop(ident) for ident in ids if ident <= settled]
         self._keep(kept)
-        return News(seen, kept, bool(kept) and len(found.rows) == PAGE)
+        return NewEvents(seen, kept, bool(kept) and len(found.rows) == PAGE)
 
     def _keep(self, events: Sequence[Event]) -> None:
         if not events:

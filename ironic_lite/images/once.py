@@ -17,7 +17,7 @@ T = TypeVar("T")
 @dataclasses.dataclass(slots=True)
 class _Turn:
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
-    takers: int = 0
+    waiters: int = 0
     failures: dict[Hashable, errors.Error] = dataclasses.field(default_factory=dict)
 
 
@@ -52,23 +52,23 @@ class Turns:
         finally:
             self._leave_turn(key)
 
-    def takers(self, key: Hashable) -> int:
+    def waiters(self, key: Hashable) -> int:
         """Return how many threads hold a key or wait for it."""
         with self._guard:
             turn = self._turns.get(key)
-            return turn.takers if turn else 0
+            return turn.waiters if turn else 0
 
     def _enter_turn(self, key: Hashable) -> _Turn:
         with self._guard:
             turn = self._turns.setdefault(key, _Turn())
-            turn.takers += 1
+            turn.waiters += 1
             return turn
 
     def _leave_turn(self, key: Hashable) -> None:
         with self._guard:
             turn = self._turns[key]
-            turn.takers -= 1
-            if not turn.takers:
+            turn.waiters -= 1
+            if not turn.waiters:
                 del self._turns[key]
 
 

@@ -287,7 +287,9 @@ class Sender:
         payload = one.notice.payload(self._known_traits(one.notice))
         for way in self._drivers_with_topics:
             send = getattr(way, one.notice.level)
-            self._try_send(functools.partial(send, _Asker(one.who), one.notice.event_type, payload))
+            self._try_send(
+                functools.partial(send, _RequestContext(one.who), one.notice.event_type, payload)
+            )
 
     def _try_send(self, send: Callable[[], object]) -> None:
         """Send; retry while the broker is away."""
@@ -351,13 +353,13 @@ _BY_TOPIC = frozenset({"messaging", "messagingv2"})
 _NODE_GONE = "baremetal.node.delete.end"
 
 
-class _Asker:
+class _RequestContext:
     """A context in the form that oslo.messaging expects of a context without secrets."""
 
     def __init__(self, who: Context) -> None:
         self.who = who
 
-    def redacted_copy(self) -> _Asker:
+    def redacted_copy(self) -> _RequestContext:
         """Return the object itself, which has no secrets."""
         return self
 
@@ -365,6 +367,6 @@ class _Asker:
 class _Contexts(oslo_messaging.NoOpSerializer):  # type: ignore[misc]
     """Sends contexts as plain JSON; payloads are plain JSON already."""
 
-    def serialize_context(self, ctxt: _Asker) -> Json:
+    def serialize_context(self, ctxt: _RequestContext) -> Json:
         """Return the caller, also under the names of oslo.context."""
         return {**ctxt.who.as_dict(), "project_id": ctxt.who.project}

@@ -56,18 +56,21 @@ def api(application: middleware.Wsgi) -> Client:
 
 
 @pytest.fixture(scope="session")
-def asker() -> Iterator[enforcer.Asker]:
+def asker() -> Iterator[enforcer.AccessFactory]:
     """The default rules: reading them takes longer than most tests."""
     own = cfg.ConfigOpts()
     config.register(own)
     own([], project=config.PROJECT, default_config_files=[], default_config_dirs=[])
-    yield enforcer.Asker(own)
+    yield enforcer.AccessFactory(own)
     own.clear()
 
 
 @pytest.fixture
 def callers(
-    database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts, asker: enforcer.Asker
+    database: session.Database,
+    recorder: Recorder,
+    conf: cfg.ConfigOpts,
+    asker: enforcer.AccessFactory,
 ) -> Callers:
     """Clients of each role, bound by the default rules."""
     inner = app.routed(database, recorder, conf)

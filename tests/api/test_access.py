@@ -688,7 +688,9 @@ def test_a_policy_file_overrides_the_defaults(
     enforcer.build(conf)  # registers the option
     conf.set_override("policy_file", str(file), "oslo_policy")
     inner = app.routed(database, recorder, conf)
-    callers = Callers(middleware.RequestMiddleware(inner, conf, Known(enforcer.Asker(conf))))
+    callers = Callers(
+        middleware.RequestMiddleware(inner, conf, Known(enforcer.AccessFactory(conf)))
+    )
     path = f"/v1/nodes/{node['uuid']}/states/power"
     assert callers("admin", OWNER).put(path, {"target": "power on"}).status == 403
     assert callers("admin").put(path, {"target": "power on"}).status == 202

@@ -41,7 +41,9 @@ def ruled(
         enforcer.build(conf)  # registers the option
         conf.set_override("policy_file", str(file), "oslo_policy")
         inner = app.routed(database, recorder, conf)
-        return Callers(middleware.RequestMiddleware(inner, conf, Known(enforcer.Asker(conf))))
+        return Callers(
+            middleware.RequestMiddleware(inner, conf, Known(enforcer.AccessFactory(conf)))
+        )
 
     return build
 

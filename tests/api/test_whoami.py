@@ -98,7 +98,7 @@ def test_rules_are_asked_once_a_minute() -> None:
 @pytest.mark.parametrize("project", [None, OWNER])
 def test_all_rules_are_asked_in_time(conf: cfg.ConfigOpts, project: str | None) -> None:
     """A generous limit; the aim is a tenth of a second."""
-    asker = enforcer.Asker(conf)
+    asker = enforcer.AccessFactory(conf)
     environ = {"HTTP_X_ROLES": "reader", "HTTP_X_USER_ID": "u"}
     environ |= {"HTTP_X_PROJECT_ID": project} if project else {"HTTP_OPENSTACK_SYSTEM_SCOPE": "all"}
     begun = time.process_time()

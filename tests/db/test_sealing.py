@@ -230,7 +230,7 @@ def test_a_callers_value_of_our_form_is_a_value(reopen: Reopen, keys: tuple[str,
 def test_a_broken_token_is_told_apart_from_none(reopen: Reopen) -> None:
     database = reopen(NEW)
     node = database_rows.add_node(database, driver_info=VALUE)
-    ident = encryption.Keys([NEW]).seal({"a": 1})["$fernet"].partition(":")[0]
+    ident = encryption.Keys([NEW]).encrypt_value({"a": 1})["$fernet"].partition(":")[0]
     broken = '{"$fernet":"' + ident + ':nonsense"}'
     reopen().write(
         lambda conn: conn.execute(sa.text("UPDATE nodes SET driver_info = :it"), {"it": broken})

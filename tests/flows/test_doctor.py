@@ -136,7 +136,7 @@ def test_write_leaves_no_row(place: conductor.Place) -> None:
     ],
 )
 def test_wrong_clock_is_reported(seconds: float, status: str, text: str) -> None:
-    found = database.judge_clock(seconds)
+    found = database.check_clock(seconds)
     assert str(found.status) == status
     assert text in found.text
     assert bool(found.do) == bool(seconds)

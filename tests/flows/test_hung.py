@@ -205,7 +205,7 @@ def test_places_of_hanging_work_are_replaced_up_to_the_size() -> None:
 
     for _ in range(2):
         workers.claim()
-        workers.run(hang).vacate()
+        workers.run(hang).free_slot()
     assert workers.busy == 1, "the second one hangs beyond the bound"
     with pytest.raises(errors.NoFreeWorker):
         workers.claim()

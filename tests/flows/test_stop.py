@@ -113,7 +113,7 @@ def test_hurried_stop_does_not_wait_for_running_work(
     stopping.start()
     wait_for(lambda: not online(rig))
     assert not ended
-    rig.service.hurry()
+    rig.service.stop_waiting()
     stopping.join(10)
     assert ended == [True], "the step is left to the next owner"
     assert rig.get(node)["reservation"] is None

@@ -116,13 +116,13 @@ def test_waiting_callers_fail_with_the_download(web: Web) -> None:
     kept = cache.place(sources.read(web.url, "url"))
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(cache.fetch, web.url) for _ in range(8)]
-        _wait_for(lambda: cache.TURNS.takers(kept) == len(asked))
+        _wait_for(lambda: cache.TURNS.waiters(kept) == len(asked))
         web.patience.set()
         for one in asked:
             with pytest.raises(errors.DownloadFailed, match="broke off after"):
                 one.result()
     assert len(web.asked) == 1
-    assert cache.TURNS.takers(kept) == 0
+    assert cache.TURNS.waiters(kept) == 0
     web.short = 0
     assert cache.fetch(web.url).read_bytes() == BODY
 
@@ -192,7 +192,7 @@ def test_waiting_caller_with_a_valid_url_downloads_itself(web: Web) -> None:
         bad = pool.submit(cache.fetch, f"{web.url}?signature=forged", checksum=SUM)
         _wait_for(lambda: len(web.asked) == 1)
         good = pool.submit(cache.fetch, f"{web.url}?signature=1", checksum=SUM)
-        _wait_for(lambda: cache.TURNS.takers(kept) == 2)
+        _wait_for(lambda: cache.TURNS.waiters(kept) == 2)
         web.patience.set()
         with pytest.raises(errors.DownloadFailed, match="403"):
             bad.result()

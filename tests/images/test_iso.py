@@ -346,7 +346,7 @@ def test_many_who_want_one_digest_read_the_file_once() -> None:
         assert found.get("b", lambda: 8) == 8
         go.set()
         assert [one.result(20) for one in results] == [7] * 4
-    assert (len(count), found.turns.takers("a")) == (1, 0)
+    assert (len(count), found.turns.waiters("a")) == (1, 0)
     found.get("c", lambda: 9)
     assert found.get("b", lambda: 10) == 10
     with pytest.raises(ZeroDivisionError):

@@ -53,7 +53,7 @@ def pack(found: Iterable[tuple[str, Json]], facts: Mapping[str, Any]) -> bytes:
     for path, document in found:
         why = _left_out(path, document)
         if why is None:
-            kept[path] = walk.lean(document)
+            kept[path] = walk.without_registry_texts(document)
         else:
             dropped[why] += 1
     whole = {**facts, "left_out": dict(dropped), "documents": anonymize.anonymized(kept)}

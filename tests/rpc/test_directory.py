@@ -62,7 +62,7 @@ def test_the_directory_of_another_user_is_not_trusted(tmp_path: pathlib.Path) ->
     verdicts = {}
     for owner in (0, 1000, 1001):
         found[stat.ST_UID] = owner
-        verdicts[owner] = addresses.distrust(os.stat_result(found), user=1000)
+        verdicts[owner] = addresses.untrusted_reason(os.stat_result(found), user=1000)
     assert verdicts[0] is None
     assert verdicts[1000] is None
     assert "belongs to user 1001" in str(verdicts[1001])

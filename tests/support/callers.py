@@ -23,12 +23,12 @@ IMPLIED = {
 class Known:
     """Takes who asks from headers as the middleware writes them."""
 
-    def __init__(self, asker: enforcer.Asker) -> None:
+    def __init__(self, asker: enforcer.AccessFactory) -> None:
         self.asker = asker
 
     def __call__(self, environ: wire_request.Environ, request_id: str) -> Context:
         call = environ[wire_request.CALL]
-        call.access = self.asker.stranger() if call.public else self.asker.access(environ)
+        call.access = self.asker.anonymous() if call.public else self.asker.access(environ)
         return wire_request.anonymous(environ, request_id)
 
 

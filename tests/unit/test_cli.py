@@ -33,7 +33,7 @@ class Clock:
         self.time += seconds
 
     def waits(self, bound: float) -> list[dict[str, Any]]:
-        return cleaning.patiently(self.ask, bound, now=lambda: self.time, sleep=self.sleep)
+        return cleaning.retry_until_ready(self.ask, bound, now=lambda: self.time, sleep=self.sleep)
 
 
 @pytest.mark.parametrize(

@@ -30,4 +30,4 @@ PROOF = {"disks": [{"serial": "S-1", "wwn": "0x5A"}, {"serial": "S2"}, {}], "not
 )
 def test_stranger_is_a_disk_that_the_record_does_not_name(disks: Any, found: list[str]) -> None:
     inventory: Json = {"disks": disks}
-    assert erasure_records.strangers(inventory, json.dumps(PROOF)) == found
+    assert erasure_records.unrecorded_disks(inventory, json.dumps(PROOF)) == found

@@ -33,7 +33,7 @@ def event(kind: str, second: int = 0, **more: Any) -> Event:
 
 def told(*events: Event) -> list[str]:
     """Return the texts, without time and source."""
-    lines = run_log.Narrator().lines(events)
+    lines = run_log.RunLogWriter().lines(events)
     assert all(line[27:37] == " run      " for line in lines), lines
     return [line[37:] for line in lines]
 

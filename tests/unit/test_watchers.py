@@ -18,7 +18,7 @@ from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events, feed
 from ironic_lite.db.tables import models
 from ironic_lite.feed.events import Event, Filter
-from ironic_lite.feed.tail import News, Tail
+from ironic_lite.feed.tail import NewEvents, Tail
 from tests.support.statements import count_statements
 
 T = TypeVar("T")
@@ -250,7 +250,7 @@ def test_database_that_is_away_is_logged_once_until_it_answers(
     class Failing(Tail):
         """Fails five times, answers, and fails again."""
 
-        def look(self) -> News:
+        def look(self) -> NewEvents:
             away.append(len(away))
             if len(away) == 6:
                 return super().look()

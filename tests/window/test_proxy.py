@@ -59,7 +59,7 @@ def test_prefix_of_a_proxy_changes_nothing(
     live.provision("proxy-1", "manage", "manageable")
     row(page, "proxy-1").get_by_text("manageable", exact=True).wait_for()
     for path, answer in files.window().answers.items():
-        file = answer.document if isinstance(answer, files.Entrance) else answer
+        file = answer.document if isinstance(answer, files.IndexPage) else answer
         assert requests.get(proxy + path, timeout=60).content == file.raw, path
     page.context.close()
 

@@ -52,7 +52,7 @@ class Tokens:
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._asker = enforcer.Asker(conf)
+        self._access_factory = enforcer.AccessFactory(conf)
         for group, opts in ksm_opts.list_auth_token_opts():
             conf.register_opts(opts, group=group)
         conf.set_default("http_connect_timeout", _SECONDS, group=_GROUP)
@@ -81,10 +81,10 @@ class Tokens:
         who = request.anonymous(environ, request_id)
         call: request.Call = environ[request.CALL]
         if call.public:
-            call.access = self._asker.stranger()
+            call.access = self._access_factory.anonymous()
             return who
         verdict = self._ask_middleware(environ, request_id)
-        call.access = self._asker.access(verdict)
+        call.access = self._access_factory.access(verdict)
         call.access.expires_at = verdict["keystone.token_info"]["token"]["expires_at"]
         roles = tuple(filter(None, verdict.get("HTTP_X_ROLES", "").split(",")))
         return dataclasses.replace(

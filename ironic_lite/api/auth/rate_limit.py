@@ -76,7 +76,7 @@ class Unauthenticated(expose.Controller):
 
     def __init__(self, service: Service) -> None:
         super().__init__(service)
-        self.strangers = RefusalLimiter(service.conf)
+        self.limiter = RefusalLimiter(service.conf)
 
     def named(self, request: Any, *words: str) -> str:
         """Return the node that a request names, or the query that searches a node."""
@@ -103,8 +103,8 @@ def counted(method: Handler) -> Handler:
         if not self.service.conf.api.enable_ramdisk_endpoints:
             raise errors.Forbidden(what="the endpoints of ramdisk agents")
         name = self.named(request, *words)
-        key = self.strangers.key(request.environ, name)
-        over = self.strangers.over(key)
+        key = self.limiter.key(request.environ, name)
+        over = self.limiter.over(key)
         try:
             if over:
                 self.doubt(request, name)
@@ -112,9 +112,9 @@ def counted(method: Handler) -> Handler:
         except _REFUSED as why:
             if isinstance(why, _OURS):
                 raise
-            self.strangers.note(key)
+            self.limiter.note(key)
             if over:
-                raise self.strangers.refusal() from None
+                raise self.limiter.refusal() from None
             raise
 
     return answer  # type: ignore[return-value]  # same calls, seen from the routes

@@ -149,4 +149,4 @@ def _agent_view(request: Request, row: Json) -> Json:
     shown_notes[erasure_results.READER] = True
     kept["driver_internal_info"] = shown_notes
     shown = plan.show(kept, views.linker(plan, request.base))
-    return {name: masking.for_strangers(held) for name, held in shown.items()}
+    return {name: masking.masked_without_login(held) for name, held in shown.items()}

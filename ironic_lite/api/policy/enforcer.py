@@ -78,7 +78,7 @@ def for_scripts() -> Any:
     return build(cfg.CONF)
 
 
-class Asker:
+class AccessFactory:
     """Make the `Access` of each caller, backed by one enforcer."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -92,7 +92,7 @@ class Asker:
         who = RequestContext.from_environ(environ, overwrite=False)
         return self._access_of({**who.to_policy_values(), "project_name": who.project_name})
 
-    def stranger(self) -> Access:
+    def anonymous(self) -> Access:
         """Return the rights of a caller without a token."""
         return self._access_of({"roles": [], "is_public_api": True})
 

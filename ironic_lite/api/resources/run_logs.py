@@ -39,7 +39,7 @@ class Reader:
         self._run, self._node = run["uuid"], run["node_uuid"]
         self._event = self._row = 0
         self._told: set[int] = set()
-        self._narrator = run_log.Narrator()
+        self._writer = run_log.RunLogWriter()
 
     def piece(self) -> Piece:
         """Return the next part; it is the last one once the run has ended or been removed."""
@@ -66,10 +66,10 @@ class Reader:
         """Return the new lines, and go on after them."""
         events = self._new_events(found.events)
         self._row = max((one.id for one in found.stored), default=self._row)
-        told = self._narrator.lines(events[:MOST_EVENTS])
+        told = self._writer.lines(events[:MOST_EVENTS])
         if len(events) > MOST_EVENTS:
             told.append(run_log.left_out(events[MOST_EVENTS]["at"], "events"))
-            told += self._narrator.lines(events[MOST_EVENTS:])
+            told += self._writer.lines(events[MOST_EVENTS:])
         return run_log.merge(told, (one.text for one in found.stored))
 
     def _new_events(self, found: list[Event]) -> list[Event]:

@@ -17,7 +17,7 @@ from ironic_lite.api.watching.sender import bookmark
 from ironic_lite.api.wire import refusals, request
 from ironic_lite.api.wire.later import Stream, Suspension, TextStream
 from ironic_lite.api.wire.request import Environ, StartResponse
-from ironic_lite.feed.tail import PAGE, News, Tail
+from ironic_lite.feed.tail import PAGE, NewEvents, Tail
 
 MOST = 16
 """Requests of a process that may wait or stream at once."""
@@ -82,7 +82,7 @@ class BlockingWatches:
         """Return after an event that the request waits for, or when it must look again."""
         woken = threading.Event()
 
-        def hear(news: News) -> None:
+        def hear(news: NewEvents) -> None:
             seen = any(event.row["node_uuid"] == suspension.node for event in news.seen)
             choice = suspension.choice
             if seen or (choice is not None and any(map(choice.accepts, news.settled))):

@@ -21,7 +21,7 @@ from ironic_lite.api.wire.later import Piece, Stream, Suspension, TextStream
 from ironic_lite.core import log_lines, metrics
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.feed.events import Event, Filter
-from ironic_lite.feed.tail import PAGE, News, Tail
+from ironic_lite.feed.tail import PAGE, NewEvents, Tail
 
 LOG = logging.getLogger(__name__)
 
@@ -165,12 +165,12 @@ class Watchers:
         await asyncio.sleep(FAULT_PAUSE)
         return False
 
-    def _hear(self, news: News) -> None:
+    def _hear(self, news: NewEvents) -> None:
         """Pass on the news of any look of this process, from any thread."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._dispatch, news)
 
-    def _dispatch(self, news: News) -> None:
+    def _dispatch(self, news: NewEvents) -> None:
         if news.seen:
             self._busy_until = self._loop.time() + _BUSY_FOR
         for event in news.seen:

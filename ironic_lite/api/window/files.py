@@ -85,7 +85,7 @@ class File:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Entrance:
+class IndexPage:
     """``/ui/``, the document; ``/ui`` leads there by a relative address, as a proxy needs."""
 
     document: File
@@ -113,10 +113,10 @@ class Window:
     """The window of this release: the hash of all its bytes, and its answers by path."""
 
     hash: str
-    answers: Mapping[str, File | Entrance]
+    answers: Mapping[str, File | IndexPage]
 
 
-def table(conf: Configuration) -> Mapping[str, File | Entrance]:
+def table(conf: Configuration) -> Mapping[str, File | IndexPage]:
     """Return the answers by path: none if ``[api]enable_window`` is false."""
     return window().answers if conf.api.enable_window else {}
 
@@ -132,13 +132,13 @@ def window() -> Window:
     name_of_all = digest.hexdigest()[:_HASH_DIGITS]
     tag = f'W/"{name_of_all}"'
     document = _file(_DOCUMENT, _linked(found, name_of_all), _REVALIDATED, tag)
-    answers: dict[str, File | Entrance] = {
+    answers: dict[str, File | IndexPage] = {
         f"{ROOT}/a/{name_of_all}/{name}": _file(name, data, _KEPT)
         for name, data in found.items()
         if name != _DOCUMENT
     }
     # Two keys, because the answer for an event loop is looked up by the path as it came.
-    answers[ROOT] = answers[f"{ROOT}/"] = Entrance(document)
+    answers[ROOT] = answers[f"{ROOT}/"] = IndexPage(document)
     return Window(name_of_all, answers)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import inspect
-from ironic_lite.conductor.flows.resume import asleep, halted, resume, resume_changed
+from ironic_lite.conductor.flows.resume import halted, in_timed_wait, resume, resume_changed
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.work.notes import Notes
 from ironic_lite.conductor.work.task import Task
@@ -168,7 +168,7 @@ class Agent:
         # but sends heartbeats as long as its machine is on.
         if waits and seen.state is not State.INSPECTWAIT:
             seen.node.provision_updated_at = clock.now()
-        if waits and not asleep(seen) and _may_end_wait(seen):
+        if waits and not in_timed_wait(seen) and _may_end_wait(seen):
             self.tasks.go_on(seen, _first_heartbeat if first else _pass_heartbeat)
         else:
             self.tasks.note(seen)
@@ -201,7 +201,7 @@ def _may_end_wait(task: Task) -> bool:
 
     In maintenance the wait may have to end.
     """
-    return task.node.maintenance or task.driver.deploy.minds_heartbeat(task)
+    return task.node.maintenance or task.driver.deploy.handles_heartbeat(task)
 
 
 def _first_heartbeat(task: Task) -> None:

@@ -162,10 +162,10 @@ def give_up(task: Task, why: errors.Error) -> None:
     """
     task.failing = True
     evidence.cut_short(task, why)
-    error = _put_away(task, error_text.cannot("clean", task, why))
+    error = _clean_up(task, error_text.cannot("clean", task, why))
     wanted = task.runtime.conf.conductor.poweroff_in_cleanfail
     error = error_text.switch_off(task, error, wanted=wanted)
-    error_text.set_aside(task, FAULT, error)
+    error_text.put_into_maintenance(task, FAULT, error)
     task.node.clean_step = {}
     task.notes.settle_steps(StepKind.CLEAN, forget_list=False)
     task.notes.forget_agent()
@@ -192,17 +192,17 @@ def call_off(task: Task) -> None:
 
 def tidy(task: Task) -> None:
     """Clean up after the state has been set."""
-    error = _put_away(task, errors.Aborted(task.node.last_error, action="clean", where=""))
+    error = _clean_up(task, errors.Aborted(task.node.last_error, action="clean", where=""))
     task.node.last_error = error.message
     task.notes.settle_ramdisk(StepKind.CLEAN)
     task.save()
 
 
-def _put_away(task: Task, why: errors.Error) -> errors.Error:
+def _clean_up(task: Task, why: errors.Error) -> errors.Error:
     if not task.notes.boots_ramdisk(StepKind.CLEAN):
         return why
     tear_down = task.driver.deploy.tear_down_cleaning
-    return error_text.besides(task, why, "tearing down cleaning", tear_down)
+    return error_text.clean_up_after(task, why, "tearing down cleaning", tear_down)
 
 
 PHASE = Phase(

@@ -79,7 +79,7 @@ def give_up(task: Task, why: errors.Error) -> None:
     ``instance_uuid``. Only the machine still needs clean-up.
     """
     error = error_text.led_by(f"Failed to tear down node {task.node.uuid}", why)
-    error = error_text.besides(task, error, "detaching its VIFs", _detach_vifs)
+    error = error_text.clean_up_after(task, error, "detaching its VIFs", _detach_vifs)
     _forget_instance(task)
     task.move("fail", error=error)
 

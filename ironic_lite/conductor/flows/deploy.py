@@ -254,7 +254,7 @@ def give_up(task: Task, why: errors.Error) -> None:
     Requirements S3.14 and C18.
     """
     task.failing = True
-    error = _put_away(task, error_text.cannot("deploy", task, why))
+    error = _clean_up(task, error_text.cannot("deploy", task, why))
     task.notes.forget_agent()
     task.notes.forget_changes()
     task.move("fail", error=error)
@@ -270,13 +270,13 @@ def call_off(task: Task) -> None:
 
 def tidy(task: Task) -> None:
     """Remove the deployment's files and caches after the state has been set."""
-    error = _put_away(task, errors.Aborted(task.node.last_error, action="deploy", where=""))
+    error = _clean_up(task, errors.Aborted(task.node.last_error, action="deploy", where=""))
     task.node.last_error = error.message
     task.save()
 
 
-def _put_away(task: Task, why: errors.Error) -> errors.Error:
-    error = error_text.besides(task, why, "cleaning up", task.driver.deploy.clean_up)
+def _clean_up(task: Task, why: errors.Error) -> errors.Error:
+    error = error_text.clean_up_after(task, why, "cleaning up", task.driver.deploy.clean_up)
     wanted = task.runtime.conf.deploy.power_off_after_deploy_failure
     return error_text.switch_off(task, error, wanted=wanted)
 

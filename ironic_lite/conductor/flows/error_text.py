@@ -36,7 +36,7 @@ def cannot(verb: str, task: Task, why: errors.Error) -> errors.Error:
     return led_by(f"Cannot {verb} node {task.node.uuid}", why)
 
 
-def besides(
+def clean_up_after(
     task: Task, why: errors.Error, what: str, act: Callable[[Task], object]
 ) -> errors.Error:
     """Clean up after ``why``; add a further failure to its message and continue.
@@ -69,11 +69,11 @@ def besides(
 def switch_off(task: Task, why: errors.Error, *, wanted: bool) -> errors.Error:
     """Switch a machine off after ``why``, if configuration and node allow it.
 
-    :raises errors.LockLost: as `besides`.
+    :raises errors.LockLost: as `clean_up_after`.
     """
     if not wanted or task.node.disable_power_off or task.driver.power.in_band:
         return why
-    return besides(task, why, "switching the machine off", _switch_off)
+    return clean_up_after(task, why, "switching the machine off", _switch_off)
 
 
 def _switch_off(task: Task) -> None:
@@ -81,7 +81,7 @@ def _switch_off(task: Task) -> None:
     task.node.power_state = POWER_OFF
 
 
-def set_aside(task: Task, fault: str, why: errors.Error) -> None:
+def put_into_maintenance(task: Task, fault: str, why: errors.Error) -> None:
     """Put a node into maintenance for a fault; an existing reason stays."""
     if not task.node.maintenance:
         task.notes.own_maintenance = why.message

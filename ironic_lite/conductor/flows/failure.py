@@ -31,7 +31,7 @@ def give_up_unseen(task: Task, why: errors.Error, reason: str) -> None:
     give_up(Task(task.runtime, task.context, node, silent, held, other_nodes=task.other_nodes), why)
 
 
-def turn_away(task: Task, refusal: errors.Error) -> None:
+def undo_start(task: Task, refusal: errors.Error) -> None:
     """Undo the notes of an endpoint when no worker is available any more.
 
     In a busy state nothing is undone: the node's next owner continues.

@@ -35,7 +35,7 @@ def resume(task: Task, *, poll: bool) -> None:
     """Continue from inspect wait."""
     task.node.wake_at = None
     if poll and task.driver.inspect.poll_inspection(task) is WAIT:
-        poll_timeout.goes_on(task)
+        poll_timeout.note_still_running(task)
         task.save_on_release = True
     else:
         finish(task)
@@ -62,7 +62,7 @@ def give_up(task: Task, why: errors.Error) -> None:
     """Fail with the reason; remove the inspection's traces from the machine."""
     error = error_text.led_by(f"Failed to inspect node {task.node.uuid}", why)
     what = "putting away the inspection"
-    error = error_text.besides(task, error, what, task.driver.inspect.clean_up)
+    error = error_text.clean_up_after(task, error, what, task.driver.inspect.clean_up)
     task.move("fail", error=error)
 
 
@@ -75,7 +75,7 @@ def tidy(task: Task) -> None:
     """Stop a running inspection after the state has been set."""
     error = errors.Aborted(task.node.last_error, action="inspect", where="")
     stop = task.driver.inspect.abort
-    task.node.last_error = error_text.besides(task, error, "stopping it", stop).message
+    task.node.last_error = error_text.clean_up_after(task, error, "stopping it", stop).message
     task.save()
 
 

@@ -54,7 +54,7 @@ def resume(task: Task, *, poll: bool) -> None:
     """Continue from rescue wait."""
     task.node.wake_at = None
     if poll and task.driver.rescue.poll_rescue(task) is WAIT:
-        poll_timeout.goes_on(task)
+        poll_timeout.note_still_running(task)
         task.save_on_release = True
     else:
         task.move("resume")
@@ -63,7 +63,7 @@ def resume(task: Task, *, poll: bool) -> None:
 
 def give_up(task: Task, why: errors.Error) -> None:
     """Fail and remove the password."""
-    error = _put_away(task, error_text.led_by(f"Failed to rescue node {task.node.uuid}", why))
+    error = _clean_up(task, error_text.led_by(f"Failed to rescue node {task.node.uuid}", why))
     _forget_password(task)
     task.notes.forget_agent()
     task.move("fail", error=error)
@@ -79,10 +79,10 @@ def call_off(task: Task) -> None:
 def tidy(task: Task) -> None:
     """Remove the rescue system after the state has been set; a failure sets a fault."""
     said = task.node.last_error
-    error = _put_away(task, errors.Aborted(said, action="rescue", where=""))
+    error = _clean_up(task, errors.Aborted(said, action="rescue", where=""))
     if error.message != said:
         task.node.last_error = error.message
-        error_text.set_aside(task, FAULT, error)
+        error_text.put_into_maintenance(task, FAULT, error)
     task.save()
 
 
@@ -104,8 +104,8 @@ def give_up_unrescue(task: Task, why: errors.Error) -> None:
     task.move("fail", error=error_text.led_by(f"Failed to unrescue node {task.node.uuid}", why))
 
 
-def _put_away(task: Task, why: errors.Error) -> errors.Error:
-    return error_text.besides(task, why, "cleaning up", task.driver.rescue.clean_up)
+def _clean_up(task: Task, why: errors.Error) -> errors.Error:
+    return error_text.clean_up_after(task, why, "cleaning up", task.driver.rescue.clean_up)
 
 
 def _forget_password(task: Task) -> None:

@@ -49,7 +49,7 @@ def resume_changed(task: Task, why: errors.AgentChanged) -> None:
         stepper.resume(task, phase, poll=False, changed=why)
 
 
-def asleep(task: Task) -> bool:
+def in_timed_wait(task: Task) -> bool:
     """Return whether a step of the service waits for its timer; no heartbeat ends it."""
     phase = activities.waiting_steps(task.state)
     if phase is None or task.node.wake_at is None:

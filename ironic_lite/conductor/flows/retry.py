@@ -100,7 +100,7 @@ def _decide(
         rerunnable=lambda index: (
             phase.activity.repeats_any_step or rerunnable(task, kind, listed[index])
         ),
-        spoils=lambda index: _spoils(task, kind, listed[index]),
+        spoils=lambda index: _may_destroy_data(task, kind, listed[index]),
     )
     by = {"requester": task.context.user, "at": clock.now().isoformat()}
     inputs = list_inputs.digest(task.node, kind)
@@ -152,7 +152,7 @@ def lasts(task: Task, kind: StepKind, step: StoredStep) -> bool:
     return task.driver.interface(step["interface"]).lasts(task, kind, step)
 
 
-def _spoils(task: Task, kind: StepKind, step: StoredStep) -> bool:
+def _may_destroy_data(task: Task, kind: StepKind, step: StoredStep) -> bool:
     """Return whether a step may destroy what other steps have written to disks."""
     if step["step"] in step_planning.RESERVED:
         return False

@@ -57,10 +57,10 @@ def finish(task: Task) -> None:
 def give_up(task: Task, why: errors.Error) -> None:
     """Fail with maintenance and fault, as in cleaning."""
     task.failing = True
-    error = _put_away(task, error_text.cannot("service", task, why))
+    error = _clean_up(task, error_text.cannot("service", task, why))
     wanted = task.runtime.conf.conductor.poweroff_in_servicefail
     error = error_text.switch_off(task, error, wanted=wanted)
-    error_text.set_aside(task, FAULT, error)
+    error_text.put_into_maintenance(task, FAULT, error)
     task.node.service_step = {}
     # An abort has to know whether the machine is to be restarted from its ramdisk.
     task.notes.settle_steps(StepKind.SERVICE, forget_list=False, tidied=False)
@@ -84,16 +84,16 @@ def call_off(task: Task) -> None:
 
 def tidy(task: Task) -> None:
     """Boot the instance again and move back to active, because an abort is no fault."""
-    error = _put_away(task, errors.Aborted(task.node.last_error, action="service", where=""))
+    error = _clean_up(task, errors.Aborted(task.node.last_error, action="service", where=""))
     task.notes.settle_steps(StepKind.SERVICE, forget_list=True)
     task.move("abort", error=error)
 
 
-def _put_away(task: Task, why: errors.Error) -> errors.Error:
+def _clean_up(task: Task, why: errors.Error) -> errors.Error:
     if not task.notes.boots_ramdisk(StepKind.SERVICE):
         return why
     tear_down = task.driver.deploy.tear_down_service
-    return error_text.besides(task, why, "tearing down service", tear_down)
+    return error_text.clean_up_after(task, why, "tearing down service", tear_down)
 
 
 PHASE = Phase(

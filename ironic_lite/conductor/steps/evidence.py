@@ -67,7 +67,7 @@ def inspected(task: Task) -> None:
     if found is None or task.node.data_state != DataState.CLEAN or run is None:
         return
     proof = task.runtime.database.read(lambda conn: erasures.proof(conn, node, run))
-    if proof is not None and erasure_records.strangers(found, proof):
+    if proof is not None and erasure_records.unrecorded_disks(found, proof):
         change(task, DataState.UNKNOWN)
 
 

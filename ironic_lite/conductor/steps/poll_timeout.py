@@ -11,7 +11,7 @@ from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock
 
 
-def goes_on(task: Task) -> None:
+def note_still_running(task: Task) -> None:
     """Record, for the next save, that the driver reports the step as still running.
 
     :raises errors.HardwareError: it has done so for ``[conductor]poll_timeout`` seconds.

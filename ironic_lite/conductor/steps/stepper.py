@@ -307,7 +307,7 @@ def _poll_step(task: Task, phase: Phase, index: int, step: StoredStep) -> bool:
     try:
         outcome = interface.poll_step(task, phase.kind, step)
         if outcome is WAIT:
-            poll_timeout.goes_on(task)
+            poll_timeout.note_still_running(task)
     except (*_ENGINE_ERRORS, errors.AgentChanged):
         raise
     except Exception as why:  # as in run: the step fails

@@ -154,7 +154,7 @@ class Batches:
         members = self._fleet.members()
         return min((one.host for one in members), default=None) == self._runtime.host
 
-    def _homeless(self, member: RowView) -> bool:
+    def _without_conductor(self, member: RowView) -> bool:
         """Return whether no living conductor can drive a node, and this one acts for it."""
         return self._is_first() and not self._fleet.has_owner(
             {**member, "uuid": member["node_uuid"]}
@@ -164,7 +164,7 @@ class Batches:
         """Return whether this conductor records the result of a node."""
         if member["present"] is None:
             return self._is_first()
-        return self._mine(member) or self._homeless(member)
+        return self._mine(member) or self._without_conductor(member)
 
     # -- results -----------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class Batches:
 
         The lock of a lost conductor is taken over by the node's next owner, which ends the change.
         """
-        return member["reservation"] is None or self._homeless(member)
+        return member["reservation"] is None or self._without_conductor(member)
 
     # -- claims ------------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class Batches:
         for member in members:
             if member["host"] == me:
                 found.append(member)
-            elif member["present"] is None or self._mine(member) or self._homeless(member):
+            elif member["present"] is None or self._mine(member) or self._without_conductor(member):
                 taken = self._database.write(
                     functools.partial(
                         batches.change_node,
@@ -248,7 +248,7 @@ class Batches:
                 plan.gone.extend([member] if self._is_first() else ())
             elif self._mine(member):
                 plan.mine.append(member)
-            elif self._homeless(member):
+            elif self._without_conductor(member):
                 plan.homeless.append(member)
             results = len(plan.gone) + len(plan.homeless)
             if not plan.mine and not results:

@@ -61,7 +61,7 @@ class HungWork:
 
     def sweep(self) -> None:
         """Check all work once; end hung work."""
-        if self._tasks.runtime.fence.in_touch:
+        if self._tasks.runtime.fence.database_replies:
             held = self._tasks.locks.all
             for one in held:
                 self._check_lock(one)
@@ -86,8 +86,8 @@ class HungWork:
         since = clock.now() - datetime.timedelta(seconds=seconds)
         held.ended = True
         self._tasks.locks.drop(held.token)
-        if held.vacate is not None:
-            held.vacate()
+        if held.free_slot is not None:
+            held.free_slot()
         limit, option = self._limits[option], f"[conductor]{option}"
         self._left[held.token] = Hung(held.node, since, f"{why} ({option})", option, limit)
 

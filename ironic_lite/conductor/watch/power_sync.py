@@ -56,7 +56,11 @@ class PowerSync:
         self._few = max(1, self._most // 2)
         self._doubtful, self._differing, self._lost = (
             node_queue.BackgroundQueue(self._guard_act(act), most=self._few, halted=halted)
-            for act in (self._compare_patiently, self._correct_node, self._recover_patiently)
+            for act in (
+                self._compare_with_full_timeouts,
+                self._correct_node,
+                self._recover_silent_node,
+            )
         )
 
     def sweep(self) -> None:
@@ -137,7 +141,7 @@ class PowerSync:
         self.records.slow(node.uuid)
         self._doubtful.put(node)
 
-    def _compare_patiently(self, old: Node) -> None:
+    def _compare_with_full_timeouts(self, old: Node) -> None:
         """Compare a doubtful node with the full configured time-outs."""
         # The node may have waited in the queue for minutes.
         node = self._tasks.runtime.database.read(lambda conn: nodes.load(conn, old.uuid))
@@ -250,7 +254,7 @@ class PowerSync:
                 raise
             self._lost.put(node)
 
-    def _recover_patiently(self, old: Node) -> None:
+    def _recover_silent_node(self, old: Node) -> None:
         """Try a silent node after reading it again, as it may have waited for minutes."""
         node = self._tasks.runtime.database.read(lambda conn: nodes.load(conn, old.uuid))
         if node.reservation is None and _is_lost(node):

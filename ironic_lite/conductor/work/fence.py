@@ -16,7 +16,7 @@ import math
 import threading
 
 from ironic_lite import errors
-from ironic_lite.conductor.work.locks import Held, Outrun
+from ironic_lite.conductor.work.locks import Held, SaveRefused
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Transactions
 from ironic_lite.db.queries import nodes
@@ -67,7 +67,7 @@ class Fence:
         self._renew_lock, self._answered = -math.inf, began
 
     @property
-    def in_touch(self) -> bool:
+    def database_replies(self) -> bool:
         """Return whether this process ran recently and the database replied at all."""
         return steady() - self._answered < self._usable
 
@@ -113,10 +113,10 @@ class HeldLock:
     def require(self) -> None:
         """Confirm the lock as `check`; it must have been taken.
 
-        :raises Outrun: the lock is still to be taken, so the machine may not be asked.
+        :raises SaveRefused: the lock is still to be taken, so the machine may not be asked.
         """
         if not self.taken:
-            raise Outrun
+            raise SaveRefused
         self.check()
 
     def check(self) -> None:

@@ -13,7 +13,7 @@ MOST_WAIT = 32
 """Limit of calls that wait for locks at once: half of the threads that answer calls."""
 
 
-class Outrun(Exception):
+class SaveRefused(Exception):
     """Work needs its lock before it can save, or found a changed node; nothing was written."""
 
 
@@ -23,7 +23,7 @@ class Held:
     :ivar above: the lock that this one serves, such as the lock of a parent node.
     :ivar progress: changes with each request to a machine, pause and save; it is only compared.
     :ivar ended: the work was given up as hung; its thread must not write or send any more.
-    :ivar vacate: frees the worker slot for other work; None for work without a slot.
+    :ivar free_slot: frees the worker slot for other work; None for work without a slot.
     """
 
     def __init__(self, token: str, node: str) -> None:
@@ -32,7 +32,7 @@ class Held:
         self.above: Held | None = None
         self.progress = 0
         self.ended = False
-        self.vacate: Callable[[], None] | None = None
+        self.free_slot: Callable[[], None] | None = None
 
     @classmethod
     def new(cls, node_uuid: str) -> Self:

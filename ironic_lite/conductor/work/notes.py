@@ -341,7 +341,7 @@ class Notes(retry_notes.RetryNotes):
         self._put_notes(**{_BEGUN: {"work": work, "times": times}})
         return times
 
-    def forget_beginnings(self) -> None:
+    def clear_attempts(self) -> None:
         """Forget the attempts, because the work has ended."""
         self._drop_notes(_BEGUN)
 

@@ -146,7 +146,7 @@ class Task(DriverView):
         if states.kind(after) is Kind.FAIL and error is not None and not aborted:
             self._schedule_retry(error)
         if states.kind(after) in (Kind.STABLE, Kind.FAIL):
-            self.notes.forget_beginnings()
+            self.notes.clear_attempts()
         if states.kind(after) is Kind.STABLE:
             self.notes.automatic_retries = 0
         if aborted:

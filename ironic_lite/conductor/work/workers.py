@@ -21,9 +21,9 @@ class Place:
         self._workers = workers
         self.vacated = False
 
-    def vacate(self) -> None:
+    def free_slot(self) -> None:
         """Free the slot for other work, because its own work hangs."""
-        self._workers.vacate(self)
+        self._workers.free_slot(self)
 
 
 class Workers:
@@ -80,7 +80,7 @@ class Workers:
             self._busy -= 1
             self._idle.notify_all()
 
-    def vacate(self, place: Place) -> None:
+    def free_slot(self, place: Place) -> None:
         """Free a slot although its work still runs; does nothing at the limit."""
         with self._idle:
             if not place.vacated and self._hanging < self._size:

@@ -49,7 +49,7 @@ class Keys:
         """Return the names in the argument that belong to no key here."""
         return sorted(set(idents) - self._known.keys() - {PLAIN})
 
-    def seal(self, value: object) -> Any:
+    def encrypt_value(self, value: object) -> Any:
         """Return the JSON value stored for ``value``; empty values hold no secret."""
         if self._first == PLAIN:
             # A client's value in the form of a token must not be taken for one.
@@ -61,7 +61,7 @@ class Keys:
         return {MARK: f"{self._first}:{token.decode()}"}
 
     def open(self, stored: object) -> Any:
-        """Return the value from which `seal` made ``stored``.
+        """Return the value from which `encrypt_value` made ``stored``.
 
         :raises errors.KeyMissing: it was encrypted with a key that is not here.
         """
@@ -76,7 +76,7 @@ class Keys:
         return self._decrypt_text(encoding.from_json(text))
 
     def fresh(self, stored: Any) -> bool:
-        """Return whether a stored value is as `seal` would store it now."""
+        """Return whether a stored value is as `encrypt_value` would store it now."""
         if stored is None or stored in _EMPTY:
             return True
         sealed = isinstance(stored, dict) and MARK in stored
@@ -148,7 +148,9 @@ class _Serializer:
         self._keys = keys
 
     def __call__(self, value: object) -> str:
-        return encoding.to_json(self._keys.seal(value.value) if type(value) is _Secret else value)
+        return encoding.to_json(
+            self._keys.encrypt_value(value.value) if type(value) is _Secret else value
+        )
 
 
 class _Deserializer:

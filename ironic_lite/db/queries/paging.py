@@ -18,12 +18,12 @@ from ironic_lite import errors
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import encryption, prepared
 from ironic_lite.db.queries.filters import Bound, Clause, Either, Switch, any_of, contains
-from ironic_lite.db.queries.stretches import (
+from ironic_lite.db.queries.index_ranges import (
     JOINING,
     Order,
-    has_stretches,
+    has_index_ranges,
+    index_ranges,
     leads_index,
-    stretches,
 )
 from ironic_lite.db.queries.unindexed import unindexed
 from ironic_lite.db.tables import models
@@ -276,7 +276,7 @@ def _select_page(
 
     An index gives the rows of one value in the order of the page, but not those of several values.
     So a page of rows with one of several values is the beginning of the pages of each value, and a
-    sorted page of a whole table is the beginning of some stretches of an index.
+    sorted page of a whole table is the beginning of some ranges of an index.
     """
     table = listing.table
     statement = sa.select(*(listing.column(name, as_text) for name, as_text in chosen))
@@ -290,8 +290,8 @@ def _select_page(
                 for one in clauses
             ]
             return _beginning(listing, statement, pages, order)
-    if listing.finds_most(shape) and has_stretches(table, order):
-        pages = [_matching(listing, page, shape) for page in stretches(table, order, marker)]
+    if listing.finds_most(shape) and has_index_ranges(table, order):
+        pages = [_matching(listing, page, shape) for page in index_ranges(table, order, marker)]
         return _beginning(listing, statement, pages, order)
     return _in_order(listing, statement, shape, order, marker)
 

@@ -54,7 +54,7 @@ def marked(conn: Connection, found: str | None) -> Iterator[None]:
     """
     again = broken_off(conn)
     if found is None and not again:
-        _refuse_strangers(conn)
+        _refuse_unknown_tables(conn)
     if conn.dialect.name not in _KINDS:
         yield
         return
@@ -86,7 +86,7 @@ def repeatable(
     return statement, parameters
 
 
-def _refuse_strangers(conn: Connection) -> None:
+def _refuse_unknown_tables(conn: Connection) -> None:
     ours = set(models.metadata.tables)
     strange = sorted(ours.intersection(sa.inspect(conn).get_table_names()))
     if strange:

@@ -91,7 +91,7 @@ class AgentDeploy(InBand, base.Deploy):
         if not task.failing:
             ramdisk.boot_instance(task)
 
-    def minds_heartbeat(self, task: base.Task) -> bool:
+    def handles_heartbeat(self, task: base.Task) -> bool:
         """Return False for a BMC's step, which ends by itself, and for an inspection."""
         return task.node.provision_state == State.RESCUEWAIT or concerns(task)
 
@@ -156,7 +156,7 @@ class CustomAgentDeploy(AgentDeploy):
         ramdisk.forget(task)
         task.driver.boot.clean_up_ramdisk(task)
 
-    def agent_came(self, task: base.Task, kind: base.StepKind, step: Any) -> bool:
+    def heartbeat_ends_step(self, task: base.Task, kind: base.StepKind, step: Any) -> bool:
         """Return True for the step ``deploy``, which waits for the agent."""
         return bool(step["step"] == "deploy")
 

@@ -186,7 +186,9 @@ class DirectDeploy(AgentDeploy):
 
     # -- polling -----------------------------------------------------------------------------
 
-    def agent_came(self, task: base.Task, kind: base.StepKind, step: base.StoredStep) -> bool:
+    def heartbeat_ends_step(
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep
+    ) -> bool:
         """End the step ``deploy``, which waits for the agent; poll the agent for other steps."""
         if step["step"] in self._polled:
             task.wake_after(0)

@@ -78,7 +78,9 @@ class AgentRAID(steps.InBand, base.RAID):
         step: base.StoredStep = {"step": APPLY, "interface": self.kind, "args": args}
         return steps.begin(task, activity.kind, step)
 
-    def agent_came(self, task: base.Task, kind: base.StepKind, step: base.StoredStep) -> bool:
+    def heartbeat_ends_step(
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep
+    ) -> bool:
         """Poll the agent at once for its running step."""
         task.wake_after(0)
         return False

@@ -109,7 +109,9 @@ class InBand(base.Interface):
     ) -> None:
         """Process the result ``value`` of an agent's step."""
 
-    def agent_came(self, task: base.Task, kind: base.StepKind, step: base.StoredStep) -> bool:
+    def heartbeat_ends_step(
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep
+    ) -> bool:
         """Return whether a heartbeat ends this waiting step of the interface itself."""
         return False
 
@@ -339,6 +341,6 @@ def heard(task: base.Task) -> bool:
     interface = task.driver.interface(step["interface"])
     assert isinstance(interface, InBand)  # that is what concerns heartbeats
     if interface.owns(kind, step):
-        return interface.agent_came(task, kind, step)
+        return interface.heartbeat_ends_step(task, kind, step)
     task.wake_after(0)
     return False

@@ -131,7 +131,7 @@ def invite(node: base.Node, addresses: Sequence[str], files: Mapping[str, str]) 
         published.write(_host_file(address), host_line(address, node.uuid))
 
 
-def turn_away(node: base.Node, addresses: Sequence[str]) -> None:
+def ignore_cards(node: base.Node, addresses: Sequence[str]) -> None:
     """Make dnsmasq ignore these cards."""
     if config.CONF.dhcp.dhcp_provider != "dnsmasq":
         return

@@ -116,7 +116,7 @@ class NetworkBoot(base.Boot):
         """Remove the files; the DHCP server ignores the machine from now on."""
         node, addresses = task.node, [port.address for port in task.ports]
         task.confirm_lock()  # folders may be shared, and the files may be another conductor's
-        dnsmasq.turn_away(node, addresses)
+        dnsmasq.ignore_cards(node, addresses)
         texts = [self.root() / name for name in self.names(node, addresses)]
         parts = [self.root() / node.uuid / part for part in (*PARTS, ISO)]
         published.remove(*texts, *parts)

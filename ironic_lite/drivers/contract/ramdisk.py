@@ -92,7 +92,7 @@ class Deploy(Interface):
     def tear_down_service(self, task: Task) -> None:
         """Undo ``prepare_service``; must be repeatable."""
 
-    def minds_heartbeat(self, task: Task) -> bool:
+    def handles_heartbeat(self, task: Task) -> bool:
         """Return whether `heartbeat` is to be called, judging only by the node.
 
         If not, a heartbeat is only recorded, without a worker slot or the node's lock.

@@ -105,7 +105,7 @@ class Program:
             LOG.debug("%s at port %d says: %s", PROGRAM, self.port, words)
             self.said = "".join(one if one.isprintable() else "?" for one in words)[:_LONGEST]
 
-    def bury(self) -> None:
+    def mark_ended(self) -> None:
         """Note the end of the program and all its children."""
         self._over = time.monotonic()
         try:
@@ -228,6 +228,6 @@ def _read_program(selector: selectors.BaseSelector, program: Program) -> None:
         return
     selector.unregister(program.output)
     try:
-        program.bury()
+        program.mark_ended()
     except Exception:  # the only thread must not end
         LOG.exception("The end of a console's program at port %d", program.port)

@@ -92,7 +92,7 @@ def run(
                 found = call.attempt(bmc)
                 if isinstance(found, str):
                     return found
-                pause = bmc.tire(options.min_command_interval) if found.tires else 0.0
+                pause = bmc.tire(options.min_command_interval) if found.needs_pause else 0.0
                 if not found.again(call, pause):
                     found.error.facts.setdefault("command", _described(words))
                     raise found.error
@@ -185,7 +185,7 @@ class _Failure:
     kind: faults.Again = faults.Again.NEVER
 
     @property
-    def tires(self) -> bool:
+    def needs_pause(self) -> bool:
         """Return whether the BMC must not be used for a while."""
         return self.kind in {faults.Again.ANY, faults.Again.HARMLESS}
 

@@ -79,7 +79,7 @@ class Directory:
             ) from None
         except OSError as why:
             raise _unusable_folder("cannot use the directory", self.path, why) from None
-        fault = distrust(found, os.geteuid())
+        fault = untrusted_reason(found, os.geteuid())
         if fault:
             raise config.ConfigError(reason=f"transport_url: the directory {self.path} {fault}")
 
@@ -168,7 +168,7 @@ def is_stale(path: str) -> bool:
     return False
 
 
-def distrust(found: os.stat_result, user: int) -> str | None:
+def untrusted_reason(found: os.stat_result, user: int) -> str | None:
     """Return why ``user`` must not trust the directory ``found``, or None."""
     if not stat.S_ISDIR(found.st_mode):
         return "is not a directory"

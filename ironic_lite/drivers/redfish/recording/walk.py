@@ -103,7 +103,7 @@ class Walk:
                 self.ended = f"{_FAULTS} requests in a row without a usable answer"
             if document is None:
                 continue
-            self.documents[path] = lean(document)
+            self.documents[path] = without_registry_texts(document)
             self._show(len(self.documents))
             for target in _link_targets(document) if _leads_on(document) else ():
                 if target not in seen:
@@ -169,7 +169,7 @@ def _link_targets(value: object) -> Iterator[str]:
                 yield inner.partition("#")[0].rstrip("/")
 
 
-def lean(document: Json) -> Json:
+def without_registry_texts(document: Json) -> Json:
     """Return a document without the long texts of a registry."""
     entries = resources.value(document, "RegistryEntries")
     if not isinstance(entries, dict):

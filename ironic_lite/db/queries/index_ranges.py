@@ -38,12 +38,12 @@ def leads_index(table: sa.Table, name: str) -> bool:
     return any(index.columns[0].name == name for index in table.indexes)
 
 
-def has_stretches(table: sa.Table, order: Order) -> bool:
-    """Return whether a page is the beginning of `stretches`, which no one index scan reads.
+def has_index_ranges(table: sa.Table, order: Order) -> bool:
+    """Return whether a page is the beginning of `index_ranges`, which no one index scan reads.
 
     SQLite and MariaDB read an index from its NULLs on; PostgreSQL's has them at its end. MariaDB
     enters an index behind a joined marker, but sorts by a unique column and the id. Times are no
-    stretches: few rows have the same one.
+    ranges: few rows have the same one.
     """
     column = table.c[order.sort]
     if not isinstance(column.type, sa.String if column.nullable else sa.String | sa.Boolean):
@@ -55,7 +55,7 @@ def has_stretches(table: sa.Table, order: Order) -> bool:
     return order.marked or (bool(column.nullable) and order.dialect == "postgresql")
 
 
-def stretches(
+def index_ranges(
     table: sa.Table, order: Order, marker: tuple[Any, Clause] | None
 ) -> list[sa.Select[Any]]:
     """Return pages of ids, each of which is read along an index of the sorted column.
