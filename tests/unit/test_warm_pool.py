@@ -81,6 +81,7 @@ def test_a_thread_survives_the_error_of_its_work(
 
     pool.run(fail)
     end(pool, start(pool)[0])
+    assert pool.drain(SECONDS)  # a second thread may still log
     assert "broken" in caplog.text
 
 
