@@ -35,7 +35,10 @@ def run(conf: Configuration, database: Database, confirmed: bool) -> int:
         print(f"node {row['uuid']}: {ended_runs.outcome(row)}")
     for batch in found.batches:
         print(f"batch {batch['uuid']}: running: becomes paused")
-    number = f"{len(found.nodes)} nodes, {len(found.batches)} batches"
+    for uuid in found.allocations:
+        print(f"allocation {uuid}: allocating: becomes error")
+    counts = (len(found.nodes), len(found.batches), len(found.allocations))
+    number = "{} nodes, {} batches, {} allocations".format(*counts)
     if not confirmed:
         print(f"{number}. Nothing was changed. Repeat the command with --yes to do this.")
         return 0

@@ -11,8 +11,10 @@ import pytest
 from ironic_lite.cmd import end_runs
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import allocations
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind
+from tests.db import test_allocations
 from tests.support.conductor_fixture import configure
 from tests.support.database_rows import add_node, get_node, lock_node
 
@@ -65,6 +67,16 @@ def test_every_state_of_work_ends_in_its_fail_state(database: Database, locked: 
     assert get_node(database, timed)["wake_at"] is None
 
 
+def test_allocations_in_search_of_a_node_end(database: Database) -> None:
+    searching = test_allocations.add(database)
+    found = test_allocations.add(database, state="active")
+    assert end_runs.run(configure(), database, True) == 0
+    row = database.read(lambda conn: allocations.get(conn, searching))
+    assert row["state"] == "error"
+    assert "The database was restored" in row["last_error"]
+    assert database.read(lambda conn: allocations.get(conn, found))["state"] == "active"
+
+
 def test_program_lists_and_ends_runs(sqlite_database: Database, tmp_path: pathlib.Path) -> None:
     node = add_node(sqlite_database, provision_state="clean wait")
     path = tmp_path / "ironic-lite.conf"
@@ -83,8 +95,11 @@ def test_program_lists_and_ends_runs(sqlite_database: Database, tmp_path: pathli
 
     said = run("end_runs")
     assert f"node {node}: clean wait: becomes clean failed\n" in said
-    assert "1 nodes, 0 batches. Nothing was changed. Repeat the command with --yes" in said
+    assert (
+        "1 nodes, 0 batches, 0 allocations. Nothing was changed. Repeat the command with --yes"
+        in said
+    )
     assert get_node(sqlite_database, node)["provision_state"] == "clean wait"
-    assert "Done: 1 nodes, 0 batches." in run("end_runs", "--yes")
+    assert "Done: 1 nodes, 0 batches, 0 allocations." in run("end_runs", "--yes")
     assert get_node(sqlite_database, node)["provision_state"] == "clean failed"
-    assert "0 nodes, 0 batches." in run("end_runs")
+    assert "0 nodes, 0 batches, 0 allocations." in run("end_runs")

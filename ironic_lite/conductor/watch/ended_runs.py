@@ -1,9 +1,9 @@
 """End of all work that a restored database shows as under way, without a look at the machines.
 
 A conductor would continue it: recovery repeats the step under way, timers poll or retry, batches
-start their next nodes, and the power sync restores old power states. The machines may be in use
-since the backup, so nothing is sent to them. Each change is complete by itself: after an
-interruption, another call ends the rest.
+start their next nodes, allocations take nodes, and the power sync restores old power states. The
+machines may be in use since the backup, so nothing is sent to them. Each change is complete by
+itself: after an interruption, another call ends the rest.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import context
 from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import batch_sweeps, nodes, sweeps
+from ironic_lite.db.queries import allocations, batch_sweeps, nodes, sweeps
 from ironic_lite.domain import batches as core
 from ironic_lite.domain import states
+from ironic_lite.domain.allocations import State as AllocationState
 from ironic_lite.domain.states import Kind, State
 
 WORK = states.of_kind(Kind.BUSY, Kind.WAIT, Kind.HELD)
@@ -30,6 +31,10 @@ WORK = states.of_kind(Kind.BUSY, Kind.WAIT, Kind.HELD)
 _LOCK = ("uuid", "reservation", "lock_token", "lock_expires")
 _PAGE = 1000
 _LATEST = datetime.datetime(9999, 1, 1)
+_NO_NODE = (
+    "The database was restored from a backup, so nodes that it shows as available may be in use. "
+    "Check them, and create the allocation again."
+)
 _NOT_CALLED = "it was not called, because the database was restored"
 
 
@@ -38,10 +43,12 @@ class Found(NamedTuple):
 
     :ivar nodes: with a run under way, a lock, or the timer of an automatic retry, by UUID.
     :ivar batches: the running ones; columns of `batch_sweeps.OPEN`.
+    :ivar allocations: in search of a node, by UUID.
     """
 
     nodes: dict[str, sweeps.Place]
     batches: list[Row]
+    allocations: list[str]
 
 
 def find(conn: Connection) -> Found:
@@ -60,7 +67,8 @@ def find(conn: Connection) -> Found:
         found.update((row["uuid"], row) for row in timers)
         timer = timers[-1]
     running = core.BatchState.RUNNING
-    return Found(found, [row for row in batch_sweeps.open_batches(conn) if row["state"] == running])
+    batches = [row for row in batch_sweeps.open_batches(conn) if row["state"] == running]
+    return Found(found, batches, [row["uuid"] for row in allocations.unsettled(conn)])
 
 
 def outcome(row: sweeps.Place) -> str:
@@ -73,7 +81,7 @@ def outcome(row: sweeps.Place) -> str:
 
 
 def end(tasks: Tasks, batches: Batches, found: Found) -> dict[str, errors.Error]:
-    """Forget power states, pause the batches, end the runs, and remove locks and timers.
+    """Forget power states, pause batches, end allocations and runs, remove locks and timers.
 
     :param tasks: of a service that is not started; no conductor may be alive.
     :returns: the nodes that could not be changed, by UUID, each with the reason.
@@ -82,6 +90,8 @@ def end(tasks: Tasks, batches: Batches, found: Found) -> dict[str, errors.Error]
     tasks.runtime.database.write(nodes.forget_power)
     for batch in found.batches:
         batches.pause(batch["uuid"], core.BY_RESTORE)
+    for uuid in found.allocations:
+        tasks.runtime.database.write(functools.partial(_end_allocation, uuid=uuid))
     failed: dict[str, errors.Error] = {}
     for uuid in found.nodes:
         try:
@@ -91,6 +101,10 @@ def end(tasks: Tasks, batches: Batches, found: Found) -> dict[str, errors.Error]
         except errors.Error as why:
             failed[uuid] = why  # the others must not be continued because of this one
     return failed
+
+
+def _end_allocation(conn: Connection, uuid: str) -> None:
+    allocations.settle(conn, uuid, AllocationState.ERROR, last_error=_NO_NODE)
 
 
 def _end_node(tasks: Tasks, uuid: str) -> None:
