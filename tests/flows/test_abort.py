@@ -124,7 +124,7 @@ def test_a_service_is_called_off_and_the_node_is_active_again(
     assert rig.run(node)["state"] == "aborted"
 
 
-def test_a_failed_service_is_given_up_once_its_fault_is_mended(rig: ConductorFixture) -> None:
+def test_failed_service_is_aborted_after_the_end_of_maintenance(rig: ConductorFixture) -> None:
     node = rig.node("service failed", maintenance=True, last_error="kept")
     with pytest.raises(errors.Conflict, match="maintenance"):
         rig.act("abort", node)
@@ -132,6 +132,21 @@ def test_a_failed_service_is_given_up_once_its_fault_is_mended(rig: ConductorFix
     row = rig.act("abort", node)
     assert row["provision_state"] == "active"
     assert row["last_error"] == "By request, the service operation was aborted."
+    run = rig.run(node)
+    assert (run["verb"], run["state"], row["run_uuid"]) == ("abort", "done", None)
+
+
+def test_abort_of_a_failed_service_whose_driver_fails_ends_as_failed(
+    build: Callable[..., ConductorFixture],
+) -> None:
+    rig = build(registry=failing("tear_down_service"))
+    node = rig.node("service failed")
+    row = rig.act("abort", node)
+    assert row["provision_state"] == "active"
+    assert row["last_error"].startswith("By request, the service operation was aborted. Also, ")
+    assert "tearing down service failed: Unexpected KeyError" in row["last_error"]
+    run = rig.run(node)
+    assert (run["verb"], run["state"], row["run_uuid"]) == ("abort", "failed", None)
 
 
 @pytest.mark.parametrize("state", ["cleaning", "deploying", "manageable", "active", "inspecting"])

@@ -92,6 +92,7 @@ CASES = {
         )
         for name in WAITS
     },
+    "abort of a failed service": Case("service failed", abort, "active", 2),
     "unhold": Case("clean hold", unhold, "manageable", 4),
     "delete in wait call-back": Case("wait call-back", delete, "available", 5),
     "delete in rescue wait": Case("rescue wait", delete, "available", 5),

@@ -23,8 +23,9 @@ from tests.flows import test_power_sync as power
 from tests.flows.test_batches import BATCH, begin, counts
 from tests.flows.test_death import CASES, Theatre, rests
 from tests.flows.test_reserved_steps import steps
+from tests.flows.test_stop import Slow
 from tests.support import crashes
-from tests.support.conductor_fixture import ConductorFixture, configure, listed
+from tests.support.conductor_fixture import ConductorFixture, configure, listed, wait_for
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
@@ -180,6 +181,20 @@ def test_locks_power_changes_and_retries_end(theatre: Theatre, rig: ConductorFix
     assert "power change was interrupted" in rig.get(changing)["last_error"]
     assert not rig.get(untidied)["driver_internal_info"].get("untidied")
     assert rig.get(free) == before
+
+
+def test_abort_of_a_failed_service_ends(theatre: Theatre, build: Build) -> None:
+    slow = Slow("tear_down_service")
+    rig = build(registry=slow.drivers())
+    node = rig.node("service failed")
+    rig.ask("do_provisioning_action", node, action="abort")
+    wait_for(lambda: slow.calls)
+    rig.bury()
+    theatre.forget()
+    end(rig.database)
+    check_ended(rig, node, "service failed")
+    assert "untidied" not in rig.get(node)["driver_internal_info"]
+    assert rig.run(node)["state"] == "failed"
 
 
 def test_machine_in_use_is_not_switched_off(theatre: Theatre, rig: ConductorFixture) -> None:

@@ -136,6 +136,17 @@ def test_a_wait_in_which_a_poll_hangs_fails(trapped: ConductorFixture, trap: Tra
     assert trapped.run(node)["state"] == "failed"
 
 
+def test_abort_of_a_failed_service_that_hangs_fails(trapped: ConductorFixture, trap: Trap) -> None:
+    trap.method = "tear_down_service"
+    node = trapped.node("service failed")
+    trapped.ask("do_provisioning_action", node, action="abort")
+    row = wait_for(lambda: (found := trapped.get(node))["run_uuid"] is None and found)
+    assert row["provision_state"] == "service failed"
+    assert "[conductor]work_timeout" in row["last_error"]
+    assert "untidied" not in row["driver_internal_info"]
+    assert trapped.run(node)["state"] == "failed"
+
+
 def test_a_power_change_that_hangs_ends(trapped: ConductorFixture, trap: Trap) -> None:
     trap.method = "set_power_state"
     node = trapped.node("active", power_state="power off")

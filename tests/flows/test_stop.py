@@ -208,6 +208,29 @@ def test_clean_up_of_an_abort_is_left_to_the_next_owner(
     assert "Also" not in str(row["last_error"])
 
 
+@pytest.mark.parametrize("host", ["here", "there"])
+def test_abort_of_a_failed_service_is_left_to_the_next_owner(
+    build: Callable[..., ConductorFixture], host: str
+) -> None:
+    slow = Slow("tear_down_service")
+    rig = build(registry=slow.drivers())
+    node = rig.node("service failed")
+    rig.ask("do_provisioning_action", node, action="abort")
+    wait_for(lambda: slow.calls)
+    assert rig.run(node)["state"] == "running"
+    with pytest.raises(errors.NodeLocked):
+        rig.ask("do_node_rescue", node, rescue_password="a")
+    assert rig.service.stop(timeout=0.05) is False
+    again = build(registry=slow.drivers(), DEFAULT__host=host)
+    again.service.orphans.sweep()
+    row = again.reaches(node, "active")
+    assert slow.calls == 2
+    assert "untidied" not in row["driver_internal_info"]
+    assert row["last_error"] == "By request, the service operation was aborted."
+    run = again.run(node)
+    assert (run["verb"], run["state"], row["run_uuid"]) == ("abort", "done", None)
+
+
 def test_abort_that_a_stop_leaves_without_a_worker_is_finished_at_once(
     build: Callable[..., ConductorFixture],
 ) -> None:

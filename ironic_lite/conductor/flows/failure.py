@@ -14,10 +14,18 @@ from ironic_lite.drivers import absent_interface
 
 
 def give_up(task: Task, why: errors.Error) -> None:
-    """Move the node to the fail state of its current state; ignore a node at rest."""
-    flow = activities.of(task.state)
-    if flow is not None and states.kind(task.state) in (Kind.BUSY, Kind.WAIT):
+    """Move the node to the fail state of its current state; ignore a node at rest.
+
+    A node in a fail state may have an abort under way, which fails.
+    """
+    flow, kind = activities.of(task.state), states.kind(task.state)
+    if flow is not None and kind in (Kind.BUSY, Kind.WAIT):
         flow.give_up(task, why)
+    elif kind is Kind.FAIL and task.node.run_uuid is not None:
+        task.run_record.fail(task.node.run_uuid, why)
+        task.node.last_error = why.message
+        task.notes.untidied = False
+        task.save()
 
 
 def give_up_unseen(task: Task, why: errors.Error, reason: str) -> None:

@@ -71,6 +71,7 @@ def give_up(task: Task, why: errors.Error) -> None:
 def call_off(task: Task) -> None:
     """Abort on request: service failed during clean-up."""
     if task.state is State.SERVICEFAIL:
+        task.run_record.open("abort", task.state, task.state)  # `tidy` ends it
         task.node.last_error = errors.Aborted(action="service", where="").message
         task.notes.untidied = True
         task.save()
@@ -84,9 +85,10 @@ def call_off(task: Task) -> None:
 
 def tidy(task: Task) -> None:
     """Boot the instance again and move back to active, because an abort is no fault."""
-    error = _clean_up(task, errors.Aborted(task.node.last_error, action="service", where=""))
+    request = errors.Aborted(task.node.last_error, action="service", where="")
+    error = _clean_up(task, request)
     task.notes.settle_steps(StepKind.SERVICE, forget_list=True)
-    task.move("abort", error=error)
+    task.move("abort", error=None if error is request else error)
 
 
 def _clean_up(task: Task, why: errors.Error) -> errors.Error:

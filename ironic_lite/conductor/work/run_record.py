@@ -101,6 +101,10 @@ class RunRecord:
             "provision", run=run, event=event, before=str(before), after=str(after), data=data
         )
 
+    def fail(self, run: str, error: errors.Error) -> None:
+        """Record that a run has failed without a move of the node."""
+        self._end_run(run, error, aborted=False)
+
     def begin_flow(self, activity: StepActivity, listed: Sequence[StoredStep]) -> None:
         """Record that these steps will run; `moved` records their end."""
         anew, self._flow = self._flow is not None, self._flow_of(activity)
