@@ -26,17 +26,19 @@ Fields = Mapping[str, Field]
 
 TRUE = frozenset({"true", "yes", "on", "1", "t", "y"})
 FALSE = frozenset({"false", "no", "off", "0", "f", "n"})
-"""Words for a boolean, in lower case; Ironic's command line writes them as text."""
+"""Words for a boolean, in lower case."""
 
 
 def flag(value: object) -> bool:
-    """Read true or false, also as a word.
+    """Read true or false, also as a word or as 1 or 0.
+
+    Ironic's command line writes ``True`` as text and ``1`` as a number.
 
     :raises ValueError: it is neither.
     """
     if isinstance(value, bool):
         return value
-    word = value.strip().lower() if isinstance(value, str) else ""
+    word = str(value).strip().lower() if isinstance(value, str | int) else ""
     if word not in TRUE | FALSE:
         raise ValueError("must be true or false")
     return word in TRUE

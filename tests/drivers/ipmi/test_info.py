@@ -62,6 +62,13 @@ def test_login_of_digits_may_be_a_number() -> None:
     assert shown == {"ipmi_password": masking.MASK}
 
 
+@pytest.mark.parametrize("given", [True, "True", "yes", 1, False, "no", 0])
+def test_switch_may_be_a_word_or_a_number(given: object) -> None:
+    """Ironic's command line writes ``--driver-info ipmi_force_boot_device=1`` as a number."""
+    found = info.parse({**LEAST, "ipmi_force_boot_device": given})
+    assert found.force_boot_device is (given in (True, "True", "yes"))
+
+
 @pytest.mark.parametrize("version", ["1.5", 1.5])
 def test_the_old_version_has_another_interface(version: object) -> None:
     assert info.parse({**LEAST, "ipmi_protocol_version": version}).interface == "lan"
@@ -138,7 +145,7 @@ def test_missing_keys_are_named_together(values: dict[str, Any], missing: str) -
         ("ipmi_transit_address", None.__class__, "0 to 255"),
         ("ipmi_local_address", "20h", "0 to 255"),
         ("ipmi_force_boot_device", "perhaps", "true or false"),
-        ("ipmi_force_boot_device", 1, "true or false"),
+        ("ipmi_force_boot_device", 2, "true or false"),
         ("ipmi_disable_boot_timeout", {}, "true or false"),
         ("ipmi_terminal_port", 70000, "1 to 65535"),
     ],
