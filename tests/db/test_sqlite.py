@@ -168,17 +168,19 @@ def test_log_stays_small_although_there_is_always_a_read_under_way(
         for reader in readers:
             reader.start()
         largest = 0
-        for number in range(400):
-            text = {"description": f"{number:08000}"}
-            database.write(
-                lambda conn, text=text, number=number: nodes.edit(  # type: ignore[misc]
-                    conn, node, text, generation=number
+        try:
+            for number in range(400):
+                text = {"description": f"{number:08000}"}
+                database.write(
+                    lambda conn, text=text, number=number: nodes.edit(  # type: ignore[misc]
+                        conn, node, text, generation=number
+                    )
                 )
-            )
-            largest = max(largest, log.stat().st_size)
-        ended.set()
-        for reader in readers:
-            reader.join()
+                largest = max(largest, log.stat().st_size)
+        finally:
+            ended.set()
+            for reader in readers:
+                reader.join()
     assert largest < 1024 * 1024
 
 
