@@ -130,7 +130,7 @@ def test_a_conductor_killed_in_mid_deployment_goes_on_and_repeats_nothing(
     runs_its_instance(one, node, machine)
 
 
-def test_a_machine_that_dies_in_mid_step_fails_in_time_and_is_cleaned_once_it_is_mended(
+def test_a_machine_that_dies_in_mid_step_fails_in_time_and_is_cleaned_once_it_is_repaired(
     one: machine_room.Room,
 ) -> None:
     """The limit is short only while no agent is to start: nobody knows how long one takes."""
@@ -152,7 +152,7 @@ def test_a_machine_that_dies_in_mid_step_fails_in_time_and_is_cleaned_once_it_is
     assert machine.agent.ran() == ["linger", *ERASING]
 
 
-def test_an_image_that_is_not_what_was_said_fails_in_the_agents_words_and_can_be_mended(
+def test_an_image_that_is_not_what_was_said_fails_in_the_agents_words_and_can_be_corrected(
     one: machine_room.Room,
 ) -> None:
     machine = one.rack[0]

@@ -1,4 +1,4 @@
-"""The faults there are: one table. Each is a block: what has been broken is mended at its end.
+"""One table of all faults. Each is a block, whose end repairs what it has broken.
 
 A fault is chosen, and all about it, by dice of its own, so that a seed repeats it. It yields what
 it has struck: the processes (none: everybody), or `NOTHING` if there was nothing to strike.

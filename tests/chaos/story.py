@@ -1,4 +1,4 @@
-"""One run: everything is started, loaded, broken, mended, left to settle, and judged."""
+"""One run: everything is started, loaded, broken, repaired, left to settle, and judged."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ def _lane(
             with one.kind.inject(world, dice, min(one.lasts, left)) as struck:
                 pass
         except Exception as why:  # the rest is to be broken all the same
-            world.fleet.left.append(f"{one.kind.name} could not be mended: {why!r}")
+            world.fleet.left.append(f"{one.kind.name} could not be repaired: {why!r}")
             struck = EVERYBODY
         if struck != faults.NOTHING:
             broken.append(Fault(one.kind.name, begin, time.monotonic(), struck))

@@ -171,7 +171,7 @@ class AnyLife(Invariants):
 
     @precondition(lambda self: self.model.maintenance or self.model.retired or self.troubled)
     @rule(waits=st.booleans())
-    def mend(self, waits: bool) -> None:
+    def end_maintenance(self, waits: bool) -> None:
         """Put everything right, so that life goes on."""
         self._maintenance(False)
         self._retired(False)

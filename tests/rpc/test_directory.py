@@ -68,7 +68,7 @@ def test_the_directory_of_another_user_is_not_trusted(tmp_path: pathlib.Path) ->
     assert "belongs to user 1001" in str(verdicts[1001])
 
 
-def test_a_path_too_long_for_a_socket_is_named_with_the_mend(
+def test_a_path_too_long_for_a_socket_is_named_with_advice(
     folder: pathlib.Path, serve: Serve
 ) -> None:
     path = folder / ("x" * 90)

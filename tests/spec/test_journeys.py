@@ -36,7 +36,7 @@ def broken(step: str) -> Json:
 
 
 # From a state, by verbs and by what befalls a node: a dictionary is its driver_info from there on,
-# "ring" lets its timer ring, "late" lets its time-out pass, "mended" ends its maintenance.
+# "ring" lets its timer ring, "late" lets its time-out pass, "fixed" ends its maintenance.
 JOURNEYS: list[tuple[str, list[str | Json]]] = [
     ("enroll", [{"fake_fail_power": "no"}, "manage", {}, "manage", "inspect", "adopt"]),
     ("manageable", [HOUR, "inspect", "ring", HOUR, "inspect", "late", "inspect", "abort"]),
@@ -68,11 +68,11 @@ JOURNEYS: list[tuple[str, list[str | Json]]] = [
     ("active", ["service, held", "service", "service, held", "unhold", "service, held", "abort"]),
     (
         "active",
-        [HOUR, "service", "ring", HOUR, "service", "late", "mended", "service", "abort", "ring"],
+        [HOUR, "service", "ring", HOUR, "service", "late", "fixed", "service", "abort", "ring"],
     ),
     ("active", [HOUR, "service", {}, "deleted"]),
-    ("active", [broken("vendor.log_passthrough"), "service", "mended", "abort", "service"]),
-    ("active", [broken("vendor.log_passthrough"), "service", "mended", "rescue"]),
+    ("active", [broken("vendor.log_passthrough"), "service", "fixed", "abort", "service"]),
+    ("active", [broken("vendor.log_passthrough"), "service", "fixed", "rescue"]),
     ("active", [broken("vendor.log_passthrough"), "service", "deleted"]),
     ("active", [broken("vendor.log_passthrough"), "service", {}, "retry"]),
 ]
@@ -112,7 +112,7 @@ def befall(operator: Operator, node: str, act: str | Json) -> None:
     elif act == "late":
         rig.edit(node, provision_updated_at=clock.after(-7200), wake_at=clock.after(-7200))
         rig.sweep("time-outs")
-    elif act == "mended":
+    elif act == "fixed":
         assert operator.api.delete(f"/v1/nodes/{node}/maintenance").status == 202
     else:
         operator.provision(node, act.partition(",")[0], **BODIES.get(act, {}))

@@ -74,7 +74,7 @@ BAD_POWER: dict[str, tuple[Spoil, tuple[str, ...]]] = {
 """What happens when a machine that is off is told to go on, and the words for it."""
 
 
-def mend(machine: bmc.Machine) -> None:
+def repair(machine: bmc.Machine) -> None:
     """Let a spoiled machine be good again."""
     machine.tricks.clear()
     bmc_tasks.wait_for_answers(60)

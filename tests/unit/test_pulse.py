@@ -175,7 +175,7 @@ def test_a_dead_one_leaves_it_although_its_clock_was_ahead(steady: Steady) -> No
         assert known.lives(row(at))
         steady.now += BEAT
     assert not known.lives(row(at))
-    assert known.lives(row(clock.after(-3600))), "it is back, its clock mended"
+    assert known.lives(row(clock.after(-3600))), "it is back, with a correct clock"
 
 
 def test_an_outage_of_the_database_makes_nobody_dead(steady: Steady) -> None:

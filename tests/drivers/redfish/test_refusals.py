@@ -1,4 +1,4 @@
-"""Logins that a BMC refuses: nobody is locked out by us, and what was mended is tried at once."""
+"""Logins that a BMC refuses: nobody is locked out by us, and a corrected login is tried at once."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 from ironic_lite.core import config
 from tests.emulators import bmc
 from tests.support import real_socket
-from tests.support.redfish_faults import USERS, falls_silent, mend, nothing_held, says
+from tests.support.redfish_faults import USERS, falls_silent, nothing_held, repair, says
 from tests.support.redfish_service import RedfishOperator
 
 A, B = "12:44:6a:3b:04:01", "12:44:6a:3b:04:02"
@@ -157,7 +157,7 @@ def test_trouble_fails_the_inspection_and_changes_nothing(
     assert nothing_held(shown)
     assert {key: shown[key] for key in KEPT} == {key: before[key] for key in KEPT}
     assert (ports(operator, node), inventory(operator, node)) == ([], None)
-    mend(machine)
+    repair(machine)
     machine[machine.system]["MemorySummary"] = summary
     assert operator.patches(node, driver_info__redfish_password=USERS["root"]).status == 200
     shown = operator.provision(node, "inspect")

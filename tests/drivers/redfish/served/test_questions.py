@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.emulators import bmc
-from tests.support.redfish_faults import BAD_POWER, USERS, mend
+from tests.support.redfish_faults import BAD_POWER, USERS, repair
 from tests.support.redfish_service import RedfishOperator
 
 MANAGEMENT = "/v1/nodes/{}/management"
@@ -35,6 +35,6 @@ def test_client_gets_the_reason_of_a_bmc_failure(
     missing = [word for word in words if word not in answer.text]
     assert (missing, USERS["root"] in answer.text) == ([], False), answer.text
     assert operator.rig.get(node) == before
-    mend(machine)
+    repair(machine)
     answer = operator.api.request(method, path.format(node), body)
     assert answer.status in {200, 204}, answer.text

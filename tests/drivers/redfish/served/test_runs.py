@@ -16,8 +16,8 @@ from tests.support.redfish_faults import (
     PASSING,
     Spoil,
     at_reset,
-    mend,
     nothing_held,
+    repair,
     says,
 )
 from tests.support.redfish_service import RedfishOperator
@@ -64,7 +64,7 @@ def test_a_clean_ends_in_its_fail_state_and_can_be_tried_again(
     assert shown["maintenance_reason"] == shown["last_error"]
     assert nothing_held(shown)
     assert says(shown, "power.power_on", *words)
-    mend(machine)
+    repair(machine)
     assert operator.provision(node, "manage")["provision_state"] == "manageable"
     assert operator.api.delete(f"/v1/nodes/{node}/maintenance").status == 202
     shown = operator.provision(node, "clean", clean_steps=POWER_CYCLE)
@@ -87,7 +87,7 @@ def test_a_deployment_ends_in_its_fail_state_and_can_be_tried_again(
     assert not shown["maintenance"]
     assert nothing_held(shown)
     assert says(shown, "deploy.boot_instance", *words)
-    mend(machine)
+    repair(machine)
     shown = operator.provision(node, "active")
     assert (shown["provision_state"], shown["last_error"]) == ("active", None)
 
@@ -102,7 +102,7 @@ def test_a_tear_down_ends_in_error_and_can_be_tried_again(
     shown = operator.provision(node, "deleted")
     assert (shown["provision_state"], nothing_held(shown)) == ("error", True)
     assert says(shown, "Failed to tear down node", *words)
-    mend(machine)
+    repair(machine)
     shown = operator.provision(node, "deleted")
     assert (shown["provision_state"], shown["last_error"]) == ("available", None)
     assert machine[machine.system]["PowerState"] == "Off"
@@ -159,7 +159,7 @@ def test_a_machine_in_use_that_falls_silent_gets_a_fault_and_recovers_by_itself(
     assert (shown["provision_state"], shown["fault"]) == ("active", "power failure")
     assert (shown["maintenance"], shown["power_state"], nothing_held(shown)) == (True, None, True)
     assert says(shown, "Power state could not be read 2 times in a row", *words)
-    mend(machine)
+    repair(machine)
     operator.sweeps("power recovery")
     shown = operator.shows(node)
     assert (shown["maintenance"], shown["fault"], shown["last_error"]) == (False, None, None)

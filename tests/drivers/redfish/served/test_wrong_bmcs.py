@@ -16,8 +16,8 @@ from tests.support.redfish_faults import (
     BAD_POWER,
     USERS,
     falls_silent,
-    mend,
     nothing_held,
+    repair,
     says,
 )
 from tests.support.redfish_service import RedfishOperator
@@ -168,7 +168,7 @@ def test_a_broken_bmc_leads_back_to_enroll(
     shown = operator.provision(node, "manage")
     assert (shown["provision_state"], nothing_held(shown)) == ("enroll", True)
     assert says(shown, "Failed to verify node", *words)
-    mend(machine)
+    repair(machine)
     assert operator.provision(node, "manage")["provision_state"] == "manageable"
 
 
