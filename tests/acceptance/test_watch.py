@@ -143,6 +143,21 @@ def test_preferred_wait_for_a_failing_verb_is_424(fleet: Service) -> None:
     assert answer.headers["Preference-Applied"] == "wait=50"
 
 
+def test_preferred_wait_for_the_abort_of_a_failed_service_is_200(fleet: Service) -> None:
+    fleet.create("w12", driver_info={"fake_fail_steps": {"vendor.log_passthrough": "no"}})
+    for verb, state in (("manage", "manageable"), ("provide", "available"), ("active", "active")):
+        fleet.provision("w12", verb, state)
+    steps = [{"interface": "vendor", "step": "log_passthrough"}]
+    url, prefer = f"{fleet.url}/v1/nodes/w12/states/provision", {"Prefer": "wait=50"}
+    body: dict[str, Any] = {"target": "service", "service_steps": steps}
+    answer = fleet.session.put(url, json=body, headers=prefer, timeout=PATIENCE)
+    assert answer.status_code == 424
+    assert fleet.ask("DELETE", "/v1/nodes/w12/maintenance").status_code == 202
+    answer = fleet.session.put(url, json={"target": "abort"}, headers=prefer, timeout=PATIENCE)
+    assert (answer.status_code, answer.json()["verb"]) == (200, "abort"), answer.text
+    assert fleet.get("/v1/nodes/w12")["provision_state"] == "active"
+
+
 def test_preferred_wait_that_is_too_short_is_202_with_the_run(fleet: Service) -> None:
     fleet.create("w8", driver_info={"fake_step_seconds": 5})
     url = f"{fleet.url}/v1/nodes/w8/states/provision"
