@@ -10,7 +10,7 @@ from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import failed_node, row, to, write
-from tests.window.conftest import expect
+from tests.window.conftest import Faults, expect
 
 FIELDS: tuple[dict[str, Any], ...] = (
     {"resource_class": "gpu", "owner": "ann", "shard": "east"},
@@ -114,3 +114,24 @@ def test_selection_of_a_row_leaves_the_attention_as_it_is(
     row(page, "calm-1").get_by_role("checkbox").check()
     page.get_by_role("region", name="Selected nodes").wait_for()
     expect(attention).to_be_visible()
+
+
+def test_refused_filter_of_events_shows_the_error_and_no_rows(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    faults.allow(r"(400|404).* http\S+/v1/events")
+    live.create("heard-1")
+    live.provision("heard-1", "manage", "manageable")
+    page.goto(to(live, "/v1/events?node=heard-1"))
+    events = page.get_by_role("region", name="Events")
+    expect(events).to_contain_text("heard-1")
+    for label, value, status in (("Node", "heard", "HTTP 404"), ("Kinds", "hold", "HTTP 400")):
+        field = page.get_by_label(label, exact=True)
+        field.fill(value)
+        field.press("Enter")
+        expect(page.get_by_role("alert")).to_contain_text(status)
+        expect(events).to_have_count(0)
+        field.fill("")
+        field.press("Enter")
+        expect(events).to_contain_text("heard-1")
+        expect(page.get_by_role("alert")).to_have_count(0)

@@ -3,7 +3,7 @@ import { useEffect, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { RUN_HEAD, runRow } from "./node.js";
 import { withValue } from "../parts/dialog.js";
-import { Checks, COPY, List, Listed, Shown, Tree } from "../parts/read.js";
+import { Checks, COPY, FaultBox, List, Listed, Shown, Skeleton, Tree } from "../parts/read.js";
 import { Timeline } from "../parts/run.js";
 import {
   bdi, choice, Curl, field, html, nodeLink, OVERDUE, Result, stamp, stepName, checkbox, typed,
@@ -14,6 +14,7 @@ import { Feed, followFrom } from "../wire/feed.js";
 import { logOut, loginUser } from "../wire/login.js";
 
 /** @typedef {Record<string, any>} Json */
+/** @typedef {import("../wire/api.js").Fault} Fault */
 
 /** @param {string} name of an argument of the address @returns {[string, (value: string) => void]} */
 const argument = (name) => [
@@ -54,19 +55,26 @@ export function RunsPage() {
 const MOST_EVENTS = 500;
 
 export function EventsPage() {
-  const [events, setEvents] = useState(/** @type {Json[]} */ ([]));
+  const [events, setEvents] = useState(/** @type {Json[] | null} */ (null));
+  const [fault, setFault] = useState(/** @type {Fault | null} */ (null));
   const [paused, setPaused] = useState(false);
   const { query } = route.value;
   const text = query.toString();
+  const from = `/v1/events?${new URLSearchParams([...query, ["limit", "100"]])}`;
+  useEffect(() => {
+    setEvents(null);
+    setPaused(false);
+  }, [text]);
   useEffect(() => {
     if (paused) return undefined;
+    setFault(null);
     const filter = Object.fromEntries(query);
     const more = (/** @type {Json[]} */ found) =>
-      setEvents((old) => [...found.reverse(), ...old].slice(0, MOST_EVENTS));
-    return followFrom(`/v1/events?${new URLSearchParams({ ...filter, limit: "100" })}`, (body) => {
+      setEvents((old) => [...found.reverse(), ...old ?? []].slice(0, MOST_EVENTS));
+    return followFrom(from, (body) => {
       setEvents(body.events.reverse());
       return new Feed(body.cursor, more, null, filter);
-    });
+    }, setFault);
   }, [text, paused]);
   return html`<h1>Events</h1>
     <div class="filters">
@@ -75,7 +83,7 @@ export function EventsPage() {
       <button aria-pressed=${paused} onClick=${() => setPaused(!paused)}>Pause</button>
       ${h(Curl, { path: asked({ since: "now", follow: "true" }), stream: true })}
     </div>
-    ${h(List, {
+    ${fault ? h(FaultBox, { fault, path: from }) : !events ? h(Skeleton, {}) : h(List, {
       label: "Events",
       head: ["At", "Node", "Kind", "Event", "Change", "By", COPY],
       rows: events.map((event) => [

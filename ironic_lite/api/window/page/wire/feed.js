@@ -293,16 +293,17 @@ export class Feed {
  * Follow events from the cursor of a first answer on.
  * @param {string} from the path of the first answer
  * @param {(body: any) => Feed} begin
+ * @param {(fault: Fault) => void} [onFault]
  * @returns {() => void} stops the feed
  */
-export function followFrom(from, begin) {
+export function followFrom(from, begin, onFault) {
   const abort = new AbortController();
   let stop = () => abort.abort();
   get(from, abort.signal).then(({ body }) => {
     if (abort.signal.aborted) return;
     const feed = begin(body);
     stop = () => feed.stop();
-  }, () => {});
+  }, (fault) => abort.signal.aborted || onFault?.(fault));
   return () => stop();
 }
 
