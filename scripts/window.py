@@ -57,7 +57,7 @@ _TYPES = {
 export const VERSION: string;
 export const STATES: Record<string, string>;
 export const VERBS: {
-  target: string; event: string; needs?: string[]; erases?: boolean; from: string[];
+  target: string; alias?: boolean; needs?: string[]; erases?: boolean; from: string[];
 }[];
 export const SECRET_KEY: string;
 """,

@@ -238,6 +238,7 @@ def test_modules_that_break_a_rule_of_joining_are_refused(page: dict[str, str]) 
         ("const a = b / c / d;", "let a=b/c/d;"),
         ("const a = (b) / 2 - c / 'd / e'", "let a=(b)/2-c/'d / e'"),
         ("return typeof a in b", "return typeof a in b"),
+        ("f((a) => async (b) => (c));\n", "f(a=>async(b)=>(c));"),
         ("const a = b\n? c\n: d;\n", "let a=b?c:d;"),
     ],
 )

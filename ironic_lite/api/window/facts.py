@@ -32,7 +32,7 @@ def _verb(verb: verbs.Verb) -> Json:
     """Return a verb; what is empty or false is left out."""
     facts = {
         "target": verb.target,
-        "event": verb.event,
+        "alias": any(one.event == verb.event for one in verbs.TABLE[: verbs.TABLE.index(verb)]),
         "needs": verb.needs,
         "erases": verb.event in holds.REFUSED[holds.Block.ERASE],
         "from": [str(state) for state in State if verbs.possible(verb, state)],

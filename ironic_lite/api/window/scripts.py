@@ -35,6 +35,8 @@ _CLOSING = re.compile(r"</\w+\s*>")
 _SPACES = re.compile(r"(?<![\w$]) +| +(?![\w$])|(?<=[;,(\[=>])\n|\n(?=[?:)\].])")
 """Spaces beside signs, and ends of lines that end no statement."""
 _LAST_COMMAS = re.compile(r",(?=[)\]])")
+_PARENTHESES = re.compile(r"(?<![\w$])\((\w+)\)(?==>)")
+"""Those around the only argument of a function."""
 _LAST_SIGN = re.compile(r"[;,]?\n?$")
 """Signs that JavaScript does not need before a closing brace."""
 _CONST = re.compile(r"\bconst\b")
@@ -78,6 +80,7 @@ def _short(part: re.Match[str]) -> str:
     if _JOINED.search(code):
         raise ValueError(f"this cannot be squeezed: {code}")
     short = _LAST_COMMAS.sub("", _SPACES.sub("", _CONST.sub("let", code)))
+    short = _PARENTHESES.sub(r"\1", short)
     if part.string[part.start() - 1 : part.start()] == "{":
         short = short.removeprefix("\n")
     if part.string[part.end() : part.end() + 1] == "}":

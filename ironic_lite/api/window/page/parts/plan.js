@@ -23,9 +23,8 @@ export function openVerb(node, target) {
 }
 
 /** Verbs that some of these states offer; of two names of one verb the first. @param {Set<string>} states */
-export const verbsFrom = (states) => VERBS.filter(({ event, from }, at) =>
-  at === VERBS.findIndex((one) => one.event === event) && from.some((state) => states.has(state)),
-).map(({ target }) => target);
+export const verbsFrom = (states) => VERBS.filter(({ alias, from }) =>
+  !alias && from.some((state) => states.has(state))).map(({ target }) => target);
 
 /**
  * What a plan asks of the user before the button works: `name`, `unknown` (the name, too, because the
