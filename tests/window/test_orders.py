@@ -47,8 +47,16 @@ def test_run_stops_after_the_chosen_step(page: sync_api.Page, live: service.Serv
         dialog.wait_for(state="detached")
         stop = live.get("/v1/nodes/stopped-1/why")["run"]["stop"]
         assert (stop["how"], stop["after"], stop["reason"]) == ("hold", 0, "look at disk 3")
+        uuid = live.get("/v1/nodes/stopped-1")["uuid"]
+
+        def lock(route: sync_api.Route) -> None:
+            answer = route.fetch()
+            route.fulfill(response=answer, json={**answer.json(), "reservation": "a-conductor"})
+
+        # As while a step is under way.
+        page.route(f"**/v1/nodes/{uuid}", lock)
         press(page, "Stop is requested: withdraw…")
-        expect(dialog).to_contain_text("The run stops after this step.")
+        expect(dialog).to_contain_text("The run then goes on with its next step.")
         dialog.get_by_role("button", name="Withdraw", exact=True).click()
         dialog.wait_for(state="detached")
         service.until(lambda: not live.get("/v1/nodes/stopped-1/why")["run"]["stop"], "the stop")

@@ -5,7 +5,7 @@ import { ActForm, Menu, show, useSend } from "./dialog.js";
 import { openHold, openLift } from "./holds.js";
 import { Confirm, openStop, openVerb, verbsFrom } from "./plan.js";
 import { FaultBox, Skeleton, Tree, useDocument } from "./read.js";
-import { bdi, choice, Curl, DATA_STATES, field, html, nameOf, say, stopOf, told, typed, verb, VERB_HINTS, visible } from "./text.js";
+import { bdi, choice, Curl, DATA_STATES, field, html, nameOf, say, told, typed, verb, VERB_HINTS, visible } from "./text.js";
 import { go, path } from "../state/route.js";
 
 /** @typedef {Record<string, any>} Json */
@@ -63,8 +63,7 @@ export function Actions({ why, node, reload }) {
     html`<button onClick=${() => openStop({ own, name, reload })}>Stop at the next step…</button>
       ${why.run.stop?.progress === "asked" && html`<button onClick=${() => simple({
         title: `Withdraw the stop of ${name}`, kind: "none", method: "DELETE", button: "Withdraw",
-        path: `${own}/runs/${why.run.uuid}/stop`,
-        says: `The run ${stopOf({ ...why.run, place: { ordinal: why.run.step - 1 } })}.`,
+        path: `${own}/runs/${why.run.uuid}/stop`, waits: false, says: "The run then goes on with its next step.",
       })}>Stop is requested: withdraw…</button>`}`}
     ${h(Menu, { name: "Power" }, POWER_ACTS.map((one) => {
         const { refused, targets } = orderOf(why, "power") ?? {};
@@ -134,17 +133,17 @@ function VerbButton({ one, node, first }) {
 
 /**
  * @param {any} props a request `of` a node with `title`, `kind` of confirmation, `button`; `says` what changes;
- *   `explained`: its body is a reason; `done`: told at the end
+ *   `explained`: its body is a reason; `done`: told at the end; `waits`: for the end of the node's lock
  */
 export const openSimple = (props) => show(() => h(Simple, props));
 
 /** @param {any} props */
 function Simple(props) {
-  const { title, kind, button, reload, then, method, of, says, explained, done = `${title}: accepted.` } = props;
+  const { title, kind, button, reload, then, method, of, says, explained, waits = true, done = `${title}: accepted.` } = props;
   const [sure, setSure] = useState(false);
   const [reason, setReason] = useState("");
   const body = explained ? { reason } : props.body;
-  const sending = useSend({ method, path: props.path, body, of, waits: true }, () => {
+  const sending = useSend({ method, path: props.path, body, of, waits }, () => {
     if (then) go(then);
     else reload?.();
     say(done);
