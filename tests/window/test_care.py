@@ -247,6 +247,41 @@ def test_lift_of_a_hold_needs_a_reason_of_its_own(
     expect(button).to_be_enabled()
 
 
+def test_lift_of_a_hold_allows_what_no_other_hold_blocks(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("lift-2")
+    for kind, reason in (("freeze", "smoke"), ("freeze", "water"), ("hardware", "a loud fan")):
+        hold = {"kind": kind, "reason": reason}
+        assert live.ask("POST", "/v1/nodes/lift-2/holds", hold).status_code == 201
+    page.goto(to(live, "/v1/nodes/lift-2/holds"))
+    holds = page.get_by_role("region", name="Holds")
+    dialog = page.get_by_role("dialog")
+    for kind in ("water", "a loud fan"):
+        lift = holds.get_by_role("row", name=kind).get_by_role("button", name="Lift…", exact=True)
+        lift.click()
+        expect(dialog).to_contain_text("Still blocked by: freeze: smoke")
+        expect(dialog).not_to_contain_text("Allowed again")
+        if kind == "water":
+            dialog.get_by_role("button", name="Cancel").click()
+    (smoke,) = [
+        one["uuid"]
+        for one in live.get("/v1/nodes/lift-2/holds")["holds"]
+        if one["reason"] == "smoke"
+    ]
+    dialog.get_by_role("combobox").select_option(smoke)
+    expect(dialog).to_contain_text("Still blocked by: freeze: water; hardware: a loud fan.")
+    dialog.get_by_role("button", name="Cancel").click()
+    gone = f"/v1/nodes/lift-2/holds/{smoke}?reason=air"
+    assert live.ask("DELETE", gone).status_code == 204
+    holds.get_by_role("row", name="smoke").get_by_text("air").wait_for()
+    holds.get_by_role("row", name="water").get_by_role("button", name="Lift…").click()
+    expect(dialog).to_contain_text(
+        "Allowed again: every verb; power changes; deletion of the node. "
+        "Still blocked by: hardware: a loud fan."
+    )
+
+
 HALF = "An erase that is aborted leaves the disks partly erased."
 
 

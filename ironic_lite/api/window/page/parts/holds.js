@@ -40,7 +40,7 @@ export function HoldForm({ body, onChange }) {
   <p role="status"><strong>Blocks</strong> ${blocked(blocks)}. <strong>Still allows</strong> ${allows}.</p>`;
 }
 
-/** @typedef {{own: string, name: string, reload?: () => void, holds: Json[]}} Held `own`: path of the node */
+/** @typedef {{own: string, name: string, reload?: () => void, holds: Json[], chosen?: string}} Held `own`: path of the node */
 
 /** @param {Held} props */
 export function openHold(props) {
@@ -59,16 +59,20 @@ function HoldOne({ own, name, reload }) {
     h(HoldForm, { body, onChange: setBody }));
 }
 
-/** @param {Held} props `holds` of which one is lifted */
+/** @param {Held} props `holds` in force, of which one is lifted; `chosen`: its UUID */
 export function openLift(props) {
   show(() => h(Lift, props));
 }
 
 /** @param {Held} props */
-function Lift({ own, name, reload, holds }) {
-  const [uuid, setUuid] = useState(holds[0]?.uuid);
+function Lift({ own, name, reload, holds, chosen = holds[0]?.uuid }) {
+  const [uuid, setUuid] = useState(chosen);
   const [reason, setReason] = useState("");
   const hold = holds.find((one) => one.uuid === uuid) ?? {};
+  const stay = holds.filter((one) => one !== hold);
+  const kept = stay.flatMap((one) => one.blocks);
+  if (kept.includes("verbs")) kept.push("use", "erase");
+  const again = (hold.blocks ?? []).filter((/** @type {string} */ one) => !kept.includes(one));
   const query = new URLSearchParams({ reason });
   const sending = useSend({ method: "DELETE", path: `${own}/holds/${uuid}?${query}`, of: own }, () => {
     say(`The hold (${hold.kind}) of ${name} is lifted.`);
@@ -81,8 +85,8 @@ function Lift({ own, name, reload, holds }) {
     <p>■ <strong>${bdi(hold.kind)}: ${bdi(hold.reason)}</strong><br />
       Held by ${bdi(hold.created_by ?? NO_LOGIN)} since ${stamp(hold.created_at)}
       ${hold.until ? html`, until ${stamp(hold.until)}` : ""}.</p>
-    <p>Allowed again: ${blocked(hold.blocks ?? [])}.
-      ${holds.length > 1 ? " The other holds stay." : ""} Nothing starts by itself.</p>
+    <p>${again.length > 0 && `Allowed again: ${blocked(again)}. `}${stay.length > 0 &&
+      html`Still blocked by: ${bdi(stay.map((one) => `${one.kind}: ${one.reason}`).join("; "))}. `}Nothing starts by itself.</p>
     ${field("Reason to lift it", {
       class: "block", required: true, value: reason, onInput: typed(setReason),
     })}`);
@@ -92,7 +96,7 @@ function Lift({ own, name, reload, holds }) {
 export function Holds({ own, why, reload, turn }) {
   const name = why.name ?? why.node;
   const lift = /** @param {Json} hold */ (hold) => html`<button
-    onClick=${() => openLift({ own, name, reload, holds: [hold] })}>Lift…</button>`;
+    onClick=${() => openLift({ own, name, reload, holds: why.holds, chosen: hold.uuid })}>Lift…</button>`;
   return h(Listed, {
     path: `${own}/holds?ended=true`, again: turn, label: "Holds", of: "holds",
     head: ["Kind", "Reason", "Blocks", "Since", "Until", "By", "Lifted"],
