@@ -215,7 +215,7 @@ def test_lines_of_a_log_have_addresses_and_are_searched(
     page.get_by_role("link", name="log at this line").click()
     log = page.get_by_role("log")
     chosen = log.locator("[aria-current]")
-    expect(chosen).to_contain_text("failed")
+    expect(chosen).to_contain_text("deploy.erase_devices failed: disk 3 does not answer")
     first = log.locator("div").first
     first.get_by_role("link").click()
     expect(chosen).to_have_count(1)

@@ -93,6 +93,7 @@ function Waits({ waits }) {
 
 const MOST_LINES = 20000;
 const LINE = /^(\S+) (\S+)\s+(.*)$/;
+const FAILURE = /^\S+ failed/;
 
 /** @param {{path: string, live: boolean}} props `path` of the run */
 export function Log({ path, live }) {
@@ -106,8 +107,9 @@ export function Log({ path, live }) {
   const hit = /** @param {Line} line */ (line) => words && line.text.toLowerCase().includes(words);
   const hits = shown.filter(hit);
   const { line: named } = route.value.view;
-  // A number, or a time: the first line from then on.
-  const chosen = named && shown.find((line) => (Number(named) ? line.number === Number(named) : line.at >= named));
+  // A number, or the time at which a step has failed: the line that says so, else the first from then on.
+  const from = shown.filter((line) => (Number(named) ? line.number === Number(named) : named && line.at >= named));
+  const chosen = from.find((line) => FAILURE.test(line.text)) ?? from[0];
   const at = chosen ? chosen.number : 0;
   /** @param {Line | undefined} line */
   const pick = (line) => line && changeRoute({ "~line": String(line.number) }, { replace: true });
