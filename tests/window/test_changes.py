@@ -183,7 +183,7 @@ def test_plan_of_a_batch_names_the_chosen_canary(
     request.select_option("manage")
     dialog.get_by_label("Canary, goes first").select_option("wing-2")
     dialog.get_by_role("button", name="Plan", exact=True).click()
-    expect(dialog).to_contain_text("wing-2 goes first, alone")
+    expect(dialog).to_contain_text("wing-2 goes first, alone, then the other 2, at most 8 at once.")
     # Nothing is lost by it, so nothing is to be typed.
     expect(dialog.get_by_role("button", name="Manage 3 nodes", exact=True)).to_be_enabled()
     expect(dialog.get_by_label("Type the number of nodes")).to_have_count(0)

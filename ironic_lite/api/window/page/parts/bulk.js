@@ -187,9 +187,9 @@ const number = (label, value, put, min) =>
 function BatchPlan({ plan }) {
   const { waves, concurrency, failures_left: left, refused, first_wave: first, sample } = plan;
   return html`<p role="status">
-    ${waves.length > 1 && waves[0] === 1
-      ? html`<strong>${bdi(nameOf(first[0]))} goes first, alone</strong>, then ${waves.slice(1).map(many).join(", then ")}`
-      : waves.length > 1 ? `First ${waves.join(", then ")} nodes` : `${many(waves[0])} at once`}, ${concurrency} at the same time.
+    ${waves.length > 1
+      ? html`<strong>${bdi(nameOf(first[0]))} goes first, alone</strong>, then ${[...waves.slice(1, -1), `the other ${waves.at(-1)}`].join(", then ")}`
+      : many(waves[0])}, at most ${concurrency} at once.
     ${left ? ` More than ${left} failures pause the batch.` : " The first failure pauses the batch."}
   </p>
     ${refused.count > 0 &&
