@@ -43,7 +43,7 @@ function asks({ power, target, ...more }) {
 const counted = (counts) =>
   Object.entries(counts)
     .filter(([, count]) => count)
-    .map(([name, count]) => `${count} ${name === "pending" ? "wait" : name}`)
+    .map(([name, count]) => `${count} ${name}`)
     .join(", ");
 
 function Batch() {
@@ -59,7 +59,7 @@ function Batch() {
       <span>${counted(body.counts)}</span> ${h(Curl, { path: `${own}?wait=50&until=done` })}
     </header>
     ${body.paused_by && html`<p class="says">Paused: ${bdi(body.paused_by)}. Left to do: ${many(body.counts.pending)}.</p>`}
-    ${!ENDED.includes(body.state) && h(Controls, { own, batch: body, reload })} ${h(Waves, { batch: body })}
+    ${!ENDED.includes(body.state) && h(Controls, { own, batch: body, reload })} ${h(Waves, { own, batch: body })}
     ${!ENDED.includes(body.state) && html`<p>
       ${failed} failed or refused; ${body.failures_left} more are allowed.
       ${body.eta && ` ~${clockTime(body.eta.ends_at ?? body.eta, prefs.value.utc)}`}
@@ -94,17 +94,20 @@ function Controls({ own, batch, reload }) {
   </div>`;
 }
 
-/** @param {{batch: Json}} props */
-function Waves({ batch }) {
-  const { pending, starting, running, skipped } = batch.counts;
+/** @param {{own: string, batch: Json}} props */
+function Waves({ own, batch }) {
+  const { pending, starting, running, skipped, failed, refused } = batch.counts;
+  const wrong = failed + refused;
+  const { body } = useDocument(wrong ? `${own}/nodes?limit=1000&result=failed,refused` : null, { again: wrong });
   const over = sum(batch.waves) - pending - starting - running - skipped;
   let before = 0;
   return html`<ol class="waves">
     ${batch.waves.map((/** @type {number} */ size, /** @type {number} */ at) => {
       const ended = Math.max(0, Math.min(size, over - before));
       before += size;
-      return html`<li aria-current=${at === batch.wave ? "step" : undefined}>
-        wave ${at + 1} <progress aria-label=${`wave ${at + 1}`} max=${size} value=${ended} /> ${ended}/${size}
+      const bad = body?.nodes.filter((/** @type {Json} */ one) => one.wave === at).length;
+      return html`<li class=${bad ? "failed" : ""} aria-current=${at === batch.wave ? "step" : undefined}>
+        wave ${at + 1} <progress aria-label=${`wave ${at + 1}`} max=${size} value=${ended} /> ${bad ? `${ended - bad} done, ${bad} failed` : `${ended}/${size}`}
       </li>`;
     })}
   </ol>`;
