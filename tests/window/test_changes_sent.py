@@ -243,7 +243,8 @@ def test_each_change_of_several_nodes_has_a_key(
         assert len({one.headers["idempotency-key"] for one in sent} | acts.keys) == 2 + len(
             acts.keys
         )
-        acts.dialog.get_by_role("button", name="Cancel").click()
+        expect(acts.dialog.locator("footer button:not(.curl)")).to_have_text("Close")
+        acts.dialog.get_by_role("button", name="Close", exact=True).click()
         page.clock.fast_forward(8000)
         page.get_by_text("2 of 2 done.").wait_for(state="detached")
     bulk.get_by_role("button", name="Power…", exact=True).click()

@@ -239,7 +239,8 @@ function useEach(nodes, request) {
   };
   const shown = request({ uuid: "{node}" });
   const copied = { ...shown, path: decodeURIComponent(shown.path), each: nodes.map((node) => node.uuid) };
-  return { results, busy, run, request: copied };
+  const over = !busy && results.size && [...results.values()].every((one) => one === "done");
+  return { results, busy, send: over ? undefined : run, request: copied };
 }
 
 /** @param {{nodes: Json[], results: Map<string, string>}} props */
@@ -266,7 +267,7 @@ function Maintaining({ nodes }) {
     ...(on ? { body: { reason } } : {}),
   }));
   const act = {
-    title: `Maintenance of ${many(nodes.length)}`, busy: each.busy, send: each.run, request: each.request,
+    ...each, title: `Maintenance of ${many(nodes.length)}`,
     button: `Set maintenance ${on ? "on" : "off"}`,
   };
   return h(ActForm, act, html`
@@ -282,8 +283,7 @@ function Holding({ nodes }) {
     method: "POST", path: path("nodes", node.uuid, "holds"), body,
   }));
   const title = `Hold ${many(nodes.length)}`;
-  const { busy, run, request } = each;
-  const act = { title, button: title, ready: !!body.reason, busy, send: run, request };
+  const act = { ...each, title, button: title, ready: !!body.reason };
   return h(ActForm, act, html`${h(HoldForm, { body, onChange: setBody })}
     ${h(Results, { nodes, results: each.results })}`);
 }

@@ -180,7 +180,7 @@ function Choice({ seen, now, onMine, onTheirs }) {
  * The form of an act: its title, its fields, what was refused, its curl, and two buttons.
  * @param {{title: string, note?: string, fault?: Fault | null, request?: Record<string, any>, choice?: any,
  *   holder?: string | null, button?: string, danger?: boolean, ready?: boolean, known?: boolean, busy?: boolean,
- *   send?: () => unknown, more?: any, children?: any}} props
+ *   send?: (() => unknown) | undefined, more?: any, children?: any}} props
  *   `choice`: between two versions; `holder` of the lock that the act waits for; `more`: further buttons
  */
 export function ActForm(props) {
@@ -201,7 +201,7 @@ export function ActForm(props) {
       ${request && h(Curl, /** @type {any} */ (request))}
       <button type="button" autofocus onClick=${close}>${send ? "Cancel" : "Close"}</button>
       ${more}
-      ${button && html`<button class=${danger ? "danger" : "primary"} disabled=${!can}>${button}</button>`}
+      ${send && button && html`<button class=${danger ? "danger" : "primary"} disabled=${!can}>${button}</button>`}
     </footer>
   </form>`;
 }
