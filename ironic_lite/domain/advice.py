@@ -55,7 +55,12 @@ _OTHERWISE = "Read the log of the run, and fix the cause."
 _OUTSIDE = "Fix the cause."
 _ITSELF = "There is nothing to do: the service retries it by itself."
 _MAINTENANCE = "End the maintenance when the cause of its fault is fixed: DELETE .../maintenance."
-_OVERDUE = "Look at the console of the machine; stop the run if its step does nothing any more."
+_CONSOLE = "Look at the console of the machine."
+_ABORT = "If its step does nothing any more, use abort."
+_HANGS = (
+    "If its step hangs, the conductor fails it after [conductor]work_timeout or busy_timeout, or "
+    "at a restart of the conductor."
+)
 
 REMEDIES: Mapping[State, tuple[str, ...]] = MappingProxyType(
     {
@@ -98,13 +103,21 @@ def of(
         return _ITSELF
     if failure is None:
         rest = _MAINTENANCE if left_in_maintenance else None
-        return _OVERDUE if overdue else rest
+        return _overdue(wait, offers) if overdue else rest
     otherwise = _OTHERWISE if failure.run is not None else _OUTSIDE
     code = str((failure.cause or {}).get("code") or failure.code)
     if failure.code == errors.DatabaseRestored.__name__:
         return _RESTORED
     fix = _STEP if _about_steps(failure) else _OF_CAUSE.get(code, otherwise)
     return " ".join(filter(None, (fix, _then(state, offers))))
+
+
+def _overdue(wait: Wait | None, offers: Sequence[Offer]) -> str:
+    """Return what ends an overdue step. A stop of its run does not: it waits for the step."""
+    for offer in offers:
+        if offer.target == "abort" and offer.refusal is None and offer.after is None:
+            return f"{_CONSOLE} {_ABORT}"
+    return _CONSOLE if wait is not None else f"{_CONSOLE} {_HANGS}"
 
 
 def _about_steps(failure: Failure) -> bool:

@@ -123,10 +123,27 @@ def test_retry_by_the_service_needs_nothing() -> None:
     assert found == "There is nothing to do: the service retries it by itself."
 
 
-def test_overdue_step_may_be_stopped_and_others_need_nothing() -> None:
-    found = advice_of(FAILED, None, None, {"since": AT}, ())
-    assert found is not None
-    assert "stop the run" in found
+def test_overdue_step_is_ended_by_an_abort_or_by_its_conductor() -> None:
+    wait = waiting.Wait(waiting.RETRY, AT, None, AT, None, None)._replace(what="step")
+    late = {"since": AT}
+    abort = offers("abort")[0]
+    locked = errors.NodeLocked(node="n1", host="h1")
+    found = [
+        advice_of(State.CLEANWAIT, None, wait, late, [abort]),
+        advice_of(State.CLEANWAIT, None, wait, late, [abort._replace(after="erase_devices")]),
+        advice_of(State.CLEANWAIT, None, wait, late, offers("abort", refusal=locked)),
+        advice_of(State.CLEANING, None, None, late, ()),
+    ]
+    console = "Look at the console of the machine."
+    assert found[:3] == [
+        f"{console} If its step does nothing any more, use abort.",
+        console,
+        console,
+    ]
+    assert "[conductor]work_timeout" in str(found[3])
+
+
+def test_node_without_an_overdue_step_needs_nothing() -> None:
     assert advice_of(FAILED, None, None, None, offers("manage")) is None
 
 
