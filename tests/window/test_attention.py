@@ -7,12 +7,21 @@ from typing import Any
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import endless_cleaning, failed_node, to, write
-from tests.window.conftest import Faults, expect
+from tests.window.acts import endless_cleaning, failed_node, row, to, write
+from tests.window.conftest import Faults, OpenPage, expect
 
 RULE = "longer than 15 minutes and than 3 times what 9 of 10 such steps took."
 ADVICE = "Read the log of the run, and fix the cause. Then use retry."
 WHY_AGAIN_MS = 30_000
+TOUCHES = """row => {
+  const { left, right, top, bottom } = row.getBoundingClientRect();
+  return [...row.querySelectorAll("*")].filter((one) => {
+    const own = one.getBoundingClientRect();
+    const beyond = own.left < left || own.right > right;
+    return own.width && (beyond || own.top <= top || own.bottom >= bottom);
+  }).map((one) => one.outerHTML);
+}"""
+"""The elements of a row that reach its upper or lower border, or go beyond its sides."""
 
 
 def group(page: sync_api.Page, title: str, name: str) -> sync_api.Locator:
@@ -106,6 +115,23 @@ def test_held_node_is_in_a_group_of_its_own(page: sync_api.Page, live: service.S
     expect(item).to_contain_text("hardware: waits for a fan")
     item.get_by_role("button", name="Lift hold…").click()
     page.get_by_role("dialog", name="Lift a hold of aside-1").wait_for()
+
+
+def test_rows_of_a_held_node_keep_clear_of_their_borders_at_320_pixels(
+    open_page: OpenPage, live: service.Service
+) -> None:
+    failed_node(live, "narrow-1")
+    hold = {"kind": "freeze", "reason": f"waits for a fan {'w' * 60}"}
+    assert live.ask("POST", "/v1/nodes/narrow-1/holds", hold).status_code == 201
+    page = open_page(live, viewport={"width": 320, "height": 568})
+    page.goto(to(live, "/v1/nodes?~q=narrow-1"))
+    page.get_by_role("button", name="show all").click()
+    item = group(page, "Held", "narrow-1")
+    item.wait_for()
+    line = row(page, "narrow-1")
+    expect(line).to_contain_text("HELD")
+    for one in (item, line):
+        assert one.evaluate(TOUCHES) == []
 
 
 def test_older_failure_that_needs_a_person_is_not_hidden_by_retries(
