@@ -235,7 +235,7 @@ def test_time_out_names_its_limit_and_the_last_heartbeat(
         "agent_last_heartbeat": heard.isoformat(),
     }
     run = "7c16a2fd-2a3f-44b0-a9d3-1d8f5d4d9c4e"
-    node = waiting(rig, state, target, driver_internal_info=notes)
+    node = begun(rig, state, target, driver_internal_info=notes)
     open_run(rig, node, run)
     sweep(rig)
     ended = rig.run(node)
@@ -249,8 +249,16 @@ def test_time_out_names_its_limit_and_the_last_heartbeat(
     assert "t" * 43 not in str(ended)
 
 
+def begun(rig: ConductorFixture, state: str, target: str, **values: Any) -> str:
+    """Add a node that begins to wait now."""
+    return waiting(rig, state, target, provision_updated_at=clock.now(), **values)
+
+
 def open_run(rig: ConductorFixture, node: str, run: str) -> None:
-    """Give a waiting node the run that its verb would have opened."""
+    """Give a node the run that its verb would have opened, then let it have waited for an hour.
+
+    Before, the service's own sweep could end the wait without a run.
+    """
     row = {
         "uuid": run,
         "node_uuid": node,
@@ -260,7 +268,7 @@ def open_run(rig: ConductorFixture, node: str, run: str) -> None:
         "started_at": clock.ago(3600),
     }
     rig.database.write(lambda conn: runs.insert(conn, row))
-    rig.edit(node, run_uuid=run)
+    rig.edit(node, run_uuid=run, provision_updated_at=clock.ago(3600))
 
 
 def test_wait_for_a_bmc_that_ends_by_time_names_its_limit(
@@ -268,7 +276,7 @@ def test_wait_for_a_bmc_that_ends_by_time_names_its_limit(
 ) -> None:
     rig = build(conductor__clean_callback_timeout=1800)
     rig.service.timers.stop()  # which would lock the node at times
-    node = waiting(rig, "clean wait", "manageable", wake_at=clock.ago(2000))
+    node = begun(rig, "clean wait", "manageable", wake_at=clock.ago(2000))
     open_run(rig, node, "7c16a2fd-2a3f-44b0-a9d3-1d8f5d4d9c4f")
     sweep(rig)
     cause = cause_of(rig.run(node)["error"])
@@ -288,7 +296,7 @@ def test_agent_that_dies_before_the_first_look_at_its_work_is_named(
     }
     rig.service.timers.stop()
     due = clock.ago(2000)
-    node = waiting(rig, "clean wait", "manageable", driver_internal_info=notes, wake_at=due)
+    node = begun(rig, "clean wait", "manageable", driver_internal_info=notes, wake_at=due)
     rig.edit(node, clean_step={"interface": "deploy", "step": "erase_devices"})
     open_run(rig, node, "7c16a2fd-2a3f-44b0-a9d3-1d8f5d4d9c50")
     sweep(rig)
