@@ -108,7 +108,7 @@ def test_aborted_batch_tells_what_was_refused_and_what_was_skipped(
     service.until(lambda: live.get(own)["state"] == "paused", "the batch")
     page.goto(to(live, own))
     waves = page.locator(".waves li")
-    expect(waves.first).to_contain_text("1/1")
+    expect(waves.first).to_contain_text("0 done, 1 failed")
     expect(page.locator(".node-head")).to_contain_text("1 refused")
     press(page, "Abort with its runs…")
     dialog = page.get_by_role("dialog", name="Abort this batch with its runs")
