@@ -12,6 +12,12 @@ from tests.support.statements import Statements, count_statements
 FIRST, EACH = 12, 3
 
 
+@pytest.fixture(autouse=True)
+def no_timers(rig: ConductorFixture) -> None:
+    """Stop the timers, whose own statements would be counted at times."""
+    rig.service.timers.stop()
+
+
 def cleaned(rig: ConductorFixture, steps: int) -> Statements:
     """Return the conductor's statements of a manual clean with steps that do nothing."""
     node = rig.node()
