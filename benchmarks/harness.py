@@ -26,7 +26,7 @@ from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import migrate, models
-from ironic_lite.domain import fields
+from tests.support import population
 from tests.support.ports import free_port
 from tests.support.service import ON_THIS_MACHINE
 
@@ -47,8 +47,6 @@ sync_power_state_interval = 0
 max_concurrent_clean = 10000
 """
 
-_INTERFACES = {f"{kind}_interface": "fake" for kind in fields.INTERFACE_KINDS}
-
 
 # -- the database ----------------------------------------------------------------------------
 
@@ -62,17 +60,8 @@ def node(number: int) -> dict[str, Any]:
     """Return the columns of a node as operators have them: named, addressed, described."""
     now = clock.now()
     return {
-        **_INTERFACES,
-        "network_interface": "noop",
-        "storage_interface": "noop",
+        **population.machine(number),
         "uuid": str(uuid.uuid4()),
-        "name": f"node-{number}",
-        "driver": "fake-hardware",
-        "driver_info": {"address": f"192.0.2.{number % 250}", "username": "a", "password": "b"},
-        "driver_internal_info": {"clean_steps": None, "agent_url": "https://192.0.2.1:9999"},
-        "properties": {"cpus": 8, "memory_mb": 65536, "local_gb": 480, "cpu_arch": "x86_64"},
-        "extra": {"rack": f"r{number % 40}"},
-        "instance_info": {},
         "provision_state": "manageable",
         "provision_updated_at": now,
         "power_state": "power on",

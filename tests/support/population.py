@@ -37,6 +37,20 @@ _LOCK = ("reservation", "lock_token", "lock_expires")
 _STATES = [state for state, share in _SHARES for _ in range(share)]
 
 
+def machine(number: int) -> dict[str, Any]:
+    """Return the columns that describe a machine, as operators write them."""
+    return {
+        **_INTERFACES,
+        "name": f"node-{number}",
+        "driver": "fake-hardware",
+        "driver_info": {"address": f"192.0.2.{number % 250}", "username": "a", "password": "b"},
+        "driver_internal_info": {"clean_steps": None, "agent_url": "https://192.0.2.1:9999"},
+        "properties": {"cpus": 8, "memory_mb": 65536, "local_gb": 480, "cpu_arch": "x86_64"},
+        "extra": {"rack": f"r{number % 40}"},
+        "instance_info": {},
+    }
+
+
 def fill(opened: Database, count: int) -> list[str]:
     """Migrate a database and fill it; return the UUIDs of the nodes in the order of their ids."""
     migrate.upgrade(opened)
@@ -60,15 +74,8 @@ def _node(number: int, ident: str, count: int) -> dict[str, Any]:
     at = clock.ago(_DAY) + datetime.timedelta(milliseconds=10 * number)
     used = state == "active"
     row = {
-        **_INTERFACES,
+        **machine(number),
         "uuid": ident,
-        "name": f"node-{number}",
-        "driver": "fake-hardware",
-        "driver_info": {"address": f"192.0.2.{number % 250}", "username": "a", "password": "b"},
-        "driver_internal_info": {"clean_steps": None, "agent_url": "https://192.0.2.1:9999"},
-        "properties": {"cpus": 8, "memory_mb": 65536, "local_gb": 480, "cpu_arch": "x86_64"},
-        "extra": {"rack": f"r{number % 40}"},
-        "instance_info": {},
         "instance_uuid": ident if used else None,
         "instance_name": f"instance-{number}" if used else None,
         "provision_state": state,
