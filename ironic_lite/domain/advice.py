@@ -57,10 +57,7 @@ _ITSELF = "There is nothing to do: the service retries it by itself."
 _MAINTENANCE = "End the maintenance when the cause of its fault is fixed: DELETE .../maintenance."
 _CONSOLE = "Look at the console of the machine."
 _ABORT = "If its step does nothing any more, use abort."
-_HANGS = (
-    "If its step hangs, the conductor fails it after [conductor]work_timeout or busy_timeout, or "
-    "at a restart of the conductor."
-)
+_HANGS = "If its step hangs, the conductor fails it after [conductor]work_timeout or busy_timeout."
 
 REMEDIES: Mapping[State, tuple[str, ...]] = MappingProxyType(
     {
