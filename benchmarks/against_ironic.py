@@ -69,6 +69,8 @@ connection = {database}
 [conductor]
 sync_power_state_interval = 0
 automated_clean = true
+max_concurrent_clean = 1000
+max_concurrent_deploy = 1000
 [agent]
 require_tls = false
 [deploy]
