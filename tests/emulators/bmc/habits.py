@@ -47,3 +47,5 @@ class Habits:
     """The place of a session that has ended is given to the next one."""
     expands: bool = False
     """Collections are given whole, to whom asks for it (DSP0266, query parameter $expand)."""
+    slashes: bool = False
+    """All links end with a slash, as on HPE iLO."""

@@ -171,13 +171,26 @@ class Machine:
             shown["ProtocolFeaturesSupported"] = {"ExpandQuery": {"NoLinks": True, "MaxLevels": 1}}
         if isinstance(shown.get("Members"), list):
             shown["Members@odata.count"] = len(shown["Members"])
-        return Reply(200, shown, {"ETag": etag(found)})
+        return Reply(200, self.linked(shown), {"ETag": etag(found)})
+
+    def linked(self, shown: Any) -> Any:
+        """Return a document, or a part of one, with the links that this BMC shows."""
+        if not self.habits.slashes:
+            return shown
+        if isinstance(shown, list):
+            return [self.linked(one) for one in shown]
+        if not isinstance(shown, dict):
+            return shown
+        return {
+            name: f"{one}/" if name == "@odata.id" else self.linked(one)
+            for name, one in shown.items()
+        }
 
     def _whole(self, reply: Reply) -> Reply:
         """Return a collection with its members in it, if the BMC does such."""
         shown = reply.document
         if self.habits.expands and reply.status == HTTPStatus.OK and "Members" in shown:
-            paths = [entry["@odata.id"] for entry in shown["Members"]]
+            paths = [entry["@odata.id"].rstrip("/") for entry in shown["Members"]]
             shown["Members"] = [self.read(path).document for path in paths]
         return reply
 

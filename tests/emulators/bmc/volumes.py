@@ -34,7 +34,8 @@ def _create_volume(machine: Machine, request: Request, path: str) -> Reply:
     wanted = request.body
     later = _apply_time(machine, request)
     storage = machine.tree[path.rpartition("/")[0]]
-    places = [entry["@odata.id"] for entry in wanted.get("Links", {}).get("Drives", [])]
+    drives = wanted.get("Links", {}).get("Drives", [])
+    places = [entry["@odata.id"].rstrip("/") for entry in drives]
     level, size = wanted.get("RAIDType"), wanted.get("CapacityBytes")
     if level not in storage["StorageControllers"][0]["SupportedRAIDTypes"]:
         raise Refused(400, "PropertyValueNotInList", f"The value {level} of RAIDType is none.")
@@ -49,10 +50,11 @@ def _create_volume(machine: Machine, request: Request, path: str) -> Reply:
     taken = {link["@odata.id"] for link in machine.tree[path]["Members"]} | machine.coming
     place = next(name for n in range(1, 100) if (name := f"{path}/{n}") not in taken)
     machine.coming.add(place)
+    wanted = {**wanted, "Links": {"Drives": [shapes.link(drive) for drive in places]}}
     volume = _volume(place, wanted, level, size if size is not None else free)
     effect = functools.partial(_add_volume, machine, place, volume)
     accepted = machine.work("create", "Create Volume", effect, on_reset=later)
-    return accepted or Reply(201, volume, {"Location": place})
+    return accepted or Reply(201, machine.linked(volume), {"Location": place})
 
 
 def put(machine: Machine, level: str, size: int, drives: list[Json]) -> str:

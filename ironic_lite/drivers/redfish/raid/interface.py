@@ -344,7 +344,7 @@ def _logical_disk(
             reason=f"volume {volume.name} has {volume.size // selection.GIB} GiB, "
             f"not {wanted['size_gb']}. Request less, or more disks",
         )
-    disks = {str(drive["@odata.id"]): str(drive["Id"]) for drive in home.drives}
+    disks = {storage.plain_path(drive["@odata.id"]): str(drive["Id"]) for drive in home.drives}
     drives = volume.drives or tuple(one["@odata.id"] for one in order.body["Links"]["Drives"])
     shown = {
         **wanted,
@@ -352,7 +352,7 @@ def _logical_disk(
         "controller": home.name,
         "size_gb": volume.size // selection.GIB,
         "volume_name": volume.name,
-        "physical_disks": [disks.get(path, path) for path in drives],
+        "physical_disks": [disks.get(storage.plain_path(path), path) for path in drives],
     }
     if volume.hint is not None:
         shown["root_device_hint"] = dict(volume.hint)

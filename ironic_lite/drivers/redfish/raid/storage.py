@@ -63,7 +63,7 @@ class Volume:
     @property
     def ident(self) -> str:
         """The last segment of its path."""
-        return self.path.rstrip("/").rpartition("/")[2]
+        return plain_path(self.path).rpartition("/")[2]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,10 +108,10 @@ class Controller:
 
     def _volumes_on(self, drive: Json) -> set[str]:
         """Return the last path segments of the volumes that a disk is in."""
-        path = _plain_path(_linked_path(drive))
-        here = {one.ident for one in self.volumes if path in map(_plain_path, one.drives)}
+        path = plain_path(_linked_path(drive))
+        here = {one.ident for one in self.volumes if path in map(plain_path, one.drives)}
         told = _linked_paths(resources.value(drive, "Links", "Volumes"))
-        return here | {_plain_path(volume).rpartition("/")[2] for volume in told}
+        return here | {plain_path(volume).rpartition("/")[2] for volume in told}
 
 
 def _volume_use(volume: Volume) -> str:
@@ -154,8 +154,8 @@ def _linked_paths(values: Any) -> list[str]:
     return found
 
 
-def _plain_path(path: str) -> str:
-    """Return the canonical form of a path."""
+def plain_path(path: str) -> str:
+    """Return the canonical form of a path: some BMCs end all links, or some, with a slash."""
     return path.rstrip("/")
 
 

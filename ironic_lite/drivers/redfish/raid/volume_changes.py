@@ -285,24 +285,32 @@ def _is_there(link: connection.Link, work: Work, order: Order) -> bool:
         order.volume = found.path if found else order.volume
         return found is not None
     # Not by reading the volume, because a starting BMC finds none of its volumes.
-    page = link.wire.document(order.path.rpartition("/")[0])
-    return isinstance(page.get("Members"), list) and order.path not in storage.listed(link, page)
+    volume = storage.plain_path(order.path)
+    page = link.wire.document(volume.rpartition("/")[0])
+    left = map(storage.plain_path, storage.listed(link, page))
+    return isinstance(page.get("Members"), list) and volume not in left
 
 
 def find(work: Work, order: Order, there: Iterable[storage.Volume]) -> storage.Volume | None:
     """Return the volume that a request has created: by its path, or by level, disks and size."""
-    others = {one.volume for one in work.orders if one is not order} | set(work.before)
-    drives = {one["@odata.id"] for one in order.body["Links"]["Drives"]}
+    sent = {one.volume for one in work.orders if one.volume and one is not order}
+    others = _plain_paths({*sent, *work.before})
+    drives = _plain_paths(one["@odata.id"] for one in order.body["Links"]["Drives"])
     alike = []
     for volume in there:
-        if volume.path == order.volume:
+        path = storage.plain_path(volume.path)
+        if path == storage.plain_path(order.volume or ""):
             return volume
         level = storage.RAID_TYPES.get(volume.level or "")
-        if level == order.body["RAIDType"] and volume.path not in others:
-            alike += [volume] if set(volume.drives) in (drives, set()) else []
+        if level == order.body["RAIDType"] and path not in others:
+            alike += [volume] if _plain_paths(volume.drives) in (drives, set()) else []
     # Several volumes may share disks; a request without a size took all of the space.
     asked = order.body.get("CapacityBytes", sys.maxsize)
     return min(alike, key=lambda one: abs(asked - one.size), default=None)
+
+
+def _plain_paths(paths: Iterable[str]) -> set[str]:
+    return set(map(storage.plain_path, paths))
 
 
 # -- errors ----------------------------------------------------------------------------------

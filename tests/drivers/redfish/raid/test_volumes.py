@@ -184,6 +184,20 @@ def test_all_volumes_are_deleted(machine: bmc.Machine, kind: base.StepKind) -> N
     assert "root_device" not in task.node.properties
 
 
+def test_links_may_end_with_a_slash(machine: bmc.Machine) -> None:
+    machine.habits.slashes = True
+    task = create(node_at(machine, ROOT, DATA))
+    config = task.node.raid_config
+    assert config is not None
+    disks = [disk["physical_disks"] for disk in config["logical_disks"]]
+    assert disks == [["0", "1"], ["3", "4", "5"]]
+    task = create(node_at(machine, {**ROOT, "raid_level": "6"}), delete_existing=True)
+    assert there(machine) == [("RAID6", ["0", "1", "2", "3"])]
+    task = delete(task)
+    assert there(machine) == []
+    assert task.node.raid_config == {}
+
+
 def test_deleting_nothing_is_done_at_once(machine: bmc.Machine) -> None:
     task = node_at(machine, raid_config={"logical_disks": [ROOT]})
     assert fake_task.clean(task, "raid.delete_configuration") is base.DONE
