@@ -319,6 +319,9 @@ def _update_request(task: base.Task, image: Image) -> tuple[str, Json]:
         raise resources.lacking(task, "update", "it offers no SimpleUpdate")
     parts = urllib.parse.urlsplit(image.url)
     body: Json = {"ImageURI": image.address}
+    if image.component != arguments.BMC and _has_several_systems(task):
+        # Without a target, the BMC may write the image to all of them, or to another one.
+        body["Targets"] = [connection.call(task, connection.Link.system_path)]
     known = resources.value(service, "Actions", _ACTION, "TransferProtocol@Redfish.AllowableValues")
     protocol = parts.scheme.upper()
     if known is None or protocol in known:
@@ -329,6 +332,12 @@ def _update_request(task: base.Task, image: Image) -> tuple[str, Json]:
     if parts.password:
         body["Password"] = urllib.parse.unquote(parts.password)
     return target, body
+
+
+def _has_several_systems(task: base.Task) -> bool:
+    path = resources.link(resources.root(task), "Systems")
+    systems = (resources.read(task, path) if path else None) or {}
+    return len(resources.entries(systems, "Members")) > 1
 
 
 def _reboot_machine(task: base.Task, work: Work) -> None:

@@ -171,6 +171,18 @@ def test_a_bios_whose_version_is_not_told_is_believed_after_a_boot(served: bmc.M
     assert served.sent == ["On"]
 
 
+def test_image_for_one_of_several_systems_has_a_target(served: bmc.Machine) -> None:
+    other = f"{served.system.rpartition('/')[0]}/other"
+    served.add(other, {**served.tree[served.system], "@odata.id": other})
+    served.tricks[UPDATE] = bmc.says(202, None, Location="/redfish/v1/TaskService/Tasks/9")
+    for new in (BIOS, NIC, BMC):
+        task = bmc_tasks.task_of(served)
+        begin(task, new)
+        poll(task, new)
+    targets = [body.get("Targets") for body in orders(served)]
+    assert targets == [[served.system], [served.system], None]
+
+
 # -- conductors die -----------------------------------------------------------------------------
 
 
