@@ -12,7 +12,8 @@ from ironic_lite.drivers.redfish.bmc import library as sushy
 
 DONE, FORGOTTEN = "Done", "Forgotten"
 FAILED = frozenset({"Exception", "Killed", "Cancelled", "Interrupted"})
-WAITING = frozenset({"New", "Pending", "Starting", "Suspended"})
+NEW = "New"
+WAITING = frozenset({NEW, "Pending", "Starting", "Suspended"})
 """Values of Task.TaskState (DSP0268): failed tasks, and tasks that mostly wait for a boot."""
 
 _GOOD = frozenset({"OK", "Warning"})

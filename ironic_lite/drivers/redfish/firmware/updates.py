@@ -34,6 +34,9 @@ FIRST_PAUSE = 10.0
 """Seconds before the first poll of a task, which may have failed at once."""
 LONGEST_PAUSE = 300.0
 """Most seconds between two polls; each poll shows the client that the step is alive."""
+NEW_SECONDS = 300.0
+"""Time before a restart for a task that stays new. Most BMCs show a new task until they have the
+image, and write it then without a restart."""
 BUSY_SECONDS = 900.0
 """Time limit for a BMC that is busy with other work, or with the request of a dead conductor."""
 FORGOTTEN_LOOKS = 3
@@ -160,12 +163,18 @@ def _follow_update(task: base.Task, image: Image, work: Work) -> float | None:
     if work.lost:
         return min(FIRST_PAUSE, _poll_interval())
     if word in jobs.WAITING and not work.rebooted and image.component != arguments.BMC:
-        bios = image.component == arguments.BIOS
-        grace = 0 if bios else _redfish_options().firmware_update_nic_starting_wait
-        if work.age < grace:
-            return float(grace) - work.age
+        left = _restart_grace(image, word) - work.age
+        if left > 0:
+            return min(left, _poll_interval())
         _reboot_machine(task, work)
     return _poll_interval()
+
+
+def _restart_grace(image: Image, word: str) -> float:
+    """Return the seconds for which a task in this state may go on without a restart."""
+    bios = image.component == arguments.BIOS
+    grace = 0.0 if bios else float(_redfish_options().firmware_update_nic_starting_wait)
+    return max(grace, NEW_SECONDS) if word == jobs.NEW else grace
 
 
 def _prove_version(task: base.Task, image: Image, work: Work) -> float | None:

@@ -142,6 +142,35 @@ def test_a_card_that_waits_is_given_a_while_before_the_machine_is_restarted(
     assert served.sent == ["On"]
 
 
+@pytest.mark.parametrize("new", [BIOS, NIC], ids=["bios", "nic"])
+def test_machine_is_not_restarted_while_the_bmc_downloads_the_image(
+    served: bmc.Machine, new: dict[str, Any]
+) -> None:
+    task = bmc_tasks.task_of(served)
+    begin(task, new)
+    poll(task, new)
+    served.tasks[0].state = "New"
+    for _ in range(4):
+        assert poll(task, new) is base.WAIT
+    assert served.sent == []
+    served.tasks[0].state = "Pending"
+    assert poll(task, new) is base.WAIT
+    assert served.sent == ["On"]
+    served.tasks[0].state = "Running"
+    finish(task, new)
+    assert served.sent == ["On"]
+
+
+def test_a_task_that_stays_new_gets_a_restart(served: bmc.Machine) -> None:
+    task = bmc_tasks.task_of(served)
+    begin(task, BIOS)
+    poll(task, BIOS)
+    served.tasks[0].state = "New"
+    for _ in range(8):
+        assert poll(task, BIOS) is base.WAIT
+    assert served.sent == ["On"]
+
+
 def test_the_same_version_once_more_is_no_failure(served: bmc.Machine) -> None:
     again = image("bmc", "BMC-1.45.455b66-rev4")
     task = bmc_tasks.task_of(served)
