@@ -60,12 +60,13 @@ def places(response: transport.Response) -> list[str]:
     """Return the addresses of the task that a BMC has accepted; empty if the work is done.
 
     The task comes before its monitor, because some BMCs delete the monitor at the end. The body may
-    also be the changed resource, which does not know the task.
+    also be the changed resource, which does not know the task. Some BMCs answer 200 with a task.
     """
-    if response.status_code != HTTPStatus.ACCEPTED:
-        return []
     document = _job_document(response)
-    task = document.get("@odata.id") if "TaskState" in document else None
+    has_task = "TaskState" in document
+    if response.status_code != HTTPStatus.ACCEPTED and not has_task:
+        return []
+    task = document.get("@odata.id") if has_task else None
     found = (task, response.headers.get("Location"))
     return [place for place in found if isinstance(place, str) and place]
 

@@ -205,7 +205,7 @@ def _send_order(link: connection.Link, work: Work, order: Order, *, unsure: bool
     if response.status_code == HTTPStatus.CREATED and place:
         order.volume = resources.path(place)
     order.uris = jobs.places(response)
-    order.state = SENT if accepted or order.when == ON_RESET else DONE
+    order.state = SENT if accepted or order.uris or order.when == ON_RESET else DONE
 
 
 def _post_order(link: connection.Link, order: Order, make: str) -> transport.Response:

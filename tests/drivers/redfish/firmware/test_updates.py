@@ -284,6 +284,22 @@ def test_the_task_of_an_answer_that_names_none_is_looked_for(
     assert len(orders(served)) == 1
 
 
+def test_a_task_in_an_answer_200_is_followed(served: bmc.Machine) -> None:
+    def takes_it(handler: bmc.Handler) -> None:
+        handler.say(200, handler.serving.host.answer(handler.request_read).document)
+
+    served.habits.task_polls = 10**9
+    served.tricks[UPDATE] = takes_it
+    task = bmc_tasks.task_of(served)
+    begin(task, BIOS)
+    for _ in range(5):
+        assert poll(task, BIOS) is base.WAIT
+    assert (phase(task), served.sent) == ("follow", [])
+    served.finish_tasks()
+    finish(task, BIOS)
+    assert versions(served)["bios"] == "2.0"
+
+
 def test_a_task_that_a_starting_bmc_does_not_know_for_a_while_is_followed_on(
     served: bmc.Machine,
 ) -> None:

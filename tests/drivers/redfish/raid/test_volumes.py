@@ -144,6 +144,16 @@ def test_an_answer_that_names_something_else_than_a_task_leads_to_its_monitor(
     assert there(machine) == [("RAID1", ["0", "1"])]
 
 
+def test_a_task_in_an_answer_200_is_followed(machine: bmc.Machine) -> None:
+    def takes_it(handler: bmc.Handler) -> None:
+        handler.say(200, handler.serving.host.answer(handler.request_read).document)
+
+    machine.tricks[f"POST {machine.places.volumes}"] = takes_it
+    machine.habits.task_polls = 3
+    create(node_at(machine, ROOT))
+    assert there(machine) == [("RAID1", ["0", "1"])]
+
+
 def test_a_configuration_from_another_interface_shows_in_the_validation(
     machine: bmc.Machine,
 ) -> None:
