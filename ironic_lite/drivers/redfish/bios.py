@@ -235,8 +235,7 @@ def _send_settings(task: base.Task, path: str, body: Json) -> list[str]:
     """Send settings; return the addresses of the BMC's task for them."""
 
     def work(link: connection.Link) -> list[str]:
-        etag = link.wire.get(path).headers.get("ETag")
-        return jobs.places(link.wire.patch(path, data=body, etag=etag))
+        return jobs.places(link.wire.patch(path, data=body, etag=link.wire.get(path).etag))
 
     return connection.call(task, work, read=False)
 

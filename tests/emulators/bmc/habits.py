@@ -49,3 +49,11 @@ class Habits:
     """Collections are given whole, to whom asks for it (DSP0266, query parameter $expand)."""
     slashes: bool = False
     """All links end with a slash, as on HPE iLO."""
+    etag_start: str = ""
+    """The beginning of each ETag."""
+    weak_etags: bool = False
+    """ETags are shown as weak ones, and changes must name them as strong ones."""
+    etags_in_body: bool = False
+    """ETags are in the document alone (@odata.etag), not in the header of an answer."""
+    needs_etag: bool = False
+    """A change without If-Match is refused with 428."""

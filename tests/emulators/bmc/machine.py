@@ -171,7 +171,15 @@ class Machine:
             shown["ProtocolFeaturesSupported"] = {"ExpandQuery": {"NoLinks": True, "MaxLevels": 1}}
         if isinstance(shown.get("Members"), list):
             shown["Members@odata.count"] = len(shown["Members"])
-        return Reply(200, self.linked(shown), {"ETag": etag(found)})
+        tag = f"W/{self.etag(path)}" if self.habits.weak_etags else self.etag(path)
+        if self.habits.etags_in_body:
+            return Reply(200, self.linked({"@odata.etag": tag, **shown}))
+        return Reply(200, self.linked(shown), {"ETag": tag})
+
+    def etag(self, path: str) -> str:
+        """Return a strong tag that changes with the document."""
+        raw = json.dumps(self.tree[path], sort_keys=True).encode()
+        return f'"{self.habits.etag_start}{zlib.crc32(raw):08x}"'
 
     def linked(self, shown: Any) -> Any:
         """Return a document, or a part of one, with the links that this BMC shows."""
@@ -200,7 +208,9 @@ class Machine:
         :raises Refused: its If-Match is not the ETag.
         """
         wanted = request.headers.get("If-Match")
-        if wanted not in (None, "*", self.read(path).headers["ETag"]):
+        if wanted is None and self.habits.needs_etag:
+            raise Refused(428, "PreconditionRequired", "If-Match is missing.")
+        if wanted not in (None, "*", self.etag(path)):
             raise Refused(412, "PreconditionFailed", "The ETag does not match.")
 
     def _task(self, task: tasks.Task, path: str) -> Reply:
@@ -396,8 +406,3 @@ def _tree(places: shapes.Places, drives: int) -> dict[str, Json]:
     tree[places.chassis].update(sensors.links(places))
     tree[places.chassis]["Links"]["Drives"] = list(tree[places.storage]["Drives"])
     return {**tree, **inventory.documents(places), **sensors.documents(places)}
-
-
-def etag(document: Json) -> str:
-    """Return a strong tag that changes with the document."""
-    return f'"{zlib.crc32(json.dumps(document, sort_keys=True).encode()):08x}"'

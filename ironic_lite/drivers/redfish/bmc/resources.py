@@ -126,8 +126,7 @@ def change(task: base.Task, path: str, body: Json) -> None:
 
 def patch(link: connection.Link, path: str, body: Json) -> None:
     """Send a PATCH as `change` does, on an open login."""
-    etag = link.wire.get(path).headers.get("ETag")
-    link.wire.patch(path, data=body, etag=etag)
+    link.wire.patch(path, data=body, etag=link.wire.get(path).etag)
 
 
 def lacking(task: base.Task, method: str, reason: str) -> errors.UnsupportedDriverExtension:

@@ -66,6 +66,12 @@ class Response:
             raise not_json(f"{self.url} is not a JSON object but {type(document).__name__}")
         return document
 
+    @property
+    def etag(self) -> str | None:
+        """The ETag of the document, from the header or else from the document itself."""
+        found = self.headers.get("ETag") or self.mapping().get("@odata.etag")
+        return found if isinstance(found, str) and found else None
+
     def tidied(self, secret: str | None) -> Response:
         """Return an error answer in the form of DSP0266, because sushy breaks on other forms.
 

@@ -38,7 +38,8 @@ _REDIRECTS = 3
 _KEEPING = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
 """Only these redirections keep the method and body of a POST or PATCH (RFC 9110, 15.4)."""
 _TURNS = _KEEPING | {HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.FOUND, HTTPStatus.SEE_OTHER}
-_WEAK = re.compile(r'W/("\w*")')
+_WEAK = re.compile(r'W/("[^"]*")')
+_PRECONDITION = frozenset({HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED})
 
 _HEADERS = {
     "Accept": "*/*",
@@ -215,21 +216,29 @@ class Wire:
         """Return the answer to a PATCH.
 
         Some BMCs refuse their own weak ETags, and some refuse any ETag. The change is then sent
-        again with the strong form, and last without an ETag.
+        again with the strong form, and without an ETag. Others refuse a change without an ETag,
+        which they may show in the document alone (DSP0266, ETags); sushy does not look there.
 
         :raises sushy.exceptions.SushyError: no answer, or an error.
         """
         given = {name: value for name, value in (headers or {}).items() if value}
-        weak = _WEAK.fullmatch(etag) if etag else None
-        for tag in (etag, weak and weak[1]) if etag else ():
-            if tag:
-                try:
-                    return self._send_checked("PATCH", path, data, {**given, "If-Match": tag})
-                except sushy.exceptions.HTTPError as error:
-                    if error.status_code != HTTPStatus.PRECONDITION_FAILED:
-                        raise
+        tried: list[str | None] = []
+        left: list[str | None] = [*_usable_tags(etag or given.pop("If-Match", None)), None]
+        while True:
+            tag = left.pop(0)
+            tried.append(tag)
+            sent = given if tag is None else {**given, "If-Match": tag}
+            try:
+                return self._send_checked("PATCH", path, data, sent)
+            except sushy.exceptions.HTTPError as error:
+                if error.status_code not in _PRECONDITION:
+                    raise
+                if tag is None:
+                    left += [new for new in _usable_tags(self.get(path).etag) if new not in tried]
+                else:
                     quirks.UNUSABLE_ETAG.log(f"BMC {self._base}")
-        return self._send_checked("PATCH", path, data, given)
+                if not left:
+                    raise
 
     # -- the wire -------------------------------------------------------------------------
 
@@ -300,6 +309,12 @@ class Wire:
             with connection.exchange(method, target, headers, body) as answer:
                 content = bounded_http.content(answer, LIMIT)
                 return Response(url, answer.status, cast(Headers, answer.headers), content)
+
+
+def _usable_tags(etag: str | None) -> list[str]:
+    """Return an ETag for If-Match, and the strong form of a weak one, which some BMCs want."""
+    weak = _WEAK.fullmatch(etag) if etag else None
+    return [tag for tag in (etag, weak and weak[1]) if tag]
 
 
 def _redirection_target(method: str, url: str, target: str, status: int) -> str:
