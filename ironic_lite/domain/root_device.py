@@ -6,6 +6,8 @@ oslo.utils, such as ``">= 100"`` or ``"s!= nvme0"``; without an operator, a hint
 
 from __future__ import annotations
 
+import re
+import urllib.parse
 from collections.abc import Iterable
 
 from ironic_lite.core.json_types import Json, JsonView
@@ -16,11 +18,37 @@ HINTS = (
     *("model", "vendor", "serial", "size", "wwn", "wwn_with_extension", "wwn_vendor_extension"),
     *("name", "by_path", "hctl", "rotational"),
 )
-_OPERATORS = (
-    *("=", "==", "!=", "<=", ">=", "s==", "s!=", "s>=", "s>", "s<=", "s<"),
-    *("<in>", "<or>", "<all-in>", "<range-in>"),
+_TRUE = frozenset({"true", "t", "1", "yes", "y", "on"})
+_FALSE = frozenset({"false", "f", "0", "no", "n", "off"})
+_EXPRESSION = re.compile(
+    r"(?P<operator><in>|<or>|<all-in>|<range-in>|s==|s!=|s>=|s<=|s>|s<|==|!=|>=|<=|=|>|<)"
 )
-_TRUE = frozenset({"true", "1", "yes", "on"})
+_NUMERIC = frozenset({"=", "==", "!=", ">=", "<=", ">", "<"})
+_WITH_LISTS = frozenset({"<all-in>", "<range-in>"})
+"""Operators that the agent reads, but cannot apply to a disk."""
+_SIZE = re.compile(r"\s*(==|!=|>=|<=|=|>|<)?\s*0*[1-9][0-9]*\s*")
+
+
+def fault(name: str, value: object) -> str | None:
+    """Return the fault of a hint for which the agent would fail, None if it is valid."""
+    if name not in HINTS:
+        return f"is not a hint; known are {', '.join(sorted(HINTS))}"
+    if name == "rotational":
+        known = _plain_text(value) in _TRUE | _FALSE
+        return None if known else "must be true or false"
+    if name == "size":
+        fits = _SIZE.fullmatch(str(value))
+        return None if fits else 'must be a number of GiB, or a comparison such as ">= 100"'
+    return _text_fault(value) if isinstance(value, str) else "must be text"
+
+
+def _text_fault(text: str) -> str | None:
+    operator, values = _read_expression(text)
+    if not values:
+        return "must have a value"
+    if operator in _WITH_LISTS or (operator in _NUMERIC and not all(map(_is_number, values))):
+        return f"{operator} does not compare texts; use s==, s!=, <in> or <or>"
+    return None
 
 
 def matching(disks: object, hints: JsonView) -> Json | None:
@@ -29,9 +57,9 @@ def matching(disks: object, hints: JsonView) -> Json | None:
     :param disks: of an inventory, sizes in bytes; ``size`` in hints is in GiB.
     :raises ValueError: a hint is invalid, naming it.
     """
-    unknown = sorted(set(hints) - set(HINTS))
-    if unknown:
-        raise ValueError(unknown[0])
+    for name, value in hints.items():
+        if fault(name, value) is not None:
+            raise ValueError(name)
     for disk in _disk_objects(disks):
         if all(_disk_fits(disk, name, wanted) for name, wanted in hints.items()):
             return disk
@@ -52,17 +80,44 @@ def _disk_fits(disk: Json, name: str, wanted: object) -> bool:
     if told is None:
         return False
     if name == "rotational":
-        return bool(told) == (str(wanted).strip().lower() in _TRUE)
+        return bool(told) == (_plain_text(wanted) in _TRUE)
     if name == "size":
-        whole = isinstance(told, int | float)
-        return whole and _values_match(str(int(told // GIB)), str(wanted), numeric=True)
-    return _values_match(str(told).strip().lower(), str(wanted).strip().lower())
+        return isinstance(told, int | float) and _value_fits(told / GIB, str(wanted), equal="==")
+    return _value_fits(urllib.parse.quote(_plain_text(told)), str(wanted))
 
 
-def _values_match(told: str, wanted: str, *, numeric: bool = False) -> bool:
-    first = wanted.split(maxsplit=1)[0] if wanted.split() else ""
-    if first in _OPERATORS:
-        from oslo_utils import specs_matcher  # noqa: PLC0415  # a parser, for hints that few write
+def _value_fits(told: str | float, wanted: str, *, equal: str = "s==") -> bool:
+    """Compare a value by an expression.
 
-        return bool(specs_matcher.match(told, wanted))
-    return float(told) == float(wanted) if numeric else told == wanted
+    :param told: a number, or a quoted text, because operators end at blanks.
+    """
+    from oslo_utils import specs_matcher  # noqa: PLC0415  # a parser, for hints that few write
+
+    operator, values = _read_expression(wanted)
+    words = (f"{operator or equal} {urllib.parse.quote(one)}" for one in values)
+    try:
+        return bool(specs_matcher.match(told, " ".join(words)))
+    except ValueError:  # a text is not a number
+        return False
+
+
+def _read_expression(text: str) -> tuple[str, list[str]]:
+    """Return the operator of a hint, "" without one, and its values in lower case."""
+    plain = _plain_text(text)
+    found = _EXPRESSION.match(plain)
+    if found is None:
+        return "", [plain] if plain else []
+    operator = found["operator"]
+    return operator, [one.strip() for one in plain.split(operator) if one.strip()]
+
+
+def _plain_text(value: object) -> str:
+    return str(value).strip().lower()
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -165,8 +165,9 @@ def test_md5_is_the_operators_choice() -> None:
         ({"colour": "red"}, "root_device/colour"),
         ({"name": ["a"]}, "root_device/name"),
         ({"serial": None}, "root_device/serial"),
+        ({"serial": "S1", "size": "100 GB"}, "root_device/size"),
     ],
-    ids=["text", "unknown", "list", "null"],
+    ids=["text", "unknown", "list", "null", "no size"],
 )
 def test_hints_that_no_agent_knows_are_refused(hints: object, path: str) -> None:
     """By their place."""
@@ -178,5 +179,5 @@ def test_hints_that_no_agent_knows_are_refused(hints: object, path: str) -> None
 def test_hints_that_agents_know_are_taken() -> None:
     """Operators and sizes stay text; none at all is fine."""
     image_info.check_hints({}, "properties")
-    hints = {"size": ">= 100", "rotational": False, "name": "s== /dev/sda"}
+    hints = {"size": "> 100", "rotational": "no", "name": "s== /dev/sda", "serial": "== 7"}
     image_info.check_hints({"root_device": hints}, "properties")

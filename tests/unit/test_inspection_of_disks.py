@@ -31,8 +31,18 @@ def case(properties: Json | None = None, inventory: Json | None = None, **more: 
     [
         ({"serial": "s2"}, LARGE),
         ({"serial": "s!= S1"}, LARGE),
-        ({"size": 960}, LARGE),
+        ({"size": 32}, SMALL),
+        ({"size": 960}, None),
         ({"size": ">= 100"}, LARGE),
+        ({"size": ">100"}, LARGE),
+        ({"size": "> 960"}, LARGE),
+        ({"size": "< 960"}, SMALL),
+        ({"rotational": "n"}, LARGE),
+        ({"rotational": "T"}, SMALL),
+        ({"model": "s== A B"}, SMALL),
+        ({"model": "<in> b"}, SMALL),
+        ({"model": "<or> C D <or> a b"}, SMALL),
+        ({"serial": "== 2"}, None),
         ({"size": "<= 100"}, SMALL),
         ({"rotational": False}, LARGE),
         ({"rotational": "true", "name": "/dev/sda"}, SMALL),
@@ -50,6 +60,34 @@ def test_all_hints_must_fit(hints: Json, found: Json | None) -> None:
 def test_a_hint_nobody_knows_is_named() -> None:
     with pytest.raises(ValueError, match="colour"):
         root_device.matching(DISKS, {"serial": "S1", "colour": "red"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("size", "100 GB", "a number of GiB"),
+        ("size", "s== 100", "a number of GiB"),
+        ("size", "<or> 100 <or> 200", "a number of GiB"),
+        ("size", 0, "a number of GiB"),
+        ("size", 447.1, "a number of GiB"),
+        ("size", True, "a number of GiB"),
+        ("size", [100], "a number of GiB"),
+        ("rotational", "maybe", "true or false"),
+        ("rotational", None, "true or false"),
+        ("serial", 12345, "must be text"),
+        ("name", ["a"], "must be text"),
+        ("name", "", "must have a value"),
+        ("name", "s==", "must have a value"),
+        ("name", "== /dev/sda", "use s=="),
+        ("model", "<all-in> SSD 860", "use s=="),
+        ("colour", "red", "is not a hint"),
+    ],
+    ids=str,
+)
+def test_hint_for_which_the_agent_would_fail_has_a_fault(name: str, value: Any, said: str) -> None:
+    assert said in (root_device.fault(name, value) or "")
+    with pytest.raises(ValueError, match=f"^{name}$"):
+        root_device.matching(DISKS, {name: value})
 
 
 @pytest.mark.parametrize("told", [None, {}, [None, 7], "sda", [{}]], ids=str)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.domain import root_device
 from ironic_lite.drivers import settings
 from ironic_lite.images import checksums, sources
 
@@ -87,21 +88,6 @@ FIELDS: settings.Fields = {
 
 _MARK, _LONGEST = 8, 128  # characters of an image's name
 _UNUSUAL = re.compile(r"[^\w.+-]", re.ASCII)
-_HINTS = frozenset(
-    {
-        "by_path",
-        "hctl",
-        "model",
-        "name",
-        "rotational",
-        "serial",
-        "size",
-        "vendor",
-        "wwn",
-        "wwn_vendor_extension",
-        "wwn_with_extension",
-    }
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -165,7 +151,7 @@ def read(instance_info: JsonView, *, md5: bool = False) -> Image:
 
 
 def check_hints(holder: JsonView, where: str) -> None:
-    """Reject root device hints that no agent supports.
+    """Reject root device hints for which the agent would fail.
 
     :param holder: ``instance_info`` or ``properties``; ``where`` is its name.
     :raises errors.InvalidParameter: naming ``<where>/root_device[/<hint>]``.
@@ -177,13 +163,9 @@ def check_hints(holder: JsonView, where: str) -> None:
     if not isinstance(hints, Mapping):
         raise errors.InvalidParameter(path=path, reason="must be an object of hints")
     for name, value in hints.items():
-        if name not in _HINTS:
-            reason = f"is not a hint; known are {', '.join(sorted(_HINTS))}"
+        reason = root_device.fault(name, value)
+        if reason is not None:
             raise errors.InvalidParameter(path=f"{path}/{name}", reason=reason)
-        if isinstance(value, (Mapping, list)) or value is None:
-            raise errors.InvalidParameter(
-                path=f"{path}/{name}", reason="must be text, a number or a boolean"
-            )
 
 
 def for_agent(
