@@ -40,6 +40,7 @@ _MOST = 512
 _LOCKED = frozenset({"Locked", "Foreign"})
 """Values of Drive.EncryptionStatus (DSP0268) of disks whose data is not accessible now."""
 _WWN_DIGITS = 16
+_NVME_NAMES = frozenset({"EUI", "NGUID"})
 APPLY = "@Redfish.OperationApplyTime"
 
 
@@ -256,8 +257,12 @@ def _capacity_bytes(value: object) -> int:
 def _root_device_hint(identifiers: Iterable[Json]) -> dict[str, str] | None:
     """Return the hint that finds the volume among the disks of the booted machine."""
     for one in identifiers:
-        name = str(one.get("DurableName") or "").lower().removeprefix("0x").removeprefix("naa.")
-        if one.get("DurableNameFormat") in {"NAA", "EUI"} and name:
+        kind, name = one.get("DurableNameFormat"), str(one.get("DurableName") or "").lower()
+        name = name.removeprefix("0x").removeprefix("naa.").removeprefix("eui.")
+        if kind in _NVME_NAMES and name:
+            # Linux names namespaces so, and the agent takes its name.
+            return {"wwn": f"eui.{name.replace('-', '')}"}
+        if kind == "NAA" and name:
             key = "wwn" if len(name) <= _WWN_DIGITS else "wwn_with_extension"
             return {key: f"0x{name}"}
     return None

@@ -194,6 +194,33 @@ def test_all_volumes_are_deleted(machine: bmc.Machine, kind: base.StepKind) -> N
     assert "root_device" not in task.node.properties
 
 
+@pytest.mark.parametrize(
+    ("form", "name", "hint"),
+    [
+        ("NAA", "naa.5000C500A1B2C3D4", {"wwn": "0x5000c500a1b2c3d4"}),
+        ("EUI", "0025385B71B04D25", {"wwn": "eui.0025385b71b04d25"}),
+        ("EUI", "eui.0025385B71B04D25", {"wwn": "eui.0025385b71b04d25"}),
+        (
+            "NGUID",
+            "0050430000000001-0000000000000042",
+            {"wwn": "eui.00504300000000010000000000000042"},
+        ),
+    ],
+)
+def test_root_device_is_found_by_the_name_that_linux_gives_it(
+    machine: bmc.Machine, form: str, name: str, hint: dict[str, str]
+) -> None:
+    def named(handler: bmc.Handler) -> None:
+        volume = handler.serving.host.answer(handler.request_read).document
+        identifiers = [{"DurableNameFormat": form, "DurableName": name}]
+        handler.say(200, {**volume, "Identifiers": identifiers})
+
+    machine.habits.tasks = frozenset()
+    machine.tricks[f"GET {machine.places.volumes}/1"] = named
+    task = create(node_at(machine, ROOT))
+    assert task.node.properties["root_device"] == hint
+
+
 def test_links_may_end_with_a_slash(machine: bmc.Machine) -> None:
     machine.habits.slashes = True
     task = create(node_at(machine, ROOT, DATA))
