@@ -377,10 +377,10 @@ class Tasks:
     def _run_to_end(self, task: Task, held: locks.Held) -> None:
         """Run handed-over work to its end, then release or give up the lock in every case.
 
-        The work waits for a database that is not available meanwhile.
+        The work waits for a database that is not available meanwhile, until it is given up as hung.
         """
         context.enter(task.context)  # work from a sweep has its own request id
-        with db_retry.waiting_for_database():
+        with db_retry.waiting_for_database(held.refuse_hung):
             try:
                 with run_lines.gathering(task.journal.log):
                     self._do_work(task)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import itertools
+import threading
 from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 import sqlalchemy as sa
 
+from ironic_lite import errors
 from ironic_lite.conductor.work import db_retry
+from ironic_lite.conductor.work.locks import Held
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
@@ -133,3 +136,45 @@ def test_a_stop_waits_for_no_database(stage: Stage) -> None:
     assert rig.service.runtime.workers.wait_idle(10)
     assert rig.get(node)["provision_state"] == "cleaning"
     assert rig.run(node)["state"] == "running"
+
+
+class Refusing:
+    """A database that refuses each write."""
+
+    def __init__(self, why: errors.Error) -> None:
+        self._why = why
+        self.asked = threading.Event()
+
+    def read(self, _work: Callable[[Any], Any]) -> Any:
+        raise self._why
+
+    def write(self, _work: Callable[[Any], Any], *, once: bool = False) -> Any:
+        self.asked.set()
+        raise self._why
+
+
+def test_work_that_was_given_up_waits_for_no_database() -> None:
+    refusing, held = Refusing(errors.Unavailable("The database refuses this.")), Held("t", "node")
+    database = db_retry.retrying(refusing, "here", threading.Event())
+    ended: list[errors.Error] = []
+
+    def work() -> None:
+        with db_retry.waiting_for_database(held.refuse_hung):
+            try:
+                database.write(lambda _conn: None)
+            except errors.Error as why:
+                ended.append(why)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    assert refusing.asked.wait(10)
+    held.ended = True
+    thread.join(10)
+    assert [type(why) for why in ended] == [errors.LockLost]
+
+
+def test_worker_does_not_repeat_a_transaction_that_meets_a_limit() -> None:
+    refusing = Refusing(errors.TooManyActions(limit=1, action="cleaning"))
+    database = db_retry.retrying(refusing, "here", threading.Event())
+    with db_retry.waiting_for_database(), pytest.raises(errors.TooManyActions):
+        database.write(lambda _conn: None)

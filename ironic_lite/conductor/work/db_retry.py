@@ -59,13 +59,17 @@ class OutageLog:
 
 
 @contextlib.contextmanager
-def waiting_for_database() -> Iterator[None]:
-    """Let this thread wait for an unavailable database within the block."""
-    _local.patient = True
+def waiting_for_database(confirm: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Let this thread wait for an unavailable database within the block.
+
+    :param confirm: raises an error once the work of the block was given up. This ends a wait,
+        because a database may refuse one statement for ever, and carry out all others.
+    """
+    _local.confirm = confirm
     try:
         yield
     finally:
-        _local.patient = False
+        _local.confirm = None
 
 
 def write_idempotent(database: Transactions, work: Callable[[Connection], T]) -> T:
@@ -106,6 +110,7 @@ class _Outlasting:
         """Read as ``Database.read``; a worker waits for an unavailable database.
 
         :raises errors.Stopping: the database is unavailable, and the service stops.
+        :raises errors.LockLost: the database is unavailable, and the work was given up as hung.
         """
         return self._retry_until_available(lambda: self._inner.read(work))
 
@@ -116,19 +121,25 @@ class _Outlasting:
         its reply is lost.
 
         :raises errors.Stopping: the database is unavailable, and the service stops.
+        :raises errors.LockLost: as `read`.
+        :raises errors.Unavailable: in a worker, only of a class below: a refusal by ``work``.
         """
         if once:
             return self._inner.write(work, once=True)
         return self._retry_until_available(lambda: self._inner.write(work))
 
     def _retry_until_available(self, act: Callable[[], T]) -> T:
-        if not getattr(_local, "patient", False):
+        confirm: Callable[[], None] | None = getattr(_local, "confirm", None)
+        if confirm is None:
             return act()
         pause = _FIRST_PAUSE
         while True:
             try:
                 found = act()
             except errors.Unavailable as why:
+                if type(why) is not errors.Unavailable:
+                    raise  # a refusal of the work itself, such as a limit
+                confirm()
                 self._told.away("Work waits for the database: %s", why)
                 # Jitter needs no cryptographic random generator.
                 if self._stopping.wait(pause * random.uniform(0.5, 1.0)):

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Generator
 from typing import Self
 
+from ironic_lite import errors
 from ironic_lite.core.configuration import ConductorOptions
 
 MOST_WAIT = 32
@@ -38,6 +39,14 @@ class Held:
     def new(cls, node_uuid: str) -> Self:
         """Return a lock with a new token, which is not taken yet."""
         return cls(str(uuid.uuid4()), node_uuid)
+
+    def refuse_hung(self) -> None:
+        """Refuse to continue work that was given up as hung.
+
+        :raises errors.LockLost:
+        """
+        if self.ended:
+            raise errors.LockLost(node=self.node)
 
     def go_on(self) -> None:
         """Record progress of the work."""
