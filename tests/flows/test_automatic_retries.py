@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -205,4 +206,35 @@ def test_retry_that_meets_the_limit_is_not_repeated_each_second(
     wake(rig, node)
     rig.reaches(other, "manageable")
     assert checks.begun <= 2, "of the other clean, and of the retry"
-    assert rig.get(node)["provision_state"] == "clean failed"
+    assert rig.settled(node)["provision_state"] == "clean failed"
+
+
+def test_check_of_a_retry_that_hangs_stops_no_timer_and_is_given_up(
+    build: Callable[..., ConductorFixture], quick: None
+) -> None:
+    failing, opened, caught = Failures(GONE, 1).registry, threading.Event(), threading.Event()
+    trapped = set[str]()
+
+    def around(kind: str, name: str, call: Any) -> Any:
+        if (kind, name) == ("power", "validate") and call.args[0].node.uuid in trapped:
+            caught.set()
+            opened.wait(60)
+        return call()
+
+    registry = cast(Registry, crashes.Drivers(failing, around, more=("validate",)))
+    rig = build(registry=registry, conductor__automatic_retries=3, conductor__work_timeout=1)
+    node = begin(rig)
+    assert pause(rig, node) == 60
+    trapped.add(node)
+    wake(rig, node)
+    assert caught.wait(10)
+    other = rig.node("manageable", fake_async_steps=["*"], fake_step_seconds=0.1)
+    rig.clean(other, "bios.factory_reset")
+    rig.reaches(other, "manageable")
+    row = wait_for(lambda: (found := rig.get(node))["wake_at"] is None and found)
+    assert "[conductor]work_timeout" in row["last_error"]
+    row = rig.settled(node)
+    opened.set()
+    assert rig.service.runtime.workers.wait_idle(10)
+    assert (row["provision_state"], len(rig.runs(node))) == ("clean failed", 1)
+    assert rig.get(node) == row

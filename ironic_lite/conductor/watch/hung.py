@@ -129,6 +129,7 @@ def _fail_work(task: Task, hung: Hung) -> None:
         task.hand_over(failure.give_up_unseen, error, reason)
     else:
         task.node.last_error = error.message
+        task.node.wake_at = None  # a retry by the service would hang again
         failure.give_up(task, error)  # ends an abort
     task.save()
 

@@ -139,15 +139,50 @@ class Timers:
                 if due and failed is None:
                     _go_on(task, tasks.lack(task.node))
             if due and failed is not None:
-                _retry(tasks, node_uuid, failed, wake_at)
-        except errors.TooManyActions as why:
-            self._ring_in(why.retry_after, node_uuid, when or clock.now())
+                self._begin_retry(tasks, node_uuid, failed, wake_at)
         except (errors.NodeLocked, errors.Unavailable):
             self._ring_in(_AGAIN, node_uuid, when or clock.now())
         except errors.NodeNotFound:
             LOG.debug("Node %s was deleted before its timer rang", node_uuid)
         except errors.Error as why:  # one node's driver must not block the others
             LOG.warning("Node %s cannot be woken: %s", node_uuid, why)
+
+    def _begin_retry(
+        self, tasks: Tasks, node_uuid: str, phase: Phase, wake_at: datetime.datetime | None
+    ) -> None:
+        """Have a worker retry a failed run, because a driver's check of the retry may hang.
+
+        :param wake_at: of the failed run; another verb may have begun since it was read.
+        """
+        who = context.internal("retries")
+        with tasks.lock(
+            who, node_uuid, worker=True, patient=False, reserved=False, whole=False
+        ) as task:
+            if task.node.wake_at == wake_at and activities.failed_steps(task.state) is phase:
+                task.hand_over(self._retry, phase, tasks.lack(task.node), wake_at)
+
+    def _retry(
+        self, task: Task, phase: Phase, lack: errors.Error | None, wake_at: datetime.datetime
+    ) -> None:
+        """Retry a failed run by the service itself; a refusal ends the automatic retries.
+
+        :param lack: of `Tasks.lack`.
+        :param wake_at: the time of the timer, which rings again if the service is at a limit.
+        """
+        try:
+            if lack is not None:
+                raise lack
+            admission.raise_first(admission.of_verb(task, "retry"))
+            retry.start(task, phase, {}, automatic=True)
+        except (errors.LockLost, errors.Stopping):
+            raise
+        except errors.Unavailable as why:
+            self._ring_in(why.retry_after, task.node.uuid, wake_at)
+        except Exception as why:  # drivers may raise anything while they check a retry
+            unknown = None if isinstance(why, errors.Error) else why
+            LOG.warning("Node %s is not retried: %s", task.node.uuid, why, exc_info=unknown)
+            task.node.wake_at = None
+            task.save()
 
 
 def _go_on(task: Task, lack: errors.Error | None) -> None:
@@ -156,31 +191,6 @@ def _go_on(task: Task, lack: errors.Error | None) -> None:
         task.hand_over(resume, poll=True)
     else:
         task.hand_over(failure.give_up, lack)
-
-
-def _retry(tasks: Tasks, node_uuid: str, phase: Phase, wake_at: datetime.datetime | None) -> None:
-    """Retry a failed run by the service itself; a refusal ends the automatic retries.
-
-    :param wake_at: of the failed run; another verb may have begun since it was read.
-    """
-    who = context.internal("retries")
-    with tasks.lock(
-        who, node_uuid, worker=True, patient=False, reserved=False, whole=False
-    ) as task:
-        if task.node.wake_at != wake_at or activities.failed_steps(task.state) is not phase:
-            return
-        try:
-            if lack := tasks.lack(task.node):
-                raise lack
-            admission.raise_first(admission.of_verb(task, "retry"))
-            retry.start(task, phase, {}, automatic=True)
-        except (errors.Unavailable, errors.LockLost):
-            raise
-        except Exception as why:  # drivers may raise anything while they check a retry
-            unknown = None if isinstance(why, errors.Error) else why
-            LOG.warning("Node %s is not retried: %s", node_uuid, why, exc_info=unknown)
-            task.node.wake_at = None
-            task.save()
 
 
 def _listed(tasks: Tasks, fleet: Ownership, now: datetime.datetime) -> dict[str, datetime.datetime]:
