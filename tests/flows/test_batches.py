@@ -14,6 +14,7 @@ from uuid import uuid4
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.conductor.watch import batch_starts
 from ironic_lite.conductor.watch import batches as module
 from ironic_lite.conductor.watch.batch_aborts import Aborts
 from ironic_lite.core import clock
@@ -22,9 +23,10 @@ from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import batches
 from ironic_lite.db.tables import models
 from ironic_lite.domain import batches as core
+from ironic_lite.drivers.registry import Registry
 from ironic_lite.rpc import interface
 from tests.support import crashes
-from tests.support.conductor_fixture import ConductorFixture, wait_for
+from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
 from tests.support.statements import count_statements
 
 pytestmark = pytest.mark.filterwarnings(
@@ -480,6 +482,61 @@ def test_sweep_has_as_many_statements_for_many_nodes_as_for_few(build: Build) ->
         rig.sweep("batches")  # asks for the aborts
         sent.append(statements(rig))
     assert sent[0] == sent[1] <= 7, sent
+
+
+class HangingChecks:
+    """Drivers whose check of the power settings hangs for some nodes."""
+
+    def __init__(self) -> None:
+        self.nodes: set[str] = set()
+        self.opened = threading.Event()
+        wrapped = crashes.Drivers(drivers(), self._around, more=("validate",))
+        self.registry = cast(Registry, wrapped)
+
+    def _around(self, kind: str, name: str, call: Any) -> Any:
+        if (kind, name) == ("power", "validate") and call.args[0].node.uuid in self.nodes:
+            self.opened.wait(60)
+        return call()
+
+
+def test_check_that_hangs_keeps_no_other_node_of_a_batch_from_its_result(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_starts, "BORNE", 0.1)
+    checks = HangingChecks()
+    rig = build(registry=checks.registry)
+    nodes = [rig.node("available") for _ in range(3)]
+    checks.nodes = {nodes[0]}
+    begin(rig, nodes, [3], 2, request={"target": "inspect"}, was="manageable")
+    rig.edit(nodes[0], provision_state="manageable")
+    rig.edit(nodes[1], provision_state="manageable")
+    rig.edit(nodes[2], provision_state="manageable")
+
+    def others_done() -> bool:
+        rig.sweep("batches")
+        return [row["state"] for row in rows(rig.database)] == ["starting", "done", "done"]
+
+    wait_for(others_done, lambda: counts(rig.database))
+    checks.opened.set()
+    finish(rig, 3)
+    assert len(rig.runs(nodes[0])) == 1
+
+
+def test_batches_send_no_requests_while_many_hang(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_starts, "BORNE", 0.1)
+    checks = HangingChecks()
+    rig = build(registry=checks.registry)
+    nodes = [rig.node("manageable") for _ in range(12)]
+    checks.nodes = set(nodes[:-1])
+    begin(rig, nodes, [12], 12, request={"target": "inspect"}, was="manageable")
+    for _ in range(3):
+        rig.sweep("batches")
+    assert rig.service.runtime.workers.busy <= 8
+    assert "running" not in counts(rig.database)
+    checks.opened.set()
+    finish(rig, 12)
 
 
 @pytest.mark.parametrize("conductors", [2, 3])

@@ -6,11 +6,11 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.conductor.watch import batch_results
+from ironic_lite.conductor.watch import batch_results, node_queue
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.core import context
 from ironic_lite.core.context import Context
@@ -19,11 +19,28 @@ from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import batches, events, nodes, runs
 from ironic_lite.domain import verbs
 from ironic_lite.domain.batches import BatchState, NodeState
+from ironic_lite.drivers import deadline
 from ironic_lite.rpc import interface, verb_calls
 
 LOG = logging.getLogger(__name__)
 _THREADS = 8
+_MOST_HANGING = 8
+"""Requests that hang, such as in a driver's check, beyond which no other one is sent.
+
+Each of them keeps a thread, and the slot of a worker, until it ends.
+"""
+_SECONDS = 50.0
+"""Limit for drivers that, against their contract, ask a machine while they check a request."""
+BORNE = 60.0
+"""Seconds after which a request is no longer waited for."""
 _REQUEST = ("uuid", "request", "context")
+
+
+class _Claimed(NamedTuple):
+    """A claimed node, and its row of the batch."""
+
+    uuid: str
+    member: Row
 
 
 class Starts:
@@ -34,15 +51,39 @@ class Starts:
         self._database = tasks.runtime.database
         self._fleet = fleet
         self._conductor = conductor
+        self._hanging: set[str] = set()
+
+    @property
+    def blocked(self) -> bool:
+        """True if no request is sent, because so many hang."""
+        return len(self._hanging) >= _MOST_HANGING
 
     def start(self, uuid: str, members: Sequence[Row]) -> bool:
         """Start nodes of a batch that this conductor has claimed.
 
+        A node whose request hangs stays claimed, because its outcome is unknown.
+
         :return: False if one of them has met a limit of the service.
         """
+        free = [member for member in members if member["node_uuid"] not in self._hanging]
+        if self.blocked or not free:
+            return not self.blocked
         batch = self._database.read(lambda conn: batches.get(conn, uuid, _REQUEST))
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="batch") as pool:
-            return all(list(pool.map(functools.partial(self._start, batch), members)))
+        limits: list[str] = []
+
+        def act(claimed: _Claimed) -> None:
+            if not self._start(batch, claimed.member):
+                limits.append(claimed.uuid)
+
+        node_queue.go_through(
+            (_Claimed(one["node_uuid"], one) for one in free if not self.blocked),
+            act,
+            most=_THREADS,
+            halted=self._runtime.draining,
+            hanging=self._hanging,
+            borne=BORNE,
+        )
+        return not limits
 
     def _start(self, batch: Row, member: Row) -> bool:
         """Send the request of a claimed node, and write what has become of it."""
@@ -113,11 +154,13 @@ class Starts:
         return batch_results.released(member)  # to its owner
 
     def _call(self, request: RowView, who: Context, node: str) -> str | None:
-        if request.get("power"):
-            self._conductor.change_node_power_state(who, node_uuid=node, target=request["power"])
-            return None
-        verb = verbs.BY_TARGET[request["target"]]
-        return verb_calls.send(self._conductor, who, event=verb.event, node_uuid=node, body=request)
+        with deadline.until(_SECONDS):
+            if request.get("power"):
+                target = request["power"]
+                self._conductor.change_node_power_state(who, node_uuid=node, target=target)
+                return None
+            event = verbs.BY_TARGET[request["target"]].event
+            return verb_calls.send(self._conductor, who, event=event, node_uuid=node, body=request)
 
     def _accepted(self, batch: Row, member: Row) -> Json | None:
         """Return the values of a node whose request was accepted before, None if it was not."""

@@ -213,6 +213,8 @@ class Batches:
         """Claim and start own nodes, as many as the batch allows now."""
         uuid = batch["uuid"]
         for _ in range(_ROUNDS):
+            if self._starts.blocked:
+                return
             work = self._claim(batch, counts)
             if not work:
                 return

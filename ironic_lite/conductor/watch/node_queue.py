@@ -12,12 +12,24 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Generic, Protocol, TypeVar
 
 from ironic_lite.records import Node
 
 LOG = logging.getLogger(__name__)
 
 Act = Callable[[Node], None]
+
+
+class OfNode(Protocol):
+    """An item of a queue: a node, or work on it."""
+
+    @property
+    def uuid(self) -> str:
+        """The node."""
+
+
+T = TypeVar("T", bound=OfNode)
 
 
 BORNE = 300.0
@@ -51,13 +63,14 @@ class Pacer:
 
 
 def go_through(
-    queue: Iterator[Node],
-    act: Act,
+    queue: Iterator[T],
+    act: Callable[[T], None],
     *,
     most: int,
     halted: threading.Event,
     pace: Pacer | None = None,
     hanging: set[str] | None = None,
+    borne: float | None = None,
 ) -> None:
     """Let threads take nodes from a queue until it is empty or the service stops.
 
@@ -69,9 +82,11 @@ def go_through(
     :param most: threads; they start as long as there are nodes and the system allows threads.
     :param hanging: nodes with a hung thread, of this or an earlier call; they are skipped until the
         thread has ended.
+    :param borne: seconds after which a thread counts as hung; None: `BORNE`.
     :raises RuntimeError: not even one thread can start.
     """
-    crew = _Workers(queue, act, most, halted, pace, set() if hanging is None else hanging)
+    skipped = set() if hanging is None else hanging
+    crew = _Workers(queue, act, most, halted, pace, skipped, BORNE if borne is None else borne)
     with crew.guard:
         crew.start()
     while crew.threads:
@@ -85,15 +100,16 @@ _LOOK = 0.5  # seconds
 
 
 @dataclasses.dataclass
-class _Workers:
+class _Workers(Generic[T]):
     """Threads of one queue; ``guard`` protects taking nodes and starting threads."""
 
-    queue: Iterator[Node]
-    act: Act
+    queue: Iterator[T]
+    act: Callable[[T], None]
     most: int
     halted: threading.Event
     pace: Pacer | None
     hanging: set[str]
+    borne: float
     begun: dict[threading.Thread, tuple[str, float]] = dataclasses.field(default_factory=dict)
     count: int = 0
     guard: threading.Lock = dataclasses.field(default_factory=threading.Lock)
@@ -117,7 +133,7 @@ class _Workers:
 
     def _note_hanging(self, thread: threading.Thread) -> bool:
         work = self.begun.get(thread)
-        if work is None or time.monotonic() - work[1] < BORNE:
+        if work is None or time.monotonic() - work[1] < self.borne:
             return False
         node = work[0]
         self.hanging.add(node)
@@ -125,7 +141,9 @@ class _Workers:
             self.hanging.discard(node)
             return False
         LOG.error(
-            "Node %s: its driver has been hanging for %.0f s; the other nodes continue", node, BORNE
+            "Node %s: its driver has been hanging for %.0f s; the other nodes continue",
+            node,
+            self.borne,
         )
         return True
 
@@ -142,7 +160,7 @@ class _Workers:
                 return
             self._run_node(node)
 
-    def _run_node(self, node: Node) -> None:
+    def _run_node(self, node: T) -> None:
         if node.uuid in self.hanging:
             return
         thread = threading.current_thread()
@@ -155,7 +173,7 @@ class _Workers:
             del self.begun[thread]
             self.hanging.discard(node.uuid)
 
-    def _take_node(self) -> Node | None:
+    def _take_node(self) -> T | None:
         try:
             return next(self.queue, None)
         except BaseException as why:  # otherwise the thread's end would go unnoticed
