@@ -154,7 +154,7 @@ def contents() -> Iterator[tuple[str, bytes]]:
             modules[name] = path.read_text(encoding="utf-8")
         else:
             style = _bare(path.read_text(encoding="utf-8"))
-            yield name, _AROUND_SIGNS.sub(r"\1", style).encode()
+            yield name, _AROUND_SIGNS.sub(r"\1", style).replace(";}", "}").encode()
     yield _SCRIPT, scripts.squeezed(_bare(scripts.joined(modules))).encode()
 
 

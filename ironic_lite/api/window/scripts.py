@@ -27,9 +27,11 @@ _PART = re.compile(
 )
 _TEXT = re.compile(r"(?:\\.|\$(?!\{)|[^\\`$])*(?P<edge>`|\$\{)", re.DOTALL)
 """The text of a template up to its end, or to an expression in it."""
-_ENDS = re.compile(r"(?<=>)\n|\n(?=<)")
+_ENDS = re.compile(r"(?<=>)\n|\n(?=<|/?>|\$\{)")
 _BEFORE_ATTRIBUTE = re.compile(r"\n(?=[\w-]+=)")
-"""Ends of lines beside tags: htm drops them."""
+"""Ends of lines beside tags and before expressions: htm drops them."""
+_QUOTES = re.compile(r'(?<=[\w-]=)"([\w#/-]*\w)"(?=[ >])')
+"""Those of an attribute that htm reads without them, too."""
 _CLOSING = re.compile(r"</\w+\s*>")
 """Closing tags: htm does not read their names."""
 _SPACES = re.compile(r"(?<![\w$]) +| +(?![\w$])|(?<=[;,(\[=>])\n|\n(?=[?:)\].])")
@@ -42,18 +44,21 @@ _LAST_SIGN = re.compile(r"[;,]?\n?$")
 _CONST = re.compile(r"\bconst\b")
 """TypeScript has checked that nothing is assigned to it; one word compresses better than two."""
 _JOINED = re.compile(r"([+-]) \1")
+_STATEMENTS = re.compile(r";let\b ?|\blet\b|[;\n()[\]]")
+"""What begins or ends a statement or an expression, in code without braces and templates."""
 
 
 def squeezed(text: str) -> str:
     """Return a script, whose comments are removed, without spaces and signs that it does not need.
 
-    A constant becomes a variable.
-    Lines end where they may end a statement without a semicolon.
+    A constant becomes a variable, and declarations in a row become one.
+    Lines end where they may end a statement without a semicolon, but not after a brace.
 
     :raises ValueError: a sign would become another one without the space.
     """
     out: list[str] = []
     inside: list[str] = []  # the templates and braces around a place
+    declares = [False]  # whether each open statement, from the outermost to the innermost, is one
     at = 0
     while at < len(text):
         in_template = inside[-1:] == ["`"]
@@ -62,15 +67,35 @@ def squeezed(text: str) -> str:
             raise ValueError(f"this cannot be squeezed: {text[at : at + 80]}")
         if in_template:
             text_of_tags = _CLOSING.sub("</>", _ENDS.sub("", part[0]))
-            out.append(_BEFORE_ATTRIBUTE.sub(" ", text_of_tags))
+            out.append(_QUOTES.sub(r"\1", _BEFORE_ATTRIBUTE.sub(" ", text_of_tags)))
         else:
-            out.append(_short(part))
+            out.append(_one_declaration(_short(part), declares))
         at, edge = part.end(), part["edge"]
         if edge == "}" or (in_template and edge == "`"):
             inside.pop()
+            declares.pop()
         elif edge:
             inside.append(edge[-1])
+            declares.append(False)
     return "".join(out)
+
+
+def _one_declaration(code: str, declares: list[bool]) -> str:
+    """Return code in which a declaration goes on where another would follow it."""
+
+    def word(found: re.Match[str]) -> str:
+        text = found[0]
+        if text in "([":
+            declares.append(False)
+        elif text in ")]":
+            declares.pop()
+        elif text.startswith(";let") and declares[-1]:
+            return ","
+        else:
+            declares[-1] = "let" in text
+        return text
+
+    return _STATEMENTS.sub(word, code)
 
 
 def _short(part: re.Match[str]) -> str:
@@ -81,7 +106,7 @@ def _short(part: re.Match[str]) -> str:
         raise ValueError(f"this cannot be squeezed: {code}")
     short = _LAST_COMMAS.sub("", _SPACES.sub("", _CONST.sub("let", code)))
     short = _PARENTHESES.sub(r"\1", short)
-    if part.string[part.start() - 1 : part.start()] == "{":
+    if part.string[part.start() - 1 : part.start()] in {"{", "}"}:
         short = short.removeprefix("\n")
     if part.string[part.end() : part.end() + 1] == "}":
         short = _LAST_SIGN.sub("", short)
