@@ -199,8 +199,10 @@ class PxeOptions(Group, Protocol):
     tftp_server: str | None
     ipxe_bootfile_name: str
     uefi_ipxe_bootfile_name: str
+    ipxe_bootfile_name_by_arch: dict[str, str]
     pxe_bootfile_name: str
     uefi_pxe_bootfile_name: str
+    pxe_bootfile_name_by_arch: dict[str, str]
 
 
 class DhcpOptions(Group, Protocol):

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+_BY_ARCH = (
+    "The same by properties/cpu_arch, or by that and the boot mode (aarch64, x86_64-bios); "
+    "the name with the boot mode comes first, and both before "
+)
+
 PXE = (
     cfg.StrOpt(
         "kernel_append_params",
@@ -31,6 +36,12 @@ PXE = (
         default="snponly.efi",
         help="iPXE for machines in UEFI mode, a file in tftp_root.",
     ),
+    cfg.DictOpt(
+        "ipxe_bootfile_name_by_arch",
+        default={},
+        sample_default={"aarch64": "ipxe-arm64.efi"},
+        help=f"{_BY_ARCH}ipxe_bootfile_name and uefi_ipxe_bootfile_name.",
+    ),
     cfg.StrOpt(
         "pxe_bootfile_name",
         default="pxelinux.0",
@@ -40,6 +51,12 @@ PXE = (
         "uefi_pxe_bootfile_name",
         default="bootx64.efi",
         help="Loader for machines in UEFI mode without iPXE, a file in tftp_root.",
+    ),
+    cfg.DictOpt(
+        "pxe_bootfile_name_by_arch",
+        default={},
+        sample_default={"aarch64": "grubaa64.efi"},
+        help=f"{_BY_ARCH}pxe_bootfile_name and uefi_pxe_bootfile_name.",
     ),
 )
 

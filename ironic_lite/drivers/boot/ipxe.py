@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ironic_lite.core import config
 from ironic_lite.drivers import base
-from ironic_lite.drivers.boot import dnsmasq, loaders, modes, network, parameters
+from ironic_lite.drivers.boot import dnsmasq, loaders, network, parameters
 from ironic_lite.images import published
 
 ENTRY = "boot.ipxe"
@@ -50,8 +50,8 @@ class IPXEBoot(network.NetworkBoot):
     def boot_files(self, node: base.Node) -> Mapping[str, str]:
         """Return iPXE for other loaders, and the entry script for iPXE."""
         conf = config.CONF.pxe
-        uefi = modes.wanted(node) == "uefi"
-        loader = conf.uefi_ipxe_bootfile_name if uefi else conf.ipxe_bootfile_name
+        names = {"bios": conf.ipxe_bootfile_name, "uefi": conf.uefi_ipxe_bootfile_name}
+        loader = network.loader(node, names, conf.ipxe_bootfile_name_by_arch)
         return {"!ipxe": loader, "ipxe": published.url(ENTRY)}
 
     def check_settings(self) -> None:

@@ -202,6 +202,16 @@ class NetworkBoot(base.Boot):
         return sources.parts(node, mode, whole=self.boots_iso and mode == sources.INSTANCE)
 
 
+def loader(node: base.Node, names: Mapping[str, str], by_arch: Mapping[str, str]) -> str:
+    """Return the file name of the loader for a machine.
+
+    :param names: by boot mode.
+    :param by_arch: by architecture, or architecture and boot mode such as ``x86_64-bios``.
+    """
+    mode, arch = modes.wanted(node), str((node.properties or {}).get("cpu_arch") or "")
+    return by_arch.get(f"{arch}-{mode}") or by_arch.get(arch) or names[mode]
+
+
 _Check = Callable[[pathlib.Path], object]
 
 

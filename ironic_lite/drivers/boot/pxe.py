@@ -42,10 +42,10 @@ class PXEBoot(network.NetworkBoot):
         return [name(address) for address in addresses for name in (_pxelinux_file, _grub_file)]
 
     def boot_files(self, node: base.Node) -> Mapping[str, str]:
-        """Return the loader of the node's boot mode."""
+        """Return the loader of the node's boot mode and architecture."""
         conf = config.CONF.pxe
-        uefi = modes.wanted(node) == "uefi"
-        return {"": conf.uefi_pxe_bootfile_name if uefi else conf.pxe_bootfile_name}
+        names = {"bios": conf.pxe_bootfile_name, "uefi": conf.uefi_pxe_bootfile_name}
+        return {"": network.loader(node, names, conf.pxe_bootfile_name_by_arch)}
 
     def check_settings(self) -> None:
         """Check that an option names the TFTP server."""

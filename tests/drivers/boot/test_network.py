@@ -52,7 +52,8 @@ def folders(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
     for group, name, _ in given:
         config.CONF.clear_override(name, group=group)
     config.CONF.clear_override("file_url_allowed_paths", group="conductor")
-    config.CONF.clear_override("tftp_server", group="pxe")
+    for name in ("tftp_server", "ipxe_bootfile_name_by_arch", "pxe_bootfile_name_by_arch"):
+        config.CONF.clear_override(name, group="pxe")
 
 
 @pytest.fixture
@@ -249,6 +250,26 @@ def test_dnsmasq_leads_each_card_to_its_loader(
     server = [f"{option},192.0.2.1" for option in (66, 150, 255)]
     lines = "".join(f"tag:{uuid},{line}\n" for line in [*names, *server])
     assert tree(folders / "opts") == {f"ironic-{uuid}.conf": lines}
+
+
+@pytest.mark.parametrize(
+    ("boot", "arch", "mode", "name"),
+    [
+        (IPXE, "aarch64", "uefi", "ipxe-arm64.efi"),
+        (IPXE, "x86_64", "bios", "ipxe.pxe"),
+        (IPXE, "x86_64", "uefi", "snponly.efi"),
+        (PXE, "aarch64", "uefi", "grubaa64.efi"),
+        (PXE, "x86_64", "uefi", "bootx64.efi"),
+    ],
+)
+def test_loader_depends_on_the_architecture(
+    task: fake_task.FakeTask, boot: network.NetworkBoot, arch: str, mode: str, name: str
+) -> None:
+    task.node.properties = {"cpu_arch": arch, "capabilities": f"boot_mode:{mode}"}
+    other = {"aarch64": "ipxe-arm64.efi", "x86_64-bios": "ipxe.pxe"}
+    config.CONF.set_override("ipxe_bootfile_name_by_arch", other, group="pxe")
+    config.CONF.set_override("pxe_bootfile_name_by_arch", {"aarch64": "grubaa64.efi"}, group="pxe")
+    assert name in boot.boot_files(task.node).values()
 
 
 def test_cards_of_machines_that_boot_nothing_are_not_answered(
