@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gzip
 import os
@@ -17,7 +18,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.core import bounded_http, config
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import power
+from ironic_lite.drivers.redfish import management, power
 from ironic_lite.drivers.redfish.bmc import transport
 from tests.emulators import liar as liars
 from tests.emulators import redfish
@@ -370,6 +371,18 @@ def test_a_bmc_that_is_starting_is_retryable(liar: liars.Liar, status: int) -> N
     assert isinstance(error, errors.BmcUnreachable)
     assert f"is not ready: HTTP {status}" in error.message
     assert liar.log.count(SYSTEM) == config.CONF.redfish.connection_attempts
+
+
+@pytest.mark.parametrize(("status", "times"), [(503, 2), (502, 1), (504, 1)])
+def test_change_is_repeated_if_the_bmc_has_not_begun_it(
+    liar: liars.Liar, status: int, times: int
+) -> None:
+    title = f"PATCH {liars.SYSTEM}"
+    liar.tricks[title] = liars.says_first(1, liars.says(status))
+    task = bmc_tasks.task_at(liar.address)
+    with contextlib.nullcontext() if times > 1 else pytest.raises(errors.BmcUnreachable):
+        management.RedfishManagement().set_boot_device(task, "pxe")
+    assert liar.log.count(title) == times
 
 
 # -- TLS --------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ class Again(enum.Enum):
 
     NEVER = "never"
     ANY = "any"
-    """The request was not delivered, so even a change may be sent again."""
+    """The request was not delivered or not begun, so even a change may be sent again."""
     READ = "read"
     """The request may have been carried out, so only a read is sent again."""
     BUSY = "busy"
@@ -269,7 +269,7 @@ _STATUS: Mapping[int, tuple[_Build, Again]] = {
     HTTPStatus.UNAUTHORIZED: (_access_denied, Again.LOGIN),
     HTTPStatus.FORBIDDEN: (_access_forbidden, Again.LOGIN),
     HTTPStatus.BAD_GATEWAY: (_not_ready, Again.READ),
-    HTTPStatus.SERVICE_UNAVAILABLE: (_not_ready, Again.READ),
+    HTTPStatus.SERVICE_UNAVAILABLE: (_not_ready, Again.ANY),  # RFC 9110, 15.6.4
     HTTPStatus.GATEWAY_TIMEOUT: (_not_ready, Again.READ),
 }
 
