@@ -16,7 +16,7 @@ LENGTHS: Mapping[str, int] = {"sha512": 128, "sha256": 64, "md5": 32}
 """Hexadecimal digits of each kind, which identify a bare checksum as in the agent."""
 
 _HEX = re.compile(r"[0-9a-fA-F]+")
-_BSD = re.compile(r"[\w-]+ *\((?P<name>.+)\) *= *(?P<value>[0-9a-fA-F]+)")
+_BSD = re.compile(r"(?P<kind>[\w-]+) *\((?P<name>.+)\) *= *(?P<value>[0-9a-fA-F]+)")
 _GNU = re.compile(r"(?P<value>[0-9a-fA-F]+)[ \t]+[*]?(?P<name>\S.*)")
 
 
@@ -72,20 +72,34 @@ def _by_length(digits: str) -> str:
     return next((name for name, count in LENGTHS.items() if count == len(digits)), "")
 
 
-def listed(text: str, name: str) -> str | None:
+def listed(text: str, name: str, algorithm: str | None = None) -> str | None:
     """Return the digits in a checksum file for the image ``name``; None without any.
 
-    The file has one bare checksum, or lines as of sha256sum or of BSD's sha256.
+    The file has one bare checksum, or lines as of sha256sum or of BSD's sha256, perhaps several for
+    an image.
+
+    :param algorithm: the wanted one; None takes the strongest of ``LENGTHS``.
     """
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
     if len(lines) == 1 and _HEX.fullmatch(lines[0]) and _by_length(lines[0]):
         return lines[0]
-    for line in lines:
-        found = _BSD.fullmatch(line) or _GNU.fullmatch(line)
-        if found and found["name"].strip().rpartition("/")[2] == name:
-            return found["value"]
-    return None
+    read = (_BSD.fullmatch(line) or _GNU.fullmatch(line) for line in lines)
+    found = [one for one in read if one and one["name"].strip().rpartition("/")[2] == name]
+    for kind in (algorithm,) if algorithm else LENGTHS:
+        for one in found:
+            if _line_algorithm(one) == kind:
+                return one["value"]
+    return found[0]["value"] if found else None  # its refusal tells which are possible
+
+
+def _line_algorithm(line: re.Match[str]) -> str:
+    """Return the algorithm of a line, ``""`` for one that is not in ``LENGTHS``."""
+    by_length = _by_length(line["value"])
+    said = line.groupdict().get("kind")
+    # OpenSSL writes SHA2-256, and other programs SHA-256.
+    plain = by_length if said is None else said.lower().replace("sha2-", "sha").replace("-", "")
+    return by_length if plain == by_length else ""
 
 
 def wanted(info: JsonView, where: str = "instance_info") -> tuple[str | None, str] | None:

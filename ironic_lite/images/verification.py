@@ -58,7 +58,7 @@ def looked_up(
     file = cache.fetch(source.url, path)
     if file.stat().st_size > _MOST_SUMS:
         raise errors.ImageUnusable(image=source.shown, reason="it is too large for checksums")
-    digits = checksums.listed(file.read_text("utf-8", "replace"), name)
+    digits = checksums.listed(file.read_text("utf-8", "replace"), name, algorithm)
     if digits is None:
         raise errors.ImageUnusable(image=source.shown, reason=f"it has no checksum of {name}")
     md5 = config.CONF.agent.allow_md5_checksum

@@ -68,6 +68,28 @@ def test_a_checksum_file_is_read_by_the_name_of_the_image(text: str, found: Any)
 
 
 @pytest.mark.parametrize(
+    ("text", "algorithm", "found"),
+    [
+        ("MD5 (jammy.img) = {md5}\nSHA256 (jammy.img) = {sha256}", None, SHA256),
+        ("MD5 (jammy.img) = {md5}\nSHA256 (jammy.img) = {sha256}", "md5", MD5),
+        ("{sha256}  jammy.img\n{sha512}  jammy.img", "sha256", SHA256),
+        ("{sha256}  jammy.img\n{sha512}  jammy.img", "sha512", SHA512),
+        ("{sha256}  jammy.img\n{sha512}  jammy.img", None, SHA512),
+        ("SHA1(jammy.img)= {sha1}\nSHA2-256(jammy.img)= {sha256}", None, SHA256),
+        ("BLAKE2b (jammy.img) = {blake}\nSHA512 (jammy.img) = {sha512}", "sha512", SHA512),
+        ("SHA3-512 (jammy.img) = {blake}\nSHA-256 (jammy.img) = {sha256}", None, SHA256),
+        ("SHA1 (jammy.img) = {sha1}", None, MD5 + "0" * 8),
+    ],
+)
+def test_one_of_several_checksums_of_an_image_is_chosen(
+    text: str, algorithm: str | None, found: str
+) -> None:
+    digits = {"md5": MD5, "sha1": MD5 + "0" * 8, "sha256": SHA256, "sha512": SHA512}
+    filled = text.format(**digits, blake=hashlib.blake2b(b"image").hexdigest())
+    assert checksums.listed(filled, "jammy.img", algorithm) == found
+
+
+@pytest.mark.parametrize(
     ("info", "found"),
     [
         ({}, None),
