@@ -241,9 +241,7 @@ def _send_settings(task: base.Task, path: str, body: Json) -> list[str]:
 
 
 def _post_action(task: base.Task, target: str) -> list[str]:
-    return connection.call(
-        task, lambda link: jobs.places(link.wire.post(target, data={})), read=False
-    )
+    return connection.call(task, lambda link: jobs.places(resources.act(link, target)), read=False)
 
 
 def _restart_for_settings(task: base.Task, tasks: list[str]) -> base.Outcome:

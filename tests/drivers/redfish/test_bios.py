@@ -317,6 +317,21 @@ def test_a_factory_reset_brings_the_defaults_back(served: bmc.Machine) -> None:
     assert shown(served) == before
 
 
+@pytest.mark.parametrize("status", [400, 415])
+def test_bmc_that_cannot_parse_an_empty_object_is_reset_without(
+    served: bmc.Machine, status: int
+) -> None:
+    def picky(handler: bmc.Handler) -> None:
+        if handler.request_read.raw:
+            handler.say(status, {"error": {"message": "MalformedJSON"}})
+        else:
+            handler.truth()
+
+    served.tricks["POST */Actions/Bios.ResetBios"] = picky
+    assert BIOS.execute_clean_step(bmc_tasks.task_of(served), RESET) is base.WAIT
+    assert served.sent == ["On"]
+
+
 def test_a_factory_reset_waits_for_the_boot(served: bmc.Machine) -> None:
     task = bmc_tasks.task_of(served)
     BIOS.execute_clean_step(task, RESET)

@@ -248,12 +248,12 @@ SLOW_EJECTION = Quirk(
     "OpenStack story 2008504",
     by_answer=True,
 )
-BODILESS_EJECTION = Quirk(
-    "bodiless-ejection",
+BODILESS_ACTION = Quirk(
+    "bodiless-action",
     ("any",),
-    "cannot parse the empty object with which an image is ejected",
+    "cannot parse the empty object with which an image is ejected or the BIOS is reset",
     "the request is sent again without a body",
-    "sushy: virtual_media",
+    "sushy: virtual_media, bios",
     by_answer=True,
 )
 PACKED_REGISTRIES = Quirk(
@@ -293,7 +293,7 @@ TABLE: tuple[Quirk, ...] = (
     UNTYPED_DRIVE,
     EMPTY_BUT_INSERTED,
     SLOW_EJECTION,
-    BODILESS_EJECTION,
+    BODILESS_ACTION,
     PACKED_REGISTRIES,
     UNUSABLE_ETAG,
 )

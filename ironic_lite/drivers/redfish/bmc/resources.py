@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish.bmc import connection
+from ironic_lite.drivers.redfish.bmc import connection, quirks, transport
 from ironic_lite.drivers.redfish.bmc import library as sushy
 
 Spare = Callable[[errors.HardwareError], None]
@@ -127,6 +128,20 @@ def change(task: base.Task, path: str, body: Json) -> None:
 def patch(link: connection.Link, path: str, body: Json) -> None:
     """Send a PATCH as `change` does, on an open login."""
     link.wire.patch(path, data=body, etag=link.wire.get(path).etag)
+
+
+def act(link: connection.Link, target: str) -> transport.Response:
+    """Run an action without arguments, and return the answer.
+
+    Most BMCs need an empty object.
+    """
+    try:
+        return link.wire.post(target, data={})
+    except sushy.exceptions.HTTPError as error:
+        if error.status_code not in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNSUPPORTED_MEDIA_TYPE}:
+            raise
+        quirks.BODILESS_ACTION.log(f"BMC {link.node.address}")
+        return link.wire.post(target)
 
 
 def lacking(task: base.Task, method: str, reason: str) -> errors.UnsupportedDriverExtension:

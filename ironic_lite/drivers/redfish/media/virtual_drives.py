@@ -397,14 +397,7 @@ def _eject_medium(link: connection.Link, drive: Drive) -> None:
     if target is None:
         resources.patch(link, drive.path, {"Image": None, "Inserted": False})
         return
-    try:
-        link.wire.post(target, data={})
-    except sushy.exceptions.HTTPError as error:
-        if error.status_code not in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNSUPPORTED_MEDIA_TYPE}:
-            raise
-        # Most BMCs need an empty object.
-        quirks.BODILESS_EJECTION.log(f"BMC {link.node.address}")
-        link.wire.post(target)
+    resources.act(link, target)
 
 
 def _retry_server_errors(task: base.Task, work: Callable[[connection.Link], T]) -> T | None:
