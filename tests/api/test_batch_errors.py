@@ -1,8 +1,9 @@
-"""Batches, as callers with different rights begin, change and see them."""
+"""Batches, as callers with different rights begin, change and see them, and refused ones."""
 
 from __future__ import annotations
 
 import functools
+import json
 from typing import Any
 
 import pytest
@@ -122,3 +123,31 @@ def test_project_sees_the_events_of_its_own_batches(
         told[project] = [one["data"]["batch"] for one in answer.json["events"]]
     mine = [begun.json["uuid"]]
     assert told == {"p-owner": mine, "p-else": [], None: mine}
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"request": {}}, "request: Missing mandatory parameter: target"),
+        ({"request": {"target": "clean"}}, "request: Missing mandatory parameter: clean_steps"),
+        ({"request": {"target": "manage", "colour": 1}}, "request: Unexpected arguments: colour"),
+        ({"request": {"power": "power on", "target": "x"}}, "request: Unexpected arguments: tar"),
+        (
+            {"request": {"target": "clean", "clean_steps": [{"interface": "x", "step": "y"}]}},
+            "request: Invalid clean_steps: clean_steps/0/interface",
+        ),
+        ({"request": {"target": "no"}}, "request/target: 'no' is not a target"),
+        ({"nodes": {"colour": "red"}, "expect": 1}, "nodes: Unexpected arguments: colour"),
+        ({"nodes": {"maintenance": "x"}, "expect": 1}, "nodes: maintenance: 'x' is not"),
+        ({"nodes": {"driver": 5}, "expect": 1}, "nodes/driver: 5 is not"),
+        ({"nodes": {"driver": "x"}}, "expect: is mandatory"),
+    ],
+)
+def test_refusal_names_the_part_of_the_body(
+    callers: Callers, add_node: AddNode, body: dict[str, Any], named: str
+) -> None:
+    add_node(name="n1")
+    whole = {"nodes": ["n1"], "request": {"target": "manage"}, **body}
+    refused = callers("admin").post("/v1/batches", whole)
+    text = json.loads(refused.json["error_message"])["faultstring"]
+    assert (refused.status, text[: len(named)]) == (400, named)

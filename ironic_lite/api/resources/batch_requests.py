@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -80,8 +81,10 @@ def read(service: Service, request: Request) -> Wanted:
     # Shares depend on the count of nodes; their form is checked before anything is read.
     core.wave_sizes(body.get("waves", []), 1)
     core.failures_allowed(body.get("max_failures", 0), 1)
-    asked, book = _read_request(service, request, body["request"])
-    found = _choose(service, request, body, with_traits=book is not None)
+    with _below("request"):
+        asked, book = _read_request(service, request, body["request"])
+    with _below("nodes"):
+        found = _choose(service, request, body, with_traits=book is not None)
     _check_count(body, len(found))
     more = _name_runs(service, request, found) if asked.get("target") == "retry" else {}
     _check_rights(request, found, asked, more)
@@ -99,6 +102,19 @@ def read(service: Service, request: Request) -> Wanted:
         core.failures_allowed(body.get("max_failures", 0), len(found)),
         found,
     )
+
+
+@contextlib.contextmanager
+def _below(place: str) -> Iterator[None]:
+    """Name the place in the body in faults of its part, whose paths begin in that part."""
+    try:
+        yield
+    except errors.InvalidRequest as why:
+        path = str(why.facts.get("path", ""))
+        if path in {"", "expect"} or path.split("/", maxsplit=1)[0] == place:
+            raise
+        facts = {**why.facts, "path": f"{place}/{path}"}
+        raise type(why)(f"{place}: {why.message}", **facts) from None
 
 
 # -- what is asked of each node --------------------------------------------------------------
