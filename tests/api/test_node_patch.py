@@ -197,6 +197,14 @@ def test_a_change_of_what_is_no_more_changes_nothing(
     assert database.read(lambda conn: nodes.get(conn, "rack1", with_traits=True)) == before
 
 
+@pytest.mark.parametrize("wanted", ["", " ", ","])
+def test_condition_without_a_tag_is_refused(api: Client, add_node: AddNode, wanted: str) -> None:
+    add_node(name="rack1")
+    answer = api.patch("/v1/nodes/rack1", add("/extra/a", 1), headers={"If-Match": wanted})
+    assert (answer.status, "If-Match: names no entity tag" in answer.text) == (400, True)
+    assert api.get("/v1/nodes/rack1").json["extra"] == {}
+
+
 def test_etag_and_change_are_checked_in_one_write(
     api: Client, add_node: AddNode, recorder: Recorder, database: session.Database
 ) -> None:

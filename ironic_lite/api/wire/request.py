@@ -13,6 +13,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
+from ironic_lite import errors
 from ironic_lite.api.policy.access import Access
 from ironic_lite.api.wire import parsing, refusals
 from ironic_lite.api.wire.later import Later, Suspension
@@ -172,13 +173,17 @@ class Request:
         """The entity tags of If-Match (RFC 9110, 13.1.1); ``*`` matches any.
 
         Empty without the header, and for a GET.
+
+        :raises errors.InvalidParameter: the header names no tag, so its client has lost the tag.
         """
-        if self.method == "GET":
-            return frozenset()
         given = self.environ.get("HTTP_IF_MATCH")
-        if not given:
+        if given is None or self.method == "GET":
             return frozenset()
-        return frozenset(tag.strip() for tag in given.split(",") if tag.strip())
+        tags = frozenset(tag.strip() for tag in given.split(",") if tag.strip())
+        if not tags:
+            reason = "names no entity tag; send the ETag of an answer, or no such header"
+            raise errors.InvalidParameter(path="If-Match", reason=reason)
+        return tags
 
     @property
     def base(self) -> str:
