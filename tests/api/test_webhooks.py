@@ -97,6 +97,19 @@ def test_bad_patch_is_refused(api: Client, hook: dict[str, Any], operation: Any)
     assert api.get(path).json == before
 
 
+@pytest.mark.parametrize("body", [{}, {"since": "0", "failed": 1}])
+def test_replay_names_the_keys_of_which_it_takes_one(
+    api: Client, hook: dict[str, Any], body: dict[str, Any]
+) -> None:
+    answer = api.post(f"{PATH}/{hook['uuid']}/replay", body)
+    assert (answer.status, "an object with since or failed" in answer.text) == (400, True)
+
+
+def test_repeated_kind_is_stored_once(api: Client) -> None:
+    made = api.post(PATH, {**BODY, "kinds": ["fault", "power", "fault"]})
+    assert (made.status, made.json["kinds"]) == (201, ["fault", "power"])
+
+
 def test_cursor_is_never_set_forward(api: Client, hook: dict[str, Any]) -> None:
     path = f"{PATH}/{hook['uuid']}/replay"
     assert api.post(path, {"since": "7"}).status == 400

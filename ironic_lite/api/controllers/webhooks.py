@@ -156,9 +156,13 @@ class Webhooks(expose.Controller):
 
     def _values(self, request: Request, given: JsonView) -> Json:
         """Return the columns url, kinds and nodes that a body names."""
-        found = {name: given[name] for name in ("url", "kinds") if name in given}
-        if "url" in found:
-            self._check_url(found["url"])
+        found: Json = {}
+        if "url" in given:
+            self._check_url(given["url"])
+            found["url"] = given["url"]
+        if "kinds" in given:
+            kinds = given["kinds"]
+            found["kinds"] = None if kinds is None else list(dict.fromkeys(kinds))
         if "nodes" in given:
             nodes = given["nodes"]
             if nodes is not None:

@@ -10,6 +10,8 @@ import fastjsonschema
 from ironic_lite import errors
 
 _SHOWN = 80
+_DESCRIBED = frozenset({"pattern", "minProperties", "maxProperties"})
+"""Rules whose faults are reported in the words of the schema's ``description``, if it has one."""
 TYPES: Mapping[type, str] = {
     str: "string",
     bool: "boolean",
@@ -54,7 +56,7 @@ def _fault_reason(fault: fastjsonschema.JsonSchemaValueException) -> tuple[tuple
         return (missing[0],), "is required"
     if fault.rule == "anyOf":
         return (), "is not an integer of 0 or more"
-    if fault.rule == "pattern" and "description" in fault.definition:
+    if fault.rule in _DESCRIBED and "description" in fault.definition:
         return (), f"must be {fault.definition['description']}"
     said = (fault.message or "").removeprefix(fault.name or "").strip()
     if fault.rule == "enum" and isinstance(fault.value, str):

@@ -245,6 +245,7 @@ _SCHEMAS: Mapping[str, Json] = {
         },
         "minProperties": 1,
         "maxProperties": 1,
+        "description": "an object with since or failed, not both",
         "additionalProperties": False,
     },
     "data_state": {
