@@ -119,11 +119,12 @@ def split(
     conf: Configuration,
     read: Callable[[str | None, str | None, Configuration], Wait | None],
 ) -> tuple[dict[str, str], Wait | None]:
-    """Return the other arguments of a query, and the wait that it asks for.
+    """Return ``fields``, if a query for one resource has it, and the wait that it asks for.
 
-    :param read: `of_node` or `of_run`.
-    :raises errors.InvalidParameter: as ``read``.
+    :param read: `of_node`, `of_run` or `of_batch`.
+    :raises errors.InvalidParameter: an unknown argument; or as ``read``.
     """
+    errors.UnexpectedArguments.check(given, ("fields", *ARGUMENTS))
     others = {name: text for name, text in given.items() if name not in ARGUMENTS}
     return others, read(given.get("wait"), given.get("until"), conf)
 
