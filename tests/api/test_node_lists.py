@@ -240,6 +240,22 @@ def test_empty_names_of_fields_and_an_empty_sort_key_ask_for_nothing(
     assert api.get("/v1/nodes?sort_key=").status == 200
 
 
+@pytest.mark.parametrize("path", ["/v1/batches", "/v1/erasures", "/v1/holds"])
+def test_list_without_links_refuses_an_empty_choice_of_fields(api: Client, path: str) -> None:
+    refused = api.get(f"{path}?fields=,")
+    assert (refused.status, "fields: names no field" in refused.text) == (400, True), refused.text
+
+
+@pytest.mark.parametrize("path", ["nodes/n1", "nodes/n1/runs/current", "runs/x", "batches/x"])
+def test_refused_argument_comes_with_those_of_a_wait(
+    api: Client, add_node: AddNode, path: str
+) -> None:
+    add_node(name="n1")
+    refused = api.get(f"/v1/{path}?colour=red")
+    assert refused.status == 400
+    assert "Known here: fields, until, wait." in refused.text
+
+
 def test_children_are_listed_by_their_parent_whatever_else_is_asked(
     api: Client, add_node: AddNode
 ) -> None:

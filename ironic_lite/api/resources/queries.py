@@ -351,7 +351,7 @@ def check_form_of_one(resource: Resource, given: Mapping[str, str]) -> None:
 
 def _check_names(resource: Resource, given: Mapping[str, str]) -> None:
     if resource.strict and "fields" in given:
-        fields.select(resource.table, _names(given["fields"]), versions.LAST)
+        fields.select(resource.table, _names(resource, given["fields"]), versions.LAST)
 
 
 def one(resource: Resource, given: Mapping[str, str], *, version: int) -> tuple[str, ...] | None:
@@ -381,10 +381,7 @@ def whole(resource: Resource, given: Mapping[str, str], *, version: int) -> tupl
 
 
 def refuse_unknown(given: JsonView, allowed: Collection[str]) -> None:
-    """Refuse unknown arguments.
-
-    :raises errors.InvalidParameter: an argument is not in ``allowed``.
-    """
+    """Refuse arguments that are not in ``allowed``."""
     errors.UnexpectedArguments.check(given, allowed)
 
 
@@ -419,7 +416,7 @@ def _shown_fields(
 
 def _selected_fields(resource: Resource, asked: str, version: int) -> tuple[str, ...]:
     _check_choice(resource, version)
-    return fields.select(resource.table, _names(asked), version)
+    return fields.select(resource.table, _names(resource, asked), version)
 
 
 def _check_choice(resource: Resource, version: int) -> None:
@@ -427,9 +424,12 @@ def _check_choice(resource: Resource, version: int) -> None:
         raise errors.NotAcceptable(what="The argument fields", since=resource.fields_since)
 
 
-def _names(asked: str) -> tuple[str, ...]:
+def _names(resource: Resource, asked: str) -> tuple[str, ...]:
     # Duplicates are removed, because plans are cached by the choice of fields.
-    return tuple(dict.fromkeys(name for name in asked.split(",") if name.strip())) or ("links",)
+    names = tuple(dict.fromkeys(name for name in asked.split(",") if name.strip()))
+    if names or "links" in fields.by_name(resource.table):
+        return names or ("links",)
+    raise errors.InvalidParameter(path="fields", reason="names no field")
 
 
 # -- writing ---------------------------------------------------------------------------------
