@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 import shutil
@@ -75,3 +76,50 @@ def test_systemd_takes_all_units(tmp_path: pathlib.Path) -> None:
     command = ["systemd-analyze", "verify", *map(str, copies)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_installing_creates_what_the_unit_of_one_machine_names(tmp_path: pathlib.Path) -> None:
+    page = (ROOT / "docs/installing.rst").read_text(encoding="utf-8")
+    unit = (ROOT / "etc/systemd/ironic-lite.service").read_text(encoding="utf-8")
+    (start,) = re.findall(
+        r"^ExecStart=(\S+)/bin/ironic-lite --config-file (\S+)$", unit, re.MULTILINE
+    )
+    venv, file = start
+    assert f"    python3 -m venv {venv}\n" in page
+    assert f"Write ``{file}``" in page
+    state = re.findall(r"^StateDirectory=(.*)$", unit, re.MULTILINE)
+    assert f"state_path = /var/lib/{state[0]}\n" in page
+    settings = re.findall(r"code-block:: ini\n\n((?:   .*\n|\n)+)", page)
+    text = "".join(settings).replace("   ", "").replace("/var/lib/ironic-lite", str(tmp_path))
+    (tmp_path / "whole.conf").write_text(text, encoding="utf-8")
+    conf = load(tmp_path / "whole.conf")
+    assert (conf.api.auth_strategy, conf.enabled_hardware_types) == (
+        "http_basic",
+        ["redfish", "ipmi"],
+    )
+
+
+def test_user_and_folder_of_installing_are_created(tmp_path: pathlib.Path) -> None:
+    programs = ("systemd-sysusers", "systemd-tmpfiles")
+    if os.geteuid() != 0 or not all(map(shutil.which, programs)):
+        pytest.skip("NOT TESTED: this needs root, systemd-sysusers and systemd-tmpfiles")
+    page = (ROOT / "docs/installing.rst").read_text(encoding="utf-8")
+    commands = re.findall(
+        r"^    ((?:cp etc/systemd/sys|cp etc/systemd/tmp|systemd-).*)$", page, re.MULTILINE
+    )
+    assert len(commands) == 5
+    for folder in ("etc", "usr/lib/sysusers.d", "usr/lib/tmpfiles.d"):
+        (tmp_path / folder).mkdir(parents=True)
+    for number, command in enumerate(commands):
+        name, *words = command.split()
+        if name == "cp":
+            shutil.copy(ROOT / words[0], tmp_path / words[1].removeprefix("/"))
+            continue
+        if number == len(commands) - 1:
+            (tmp_path / "etc/ironic-lite/ironic-lite.conf").touch(mode=0o644)
+        subprocess.run([name, f"--root={tmp_path}", *words], check=True, capture_output=True)
+    user = (tmp_path / "etc/passwd").read_text(encoding="utf-8").split(":")
+    found = (tmp_path / "etc/ironic-lite/ironic-lite.conf").stat()
+    assert user[0] == "ironic-lite"
+    assert (found.st_mode & 0o777, found.st_uid) == (0o640, 0)
+    assert (tmp_path / "etc/ironic-lite").stat().st_mode & 0o777 == 0o750
