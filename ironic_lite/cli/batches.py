@@ -274,7 +274,9 @@ def _read_size(text: str) -> int | str:
     try:
         return int(text)
     except ValueError as why:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number, or a share as 10%") from why
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number, or a share such as 10%"
+        ) from why
 
 
 def _read_sizes(text: str) -> list[int | str]:

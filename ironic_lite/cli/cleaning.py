@@ -163,9 +163,12 @@ def _number_text(number: float) -> str:
 
 
 def _read_number(word: str) -> float:
-    number = float(word)
+    try:
+        number = float(word)
+    except ValueError:
+        number = math.nan
     if not math.isfinite(number):
-        raise argparse.ArgumentTypeError(f"{word} is not a finite number")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a finite number")
     return number
 
 

@@ -102,6 +102,16 @@ def listing(service: Service, *words: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in rows]
 
 
+@pytest.mark.parametrize("option", ["--min-priority", "--wait"])
+@pytest.mark.parametrize("word", ["high", "nan", ""])
+def test_refused_number_is_named_without_internal_names(
+    option: str, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        listing(Service(200, STEPS), "n", option, word)
+    assert f"argument {option}: {word!r} is not a finite number" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "url"),
     [
