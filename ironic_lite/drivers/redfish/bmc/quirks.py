@@ -125,6 +125,13 @@ DELETED_WITHOUT_TIME = Quirk(
     "sushy: volume",
     words=("SYS029",),
 )
+UNNAMED_VOLUME = Quirk(
+    "unnamed-volume",
+    ("Lenovo",),
+    "refuses a volume without a name",
+    "a volume without volume_name gets a name such as volume1",
+    "Lenovo: REST API of XCC and XCC2",
+)
 
 # -- decided by words of one vendor ------------------------------------------------------------
 
@@ -279,6 +286,7 @@ TABLE: tuple[Quirk, ...] = (
     OWN_BOOT_ORDER,
     CD_IS_NO_MEDIUM,
     DELETED_WITHOUT_TIME,
+    UNNAMED_VOLUME,
     BUSY_DELL,
     BUSY_HPE,
     UNLICENSED,

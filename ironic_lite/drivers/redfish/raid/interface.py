@@ -6,7 +6,8 @@ changing anything. Each later poll does the next part of the plan: see `volume_c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
@@ -14,7 +15,7 @@ from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import raid
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import interface
-from ironic_lite.drivers.redfish.bmc import connection, jobs
+from ironic_lite.drivers.redfish.bmc import connection, jobs, quirks
 from ironic_lite.drivers.redfish.raid import selection, storage, volume_changes
 
 NOTE = "redfish_raid"
@@ -152,7 +153,11 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
         there = connection.call(task, storage.read)
         offered = [one.offered(emptied=emptied) for one in there]
         choices = sorted(selection.choose(wanted, offered), key=lambda one: one.last)
-        creations = [_creation_order(choice, there) for choice in choices]
+        unnamed = quirks.UNNAMED_VOLUME
+        if named := unnamed.fits(connection.call(task, _machine_maker)):
+            unnamed.log(f"Node {task.node.uuid}")
+        names = _free_names(wanted, there)
+        creations = [_creation_order(choice, there, names, named=named) for choice in choices]
         disks = [dict(choice.wanted) for choice in choices]
         deletions = _deletion_orders(there) if emptied else []
         return self._start_changes(task, there, [*deletions, *creations], disks)
@@ -290,8 +295,17 @@ def _deletion_orders(there: Sequence[storage.Controller]) -> list[volume_changes
 
 
 def _creation_order(
-    choice: selection.Choice, there: Sequence[storage.Controller]
+    choice: selection.Choice,
+    there: Sequence[storage.Controller],
+    free_names: Iterator[str],
+    *,
+    named: bool,
 ) -> volume_changes.Order:
+    """Return the request for a volume.
+
+    :param free_names: for volumes that need a name but have none.
+    :param named: each volume needs a name.
+    """
     home = next(one for one in there if one.name == choice.controller.name)
     wanted = choice.wanted
     body: Json = {
@@ -300,13 +314,34 @@ def _creation_order(
     }
     if choice.size is not None:
         body["CapacityBytes"] = choice.size
-    if "volume_name" in wanted:
-        body["Name"] = wanted["volume_name"]
+    needed = named or home.creation.get("Name@Redfish.RequiredOnCreate") is True
+    if "volume_name" in wanted or needed:
+        body[_name_key(home.creation)] = wanted.get("volume_name") or next(free_names)
     names = ", ".join(disk.name for disk in choice.disks)
     name = f"create RAID {wanted['raid_level']} on disks {names} of controller {home.name}"
     return volume_changes.Order(
         volume_changes.CREATE, home.volumes_path, name, body, when=_apply_time(home.times)
     )
+
+
+def _free_names(
+    wanted: Sequence[tuple[str, Json]], there: Sequence[storage.Controller]
+) -> Iterator[str]:
+    """Yield names that no volume has or will have."""
+    used = {disk.get("volume_name") for _, disk in wanted}
+    used |= {volume.name for each in there for volume in each.volumes}
+    return (name for at in itertools.count(1) if (name := f"volume{at}") not in used)
+
+
+def _name_key(creation: Json) -> str:
+    """Return the property for a volume's name; some controllers take only DisplayName."""
+    said = {name: _is_creatable(creation, name) for name in ("Name", "DisplayName")}
+    return "DisplayName" if said["DisplayName"] and not said["Name"] else "Name"
+
+
+def _is_creatable(creation: Json, name: str) -> bool:
+    words = ("RequiredOnCreate", "OptionalOnCreate", "SetOnlyOnCreate")
+    return any(creation.get(f"{name}@Redfish.{word}") is True for word in words)
 
 
 def _apply_time(times: Sequence[str] | None) -> str | None:

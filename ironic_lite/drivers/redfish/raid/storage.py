@@ -69,7 +69,11 @@ class Volume:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Controller:
-    """A storage subsystem. ``times`` are the supported apply times; None if it does not say."""
+    """A storage subsystem. ``times`` are the supported apply times; None if it does not say.
+
+    ``creation`` has the annotations of the properties of new volumes, such as
+    ``Name@Redfish.RequiredOnCreate``; empty if it does not say.
+    """
 
     name: str
     label: str
@@ -79,6 +83,7 @@ class Controller:
     times: tuple[str, ...] | None
     drives: tuple[Json, ...]
     volumes: tuple[Volume, ...]
+    creation: Json
 
     def offered(self, *, emptied: bool) -> selection.Controller:
         """Return it for `selection.choose`; ``emptied``: its volumes will be deleted first."""
@@ -199,7 +204,20 @@ def _read_controller(link: connection.Link, path: str) -> Controller | None:
         times=_apply_times(collection),
         drives=tuple(_drive_documents(link, storage)),
         volumes=tuple(_read_volume(link, member) for member in listed(link, collection)),
+        creation=_creation_capabilities(link, collection),
     )
+
+
+def _creation_capabilities(link: connection.Link, collection: Json) -> Json:
+    """Return the document about new members of a collection (DSP0266), {} without one."""
+    found = resources.entries(collection, "@Redfish.CollectionCapabilities", "Capabilities")
+    path = next((resources.link(one, "CapabilitiesObject") for one in found), None)
+    if path is None:
+        return {}
+    try:
+        return link.wire.document(path)
+    except sushy.exceptions.ResourceNotFoundError:
+        return {}
 
 
 def _controller_documents(link: connection.Link, storage: Json) -> Iterator[Json]:
@@ -240,7 +258,7 @@ def _read_volume(link: connection.Link, path: str) -> Volume:
     old = document.get("VolumeType")
     return Volume(
         path=path,
-        name=str(document.get("Name") or document["Id"]),
+        name=str(document.get("DisplayName") or document.get("Name") or document["Id"]),
         level=_LEVELS.get(kind or "") or (None if kind else _OLD_TYPES.get(old or "")),
         size=_capacity_bytes(document.get("CapacityBytes")),
         drives=tuple(_linked_paths((document.get("Links") or {}).get("Drives"))),

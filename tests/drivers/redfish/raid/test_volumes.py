@@ -194,6 +194,51 @@ def test_all_volumes_are_deleted(machine: bmc.Machine, kind: base.StepKind) -> N
     assert "root_device" not in task.node.properties
 
 
+def _tell_creation(machine: bmc.Machine, **annotations: bool) -> None:
+    """Let the controller show which properties a new volume may have."""
+    path = f"{machine.places.volumes}/Capabilities"
+    told = {name.replace("_", "@Redfish."): value for name, value in annotations.items()}
+    machine.tree[path] = {"@odata.id": path, "Id": "Capabilities", "Name": "New volumes", **told}
+    case = {"UseCase": "VolumeCreation", "CapabilitiesObject": {"@odata.id": path}}
+    machine["Volumes"]["@Redfish.CollectionCapabilities"] = {"Capabilities": [case]}
+
+
+def _sent_names(machine: bmc.Machine) -> list[dict[str, str]]:
+    bodies = [one.body for one in machine.requests if one.title.endswith("/Volumes")]
+    sent = [body for body in bodies if body]
+    return [{key: body[key] for key in body if key.endswith("Name")} for body in sent]
+
+
+@pytest.mark.parametrize("lenovo", [True, False])
+def test_volume_gets_a_name_if_it_needs_one(machine: bmc.Machine, lenovo: bool) -> None:
+    if lenovo:
+        machine[machine.system]["Manufacturer"] = "Lenovo"
+    else:
+        _tell_creation(machine, Name_RequiredOnCreate=True, DisplayName_OptionalOnCreate=True)
+    small = {"raid_level": "0", "size_gb": 1}
+    create(node_at(machine, {**ROOT, "volume_name": "volume2"}))
+    create(node_at(machine, small, {**small, "volume_name": "volume4"}, small))
+    names = [each["Name"] for each in _sent_names(machine)]
+    assert names == ["volume2", "volume1", "volume4", "volume3"]
+
+
+def test_volume_gets_a_display_name_if_the_controller_takes_only_that(
+    machine: bmc.Machine,
+) -> None:
+    _tell_creation(machine, DisplayName_OptionalOnCreate=True, RAIDType_RequiredOnCreate=True)
+
+    def shows(handler: bmc.Handler) -> None:
+        volume = handler.serving.host.answer(handler.request_read).document
+        handler.say(200, {**volume, "DisplayName": "system"})
+
+    machine.habits.tasks = frozenset()
+    machine.tricks[f"GET {machine.places.volumes}/1"] = shows
+    task = create(node_at(machine, ROOT))
+    assert _sent_names(machine) == [{"DisplayName": "system"}]
+    assert task.node.raid_config is not None
+    assert task.node.raid_config["logical_disks"][0]["volume_name"] == "system"
+
+
 @pytest.mark.parametrize(
     ("form", "name", "hint"),
     [
