@@ -222,12 +222,16 @@ def _creation_capabilities(link: connection.Link, collection: Json) -> Json:
 
 def _controller_documents(link: connection.Link, storage: Json) -> Iterator[Json]:
     """Yield the controllers of a subsystem: separate members, or an inline list (until 1.12)."""
-    inline = storage.get("StorageControllers") or []
+    inline = resources.entries(storage, "StorageControllers")
     if inline and "Name" in inline[0]:
         yield from inline
-    elif isinstance(storage.get("Controllers"), dict):
-        for path in members(link, _linked_path(storage["Controllers"])):
-            yield link.wire.document(path)
+        return
+    for name in ("Controllers", "StorageControllers"):
+        path = resources.link(storage, name)
+        if path is not None:
+            for member in members(link, path):
+                yield link.wire.document(member)
+            return
 
 
 def _raid_levels(cards: Iterable[Json]) -> frozenset[str] | None:

@@ -330,11 +330,12 @@ def test_a_server_error_at_a_deletion_is_no_quirk_elsewhere(machine: bmc.Machine
     assert changes(machine)[-1] == "DELETE 1"
 
 
-def test_controllers_in_a_collection_of_their_own_are_read(machine: bmc.Machine) -> None:
+@pytest.mark.parametrize("name", ["Controllers", "StorageControllers"])
+def test_controllers_in_a_collection_of_their_own_are_read(machine: bmc.Machine, name: str) -> None:
     storage = machine["Storage/RAID1"]
     card = storage.pop("StorageControllers")[0]
     path = f"{machine.places.storage}/Controllers"
-    storage["Controllers"] = {"@odata.id": path}
+    storage[name] = {"@odata.id": path}
     machine.tree[path] = {"Members": [{"@odata.id": f"{path}/1"}]}
     machine.tree[f"{path}/1"] = card
     card["SupportedRAIDTypes"] = ["RAID1"]
