@@ -183,6 +183,17 @@ def _send_override(link: connection.Link, system: Any, target: str, enabled: str
     if rest or not same or _has_quirk(quirks.REPEATED_DURATION, link, system):
         rest["enabled"] = sushy.BootSourceOverrideEnabled(enabled)
     system.set_system_boot_options(**{**rest, "target": sushy.BootSource(target)})
+    mode = boot.get("BootSourceOverrideMode")
+    if mode in MODE_NAMES and _fits(quirks.FORGOTTEN_MODE, link, system):
+        _keep_mode(link, mode)
+
+
+def _keep_mode(link: connection.Link, mode: str) -> None:
+    """Set a boot mode again if it has changed with the boot device."""
+    system = _fresh_system(link)
+    if _next_boot(link, system).get("BootSourceOverrideMode") != mode:
+        quirks.FORGOTTEN_MODE.log(f"BMC {link.node.address}")
+        system.set_system_boot_options(mode=sushy.BootSourceOverrideMode(mode))
 
 
 def _companion_values(boot: JsonView) -> Json:
@@ -212,12 +223,15 @@ def _companion_values(boot: JsonView) -> Json:
 
 def _has_quirk(quirk: quirks.Quirk, link: connection.Link, system: Any) -> bool:
     """Return whether the machine has a quirk, which is logged then."""
-    fits = quirk.fits(
-        system.manufacturer, resources.text(link.root_document, "Vendor"), model=system.model
-    )
+    fits = _fits(quirk, link, system)
     if fits:
         quirk.log(f"BMC {link.node.address}")
     return fits
+
+
+def _fits(quirk: quirks.Quirk, link: connection.Link, system: Any) -> bool:
+    vendor = resources.text(link.root_document, "Vendor")
+    return quirk.fits(system.manufacturer, vendor, model=system.model)
 
 
 def _boot_object(system: Any) -> Json:

@@ -124,6 +124,29 @@ def test_the_maker_of_the_bmcs_service_counts_where_the_machine_names_none() -> 
     }
 
 
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_boot_mode_that_goes_with_the_boot_device_comes_back(persistent: bool) -> None:
+    def forgets(handler: bmc.Handler) -> None:
+        reply = handler.serving.host.answer(handler.request_read)
+        if "BootSourceOverrideTarget" in handler.request_read.body["Boot"]:
+            machine[machine.system]["Boot"]["BootSourceOverrideMode"] = "Legacy"
+        handler.say(reply.status, reply.document)
+
+    with bmc.serve(make="supermicro") as machine:
+        title = f"PATCH {machine.system}"
+        machine.tricks[title] = forgets
+        boot = machine[machine.system]["Boot"]
+        task = bmc_tasks.task_of(machine)
+        for mode in ("UEFI", "Legacy"):
+            boot["BootSourceOverrideMode"] = mode
+            MANAGEMENT.set_boot_device(task, "pxe", persistent=persistent)
+            assert (boot["BootSourceOverrideMode"], boot["BootSourceOverrideTarget"]) == (
+                mode,
+                "Pxe",
+            )
+        assert machine.log.count(title) == 3
+
+
 def test_a_cd_of_supermicro_is_on_usb() -> None:
     with bmc.serve(make="supermicro") as machine:
         allowed = "BootSourceOverrideTarget@Redfish.AllowableValues"

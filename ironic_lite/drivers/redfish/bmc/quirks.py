@@ -102,6 +102,13 @@ REPEATED_DURATION = Quirk(
     "the duration is always sent; other vendors refuse an unchanged one",
     "OpenStack stories 2007355 and 2008547",
 )
+FORGOTTEN_MODE = Quirk(
+    "forgotten-mode",
+    ("Supermicro",),
+    "returns to its default boot mode when a boot device is set",
+    "the former mode is set again",
+    "OpenStack story 2008712",
+)
 OWN_BOOT_ORDER = Quirk(
     "own-boot-order",
     ("Lenovo",),
@@ -283,6 +290,7 @@ UNUSABLE_ETAG = Quirk(
 TABLE: tuple[Quirk, ...] = (
     WHOLE_BOOT,
     REPEATED_DURATION,
+    FORGOTTEN_MODE,
     OWN_BOOT_ORDER,
     CD_IS_NO_MEDIUM,
     DELETED_WITHOUT_TIME,
