@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors
@@ -147,12 +148,18 @@ def _choose_device(link: connection.Link, device: str, *, persistent: bool) -> b
     try:
         _send_override(link, system, offered[device], ALWAYS if persistent else ONCE)
     except sushy.exceptions.HTTPError as error:
-        if not (persistent and faults.is_refusal(error)):
+        if not (persistent and _refuses_persistence(error)):
             raise
         quirks.DEVICE_FOR_ONE_BOOT.log(f"BMC {link.node.address}")
         _send_override(link, _fresh_system(link), offered[device], ONCE)
         return False
     return True
+
+
+def _refuses_persistence(error: sushy.exceptions.HTTPError) -> bool:
+    """Return whether the BMC may accept the device for one boot; some answer 500 to Continuous."""
+    broken = error.status_code in {HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.NOT_IMPLEMENTED}
+    return faults.is_refusal(error) or (broken and not faults.is_busy(error))
 
 
 def _restore_override(link: connection.Link, device: str) -> None:

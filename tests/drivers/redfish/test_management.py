@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
 import pytest
@@ -76,19 +77,20 @@ def test_unknown_devices_and_modes_are_refused_before_the_bmc_is_asked(liar: lia
     assert liar.log == []
 
 
-def only_once(handler: liars.Handler) -> None:
+def only_once(handler: liars.Handler, status: int = 400) -> None:
     """Refuse what shall last."""
     wanted = json.loads(handler.body)["Boot"].get("BootSourceOverrideEnabled")
     if wanted == "Continuous":
-        handler.say(400, {"error": {"message": "Continuous is not supported."}})
+        handler.say(status, {"error": {"message": "Continuous is not supported."}})
     else:
         handler.truth()
 
 
+@pytest.mark.parametrize("status", [400, 500, 501])
 def test_a_bmc_that_refuses_to_keep_a_device_is_told_anew_before_each_boot(
-    liar: liars.Liar,
+    liar: liars.Liar, status: int
 ) -> None:
-    liar.tricks[f"PATCH {liars.SYSTEM}"] = only_once
+    liar.tricks[f"PATCH {liars.SYSTEM}"] = functools.partial(only_once, status=status)
     task = bmc_tasks.task_at(liar.address)
     MANAGEMENT.set_boot_device(task, "disk", persistent=True)
     assert task.recall(override.NOTE) == "disk"
