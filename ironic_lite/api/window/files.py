@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import gzip
 import hashlib
 import importlib.resources
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from importlib.resources.abc import Traversable
@@ -52,6 +52,8 @@ _COMMENTS = re.compile(r"/\*(?:[^*]|\*(?!/))*\*/ ?|^ *//.*\n|(?<=[;,{)]) // .*$"
 _INDENTS = re.compile(r"^\s+", re.MULTILINE)
 _AROUND_SIGNS = re.compile(r"\s*([{};,>])\s*|(?<=:) ")
 """Spaces of a style sheet. Those before a colon or around other signs may mean something."""
+_RULE = re.compile(r"(?<=\{)[^{}]+(?=\})")
+_ZERO = re.compile(r"\b0(?=\.)")
 _HASH_DIGITS = 12
 _KEPT = "public, max-age=31536000, immutable"
 _REVALIDATED = "no-cache"
@@ -153,9 +155,22 @@ def contents() -> Iterator[tuple[str, bytes]]:
         elif _suffix(name) == "js":
             modules[name] = path.read_text(encoding="utf-8")
         else:
-            style = _bare(path.read_text(encoding="utf-8"))
-            yield name, _AROUND_SIGNS.sub(r"\1", style).replace(";}", "}").encode()
+            yield name, _style(path.read_text(encoding="utf-8")).encode()
     yield _SCRIPT, scripts.squeezed(_bare(scripts.joined(modules))).encode()
+
+
+def _style(text: str) -> str:
+    """Return a style sheet without what browsers do not need.
+
+    Declarations in one order compress better. By their names, a shorthand such as ``border`` comes
+    before ``border-color``.
+    """
+    short = _ZERO.sub("", _AROUND_SIGNS.sub(r"\1", _bare(text)).replace(";}", "}"))
+    return _RULE.sub(lambda rule: ";".join(sorted(rule[0].split(";"), key=_property)), short)
+
+
+def _property(declaration: str) -> str:
+    return declaration.partition(":")[0]
 
 
 def _bare(text: str) -> str:
@@ -187,6 +202,14 @@ def _linked(found: Mapping[str, bytes], name_of_all: str) -> bytes:
     return text.replace("{files}/", folder).encode()
 
 
+def packed(data: bytes) -> bytes:
+    """Return bytes compressed with gzip, with the most memory: the files stay small."""
+    packer = zlib.compressobj(
+        9, zlib.DEFLATED, zlib.MAX_WBITS + 16, memLevel=zlib.DEF_MEM_LEVEL + 1
+    )
+    return packer.compress(data) + packer.flush()
+
+
 def _file(name: str, data: bytes, caching: str, tag: str = "") -> File:
     headers = (
         ("Content-Type", _KINDS[_suffix(name)]),
@@ -195,7 +218,7 @@ def _file(name: str, data: bytes, caching: str, tag: str = "") -> File:
         *((("ETag", tag),) if tag else ()),
         *HEADERS,
     )
-    return File(data, gzip.compress(data, 9, mtime=0), headers, tag)
+    return File(data, packed(data), headers, tag)
 
 
 def _names_tag(condition: str, tag: str) -> bool:

@@ -10,6 +10,7 @@ removed.
 from __future__ import annotations
 
 import collections
+import math
 import posixpath
 import re
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ _IMPORT = re.compile(r'^import (?:\{([^}]+)\}|(\w+)) from "([^"]+)";\n', re.MULT
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:const|let|class|function\*?) (\w+))", re.MULTILINE)
 _LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 _NAME = re.compile(r"^(?:async )?(?:const|let|class|function\*?) (\w+)", re.MULTILINE)
+_NUMBER = re.compile(r"^const ([A-Z][A-Z_]*) = (\d[\d_]*(?: \* \d[\d_]*)*);.*\n", re.MULTILINE)
 
 _PART = re.compile(
     r"""(?P<kept>'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*\""""
@@ -39,6 +41,9 @@ _SPACES = re.compile(r"(?<![\w$]) +| +(?![\w$])|(?<=[;,(\[=>])\n|\n(?=[?:)\].])"
 _LAST_COMMAS = re.compile(r",(?=[)\]])")
 _PARENTHESES = re.compile(r"(?<![\w$])\((\w+)\)(?==>)")
 """Those around the only argument of a function."""
+_CAST = re.compile(r"(?<=[=(,:!&|?;])\(([a-z][\w.]*)\)(?!=>)")
+"""Those around a name, which a comment has told TypeScript the type of."""
+_NOTHING = re.compile(r"\breturn undefined(?=[;\n]|$)")
 _LAST_SIGN = re.compile(r"[;,]?\n?$")
 """Signs that JavaScript does not need before a closing brace."""
 _CONST = re.compile(r"\bconst\b")
@@ -105,7 +110,7 @@ def _short(part: re.Match[str]) -> str:
     if _JOINED.search(code):
         raise ValueError(f"this cannot be squeezed: {code}")
     short = _LAST_COMMAS.sub("", _SPACES.sub("", _CONST.sub("let", code)))
-    short = _PARENTHESES.sub(r"\1", short)
+    short = _NOTHING.sub("return", _CAST.sub(r"\1", _PARENTHESES.sub(r"\1", short)))
     if part.string[part.start() - 1 : part.start()] in {"{", "}"}:
         short = short.removeprefix("\n")
     if part.string[part.end() : part.end() + 1] == "}":
@@ -114,7 +119,7 @@ def _short(part: re.Match[str]) -> str:
 
 
 def joined(modules: Mapping[str, str]) -> str:
-    """Return modules as one, each after those that it imports.
+    """Return modules as one, each after those that it imports; numbers with a name are in place.
 
     :param modules: texts by path. Imports of other paths stay, and are named once.
     :raises ValueError: a module breaks a rule of joining, or modules import each other.
@@ -133,6 +138,14 @@ def joined(modules: Mapping[str, str]) -> str:
             needs[module] |= {path} & modules.keys()
     bodies = {name: _EXPORT.sub("", _IMPORT.sub("", text)) for name, text in modules.items()}
     _check(bodies)
+    numbers = {
+        name: str(math.prod(int(factor) for factor in value.split("*")))
+        for name, value in _NUMBER.findall("\n".join(bodies.values()))
+    }
+    if numbers:
+        uses = re.compile(rf"\b(?:{'|'.join(numbers)})\b")
+        for name, body in bodies.items():
+            bodies[name] = uses.sub(lambda use: numbers[use[0]], _NUMBER.sub("", body))
     imports = [_import(path, default, names) for (path, default), names in sorted(kept.items())]
     return "\n".join([*imports, *(bodies[name] for name in _order(needs))])
 
