@@ -297,10 +297,12 @@ def test_bad_request_changes_nothing(operator: Operator, change: Json, status: i
 
 def test_node_is_in_one_open_batch(operator: Operator) -> None:
     nodes = fleet(operator, 2)
-    first = begin(operator, nodes)
+    first = begin(operator, nodes, name="night shift")
+    name = operator.shows(nodes[0])["name"] or nodes[0]
     refused = post(operator, nodes[:1])
     assert refused.status == 409
-    assert first["uuid"] in refused.text
+    assert f"{first['uuid']} (night shift)" in refused.text
+    assert f"node {name} does not allow this" in refused.text
     sweep(operator, 3)
     assert look(operator, first)["state"] == "done"
     assert post(operator, nodes[:1], {"target": "provide"}).status == 201

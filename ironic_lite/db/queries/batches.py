@@ -73,7 +73,8 @@ _PENDING = (
 )
 _OWN_PENDING = _PENDING.where(_PLACE.in_(sa.bindparam("k_own", expanding=True)))
 _TAKEN = (
-    sa.select(_MEMBER.node_uuid, _MEMBER.batch_uuid)
+    sa.select(_MEMBER.node_uuid, _MEMBER.name, _MEMBER.batch_uuid, _BATCH.name)
+    .select_from(models.batch_nodes.join(models.batches, _BATCH.uuid == _MEMBER.batch_uuid))
     .where(_MEMBER.open_uuid.in_(sa.bindparam("k_nodes", expanding=True)))
     .order_by(_MEMBER.place)
     .limit(1)
@@ -142,8 +143,10 @@ def refuse_taken(conn: Connection, nodes: Sequence[str]) -> None:
     for first in range(0, len(nodes), _ROWS):
         found = conn.execute(_TAKEN, {"k_nodes": list(nodes[first : first + _ROWS])}).first()
         if found is not None:
-            reason = f"it is in the open batch {found[1]}; wait for its end there, or abort it"
-            raise errors.Conflict(node=found[0], batch=found[1], reason=reason)
+            node, name, batch, title = found
+            known = f"{batch} ({title})" if title else batch
+            reason = f"it is in the open batch {known}; wait for its end there, or abort it"
+            raise errors.Conflict(node=name or node, batch=batch, reason=reason)
 
 
 def count_open(conn: Connection) -> int:
