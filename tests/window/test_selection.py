@@ -110,13 +110,13 @@ def test_available_nodes_are_cleaned_in_two_steps(
         live.settled(name, "manageable")
     table.get_by_role("row", name="twostep-2").get_by_role("link", name="run").click()
     steps = page.get_by_role("list", name="Steps")
-    expect(steps.get_by_role("link", name="erasure records")).to_have_attribute(
+    expect(steps.get_by_role("link", name="erasures")).to_have_attribute(
         "href", f"#/v1/nodes/{live.get('/v1/nodes/twostep-2')['uuid']}/erasures"
     )
     page.go_back()
     table.get_by_role("row", name="twostep-2").get_by_role("link", name="erasures").click()
     page.get_by_role("heading", name="twostep-2").wait_for()
-    records = page.get_by_role("region", name="Erasure records").locator("tbody").get_by_role("row")
+    records = page.get_by_role("region", name="Erasures").locator("tbody").get_by_role("row")
     expect(records).to_have_count(len(live.get("/v1/nodes/twostep-2/erasures")["erasures"]))
 
 

@@ -17,7 +17,7 @@ HEAD = """
     - link "Runs"
     - link "Batches"
     - link "Events"
-    - link "Evidence"
+    - link "Erasures"
     - link "Steps"
     - link "Doctor"
   - button "Find…"
@@ -69,7 +69,7 @@ NODE = """
     - listitem: /done deploy.erase_devices_metadata/
     - listitem:
       - text: /failed deploy.erase_devices/
-  - region "Evidence":
+  - region "Failure":
     - link "the whole log"
   - navigation "Parts of the node":
     - link "Runs"
@@ -198,7 +198,7 @@ PAGES = {
           - button "Lift…"
 """,
     "erasures of a node": """
-- region "Erasure records":
+- region "Erasures":
   - table:
     - rowgroup:
       - row "At Node Result Signature Level Disks Record"
@@ -284,10 +284,10 @@ PAGES = {
 """,
     "evidence": """
 - main:
-  - heading "Evidence" [level=1]
+  - heading "Erasures" [level=1]
   - searchbox "Part of a name or serial number"
   - link "retired and dirty nodes"
-  - region "Erasure records":
+  - region "Erasures":
     - table:
       - rowgroup:
         - row "At Node Result Signature Level Disks Record"

@@ -25,7 +25,7 @@ export function EvidencePage() {
       ${h(Shown, { path: route.value.path, draw: (body) => h(Erasure, { record: body }) })}`;
   }
   const words = view.q ?? "";
-  return html`<h1>Evidence</h1>
+  return html`<h1>Erasures</h1>
     <div class="filters">
       ${field("Part of a name or serial number", {
         type: "search", value: words, onInput: typed((value) => changeRoute({ "~q": value }, { replace: true })),
@@ -55,7 +55,7 @@ function Found({ body, words }) {
 /** @param {{body: Json}} props */
 export function ErasureList({ body }) {
   return h(List, {
-    label: "Erasure records",
+    label: "Erasures",
     head: ["At", "Node", "Result", "Signature", "Level", "Disks", "Record"],
     rows: body.erasures.map((/** @type {Json} */ one) => [
       stamp(one.at), nodeLink({ name: one.node_name, uuid: one.node_uuid }), resultOf(one),

@@ -143,7 +143,7 @@ function Before({ own }) {
 /** @param {{failure: Json}} props */
 function Failure({ failure }) {
   const log = failure.evidence?.find((/** @type {Json} */ one) => one.kind === "log");
-  return html`<section class="evidence" aria-label="Evidence">
+  return html`<section class="evidence" aria-label="Failure">
     ${failure.evidence
       ?.filter((/** @type {Json} */ one) => one.text)
       .map((/** @type {Json} */ one) => html`<p>${one.kind}: ${bdi(one.text)}</p>`)}

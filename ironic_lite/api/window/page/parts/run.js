@@ -66,7 +66,7 @@ function Step({ step, longest, own }) {
     ${usual && html`<span class="small usual">usual ${duration(usual.p50)}</span>`}
     ${step.overdue && html`<p class="small">${OVERDUE}</p>`}
     ${step.waiver && html`<p class="small">waived: ${bdi(step.waiver.reason ?? step.waiver)}</p>`}
-    ${step.ended_at && ERASING.test(step.step) && html`<a href=${`#${own.replace(/runs.*/, "erasures")}`}>erasure records</a>`}
+    ${step.ended_at && ERASING.test(step.step) && html`<a href=${`#${own.replace(/runs.*/, "erasures")}`}>erasures</a>`}
     ${step.error && h(Cause, { error: step.error, log: href(`${own}/log`, {}, { line: step.ended_at ?? step.started_at }) })}
   </li>`;
 }

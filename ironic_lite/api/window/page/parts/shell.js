@@ -19,7 +19,7 @@ const PAGES = /** @type {const} */ ([
   ["r", "Runs", "/v1/runs"],
   ["b", "Batches", "/v1/batches"],
   ["e", "Events", "/v1/events"],
-  ["v", "Evidence", "/v1/erasures"],
+  ["v", "Erasures", "/v1/erasures"],
   ["s", "Steps", "/v1/stats/steps"],
   ["d", "Doctor", "/v1/doctor"],
 ]);
