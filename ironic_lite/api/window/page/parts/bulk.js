@@ -69,7 +69,7 @@ const WAVES = {
 };
 const MOST_NAMES = 20;
 /** @param {string[]} names */
-const listed = (names) => names.length ? `: ${names.slice(0, MOST_NAMES).join(", ")}${names.length > MOST_NAMES ? " …" : ""}` : "";
+const shortList = (names) => names.length ? `: ${names.slice(0, MOST_NAMES).join(", ")}${names.length > MOST_NAMES ? " …" : ""}` : "";
 export const POWERS = POWER_ACTS.map(([target]) => target);
 
 /** @param {Json[]} nodes @returns {{nodes: unknown, expect?: number}} */
@@ -136,8 +136,8 @@ function BatchDialog({ of, count, offered, nodes = [], names = nodes.map(nameOf)
   const used = nodes.filter((node) => node.provision_state === "active");
   const kind = confirmationOf(target, used.length > 0);
   const changes = kind === "name"
-    ? `${target === "available" ? "Leaves" : plan?.sample && confirmation(plan.sample, "") === kind ? "Destroys" : "May destroy"} the data on ${all}${listed(names)}.`
-    : target === "abort" ? `Abort ends the runs of ${all}. ${HALF}` : `${verb(target)} interrupts the instances on ${many(used.length)}${listed(used.map(nameOf))}.`;
+    ? `${target === "available" ? "Leaves" : plan?.sample && confirmation(plan.sample, "") === kind ? "Destroys" : "May destroy"} the data on ${all}${shortList(names)}.`
+    : target === "abort" ? `Abort ends the runs of ${all}. ${HALF}` : `${verb(target)} interrupts the instances on ${many(used.length)}${shortList(used.map(nameOf))}.`;
   // A confirmation is of the plan that was read, not of the one that took its place.
   useLayoutEffect(() => setSure(false), [text, plan]);
   const act = {

@@ -292,29 +292,23 @@ export const selectedNodes = () => [...selection.value].flatMap((uuid) => nodes.
 /** @typedef {Record<string, any>} Node */
 
 const truth = /** @param {string} text */ (text) => /^(true|1|yes|on|t|y)$/i.test(text);
-const text = /** @param {string} name */ (name) =>
-  /** @param {Node} node @param {string} value */ (node, value) => String(node[name] ?? "") === value;
-const flag = /** @param {string} name */ (name) =>
-  /** @param {Node} node @param {string} value */ (node, value) => !!node[name] === truth(value);
+/** @typedef {(node: Node, value: string, name: string) => boolean} Equality */
+/** @type {Equality} */
+const text = (node, value, name) => String(node[name] ?? "") === value;
+/** @type {Equality} */
+const flag = (node, value, name) => !!node[name] === truth(value);
+/** @type {Equality} */
+const listed = (node, value, name) => value.split(",").includes(node[name]);
 
-/** Equality filters by the argument of the API. @type {Record<string, (n: Node, v: string) => boolean>} */
+/** Equality filters by the argument of the API. @type {Record<string, Equality>} */
 const EQUALITY = {
-  provision_state: (node, value) => value.split(",").includes(node.provision_state),
-  resource_class: text("resource_class"),
-  driver: text("driver"),
+  provision_state: listed, shard: listed, uuid: listed,
+  resource_class: text, driver: text, conductor: text, owner: text, lessee: text, fault: text,
+  instance_uuid: text, data_state: text,
   conductor_group: (node, value) =>
     String(node.conductor_group ?? "").toLowerCase() === value.toLowerCase(),
-  conductor: text("conductor"),
-  owner: text("owner"),
-  lessee: text("lessee"),
-  fault: text("fault"),
-  instance_uuid: text("instance_uuid"),
-  shard: (node, value) => value.split(",").includes(node.shard),
-  data_state: text("data_state"),
-  maintenance: flag("maintenance"),
-  retired: flag("retired"),
+  maintenance: flag, retired: flag,
   associated: (node, value) => !!node.instance_uuid === truth(value),
-  uuid: (node, value) => value.split(",").includes(node.uuid),
 };
 
 const SEARCHED = ["name", "uuid", "provision_state", "resource_class", "conductor", "instance_name"];
@@ -327,7 +321,7 @@ const SEARCHED = ["name", "uuid", "provision_state", "resource_class", "conducto
 export function predicate(query, words) {
   const tests = [...query].flatMap(([name, value]) => {
     const test = EQUALITY[name];
-    return test ? [/** @param {Node} node */ (node) => test(node, value)] : [];
+    return test ? [/** @param {Node} node */ (node) => test(node, value, name)] : [];
   });
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   return (node) => tests.every((test) => test(node)) && wanted.every((word) => has(node, word));
