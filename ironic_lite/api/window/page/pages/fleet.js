@@ -10,7 +10,7 @@ import { Table } from "../parts/table.js";
 import {
   Ago, bdi, checkbox, choice, copy, Curl, DATA_STATES, FAILED_STATES, filters, html, KINDS, nameOf, nodeAddress, nodeLink, OVERDUE, State, stepName, stopOf, sum, typed,
 } from "../parts/text.js";
-import { fleet, followFleet, KIND_ORDER, needOf, predicate, remote, select, selection, selectNone, setFilter } from "../state/nodes.js";
+import { fleet, followFleet, KIND_ORDER, named, needOf, predicate, remote, select, selection, selectNone, setFilter } from "../state/nodes.js";
 import { changeRoute, clockTime, go, href, path, prefs, route, small } from "../state/route.js";
 import { curl, pages } from "../wire/api.js";
 
@@ -186,30 +186,22 @@ function useRows(query, words, sort, held, given) {
       return { shown: rows, waiting: turn - old.turn };
     }
     const accepts = predicate(query, words);
-    const found = [...fleet.nodes.values()].filter(
-      (node) => accepts(node) && (given === null || given.has(node.uuid)),
-    );
+    const found = named().filter((node) => accepts(node) && (given === null || given.has(node.uuid)));
     const rows = ordered(found, sort);
     last.current = { key: asked, rows, turn };
     return { shown: rows, waiting: 0 };
   }, [turn, text, words, sort, held, given, ...lists]);
 }
 
-const collator = new Intl.Collator(undefined, { numeric: true });
-
-/** @param {Node[]} rows @param {string} sort @returns {Node[]} rows by a column, or by need; then by name */
+/** @param {Node[]} rows by name @param {string} sort @returns {Node[]} rows by a column, or by need; then by name */
 function ordered(rows, sort) {
   const down = sort.startsWith("-") ? -1 : 1;
   const key = sort.replace(/^-/, "");
+  if (key === "name") return down < 0 ? rows.reverse() : rows;
   const byNeed = key === "need" || key === "under";
   // Made once for each row, not for each comparison.
-  const keyed = rows.map((node) => ({
-    node, first: byNeed ? needOf(node) : key === "name" ? "" : String(node[key] ?? ""),
-    name: String(nameOf(node)),
-  }));
-  const byName = key === "name" ? down : 1;
-  keyed.sort((a, b) =>
-    a.first < b.first ? -down : a.first > b.first ? down : byName * collator.compare(a.name, b.name));
+  const keyed = rows.map((node) => ({ node, first: byNeed ? needOf(node) : String(node[key] ?? "") }));
+  keyed.sort((a, b) => (a.first < b.first ? -down : a.first > b.first ? down : 0));
   return keyed.map((one) => one.node);
 }
 

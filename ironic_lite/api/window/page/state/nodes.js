@@ -52,7 +52,8 @@ export const fleet = {
 };
 
 /** @type {Feed | null} */
-let feed = null;
+/** Nodes were added or have other names, so they are to be put in the order of their names. */
+let renamed = false;
 /** @type {Set<string>} */
 const marked = new Set();
 let again = 0;
@@ -167,6 +168,8 @@ const listPath = () => `/v1/nodes?limit=${PAGE}&fields=${FIELDS.join(",")}`;
 function put(node) {
   delete node.links;
   const known = nodes.get(node.uuid);
+  if (known?.name !== node.name) renamed = true;
+  node.text = textOf(node);
   if (known) Object.assign(known, node);
   else nodes.set(node.uuid, node);
   return node;
@@ -185,6 +188,7 @@ function onEvents(events) {
     if (node && event.kind === "provision" && event.after) {
       node.provision_state = event.after;
       node.provision_updated_at = event.at;
+      node.text = textOf(node);
     } else if (node && event.kind === "power" && event.after) {
       node.power_state = event.after;
     }
@@ -258,6 +262,19 @@ async function readHolds() {
   holds.value = found;
 }
 
+const collator = new Intl.Collator(undefined, { numeric: true });
+
+/** @returns {Node[]} all nodes in the order of their names, which the map keeps until a name changes */
+export function named() {
+  if (renamed) {
+    const all = [...nodes.values()].sort((a, b) => collator.compare(a.name ?? a.uuid, b.name ?? b.uuid));
+    nodes.clear();
+    for (const node of all) nodes.set(node.uuid, node);
+    renamed = false;
+  }
+  return [...nodes.values()];
+}
+
 /** Kinds of states; the later, the more a node needs somebody. */
 export const KIND_ORDER = ["stable", "busy", "wait", "held", "fail"];
 
@@ -313,6 +330,9 @@ const EQUALITY = {
 
 const SEARCHED = ["name", "uuid", "provision_state", "resource_class", "conductor", "instance_name"];
 
+/** @param {Node} node @returns {string} what is searched, made once for each change of the node */
+const textOf = (node) => SEARCHED.map((name) => node[name]).join("\n").toLowerCase();
+
 /**
  * @param {URLSearchParams} query filters of the API
  * @param {string} words searched in names, states and the like; all of them must be found
@@ -324,12 +344,7 @@ export function predicate(query, words) {
     return test ? [/** @param {Node} node */ (node) => test(node, value, name)] : [];
   });
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  return (node) => tests.every((test) => test(node)) && wanted.every((word) => has(node, word));
-}
-
-/** @param {Node} node @param {string} word */
-function has(node, word) {
-  return SEARCHED.some((name) => String(node[name] ?? "").toLowerCase().includes(word));
+  return (node) => tests.every((test) => test(node)) && wanted.every((word) => node.text.includes(word));
 }
 
 /** @param {URLSearchParams} query @returns {string[]} names that only the API can filter by */
