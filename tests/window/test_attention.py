@@ -45,15 +45,15 @@ def test_failed_node_needs_a_person_who_is_told_what_to_do(
 def test_button_of_a_failure_repeats_what_failed(
     page: sync_api.Page, live: service.Service
 ) -> None:
-    live.create("again-1", driver_info={"fake_fail_verbs": {"inspect": "no call-back"}})
-    live.provision("again-1", "manage", "manageable")
+    live.create("repeat-1", driver_info={"fake_fail_verbs": {"inspect": "no call-back"}})
+    live.provision("repeat-1", "manage", "manageable")
     body = {"target": "inspect"}
-    assert live.ask("PUT", "/v1/nodes/again-1/states/provision", body).status_code == 202
+    assert live.ask("PUT", "/v1/nodes/repeat-1/states/provision", body).status_code == 202
     page.goto(to(live, "/v1/nodes"))
-    item = group(page, "Needs a person", "again-1")
+    item = group(page, "Needs a person", "repeat-1")
     expect(item.get_by_role("strong")).to_contain_text("Then use inspect.")
     item.get_by_role("button", name="Inspect…").click()
-    page.get_by_role("dialog", name="Inspect again-1").wait_for()
+    page.get_by_role("dialog", name="Inspect repeat-1").wait_for()
 
 
 def test_overdue_wait_is_aborted_because_a_stop_waits_for_the_step(
@@ -62,7 +62,7 @@ def test_overdue_wait_is_aborted_because_a_stop_waits_for_the_step(
     with endless_cleaning(live, "hung-1"):
         uuid = live.get("/v1/nodes/hung-1")["uuid"]
         rows = {"runs": [{"node_uuid": uuid}]}
-        page.route("**/v1/runs?overdue=true", lambda route: route.fulfill(json=rows))
+        page.route("**/v1/runs?*overdue=true", lambda route: route.fulfill(json=rows))
         page.goto(to(live, "/v1/nodes"))
         item = group(page, "Needs a person", "hung-1")
         expect(page.locator(".attention")).to_contain_text(RULE)
@@ -201,7 +201,7 @@ def test_overdue_node_shows_the_reason_of_its_present_wait(
     uuid = live.create("rewait-1")
     early: list[sync_api.Route] = []
     overdue: list[dict[str, str]] = [{"node_uuid": uuid}]
-    lists = "**/v1/runs?overdue=true"
+    lists = "**/v1/runs?*overdue=true"
     page.route(lists, lambda route: route.fulfill(json={"runs": overdue}))
     page.route(
         f"**/v1/nodes/{uuid}/why",

@@ -68,7 +68,7 @@ def test_requested_stop_is_shown_in_the_fleet_and_goes_when_it_is_withdrawn(
     with endless_cleaning(live, "stopping-1"):
         uuid = live.get("/v1/nodes/stopping-1")["uuid"]
         rows = {"runs": [{"node_uuid": uuid}]}
-        page.route("**/v1/runs?overdue=true", lambda route: route.fulfill(json=rows))
+        page.route("**/v1/runs?*overdue=true", lambda route: route.fulfill(json=rows))
         page.goto(to(live, "/v1/nodes"))
         needs = page.get_by_role("list", name="Needs a person").get_by_role("listitem")
         item = needs.filter(has_text="stopping-1")

@@ -1,9 +1,10 @@
 /** Batches: the list, and one batch with its waves and nodes. */
+import { useEffect, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { VERBS } from "../facts.js";
 import { openSimple } from "../parts/actions.js";
 import { confirmationOf, NUMBER, openNext, POWERS } from "../parts/bulk.js";
-import { COPY, copyOf, FaultBox, List, Listed, Shown, Skeleton, useDocument } from "../parts/read.js";
+import { COPY, copyOf, List, LIST_MS, Listed, Shown, Skeleton, useDocument, wrong } from "../parts/read.js";
 import { HALF } from "../parts/plan.js";
 import {
   batchTitle, bdi, Curl, erases, html, link, nodeLink, many, Result, stamp, stepName, sum, told, verb,
@@ -22,7 +23,7 @@ export function BatchesPage() {
   return html`<h1>Batches</h1>
     <p>Select nodes on the page Fleet, then press Batch.</p>
     ${h(Listed, {
-      path: `/v1/batches?limit=200&fields=${FIELDS_OF_BATCH}`, label: "Batches", of: "batches",
+      path: `/v1/batches?limit=200&fields=${FIELDS_OF_BATCH}`, each: LIST_MS, label: "Batches", of: "batches",
       head: ["Batch", "Request", "State", "Wave", "Nodes", "By", "Made", "Ended", COPY],
       row: (one) => [
         link(path("batches", one.uuid), batchTitle(one)), asks(one.request),
@@ -48,11 +49,12 @@ const counted = (counts) =>
 
 function Batch() {
   const own = path("batches", route.value.parts[1] ?? "");
-  const { body, fault, reload } = useDocument(own, { each: BATCH_MS });
-  if (fault) return h(FaultBox, { fault, path: own });
-  if (!body) return h(Skeleton, {});
+  const [over, setOver] = useState(false);
+  const { body, fault, reload } = useDocument(own, { each: over ? 0 : BATCH_MS });
+  useEffect(() => setOver(!!body?.ended_at), [body]);
+  if (!body) return wrong(fault, own) ?? h(Skeleton, {});
   const failed = body.counts.failed + body.counts.refused;
-  return html`<header class="node-head">
+  return html`${wrong(fault, own)}<header class="node-head">
       <h1>${bdi(batchTitle(body))}</h1>
       ${h(Result, { result: body.state })} ${body.request && html`<span>${bdi(asks(body.request))}</span>`}
       <span>wave ${body.wave + 1} of ${body.waves.length}</span>

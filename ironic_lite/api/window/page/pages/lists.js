@@ -3,7 +3,7 @@ import { useEffect, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { RUN_HEAD, runRow } from "./node.js";
 import { withValue } from "../parts/dialog.js";
-import { Checks, COPY, FaultBox, List, Listed, Shown, Skeleton, Tree } from "../parts/read.js";
+import { Checks, COPY, FaultBox, List, LIST_MS, Listed, Shown, Skeleton, Tree } from "../parts/read.js";
 import { Timeline } from "../parts/run.js";
 import {
   bdi, choice, Curl, field, html, nodeLink, OVERDUE, Result, stamp, stepName, checkbox, typed,
@@ -34,7 +34,7 @@ export function RunsPage() {
   const { parts } = route.value;
   if (parts[1]) {
     return html`<h1>Run</h1>
-      ${h(Shown, { path: route.value.path, draw: (run) => h(Timeline, { run }) })}`;
+      ${h(Shown, { path: route.value.path, each: LIST_MS, draw: (run) => h(Timeline, { run }) })}`;
   }
   return html`<h1>Runs</h1>
     <div class="filters">
@@ -47,7 +47,7 @@ export function RunsPage() {
     </div>
     ${route.value.query.has("overdue") && html`<p class="small">${OVERDUE}</p>`}
     ${h(Listed, {
-      path: asked({ limit: "200" }), label: "Runs", head: ["Node", ...RUN_HEAD], of: "runs",
+      path: asked({ limit: "200" }), each: LIST_MS, label: "Runs", head: ["Node", ...RUN_HEAD], of: "runs",
       row: (one) => [nodeLink({ name: one.node_name, uuid: one.node_uuid }), ...runRow(one)],
     })}`;
 }

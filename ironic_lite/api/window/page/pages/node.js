@@ -5,7 +5,7 @@ import { ErasureList } from "./evidence.js";
 import { Actions, Bmc } from "../parts/actions.js";
 import { useSend } from "../parts/dialog.js";
 import { Holds, openLift } from "../parts/holds.js";
-import { Checks, COPY, copyOf, FaultBox, Listed, Shown, Skeleton, Tree, useDocument } from "../parts/read.js";
+import { Checks, COPY, copyOf, FaultBox, Listed, Shown, Skeleton, Tree, useDocument, wrong } from "../parts/read.js";
 import { Log, Machine, Timeline } from "../parts/run.js";
 import {
   advice, Ago, bdi, causeOf, copy, Curl, html, link, Result, say, stamp, State, told, typed, verb,
@@ -35,16 +35,16 @@ export function NodePage() {
     if (why.fault?.status === 403) setForbidden(own);
   }, [why.fault]);
   const node = useDocument(own, { again: turn });
-  useEvents(name, why.body?.node ?? node.body?.uuid, () => setTurn((last) => last + 1));
+  const reload = () => setTurn((last) => last + 1);
+  useEvents(name, why.body?.node ?? node.body?.uuid, reload);
   const run = useDocument(runPath(own, why.body, parts), {
     again: turn, each: why.body && busy(why.body) ? RUN_MS : 0,
   });
   if (forbidden === own && node.body) return h(Leased, { node: node.body, own });
-  if (why.fault) return h(FaultBox, { fault: why.fault, path: `${own}/why` });
-  if (!why.body) return h(Skeleton, { rows: 8 });
+  const fault = wrong(why.fault, `${own}/why`);
+  if (!why.body) return fault ?? h(Skeleton, { rows: 8 });
   const tab = tabOf(parts, route.value.view.tab);
-  const reload = () => setTurn((last) => last + 1);
-  return html`${h(NodeHead, { why: why.body, node: node.body, own, reload })}
+  return html`${fault} ${h(NodeHead, { why: why.body, node: node.body, own, reload })}
     ${h(Actions, { why: why.body, node: node.body, reload })}
     ${why.body.provision_state === "enroll" && h(Before, { own })}
     ${tab !== "log" && h(Machine, { why: why.body })}

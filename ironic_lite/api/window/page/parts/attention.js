@@ -7,7 +7,7 @@ import { useDocument } from "./read.js";
 import { advice, Ago, batchTitle, bdi, FAILED_STATES, html, link, many, nameOf, nodeAddress, nodeLink, OVERDUE, State, stopOf, sum, told, verb } from "./text.js";
 import { fleet, kindOf } from "../state/nodes.js";
 import { href, path } from "../state/route.js";
-import { get, may } from "../wire/api.js";
+import { get, may, passing } from "../wire/api.js";
 
 const EACH = 5;
 /** Failed nodes whose `why` is read to find those that need a person. */
@@ -93,14 +93,11 @@ function nodesWhere(accepts) {
     .sort((a, b) => String(b.provision_updated_at).localeCompare(String(a.provision_updated_at)));
 }
 
-/** @param {string} rule @param {string} from @param {string} name @returns {Json[]} a list, read now and then; a fault keeps it */
+/** @param {string} rule @param {string} from @param {string} name @returns {Json[]} a list, read now and then */
 function useRead(rule, from, name) {
   const [allowed, setAllowed] = useState(false);
   useEffect(() => void may(rule).then(setAllowed), []);
-  const last = useRef([]);
-  const { body } = useDocument(allowed ? from : null, { each: READ_MS });
-  if (body) last.current = body[name];
-  return last.current;
+  return useDocument(allowed ? from : null, { each: READ_MS }).body?.[name] ?? [];
 }
 
 /** @param {Json} node @returns {string} what one `why` is of: a node in a state, at a step, with its holds */
@@ -128,7 +125,7 @@ function useWhys(whys, nodes) {
           draw({});
           // The service may give a retry up without an event.
           if (body.waits_for?.what === "retry") setTimeout(read, READ_MS, body);
-        }, ({ status }) => (!status || status >= 500) && setTimeout(read, REPEAT_MS, mine));
+        }, (fault) => passing(fault) && setTimeout(read, REPEAT_MS, mine));
       };
       if (whys.has(one)) continue;
       const none = {};

@@ -3,9 +3,13 @@ import { useEffect, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { bdi, copy, Curl, html, Result, told } from "./text.js";
 import { path } from "../state/route.js";
-import { get, local } from "../wire/api.js";
+import { get, local, passing } from "../wire/api.js";
+import { POLL_MS } from "../wire/feed.js";
 
 /** @typedef {import("../wire/api.js").Fault} Fault */
+
+/** A list of the fleet is read again after this time. */
+export const LIST_MS = 10_000;
 
 const UNREAD = { body: null, tag: "", fault: null };
 
@@ -18,22 +22,36 @@ const UNREAD = { body: null, tag: "", fault: null };
 export function useDocument(from, { again, each = 0 } = {}) {
   const [state, setState] = useState(/** @type {any} */ (UNREAD));
   const [turn, setTurn] = useState(0);
+  const reload = () => setTurn((last) => last + 1);
   useEffect(() => {
     if (from === null) return undefined;
     const abort = new AbortController();
+    let timer = 0;
     get(from, abort.signal).then(
       ({ body, tag }) => setState({ body, tag, fault: null, from }),
-      (fault) => abort.signal.aborted || setState({ ...UNREAD, fault, from }),
+      (fault) => {
+        if (abort.signal.aborted) return;
+        const soon = passing(fault);
+        // What was read stays, with the fault, until the service answers again.
+        setState((/** @type {any} */ old) => ({ ...(soon && old.from === from ? old : UNREAD), fault, from }));
+        if (soon) timer = setTimeout(reload, POLL_MS);
+      },
     );
-    return () => abort.abort();
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
   }, [from, turn, again]);
   useEffect(() => {
     if (!each) return undefined;
-    const timer = setInterval(() => !document.hidden && setTurn((last) => last + 1), each);
+    const timer = setInterval(() => document.hidden || reload(), each);
     return () => clearInterval(timer);
   }, [each]);
-  return { ...(state.from === from ? state : UNREAD), reload: () => setTurn((last) => last + 1) };
+  return { ...(state.from === from ? state : UNREAD), reload };
 }
+
+/** @param {Fault | null} fault @param {string} from the path that was read */
+export const wrong = (fault, from) => fault && h(FaultBox, { fault, path: from });
 
 /** @param {{fault: Fault, path?: string}} props */
 export function FaultBox({ fault, path: from }) {
@@ -60,17 +78,17 @@ export function Skeleton({ rows = 5 }) {
 
 /**
  * A document with its faults, then what `draw` makes of it.
- * @param {{path: string, again?: unknown, draw: (body: any) => any, absent?: string}} props `absent`: words for 404
+ * @param {{path: string, again?: unknown, each?: number, draw: (body: any) => any, absent?: string}} props
+ *   `absent`: words for 404
  */
-export function Shown({ path: from, again, draw, absent }) {
+export function Shown({ path: from, again, each = 0, draw, absent }) {
   const [page, setPage] = useState({ from, at: from });
   const at = page.from === from ? page.at : from;
-  const { body, fault } = useDocument(at, { again });
+  const { body, fault } = useDocument(at, { again, each });
   if (absent && fault?.status === 404) return html`<p role="status">${absent}</p>`;
-  if (fault) return h(FaultBox, { fault, path: at });
-  if (!body) return h(Skeleton, {});
+  if (!body) return wrong(fault, at) ?? h(Skeleton, {});
   const next = body.next ? local(body.next) : from;
-  return html`<p class="tools">${h(Curl, { path: at })}</p>
+  return html`${wrong(fault, at)}<p class="tools">${h(Curl, { path: at })}</p>
     ${draw(body)}
     ${next !== at &&
     html`<button onClick=${() => setPage({ from, at: next })}>${body.next ? "Next" : "First"} page</button>`}`;
@@ -93,11 +111,11 @@ export function List({ head, rows, label }) {
 
 /**
  * A list of the API as a table.
- * @param {{path: string, again?: unknown, label: string, head: string[], of: string,
+ * @param {{path: string, again?: unknown, each?: number, label: string, head: string[], of: string,
  *   row: (one: any) => any[]}} props `of`: its name in the answer; `row`: the cells of one
  */
-export const Listed = ({ path: from, again, label, head, of, row }) =>
-  h(Shown, { path: from, again, draw: (body) => h(List, { label, head, rows: body[of].map(row) }) });
+export const Listed = ({ label, head, of, row, ...props }) =>
+  h(Shown, { ...props, draw: (body) => h(List, { label, head, rows: body[of].map(row) }) });
 
 /** Head of the column with the buttons that copy a row. */
 export const COPY = "Copy";

@@ -3,12 +3,13 @@ import { VERBS } from "../facts.js";
 import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
 import { Ago, bdi, causeOf, Curl, ERASING, html, many, OVERDUE, Result, State, stepName, typed, verb, VERB_HINTS, visible } from "./text.js";
-import { useDocument } from "./read.js";
+import { useDocument, wrong } from "./read.js";
 import { absolute, changeRoute, clockTime, duration, href, now, path, prefs, route, since } from "../state/route.js";
-import { open, sleep } from "../wire/api.js";
+import { fault, open, passing, sleep } from "../wire/api.js";
 import { linesOf, POLL_MS, takeStream } from "../wire/feed.js";
 
 /** @typedef {Record<string, any>} Json */
+/** @typedef {import("../wire/api.js").Fault} Fault */
 
 const LONGEST_BAR = 40;
 
@@ -97,7 +98,7 @@ const FAILURE = /^\S+ failed/;
 
 /** @param {{path: string, live: boolean}} props `path` of the run */
 export function Log({ path, live }) {
-  const lines = useLines(`${path}/log`, live);
+  const [lines, fault] = useLines(`${path}/log`, live);
   const [source, setSource] = useState("");
   const [words, setWords] = useState("");
   const box = useRef(/** @type {HTMLElement | null} */ (null));
@@ -162,18 +163,19 @@ export function Log({ path, live }) {
             title=${absolute(line.at, true)}>${clockTime(line.at, prefs.value.utc, true)}</time></a> <span class="source">${visible(line.source)}</span> ${visible(line.text)}
         </div>`,
       )}
-      ${!lines.length && html`<p>No line yet.</p>`}
-    </div>`;
+      ${!lines.length && !fault && html`<p>No line yet.</p>`}
+    </div>${wrong(fault, `${path}/log`)}`;
 }
 
 /** @typedef {{number: number, at: string, source: string, text: string}} Line `number` in the log, from 1 */
 
-/** @param {string} path @param {boolean} live @returns {Line[]} lines as they come */
+/** @param {string} path @param {boolean} live lines as they come, and why they do not */
 function useLines(path, live) {
   const [lines, setLines] = useState(/** @type {Line[]} */ ([]));
+  const [fault, setFault] = useState(/** @type {Fault | null} */ (null));
   useEffect(() => {
     let abort = new AbortController();
-    const begin = () => void follow(path, live, abort.signal, setLines);
+    const begin = () => void follow(path, live, abort.signal, setLines, setFault);
     // A hidden tab gives its stream back, and reads the log again when it is seen.
     const turn = () => {
       abort.abort();
@@ -181,6 +183,7 @@ function useLines(path, live) {
       if (!document.hidden) begin();
     };
     setLines([]);
+    setFault(null);
     begin();
     if (live) document.addEventListener("visibilitychange", turn);
     return () => {
@@ -188,42 +191,49 @@ function useLines(path, live) {
       document.removeEventListener("visibilitychange", turn);
     };
   }, [path, live]);
-  return lines;
+  return /** @type {const} */ ([lines, fault]);
 }
 
 /**
- * Read the log by a stream, or again and again if other tabs have all streams.
+ * Read the log by a stream, or again and again if other tabs have all streams, or a stream has ended
+ * before its run.
  * @param {string} path @param {boolean} live @param {AbortSignal} abort
- * @param {(lines: Line[]) => void} onLines
+ * @param {(lines: Line[]) => void} onLines @param {(fault: Fault | null) => void} onFault
  */
-async function follow(path, live, abort, onLines) {
+async function follow(path, live, abort, onLines, onFault) {
+  let known = 0;
   for (;;) {
     const release = live ? await takeStream() : null;
+    let more = live;
     try {
-      await readLog(path + (release ? "?follow=true" : ""), abort, onLines);
-    } catch {
-      // The page shows what came; a new run or a reload reads it again.
+      let number = 0;
+      /** @type {Line[]} */
+      let all = [];
+      for await (const lines of linesOf(await logOf(path + (release ? "?follow=true" : ""), abort))) {
+        all = [...all, ...lines.map((text) => line(text, (number += 1)))].slice(-MOST_LINES);
+        if (number >= known) onLines(all); // What is read again does not shrink on the screen.
+        known = Math.max(known, number);
+        onFault(null);
+        await sleep(50);
+      }
+    } catch (fault) {
+      if (abort.aborted) return;
+      onFault(/** @type {Fault} */ (fault));
+      more = passing(/** @type {Fault} */ (fault));
     } finally {
       release?.();
     }
-    if (!live || release) return;
+    if (!more) return;
     await sleep(POLL_MS);
     if (abort.aborted) return;
   }
 }
 
-/** @param {string} path @param {AbortSignal} abort @param {(lines: Line[]) => void} onLines */
-async function readLog(path, abort, onLines) {
+/** @param {string} path @param {AbortSignal} abort @returns {Promise<ReadableStream<Uint8Array>>} */
+async function logOf(path, abort) {
   const answer = await open("GET", path, { signal: abort });
-  if (!answer.ok || !answer.body) return;
-  /** @type {Line[]} */
-  let all = [];
-  let number = 0;
-  for await (const lines of linesOf(answer.body)) {
-    all = [...all, ...lines.map((text) => line(text, (number += 1)))].slice(-MOST_LINES);
-    onLines(all);
-    await sleep(50);
-  }
+  if (!answer.ok || !answer.body) throw fault(answer, await answer.text(), `GET ${path}`);
+  return answer.body;
 }
 
 /** @param {string} text @param {number} number @returns {Line} */

@@ -3,7 +3,7 @@ import { STATES } from "../facts.js";
 import { signal } from "../vendor/signals.js";
 import { changeRoute, route } from "./route.js";
 import { get, pages } from "../wire/api.js";
-import { Feed } from "../wire/feed.js";
+import { Feed, followFrom } from "../wire/feed.js";
 
 const FIELDS = [
   "uuid", "name", "provision_state", "target_provision_state", "provision_updated_at",
@@ -18,6 +18,7 @@ const MOST_NODES = 20000;
 const UUIDS_AT_ONCE = 150;
 const AGAIN_MS = 1000;
 const LATE_MS = 50;
+const TRY_AGAIN_MS = 5000;
 const COUNTS_MS = 10000;
 const MANY_MARKED = 3000;
 const LISTS_MS = 2000;
@@ -51,7 +52,7 @@ export const fleet = {
   nodes, tick, slowTick, status, counts, narrow, failure, under, failed, overdue, holds,
 };
 
-/** @type {Feed | null} */
+let following = false;
 /** Nodes were added or have other names, so they are to be put in the order of their names. */
 let renamed = false;
 /** @type {Set<string>} */
@@ -87,14 +88,12 @@ let slowSeen = 0;
 
 /** Begin to follow the fleet; a second call has no effect. */
 export async function followFleet() {
-  if (feed) return;
-  try {
-    const { body } = await get("/v1/events?since=now");
-    feed = new Feed(body.cursor, onEvents, () => load());
-    await load();
-  } catch (error) {
-    failure.value = error;
-  }
+  if (following) return;
+  following = true;
+  followFrom("/v1/events?since=now", ({ cursor }) => {
+    void load();
+    return new Feed(cursor, onEvents, () => load());
+  }, (fault) => (failure.value = fault));
 }
 
 /** Read all nodes again, or those of the filter; rows that are no more there go at the end. */
@@ -117,7 +116,9 @@ async function load() {
     status.value = many ? "partial" : "whole";
     failure.value = null;
   } catch (error) {
+    if (mine !== loads) return;
     failure.value = error;
+    setTimeout(() => mine === loads && load(), TRY_AGAIN_MS);
     return;
   }
   for (const uuid of nodes.keys()) if (!seen.has(uuid)) nodes.delete(uuid);

@@ -48,7 +48,7 @@ export function fault(answer, text, address) {
   return new Fault(sentence(text) || `${answer.status} ${answer.statusText}`, {
     status: answer.status,
     request: answer.headers.get(OURS) ?? "",
-    retryAfter: Number(answer.headers.get("Retry-After") ?? 0),
+    retryAfter: Number(answer.headers.get("Retry-After")) || 0, // A proxy may send a date.
     address,
   });
 }
@@ -250,15 +250,16 @@ export async function sendChange({ method, path, body, tag, key: given, onWait }
   }
 }
 
+/** @param {Fault} fault @returns {boolean} the same request may be answered a little later */
+export const passing = ({ status }) => !status || status >= 500;
+
 /** @param {unknown} error */
 const locked = (error) =>
   error instanceof Fault && error.status === 409 && error.retryAfter > 0;
 
 /** @param {Fault} fault @returns {number | null} seconds until the next try; null: do not try again */
 function pauseAfter(fault) {
-  if (fault.status === 0) return 1;
-  if (fault.status === 503 || locked(fault)) return fault.retryAfter || 1;
-  return null;
+  return !fault.status || fault.status === 503 || locked(fault) ? fault.retryAfter || 1 : null;
 }
 
 /**

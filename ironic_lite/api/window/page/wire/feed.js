@@ -1,6 +1,6 @@
 /** The feed of events: a stream that tabs share, or polls; and whether the service has a new page. */
 import { signal } from "../vendor/signals.js";
-import { Fault, get, may, open, sleep } from "./api.js";
+import { Fault, fault, get, may, open, passing, sleep } from "./api.js";
 
 /** True once the service serves other files than those of this page. */
 export const newer = signal(false);
@@ -207,15 +207,15 @@ export class Feed {
 
   /** @param {unknown} error */
   async failed(error) {
-    const fault = error instanceof Fault ? error : null;
+    const found = error instanceof Fault ? error : null;
     if (error instanceof Silent) {
       this.way = this.way === "stream" ? "wait" : "poll";
       return;
     }
-    if (this.way === "wait" && fault?.status === 504) this.way = "poll";
+    if (this.way === "wait" && found?.status === 504) this.way = "poll";
     reads(this, "off");
     this.lost = true;
-    const asked = (fault?.retryAfter ?? 0) * 1000;
+    const asked = (found?.retryAfter ?? 0) * 1000;
     await sleep(Math.max(asked, this.pause * (0.5 + Math.random())));
     this.pause = Math.min(LONGEST_MS, this.pause * 2);
   }
@@ -240,10 +240,7 @@ export class Feed {
         reads(this, "off");
         return void (await get(this.path({ limit: "1" }), ends)); // It asks for the login.
       }
-      if (!answer.ok || !answer.body) {
-        const after = Number(answer.headers.get("Retry-After") ?? 0);
-        throw new Fault("no stream", { status: answer.status, retryAfter: after });
-      }
+      if (!answer.ok || !answer.body) throw fault(answer, "", "");
       for await (const lines of linesOf(answer.body)) {
         clearTimeout(timer);
         timer = setTimeout(stop, SILENCE_MS);
@@ -299,11 +296,16 @@ export class Feed {
 export function followFrom(from, begin, onFault) {
   const abort = new AbortController();
   let stop = () => abort.abort();
-  get(from, abort.signal).then(({ body }) => {
+  const start = () => void get(from, abort.signal).then(({ body }) => {
     if (abort.signal.aborted) return;
     const feed = begin(body);
     stop = () => feed.stop();
-  }, (fault) => abort.signal.aborted || onFault?.(fault));
+  }, (fault) => {
+    if (abort.signal.aborted) return;
+    onFault?.(fault);
+    if (passing(fault)) setTimeout(start, POLL_MS);
+  });
+  start();
   return () => stop();
 }
 
