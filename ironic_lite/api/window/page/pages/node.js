@@ -8,10 +8,10 @@ import { Holds, openLift } from "../parts/holds.js";
 import { Checks, COPY, copyOf, FaultBox, Listed, Shown, Skeleton, Tree, useDocument, wrong } from "../parts/read.js";
 import { Log, Machine, Timeline } from "../parts/run.js";
 import {
-  advice, Ago, bdi, causeOf, copy, Curl, html, link, Result, say, stamp, State, told, typed, verb,
+  advice, Ago, bdi, causeOf, copy, Curl, html, link, nodeAddress, Result, say, stamp, State, told, typed, verb,
 } from "../parts/text.js";
 import { duration, go, href, path, route } from "../state/route.js";
-import { local, parsed } from "../wire/api.js";
+import { get, local, parsed } from "../wire/api.js";
 import { Feed, followFrom } from "../wire/feed.js";
 
 /** @typedef {Record<string, any>} Json */
@@ -31,8 +31,15 @@ export function NodePage() {
   // A lessee may see the node, but not why it is in its state: that is asked once.
   const [forbidden, setForbidden] = useState("");
   const why = useDocument(forbidden === own ? null : `${own}/why`, { again: turn });
+  const known = useRef("");
+  known.current = why.body?.node ?? known.current;
   useEffect(() => {
     if (why.fault?.status === 403) setForbidden(own);
+    // The node may have another name now.
+    if (why.fault?.status === 404 && known.current) {
+      get(path("nodes", known.current)).then(({ body }) =>
+        route.value.parts[1] === name && go(nodeAddress(body), { replace: true }), () => {});
+    }
   }, [why.fault]);
   const node = useDocument(own, { again: turn });
   const reload = () => setTurn((last) => last + 1);
