@@ -5,7 +5,7 @@ import { h } from "../vendor/preact.js";
 import { Attention, failureOf } from "../parts/attention.js";
 import { Bulk } from "../parts/bulk.js";
 import { covered, Menu, openEnroll } from "../parts/dialog.js";
-import { FaultBox } from "../parts/read.js";
+import { FaultBox, LIST_MS } from "../parts/read.js";
 import { Table } from "../parts/table.js";
 import {
   Ago, bdi, checkbox, choice, copy, Curl, DATA_STATES, FAILED_STATES, filters, html, KINDS, nameOf, nodeAddress, nodeLink, OVERDUE, State, stepName, stopOf, sum, typed,
@@ -92,12 +92,13 @@ export function Fleet() {
     return () => removeEventListener("keydown", clear);
   }, []);
   useEffect(() => setFilter(query.toString()), [query.toString()]);
-  const given = useRemote(query);
+  const { given, fault } = useRemote(query);
   const rows = useRows(query, words, sort, held, given);
+  const wrong = fault ?? fleet.failure.value;
   void fleet.tick.value;
   return html`<h1 class="unseen">Fleet</h1>
     ${h(Attention, { brief: !!(query.size || words) })} ${h(Filters, { words })} ${h(Chips, {})}
-    ${fleet.failure.value && h(FaultBox, { fault: fleet.failure.value })}
+    ${wrong && h(FaultBox, { fault: wrong })}
     ${h(Table, {
       rows: rows.shown, columns: columnsOf(view.cols), id: (/** @type {Node} */ node) => node.uuid,
       label: "Nodes", view: `${query}|${words}`, selected, onSelect: select, onHold: setHeld,
@@ -106,7 +107,7 @@ export function Fleet() {
       onCopy: (/** @type {Node} */ node) => copy(curl("GET", path("nodes", nameOf(node)))),
       onOpen: (/** @type {Node} */ node) => go(nodeAddress(node)),
     })}
-    ${!rows.shown.length && fleet.status.value !== "loading" && (query.size || words) &&
+    ${!rows.shown.length && !wrong && given !== NOT_YET && fleet.status.value !== "loading" && (query.size || words) &&
     html`<p role="status">No node matches. <button onClick=${clearFilters}>Clear filters</button></p>`}
     ${h(Bulk, { shown: rows.shown })}
     <p class="footer" role="note">${footer(rows, sort)}</p>
@@ -146,26 +147,37 @@ function footer(rows, sort) {
   return `${rows.shown.length} of ${of} · sorted by ${by}${state}${held}`;
 }
 
+/** @type {Set<string>} */
+const NOT_YET = new Set();
+
 /**
- * The UUIDs that the API gives for filters that only it knows; null if there is no such filter.
+ * The UUIDs that the API gives for filters that only it knows, `NOT_YET` until they are read; null if
+ * there is no such filter.
  * @param {URLSearchParams} query
+ * @returns {{given: Set<string> | null, fault?: import("../wire/api.js").Fault}}
  */
 function useRemote(query) {
-  const [given, setGiven] = useState(/** @type {Set<string> | null} */ (null));
+  const [found, setFound] = useState(/** @type {any} */ ({}));
   const text = remote(query).length ? query.toString() : "";
   useEffect(() => {
-    if (!text) return setGiven(null);
+    if (!text) return undefined;
     const abort = new AbortController();
     const read = async () => {
-      const found = new Set();
+      const given = new Set();
       const from = `/v1/nodes?${text}&fields=uuid&limit=1000`;
-      for await (const page of pages(from, "nodes", abort.signal)) for (const one of page) found.add(one.uuid);
-      return found;
+      for await (const page of pages(from, "nodes", abort.signal)) for (const one of page) given.add(one.uuid);
+      return { given, text };
     };
-    read().then(setGiven, () => !abort.signal.aborted && setGiven(new Set()));
-    return () => abort.abort();
+    const again = () => document.hidden ||
+      read().then(setFound, (fault) => abort.signal.aborted || setFound({ given: NOT_YET, fault, text }));
+    again();
+    const timer = setInterval(again, LIST_MS);
+    return () => {
+      clearInterval(timer);
+      abort.abort();
+    };
   }, [text]);
-  return given;
+  return !text ? { given: null } : found.text === text ? found : { given: NOT_YET };
 }
 
 /**
