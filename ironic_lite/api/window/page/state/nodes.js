@@ -182,11 +182,9 @@ function onEvents(events) {
     if (!event.node) continue;
     fleet.heard.count += 1;
     const node = nodes.get(event.node);
-    if (event.kind === "node_deleted") {
-      nodes.delete(event.node);
-      continue;
-    }
-    if (node && event.kind === "provision" && event.after) {
+    // It is read again as well: an older answer that is still under way may bring it back.
+    if (event.kind === "node_deleted") nodes.delete(event.node);
+    else if (node && event.kind === "provision" && event.after) {
       node.provision_state = event.after;
       node.provision_updated_at = event.at;
       node.text = textOf(node);
@@ -211,7 +209,7 @@ async function readMarked() {
     return load();
   }
   const some = [...marked].slice(0, UUIDS_AT_ONCE);
-  if (!some.length) return undefined; // Only deletions, or events of no node.
+  if (!some.length) return undefined; // Only events of no node.
   for (const uuid of some) marked.delete(uuid);
   if (marked.size) again = setTimeout(readMarked, AGAIN_MS);
   try {
