@@ -227,36 +227,32 @@ async function readMarked() {
 
 const OF_RUN = "uuid,node_uuid,verb,state,place,eta,stop";
 const LISTS = /** @type {const} */ ([
-  [under, `/v1/runs?state=running,waiting&limit=1000&fields=${OF_RUN}`, "runs"],
-  [failed, "/v1/runs?state=failed,aborted&latest=true&limit=1000", "runs"],
-  [overdue, "/v1/runs?overdue=true", "runs"],
+  [under, `state=running,waiting&fields=${OF_RUN}`],
+  [failed, "state=failed,aborted&latest=true"],
+  [overdue, "overdue=true"],
 ]);
 
 /** Read what is under way, failed, overdue and held. */
 async function readLists() {
   lists = 0;
   listsAt = performance.now();
-  await Promise.allSettled([...LISTS.map(([into, from, key]) => readList(into, from, key)), readHolds()]);
+  await Promise.allSettled([...LISTS.map(([into, asked]) => readList(into, asked)), readHolds()]);
   changed();
 }
 
-/**
- * @param {import("../vendor/signals.js").Signal<Map<string, any>>} into
- * @param {string} from @param {string} key
- */
-async function readList(into, from, key) {
-  const { body } = await get(from);
-  into.value = new Map(body[key].map((/** @type {any} */ run) => [run.node_uuid, run]));
+/** @param {import("../vendor/signals.js").Signal<Map<string, any>>} into @param {string} asked of the list of runs */
+async function readList(into, asked) {
+  const found = new Map();
+  for await (const page of pages(`/v1/runs?limit=1000&${asked}`, "runs")) for (const run of page) found.set(run.node_uuid, run);
+  into.value = found;
 }
 
 async function readHolds() {
   holding = 0;
-  const { body } = await get("/v1/holds");
   /** @type {Map<string, any[]>} */
   const found = new Map();
-  for (const hold of body.holds) {
-    const of = hold.node_uuid ?? hold.node;
-    found.set(of, [...(found.get(of) ?? []), hold]);
+  for await (const page of pages("/v1/holds?limit=1000", "holds")) {
+    for (const hold of page) found.set(hold.node_uuid, [...(found.get(hold.node_uuid) ?? []), hold]);
   }
   holds.value = found;
 }
