@@ -7,9 +7,9 @@ import { confirmationOf, NUMBER, openNext, POWERS } from "../parts/bulk.js";
 import { COPY, copyOf, List, LIST_MS, Listed, Shown, Skeleton, useDocument, wrong } from "../parts/read.js";
 import { HALF } from "../parts/plan.js";
 import {
-  batchTitle, bdi, Curl, erases, html, link, nodeLink, many, Result, stamp, stepName, sum, told, verb,
+  batchTitle, bdi, Curl, erases, expected, html, link, nodeLink, many, Result, stamp, stepName, sum, told, verb,
 } from "../parts/text.js";
-import { clockTime, href, path, prefs, route } from "../state/route.js";
+import { href, path, route } from "../state/route.js";
 
 /** @typedef {Record<string, any>} Json */
 
@@ -63,8 +63,8 @@ function Batch() {
     ${body.paused_by && html`<p class="says">Paused: ${bdi(body.paused_by)}. Left to do: ${many(body.counts.pending)}.</p>`}
     ${!ENDED.includes(body.state) && h(Controls, { own, batch: body, reload })} ${h(Waves, { own, batch: body })}
     ${!ENDED.includes(body.state) && html`<p>
-      ${failed} failed or refused; ${body.failures_left} more are allowed.
-      ${body.eta && ` ~${clockTime(body.eta.ends_at ?? body.eta, prefs.value.utc)}`}
+      ${failed} failed or refused; ${many(body.failures_left, "more failure")} allowed.
+      ${body.eta && ` ${expected({ ends_at: body.eta })}`}
     </p>`}
     ${h(BatchNodes, { own, batch: body })}`;
 }

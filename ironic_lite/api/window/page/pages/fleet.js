@@ -8,10 +8,10 @@ import { covered, Menu, openEnroll } from "../parts/dialog.js";
 import { FaultBox, LIST_MS } from "../parts/read.js";
 import { Table } from "../parts/table.js";
 import {
-  Ago, bdi, checkbox, choice, copy, Curl, DATA_STATES, FAILED_STATES, filters, html, KINDS, nameOf, nodeAddress, nodeLink, OVERDUE, State, stepName, stopOf, sum, typed,
+  Ago, bdi, checkbox, choice, copy, Curl, DATA_STATES, expected, FAILED_STATES, filters, html, KINDS, many, nameOf, nodeAddress, nodeLink, OVERDUE, State, stepName, stopOf, sum, typed,
 } from "../parts/text.js";
 import { fleet, followFleet, KIND_ORDER, named, needOf, predicate, remote, select, selection, selectNone, setFilter } from "../state/nodes.js";
-import { changeRoute, clockTime, go, href, path, prefs, route, small } from "../state/route.js";
+import { changeRoute, go, href, path, route, small } from "../state/route.js";
 import { curl, pages } from "../wire/api.js";
 
 /** @typedef {Record<string, any>} Node */
@@ -71,7 +71,7 @@ function Under(node) {
   if (run) {
     const { place, eta } = run;
     return html`${bdi(place ? `${place.ordinal + 1}/${place.of} ${stepName(place)}` : run.verb)}
-      <span>${stopOf(run) || (eta && !fleet.overdue.value.has(node.uuid) && `~${clockTime(eta.ends_at, prefs.value.utc)}`)}</span>`;
+      <span>${stopOf(run) || (eta && !fleet.overdue.value.has(node.uuid) && expected(eta, true))}</span>`;
   }
   if (held) return bdi(`${held[0].kind}: ${held[0].reason}`);
   const maintenance = node.maintenance && `maintenance${node.fault ? `: ${node.fault}` : ""}`;

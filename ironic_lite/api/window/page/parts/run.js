@@ -2,7 +2,7 @@
 import { VERBS } from "../facts.js";
 import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import { h } from "../vendor/preact.js";
-import { Ago, bdi, causeOf, Curl, ERASING, html, many, OVERDUE, Result, State, stepName, typed, verb, VERB_HINTS, visible } from "./text.js";
+import { Ago, bdi, causeOf, Curl, ERASING, expected, html, many, OVERDUE, Result, State, stepName, typed, verb, VERB_HINTS, visible } from "./text.js";
 import { useDocument, wrong } from "./read.js";
 import { absolute, changeRoute, clockTime, duration, href, now, path, prefs, route, since } from "../state/route.js";
 import { fault, open, passing, sleep } from "../wire/api.js";
@@ -25,7 +25,7 @@ export function Timeline({ run, why }) {
       ${run.ended_at
         ? html`${duration((Date.parse(run.ended_at) - Date.parse(run.started_at)) / 1000)}, ended ${h(Ago, { at: run.ended_at, ago: true })}`
         : html`for ${h(Ago, { at: run.started_at })}`}
-      ${run.eta && !steps.some((/** @type {Json} */ step) => step.overdue) && html` · ${eta(run.eta)}`}
+      ${run.eta && !steps.some((/** @type {Json} */ step) => step.overdue) && html` · ${expected(run.eta)}`}
       ${run.retry_of &&
       html` · <a href=${href(path("runs", run.retry_of))}>retry of an earlier run</a>`}
     </p>
@@ -41,12 +41,6 @@ export function Timeline({ run, why }) {
 /** @param {Json} step @returns {number} */
 const seconds = (step) =>
   step.ended_at || !step.started_at ? step.duration_seconds ?? 0 : since(step.started_at);
-
-/** @param {Json} found */
-function eta(found) {
-  const { utc } = prefs.value;
-  return `~${clockTime(found.ends_at, utc)}, at the latest ${clockTime(found.late_at, utc)}`;
-}
 
 /** @param {{step: Json, longest: number, own: string}} props `own`: path of the run */
 function Step({ step, longest, own }) {

@@ -3,7 +3,8 @@ import { STATES, VERBS } from "../facts.js";
 import htm from "../vendor/htm.js";
 import { h } from "../vendor/preact.js";
 import { signal } from "../vendor/signals.js";
-import { absolute, changeRoute, duration, href, path, prefs, since } from "../state/route.js";
+import { fleet } from "../state/nodes.js";
+import { absolute, changeRoute, clockTime, duration, href, now, path, prefs, since } from "../state/route.js";
 import { curl, sleep } from "../wire/api.js";
 import { loginUser } from "../wire/login.js";
 
@@ -142,12 +143,13 @@ export const BLOCKS = {
 
 /**
  * @param {unknown} text of the API @param {Record<string, any>} [node] that it is about
- * @returns {string} it, with the name of the node, and with the window's own act instead of a request for curl
+ * @returns {string} it, with the names of nodes, and with the window's own act instead of a request for curl
  */
 export const told = (text, node = {}) =>
-  visible(text).split(node.uuid).join(nameOf(node))
+  visible(text).replace(/\b[\da-f]{8}-[\da-f-]{27}\b/g, (uuid) => uuid === node.uuid ? nameOf(node) : fleet.nodes.get(uuid)?.name ?? uuid)
     .replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/g, (_, day, at) => absolute(`${day}T${at}Z`, prefs.value.utc))
-    .replace(/, (\d+ (second|minute|hour|day)s? ago|just now)/g, "") // Its age is beside it, and goes on.
+    // Its age is beside it, and goes on.
+    .replace(/,( just now| \d+ \w+ ago)|, whose last heartbeat came [^,]*,| for \d+ \w+(?=, at step |\. The conductor )/g, "")
     .replace(/(?<=batch )[\w-]{36} \((.*?)\)/g, "$1")
     .replace(/ Possible (targets )?now: [^.]*\.$/, "") // These are buttons.
     .replace(/with DELETE \S+maintenance/, 'by "End maintenance…"')
@@ -160,8 +162,23 @@ export const told = (text, node = {}) =>
 export const OVERDUE =
   "Overdue: past its deadline, or longer than 15 minutes and than 3 times what 9 of 10 such steps took.";
 
-/** What to do next, as the API advises. @param {Record<string, any> | null | undefined} why of a node */
-export const advice = (why) => why?.do && html`<strong>${bdi(told(why.do))}</strong>`;
+/**
+ * What an erase has left, and what to do next as the API advises.
+ * @param {Record<string, any> | null | undefined} why of a node
+ */
+export const advice = (why) => why && html`${ERASING.test(why.failure?.step) && why.data_state !== "clean" &&
+  "The disks may be partly erased. "}${why.do && html`<strong>${bdi(told(why.do))}</strong>`}`;
+
+/**
+ * @param {Record<string, any>} eta of a run or a batch @param {boolean} [brief] without its latest time
+ * @returns {string} the end that is expected, or how late it is
+ */
+export function expected({ ends_at: at, late_at: last = at }, brief = at === last) {
+  const clock = /** @param {string} time */ (time) => clockTime(time, prefs.value.utc);
+  const latest = `at the latest ${clock(last)}`;
+  if (now.value < Date.parse(at)) return `~${clock(at)}${brief ? "" : `, ${latest}`}`;
+  return now.value < Date.parse(last) ? latest : `late by ${duration(since(last))}`;
+}
 
 export const DATA_STATES = ["clean", "dirty", "unknown"];
 

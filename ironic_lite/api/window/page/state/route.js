@@ -206,5 +206,9 @@ const secondsOf = (at) => /** @type {const} */ ({
 /** @param {string} at @param {boolean} utc @returns {string} the whole time */
 export const absolute = (at, utc) => formatted(at, utc, { ...DAY, ...secondsOf(at) });
 
-/** @param {string} at @param {boolean} utc @param {boolean} [exact] with seconds @returns {string} `11:40` */
-export const clockTime = (at, utc, exact) => formatted(at, utc, exact ? secondsOf(at) : {});
+/** After these hours, the time of a clock may be that of another day. */
+const HALF_A_DAY_MS = 12 * 3600 * 1000;
+
+/** @param {string} at @param {boolean} utc @param {boolean} [exact] with seconds @returns {string} `11:40`, or `Sun 11:40` */
+export const clockTime = (at, utc, exact) => formatted(at, utc, exact ? secondsOf(at)
+  : Date.parse(at) - now.value > HALF_A_DAY_MS ? { weekday: "short" } : {});
