@@ -108,8 +108,9 @@ function Waves({ own, batch }) {
       const ended = Math.max(0, Math.min(size, over - before));
       before += size;
       const bad = body?.nodes.filter((/** @type {Json} */ one) => one.wave === at).length;
+      const more = body?.next && bad ? " or more" : "";
       return html`<li class=${bad ? "failed" : ""} aria-current=${at === batch.wave ? "step" : undefined}>
-        wave ${at + 1} <progress aria-label=${`wave ${at + 1}`} max=${size} value=${ended} /> ${bad ? `${ended - bad} done, ${bad} failed` : `${ended}/${size}`}
+        wave ${at + 1} <progress aria-label=${`wave ${at + 1}`} max=${size} value=${ended} /> ${bad && !more ? `${ended - bad} done, ${bad} failed` : `${ended}/${size}${more && `, ${bad} or more failed`}`}
       </li>`;
     })}
   </ol>`;
