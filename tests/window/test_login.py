@@ -48,6 +48,8 @@ def test_password_opens_the_window_and_stays_in_memory(
         with page.expect_response(lambda one: "/v1/" in one.url) as answer:
             dialog.get_by_role("button", name="Log in").click()
         assert answer.value.status == (401 if password == "wrong" else 200)
+        if password == "wrong":
+            expect(dialog.get_by_role("alert")).to_contain_text("This login is refused")
     page.get_by_role("grid", name="Nodes").get_by_role("row", name="login-1").wait_for()
     expect(dialog).to_have_count(0)
     stored = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}])")
@@ -65,8 +67,9 @@ def test_password_opens_the_window_and_stays_in_memory(
     page.goto(f"{guarded.url}/ui/#/v1/whoami")
     page.get_by_role("button", name="Log out").click()
     dialog.wait_for()
-    other.evaluate("location.hash = '#/v1/runs'")
     other.get_by_role("dialog", name="Log in").wait_for()
+    for tab in (page, other):  # What was read with the login is gone, too.
+        expect(tab.get_by_text("login-1")).to_have_count(0)
 
 
 def log_in(page: sync_api.Page) -> None:

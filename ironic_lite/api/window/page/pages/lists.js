@@ -11,7 +11,7 @@ import {
 import { asked, changeRoute, duration, go, prefs, route, set } from "../state/route.js";
 import { parsed } from "../wire/api.js";
 import { Feed, followFrom } from "../wire/feed.js";
-import { logOut, loginUser } from "../wire/login.js";
+import { leaveAll, loginUser } from "../wire/login.js";
 
 /** @typedef {Record<string, any>} Json */
 /** @typedef {import("../wire/api.js").Fault} Fault */
@@ -172,5 +172,5 @@ export function SettingsPage() {
     ${h(Views, {})}
     <h2>Who am I</h2>
     ${h(Shown, { path: "/v1/whoami", draw: (body) => h(Tree, { of: body }) })}
-    ${loginUser.value && html`<button onClick=${() => (logOut(), go("#/v1/nodes"))}>Log out</button>`}`;
+    ${loginUser.value && html`<button onClick=${() => (go("#/v1/nodes"), leaveAll())}>Log out</button>`}`;
 }

@@ -133,6 +133,7 @@ function Login({ kind }) {
   useEffect(open, []);
   return html`<dialog class="login" aria-label="Log in" ref=${element} onClose=${open}>
     <form onSubmit=${submit}>
+      ${loginUser.value && html`<p class="wrong" role="alert">This login is refused, or has expired.</p>`}
       <p>
         ${kind === "basic"
           ? "This service wants a user name and a password (http_basic)."

@@ -69,6 +69,13 @@ export function logOut() {
   share(null);
 }
 
+/** Forget the login, and what was read with it, in all tabs: the next user may see less. */
+export function leaveAll() {
+  logOut();
+  loginChannel.postMessage({ kind: "out" });
+  location.reload();
+}
+
 /** @param {"basic" | "keystone"} kind what a 401 asks for */
 export function askLogin(kind) {
   loginWanted.value = kind;
@@ -86,6 +93,7 @@ addEventListener("pointerdown", used, true);
 
 loginChannel.onmessage = ({ data }) => {
   if (data.kind === "login") return hold(data.held, data.usedAt);
+  if (data.kind === "out") return location.reload();
   if (ended()) return logOut();
   if (data.kind === "used") usedAt = Date.now();
   if (data.kind === "who" && held) loginChannel.postMessage({ kind: "login", held, usedAt });
