@@ -288,12 +288,15 @@ function quoted(text) {
 export function json(body) {
   /** @type {string[]} */
   const names = [];
-  const text = JSON.stringify(body, (name, value) => {
+  /** @this {any} @param {string} key @param {unknown} value */
+  const hide = function (key, value) {
+    // The value of a patch has the name at the end of its path.
+    const name = key === "value" ? String(this.path).replace(/.*\//, "") : key;
     if (typeof value !== "string" || !value || !secret.test(name)) return value;
     names.push(name.toUpperCase().replace(/[^A-Z0-9]/g, "_"));
     return `\u0001${names.length - 1}\u0001`;
-  });
-  return quoted(text).replaceAll(/\\u0001(\d+)\\u0001/g, (_, at) => `'"$${names[at]}"'`);
+  };
+  return quoted(JSON.stringify(body, hide)).replaceAll(/\\u0001(\d+)\\u0001/g, (_, at) => `'"$${names[at]}"'`);
 }
 
 function authorization() {
