@@ -121,6 +121,9 @@ export function set(change) {
   prefs.value = { ...prefs.value, ...change };
 }
 
+// Else a tab would write over what another one has set.
+addEventListener("storage", () => (prefs.value = stored()));
+
 effect(() => {
   const { theme } = prefs.value;
   document.documentElement.dataset.theme = theme;
