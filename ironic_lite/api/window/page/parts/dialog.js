@@ -236,7 +236,7 @@ function Enroll() {
       ${field("Name", {
         autocomplete: "off", onInput: typed((value) => setBody(withValue(body, "name", value))),
       })}
-      ${choice("Driver", driver, setChosen, names)}
+      ${choice("Driver", driver, (next) => (setChosen(next), setBody(withValue(body, "driver_info", ""))), names)}
       ${fields
         .filter(([, about]) => /required/i.test(about))
         .map(([name, about]) =>
