@@ -4,6 +4,7 @@ import { h } from "../vendor/preact.js";
 import { ActForm, show, useSend, withValue } from "./dialog.js";
 import { Listed } from "./read.js";
 import { bdi, BLOCKS, choice, field, html, say, stamp, typed } from "./text.js";
+import { prefs } from "../state/route.js";
 
 /** @typedef {Record<string, any>} Json */
 
@@ -27,7 +28,8 @@ export const NEW_HOLD = { kind: "freeze", reason: "" };
 
 /** @param {{body: Json, onChange: (body: Json) => void}} props */
 export function HoldForm({ body, onChange }) {
-  const until = typed((at) => onChange(withValue(body, "until", at && new Date(at).toISOString())));
+  const zone = prefs.value.utc ? "Z" : "";
+  const until = typed((at) => onChange(withValue(body, "until", at && new Date(at + zone).toISOString())));
   const [, blocks = [], allows] = HOLD_KINDS[body.kind] ?? [];
   return html`<div class="form-grid">
     ${choice("Kind", body.kind, (kind) => onChange({ ...body, kind }),
@@ -35,7 +37,7 @@ export function HoldForm({ body, onChange }) {
     ${field("Reason", {
       required: true, value: body.reason, onInput: typed((reason) => onChange({ ...body, reason })),
     })}
-    ${field("Until (optional)", { type: "datetime-local", onInput: until })}
+    ${field(`Until (optional${zone && ", UTC"})`, { type: "datetime-local", onInput: until })}
   </div>
   <p role="status"><strong>Blocks</strong> ${blocked(blocks)}. <strong>Still allows</strong> ${allows}.</p>`;
 }
