@@ -138,9 +138,9 @@ export async function ask(method, path, options = {}) {
   };
 }
 
-/** @param {Response} answer @returns {boolean} true for the login page of a proxy, not for its 502 */
+/** @param {Response} answer @returns {boolean} true for the login page of a proxy, not for its 413 or 502 */
 function foreign(answer) {
-  return answer.status < 500 && !answer.headers.has(OURS) && !!answer.headers.get("Content-Type")?.includes("html");
+  return answer.status < 404 && !answer.headers.has(OURS) && !!answer.headers.get("Content-Type")?.includes("html");
 }
 
 /**
