@@ -86,8 +86,8 @@ export function Fleet() {
   const [held, setHeld] = useState(false);
   useEffect(() => void followFleet(), []);
   useEffect(() => {
-    const clear = /** @param {KeyboardEvent} event */ (event) =>
-      event.key === "Escape" && !covered() && selectNone();
+    const clear = /** @param {any} event */ (event) =>
+      event.key === "Escape" && !covered() && event.target.type !== "search" && selectNone();
     addEventListener("keydown", clear);
     return () => removeEventListener("keydown", clear);
   }, []);
