@@ -13,7 +13,8 @@ const HOME = "/v1/nodes";
 
 /** @param {string} fragment @returns {Route} */
 function readFragment(fragment) {
-  const [path = "", search = ""] = (fragment.replace(/^#/, "") || HOME).split(/\?(.*)/s);
+  // Any other fragment is the first page.
+  const [path = "", search = ""] = (/^#(\/v1\/.*)/s.exec(fragment)?.[1] ?? HOME).split(/\?(.*)/s);
   const query = new URLSearchParams();
   /** @type {Record<string, string>} */
   const view = history.state ? { sel: history.state } : {};
@@ -22,7 +23,7 @@ function readFragment(fragment) {
     else query.append(name, value);
   }
   const parts = path.split("/").slice(2).filter(Boolean).map(decoded);
-  return { path: path.startsWith("/v1/") ? path : HOME, parts, query, view };
+  return { path, parts, query, view };
 }
 
 /** @param {string} part */
