@@ -17,7 +17,7 @@ from tests.support import service
 from tests.window.acts import endless_cleaning, press, state, to
 from tests.window.conftest import Faults, expect
 
-KEY = re.compile("[0-9a-f]{32}")
+KEY = re.compile(r"\d+(-\d+){3}")
 Step = Callable[[sync_api.Page], None]
 
 

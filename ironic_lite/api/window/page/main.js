@@ -9,6 +9,7 @@ import {
 } from "./pages/lists.js";
 import { NodePage } from "./pages/node.js";
 import { Shell } from "./parts/shell.js";
+import { visible } from "./parts/text.js";
 import { route } from "./state/route.js";
 
 /** @type {Record<string, () => any>} */
@@ -31,7 +32,7 @@ function App() {
     // The element that had the focus may have gone with the last page.
     if (document.activeElement === document.body) document.getElementById("main-content")?.focus();
   }, [root, name]);
-  document.title = `${name ?? root} · ironic-lite`;
+  document.title = `${visible(name ?? root)} · ironic-lite`;
   return h(Shell, { children: h(page, { key: name ?? root }) });
 }
 

@@ -124,7 +124,7 @@ function Told() {
     const timer = setInterval(() => {
       const more = fleet.heard.count - known;
       known += more;
-      setText(more ? `${more} changes in 10 seconds` : "");
+      setText(more ? `${many(more, "change")} in 10 seconds` : "");
     }, TOLD_MS);
     return () => clearInterval(timer);
   }, []);

@@ -193,10 +193,7 @@ export function Bmc({ own, why, turn, ...props }) {
   const devices = useDocument(`${own}/management/boot_device/supported`).body;
   const states = useDocument(`${own}/states`, { again: turn });
   const fixed = /** @type {Json[]} */ (why.orders).filter((one) => one.order in FIXED);
-  const lacking = why.orders
-    .filter((/** @type {Json} */ one) => one.refused?.code === LACKS)
-    .map((/** @type {Json} */ one) => one.order);
-  const lacks = /** @param {string} order */ (order) => lacking.includes(order);
+  const lacks = /** @param {string} order */ (order) => orderOf(why, order)?.refused?.code === LACKS;
   const device = useDocument(lacks("boot_device") ? null : `${own}/management/boot_device`, { again: orders });
   const drives = useDocument(lacks("vmedia") ? null : `${own}/vmedia`, { again: orders });
   const { boot_mode, secure_boot, console_enabled } = states.body ?? {};

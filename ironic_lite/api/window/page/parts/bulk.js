@@ -190,7 +190,7 @@ function BatchPlan({ plan }) {
     ${waves.length > 1
       ? html`<strong>${bdi(nameOf(first[0]))} goes first, alone</strong>, then ${[...waves.slice(1, -1), `the other ${waves.at(-1)}`].join(", then ")}`
       : many(waves[0])}, at most ${concurrency} at once.
-    ${left ? ` More than ${left} failures pause the batch.` : " The first failure pauses the batch."}
+    ${left ? ` The batch pauses after more than ${many(left, "failure")}.` : " The first failure pauses the batch."}
   </p>
     ${refused.count > 0 &&
     html`<p class="wrong">${refused.count} of them would refuse the request now:</p>

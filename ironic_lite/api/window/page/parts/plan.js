@@ -243,7 +243,7 @@ function PlanStep({ step, faults }) {
     <span class="step">${bdi(stepName(step))}</span>
     <span class="small">${BY[step.by] ?? step.by}</span>
     <span class=${step.destroys?.includes("data") ? "danger" : ""}>${effects.join(", ")}</span>
-    <span>${step.restarts ? `${step.restarts} restart` : ""}</span>
+    <span>${step.restarts ? many(step.restarts, "restart") : ""}</span>
     <span>
       ${usual ? `usually ${usually(usual, ", 9 of 10 within ")} (${usual.samples} measured)` : ""}
     </span>

@@ -163,7 +163,6 @@ function useWindow(box, count) {
     if (!element) return undefined;
     const observer = new ResizeObserver(() => setHeight(element.clientHeight));
     observer.observe(element);
-    setHeight(element.clientHeight);
     return () => observer.disconnect();
   }, []);
   useEffect(() => {

@@ -218,8 +218,7 @@ export function local(address) {
 
 /** @returns {string} a key that makes repeated requests one (Idempotency-Key) */
 export function key() {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return crypto.getRandomValues(new Uint32Array(4)).join("-");
 }
 
 // -- Requests that change something: each with a key, and with the tag that the user saw.
