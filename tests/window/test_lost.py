@@ -1,0 +1,454 @@
+"""Answers that fail, come late or come twice: the window says so, and goes on by itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from playwright import sync_api
+
+from tests.support import service
+from tests.window.acts import ERASE, edit, endless_cleaning, failed_node, press, row, to
+from tests.window.conftest import Faults, OpenPage, expect
+
+AWAY: dict[str, Any] = {
+    "status": 503,
+    "json": {"error_message": {"faultstring": "The database is away."}},
+}
+OF_UUIDS = re.compile(r"/v1/nodes\?.*uuid=")
+"""Requests for nodes that events have named."""
+LEAST_PAUSES = 0.25 + 0.5 + 1
+"""Seconds between the first four tries of a feed."""
+
+
+def held_back(page: sync_api.Page, pattern: str | re.Pattern[str]) -> list[sync_api.Route]:
+    """Hold requests back; return those that have come, as they come."""
+    found: list[sync_api.Route] = []
+
+    def hold(route: sync_api.Route) -> None:
+        found.append(route)
+
+    page.route(pattern, hold)
+    return found
+
+
+def until(page: sync_api.Page, ask: Callable[[], bool], about: str) -> None:
+    """Wait until ``ask`` returns true, and let the page go on meanwhile."""
+
+    def look() -> bool:
+        page.wait_for_timeout(50)
+        return ask()
+
+    service.until(look, about)
+
+
+def settled(live: service.Service, name: str, state: str) -> None:
+    """Wait until a node is in a state."""
+    path = f"/v1/nodes/{name}"
+    service.until(lambda: live.get(path)["provision_state"] == state, f"{name} {state}")
+
+
+def test_fleet_that_was_opened_while_the_service_is_away_appears_by_itself(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    live.create("early-1")
+    for pattern in ("**/v1/events?since=now", "**/v1/nodes?limit=*"):
+        page.route(pattern, lambda route: route.abort())
+        page.goto("about:blank")
+        page.goto(to(live, "/v1/nodes?~q=early-"))
+        expect(page.locator(".fault")).to_contain_text("Is the service up?")
+        page.unroute(pattern)
+        row(page, "early-1").wait_for()
+        expect(page.locator(".fault")).to_have_count(0)
+    faults.allow("net::ERR_")
+
+
+def test_palette_of_a_cold_page_begins_no_second_feed(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    asked: list[str] = []
+    page.on("request", lambda one: asked.append(one.url))
+    waiting = held_back(page, "**/v1/events?since=now")
+    page.goto(to(live, "/v1/nodes"))
+    page.get_by_role("button", name="Find…").click()
+    page.get_by_role("dialog").wait_for()
+    with page.expect_request("**/v1/stats/nodes*"):
+        for route in waiting:
+            route.continue_()
+    assert sum(url.endswith("/v1/events?since=now") for url in asked) == 1
+
+
+def test_page_of_a_node_keeps_what_it_shows_while_the_service_is_away(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    live.create("kept-2")
+    page.route("**/v1/nodes/kept-2/why", lambda route: route.fulfill(**AWAY))
+    page.goto(to(live, "/v1/nodes/kept-2"))
+    fault = page.locator(".fault")
+    expect(fault).to_contain_text("The database is away.")
+    page.unroute("**/v1/nodes/kept-2/why")
+    page.get_by_role("heading", name="kept-2").wait_for()
+    expect(fault).to_have_count(0)
+    page.route("**/v1/nodes/kept-2/why", lambda route: route.fulfill(**AWAY))
+    live.ask("PATCH", "/v1/nodes/kept-2", [{"op": "add", "path": "/extra/a", "value": 1}])
+    live.provision("kept-2", "manage", "manageable")
+    fault.wait_for()
+    page.get_by_role("heading", name="kept-2").wait_for()
+    page.unroute("**/v1/nodes/kept-2/why")
+    page.locator(".node-head .state").get_by_text("manageable").wait_for()
+    expect(fault).to_have_count(0)
+    faults.allow("503")
+
+
+def test_node_that_is_renamed_keeps_its_page(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    live.create("before-1")
+    page.goto(to(live, "/v1/nodes/before-1"))
+    page.get_by_role("heading", name="before-1").wait_for()
+    with page.expect_request("**/v1/events?*follow=true*"):
+        page.reload()
+    patch = [{"op": "replace", "path": "/name", "value": "after-1"}]
+    assert live.ask("PATCH", "/v1/nodes/before-1", patch).status_code == 200
+    live.provision("after-1", "manage", "manageable")
+    page.get_by_role("heading", name="after-1").wait_for()
+    assert page.url.endswith("/after-1")
+    faults.allow("404")
+
+
+def test_late_answer_does_not_bring_a_deleted_node_back(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("ghost-1")
+    page.goto(to(live, "/v1/nodes?~q=ghost-"))
+    row(page, "ghost-1").wait_for()
+    asked = held_back(page, OF_UUIDS)
+    with page.expect_request(OF_UUIDS):
+        live.provision("ghost-1", "manage", "manageable")
+    expect(row(page, "ghost-1")).to_contain_text("manageable")
+    late = asked[0].fetch()
+    with page.expect_request(OF_UUIDS):
+        assert live.ask("DELETE", "/v1/nodes/ghost-1").status_code == 204
+    expect(row(page, "ghost-1")).to_have_count(0)
+    asked[0].fulfill(response=late)
+    row(page, "ghost-1").wait_for()
+    for route in asked[1:]:
+        route.continue_()
+    expect(row(page, "ghost-1")).to_have_count(0)
+
+
+def test_filter_that_the_api_refuses_shows_the_error_and_no_rows(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    live.create("refused-1")
+    page.goto(to(live, "/v1/nodes?~q=refused-"))
+    row(page, "refused-1").wait_for()
+    page.evaluate("location.hash = '#/v1/nodes?colour=red'")
+    expect(page.locator(".fault")).to_contain_text("colour")
+    expect(page.get_by_role("grid", name="Nodes").locator(".body .row")).to_have_count(0)
+    expect(page.get_by_role("main")).not_to_contain_text("No node matches")
+    faults.allow("400")
+
+
+def test_rows_of_a_filter_of_the_api_are_shown_when_they_are_known(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("slow-1")
+    page.goto(to(live, "/v1/nodes?~q=slow-"))
+    row(page, "slow-1").wait_for()
+    waiting = held_back(page, "**/v1/nodes?held=true*")
+    with page.expect_request("**/v1/nodes?held=true*"):
+        page.evaluate("location.hash = '#/v1/nodes?held=true'")
+    expect(page.get_by_role("grid", name="Nodes").locator(".body .row")).to_have_count(0)
+    for route in waiting:
+        route.continue_()
+
+
+def test_log_goes_on_after_its_stream_was_cut_and_says_why_it_is_missing(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    with endless_cleaning(live, "cut-1"):
+        page.route("**/log?follow=true", lambda route: route.fulfill(**AWAY))
+        page.goto(to(live, "/v1/nodes/cut-1?~tab=log"))
+        expect(page.locator(".fault")).to_contain_text("The database is away.")
+        log = page.get_by_role("log")
+        expect(log).not_to_contain_text("No line yet")
+        page.unroute("**/log?follow=true")
+        log.get_by_text("erase_devices_metadata begins").wait_for()
+        expect(page.locator(".fault")).to_have_count(0)
+    faults.allow("503")
+
+
+def test_date_to_wait_for_is_no_reason_to_ask_without_a_pause(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    asked: list[float] = []
+    away = {**AWAY, "headers": {"Retry-After": "Wed, 21 Oct 2099 07:28:00 GMT"}}
+
+    def refuse(route: sync_api.Route) -> None:
+        asked.append(time.monotonic())
+        route.fulfill(**away)
+
+    page.route("**/v1/events?*follow=true*", refuse)
+    page.goto(to(live, "/v1/nodes"))
+    expect(page.locator(".connection")).to_contain_text("offline")
+    until(page, lambda: len(asked) > 3, "four tries")
+    assert asked[3] - asked[0] > LEAST_PAUSES
+    faults.allow("503")
+
+
+def test_refusal_of_a_proxy_is_shown_and_loses_no_form(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    live.create("large-1")
+    page.goto(to(live, "/v1/nodes/large-1"))
+    press(page, "Hold…")
+    large: dict[str, Any] = {"status": 413, "body": "<p>Too large", "content_type": "text/html"}
+    page.route("**/v1/nodes/*/holds", lambda route: route.fulfill(**large))
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("a fan")
+    dialog.get_by_role("button", name="Hold large-1").click()
+    expect(dialog.locator(".fault")).to_contain_text("HTTP 413")
+    expect(dialog.get_by_label("Reason")).to_have_value("a fan")
+    faults.allow("413")
+
+
+def test_estimate_that_is_over_says_how_late_the_run_is(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    with endless_cleaning(live, "over-1"):
+        (run,) = live.get("/v1/nodes/over-1/runs?limit=1")["runs"]
+        document = live.get(f"/v1/runs/{run['uuid']}")
+        past = "2026-01-01T00:00:00+00:00"
+        document["eta"] = {"ends_at": past, "late_at": "2999-01-01T00:00:00+00:00"}
+        page.route(f"**/v1/runs/{run['uuid']}", lambda route: route.fulfill(json=document))
+        page.goto(to(live, f"/v1/runs/{run['uuid']}"))
+        head = page.locator(".run-head")
+        expect(head).to_contain_text("at the latest")
+        expect(head).not_to_contain_text("~")
+        document["eta"]["late_at"] = past
+        expect(head).to_contain_text(re.compile(r"late by \d+ d"))
+
+
+def test_age_in_a_sentence_does_not_stand_beside_the_age_that_goes_on(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    with endless_cleaning(live, "aged-1"):
+        aged = re.compile(r"waits for the machine for \d+ second")
+        service.until(lambda: aged.search(live.get("/v1/nodes/aged-1/why")["says"]), "its age")
+        page.goto(to(live, "/v1/nodes/aged-1"))
+        says = page.locator("p.says")
+        expect(says).to_contain_text("Cleaning waits for the machine, at step 1 of 2")
+
+
+def test_aborted_erase_says_that_the_disks_may_be_partly_erased(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("half-1")
+    live.provision("half-1", "manage", "manageable")
+    edit(live, "half-1", {"fake_async_steps": [ERASE], "fake_step_seconds": 3600})
+    steps = [{"interface": "deploy", "step": "erase_devices"}]
+    path = "/v1/nodes/half-1/states/provision"
+    for body, state in (
+        ({"target": "clean", "clean_steps": steps}, "clean wait"),
+        ({"target": "abort"}, "clean failed"),
+    ):
+        assert live.ask("PUT", path, body).status_code == 202
+        settled(live, "half-1", state)
+    page.goto(to(live, "/v1/nodes/half-1"))
+    expect(page.locator("p.says")).to_contain_text("The disks may be partly erased.")
+    page.goto(to(live, "/v1/nodes"))
+    item = page.locator(".attention li", has_text="half-1")
+    expect(item).to_contain_text("The disks may be partly erased.")
+
+
+def test_node_in_an_open_batch_is_refused_by_names(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    uuids = [live.create(name) for name in ("taken-1", "taken-2")]
+    body = {
+        "name": "night shift",
+        "nodes": ["taken-1", "taken-2"],
+        "request": {"target": "manage"},
+        "waves": [1, "100%"],
+        "between_waves": "pause",
+    }
+    batch = live.ask("POST", "/v1/batches", body).json()["uuid"]
+    service.until(lambda: live.get(f"/v1/batches/{batch}")["state"] == "paused", "the pause")
+    page.goto(to(live, "/v1/nodes?~q=taken-2"))
+    page.get_by_role("checkbox", name="Select taken-2").check()
+    page.get_by_role("button", name="Power…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Request").select_option("power on")
+    dialog.get_by_role("button", name="Plan", exact=True).click()
+    fault = dialog.locator(".fault")
+    expect(fault).to_contain_text("node taken-2 does not allow this")
+    expect(fault).to_contain_text("in the open batch night shift;")
+    for uuid in (*uuids, batch):
+        expect(fault).not_to_contain_text(uuid)
+    live.ask("PUT", f"/v1/batches/{batch}/state", {"target": "abort"})
+    faults.allow("409")
+
+
+def test_wave_with_more_failures_than_one_page_says_so(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("wave-1")
+    body = {"nodes": ["wave-1"], "request": {"target": "provide"}}
+    batch = live.ask("POST", "/v1/batches", body).json()["uuid"]
+    own = f"/v1/batches/{batch}"
+    service.until(lambda: live.get(own)["counts"]["refused"], "the refusal")
+    list_of = f"**{own}/nodes?limit=1000*"
+    found = live.get(f"{own}/nodes?limit=1000&result=failed,refused")
+    found["next"] = f"{live.url}{own}/nodes?limit=1000&marker=x"
+    page.route(list_of, lambda route: route.fulfill(json=found))
+    page.goto(to(live, own))
+    expect(page.locator(".waves li")).to_contain_text("1 or more failed")
+
+
+def test_all_pages_of_holds_are_read(page: sync_api.Page, live: service.Service) -> None:
+    uuids = [live.create(f"paged-{at}") for at in range(2)]
+    for uuid in uuids:
+        hold = {"kind": "hardware", "reason": "a fan"}
+        assert live.ask("POST", f"/v1/nodes/{uuid}/holds", hold).status_code == 201
+    all_holds = live.get("/v1/holds?limit=1000")["holds"]
+
+    def answer(route: sync_api.Route) -> None:
+        if "marker=" in route.request.url:
+            route.fulfill(json={"holds": all_holds[1:]})
+        else:
+            more = f"{live.url}/v1/holds?limit=1000&marker=x"
+            route.fulfill(json={"holds": all_holds[:1], "next": more})
+
+    page.route("**/v1/holds?*", answer)
+    page.goto(to(live, "/v1/nodes?~q=paged-"))
+    for at in range(2):
+        expect(row(page, f"paged-{at}")).to_contain_text("HELD")
+    for uuid in uuids:
+        for hold in live.get(f"/v1/nodes/{uuid}/holds")["holds"]:
+            live.ask("DELETE", f"/v1/nodes/{uuid}/holds/{hold['uuid']}?reason=done")
+
+
+def test_unknown_fragment_shows_the_fleet(page: sync_api.Page, live: service.Service) -> None:
+    live.create("frag-1")
+    page.goto(f"{live.url}/ui/#/v2/runs")
+    row(page, "frag-1").wait_for()
+
+
+def test_settings_of_one_tab_do_not_undo_those_of_another(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    other = page.context.new_page()
+    for tab in (page, other):
+        tab.goto(to(live, "/v1/whoami"))
+        tab.get_by_role("heading", name="Settings").wait_for()
+    page.evaluate("""() => {
+      const old = JSON.parse(localStorage.getItem("ironic-lite"));
+      const views = { mine: "#/v1/nodes" };
+      localStorage.setItem("ironic-lite", JSON.stringify({ ...old, views }));
+    }""")
+    other.get_by_role("link", name="mine").wait_for()
+    other.get_by_label("Show times in UTC").check()
+    stored = json.loads(other.evaluate('localStorage.getItem("ironic-lite")'))
+    assert (stored["utc"], stored["views"]) == (True, {"mine": "#/v1/nodes"})
+
+
+def test_hold_ends_at_the_time_of_the_zone_that_is_shown(
+    open_page: OpenPage, live: service.Service
+) -> None:
+    live.create("until-1")
+    page = open_page(live, timezone_id="Asia/Tokyo")
+    for utc, hours in ((False, "18"), (True, "03")):
+        page.goto(to(live, "/v1/whoami"))
+        page.get_by_label("Show times in UTC").set_checked(utc)
+        page.goto(to(live, "/v1/nodes/until-1"))
+        press(page, "Hold…")
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Until").fill("2099-01-02T03:00")
+        copied = dialog.get_by_role("button", name="Copy as curl")
+        expect(copied).to_have_attribute("title", re.compile(rf"-0[12]T{hours}:00:00.000Z"))
+        page.keyboard.press("Escape")
+
+
+def test_other_driver_gets_nothing_that_was_typed_for_the_first(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    page.goto(to(live, "/v1/nodes"))
+    page.get_by_role("button", name="Enroll…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Driver").select_option("ipmi")
+    dialog.get_by_label("ipmi_address", exact=True).fill("192.0.2.7")
+    copied = dialog.get_by_role("button", name="Copy as curl")
+    expect(copied).to_have_attribute("title", re.compile("192.0.2.7"))
+    dialog.get_by_label("Driver").select_option("fake-hardware")
+    expect(copied).not_to_have_attribute("title", re.compile("192.0.2.7"))
+
+
+def test_patch_of_a_secret_is_copied_with_a_variable(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("patch-1")
+    page.goto(to(live, "/v1/nodes/patch-1?~tab=fields"))
+    page.get_by_text("Change fields").click()
+    path = "/driver_info/ipmi_password"
+    patch = [{"op": "add", "path": path, "value": "s3cret-1"}]
+    page.get_by_label("JSON Patch").fill(json.dumps(patch))
+    text = page.locator("details button.curl").get_attribute("title") or ""
+    assert "s3cret-1" not in text
+    assert '"$IPMI_PASSWORD"' in text
+
+
+def test_escape_in_the_filter_keeps_the_selection(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("picked-1")
+    page.goto(to(live, "/v1/nodes?~q=picked-"))
+    page.get_by_role("checkbox", name="Select picked-1").check()
+    page.get_by_role("searchbox").press("Escape")
+    expect(page.get_by_role("searchbox")).to_have_value("")
+    expect(page.locator(".bulk")).to_contain_text("1 selected")
+    page.locator(".grid").press("Escape")
+    expect(page.locator(".bulk")).not_to_contain_text("1 selected")
+
+
+def test_page_of_the_fleet_has_no_scroll_bar_beside_that_of_its_rows(
+    open_page: OpenPage, live: service.Service
+) -> None:
+    for at in range(6):
+        failed_node(live, f"bars-{at}")
+    page = open_page(live, viewport={"width": 1280, "height": 720})
+    page.goto(to(live, "/v1/nodes"))
+    expect(page.locator(".attention li").nth(4)).to_contain_text("disk 3 does not answer")
+    tall = "document.documentElement.scrollHeight - innerHeight"
+    until(page, lambda: page.evaluate(tall) <= 0, "the height")
+
+
+def test_dark_page_is_printed_with_dark_letters(page: sync_api.Page, live: service.Service) -> None:
+    page.goto(to(live, "/v1/whoami"))
+    page.get_by_role("button", name="Theme: auto").click()
+    page.get_by_role("button", name="Theme: light").click()
+    page.get_by_role("button", name="Theme: dark").wait_for()
+    scheme = "getComputedStyle(document.documentElement).colorScheme"
+    assert page.evaluate(scheme) == "dark"
+    page.emulate_media(media="print")
+    assert page.evaluate(scheme) == "light"
+
+
+def test_error_names_the_nodes_that_the_page_knows(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    uuid = live.create("known-1")
+    page.goto(to(live, "/v1/nodes?~q=known-"))
+    page.get_by_role("checkbox", name="Select known-1").check()
+    page.get_by_role("button", name="Power…").click()
+    refusal = {"error_message": {"faultstring": f"Node {uuid} is locked."}}
+    answer: dict[str, Any] = {"status": 409, "json": refusal}
+    page.route("**/v1/batches?plan=true", lambda route: route.fulfill(**answer))
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Request").select_option("power on")
+    dialog.get_by_role("button", name="Plan", exact=True).click()
+    expect(dialog.locator(".fault")).to_contain_text("Node known-1 is locked.")
+    faults.allow("409")
