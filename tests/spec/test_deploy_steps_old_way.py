@@ -53,6 +53,21 @@ def test_s3_19_an_interface_without_steps_deploys_in_one_piece(
     assert operator.provision(node, "rebuild")["provision_state"] == "active"
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_deployment_in_one_piece_makes_the_data_dirty(outside: Outside, waits: bool) -> None:
+    operator = outside()
+    info = {"old_waits": True} if waits else {}
+    node = operator.enroll("available", deploy_interface="old", driver_info=info)
+    path = f"/v1/nodes/{node}/data_state"
+    declared = operator.api.put(path, {"data_state": "clean", "reason": "new disks"})
+    assert declared.status < 300, declared.text
+    shown = operator.provision(node, "active")
+    assert shown["provision_state"] == ("wait call-back" if waits else "active")
+    (run,) = operator.rig.runs(node)[-1:]
+    row = operator.rig.get(node)
+    assert (row["data_state"], row["data_state_by"]) == ("dirty", run["uuid"])
+
+
 @pytest.mark.parametrize("whose", ["driver", "request", "template"])
 def test_s3_19_steps_of_others_do_not_take_the_place_of_the_old_way(
     outside: Outside, caplog: pytest.LogCaptureFixture, whose: str

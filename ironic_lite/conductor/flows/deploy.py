@@ -12,7 +12,7 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text, retry, templates
-from ironic_lite.conductor.steps import agent_steps, available, requested, stepper
+from ironic_lite.conductor.steps import agent_steps, available, evidence, requested, stepper
 from ironic_lite.conductor.steps.phases import Checks, Phase
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import activities, list_faults, step_planning, steps
@@ -181,6 +181,8 @@ def begin(task: Task) -> None:
 
 
 def _old_way(task: Task, interface: Any) -> None:
+    evidence.begins(task, StepKind.DEPLOY)
+    task.save()  # before the interface writes to the disks
     outcome = interface.deploy(task)
     if (outcome or DONE) in (WAIT, State.DEPLOYWAIT):
         task.move("wait", last=True)
