@@ -246,7 +246,8 @@ class Service:
         finished = self._finish_work(end)
         self.runtime.stopping.set()  # sleeping steps leave their nodes to the next owner
         finished = self.runtime.workers.wait_idle(_GRACE) and finished
-        self.runtime.registry.close()
+        if not _run_briefly(self.runtime.registry.close, _CLOSING):
+            LOG.warning("Drivers have not closed what they keep open; the stop continues")
         self.keepalive.stop()
         self.runtime.fence.close()
         if not _run_briefly(self._let_go):
@@ -319,11 +320,13 @@ class Service:
             )
 
 
-def _run_briefly(act: Callable[[], None]) -> bool:
-    """Run ``act`` in a thread; return False if it fails or has not ended within `_BRIEF` seconds.
+def _run_briefly(act: Callable[[], None], seconds: float | None = None) -> bool:
+    """Run ``act`` in a thread; return False if it fails or has not ended in time.
 
-    A locked or hung database delays the stop no longer than that. ``act`` continues in the
-    background until the process ends.
+    A locked or hung database, or a hung driver, delays the stop no longer than that. ``act``
+    continues in the background until the process ends.
+
+    :param seconds: the limit; None: `_BRIEF`.
     """
     done = threading.Event()
 
@@ -331,14 +334,14 @@ def _run_briefly(act: Callable[[], None]) -> bool:
         try:
             act()
         except Exception:
-            LOG.exception("An access to the database failed while the conductor stops")
+            LOG.exception("A part of the stop failed; the stop continues")
         else:
             done.set()
 
     thread = threading.Thread(target=run, name="stopping", daemon=True)
     try:
         thread.start()
-        thread.join(_BRIEF)
+        thread.join(_BRIEF if seconds is None else seconds)
     except RuntimeError:  # the system has no thread; locks are more important than a quick stop
         run()
     return done.is_set()
@@ -361,6 +364,7 @@ _WAITED = 0.9  # of the time RPC gives a call: the machine's error must come bef
 _CALLS_END = 10.0  # seconds for calls being answered; each only checks, moves and hands over
 _GRACE = 5.0  # seconds for interrupted workers to give their locks back
 _BRIEF = 3.0  # seconds for one access to the database during a stop
+_CLOSING = 10.0  # seconds for drivers to close what they keep open at machines
 _ON_THE_WAY = 1.0  # seconds for a call that an API process sent with the old owners
 _LOOK = 0.5  # seconds between two checks for `stop_waiting`
 

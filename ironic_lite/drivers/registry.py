@@ -221,7 +221,7 @@ class Registry:
             for name, interface in interfaces.items():
                 try:
                     interface.close()
-                except Exception:  # drivers may raise anything
+                except BaseException:  # drivers may raise anything, such as sys.exit
                     LOG.exception("The %s interface %s could not be closed", kind, name)
 
     def rows(self) -> list[Json]:

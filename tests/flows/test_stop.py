@@ -11,7 +11,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.conductor import service
-from ironic_lite.db.queries import conductors, nodes
+from ironic_lite.db.queries import conductors, nodes, sweeps
 from ironic_lite.domain import recovery
 from ironic_lite.drivers.fake import management, power
 from ironic_lite.drivers.registry import Registry
@@ -282,6 +282,25 @@ def test_clean_up_of_a_failure_that_a_stop_interrupts_is_reported(
     )
 
 
+def test_timers_query_nothing_after_their_stop(
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, opened, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def due(*_: Any, **__: Any) -> list[Any]:
+        begun.set()
+        opened.wait(10)
+        ended.set()
+        return []
+
+    monkeypatch.setattr(sweeps, "due", due)
+    rig = build()
+    assert begun.wait(10)
+    threading.Timer(0.1, opened.set).start()
+    rig.service.timers.stop()
+    assert ended.is_set()
+
+
 def test_stopping_an_idle_conductor_is_quick_and_says_so(rig: ConductorFixture) -> None:
     assert online(rig)
     assert rig.service.stop() is True
@@ -314,6 +333,35 @@ def test_drivers_end_what_they_keep_open_after_all_work(
     wait_for(lambda: rig.started(node))
     rig.service.stop(timeout=0.05)
     assert held == [None]
+
+
+@pytest.mark.parametrize("ends_thread", [True, False])
+def test_driver_that_does_not_close_keeps_no_conductor_from_its_stop(
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch, ends_thread: bool
+) -> None:
+    opened, closed = threading.Event(), list[str]()
+
+    def close(_self: object) -> None:
+        if ends_thread:
+            raise SystemExit
+        opened.wait(60)
+
+    monkeypatch.setattr(service, "_CLOSING", 0.1)
+    rig = build()
+    node = rig.node(fake_step_seconds=3600)
+    monkeypatch.setattr(management.FakeManagement, "close", close)
+    monkeypatch.setattr(power.FakePower, "close", lambda self: closed.append("power"))
+    rig.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset"))
+    wait_for(lambda: rig.started(node))
+    ends = threading.Thread(target=rig.service.stop, args=(0.05,), daemon=True)
+    ends.start()
+    ends.join(20)
+    hung = ends.is_alive()
+    opened.set()
+    ends.join(20)
+    assert not hung
+    assert rig.get(node)["reservation"] is None
+    wait_for(lambda: closed)
 
 
 def test_waiting_nodes_are_not_touched_by_a_stop(build: Callable[..., ConductorFixture]) -> None:

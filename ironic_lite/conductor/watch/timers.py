@@ -31,6 +31,7 @@ LOG = logging.getLogger(__name__)
 
 _LOOK_EVERY = 5.0  # seconds between two queries for timers of other conductors
 _PAGE = 500
+_LAST_LOOK = 2.0  # seconds; a hung database must not keep a conductor from stopping
 _AGAIN = 1.0  # seconds until a retry for a node that could not be woken (locked, no worker)
 
 
@@ -42,6 +43,7 @@ class Timers:
         self._set: dict[str, tuple[float, datetime.datetime]] = {}
         self._changed = threading.Condition()
         self._stopped = False
+        self._thread: threading.Thread | None = None
         self._told = db_retry.OutageLog(LOG)
         # Monotonic: a system clock set back by an hour would stop the queries for an hour.
         self._look_at = time.monotonic()
@@ -60,13 +62,17 @@ class Timers:
     def start(self, tasks: Tasks, fleet: Ownership) -> None:
         """Start."""
         args = (tasks, fleet)
-        threading.Thread(target=self._run_timers, args=args, name="timers", daemon=True).start()
+        thread = threading.Thread(target=self._run_timers, args=args, name="timers", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def stop(self) -> None:
-        """Stop; no more timers fire."""
+        """Stop; no more timers fire. Waits briefly for a look that is under way."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(_LAST_LOOK)
 
     def _run_timers(self, tasks: Tasks, fleet: Ownership) -> None:
         while True:
@@ -100,6 +106,8 @@ class Timers:
             if not self._to_come(node_uuid, when):
                 due.setdefault(node_uuid, when)
         for node_uuid, when in due.items():
+            if self._stopped:  # the next owners find the rest
+                return
             self.wake(tasks, node_uuid, when)
 
     def _due_here(self) -> dict[str, datetime.datetime]:

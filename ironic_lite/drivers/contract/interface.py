@@ -47,7 +47,8 @@ class Interface:
     def close(self) -> None:
         """Close everything that is open at machines; the stopping conductor waits for it.
 
-        Called once for each enabled interface, after all work; it may take some seconds.
+        Called once for each enabled interface, after all work. It may take some seconds; the
+        conductor waits 10 s for all interfaces together.
         """
 
     def validate(self, task: Task) -> None:
