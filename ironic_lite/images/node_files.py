@@ -21,6 +21,7 @@ _SECRET = re.compile(rf"(?P<node>{_UUID})-[\w-]{{22}}(?:\.\w+)?")  # of publishe
 _FOLDER = re.compile(_UUID)
 _LED_TO = re.compile(rf"/(?P<node>{_UUID})/")
 _SCRIPTS = "pxelinux.cfg"
+_GRUB = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}\.conf")
 _SCRIPT_BYTES = 16 * 1024
 _UNFINISHED = ".new-*"
 
@@ -30,25 +31,30 @@ class Left:
     """A file of a node, as it was when it was found.
 
     ``named``: its name is its node's secret, so the node shows whether it is still in use.
+    ``by_tftp``: it is below ``[pxe]tftp_root``, where other services may have files, too.
     """
 
     file: pathlib.Path
     node: str
     named: bool
     seen: tuple[int, int]
+    by_tftp: bool = False
 
 
 def of_nodes(before: float) -> list[Left]:
-    """Return the files below ``[deploy]http_root`` that belong to one node each.
+    """Return the files below ``[deploy]http_root`` and ``[pxe]tftp_root`` of one node each.
 
     :param before: seconds since the epoch; files written or named later are left out.
     """
+    root, by_tftp = published.folder(), pathlib.Path(config.CONF.pxe.tftp_root)
+    places = dict.fromkeys((*by_tftp.glob("*/*"), *by_tftp.glob("*.conf")), True)
+    places |= dict.fromkeys(root.glob("*/*"), False)
     found = []
-    for file in _existing_files(published.folder().glob("*/*")):
+    for file in _existing_files(places):
         stamp = seen(file, before)
         whose = stamp and _owner_of_file(file)
         if stamp and whose:
-            found.append(Left(file, *whose, stamp))
+            found.append(Left(file, *whose, stamp, places[file]))
     return found
 
 
@@ -102,7 +108,8 @@ def _owner_of_file(file: pathlib.Path) -> tuple[str, bool] | None:
     folder = file.parent.name
     if _FOLDER.fullmatch(folder):
         return folder, False
-    led = _LED_TO.search(_read_text(file)) if folder == _SCRIPTS else None
+    script = folder == _SCRIPTS or _GRUB.fullmatch(file.name)
+    led = _LED_TO.search(_read_text(file)) if script else None
     return (led["node"], False) if led else None
 
 

@@ -116,6 +116,37 @@ def test_of_a_node_that_is_no_more_all_goes(
     assert left == sorted([*names, f"{here}/kernel", f"{here}/ramdisk"])
 
 
+def test_tftp_files_of_a_deleted_node_go_and_those_of_other_services_stay(
+    conductor: conductor_fixture.ConductorFixture,
+    root: pathlib.Path,
+    aged: None,
+    tmp_path: pathlib.Path,
+) -> None:
+    here, node, deleted = tmp_path / "tftp", conductor.node("available"), conductor.node()
+    conductor.ask("destroy_node", deleted)
+    config.CONF.set_override("tftp_root", str(here), group="pxe")
+    common = [here / "grub" / "grub.cfg", here / "pxelinux.0", here / "other.conf"]
+    found: dict[str, list[pathlib.Path]] = {}
+    for number, uuid_ in enumerate((deleted, node, GONE)):
+        card = f"52:54:00:00:00:0{number}"
+        parts = [here / uuid_ / "kernel", here / uuid_ / "ramdisk"]
+        dashed = card.replace(":", "-")
+        scripts = [here / f"{card}.conf", here / "pxelinux.cfg" / f"01-{dashed}"]
+        for file in parts:
+            published.write(file, "x")
+        published.write(scripts[0], loaders.grub(f"/{uuid_}/kernel", f"/{uuid_}/ramdisk", []))
+        published.write(scripts[1], loaders.syslinux(f"/{uuid_}/kernel", f"/{uuid_}/ramdisk", []))
+        found[uuid_] = [*parts, *scripts]
+    for file in common:
+        published.write(file, "text")
+    try:
+        sweep(conductor)
+    finally:
+        config.CONF.clear_override("tftp_root", group="pxe")
+    assert not any(file.exists() for file in found[deleted])
+    assert all(file.exists() for file in (*found[node], *found[GONE], *common))
+
+
 def test_unfinished_files_are_removed(
     conductor: conductor_fixture.ConductorFixture, root: pathlib.Path, aged: None
 ) -> None:

@@ -22,7 +22,7 @@ from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import ports, sweeps
+from ironic_lite.db.queries import events, ports, sweeps
 from ironic_lite.drivers.boot import dnsmasq, network
 from ironic_lite.images import node_files, published
 
@@ -67,12 +67,19 @@ class FileCleanup:
         rows = {row["uuid"]: row for row in self._runtime.database.read(question)}
         gone = 0
         for left in found:
-            if not _may_use_file(left, rows.get(left.node)):
+            if not _may_use_file(left, rows.get(left.node)) and self._is_ours(left):
                 try:
                     gone += node_files.remove(left)
                 except errors.LocalFileError as why:
                     LOG.warning("%s", why)
         return gone
+
+    def _is_ours(self, left: node_files.Left) -> bool:
+        """Return whether a file below ``[pxe]tftp_root`` is of a node that this service had."""
+        if not left.by_tftp:
+            return True
+        last = functools.partial(events.page, node_uuid=left.node, kinds=("node_deleted",), limit=1)
+        return bool(self._runtime.database.read(last))
 
     def _report_removed(self, found: Sequence[dnsmasq.Told]) -> int:
         question = functools.partial(_nodes_of_files, found=found)
