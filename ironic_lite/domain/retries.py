@@ -191,6 +191,8 @@ def of_run(run: Run | None, rows: Sequence[RunStep], *, state: str, kind: str) -
         raise errors.NothingToRetry(state=state, reason="its latest run has not failed")
     if not run["listed"] or run["listed"].get("kind") != kind:
         reason = f"its run {run['uuid']} ended before it had a list of steps"
+        if run["verb"] == "abort":  # of a node whose steps had failed
+            reason = f"its latest run {run['uuid']} was an abort, which has no steps"
         raise errors.NothingToRetry(state=state, reason=reason)
     return FailedRun(run["uuid"], Stored.from_json(run["listed"]), rows)
 

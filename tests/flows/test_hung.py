@@ -145,6 +145,9 @@ def test_abort_of_a_failed_service_that_hangs_fails(trapped: ConductorFixture, t
     assert "[conductor]work_timeout" in row["last_error"]
     assert "untidied" not in row["driver_internal_info"]
     assert trapped.run(node)["state"] == "failed"
+    trapped.settled(node)
+    with pytest.raises(errors.NothingToRetry, match="was an abort, which has no steps"):
+        trapped.ask("do_node_retry", node)
 
 
 def test_a_power_change_that_hangs_ends(trapped: ConductorFixture, trap: Trap) -> None:
