@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from ironic_lite.core import clock
+from ironic_lite.db.tables import models
 from tests.support.operator import Json, Operator
 
 CLEAN = {"target": "clean", "clean_steps": [{"interface": "deploy", "step": "erase_devices"}]}
@@ -66,6 +70,32 @@ def test_batch_shows_how_far_it_is(operator: Operator) -> None:
     assert shown["counts"]["done"] == 2
     assert shown["failures_left"] == 1
     assert shown["eta"] > shown["created_at"]
+
+
+def test_expected_end_of_a_batch_does_not_count_its_pauses(operator: Operator) -> None:
+    nodes = [operator.enroll("enroll") for _ in range(2)]
+    path = begin(operator, nodes, {"target": "manage"}, concurrency=1)
+    operator.rig.sweep("batches")
+    for target in ("pause", "resume", "pause"):
+        assert operator.api.put(f"{path}/state", {"target": target}).status == 200
+    assert operator.rig.service.runtime.workers.wait_idle(20)
+    operator.rig.sweep("batches")
+    hour, event = datetime.timedelta(hours=1), models.events
+    paused = event.c.kind == "batch_paused"
+
+    def write(conn: Any) -> None:
+        """Let the batch have begun four hours ago, and its first pause an hour later."""
+        conn.execute(models.batches.update(), {"created_at": clock.now() - 4 * hour})
+        first = conn.execute(sa.select(sa.func.min(event.c.id)).where(paused)).scalar()
+        conn.execute(event.update().where(event.c.id == first), {"at": clock.now() - 3 * hour})
+
+    operator.rig.database.write(write)
+    shown = operator.api.put(f"{path}/state", {"target": "resume"}).json
+    assert (shown["counts"]["done"], shown["counts"]["pending"]) == (1, 1)
+    for one in (shown, operator.api.get(path).json, operator.api.get("/v1/batches").json):
+        eta = one["batches"][0]["eta"] if "batches" in one else one["eta"]
+        left = datetime.datetime.fromisoformat(eta).replace(tzinfo=None) - clock.now()
+        assert abs(left - hour) < hour / 2
 
 
 def test_feed_tells_the_course_of_a_batch(operator: Operator) -> None:

@@ -37,6 +37,7 @@ from ironic_lite.domain.batches import BatchState, NodeState
 _LIMIT = 8 * 1024  # KiB of a body, which may have a configdrive
 _FIRST = 20  # nodes of the first wave that a plan names
 _EPOCH, _MICROSECOND = datetime.datetime(1970, 1, 1), datetime.timedelta(microseconds=1)
+_NOT = datetime.timedelta()
 _PAUSE = 1.0  # seconds between two looks of a request that waits
 _OPTIONS = ("waves", "concurrency", "on_failures", "between_waves")
 _WITHOUT_REQUEST = tuple(name for name in batches.COLUMNS if name not in ("request", "context"))
@@ -47,7 +48,7 @@ class Batches(expose.Controller):
 
     @expose.expose("GET", "/batches", raw_query=True)
     def index(self, request: Request) -> Json:
-        """Return a page of batches, the newest first: one statement, and one for each batch."""
+        """Return a page of batches, the newest first: by three statements at most."""
         query = pages.query(self.service, request, queries.BATCHES)
         where = dict(query.where)
         owner = request.access.only(where.get("project"))
@@ -64,7 +65,7 @@ class Batches(expose.Controller):
                 limit=query.limit,
             )
             counts = batches.counts_of(conn, [row["uuid"] for row in found])
-            return [_document(row, counts.get(row["uuid"], {})) for row in found]
+            return _documents(conn, [(row, counts.get(row["uuid"], {})) for row in found])
 
         shown = self.service.database.read(read)
         last = shown[-1]["uuid"] if shown else ""
@@ -80,7 +81,7 @@ class Batches(expose.Controller):
         def read(conn: Connection) -> Json:
             columns = _columns(chosen is None or "request" in chosen)
             row = self._get(conn, request, ident, columns)
-            return _document(row, batches.counts(conn, row["uuid"]))
+            return _documents(conn, [(row, batches.counts(conn, row["uuid"]))])[0]
 
         found = self.service.database.read(read)
         if wait is not None:
@@ -183,7 +184,7 @@ class Batches(expose.Controller):
                 }
                 if body["target"] != "resume" or "state" in values:
                     events.add(conn, [told[body["target"]]])
-            return _document(row, counts)
+            return _documents(conn, [(row, counts)])[0]
 
         found = changes.write(self.service, request, write)
         _add_tag(request, found)
@@ -332,7 +333,14 @@ def _columns(request: bool) -> tuple[str, ...]:
     return (*_WITHOUT_REQUEST, "request") if request else _WITHOUT_REQUEST
 
 
-def _document(row: JsonView, counts: core.Counts) -> Json:
+def _documents(conn: Connection, found: Sequence[tuple[Json, core.Counts]]) -> list[Json]:
+    """Return the documents of batches; one statement if the end of one can be estimated."""
+    estimated = [row["uuid"] for row, counts in found if _has_pace(row, counts)]
+    paused = batches.paused_times(conn, estimated)
+    return [_document(row, counts, paused.get(row["uuid"], _NOT)) for row, counts in found]
+
+
+def _document(row: JsonView, counts: core.Counts, paused: datetime.timedelta = _NOT) -> Json:
     options = {name: row["options"][name] for name in _OPTIONS}
     batch = core.of_row(row)
     return {
@@ -348,7 +356,7 @@ def _document(row: JsonView, counts: core.Counts) -> Json:
         "on_failures": options["on_failures"],
         "between_waves": options["between_waves"],
         "request": core.masked(row["request"]) if "request" in row else None,
-        "eta": _end_of(row, counts),
+        "eta": _end_of(row, counts, paused),
         "requester": row["requester"],
         "project": row["project"],
         "paused_by": row["paused_by"],
@@ -358,13 +366,20 @@ def _document(row: JsonView, counts: core.Counts) -> Json:
     }
 
 
-def _end_of(row: JsonView, counts: core.Counts) -> datetime.datetime | None:
-    """Return the end of a running batch if its nodes go on at the pace so far."""
+def _has_pace(row: JsonView, counts: core.Counts) -> bool:
     ended, left = core.total(counts, core.ENDED), core.total(counts, core.UNENDED)
-    if row["state"] != BatchState.RUNNING or not ended or not left:
+    return bool(row["state"] == BatchState.RUNNING and ended and left)
+
+
+def _end_of(
+    row: JsonView, counts: core.Counts, paused: datetime.timedelta
+) -> datetime.datetime | None:
+    """Return the end of a running batch if its nodes go on at the pace so far, without pauses."""
+    if not _has_pace(row, counts):
         return None
+    ended, left = core.total(counts, core.ENDED), core.total(counts, core.UNENDED)
     now, began = clock.now(), cast(datetime.datetime, row["created_at"])
-    return now + (now - began) / ended * left
+    return now + max(now - began - paused, _NOT) / ended * left
 
 
 def _unreadable(conn: Connection, request: Request, rows: Sequence[JsonView]) -> set[str]:
