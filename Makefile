@@ -26,7 +26,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick vm-test life repeats recorded fuzz compare tempest chaos attack outage busy-test stall-test static lint services evidence-wheel bench bench-smoke bench-ironic bench-ironic-start demo shots sample docs format clean
+.PHONY: help venv test quick vm-test life repeats recorded fuzz compare tempest chaos attack outage busy-test stall-test static lint services evidence-wheel bench bench-smoke bench-ironic bench-ironic-start demo shots sample window docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -141,6 +141,9 @@ sample: $(STAMP) ## generate ironic-lite.conf.sample and core/configuration.py f
 	$(VENV)/bin/oslo-config-generator --config-file etc/config-generator.conf
 	$(VENV)/bin/python scripts/configuration.py > $(STAMP).configuration
 	mv $(STAMP).configuration ironic_lite/core/configuration.py
+
+window: $(STAMP) ## build the script and the style sheet of the window (npm)
+	$(VENV)/bin/python scripts/window.py build
 
 docs: $(STAMP) ## generate the tables of docs/ from the state machine and the tests
 	$(VENV)/bin/python docs/generate.py

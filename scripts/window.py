@@ -1,17 +1,22 @@
-"""Vendor the browser modules of the window, and check the types of its own modules.
+"""Vendor the browser modules of the window, build its script, and check its types.
 
     python scripts/window.py vendor
+    python scripts/window.py build
     python scripts/window.py lint
 
+``build`` bundles and minifies the modules and the style sheet of ``page`` by esbuild, and writes
+``built``, which is part of the repository: neither an installation nor the service needs esbuild.
+``built/sources`` has the hash of what the files were built from; a test compares it.
+
 ``lint`` checks the JSDoc types of the page by TypeScript, with the published types of the vendored
-packages. It installs both with npm into ``build/window``, and is skipped with a line where npm or
-its registry cannot be reached.
+packages, and that ``built`` is what ``build`` writes. It is skipped with a line where npm or its
+registry cannot be reached.
 
 ``page/vendor/vendor.json`` pins each package by the integrity of its tarball (the value that npm
 publishes). The files are copied unchanged, except that imports by package name become relative
 paths: an import map would need an inline script, which the Content-Security-Policy forbids. Source
-maps are not served, so the comments that name them are removed. Both commands need the program npm,
-which the service itself never does.
+maps are not served, so the comments that name them are removed. All commands need the program npm,
+which the service itself never does, and install packages into ``build/window``.
 """
 
 from __future__ import annotations
@@ -28,11 +33,17 @@ import tarfile
 import tempfile
 from typing import Any
 
+from ironic_lite.core import masking
+from ironic_lite.domain import holds, states, verbs, versions
+from ironic_lite.domain.states import State
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "ironic_lite/api/window/page"
 VENDOR = PAGE / "vendor"
+BUILT = PAGE.parent / "built"
+SOURCES = BUILT / "sources"
 _SECONDS = 120
-_TYPESCRIPT = "typescript@7.0.2"
+_TOOLS = ("typescript@7.0.2", "esbuild@0.28.2")
 _INSTALL = (
     "npm",
     "install",
@@ -62,7 +73,7 @@ export const VERBS: {
 export const SECRET_KEY: string;
 """,
 }
-"""Declarations beside the page's modules, by path. `facts.py` makes the module of the last one."""
+"""Declarations beside the page's modules, by path. `facts_module` makes the last one."""
 
 
 def _tarball(package: str, version: str, integrity: str) -> bytes:
@@ -120,29 +131,102 @@ def vendor() -> None:
     (VENDOR / "vendor.json").write_text(json.dumps(pins, indent=2) + "\n")
 
 
+def facts_module() -> str:
+    """Return the source of ``facts.js``: one exported constant for each fact of the domain."""
+    facts = {
+        "VERSION": f"1.{versions.LAST}",
+        "STATES": {str(state): states.kind(state).value for state in State},
+        "VERBS": [_verb(verb) for verb in verbs.TABLE],
+        "SECRET_KEY": masking.SECRET_PATTERN,
+    }
+    return "".join(f"export const {name} = {json.dumps(fact)};\n" for name, fact in facts.items())
+
+
+def _verb(verb: verbs.Verb) -> dict[str, Any]:
+    """Return a verb; what is empty or false is left out."""
+    facts = {
+        "target": verb.target,
+        "alias": any(one.event == verb.event for one in verbs.TABLE[: verbs.TABLE.index(verb)]),
+        "needs": verb.needs,
+        "erases": verb.event in holds.REFUSED[holds.Block.ERASE],
+        "from": [str(state) for state in State if verbs.possible(verb, state)],
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def sources_hash() -> str:
+    """Return the hash of everything that `build` reads."""
+    paths = [path for path in PAGE.rglob("*.js") if path.parent != VENDOR]
+    texts = {path.relative_to(PAGE).as_posix(): path.read_text() for path in paths}
+    texts |= {"facts.js": facts_module(), "style.css": (PAGE / "style.css").read_text()}
+    return hashlib.sha256(json.dumps([_TOOLS, sorted(texts.items())]).encode()).hexdigest()
+
+
+def build() -> int:
+    """Write the built files; return the exit status."""
+    folder = ROOT / "build/window"
+    if missing := _install(folder):
+        sys.exit(f"the window cannot be built: {missing}")
+    for name, text in _built(folder).items():
+        (BUILT / name).write_text(text)
+    SOURCES.write_text(f"{sources_hash()}\n")
+    return 0
+
+
+def _built(folder: pathlib.Path) -> dict[str, str]:
+    """Return the built files by name.
+
+    :param folder: has the installed packages.
+    :raises subprocess.CalledProcessError: esbuild has refused a file, and has said why.
+    """
+    page = _copied(folder)
+    (page / "facts.js").write_text(facts_module())
+    command = ["../node_modules/.bin/esbuild", "--bundle", "--minify", "--format=esm"]
+    # Imports of vendored modules stay: relative to the folder of the output, which is the page's.
+    command += ["--target=es2022", "--log-level=warning", f"--external:{page}/vendor/*"]
+    found = {}
+    for name in ("main.js", "style.css"):
+        full = [*command, name, f"--outfile=built-{name}"]
+        subprocess.run(full, cwd=page, check=True, timeout=_SECONDS)
+        found[name] = (page / f"built-{name}").read_text()
+    return found
+
+
+def _copied(folder: pathlib.Path) -> pathlib.Path:
+    """Copy the page beside the installed packages, and return the copy."""
+    page = folder / "page"
+    shutil.rmtree(page, ignore_errors=True)
+    shutil.copytree(PAGE, page, ignore=shutil.ignore_patterns("vendor"))
+    return page
+
+
 def lint() -> int:
-    """Check the types of the page's modules; return the exit status of TypeScript."""
+    """Check the types of the page's modules and the built files; return the exit status."""
     folder = ROOT / "build/window"
     if missing := _install(folder):
         print(f"SKIPPED: the window's types are not checked: {missing}", file=sys.stderr)
         return 0
-    page = folder / "page"
-    shutil.rmtree(page, ignore_errors=True)
-    shutil.copytree(PAGE, page, ignore=shutil.ignore_patterns("vendor"))
+    status = 0
+    for name, text in _built(folder).items():
+        if (BUILT / name).read_text() != text:
+            print(f"{name} of the window is stale: run `make window`", file=sys.stderr)
+            status = 1
+    page = _copied(folder)
     for name, text in _TYPES.items():
         (page / name).parent.mkdir(exist_ok=True)
         (page / name).write_text(text)
     command = ["node_modules/.bin/tsc", *_FLAGS, "page/main.js"]
-    return subprocess.run(command, cwd=folder, check=False, timeout=_SECONDS).returncode
+    types = subprocess.run(command, cwd=folder, check=False, timeout=_SECONDS).returncode
+    return types or status
 
 
 def _install(folder: pathlib.Path) -> str:
-    """Install TypeScript and the vendored packages unless they are there.
+    """Install TypeScript, esbuild and the vendored packages unless they are there.
 
     :returns: what is missing, "" if nothing is.
     """
     pins: list[dict[str, Any]] = json.loads((VENDOR / "vendor.json").read_text())
-    wanted = sorted({_TYPESCRIPT, *(f"{pin['package']}@{pin['version']}" for pin in pins)})
+    wanted = sorted({*_TOOLS, *(f"{pin['package']}@{pin['version']}" for pin in pins)})
     stamp = folder / "installed"
     if stamp.is_file() and stamp.read_text().split() == wanted:
         return ""
@@ -161,7 +245,9 @@ def _install(folder: pathlib.Path) -> str:
 if __name__ == "__main__":
     if sys.argv[1:] == ["vendor"]:
         vendor()
+    elif sys.argv[1:] == ["build"]:
+        sys.exit(build())
     elif sys.argv[1:] == ["lint"]:
         sys.exit(lint())
     else:
-        sys.exit(f"usage: {sys.argv[0]} vendor|lint")
+        sys.exit(f"usage: {sys.argv[0]} vendor|build|lint")

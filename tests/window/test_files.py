@@ -5,11 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import os
 import pathlib
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -17,11 +14,12 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite.api import middleware
-from ironic_lite.api.window import facts, files, scripts
+from ironic_lite.api.window import files
 from ironic_lite.api.wire import request
 from ironic_lite.core import config
 from ironic_lite.domain import states, verbs, versions
 from ironic_lite.domain.states import State
+from scripts import window
 from tests.support import wsgi_client
 
 PAGE = pathlib.Path(files.__file__).parent / "page"
@@ -167,7 +165,7 @@ def test_window_can_be_turned_off(conf: cfg.ConfigOpts) -> None:
 
 def test_all_files_fit_the_budget() -> None:
     sizes = {
-        name: len(files.packed(data))
+        name: len(gzip.compress(data, 9, mtime=0))
         for name, data in files.contents()
         if not name.endswith("LICENSES")  # no page loads it
     }
@@ -194,85 +192,13 @@ def test_vendored_files_are_those_that_vendor_json_pins() -> None:
         assert f"{pin['file']}: {pin['package']} {pin['version']}, {pin['licence']}" in licences
 
 
-def test_modules_are_joined_in_the_order_of_their_imports() -> None:
-    page = {
-        "main.js": 'import { twice } from "./parts/sum.js";\ntwice(2);\n',
-        "parts/sum.js": 'import { h } from "../vendor/preact.js";\n\nexport const twice = h;\n',
-    }
-    assert scripts.joined(page) == (
-        'import { h } from "./vendor/preact.js";\n\nconst twice = h;\n\ntwice(2);\n'
-    )
-
-
-def test_numbers_with_a_name_stand_where_they_are_used() -> None:
-    page = {
-        "a.js": 'export const HOURS_MS = 8 * 3_600 * 1000;\nconst NAME = "HOURS";\n',
-        "b.js": 'import { HOURS_MS } from "./a.js";\n\nwait(HOURS_MS, NO_HOURS_MS);\n',
-    }
-    assert scripts.joined(page) == 'const NAME = "HOURS";\n\n\nwait(28800000, NO_HOURS_MS);\n'
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        {"a.js": 'import { b } from "./b.js";\n', "b.js": 'import { a } from "./a.js";\n'},
-        {"a.js": "const one = 1;\n", "b.js": "function one() {}\n"},
-        {"a.js": 'import * as all from "./b.js";\n', "b.js": "const one = 1;\n"},
-        {"a.js": "export default 1;\n"},
-        {"a.js": 'import { one as two } from "./b.js";\n', "b.js": "export const one = 1;\n"},
-        {"a.js": 'import { two } from "./b.js";\n', "b.js": "export const one = 1;\n"},
-    ],
-    ids=["cycle", "same name", "namespace", "default", "renamed", "not exported"],
-)
-def test_modules_that_break_a_rule_of_joining_are_refused(page: dict[str, str]) -> None:
-    with pytest.raises(ValueError):
-        scripts.joined(page)
-
-
-@pytest.mark.parametrize(
-    ("text", "squeezed"),
-    [
-        ("const a = { b: 1, c };\nif (a) go(1, 2);\n", "let a={b:1,c};if(a)go(1,2);"),
-        ("let a = b\nc(d)\n", "let a=b\nc(d)\n"),
-        ("f({\na: [\n1,\n],\n},\n);\n", "f({a:[1]});"),
-        ('html`<a\nb=${c}\nd-e="f,\n]">`', 'html`<a b=${c} d-e="f,\n]">`'),
-        ("f(() => {\ng();\n});\n", "f(()=>{g()});"),
-        ("const a = ' b  { c';\n", "let a=' b  { c';"),
-        ('const a = "it\'s \\" = ";\n', 'let a="it\'s \\" = ";'),
-        ("const a = `b = ${ c + ` { ${d} ` } = \n e`;\n", "let a=`b = ${c+` { ${d} `} = \n e`;"),
-        ("html`\n<a\nb>c\nd ${e}\n</a>\n`", "html`<a\nb>c\nd ${e}</>`"),
-        ("html`<a b=${c}\n/>\n${d}\n${e}`", "html`<a b=${c}/>${d}${e}`"),
-        ('html`<a b="c" d="#/e/" f="g h" i="">j`', 'html`<a b=c d="#/e/" f="g h" i="">j`'),
-        ("if (a) {\nb();\n}\nc();\n", "if(a){b()}c();"),
-        ("let a = b;\nlet { c } = d;\nlet e;\nf();\nlet g;\n", "let a=b,{c}=d,e;f();let g;"),
-        ("let a = b\nc();\nlet d;\n", "let a=b\nc();let d;"),
-        ("let a = () => {\nb();\n};\nlet c;\n", "let a=()=>{b()},c;"),
-        ("function a() {\nlet b;\n}\nlet c;\n", "function a(){let b}let c;"),
-        ("let a = f((null), (b.c).d);\n", "let a=f(null,b.c.d);"),
-        ("a(b)(c)(d, (e) => (f), (5).g);\n", "a(b)(c)(d,e=>(f),(5).g);"),
-        ("if (a) return undefined;\nreturn;\n", "if(a)return;return;"),
-        ("let a =\nb =>\nc\n.d('</a>')", "let a=b=>c.d('</a>')"),
-        ("a.replace(/ [/ ] '/g, b)", "a.replace(/ [/ ] '/g,b)"),
-        ("const a = b / c / d;", "let a=b/c/d;"),
-        ("const a = (b) / 2 - c / 'd / e'", "let a=b/2-c/'d / e'"),
-        ("return typeof a in b", "return typeof a in b"),
-        ("f((a) => async (b) => (c));\n", "f(a=>async(b)=>(c));"),
-        ("const a = b\n? c\n: d;\n", "let a=b?c:d;"),
-    ],
-)
-def test_spaces_that_a_script_does_not_need_are_removed(text: str, squeezed: str) -> None:
-    assert scripts.squeezed(text) == squeezed
-    assert scripts.squeezed(squeezed) == squeezed
-
-
-@pytest.mark.parametrize("text", ["a + +b", "a - -b", "const a = `b", "const a = 'b\n'"])
-def test_script_that_cannot_be_squeezed_is_refused(text: str) -> None:
-    with pytest.raises(ValueError):
-        scripts.squeezed(text)
+def test_built_files_are_those_of_the_page() -> None:
+    """`make static` builds them again where npm is installed."""
+    assert window.SOURCES.read_text().strip() == window.sources_hash(), "run `make window`"
 
 
 def table_of_facts() -> dict[str, Any]:
-    text = facts.module().decode()
+    text = window.facts_module()
     rows = re.findall(r"^export const (\w+) = (.*);$", text, re.MULTILINE)
     return {name: json.loads(value) for name, value in rows}
 
@@ -288,18 +214,3 @@ def test_facts_have_every_state_verb_and_the_newest_version() -> None:
     erasing = {verb["target"] for verb in found["VERBS"] if verb.get("erases")}
     assert erasing > {"clean", "provide", "active", "deleted", "retry"}
     assert not erasing & {"manage", "inspect", "abort", "rescue"}
-
-
-@pytest.mark.parametrize("seed", ["1", "2", "3"])
-def test_every_process_serves_the_same_bytes(seed: str) -> None:
-    """Sets have another order in each process; a window of two processes must fit together."""
-    program = "from ironic_lite.api.window import files; print(files.window().hash)"
-    environment = {**os.environ, "PYTHONHASHSEED": seed}
-    told = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    assert told.strip() == files.window().hash

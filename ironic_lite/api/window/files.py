@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import gzip
 import hashlib
 import importlib.resources
-import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
-from importlib.resources.abc import Traversable
 
-from ironic_lite.api.window import facts, scripts
 from ironic_lite.api.wire import request
 from ironic_lite.api.wire.request import Environ, StartResponse
 from ironic_lite.core.configuration import Configuration
@@ -38,8 +35,6 @@ HEADERS = (
     ("Permissions-Policy", "clipboard-write=(self)"),
 )
 _DOCUMENT = "index.html"
-_FACTS = "facts.js"
-_SCRIPT = "main.js"
 _KINDS = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -47,13 +42,16 @@ _KINDS = {
     "svg": "image/svg+xml",
     "LICENSES": "text/plain; charset=utf-8",
 }
+_FOLDERS = (
+    ("built", "", frozenset({"js", "css"})),
+    ("page", "", frozenset({"html", "svg"})),
+    ("page/vendor", "vendor/", frozenset({"js", "LICENSES"})),
+)
+"""Folders of the served files, their address, and the kinds that are served.
+
+``make window`` builds those in ``built`` from the modules and the style sheet in ``page``.
+"""
 _METHODS = frozenset({"GET", "HEAD"})
-_COMMENTS = re.compile(r"/\*(?:[^*]|\*(?!/))*\*/ ?|^ *//.*\n|(?<=[;,{)]) // .*$", re.MULTILINE)
-_INDENTS = re.compile(r"^\s+", re.MULTILINE)
-_AROUND_SIGNS = re.compile(r"\s*([{};,>])\s*|(?<=:) ")
-"""Spaces of a style sheet. Those before a colon or around other signs may mean something."""
-_RULE = re.compile(r"(?<=\{)[^{}]+(?=\})")
-_ZERO = re.compile(r"\b0(?=\.)")
 _HASH_DIGITS = 12
 _KEPT = "public, max-age=31536000, immutable"
 _REVALIDATED = "no-cache"
@@ -145,45 +143,12 @@ def window() -> Window:
 
 
 def contents() -> Iterator[tuple[str, bytes]]:
-    """Yield name and bytes of each served file. Modules of our own become one script."""
-    modules = {_FACTS: facts.module().decode()}
-    page = importlib.resources.files("ironic_lite.api.window").joinpath("page")
-    for name, path in _walk(page, ""):
-        if name.startswith("vendor/") or _suffix(name) not in {"js", "css"}:
-            if _suffix(name) in _KINDS:
-                yield name, path.read_bytes()
-        elif _suffix(name) == "js":
-            modules[name] = path.read_text(encoding="utf-8")
-        else:
-            yield name, _style(path.read_text(encoding="utf-8")).encode()
-    yield _SCRIPT, scripts.squeezed(_bare(scripts.joined(modules))).encode()
-
-
-def _style(text: str) -> str:
-    """Return a style sheet without what browsers do not need.
-
-    Declarations in one order compress better. By their names, a shorthand such as ``border`` comes
-    before ``border-color``.
-    """
-    short = _ZERO.sub("", _AROUND_SIGNS.sub(r"\1", _bare(text)).replace(";}", "}"))
-    return _RULE.sub(lambda rule: ";".join(sorted(rule[0].split(";"), key=_property)), short)
-
-
-def _property(declaration: str) -> str:
-    return declaration.partition(":")[0]
-
-
-def _bare(text: str) -> str:
-    """Return a file without documentation, indents and blank lines: browsers need none."""
-    return _INDENTS.sub("", _COMMENTS.sub("", text))
-
-
-def _walk(folder: Traversable, above: str) -> Iterator[tuple[str, Traversable]]:
-    for path in folder.iterdir():
-        if path.is_dir():
-            yield from _walk(path, f"{above}{path.name}/")
-        else:
-            yield above + path.name, path
+    """Yield name and bytes of each served file."""
+    window = importlib.resources.files("ironic_lite.api.window")
+    for folder, above, kinds in _FOLDERS:
+        for path in window.joinpath(folder).iterdir():
+            if _suffix(path.name) in kinds:
+                yield above + path.name, path.read_bytes()
 
 
 def _suffix(name: str) -> str:
@@ -202,14 +167,6 @@ def _linked(found: Mapping[str, bytes], name_of_all: str) -> bytes:
     return text.replace("{files}/", folder).encode()
 
 
-def packed(data: bytes) -> bytes:
-    """Return bytes compressed with gzip, with the most memory: the files stay small."""
-    packer = zlib.compressobj(
-        9, zlib.DEFLATED, zlib.MAX_WBITS + 16, memLevel=zlib.DEF_MEM_LEVEL + 1
-    )
-    return packer.compress(data) + packer.flush()
-
-
 def _file(name: str, data: bytes, caching: str, tag: str = "") -> File:
     headers = (
         ("Content-Type", _KINDS[_suffix(name)]),
@@ -218,7 +175,7 @@ def _file(name: str, data: bytes, caching: str, tag: str = "") -> File:
         *((("ETag", tag),) if tag else ()),
         *HEADERS,
     )
-    return File(data, packed(data), headers, tag)
+    return File(data, gzip.compress(data, 9, mtime=0), headers, tag)
 
 
 def _names_tag(condition: str, tag: str) -> bool:
