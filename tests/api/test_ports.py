@@ -183,6 +183,18 @@ def test_a_bad_port_is_refused(api: Client, node: Json, more: Json, status: int)
     assert api.get("/v1/ports").json["ports"] == []
 
 
+def test_only_detail_is_no_name_of_a_port_or_portgroup(api: Client, node: Json) -> None:
+    port = add(api, node, name="management")
+    assert api.get("/v1/ports/management").json["uuid"] == port["uuid"]
+    group = {"node_uuid": node["uuid"], "name": "ports"}
+    assert api.post("/v1/portgroups", group).status == 201
+    assert api.get("/v1/portgroups/ports").json["name"] == "ports"
+    renamed = [{"op": "replace", "path": "/name", "value": "detail"}]
+    for path in ("ports/management", "portgroups/ports"):
+        refused = api.patch(f"/v1/{path}", renamed)
+        assert (refused.status, "'detail' is reserved" in refused.text) == (400, True)
+
+
 def test_a_field_newer_than_the_version_is_not_acceptable(api: Client, node: Json) -> None:
     body = {"node_uuid": node["uuid"], "address": MAC, "name": "eth0"}
     assert api.at(87).post("/v1/ports", body).status == 406

@@ -187,7 +187,7 @@ BETTER: tuple[Reason, ...] = (
     ),
     Reason(
         *("PATCH", "/ports/{ident}", "200.*", "400.*"),
-        "Lost: the check of a port's name, which POST does",
+        "Lost: the check of a port's name",
         sent=r'.*"/name", "value": "bad name".*',
     ),
     Reason(

@@ -111,6 +111,11 @@ def _plain_name(value: object, path: str, version: int) -> str:
     return rules.name(value, path, version=version, reserved=frozenset())
 
 
+def _part_name(value: object, path: str, version: int) -> str:
+    """Return the name of a port or portgroup, whose collections have the path ``detail`` alone."""
+    return rules.name(value, path, version=version, reserved=_DETAIL)
+
+
 def _runbook_name(value: object, path: str, version: int) -> str:
     plain = version >= runbooks.TRAITS_SINCE
     return _plain_name(value, path, version) if plain else rules.trait(value, path)
@@ -162,12 +167,15 @@ def _read_idents(value: Any, path: str, _version: int) -> list[str]:
     )
 
 
+_DETAIL = frozenset({"detail"})
 _MOST_IDENTS = 10_000
 """The largest number of values in one statement that all databases accept."""
 
 # Fields whose rule differs from that of fields with the same name in other resources.
 _OWN: Mapping[Field, Check] = {
     fields.by_name(fields.NODE)["properties"]: _read_properties,
+    fields.by_name(fields.PORT)["name"]: _part_name,
+    fields.by_name(fields.PORTGROUP)["name"]: _part_name,
     fields.by_name(fields.DEPLOY_TEMPLATE)["name"]: _read_trait,
     fields.by_name(fields.DEPLOY_TEMPLATE)["steps"]: _template_steps,
     fields.by_name(fields.RUNBOOK)["name"]: _runbook_name,
