@@ -97,6 +97,13 @@ def test_a_machine_with_unknown_cards_is_known_by_its_bmc(
         assert api.post(PATH, report(STRANGE, bmc=bmc)).status == 404
 
 
+def test_report_without_any_address_is_refused_with_the_reason(api: Client, node: Json) -> None:
+    for bmc in (None, "0.0.0.0"):
+        inventory = {"interfaces": [{"mac_address": "none"}], "bmc_address": bmc}
+        refused = api.post(PATH, {"inventory": inventory})
+        assert (refused.status, "inventory: has no valid address" in refused.text) == (400, True)
+
+
 def test_report_finds_its_node_with_two_statements(
     api: Client, node: Json, database: session.Database
 ) -> None:

@@ -76,6 +76,10 @@ class ContinueInspection(rate_limit.Unauthenticated):
     def _taken(
         self, request: Request, uuid: str | None, inventory: Json, rest: Json, *, whole: bool
     ) -> Json:
+        known = inspection.addresses(inventory) or inspection.bmc_addresses(inventory)
+        if uuid is None and not known:
+            reason = "has no valid address of a card or a BMC, and the query has no node_uuid"
+            raise errors.InvalidParameter(path="inventory", reason=reason)
         row = self.service.database.read(lambda conn: _find_node(conn, uuid, inventory))
         if row is None:
             raise _no_such_node()
