@@ -7,6 +7,9 @@ from http import HTTPStatus
 
 from ironic_lite.errors.root import Error
 
+_SHOWN = 256
+"""Characters of unexpected names that a refusal repeats."""
+
 # -- 400: the request is wrong ---------------------------------------------------------------
 
 
@@ -31,7 +34,8 @@ class UnexpectedArguments(InvalidParameter):
         odd = sorted(name for name in given if name not in known)
         if odd:
             told = ", ".join(sorted(known)) or "none"
-            raise cls(path=odd[0], reason="unexpected", names=", ".join(odd), known=told)
+            names = ", ".join(odd)[:_SHOWN]
+            raise cls(path=odd[0], reason="unexpected", names=names, known=told)
 
 
 class MissingParameter(InvalidRequest):

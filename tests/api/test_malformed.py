@@ -164,6 +164,14 @@ def test_a_malformed_query_is_refused(api: Client, query: str, named: str) -> No
 
 
 @pytest.mark.parametrize(
+    "query", ["limit={}", "sort_key={}", "sort_dir={}", "fields={}", "provision_state={}", "{}=1"]
+)
+def test_refusal_repeats_the_start_of_a_long_value(api: Client, query: str) -> None:
+    answer = api.get(f"/v1/nodes?{query.format('z' * 8000)}")
+    assert (answer.status, "zzz" in answer.text, "z" * 257 in answer.text) == (400, True, False)
+
+
+@pytest.mark.parametrize(
     ("path", "status"),
     [
         ("/v1/nodes/\xff", 400),

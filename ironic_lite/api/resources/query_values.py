@@ -19,6 +19,8 @@ from ironic_lite.domain.states import State
 Parser = Callable[[str, str], Any]
 
 _LONGEST_TIME = 40
+_SHOWN = 64
+"""Characters of a refused value that its refusal repeats."""
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _BLANK_OFFSET = re.compile(r"(?<=\d) (\d\d:?\d\d)$")
@@ -172,7 +174,7 @@ def erasure_result(value: str, path: str) -> str:
 def one_of(value: str, path: str, what: str, known: Collection[str]) -> str:
     """Read one of the words ``known``."""
     if value not in known:
-        reason = f"{value!r} is not {what}. Valid are: {', '.join(known)}"
+        reason = f"{value[:_SHOWN]!r} is not {what}. Valid are: {', '.join(known)}"
         raise errors.InvalidParameter(path=path, reason=reason)
     return value
 
@@ -190,13 +192,13 @@ def limit(text: str | None, most: int) -> int:
 def integer(text: str) -> int:
     """Read the integer of ``limit``."""
     if not _INTEGER.fullmatch(text):
-        raise errors.InvalidParameter(path="limit", reason=f"{text!r} is not an integer")
+        raise errors.InvalidParameter(path="limit", reason=f"{text[:_SHOWN]!r} is not an integer")
     return int(text)
 
 
 def direction(text: str) -> str:
     """Read the order of a list."""
     if text not in ("asc", "desc"):
-        reason = f"Invalid sort direction: {text!r}. Acceptable values are 'asc' or 'desc'"
+        reason = f"Invalid sort direction: {text[:_SHOWN]!r}. Acceptable values are 'asc' or 'desc'"
         raise errors.InvalidParameter(path="sort_dir", reason=reason)
     return text
