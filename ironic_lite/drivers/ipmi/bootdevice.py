@@ -77,13 +77,14 @@ def _send_flags(task: base.Task, device: str, *, persistent: bool) -> None:
     keep = node.disable_boot_timeout
     if config.CONF.ipmi.disable_boot_timeout if keep is None else keep:
         _disable_timeout(task)
-    tool.run(task, flags.write(device, mode=chosen, persistent=persistent, vendor=maker))
+    words = flags.write(device, mode=chosen, persistent=persistent, vendor=maker)
+    tool.run(task, words, patient=True)
 
 
 def _disable_timeout(task: base.Task) -> None:
     """Ask the BMC to keep the device until the next boot; not every BMC supports this."""
     try:
-        tool.run(task, flags.KEEP)
+        tool.run(task, flags.KEEP, patient=True)
     except (errors.BmcUnreachable, errors.BmcAccessDenied):
         raise
     except errors.HardwareError as refusal:

@@ -26,6 +26,8 @@ class Again(enum.Enum):
     """The command may have run, so only idempotent commands are sent again."""
     CIPHER = "cipher"
     """The command was not sent: retry at once with another cipher suite."""
+    SILENCE = "silence"
+    """Nothing answers, so no password was sent: callers that have time may wait for the BMC."""
 
 
 class Sort(enum.Enum):
@@ -118,9 +120,9 @@ TABLE: Sequence[Row] = (
     Row("invalid role", Sort.PRIVILEGE),
     Row("insufficient privilege level", Sort.PRIVILEGE),
     Row("set session privilege level", Sort.PRIVILEGE),
-    Row("get auth capabilities", Sort.SILENT),
-    Row("channel authentication capabilities", Sort.SILENT),
-    Row("could not open socket", Sort.SILENT),
+    Row("get auth capabilities", Sort.SILENT, Again.SILENCE),
+    Row("channel authentication capabilities", Sort.SILENT, Again.SILENCE),
+    Row("could not open socket", Sort.SILENT, Again.SILENCE),
     Row("close session command failed$", Sort.LOST),
     Row("unable to establish", Sort.SESSION),
 )

@@ -76,7 +76,9 @@ class IpmiPower(interface.IpmiInterface, power_switching.SwitchingPower):
             return False
         seconds = _bounded_seconds(deadline - time.monotonic())
         try:
-            tool.run(task, ("power", way.order), once=not way.repeatable, seconds=seconds)
+            repeatable = way.repeatable
+            words = ("power", way.order)
+            tool.run(task, words, once=not repeatable, seconds=seconds, patient=repeatable)
         except (errors.BmcUnreachable, errors.BmcAccessDenied):
             raise
         except errors.HardwareError as refusal:

@@ -68,13 +68,20 @@ def warn_if_missing() -> None:
 
 
 def run(
-    task: base.Task, words: Sequence[str], *, once: bool = False, seconds: float | None = None
+    task: base.Task,
+    words: Sequence[str],
+    *,
+    once: bool = False,
+    seconds: float | None = None,
+    patient: bool = False,
 ) -> str:
     """Send a command to the node's BMC, retry it if its fault allows that, and return its output.
 
     :param words: the command as ipmitool accepts it, such as ``("power", "status")``.
     :param once: the command is not idempotent.
     :param seconds: total time limit; None takes [ipmi]command_retry_timeout.
+    :param patient: wait for a silent BMC, which may be restarting, until the time is over; the
+        command is idempotent.
     :raises errors.HardwareError: a fault of `faults`, a timeout, or ipmitool is not installed.
     :raises errors.InvalidRequest: driver_info is invalid.
     """
@@ -93,7 +100,9 @@ def run(
                 if isinstance(found, str):
                     return found
                 pause = bmc.tire(options.min_command_interval) if found.needs_pause else 0.0
-                if not found.again(call, pause):
+                if found.kind is faults.Again.SILENCE:
+                    pause = options.min_command_interval
+                if not found.again(call, pause, patient=patient):
                     found.error.facts.setdefault("command", _described(words))
                     raise found.error
                 bmc_metrics.BMCS.retried("ipmi")
@@ -200,12 +209,14 @@ class _Failure:
         """Return the reason in a few words."""
         return str(self.error.facts.get("reason") or self.error.code)
 
-    def again(self, call: _Call, pause: float) -> bool:
+    def again(self, call: _Call, pause: float, *, patient: bool) -> bool:
         """Return whether the command is sent again after a pause of so many seconds."""
         if self.kind is faults.Again.CIPHER:
             return True
         if deadline.limited():
             return False
+        if self.kind is faults.Again.SILENCE:
+            return patient and pause + command.SILENT_SECONDS < call.left()
         harmless = self.kind is faults.Again.HARMLESS and not call.once
         return (self.kind is faults.Again.ANY or harmless) and pause < call.left()
 

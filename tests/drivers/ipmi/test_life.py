@@ -96,7 +96,8 @@ def test_no_log_tells_the_password(
     node = enroll(operator, bmc)
     bmc.stop()
     assert operator.api.get(f"/v1/nodes/{node}/management/boot_device").status >= 400
-    assert operator.api.put(f"/v1/nodes/{node}/states/power", {"target": "power on"}).status == 202
+    body = {"target": "power on", "timeout": 5}
+    assert operator.api.put(f"/v1/nodes/{node}/states/power", body).status == 202
     operator.rig.settled(node)
     told = operator.shows(node)["last_error"]
     assert "does not answer on UDP port" in told

@@ -8,13 +8,14 @@ import pathlib
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.drivers import base, deadline
 from ironic_lite.drivers.ipmi import management, power, process, tool
 from tests.support.bmc_tasks import BmcTask, Program, task_with
 from tests.support.conductor_fixture import wait_for
@@ -307,6 +308,49 @@ def test_a_node_may_decide(program: Program, values: dict[str, Any], used: str) 
     folder = program('echo "$*" >> calls')
     tool.run(at(**values), STATUS)
     assert suites(folder) == [used]
+
+
+# -- BMCs that restart ---------------------------------------------------------------------------
+
+SILENT = """\
+echo "$*" >> calls
+case "$*" in *" status") echo "Chassis Power is on"; exit 0 ;; esac
+[ $(wc -l < calls) -lt 3 ] || exit 0
+echo "Get Auth Capabilities error" >&2
+exit 1
+"""
+"""The BMC does not answer the first two commands."""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda task: power.IpmiPower().set_power_state(task, base.POWER_ON),
+        lambda task: management.IpmiManagement().set_boot_device(task, "pxe"),
+    ],
+    ids=["power", "boot device"],
+)
+def test_change_waits_for_a_silent_bmc(program: Program, change: Callable[[BmcTask], None]) -> None:
+    option("disable_boot_timeout", False)
+    folder = program(SILENT)
+    task = at()
+    change(task)
+    calls = [call for call in told(folder) if not call.endswith(" status")]
+    assert len(calls) == 3
+    assert len(set(calls)) == 1
+    assert task.pauses[:2] == [1, 1]
+
+
+def test_silent_bmc_is_not_awaited_in_haste(program: Program) -> None:
+    option("disable_boot_timeout", False)
+    folder = program(SILENT.replace(" status", " unknown").replace("-lt 3", "-lt 9"))
+    with pytest.raises(errors.BmcUnreachable, match="does not answer"):
+        tool.run(at(), STATUS)
+    with deadline.limit(5), pytest.raises(errors.BmcUnreachable, match="does not answer"):
+        management.IpmiManagement().set_boot_device(at(), "pxe")
+    with pytest.raises(errors.BmcUnreachable, match="does not answer"):
+        tool.run(at(), ("power", "on"), patient=True, seconds=10)
+    assert len(told(folder)) == 3
 
 
 # -- many at once ------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ def test_without_a_password_none_is_asked_for() -> None:
         (
             f"Get Auth Capabilities error\n{NO_SESSION}",
             errors.BmcUnreachable,
-            Again.NEVER,
+            Again.SILENCE,
             "UDP port 623",
         ),
         (
@@ -159,7 +159,7 @@ def test_without_a_password_none_is_asked_for() -> None:
         (
             f"Could not open socket!\n{NO_SESSION}",
             errors.BmcUnreachable,
-            Again.NEVER,
+            Again.SILENCE,
             "and the network",
         ),
         (
