@@ -117,6 +117,8 @@ TABLE: Sequence[Row] = (
     # Version 1.5: a BMC drops packets signed with a wrong password, without an answer.
     Row("activate session", Sort.DENIED),
     Row("unauthorized role", Sort.PRIVILEGE),
+    # Some BMCs answer so to a suite that they do not support.
+    Row("open session response message : invalid role", Sort.PRIVILEGE, Again.CIPHER),
     Row("invalid role", Sort.PRIVILEGE),
     Row("insufficient privilege level", Sort.PRIVILEGE),
     Row("set session privilege level", Sort.PRIVILEGE),

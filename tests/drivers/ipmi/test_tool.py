@@ -296,6 +296,16 @@ def test_error_names_the_last_cipher_suite_if_a_bmc_refuses_all(program: Program
     assert suites(folder) == ["17", "2"]
 
 
+def test_a_role_that_is_invalid_for_one_suite_may_be_valid_for_another(program: Program) -> None:
+    option("cipher_suite_versions", [3, 17])
+    refused = "Error in open session response message : invalid role"
+    folder = program(TAKES_3.partition('echo "Error')[0] + f"echo '{refused}' >&2\nexit 1")
+    tool.run(at(), STATUS)
+    assert suites(folder) == ["17", "3"]
+    with pytest.raises(errors.BmcAccessDenied, match="does not give user"):
+        tool.run(at(ipmi_cipher_suite=17), STATUS)
+
+
 @pytest.mark.parametrize(
     ("values", "used"),
     [
