@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Collection, Iterable, Sequence
 from http import HTTPStatus
@@ -19,6 +20,10 @@ WAITING = frozenset({NEW, "Pending", "Starting", "Suspended"})
 _GOOD = frozenset({"OK", "Warning"})
 _RECENT = 10
 """Number of newest tasks searched for a task whose address was lost."""
+_PAGES = 20
+"""Limit of the pages of tasks; an iDRAC has up to six."""
+_NUMBERED = re.compile(r"[A-Za-z_-]*([0-9]{1,18})")
+"""The names of tasks on most BMCs, such as 12, Task12 and JID_471269252012."""
 
 
 class Claims:
@@ -112,15 +117,37 @@ def running(link: connection.Link, target: str, known: Collection[str] = ()) -> 
     root = link.wire.document(link.node.root_prefix)
     service = resources.link(root, "Tasks")
     tasks = resources.link(link.wire.document(service), "Tasks") if service else None
-    members = resources.entries(link.wire.document(tasks), "Members") if tasks else []
-    for path in [resources.link(entry) for entry in reversed(members[-_RECENT:])]:
-        task = link.wire.document(path) if path and path not in known else {}
+    for path in reversed(_by_age(_task_paths(link, tasks))[-_RECENT:]):
+        task = link.wire.document(path) if path not in known else {}
         state, told = task.get("TaskState"), resources.text(task, "Payload", "TargetUri")
         ended = not state or state == "Completed" or state in FAILED
         ours = told is None or told.rstrip("/").endswith(target.rstrip("/"))
-        if path and not ended and ours:
+        if not ended and ours:
             return [path]
     return []
+
+
+def _task_paths(link: connection.Link, tasks: str | None) -> list[str]:
+    """Return the paths of all tasks of a collection, in the order of the BMC."""
+    found: list[str] = []
+    for _ in range(_PAGES):
+        if tasks is None:
+            break
+        page = link.wire.document(tasks)
+        found += filter(None, map(resources.link, resources.entries(page, "Members")))
+        tasks = resources.link(page, "Members@odata.nextLink")
+    return found
+
+
+def _by_age(paths: Sequence[str]) -> Sequence[str]:
+    """Return the paths of tasks, the newest last: BMCs list them in any order, but number them."""
+    ages: list[tuple[int, str]] = []
+    for path in paths:
+        name = _NUMBERED.fullmatch(path.rstrip("/").rpartition("/")[2])
+        if name is None:
+            return paths
+        ages.append((int(name[1]), path))
+    return [path for _, path in sorted(ages)]
 
 
 def _job_result(status: int, document: Json) -> tuple[str, str]:

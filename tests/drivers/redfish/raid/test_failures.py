@@ -220,6 +220,38 @@ def test_an_order_whose_answer_was_lost_is_not_sent_twice(machine: bmc.Machine) 
     assert len(machine.tasks) == 1
 
 
+@pytest.mark.parametrize("listed", ["pages", "newest first", "as words"])
+def test_the_task_of_a_lost_answer_is_found_among_many(machine: bmc.Machine, listed: str) -> None:
+    """An iDRAC keeps hundreds of jobs, and shows them in pages of 50."""
+    machine.habits.tasks |= {"other"}
+    for _ in range(99):
+        machine.work("other", "Old", lambda: None)
+    machine.finish_tasks()
+    machine.habits.task_polls = 5
+    task = begun(machine)
+
+    def loses(handler: bmc.Handler) -> None:
+        handler.serving.host.answer(handler.request_read)
+        page = machine.tree[machine.places.tasks]
+        if listed == "pages":
+            more = f"{machine.places.tasks}/More"
+            machine.tree[more] = {**page, "@odata.id": more, "Members": page["Members"][50:]}
+            page |= {"Members": page["Members"][:50], "Members@odata.nextLink": more}
+        elif listed == "newest first":
+            page["Members"].reverse()
+        else:
+            page["Members"].sort(key=str)
+        bmc.hangs_up(handler)
+
+    title = f"POST {machine.places.volumes}"
+    machine.tricks[title] = loses
+    assert poll(task) is base.WAIT
+    del machine.tricks[title]
+    finish(task, base.WAIT)
+    assert changes(machine) == ["POST Volumes"]
+    assert there(machine) == [("RAID1", ["0", "1"])]
+
+
 @pytest.mark.parametrize("begin", [True, False])
 @pytest.mark.parametrize("slow", [True, False])
 def test_another_conductor_goes_on_where_one_died_in_the_middle_of_an_order(
