@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
-from ironic_lite.db.queries import events, nodes
+from ironic_lite.db.queries import events, holds, nodes
 from ironic_lite.db.tables import models
 from ironic_lite.domain import history
 from ironic_lite.drivers.registry import Registry
@@ -217,6 +217,72 @@ def test_a_child_in_maintenance_is_left_alone(rig: ConductorFixture) -> None:
 
 
 # -- refused before anything runs ------------------------------------------------------------
+
+
+def hold(rig: ConductorFixture, node: str, blocks: str) -> None:
+    """Set a hold, as the API does."""
+    row = {
+        **dict.fromkeys(holds.COLUMNS[1:]),
+        "uuid": str(uuid.uuid4()),
+        "node_uuid": node,
+        "kind": "evidence",
+        "reason": "case 12",
+        "blocks": blocks,
+        "created_at": clock.now(),
+    }
+    rig.database.write(lambda conn: holds.add(conn, row))
+
+
+@each_kind
+@pytest.mark.parametrize(
+    ("blocks", "title"),
+    [("erase", "driver"), ("verbs", "driver"), ("erase", "power"), ("power", "power")],
+)
+def test_hold_of_a_child_refuses_the_steps_of_its_parent_on_it(
+    rig: ConductorFixture, kind: str, blocks: str, title: str
+) -> None:
+    home = family(rig, kind, count=2)
+    title = "power.power_off" if title == "power" else KINDS[kind][2]
+    hold(rig, home.children[1], blocks)
+    before = [rig.get(node) for node in (home.parent, *home.children)]
+    with pytest.raises(errors.NodeHeld, match="case 12") as refused:
+        home.run(kind, on_children(title))
+    assert refused.value.facts["node"] == home.children[1]
+    assert [rig.get(node) for node in (home.parent, *home.children)] == before
+    row = home.run(kind, on_children(title, home.children[0]))
+    assert row["provision_state"] == KINDS[kind][0]
+
+
+@each_kind
+@pytest.mark.parametrize("blocks", ["use", "power", "forget"])
+def test_hold_of_a_child_that_blocks_something_else_refuses_no_step(
+    rig: ConductorFixture, kind: str, blocks: str
+) -> None:
+    home = family(rig, kind, count=1)
+    hold(rig, home.children[0], blocks)
+    assert home.run(kind, on_children(KINDS[kind][2]))["provision_state"] == KINDS[kind][0]
+
+
+@each_kind
+def test_hold_of_a_child_that_is_set_during_the_run_keeps_it_untouched(
+    build: Callable[..., ConductorFixture], kind: str
+) -> None:
+    homes: list[Family] = []
+
+    def around(_kind: str, name: str, call: Any) -> Any:
+        if name.startswith("execute_") and homes:
+            hold(homes.pop().rig, children[1], "erase")
+        return call()
+
+    rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
+    home = family(rig, kind, count=2)
+    children = home.children
+    homes.append(home)
+    row = home.run(kind, on_children(KINDS[kind][2]))
+    assert row["provision_state"] == f"{kind} failed"
+    assert "case 12" in row["last_error"]
+    assert home.begun(children[1]) == []
+    assert rig.run(home.parent)["error"]["cause"]["code"] == "NodeHeld"
 
 
 @each_kind

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ironic_lite import errors
 from ironic_lite.conductor.steps import evidence, step_execution
@@ -18,8 +18,17 @@ from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import holds as hold_rows
 from ironic_lite.db.queries import nodes
-from ironic_lite.domain import causes, erasure_records, history, states, step_planning, steps
+from ironic_lite.domain import (
+    causes,
+    erasure_records,
+    history,
+    holds,
+    states,
+    step_planning,
+    steps,
+)
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.records import Node, StoredStep
@@ -71,6 +80,21 @@ def unfit(child: Node) -> str | None:
     return None
 
 
+def refusal_of_hold(
+    found: Sequence[holds.Hold], child: str, kind: StepKind, step: StoredStep
+) -> errors.NodeHeld | None:
+    """Return the refusal of a step on a child by its holds in force; None: they permit it.
+
+    A hold that refuses a verb of the child refuses the same steps by a verb of its parent.
+    """
+    power = step["step"] in step_planning.RESERVED  # those for children switch the power
+    for operation in (str(kind), *((holds.POWER,) if power else ())):
+        why = holds.refusal(child, found, operation, f"the {kind} step {steps.title(step)}")
+        if why is not None:
+            return why
+    return None
+
+
 def rerunnable(task: Task, kind: StepKind, step: StoredStep) -> bool:
     """Return whether a step may run again after a crash, on each of its children."""
     found = (task.other_nodes.view(task.context, child) for child in chosen(step, of(task)))
@@ -110,6 +134,12 @@ def _run_on_child(task: Task, phase: Phase, step: StoredStep, *, parent: Task) -
     reason = _no_child_of(task.node, parent.node.uuid) or unfit(task.node)
     if reason is not None:
         raise errors.HardwareError(reason=reason)
+    uuid = task.node.uuid
+    # Under the lock, because a hold may have been set since the request to the parent.
+    found = task.runtime.database.read(lambda conn: hold_rows.in_force(conn, uuid))
+    held = refusal_of_hold(found, uuid, phase.kind, step)
+    if held is not None:
+        raise held
     about = {"step": steps.title(step), "parent": parent.node.uuid}
     task.journal.event("step_started", event=history.FOR_PARENT, data=about)
     begun = evidence.begins_on_child(task, parent, phase.kind, step)

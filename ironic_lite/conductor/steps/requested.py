@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from ironic_lite import errors
 from ironic_lite.conductor.steps import available, children
 from ironic_lite.conductor.work.task import Task
+from ironic_lite.db.queries import holds
 from ironic_lite.domain import list_faults, step_planning, steps
 from ironic_lite.domain.list_faults import Fault
 from ironic_lite.domain.steps import StepKind
@@ -22,11 +23,11 @@ _STAYS = ("hold", "wait")  # reserved steps that stop a run; a child has no run
 
 def child_refusals(
     task: Task, kind: StepKind, wanted: Sequence[StoredStep]
-) -> Iterator[errors.InvalidParameter]:
+) -> Iterator[errors.Error]:
     """Yield the refusals of steps for child nodes, while the client waits.
 
     They name the place: a limit without the flag, a limit that is no child of this node, a step
-    that only stops a run, or a child in maintenance.
+    that only stops a run, or a child in maintenance. Then those by holds in force on children.
     """
     if not any(
         step_planning.for_children(step) or step.get(step_planning.LIMIT) for step in wanted
@@ -35,6 +36,19 @@ def child_refusals(
     known = children.of(task)
     for place, step in enumerate(wanted):
         yield from _refusals_of_step(step, known, f"{kind}_steps/{place}")
+    yield from _refusals_of_holds(task, kind, wanted, known)
+
+
+def _refusals_of_holds(
+    task: Task, kind: StepKind, wanted: Sequence[StoredStep], known: list[Node]
+) -> Iterator[errors.NodeHeld]:
+    uuids = [child.uuid for child in known]
+    found = task.runtime.database.read(lambda conn: holds.in_force_of(conn, uuids))
+    for step in filter(step_planning.for_children, wanted):
+        for child in children.chosen(step, known):
+            held = found.get(child.uuid, [])
+            if why := children.refusal_of_hold(held, child.uuid, kind, step):
+                yield why
 
 
 def _refusals_of_step(
