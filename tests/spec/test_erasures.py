@@ -46,6 +46,16 @@ def declare(operator: Operator, node: str, after: str) -> None:
     assert answer.status == 204, answer.text
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_adoption_makes_the_data_dirty_even_if_it_fails(operator: Operator, fails: bool) -> None:
+    info: Json = {"fake_fail_verbs": {"adopt": "no instance"}} if fails else {}
+    node = operator.enroll("manageable", driver_info=info)
+    declare(operator, node, "clean")
+    shown = operator.provision(node, "adopt")
+    assert shown["provision_state"] == ("adopt failed" if fails else "active")
+    assert state(operator, node) == ("dirty", operator.rig.run(node)["uuid"])
+
+
 @pytest.mark.parametrize(
     "before, disks, after, result",
     [

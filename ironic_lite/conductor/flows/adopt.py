@@ -17,10 +17,14 @@ def checks(task: Task) -> Checks:
 
 
 def start(task: Task) -> None:
-    """Let the deploy interface take over, read the power state, and move to active."""
+    """Let the deploy interface take over, read the power state, and move to active.
+
+    The disks have data of an instance, even if the machine cannot be adopted.
+    """
+    evidence.change(task, DataState.DIRTY)
+    task.save()
     task.driver.deploy.adopt(task)
     task.node.power_state = task.driver.power.get_power_state(task)
-    evidence.change(task, DataState.DIRTY)
     task.move("done", last=True)
 
 
