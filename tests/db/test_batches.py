@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import functools
 import itertools
 from collections.abc import Callable, Iterator
@@ -140,6 +141,29 @@ def test_left_nodes_are_own_ones_and_those_of_lost_hosts(database: Database) -> 
         lambda conn: batch_sweeps.left(conn, [batch], "me", ["me", "living"], limit=9)
     )
     assert {row["host"] for row in found} == {"me", "lost"}
+
+
+def test_time_of_pauses_is_that_of_their_events(database: Database) -> None:
+    begun, minute = clock.now(), datetime.timedelta(minutes=1)
+    often, never, once, early = (new_uuid() for _ in range(4))
+    told = {
+        often: ["paused", "wave", "resumed", "paused", "paused", "resumed", "paused"],
+        never: ["started", "wave"],
+        once: ["resumed", "paused", "resumed"],
+        early: ["paused"],
+    }
+    rows = [
+        {"at": begun + place * minute, "node_uuid": batch, "kind": f"batch_{kind}"}
+        for batch, kinds in told.items()
+        for place, kind in enumerate(kinds)
+    ]
+    late = {"at": begun - minute, "node_uuid": early, "kind": "batch_resumed"}
+    database.write(lambda conn: events.add(conn, [*rows, late]))
+    with count_statements(database) as sent:
+        found = database.read(lambda conn: batches.paused_times(conn, [often, never, once, early]))
+        assert database.read(lambda conn: batches.paused_times(conn, [])) == {}
+    assert len(sent) == 1
+    assert found == {often: 4 * minute, once: minute, early: 0 * minute}
 
 
 def test_claim_reads_a_page_of_the_pending_nodes(database: Database) -> None:
