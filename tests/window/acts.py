@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sqlite3
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from playwright import sync_api
 from tests.support import service
 
 ERASE = "deploy.erase_devices"
+_NUMBERS = itertools.count()
 
 
 def to(running: service.Service, address: str) -> str:
@@ -84,8 +86,9 @@ def endless_cleaning(running: service.Service, name: str) -> Iterator[None]:
 
 def cold(page: sync_api.Page, running: service.Service, address: str) -> None:
     """Open an address as the first one of a page, and wait for what it shows."""
-    page.goto("about:blank")  # Else only the fragment differs, and the page goes on.
-    page.goto(to(running, address))
+    # With the same query only the fragment may differ, and the page goes on. Another document in
+    # between would let the browser start another process for this one.
+    page.goto(to(running, address).replace("#", f"?{next(_NUMBERS)}#", 1))
     shown(page)
 
 

@@ -11,12 +11,21 @@ from typing import Any
 import pytest
 from playwright import sync_api
 
+from ironic_lite.api.window import files
 from tests.support import chromium, service
 from tests.window import sights as all_sights
 
 _PATIENCE_MS = 60_000
 expect = sync_api.expect
 expect.set_options(timeout=_PATIENCE_MS)
+_OWN_CONTEXT = "own_context"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker of tests whose page has a browser context of its own."""
+    config.addinivalue_line(
+        "markers", f"{_OWN_CONTEXT}: the test changes the clock, or opens pages beside its page"
+    )
 
 
 @pytest.fixture(scope="package")
@@ -84,7 +93,11 @@ def watched(
     """Open a page of a service whose faults are noted; options are those of a browser context."""
     context = browser.new_context(**options)
     context.set_default_timeout(_PATIENCE_MS)
-    shown = context.new_page()
+    return watch(context.new_page(), origin, faults)
+
+
+def watch(shown: sync_api.Page, origin: str, faults: Faults) -> sync_api.Page:
+    """Note the faults of a page."""
 
     def hear(said: sync_api.ConsoleMessage) -> None:
         if said.type == "error":
@@ -114,7 +127,42 @@ def open_page(browser: sync_api.Browser, faults: Faults) -> Iterator[OpenPage]:
         page.context.close()
 
 
+@pytest.fixture(scope="package")
+def opener(browser: sync_api.Browser, live: service.Service) -> Iterator[sync_api.Page]:
+    """A page that opens the pages of tests, which so share a process of the browser.
+
+    A process of its own would cost each page more than all that the window does at its start. The
+    opener shows a file of the window that runs no script.
+    """
+    context = browser.new_context()
+    context.set_default_timeout(_PATIENCE_MS)
+    found = context.new_page()
+    found.goto(f"{live.url}/ui/a/{files.window().hash}/icon.svg")
+    yield found
+    context.close()
+
+
 @pytest.fixture
-def page(open_page: OpenPage, live: service.Service) -> sync_api.Page:
-    """A page of the service without a login."""
-    return open_page(live)
+def page(
+    request: pytest.FixtureRequest,
+    open_page: OpenPage,
+    opener: sync_api.Page,
+    live: service.Service,
+    faults: Faults,
+) -> Iterator[sync_api.Page]:
+    """A page of the service without a login, with an empty storage.
+
+    Tests share its browser context, whose clock nobody changes, unless they are marked with
+    ``own_context``.
+    """
+    if request.node.get_closest_marker(_OWN_CONTEXT):
+        yield open_page(live)
+        return
+    opener.evaluate("localStorage.clear()")
+    with opener.expect_popup() as opened:
+        opener.evaluate("void open('about:blank')")
+    yield watch(opened.value, live.url, faults)
+    for one in opener.context.pages:
+        if one is not opener:
+            one.close()
+    assert opener.evaluate("Date.toString()").endswith("{ [native code] }"), _OWN_CONTEXT

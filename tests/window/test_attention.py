@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from playwright import sync_api
 
 from tests.support import service
@@ -90,6 +91,7 @@ def test_failed_node_that_the_service_retries_goes_on_by_itself(
     expect(item).to_have_count(0)
 
 
+@pytest.mark.own_context
 def test_retry_that_the_service_gives_up_without_an_event_needs_a_person(
     page: sync_api.Page, live: service.Service
 ) -> None:
@@ -155,6 +157,7 @@ def test_older_failure_that_needs_a_person_is_not_hidden_by_retries(
         assert live.ask("DELETE", f"/v1/nodes/queue-{number}").status_code == 204
 
 
+@pytest.mark.own_context
 def test_list_of_conductors_that_are_down_outlasts_a_fault(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:

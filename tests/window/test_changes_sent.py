@@ -210,6 +210,7 @@ def test_stop_of_a_run_names_the_run_and_the_version_of_the_node(
         assert acts.changes.all[-1].path.endswith("/stop")
 
 
+@pytest.mark.own_context
 def test_each_change_of_several_nodes_has_a_key(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 
+import pytest
 from playwright import sync_api
 
 from tests.support import service
@@ -152,6 +153,7 @@ def test_plan_is_copied_and_refused_with_its_faults(
     expect(dialog.locator(".plan li")).to_have_count(len(steps))
 
 
+@pytest.mark.own_context
 def test_rows_stay_where_the_focus_is_and_changes_are_counted(
     page: sync_api.Page, live: service.Service
 ) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from playwright import sync_api
 
 from tests.support import service
@@ -338,6 +339,7 @@ def test_unknown_fragment_shows_the_fleet(page: sync_api.Page, live: service.Ser
     row(page, "frag-1").wait_for()
 
 
+@pytest.mark.own_context
 def test_settings_of_one_tab_do_not_undo_those_of_another(
     page: sync_api.Page, live: service.Service
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+import pytest
 from playwright import sync_api
 
 from tests.support import service
@@ -222,6 +223,7 @@ def test_steps_of_the_node_are_picked(page: sync_api.Page, live: service.Service
     assert [one["step"] for one in done] == ["erase_devices_metadata", "erase_devices"]
 
 
+@pytest.mark.own_context
 def test_fleet_that_is_too_large_shows_counts_and_the_rows_of_the_filter(
     page: sync_api.Page, live: service.Service
 ) -> None:

@@ -1,4 +1,4 @@
-"""Each page of the window, opened cold: rules of WCAG, narrow windows, and its copies as curl."""
+"""Each page of the window, opened cold: rules of WCAG, its tree, narrow windows, copies as curl."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ from tests.support import service
 from tests.window.acts import cold, to
 from tests.window.conftest import Faults, OpenPage, expect, watched
 from tests.window.sights import VISIBLE, Sights
+from tests.window.trees import HEAD, PAGES, wrong
+
+# Without the nodes of other modules, as each row of a list takes time.
+pytestmark = pytest.mark.xdist_group("window-pages")
 
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 RUN = "([where, only]) => axe.run(where, {runOnly: only, resultTypes: ['violations']})"
@@ -78,6 +82,8 @@ MOVING = re.compile(r"\d+(\.\d+)? (seconds?|s|minutes?)\b|\d{4}-\d\d-\d\d[T ][\d
 class Seen:
     """What was seen on one page."""
 
+    tree: str
+    """How its tree differs from the wanted one."""
     violations: list[str]
     lost: list[str]
     curls: list[str]
@@ -138,6 +144,7 @@ def tour(browser: sync_api.Browser, live: service.Service, sights: Sights) -> di
     faults = Faults()
     page = watched(browser, live.url, faults, reduced_motion="reduce")
     found = {}
+    assert set(PAGES) <= set(sights.addresses)
     for name, address in sights.addresses.items():
         answers: dict[str, Any] = {}
 
@@ -149,6 +156,7 @@ def tour(browser: sync_api.Browser, live: service.Service, sights: Sights) -> di
         page.on("response", hear)
         cold(page, live, address)
         found[name] = Seen(
+            wrong(page.locator("body"), HEAD) + wrong(page.locator("body"), PAGES.get(name, HEAD)),
             violations(page),
             lost(page),
             curls(page),
@@ -170,6 +178,11 @@ def joined(found: Iterator[tuple[str, list[str]]]) -> str:
 
 def test_no_page_violates_a_rule_in_light_or_dark(tour: dict[str, Seen]) -> None:
     assert joined((name, seen.violations) for name, seen in tour.items()) == ""
+
+
+def test_each_page_has_its_tree(tour: dict[str, Seen]) -> None:
+    bad = [f"{name}: {seen.tree}" for name, seen in tour.items() if seen.tree]
+    assert bad == [], "\n\n".join(bad)
 
 
 def test_nothing_is_cut_on_a_narrow_or_enlarged_page(tour: dict[str, Seen]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright import sync_api
 
 from tests.support import service
@@ -109,6 +110,7 @@ def test_tabs_without_locks_leave_connections_for_each_other(
         row(page, "plain-1").get_by_text("manageable", exact=True).wait_for()
 
 
+@pytest.mark.own_context
 def test_hidden_tab_gives_its_stream_back_and_misses_nothing(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:

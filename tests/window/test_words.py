@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright import sync_api
 
 from tests.support import service
@@ -184,6 +185,7 @@ def test_all_events_that_are_kept_are_shown_once(
     expect(copied).to_have_attribute("title", re.compile(r"/v1/events\?node=kept-1&since=0&follow"))
 
 
+@pytest.mark.own_context
 def test_end_of_a_long_run_is_told_on_another_page(
     page: sync_api.Page, live: service.Service
 ) -> None:

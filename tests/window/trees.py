@@ -1,0 +1,337 @@
+"""What assistive technology is told of each page: roles and names, without times."""
+
+from __future__ import annotations
+
+from playwright import sync_api
+
+HEAD = """
+- banner:
+  - link "ironic-lite"
+  - navigation "Pages":
+    - link "Fleet"
+    - link "Runs"
+    - link "Batches"
+    - link "Events"
+    - link "Erasures"
+    - link "Steps"
+    - link "Doctor"
+  - button "Find…"
+  - button /Copy as curl/
+  - button "Help and shortcuts"
+  - button /Theme/
+  - link "settings"
+"""
+NODE = """
+- main:
+  - heading "look-2" [level=1]
+  - text: clean failed
+  - 'button "Copy as curl: GET /v1/nodes/look-2/why"'
+  - link "doctor"
+  - paragraph:
+    - text: /Cleaning failed at deploy.erase_devices/
+    - strong: Read the log of the run, and fix the cause. Then use retry.
+  - group "Acts on this node":
+    - button "Retry…"
+    - button "Manage…"
+    - button "Provide…"
+    - button "Hold…"
+    - button "Data…"
+    - button "End maintenance…"
+    - button "Delete…"
+  - list "States":
+    - listitem: enroll
+    - listitem: manageable
+    - listitem: clean failed
+    - listitem: available
+  - list "Verbs":
+    - listitem:
+      - strong: Manage
+      - text: /manageable.*cleaning needs this/
+    - listitem:
+      - strong: Retry
+      - text: /available/
+  - list "Steps":
+    - listitem: /done deploy.erase_devices_metadata/
+    - listitem:
+      - text: /failed deploy.erase_devices/
+  - region "Failure":
+    - link "the whole log"
+  - navigation "Parts of the node":
+    - link "Runs"
+    - link "Log"
+    - link "BMC"
+    - link "Ports"
+    - link "Inventory"
+    - link "Fields"
+    - link "History"
+    - link "Holds"
+    - link "Erasures"
+  - region "Runs":
+    - region "Runs":
+      - table:
+        - rowgroup:
+          - row "Verb Result Begun Took By Error Copy"
+        - rowgroup:
+          - row /Provide failed/:
+            - cell "Provide":
+              - link "Provide"
+"""
+PAGES = {
+    "failed node": NODE,
+    "fleet": """
+- main:
+  - heading "Fleet" [level=1]
+  - region "Needs attention":
+    - heading "Needs attention" [level=2]
+    - heading "Needs a person" [level=3]
+    - list "Needs a person":
+      - listitem:
+        - link "look-2"
+        - button "Retry…"
+        - link "Why"
+  - searchbox "Filter by name, state, class or conductor"
+  - combobox "Data"
+  - button "Enroll…"
+  - 'button "Copy as curl: GET /v1/nodes"'
+  - group "States":
+    - button /all \\d+/ [pressed]
+    - button /clean failed \\d+/
+    - button /available \\d+/
+  - grid "Nodes":
+    - row "Selected Name State Since Under way Power Class Conductor Data"
+    - rowgroup:
+      - row /look-2 clean failed/:
+        - gridcell:
+          - checkbox "Select look-2"
+        - gridcell "look-2":
+          - link "look-2"
+        - gridcell "clean failed"
+  - note: /\\d+ of \\d+ · sorted by need/
+""",
+    "states of a node": """
+- region "BMC":
+  - term: Next boot
+  - definition:
+    - button "pxe…"
+    - button "disk…"
+  - term: Boot mode
+  - definition:
+    - button "bios…"
+    - button "uefi…"
+  - term: Secure boot
+  - term: Interrupt
+  - definition:
+    - button "send NMI…"
+  - term: Console
+  - term: Virtual media
+  - definition:
+    - combobox "Drive"
+    - textbox "Address of an image"
+    - button /Insert…/
+    - button "Eject…"
+  - term: Lamps
+  - definition:
+    - group "Lamp led@system"
+  - group: /States/
+""",
+    "ports of a node": """
+- region "Ports":
+  - table:
+    - rowgroup:
+      - row "Address Name PXE Physical network Switch"
+    - rowgroup:
+      - row /52:54:00:00:00:01 yes/
+""",
+    "inventory of a node": """
+- region "Inventory":
+  - term: inventory
+  - definition:
+    - term: cpu
+    - definition:
+      - term: architecture
+      - definition:
+        - code: x86_64
+""",
+    "fields of a node": """
+- region "Fields":
+  - group: Change fields
+  - paragraph:
+    - 'button "Copy as curl: GET /v1/nodes/look-1"'
+  - term: uuid
+  - definition
+  - term: conductor_group
+  - term: description
+""",
+    "history of a node": """
+- region "History":
+  - table:
+    - rowgroup:
+      - row "At Severity Event"
+    - rowgroup:
+      - row /INFO Verification has ended well./
+""",
+    "holds of a node": """
+- region "Holds":
+  - table:
+    - rowgroup:
+      - row "Kind Reason Blocks Since Until By Lifted"
+    - rowgroup:
+      - row /hardware/:
+        - cell "hardware"
+        - cell "deploy, rebuild and allocations"
+        - cell "Lift…":
+          - button "Lift…"
+""",
+    "erasures of a node": """
+- region "Erasures":
+  - table:
+    - rowgroup:
+      - row "At Node Result Signature Level Disks Record"
+    - rowgroup:
+      - row /look-1 complete signed; not checked here clear S3EV-1/:
+        - cell:
+          - link "show the record of look-1"
+""",
+    "log of a run": """
+- region "Log":
+  - searchbox "Search the log"
+  - button "run"
+  - button /Copy as curl/
+  - log "Log of the run":
+    - text: /Automated cleaning failed at the step deploy.erase_devices/
+""",
+    "runs": """
+- main:
+  - heading "Runs" [level=1]
+  - combobox "Result"
+  - combobox "Latest of each node"
+  - combobox "Overdue"
+  - textbox "Verb"
+  - textbox "Node"
+  - textbox "Code of the cause"
+  - region "Runs":
+    - table:
+      - rowgroup:
+        - row "Node Verb Result Begun Took By Error Copy"
+      - rowgroup:
+        - row /look-2 Provide failed/:
+          - cell "look-2":
+            - link "look-2"
+""",
+    "run": """
+- main:
+  - heading "Run" [level=1]
+  - paragraph:
+    - text: failed
+    - strong: Provide
+  - list "Steps":
+    - listitem: /done deploy.erase_devices_metadata/
+    - listitem:
+      - text: /failed deploy.erase_devices/
+""",
+    "batches": """
+- main:
+  - heading "Batches" [level=1]
+  - region "Batches":
+    - table:
+      - rowgroup:
+        - row "Batch Request State Wave Nodes By Made Ended Copy"
+      - rowgroup:
+        - row /Power on done 2 of 2 2 done/
+""",
+    "batch": """
+- main:
+  - heading [level=1]
+  - list:
+    - listitem:
+      - progressbar "wave 1"
+    - listitem:
+      - progressbar "wave 2"
+  - link "all"
+  - link "done 2"
+  - region "Nodes of the batch":
+    - table:
+      - rowgroup:
+        - row "Node Wave Result Error Begun Ended Run"
+      - rowgroup:
+        - row /look-1 1 done/
+""",
+    "events": """
+- main:
+  - heading "Events" [level=1]
+  - textbox "Node"
+  - textbox "Kinds"
+  - button "Pause"
+  - region "Events":
+    - table:
+      - rowgroup:
+        - row "At Node Kind Event Change By Copy"
+""",
+    "evidence": """
+- main:
+  - heading "Erasures" [level=1]
+  - searchbox "Part of a name or serial number"
+  - link "retired and dirty nodes"
+  - region "Erasures":
+    - table:
+      - rowgroup:
+        - row "At Node Result Signature Level Disks Record"
+""",
+    "erasure record": """
+- main:
+  - heading "Erasure record" [level=1]
+  - paragraph: /1 disk of look-1 erased/
+  - paragraph:
+    - text: /signed; not checked here/
+    - link "look-1"
+    - text: /evidence of what the ramdisk did, and no certificate/
+  - region "Disks"
+  - heading "Check it" [level=2]
+  - button /Download erasure-.*json/
+  - group: All fields
+""",
+    "steps": """
+- main:
+  - heading "Steps" [level=1]
+  - region "Steps":
+    - table:
+      - rowgroup:
+        - row "Step Kind Driver Class Count Failed Usual 90 % Longest Codes"
+""",
+    "doctor": """
+- main:
+  - heading "Doctor" [level=1]
+  - textbox "Also examine the node"
+  - paragraph: /ok|warning|failed/
+  - list:
+    - listitem:
+      - text: /ok|warning|failed/
+      - strong
+  - heading "Conductors" [level=2]
+  - region "Conductors":
+    - table:
+      - rowgroup:
+        - row "Host Group Alive Last sign"
+""",
+    "settings": """
+- main:
+  - heading "Settings" [level=1]
+  - checkbox "Show times in UTC"
+  - checkbox "Shortcuts of one character" [checked]
+  - checkbox /Plain tables of 500 rows/
+  - heading "Saved views" [level=2]
+  - heading "Who am I" [level=2]
+  - term: auth
+  - definition:
+    - code: noauth
+""",
+}
+
+
+def wrong(shown: sync_api.Locator, tree: str) -> str:
+    """Return how the tree of an element differs from the wanted one."""
+    try:
+        sync_api.expect(shown).to_match_aria_snapshot(tree, timeout=20_000)
+    except AssertionError as error:
+        return str(error)
+    return ""
