@@ -24,8 +24,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, Literal, NamedTuple
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, Any, Literal, NamedTuple, NoReturn
 
 from stevedore import ExtensionManager
 
@@ -44,6 +45,8 @@ CLIENT = (
 AGENT = ("ironic_python_agent.cmd.agent", "ironic_python_agent.*")
 """Modules, and groups of entry points, that are loaded before the first fork."""
 LOADED = {"ironic-lite": OURS, "baremetal": CLIENT, "ironic-python-agent": AGENT}
+ENDING_AT_ONCE = ("baremetal",)
+"""Families whose programs leave nothing to the end of the interpreter."""
 _CHANGING = ("OS_", "PYTEST_")
 """Beginnings of variables that may be others for each program."""
 _REQUEST = 1 << 18
@@ -285,6 +288,9 @@ def load(names: Sequence[str]) -> None:
             importlib.import_module(name)
     # stevedore then keeps all entry points of this path, which each program would look up again.
     ExtensionManager("", invoke_on_load=False)
+    if CLIENT[0] in names:
+        # cliff then keeps the modules of all distributions, which each command would look up again.
+        importlib.import_module("cliff.complete").CompleteCommand(None, None).get_parser("")
 
 
 def requests(line: socket.socket) -> Iterator[Request]:
@@ -354,8 +360,31 @@ def main(line: str, family: str, _name: str) -> Any:
         sys.path[:0] = [place for place in places if place and place not in sys.path]
         os.chdir(request.folder)
         sys.argv = request.command
-        return scripts[pathlib.Path(request.command[0]).name].load()()
+        run: Callable[[], object] = scripts[pathlib.Path(request.command[0]).name].load()
+        if family in ENDING_AT_ONCE:
+            run_and_end(run)
+        return run()
     return 0
+
+
+def run_and_end(run: Callable[[], object]) -> NoReturn:
+    """Run an entry point, and end this process with its status at once.
+
+    The interpreter would visit each object before, and so copy all memory that forks share.
+    """
+    status: object = 1
+    try:
+        status = run()
+    except SystemExit as end:
+        status = end.code
+    except BaseException:
+        traceback.print_exc()
+    if status is not None and not isinstance(status, int):
+        print(status, file=sys.stderr)
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status or 0)
 
 
 if __name__ == "__main__":
