@@ -171,9 +171,9 @@ def test_rows_of_a_filter_of_the_api_are_shown_when_they_are_known(
 def test_log_goes_on_after_its_stream_was_cut_and_says_why_it_is_missing(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:
-    with endless_cleaning(live, "cut-1"):
+    with endless_cleaning(live, "lost-log-1"):
         page.route("**/log?follow=true", lambda route: route.fulfill(**AWAY))
-        page.goto(to(live, "/v1/nodes/cut-1?~tab=log"))
+        page.goto(to(live, "/v1/nodes/lost-log-1?~tab=log"))
         expect(page.locator(".fault")).to_contain_text("The database is away.")
         log = page.get_by_role("log")
         expect(log).not_to_contain_text("No line yet")
@@ -204,14 +204,14 @@ def test_date_to_wait_for_is_no_reason_to_ask_without_a_pause(
 def test_refusal_of_a_proxy_is_shown_and_loses_no_form(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:
-    live.create("large-1")
-    page.goto(to(live, "/v1/nodes/large-1"))
+    live.create("lost-hold-1")
+    page.goto(to(live, "/v1/nodes/lost-hold-1"))
     press(page, "Hold…")
     large: dict[str, Any] = {"status": 413, "body": "<p>Too large", "content_type": "text/html"}
     page.route("**/v1/nodes/*/holds", lambda route: route.fulfill(**large))
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Reason").fill("a fan")
-    dialog.get_by_role("button", name="Hold large-1").click()
+    dialog.get_by_role("button", name="Hold lost-hold-1").click()
     expect(dialog.locator(".fault")).to_contain_text("HTTP 413")
     expect(dialog.get_by_label("Reason")).to_have_value("a fan")
     faults.allow("413")
@@ -248,21 +248,21 @@ def test_age_in_a_sentence_does_not_stand_beside_the_age_that_goes_on(
 def test_aborted_erase_says_that_the_disks_may_be_partly_erased(
     page: sync_api.Page, live: service.Service
 ) -> None:
-    live.create("half-1")
-    live.provision("half-1", "manage", "manageable")
-    edit(live, "half-1", {"fake_async_steps": [ERASE], "fake_step_seconds": 3600})
+    live.create("lost-half-1")
+    live.provision("lost-half-1", "manage", "manageable")
+    edit(live, "lost-half-1", {"fake_async_steps": [ERASE], "fake_step_seconds": 3600})
     steps = [{"interface": "deploy", "step": "erase_devices"}]
-    path = "/v1/nodes/half-1/states/provision"
+    path = "/v1/nodes/lost-half-1/states/provision"
     for body, state in (
         ({"target": "clean", "clean_steps": steps}, "clean wait"),
         ({"target": "abort"}, "clean failed"),
     ):
         assert live.ask("PUT", path, body).status_code == 202
-        settled(live, "half-1", state)
-    page.goto(to(live, "/v1/nodes/half-1"))
+        settled(live, "lost-half-1", state)
+    page.goto(to(live, "/v1/nodes/lost-half-1"))
     expect(page.locator("p.says")).to_contain_text("The disks may be partly erased.")
     page.goto(to(live, "/v1/nodes"))
-    item = page.locator(".attention li", has_text="half-1")
+    item = page.locator(".attention li", has_text="lost-half-1")
     expect(item).to_contain_text("The disks may be partly erased.")
 
 

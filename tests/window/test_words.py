@@ -119,8 +119,8 @@ RULE = "Overdue: past its deadline, or longer than 15 minutes"
 def test_rule_of_overdue_steps_stands_where_the_word_does(
     page: sync_api.Page, live: service.Service
 ) -> None:
-    failed_node(live, "late-1")
-    (run,) = live.get("/v1/nodes/late-1/runs?limit=1")["runs"]
+    failed_node(live, "overdue-rule-1")
+    (run,) = live.get("/v1/nodes/overdue-rule-1/runs?limit=1")["runs"]
     document = live.get(f"/v1/runs/{run['uuid']}")
     document["steps"][0]["overdue"] = {"since": document["started_at"], "usual_p90": 1}
     page.route(f"**/v1/runs/{run['uuid']}", lambda route: route.fulfill(json=document))
