@@ -8,7 +8,6 @@ threads.native()
 
 import pathlib  # noqa: E402  threads.native() must run before anything imports an oslo library
 import shutil  # noqa: E402
-import subprocess  # noqa: E402
 import tempfile  # noqa: E402
 from collections.abc import Callable, Iterator  # noqa: E402
 from typing import Any  # noqa: E402
@@ -121,14 +120,13 @@ def serve() -> Iterator[Serve]:
 
 
 @pytest.fixture
-def spawn() -> Iterator[Callable[[str, str], subprocess.Popen[str]]]:
+def spawn() -> Iterator[Callable[[str, str], rpc_conductor.Process]]:
     """Start servers in processes of their own; none is left at the end."""
-    made: list[subprocess.Popen[str]] = []
+    made: list[rpc_conductor.Process] = []
 
-    def start(url: str, host: str) -> subprocess.Popen[str]:
-        process = rpc_conductor.process(url, host)
+    def start(url: str, host: str) -> rpc_conductor.Process:
+        process = rpc_conductor.Process("serve", url, host)
         made.append(process)
-        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         return process
 

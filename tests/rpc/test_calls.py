@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,7 +18,7 @@ from tests.support import rpc_conductor
 from tests.support.rpc_conductor import MAYFLY, NOBODY, ONE, TWO, VICTIM, Serve
 
 Connect = Callable[[str], client.Client]
-Spawn = Callable[[str, str], subprocess.Popen[str]]
+Spawn = Callable[[str, str], rpc_conductor.Process]
 
 
 @pytest.fixture
@@ -272,7 +271,7 @@ def test_the_next_life_of_a_conductor_does_not_begin_what_was_sent_to_the_one_be
 
 
 def _kill_when_busy(
-    process: subprocess.Popen[str], caller: client.Client, ctxt: Context
+    process: rpc_conductor.Process, caller: client.Client, ctxt: Context
 ) -> Callable[[], None]:
     """Kill the conductor as soon as its method `held` runs."""
 

@@ -32,7 +32,7 @@ from tests.support import certificates, direct_rpc, docs_pages, rpc_conductor
 from tests.support.rpc_conductor import ONE, TWO, Serve
 
 Connect = Callable[[str], client.Client]
-Spawn = Callable[[str, str], "subprocess.Popen[str]"]
+Spawn = Callable[[str, str], "rpc_conductor.Process"]
 
 HEADER = frames.HEADER
 

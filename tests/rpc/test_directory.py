@@ -6,7 +6,6 @@ import os
 import pathlib
 import socket
 import stat
-import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -104,7 +103,7 @@ def test_host_names_that_differ_have_addresses_that_differ() -> None:
 
 
 def test_the_sockets_of_dead_processes_are_swept_and_living_ones_kept(
-    local: str, folder: pathlib.Path, spawn: Callable[..., subprocess.Popen[str]], serve: Serve
+    local: str, folder: pathlib.Path, spawn: Callable[..., rpc_conductor.Process], serve: Serve
 ) -> None:
     dead = spawn(local, "dead")
     spawn(local, "alive")
@@ -117,7 +116,7 @@ def test_the_sockets_of_dead_processes_are_swept_and_living_ones_kept(
 
 
 def test_a_killed_conductor_can_start_again_and_a_kept_client_finds_it(
-    local: str, spawn: Callable[..., subprocess.Popen[str]], connect: Connect, ctxt: Context
+    local: str, spawn: Callable[..., rpc_conductor.Process], connect: Connect, ctxt: Context
 ) -> None:
     caller = connect(local)
     first = spawn(local, "one")
@@ -158,7 +157,7 @@ def test_stopping_removes_the_socket_but_not_one_of_a_successor(
 def test_a_call_without_host_passes_over_the_dead(
     local: str,
     serve: Serve,
-    spawn: Callable[..., subprocess.Popen[str]],
+    spawn: Callable[..., rpc_conductor.Process],
     connect: Connect,
     ctxt: Context,
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -50,7 +49,7 @@ def standing_still(server: private_servers.RabbitMQ) -> Iterator[None]:
 
 def test_callers_of_a_hung_broker_get_503_within_their_time(
     broker: private_servers.RabbitMQ,
-    spawn: Callable[[str, str], subprocess.Popen[str]],
+    spawn: Callable[[str, str], rpc_conductor.Process],
     connect: Callable[[str], client.Client],
     ctxt: Context,
 ) -> None:

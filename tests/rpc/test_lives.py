@@ -25,7 +25,7 @@ from tests.support.rpc_conductor import ONE, VICTIM, Serve
 from tests.support.thread_limit import no_new_threads
 
 Connect = Callable[[str], client.Client]
-Spawn = Callable[[str, str], "subprocess.Popen[str]"]
+Spawn = Callable[[str, str], "rpc_conductor.Process"]
 
 
 # -- crowds ------------------------------------------------------------------------------------

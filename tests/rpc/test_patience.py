@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import math
 import signal
-import subprocess
 import threading
 from collections.abc import Callable
 from concurrent import futures
@@ -25,7 +24,7 @@ from tests.support import rpc_conductor
 from tests.support.rpc_conductor import ONE, TWO, Serve
 
 Connect = Callable[[str], client.Client]
-Spawn = Callable[[str, str], "subprocess.Popen[str]"]
+Spawn = Callable[[str, str], "rpc_conductor.Process"]
 
 # -- by which clock ----------------------------------------------------------------------------
 

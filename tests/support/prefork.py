@@ -44,8 +44,15 @@ CLIENT = (
 )
 AGENT = ("ironic_python_agent.cmd.agent", "ironic_python_agent.*")
 """Modules, and groups of entry points, that are loaded before the first fork."""
-LOADED = {"ironic-lite": OURS, "baremetal": CLIENT, "ironic-python-agent": AGENT}
-ENDING_AT_ONCE = ("baremetal",)
+RPC = "tests.support.rpc_conductor"
+"""A module whose function ``main`` is run; it is found by ``PYTHONPATH``."""
+LOADED = {
+    "ironic-lite": OURS,
+    "baremetal": CLIENT,
+    "ironic-python-agent": AGENT,
+    "rpc_conductor": (RPC,),
+}
+ENDING_AT_ONCE = ("baremetal", "rpc_conductor")
 """Families whose programs leave nothing to the end of the interpreter."""
 _CHANGING = ("OS_", "PYTEST_")
 """Beginnings of variables that may be others for each program."""
@@ -360,7 +367,10 @@ def main(line: str, family: str, _name: str) -> Any:
         sys.path[:0] = [place for place in places if place and place not in sys.path]
         os.chdir(request.folder)
         sys.argv = request.command
-        run: Callable[[], object] = scripts[pathlib.Path(request.command[0]).name].load()
+        name = pathlib.Path(request.command[0]).name
+        run: Callable[[], object] = (
+            scripts[name].load() if name in scripts else importlib.import_module(RPC).main
+        )
         if family in ENDING_AT_ONCE:
             run_and_end(run)
         return run()

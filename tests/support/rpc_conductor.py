@@ -9,18 +9,23 @@ threads.native()
 import datetime  # noqa: E402  threads.native() must run before anything imports an oslo library
 import json  # noqa: E402
 import os  # noqa: E402
+import pathlib  # noqa: E402
 import signal  # noqa: E402
-import subprocess  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from typing import Any  # noqa: E402
 
+import psutil  # noqa: E402
+
 from ironic_lite import errors  # noqa: E402
-from ironic_lite.core import config  # noqa: E402
+from ironic_lite.core import config, context  # noqa: E402
 from ironic_lite.core.context import Context  # noqa: E402
-from ironic_lite.rpc import server, transport  # noqa: E402
+from ironic_lite.rpc import client, server, transport  # noqa: E402
+from tests.support import prefork  # noqa: E402
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 ONE, TWO, VICTIM, MAYFLY, NOBODY = ("localhost", *(f"localhost:{n}" for n in range(2, 6)))
 """Names of conductors, which are also addresses for ``direct://``; there is no NOBODY."""
@@ -112,57 +117,65 @@ def until(condition: Callable[[], Any], seconds: float = SECONDS) -> None:
         time.sleep(0.005)
 
 
-def process(url: str, host: str) -> subprocess.Popen[str]:
-    """Start a server in a process, which prints "ready" and lives until it is killed."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.rpc_conductor", url, host],
-        stdout=subprocess.PIPE,
-        stdin=subprocess.PIPE,
-        text=True,
-    )
+class Process:
+    """A process of this module, forked by `prefork`; what is here is as in ``subprocess.Popen``.
 
+    :param words: the name of one of `ROLES`, and its arguments.
+    """
 
-CALLER = """
-import json, sys
-from tests.support import rpc_conductor
-from ironic_lite.core import config, context
-from ironic_lite.rpc import client, transport
-url, method, timeout, args = sys.argv[1:]
-config.CONF([], default_config_files=[], default_config_dirs=[])
-caller, ctxt = client.Client(transport.build(url)), context.internal("test")
-caller.call(ctxt, "who", host=rpc_conductor.ONE)
-print("ready", flush=True)
-sys.stdin.readline()
-try:
-    one = rpc_conductor.ONE
-    print(caller.call(ctxt, method, host=one, timeout=float(timeout), **json.loads(args)))
-except Exception as why:
-    print(repr(why))
-"""
+    def __init__(self, *words: str) -> None:
+        theirs, ours = os.pipe()
+        said, output = os.pipe()
+        self.stdin = open(ours, "w", encoding="utf-8")  # noqa: SIM115
+        self.stdout = open(said, encoding="utf-8")  # noqa: SIM115
+        with (
+            open(theirs, "rb") as stdin,
+            open(output, "wb") as stdout,
+            open(2, "wb", closefd=False) as stderr,
+        ):
+            self._program = prefork.start(
+                ["rpc_conductor", *words],
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+            )
+        self.pid = self._program.pid
+
+    def send_signal(self, number: signal.Signals) -> None:
+        self._program.send_signal(number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self) -> int:
+        return self._program.wait(SECONDS)
+
+    def communicate(self) -> str:
+        """Close its standard input, wait for its end, and return what it has printed since."""
+        if self.stdout.closed:
+            return ""
+        self.stdin.close()
+        self.wait()
+        with self.stdout:
+            return self.stdout.read()
 
 
 class Caller:
     """A process that calls the conductor ONE when it is told to."""
 
     def __init__(self, url: str, method: str, *, timeout: float = 60, **args: Any) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", CALLER, url, method, str(timeout), json.dumps(args)],
-            stdout=subprocess.PIPE,
-            stdin=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
+        self.process = Process("call", url, method, str(timeout), json.dumps(args))
         assert self.process.stdout.readline() == "ready\n"
 
     def go(self) -> None:
         """Let it call."""
-        assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
 
     def said(self) -> str:
         """Return what it was answered."""
-        return self.process.communicate(timeout=SECONDS)[0].strip()
+        return self.process.communicate().strip()
 
     def kill(self) -> None:
         """End it now, if it lives."""
@@ -170,21 +183,39 @@ class Caller:
         self.process.communicate()
 
 
-def stop(process: subprocess.Popen[str]) -> None:
+def stop(process: Process) -> None:
     """Let a process stand still until it is sent SIGCONT."""
     process.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+    until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
 
 
-def main(url: str, host: str) -> None:
-    config.CONF([], default_config_files=[], default_config_dirs=[])
+# -- in the process --------------------------------------------------------------------------
+
+
+def serve(url: str, host: str) -> None:
+    """Serve until the parent ends, however that ends; print "ready" first."""
     one = server.Server(transport.build(url), host, Endpoint(host))
     one.start()
     print("ready", flush=True)
-    # Ends with the parent, however that ends.
     sys.stdin.read()
-    os._exit(0)
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+def call(url: str, method: str, timeout: str, args: str) -> None:
+    """Call a method of ONE after a line of the standard input, and print what it returns."""
+    caller, ctxt = client.Client(transport.build(url)), context.internal("test")
+    caller.call(ctxt, "who", host=ONE)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    try:
+        print(caller.call(ctxt, method, host=ONE, timeout=float(timeout), **json.loads(args)))
+    except Exception as why:
+        print(repr(why))
+
+
+ROLES: dict[str, Callable[..., None]] = {"serve": serve, "call": call}
+
+
+def main() -> None:
+    config.CONF([], default_config_files=[], default_config_dirs=[])
+    _, role, *words = sys.argv
+    ROLES[role](*words)
