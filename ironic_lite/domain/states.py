@@ -258,6 +258,10 @@ PATCHABLE_IN_TRANSITION = frozenset(
 INTERFACES_CHANGEABLE = frozenset(
     {S.ENROLL, S.INSPECTING, S.INSPECTWAIT, S.MANAGEABLE, S.AVAILABLE}
 )
+WITH_INSTANCE = frozenset(
+    state for state, info in STATES.items() if {state, info.target} & {S.ACTIVE, S.RESCUE}
+)
+"""States of a node that has an instance, gets one, or may have got one."""
 DELETABLE = frozenset({S.MANAGEABLE, S.ENROLL, S.ADOPTFAIL, S.AVAILABLE})
 VOLUMES_REMOVABLE = DELETABLE - {S.AVAILABLE}
 """States in which a machine's volumes can be removed while it is powered on."""

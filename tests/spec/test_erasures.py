@@ -134,6 +134,19 @@ def test_invalid_declarations_change_nothing(operator: Operator, body: Json) -> 
     assert state(operator, node) == ("unknown", None)
 
 
+@pytest.mark.parametrize("found", ["active", "deploy failed", "rescue", "service hold"])
+def test_node_that_may_have_an_instance_is_not_declared_clean(
+    operator: Operator, found: str
+) -> None:
+    node = operator.enroll(found)
+    before = state(operator, node)
+    body = {"data_state": "clean", "reason": "new from the factory"}
+    answer = operator.api.put(f"/v1/nodes/{node}/data_state", body)
+    assert (answer.status, found in answer.text) == (409, True)
+    assert state(operator, node) == before
+    declare(operator, node, "dirty")
+
+
 def test_required_proof_fails_cleaning_and_refuses_available(serve: Serve) -> None:
     operator = serve(conductor__require_clean_data=True)
     node = enrol(operator)

@@ -18,10 +18,11 @@ from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import erasures, events, nodes
+from ironic_lite.domain import states
 from ironic_lite.domain.erasure_records import DECLARED, DataState
 
 _LONGEST = 255
-_NODE = ("uuid", "generation", "data_state", "instance_uuid")
+_NODE = ("uuid", "generation", "data_state", "instance_uuid", "provision_state")
 
 
 class Erasures(expose.Controller):
@@ -110,6 +111,11 @@ class Erasures(expose.Controller):
         if after == DataState.CLEAN and node["instance_uuid"] is not None:
             text = "its instance has data. Delete the instance, or remove instance_uuid, and repeat"
             raise errors.Conflict(node=node["uuid"], reason=f"{text} the request.")
+        if after == DataState.CLEAN and node["provision_state"] in states.WITH_INSTANCE:
+            text = f"in the state {node['provision_state']} it may have an instance with data"
+            raise errors.Conflict(
+                node=node["uuid"], reason=f"{text}. Undeploy or manage it, and repeat the request."
+            )
         values = {"data_state": after, "data_state_at": clock.now(), "data_state_by": DECLARED}
         told = event_rows.of(request.who, node["uuid"], "data_state", {"reason": reason})
         told |= {"event": DECLARED, "before": node["data_state"] or "unknown", "after": after}
