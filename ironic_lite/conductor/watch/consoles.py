@@ -37,6 +37,7 @@ class Consoles:
         loaded = tasks.runtime.registry.interfaces["console"].values()
         self._kinds = [one for one in loaded if isinstance(one, base.Console) and one.by_program]
         self._hosts: frozenset[str] = frozenset()
+        self._hanging: set[str] = set()  # nodes whose driver hangs, until it ends
         self._next = float("inf")  # time of the next full check, if nothing happens before
         self._dead: weakref.WeakSet[base.Proxy] = weakref.WeakSet()  # programs already handled
 
@@ -62,6 +63,7 @@ class Consoles:
             self._restore_console,
             most=settings.periodic_max_workers,
             halted=self._tasks.runtime.draining,
+            hanging=self._hanging,
         )
         self._hosts, self._dead = hosts, weakref.WeakSet(dead)
         for console, uuid, proxy in proxies:
