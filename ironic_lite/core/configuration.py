@@ -392,6 +392,9 @@ class Configuration(Group, Protocol):
     def reset(self) -> None:
         """Forget values that were read."""
 
+    def get_location(self, name: str, group: str | None = None) -> Any:
+        """Return where the value of an option comes from."""
+
     def find_file(self, name: str) -> str | None:
         """Return the path of a file beside the configuration files."""
 

@@ -12,7 +12,7 @@ import dataclasses
 import importlib.metadata
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from stevedore import named
@@ -48,13 +48,15 @@ class Settings:
 
     ``hardware_types`` and ``interfaces`` (by kind) are the enabled names. ``defaults`` (by kind)
     are the names for nodes that set none. ``clean_priorities`` maps ``interface.step`` to the
-    configured priority.
+    configured priority. ``chosen`` are the kinds whose interfaces the operator has enabled, not a
+    default.
     """
 
     hardware_types: Sequence[str] = ()
     interfaces: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     defaults: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
     clean_priorities: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    chosen: Collection[str] = base.KINDS
 
     @classmethod
     def read(cls, conf: Configuration = config.CONF) -> Settings:
@@ -68,6 +70,11 @@ class Settings:
                 **{step: priority for step, priority in given.items() if priority is not None},
                 **config.priorities(conf.conductor.clean_step_priority_override),
             },
+            chosen=[
+                kind
+                for kind in base.KINDS
+                if conf.get_location(f"enabled_{kind}_interfaces").location.is_user_controlled
+            ],
         )
 
 
@@ -113,7 +120,7 @@ class Registry:
                 reason="[DEFAULT]enabled_hardware_types: none of them could be loaded"
             )
         found = cls(types, interfaces, settings.defaults, loader.failures)
-        found._warn_about_configuration()
+        found._warn_about_configuration(settings.chosen)
         return found
 
     @property
@@ -273,13 +280,13 @@ class Registry:
         failed = [what.removeprefix(lead) for what in self.failures if what.startswith(lead)]
         return self._choices[hardware_type][kind].pick(wanted, self.interfaces[kind], failed)
 
-    def _warn_about_configuration(self) -> None:
-        """Log enabled interfaces that no hardware type uses, and missing defaults."""
+    def _warn_about_configuration(self, chosen: Collection[str]) -> None:
+        """Log chosen interfaces that no hardware type uses, and missing defaults."""
         for kind in base.KINDS:
             offered = {name: kinds[kind] for name, kinds in self._choices.items()}
             used = {name for each in offered.values() for name in each.valid}
             for name in self.interfaces[kind]:
-                if name not in used:
+                if name not in used and kind in chosen:
                     LOG.warning(
                         "No enabled hardware type works with the %s interface %s.", kind, name
                     )

@@ -357,6 +357,17 @@ def test_an_enabled_interface_of_no_use_is_named(caplog: pytest.LogCaptureFixtur
     assert "No enabled hardware type works with the management interface fake." in caplog.text
 
 
+def test_an_interface_of_no_use_that_is_enabled_by_default_is_not_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    conf = cfg.ConfigOpts()
+    config.register(conf)
+    conf([], project=config.PROJECT, default_config_files=[], default_config_dirs=[])
+    conf.set_override("enabled_hardware_types", ["ipmi"])
+    registry.Registry.load(registry.Settings.read(conf))
+    assert "works with" not in caplog.text
+
+
 # -- what others are told --------------------------------------------------------------------
 
 
