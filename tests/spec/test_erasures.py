@@ -138,7 +138,7 @@ def test_invalid_declarations_change_nothing(operator: Operator, body: Json) -> 
 def test_node_that_may_have_an_instance_is_not_declared_clean(
     operator: Operator, found: str
 ) -> None:
-    node = operator.enroll(found)
+    node = operator.rig.node(found)
     before = state(operator, node)
     body = {"data_state": "clean", "reason": "new from the factory"}
     answer = operator.api.put(f"/v1/nodes/{node}/data_state", body)
