@@ -7,12 +7,14 @@ import pathlib
 import shutil
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from ironic_lite.conductor.flows import consoles as flow
+from ironic_lite.conductor.watch import node_queue
 from ironic_lite.conductor.watch.consoles import Consoles
 from ironic_lite.core import config
 from ironic_lite.db.engine.session import Database
@@ -267,6 +269,32 @@ def test_sweep_without_a_change_reads_no_nodes(
     for _ in range(3):
         watch.sweep()
     assert len(looked) == 2
+
+
+def test_sweeps_ask_a_driver_that_hangs_only_once(
+    serve: Serve, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = serve()
+    watch = Consoles(operator.rig.tasks, operator.rig.service.ownership)
+    node = enroll(operator)
+    switch(operator, node, True)
+    asked, opened = threading.Semaphore(0), threading.Event()
+
+    def hang(_node: Any) -> None:
+        asked.release()
+        opened.wait(60)
+
+    monkeypatch.setattr(watch, "_restore_console", hang)
+    monkeypatch.setattr(node_queue, "BORNE", 0.2)
+    try:
+        kill(operator, node)
+        watch.sweep()
+        assert asked.acquire(timeout=60)
+        watch._next = 0
+        watch.sweep()
+        assert not asked.acquire(blocking=False)
+    finally:
+        opened.set()
 
 
 def test_option_is_the_interval_of_the_sweep(serve: Serve) -> None:
