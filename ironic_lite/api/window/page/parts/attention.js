@@ -31,7 +31,7 @@ export function Attention({ brief }) {
   void fleet.slowTick.value;
   const failedHere = nodesWhere((node) => kindOf(node) === "fail");
   const overdueHere = nodesWhere((node) => fleet.overdue.value.has(node.uuid));
-  const heldHere = nodesWhere((node) => fleet.holds.value.has(node.uuid));
+  const heldHere = nodesWhere((node) => fleet.holds.value.has(node.uuid), (node) => fleet.holds.value.get(node.uuid)?.[0].created_at);
   const cut = all ? Infinity : brief ? 0 : EACH;
   const whys = /** @type {Map<string, Json>} */ (useRef(new Map()).current);
   const whyOf = /** @param {Json} node */ (node) => whys.get(momentOf(node));
@@ -86,11 +86,11 @@ export function Attention({ brief }) {
   </section>`;
 }
 
-/** @param {(node: Json) => boolean} accepts */
-function nodesWhere(accepts) {
+/** @param {(node: Json) => boolean} accepts @param {(node: Json) => string} [at] a time; the newest is the first */
+function nodesWhere(accepts, at = (node) => node.provision_updated_at) {
   return [...fleet.nodes.values()]
     .filter(accepts)
-    .sort((a, b) => String(b.provision_updated_at).localeCompare(String(a.provision_updated_at)));
+    .sort((a, b) => String(at(b)).localeCompare(String(at(a))));
 }
 
 /** @param {string} rule @param {string} from @param {string} name @returns {Json[]} a list, read now and then */

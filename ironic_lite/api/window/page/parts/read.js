@@ -34,11 +34,11 @@ export function useDocument(from, { again, each = 0 } = {}) {
         const soon = passing(fault);
         // What was read stays, with the fault, until the service answers again.
         setState((/** @type {any} */ old) => ({ ...(soon && old.from === from ? old : UNREAD), fault, from }));
-        if (soon) timer = setTimeout(reload, POLL_MS);
+        if (soon) timer = setInterval(() => document.hidden || reload(), POLL_MS);
       },
     );
     return () => {
-      clearTimeout(timer);
+      clearInterval(timer);
       abort.abort();
     };
   }, [from, turn, again]);
