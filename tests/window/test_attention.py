@@ -119,6 +119,22 @@ def test_held_node_is_in_a_group_of_its_own(page: sync_api.Page, live: service.S
     page.get_by_role("dialog", name="Lift a hold of aside-1").wait_for()
 
 
+def test_node_that_was_held_last_is_shown_first(page: sync_api.Page, live: service.Service) -> None:
+    names = [f"held-last-{number}" for number in (6, 5, 4, 3, 2, 1)]
+    hold = {"kind": "hardware", "reason": "a fan"}
+    holds = []
+    for name in names:
+        live.create(name)
+    for name in names:
+        holds.append(live.ask("POST", f"/v1/nodes/{name}/holds", hold).json()["uuid"])
+    page.goto(to(live, "/v1/nodes"))
+    held = page.get_by_role("list", name="Held").get_by_role("listitem")
+    for place, name in enumerate(reversed(names[1:])):
+        expect(held.nth(place)).to_contain_text(name)
+    for name, uuid in zip(names, holds, strict=True):  # Other tests look for their own holds.
+        assert live.ask("DELETE", f"/v1/nodes/{name}/holds/{uuid}?reason=done").status_code == 204
+
+
 def test_rows_of_a_held_node_keep_clear_of_their_borders_at_320_pixels(
     open_page: OpenPage, live: service.Service
 ) -> None:
