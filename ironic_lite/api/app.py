@@ -9,6 +9,7 @@ exposed. Then add the class to ``controllers.ALL``.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -185,8 +186,18 @@ def routed(
         tail or Tail(database),
         UsualTimes(database),
     )
-    rows = (row for each in controllers.ALL for row in each(service).rows())
-    return Application(routes.Table(rows), service, places)
+    table = routes.Table(_tree(), {each: each(service) for each in controllers.ALL})
+    return Application(table, service, places)
+
+
+@functools.cache
+def _tree() -> routes.Place:
+    """Return the routes of all controllers, which all applications of a process share."""
+    return routes.tree(
+        (route, routes.Handler(each, function))
+        for each in controllers.ALL
+        for route, function in each.exposed()
+    )
 
 
 def build(

@@ -26,7 +26,6 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
-from types import MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import wsme.types
@@ -77,11 +76,6 @@ class Controller:
             route = getattr(vars(cls)[name], _ROUTE, None)
             if route is not None:
                 yield route, vars(cls)[name]
-
-    def rows(self) -> Iterator[tuple[Route, MethodType]]:
-        """Yield each exposed method, bound, with its route."""
-        for route, function in self.exposed():
-            yield route, MethodType(function, self)
 
 
 def expose(

@@ -89,40 +89,53 @@ class Found(NamedTuple):
     refusal: refusals.Refusal | None = None
 
 
-class _Place:
+class Handler(NamedTuple):
+    """A method of a controller, before a controller is made."""
+
+    controller: type
+    function: Callable[..., Any]
+
+
+class Place:
     """A word of a path: the words that may follow it, its handlers, and their policy rules."""
 
     __slots__ = ("any", "handlers", "rules", "words")
 
     def __init__(self) -> None:
-        self.words: dict[str, _Place] = {}
-        self.any: _Place | None = None
-        self.handlers: dict[str, tuple[Route, MethodType]] = {}
+        self.words: dict[str, Place] = {}
+        self.any: Place | None = None
+        self.handlers: dict[str, tuple[Route, Handler]] = {}
         self.rules: dict[str, policy.Rule | None] = {}
 
 
-class Table:
-    """All routes of the service."""
-
-    def __init__(self, rows: Iterable[tuple[Route, MethodType]]) -> None:
-        self._top = _Place()
-        self.routes: list[Route] = []
-        for route, handler in rows:
-            self._add_route(route, handler)
-
-    def _add_route(self, route: Route, handler: MethodType) -> None:
-        place = self._top
+def tree(rows: Iterable[tuple[Route, Handler]]) -> Place:
+    """Return the place that all paths begin at."""
+    top = Place()
+    for route, handler in rows:
+        place = top
         for word in route.path.split("/")[1:]:
             if word.startswith("{"):
-                place.any = place.any or _Place()
+                place.any = place.any or Place()
                 place = place.any
             else:
-                place = place.words.setdefault(word, _Place())
+                place = place.words.setdefault(word, Place())
         if route.method in place.handlers:
             raise RuntimeError(f"two handlers for {route.method} {route.path}")
         place.handlers[route.method] = (route, handler)
         place.rules[route.method] = policy.guard(route.method, route.path)
-        self.routes.append(route)
+    return top
+
+
+class Table:
+    """All routes of an application.
+
+    :param top: the result of `tree`, which applications share.
+    :param controllers: the application's own, by class.
+    """
+
+    def __init__(self, top: Place, controllers: Mapping[type, object]) -> None:
+        self._top = top
+        self._controllers = controllers
 
     def find(self, method: str, path: str, version: int) -> Found:
         """Return the route and handler of ``method`` on ``path`` at a minor version.
@@ -140,7 +153,7 @@ class Table:
         if method in place.handlers:
             route, handler = place.handlers[method]
             if route.since <= version:
-                return Found(route, handler, words, place.rules[method])
+                return Found(route, self._bound(handler), words, place.rules[method])
         living = {known: pair for known, pair in place.handlers.items() if pair[0].since <= version}
         if living and method not in place.handlers:
             raise _no_such_method(method, living, words)
@@ -150,10 +163,13 @@ class Table:
         route, handler = place.handlers[method]
         if not _EXAMINED.fullmatch(route.path):
             raise refusal
-        return Found(route, handler, words, place.rules[method], refusal)
+        return Found(route, self._bound(handler), words, place.rules[method], refusal)
 
-    def _walk_path(self, path: str, method: str) -> tuple[_Place, list[str]]:
-        place: _Place | None = self._top
+    def _bound(self, handler: Handler) -> MethodType:
+        return MethodType(handler.function, self._controllers[handler.controller])
+
+    def _walk_path(self, path: str, method: str) -> tuple[Place, list[str]]:
+        place: Place | None = self._top
         words = []
         for word in path.split("/")[1:]:
             assert place is not None
@@ -174,7 +190,7 @@ class Table:
         return place, words
 
     @staticmethod
-    def _absent_refusal(place: _Place, method: str) -> refusals.Refusal:
+    def _absent_refusal(place: Place, method: str) -> refusals.Refusal:
         """Return the refusal at a place without handlers for this version."""
         if not place.handlers:
             below = f"Below it there is: {', '.join(sorted(place.words))}." if place.words else _WAY
