@@ -15,7 +15,7 @@ MOMENT = 0.05
 """Seconds for the threads that were told to end, before garbage is collected."""
 DESCRIPTORS = 6
 """More descriptors than before that are borne: pools of connections that a whole module shares."""
-_TASKS = pathlib.Path("/proc/self/task")
+_TASKS = "/proc/self/task"
 _DESCRIPTORS = "/proc/self/fd"
 _PROCESSES = pathlib.Path("/proc")
 _SHARED = b"prefork.py"
@@ -34,13 +34,21 @@ class Sight:
 def look() -> Sight:
     """Return what there is now."""
     children: set[str] = set()
-    for task in _TASKS.iterdir() if _TASKS.exists() else ():
+    for task in _listed(_TASKS):
         try:
-            children.update((task / "children").read_text().split())
+            with open(f"{_TASKS}/{task}/children", encoding="ascii") as file:
+                children.update(file.read().split())
         except OSError:  # the thread has just ended
             continue
-    count = len(os.listdir(_DESCRIPTORS)) if children or os.path.isdir(_DESCRIPTORS) else 0
+    count = len(_listed(_DESCRIPTORS))
     return Sight(frozenset(threading.enumerate()), frozenset(children), count)
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:  # not Linux
+        return []
 
 
 def since(before: Sight, grace: float = GRACE) -> list[str]:
