@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import pathlib
 import subprocess
-import sys
 
 import pytest
+
+from tests.support import prefork, service
 
 
 def run(path: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the program with a configured file."""
     settings = path.with_suffix(".conf")
     settings.write_text(f"[database]\nconnection = sqlite:///{path}\n")
-    return subprocess.run(
-        [sys.executable, "-m", "ironic_lite.cmd.dbsync", "--config-file", str(settings), *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    program = str(service.SCRIPTS / "ironic-lite-dbsync")
+    command = [program, "--config-file", str(settings), *words]
+    return prefork.run(command, env=service.environment(), timeout=60)
 
 
 @pytest.mark.parametrize("command", ["version", "history", "reencrypt", "end_runs"])

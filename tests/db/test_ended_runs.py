@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
@@ -15,6 +13,7 @@ from ironic_lite.db.queries import allocations
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind
 from tests.db import test_allocations
+from tests.support import prefork, service
 from tests.support.conductor_fixture import configure
 from tests.support.database_rows import add_node, get_node, lock_node
 
@@ -83,13 +82,9 @@ def test_program_lists_and_ends_runs(sqlite_database: Database, tmp_path: pathli
     path.write_text(f"[database]\nconnection = {sqlite_database.url}\n")
 
     def run(*words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "ironic_lite.cmd.dbsync", "--config-file", str(path), *words],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        program = str(service.SCRIPTS / "ironic-lite-dbsync")
+        command = [program, "--config-file", str(path), *words]
+        done = prefork.run(command, env=service.environment(), timeout=60)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -22,7 +22,7 @@ from ironic_lite import errors
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.tables import migrate, models, partial_upgrade
-from tests.support import database_servers
+from tests.support import database_servers, prefork, service
 from tests.support.database_rows import NOON, add_node, get_node, new_uuid
 
 # -- models equal migrations -----------------------------------------------------------------
@@ -150,24 +150,23 @@ def test_a_filled_database_keeps_its_rows(empty_database: Database) -> None:
     assert empty_database.read(count) == {**expected, "marks": 3}
 
 
-def test_several_processes_may_upgrade_at_once(empty_database: Database) -> None:
-    others = [empty_database] * 4
+def test_several_processes_may_upgrade_at_once(
+    empty_database: Database, tmp_path: pathlib.Path
+) -> None:
+    conf = tmp_path / "ironic-lite.conf"
+    url = empty_database.url.render_as_string(hide_password=False)
+    conf.write_text(f"[database]\nconnection = {url}\n")
+    others = [conf] * 4
     with ThreadPoolExecutor(len(others)) as pool:
         found = list(pool.map(_upgrade_in_a_process, others))
     assert found == [migrate.head()] * len(others)
     migrate.check(empty_database)
 
 
-def _upgrade_in_a_process(database: Database) -> str:
-    code = (
-        "import sys; from ironic_lite.db.tables import migrate; "
-        "from ironic_lite.db.engine import session; "
-        "print(migrate.upgrade(session.open_database(sys.argv[1])))"
-    )
-    url = database.url.render_as_string(hide_password=False)
-    done = subprocess.run(
-        [sys.executable, "-c", code, url], capture_output=True, text=True, timeout=120, check=False
-    )
+def _upgrade_in_a_process(conf: pathlib.Path) -> str:
+    program = str(service.SCRIPTS / "ironic-lite-dbsync")
+    command = [program, "--config-file", str(conf), "upgrade"]
+    done = prefork.run(command, env=service.environment(), timeout=120)
     return done.stdout.strip() or done.stderr
 
 

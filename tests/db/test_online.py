@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import subprocess
-import sys
 import types
 from collections.abc import Sequence
 
@@ -15,6 +13,7 @@ from ironic_lite import errors
 from ironic_lite.cmd import dbsync
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.tables import migrate, models, online_migrations
+from tests.support import prefork, service
 from tests.support.database_rows import add_node, get_node
 
 OLD, NEW = "kept in capitals", "KEPT IN CAPITALS"
@@ -95,13 +94,8 @@ def test_the_program(
 ) -> None:
     path = tmp_path / "ironic-lite.conf"
     path.write_text(f"[database]\nconnection = {sqlite_database.url}\n")
-    asked = ("--config-file", str(path), "online_data_migrations", *words)
-    done = subprocess.run(
-        [sys.executable, "-m", "ironic_lite.cmd.dbsync", *asked],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    program = str(service.SCRIPTS / "ironic-lite-dbsync")
+    command = [program, "--config-file", str(path), "online_data_migrations", *words]
+    done = prefork.run(command, env=service.environment(), timeout=60)
     assert done.returncode == status, done.stderr
     assert said in done.stdout + done.stderr

@@ -54,9 +54,10 @@ LOADED = {
 }
 ENDING_AT_ONCE = ("baremetal", "rpc_conductor")
 """Families whose programs leave nothing to the end of the interpreter."""
-_CHANGING = ("OS_", "PYTEST_")
+_CHANGING = ("OS_", "PYTEST_", "REDFISH_PASSWORD")
 """Beginnings of variables that may be others for each program."""
 _REQUEST = 1 << 18
+_STARTING = threading.Lock()
 
 
 class Request(NamedTuple):
@@ -178,7 +179,8 @@ def start(
     words = [os.fspath(word) for word in command]
     name = pathlib.Path(words[0]).name
     family = "ironic-lite" if name.startswith("ironic-lite") else name
-    found = fork_server(family, os.getpid(), tuple(sorted(lasting(env).items())))
+    with _STARTING:  # threads that start the first programs at once share one server
+        found = fork_server(family, os.getpid(), tuple(sorted(lasting(env).items())))
     files = [one.fileno() for one in (stdin, stdout, stderr)]
     return found.start(Request(words, dict(env), cwd or os.getcwd()), files)
 

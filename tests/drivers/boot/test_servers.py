@@ -9,13 +9,13 @@ import pathlib
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 import requests
 
 from ironic_lite.drivers.boot import servers
+from tests.support import prefork, service
 from tests.support.ports import HOST, free_port
 from tests.support.service import until
 
@@ -170,21 +170,18 @@ def test_the_command_writes_what_the_configuration_says(tmp_path: pathlib.Path) 
         f"[deploy]\nhttp_url = http://192.0.2.7:8080\nhttp_root = {tmp_path}/http\n"
         "[dhcp]\ndhcp_provider = dnsmasq\n"
     )
-    command = [sys.executable, "-m", "ironic_lite.cmd.netboot", "--config-file", str(conf)]
     ask = ["--interface", "eth1", "--range", "192.0.2.100,192.0.2.200"]
-    written = [*command, "write", "--folder", str(tmp_path / "out"), *ask]
-    done = subprocess.run(written, capture_output=True, text=True, timeout=60, check=False)
+    done = _netboot(conf, "write", "--folder", str(tmp_path / "out"), *ask)
     assert (done.returncode, done.stderr) == (0, "")
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == ["dnsmasq.conf", "nginx.conf", "setup.sh"]
-    shown = [*command, "show", *ask]
-    done = subprocess.run(shown, capture_output=True, text=True, timeout=60, check=False)
+    done = _netboot(conf, "show", *ask)
     assert "dhcp-ignore=tag:!ironic\n" in done.stdout
     # Both interfaces are enabled, and each node is led to the loader of its own.
     assert " ipxe pxelinux grub-efi-amd64-signed syslinux-common\n" in done.stdout
     assert "listen 192.0.2.7:8080;" in done.stdout
-    wrong = [*command, "show", "--interface", "eth1", "--range", "192.0.2.9,192.0.2.3"]
-    done = subprocess.run(wrong, capture_output=True, text=True, timeout=60, check=False)
+    wrong = ["--interface", "eth1", "--range", "192.0.2.9,192.0.2.3"]
+    done = _netboot(conf, "show", *wrong)
     assert done.returncode == 2
     assert "is not of the form first,last" in done.stderr
 
@@ -194,8 +191,13 @@ def _show(tmp_path: pathlib.Path, text: str) -> subprocess.CompletedProcess[str]
     conf = tmp_path / "test.conf"
     conf.write_text(f"[DEFAULT]\nstate_path = {tmp_path}/state\n[deploy]\n{text}\n")
     ask = ["show", "--interface", "eth1", "--range", "192.0.2.100,192.0.2.200"]
-    command = [sys.executable, "-m", "ironic_lite.cmd.netboot", "--config-file", str(conf), *ask]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return _netboot(conf, *ask)
+
+
+def _netboot(conf: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
+    program = str(service.SCRIPTS / "ironic-lite-netboot")
+    command = [program, "--config-file", str(conf), *words]
+    return prefork.run(command, env=service.environment(), timeout=60)
 
 
 def test_a_folder_that_another_web_server_cannot_enter_is_refused(tmp_path: pathlib.Path) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import lzma
-import os
 import pathlib
 import re
 import string
 import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +20,7 @@ from ironic_lite.drivers.redfish import inspect, management, power
 from ironic_lite.drivers.redfish.bmc import info
 from ironic_lite.drivers.redfish.recording import anonymize, walk
 from tests.emulators import bmc
-from tests.support import bmc_tasks
+from tests.support import bmc_tasks, prefork, service
 
 USER, PASSWORD = "ironic-7", "geheim-4711"
 SERIALS = ("2M220100SL", "437XR1138R2", "SN000003")
@@ -398,15 +396,8 @@ def test_no_serial_number_or_address_stands_in_the_output(
 
 
 def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ironic_lite.cmd.record_bmc", *words],
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    program = service.SCRIPTS / "ironic-lite-record-bmc"
+    return prefork.run([program, *words], env=service.environment(**environment), timeout=120)
 
 
 @pytest.fixture
