@@ -7,7 +7,7 @@ import json
 import pickle
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ironic_lite import errors
@@ -111,6 +111,7 @@ ANY = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(text=long_text(90), facts=st.dictionaries(st.from_regex("[a-z]{1,9}"), ANY))
 def test_cause_is_bounded(text: str, facts: dict[str, object]) -> None:
     facts.pop("message", None)
