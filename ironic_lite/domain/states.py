@@ -260,8 +260,8 @@ INTERFACES_CHANGEABLE = frozenset(
 )
 WITH_INSTANCE = frozenset(
     state for state, info in STATES.items() if {state, info.target} & {S.ACTIVE, S.RESCUE}
-)
-"""States of a node that has an instance, gets one, or may have got one."""
+) | {S.DELETING, S.ERROR}
+"""States of a node that has an instance, gets one, loses one, or may have one."""
 DELETABLE = frozenset({S.MANAGEABLE, S.ENROLL, S.ADOPTFAIL, S.AVAILABLE})
 VOLUMES_REMOVABLE = DELETABLE - {S.AVAILABLE}
 """States in which a machine's volumes can be removed while it is powered on."""

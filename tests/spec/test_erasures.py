@@ -134,7 +134,7 @@ def test_invalid_declarations_change_nothing(operator: Operator, body: Json) -> 
     assert state(operator, node) == ("unknown", None)
 
 
-@pytest.mark.parametrize("found", ["active", "deploy failed", "rescue", "service hold"])
+@pytest.mark.parametrize("found", ["active", "deploy failed", "rescue", "service hold", "error"])
 def test_node_that_may_have_an_instance_is_not_declared_clean(
     operator: Operator, found: str
 ) -> None:
