@@ -37,7 +37,7 @@ from ironic_lite.domain.batches import BatchState, NodeState
 _LIMIT = 8 * 1024  # KiB of a body, which may have a configdrive
 _FIRST = 20  # nodes of the first wave that a plan names
 _EPOCH, _MICROSECOND = datetime.datetime(1970, 1, 1), datetime.timedelta(microseconds=1)
-_NOT = datetime.timedelta()
+_NO_TIME = datetime.timedelta()
 _PAUSE = 1.0  # seconds between two looks of a request that waits
 _OPTIONS = ("waves", "concurrency", "on_failures", "between_waves")
 _WITHOUT_REQUEST = tuple(name for name in batches.COLUMNS if name not in ("request", "context"))
@@ -337,10 +337,10 @@ def _documents(conn: Connection, found: Sequence[tuple[Json, core.Counts]]) -> l
     """Return the documents of batches; one statement if the end of one can be estimated."""
     estimated = [row["uuid"] for row, counts in found if _has_pace(row, counts)]
     paused = batches.paused_times(conn, estimated)
-    return [_document(row, counts, paused.get(row["uuid"], _NOT)) for row, counts in found]
+    return [_document(row, counts, paused.get(row["uuid"], _NO_TIME)) for row, counts in found]
 
 
-def _document(row: JsonView, counts: core.Counts, paused: datetime.timedelta = _NOT) -> Json:
+def _document(row: JsonView, counts: core.Counts, paused: datetime.timedelta = _NO_TIME) -> Json:
     options = {name: row["options"][name] for name in _OPTIONS}
     batch = core.of_row(row)
     return {
@@ -379,7 +379,7 @@ def _end_of(
         return None
     ended, left = core.total(counts, core.ENDED), core.total(counts, core.UNENDED)
     now, began = clock.now(), cast(datetime.datetime, row["created_at"])
-    return now + max(now - began - paused, _NOT) / ended * left
+    return now + max(now - began - paused, _NO_TIME) / ended * left
 
 
 def _unreadable(conn: Connection, request: Request, rows: Sequence[JsonView]) -> set[str]:
