@@ -539,6 +539,26 @@ def test_batches_send_no_requests_while_many_hang(
     finish(rig, 12)
 
 
+def test_conductor_that_begins_to_stop_claims_no_more_nodes(build: Build) -> None:
+    begun, rigs = set[str](), list[ConductorFixture]()
+
+    def around(kind: str, name: str, call: Any) -> Any:
+        if (kind, name) == ("power", "validate"):
+            begun.add(call.args[0].node.uuid)
+            if len(begun) == 16:  # all of the first claim
+                rigs[0].service.runtime.draining.set()
+        return call()
+
+    wrapped = crashes.Drivers(drivers(), around, more=("validate",))
+    rig = build(registry=cast(Registry, wrapped))
+    rigs.append(rig)
+    nodes = [rig.node("manageable") for _ in range(24)]
+    begin(rig, nodes, [24], 24, request={"target": "inspect"}, was="manageable")
+    rig.sweep("batches")
+    assert rig.service.runtime.draining.is_set()
+    assert counts(rig.database).get("pending") == 8, "those beyond the first claim"
+
+
 @pytest.mark.parametrize("conductors", [2, 3])
 def test_several_conductors_share_a_batch(
     build: Build, sqlite_database: Database, conductors: int

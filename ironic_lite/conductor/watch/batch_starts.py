@@ -63,7 +63,8 @@ class Starts:
 
         A node whose request hangs stays claimed, because its outcome is unknown.
 
-        :return: False if one of them has met a limit of the service.
+        :return: False if no more nodes are to be claimed, because one of them has met a limit of
+            the service, or the service stops.
         """
         free = [member for member in members if member["node_uuid"] not in self._hanging]
         if self.blocked or not free:
@@ -83,7 +84,7 @@ class Starts:
             hanging=self._hanging,
             borne=BORNE,
         )
-        return not limits
+        return not limits and not self._runtime.draining.is_set()
 
     def _start(self, batch: Row, member: Row) -> bool:
         """Send the request of a claimed node, and write what has become of it."""
