@@ -19,6 +19,7 @@ from ironic_lite.images import node_files as files
 from ironic_lite.images import published
 from ironic_lite.membership import ring
 from tests.support import conductor_fixture
+from tests.support.statements import count_statements
 
 GONE = "6e0b0a1e-1d6b-4f0a-9d4e-0123456789ab"
 
@@ -145,6 +146,26 @@ def test_tftp_files_of_a_deleted_node_go_and_those_of_other_services_stay(
         config.CONF.clear_override("tftp_root", group="pxe")
     assert not any(file.exists() for file in found[deleted])
     assert all(file.exists() for file in (*found[node], *found[GONE], *common))
+
+
+def test_tftp_files_of_other_services_cost_no_statement_each(
+    conductor: conductor_fixture.ConductorFixture,
+    root: pathlib.Path,
+    aged: None,
+    tmp_path: pathlib.Path,
+) -> None:
+    config.CONF.set_override("tftp_root", str(tmp_path / "tftp"), group="pxe")
+    counts = []
+    try:
+        for count in (1, 20):
+            for _ in range(count):
+                published.write(tmp_path / "tftp" / str(uuid.uuid4()) / "kernel", "x")
+            with count_statements(conductor.database) as sent:
+                sweep(conductor)
+            counts.append(len(sent))
+    finally:
+        config.CONF.clear_override("tftp_root", group="pxe")
+    assert counts[0] == counts[1]
 
 
 def test_unfinished_files_are_removed(

@@ -65,21 +65,26 @@ class FileCleanup:
     def _clean_page(self, found: Sequence[node_files.Left]) -> int:
         question = functools.partial(sweeps.notes, uuids={left.node for left in found})
         rows = {row["uuid"]: row for row in self._runtime.database.read(question)}
+        foreign = self._not_ours({left.node for left in found if left.by_tftp} - rows.keys())
         gone = 0
         for left in found:
-            if not _may_use_file(left, rows.get(left.node)) and self._is_ours(left):
+            if left.by_tftp and left.node in foreign:
+                continue
+            if not _may_use_file(left, rows.get(left.node)):
                 try:
                     gone += node_files.remove(left)
                 except errors.LocalFileError as why:
                     LOG.warning("%s", why)
         return gone
 
-    def _is_ours(self, left: node_files.Left) -> bool:
-        """Return whether a file below ``[pxe]tftp_root`` is of a node that this service had."""
-        if not left.by_tftp:
-            return True
-        last = functools.partial(events.page, node_uuid=left.node, kinds=("node_deleted",), limit=1)
-        return bool(self._runtime.database.read(last))
+    def _not_ours(self, uuids: set[str]) -> set[str]:
+        """Return which of the nodes without a row this service has not deleted, by its history.
+
+        Other services may have files below ``[pxe]tftp_root``.
+        """
+        if not uuids:
+            return set()
+        return uuids - self._runtime.database.read(lambda conn: events.deleted(conn, uuids))
 
     def _report_removed(self, found: Sequence[dnsmasq.Told]) -> int:
         question = functools.partial(_nodes_of_files, found=found)

@@ -79,6 +79,14 @@ _END = (
     .order_by(_EVENT.id.desc())
     .limit(1)
 )
+_DELETED = (
+    sa.select(_EVENT.node_uuid)
+    .where(
+        _EVENT.node_uuid.in_(sa.bindparam("k_nodes", expanding=True)),
+        _EVENT.kind == "node_deleted",
+    )
+    .distinct()
+)
 _ENTRY = sa.select(models.events).where(
     _EVENT.id == sa.bindparam("k_id", type_=sa.BigInteger),
     _EVENT.node_uuid == sa.bindparam("k_node"),
@@ -142,6 +150,11 @@ def end_of(conn: Connection, node_uuid: str, request_id: str) -> Row | None:
     """Return the event that ends an operation of a request without a run, or None."""
     found = conn.execute(_END, {"k_node": node_uuid, "k_request": request_id}).first()
     return dict(zip(COLUMNS, found, strict=True)) if found is not None else None
+
+
+def deleted(conn: Connection, nodes: Collection[str]) -> set[str]:
+    """Return the UUIDs of those of some hundred nodes whose deletion is in the history."""
+    return set(conn.execute(_DELETED, {"k_nodes": list(nodes)}).scalars())
 
 
 def page(
