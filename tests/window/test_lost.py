@@ -67,6 +67,20 @@ def test_fleet_that_was_opened_while_the_service_is_away_appears_by_itself(
     faults.allow("net::ERR_")
 
 
+def test_events_that_were_opened_while_the_service_is_away_appear_by_themselves(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    live.create("early-2")
+    page.route("**/v1/events?limit=100", lambda route: route.fulfill(**AWAY))
+    page.goto(to(live, "/v1/events"))
+    fault = page.locator(".fault")
+    expect(fault).to_contain_text("The database is away.")
+    page.unroute("**/v1/events?limit=100")
+    expect(page.get_by_role("region", name="Events")).to_contain_text("early-2")
+    expect(fault).to_have_count(0)
+    faults.allow("503")
+
+
 def test_palette_of_a_cold_page_begins_no_second_feed(
     page: sync_api.Page, live: service.Service
 ) -> None:
@@ -166,6 +180,23 @@ def test_rows_of_a_filter_of_the_api_are_shown_when_they_are_known(
     expect(page.get_by_role("grid", name="Nodes").locator(".body .row")).to_have_count(0)
     for route in waiting:
         route.continue_()
+
+
+def test_rows_of_a_filter_of_the_api_stay_while_the_service_is_away(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    live.create("stays-1")
+    hold = {"kind": "hardware", "reason": "a fan"}
+    assert live.ask("POST", "/v1/nodes/stays-1/holds", hold).status_code == 201
+    page.goto(to(live, "/v1/nodes?held=true&~q=stays-"))
+    row(page, "stays-1").wait_for()
+    page.route("**/v1/nodes?held=true*", lambda route: route.fulfill(**AWAY))
+    fault = page.locator(".fault")
+    expect(fault).to_contain_text("The database is away.")
+    expect(row(page, "stays-1")).to_have_count(1)
+    page.unroute("**/v1/nodes?held=true*")
+    expect(fault).to_have_count(0)
+    faults.allow("503")
 
 
 def test_log_goes_on_after_its_stream_was_cut_and_says_why_it_is_missing(

@@ -12,7 +12,7 @@ import {
 } from "../parts/text.js";
 import { fleet, followFleet, KIND_ORDER, named, needOf, predicate, remote, select, selection, selectNone, setFilter } from "../state/nodes.js";
 import { changeRoute, go, href, path, route, small } from "../state/route.js";
-import { curl, pages } from "../wire/api.js";
+import { curl, pages, passing } from "../wire/api.js";
 
 /** @typedef {Record<string, any>} Node */
 
@@ -152,7 +152,7 @@ const NOT_YET = new Set();
 
 /**
  * The UUIDs that the API gives for filters that only it knows, `NOT_YET` until they are read; null if
- * there is no such filter.
+ * there is no such filter. They stay while the service is away.
  * @param {URLSearchParams} query
  * @returns {{given: Set<string> | null, fault?: import("../wire/api.js").Fault}}
  */
@@ -169,7 +169,8 @@ function useRemote(query) {
       return { given, text };
     };
     const again = () => document.hidden ||
-      read().then(setFound, (fault) => abort.signal.aborted || setFound({ given: NOT_YET, fault, text }));
+      read().then(setFound, (fault) => abort.signal.aborted || setFound((/** @type {any} */ old) =>
+        ({ ...(passing(fault) && old.text === text ? old : { given: NOT_YET, text }), fault })));
     again();
     const timer = setInterval(again, LIST_MS);
     return () => {

@@ -72,6 +72,7 @@ export function EventsPage() {
     const more = (/** @type {Json[]} */ found) =>
       setEvents((old) => [...found.reverse(), ...old ?? []].slice(0, MOST_EVENTS));
     return followFrom(from, (body) => {
+      setFault(null);
       setEvents(body.events.reverse());
       return new Feed(body.cursor, more, null, filter);
     }, setFault);
