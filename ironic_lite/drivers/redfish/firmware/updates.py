@@ -17,18 +17,20 @@ import logging
 import urllib.parse
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.arguments import Image
-from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, resources
+from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, resources, transport
 from ironic_lite.drivers.redfish.bmc import library as sushy
 from ironic_lite.drivers.redfish.firmware import versions
 
 LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 FIRST_PAUSE = 10.0
 """Seconds before the first poll of a task, which may have failed at once."""
@@ -131,19 +133,23 @@ def _send_update(task: base.Task, image: Image, work: Work) -> float | None:
         return None
     target, body = _update_request(task, image)
 
-    def order(link: connection.Link) -> list[str]:
-        known = jobs.running(link, target) if unsure else []
-        return known or jobs.begun(link, link.wire.post(target, data=body), target)
+    def post(link: connection.Link) -> transport.Response:
+        return link.wire.post(target, data=body)
 
-    try:
-        work.uris = connection.call(task, _mark_refusal(order), read=False)
-    except errors.StepFailed as why:
-        if why.facts.get("busy") and work.age < BUSY_SECONDS:
-            LOG.info("Node %s: %s", task.node.uuid, image.hide(str(why)))
-            work.by = jobs.CLAIMS.make()
-            return _poll_interval()
-        cause = _hidden(why, image)
-        raise failed(image, f"the BMC refused it: {why.facts['reason']}") from cause
+    # Each search is a call of its own, because a call that fails is repeated as a whole.
+    uris = connection.call(task, lambda link: jobs.running(link, target)) if unsure else []
+    if not uris:
+        try:
+            answer = connection.call(task, _mark_refusal(post), read=False)
+        except errors.StepFailed as why:
+            if why.facts.get("busy") and work.age < BUSY_SECONDS:
+                LOG.info("Node %s: %s", task.node.uuid, image.hide(str(why)))
+                work.by = jobs.CLAIMS.make()
+                return _poll_interval()
+            cause = _hidden(why, image)
+            raise failed(image, f"the BMC refused it: {why.facts['reason']}") from cause
+        uris = connection.call(task, lambda link: jobs.begun(link, answer, target))
+    work.uris = uris
     work.enter("follow" if work.uris else "prove")
     work.sure = not work.uris
     return min(FIRST_PAUSE, _poll_interval())
@@ -296,10 +302,10 @@ def _tolerate_silence(
     )
 
 
-def _mark_refusal(work: Callable[[connection.Link], list[str]]) -> Callable[..., list[str]]:
+def _mark_refusal(work: Callable[[connection.Link], T]) -> Callable[[connection.Link], T]:
     """Turn a refusal into an error of its own, distinct from all other faults."""
 
-    def tried(link: connection.Link) -> list[str]:
+    def tried(link: connection.Link) -> T:
         try:
             return work(link)
         except sushy.exceptions.HTTPError as error:

@@ -284,6 +284,27 @@ def test_the_task_of_an_answer_that_names_none_is_looked_for(
     assert len(orders(served)) == 1
 
 
+@pytest.mark.parametrize("times", [1, 9])
+def test_search_for_a_task_that_fails_does_not_repeat_the_request(
+    served: bmc.Machine, times: int
+) -> None:
+    def takes_it(handler: bmc.Handler) -> None:
+        handler.serving.host.answer(handler.request_read)
+        handler.say(202, None)
+
+    served.habits.task_polls = 10**9
+    served.tricks[UPDATE] = takes_it
+    served.tricks[f"GET {served.places.tasks}"] = bmc.says_first(times, bmc.says(503))
+    task = bmc_tasks.task_of(served)
+    begin(task, BIOS)
+    for _ in range(5):
+        assert poll(task, BIOS) is base.WAIT
+    served.finish_tasks()
+    finish(task, BIOS)
+    assert len(orders(served)) == 1
+    assert versions(served)["bios"] == "2.0"
+
+
 def test_a_task_in_an_answer_200_is_followed(served: bmc.Machine) -> None:
     def takes_it(handler: bmc.Handler) -> None:
         handler.say(200, handler.serving.host.answer(handler.request_read).document)
