@@ -121,8 +121,13 @@ def go_on(task: base.Task, work: Work) -> float | None:
 def _send_next(task: base.Task, work: Work, coming: list[Order]) -> float:
     """Send a request; others that wait for the same restart follow at once."""
     order = coming[0]
-    unsure, order.by = not jobs.CLAIMS.use(order.by), None
-    connection.call(task, lambda link: _send_order(link, work, order, unsure=unsure), read=False)
+    claim, order.by = order.by, None
+
+    def send(link: connection.Link) -> None:
+        # The call may repeat this, for example after 503: then the request is searched for, too.
+        _send_order(link, work, order, unsure=not jobs.CLAIMS.use(claim))
+
+    connection.call(task, send, read=False)
     work.looks = 0
     _hand_to_us(work)
     more = len(coming) > 1 and coming[1].when == ON_RESET

@@ -220,6 +220,23 @@ def test_an_order_whose_answer_was_lost_is_not_sent_twice(machine: bmc.Machine) 
     assert len(machine.tasks) == 1
 
 
+def test_an_order_that_was_carried_out_in_spite_of_503_is_not_sent_twice(
+    machine: bmc.Machine,
+) -> None:
+    machine.habits.task_polls = 5
+    task = begun(machine)
+
+    def takes_it(handler: bmc.Handler) -> None:
+        handler.serving.host.answer(handler.request_read)
+        handler.say(503, None)
+
+    machine.tricks[f"POST {machine.places.volumes}"] = bmc.says_first(1, takes_it)
+    assert poll(task) is base.WAIT
+    finish(task, base.WAIT)
+    assert changes(machine) == ["POST Volumes"]
+    assert there(machine) == [("RAID1", ["0", "1"])]
+
+
 @pytest.mark.parametrize("listed", ["pages", "newest first", "as words"])
 def test_the_task_of_a_lost_answer_is_found_among_many(machine: bmc.Machine, listed: str) -> None:
     """An iDRAC keeps hundreds of jobs, and shows them in pages of 50."""
