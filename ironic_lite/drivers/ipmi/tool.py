@@ -10,6 +10,7 @@ import collections
 import contextlib
 import dataclasses
 import logging
+import math
 import shutil
 import threading
 import time
@@ -80,8 +81,8 @@ def run(
     :param words: the command as ipmitool accepts it, such as ``("power", "status")``.
     :param once: the command is not idempotent.
     :param seconds: total time limit; None takes [ipmi]command_retry_timeout.
-    :param patient: wait for a silent BMC, which may be restarting, until the time is over; the
-        command is idempotent.
+    :param patient: wait for a silent BMC, which may be restarting, until the time is over, unless
+        a client waits for the answer; the command is idempotent.
     :raises errors.HardwareError: a fault of `faults`, a timeout, or ipmitool is not installed.
     :raises errors.InvalidRequest: driver_info is invalid.
     """
@@ -216,7 +217,8 @@ class _Failure:
         if deadline.limited():
             return False
         if self.kind is faults.Again.SILENCE:
-            return patient and pause + command.SILENT_SECONDS < call.left()
+            awaited = math.isfinite(deadline.left())  # a client waits for the answer
+            return patient and not awaited and pause + command.SILENT_SECONDS < call.left()
         harmless = self.kind is faults.Again.HARMLESS and not call.once
         return (self.kind is faults.Again.ANY or harmless) and pause < call.left()
 
