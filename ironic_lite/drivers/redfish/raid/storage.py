@@ -40,7 +40,8 @@ _MOST = 512
 _LOCKED = frozenset({"Locked", "Foreign"})
 """Values of Drive.EncryptionStatus (DSP0268) of disks whose data is not accessible now."""
 _WWN_DIGITS = 16
-_NVME_NAMES = frozenset({"EUI", "NGUID"})
+_NVME_NAMES = ("NGUID", "EUI")
+"""Linux names a namespace by its NGUID, and by its EUI if it has no other."""
 APPLY = "@Redfish.OperationApplyTime"
 
 
@@ -278,16 +279,17 @@ def _capacity_bytes(value: object) -> int:
 
 def _root_device_hint(identifiers: Iterable[Json]) -> dict[str, str] | None:
     """Return the hint that finds the volume among the disks of the booted machine."""
+    names: dict[object, str] = {}
     for one in identifiers:
-        kind, name = one.get("DurableNameFormat"), str(one.get("DurableName") or "").lower()
-        name = name.removeprefix("0x").removeprefix("naa.").removeprefix("eui.")
-        if kind in _NVME_NAMES and name:
-            # Linux names namespaces so, and the agent takes its name.
-            return {"wwn": f"eui.{name.replace('-', '')}"}
-        if kind == "NAA" and name:
-            key = "wwn" if len(name) <= _WWN_DIGITS else "wwn_with_extension"
-            return {key: f"0x{name}"}
-    return None
+        name = str(one.get("DurableName") or "").lower()
+        name = name.removeprefix("0x").removeprefix("naa.").removeprefix("eui.").replace("-", "")
+        if name.strip("0"):
+            names.setdefault(one.get("DurableNameFormat"), name)
+    if "NAA" in names:
+        name = names["NAA"]
+        return {"wwn" if len(name) <= _WWN_DIGITS else "wwn_with_extension": f"0x{name}"}
+    # Linux names namespaces so, and the agent takes its name.
+    return next(({"wwn": f"eui.{names[kind]}"} for kind in _NVME_NAMES if kind in names), None)
 
 
 def _read_disk(drive: Json, use: str | None, *, emptied: bool) -> selection.Disk:

@@ -239,25 +239,29 @@ def test_volume_gets_a_display_name_if_the_controller_takes_only_that(
     assert task.node.raid_config["logical_disks"][0]["volume_name"] == "system"
 
 
+NGUID = "0050430000000001-0000000000000042"
+BY_NGUID = {"wwn": "eui.00504300000000010000000000000042"}
+
+
 @pytest.mark.parametrize(
-    ("form", "name", "hint"),
+    ("names", "hint"),
     [
-        ("NAA", "naa.5000C500A1B2C3D4", {"wwn": "0x5000c500a1b2c3d4"}),
-        ("EUI", "0025385B71B04D25", {"wwn": "eui.0025385b71b04d25"}),
-        ("EUI", "eui.0025385B71B04D25", {"wwn": "eui.0025385b71b04d25"}),
-        (
-            "NGUID",
-            "0050430000000001-0000000000000042",
-            {"wwn": "eui.00504300000000010000000000000042"},
-        ),
+        ({"NAA": "naa.5000C500A1B2C3D4"}, {"wwn": "0x5000c500a1b2c3d4"}),
+        ({"EUI": "0025385B71B04D25"}, {"wwn": "eui.0025385b71b04d25"}),
+        ({"EUI": "eui.0025385B71B04D25"}, {"wwn": "eui.0025385b71b04d25"}),
+        ({"NGUID": NGUID}, BY_NGUID),
+        ({"EUI": "0025385B71B04D25", "NGUID": NGUID}, BY_NGUID),
+        ({"NGUID": "0" * 32, "EUI": "0025385B71B04D25"}, {"wwn": "eui.0025385b71b04d25"}),
     ],
 )
 def test_root_device_is_found_by_the_name_that_linux_gives_it(
-    machine: bmc.Machine, form: str, name: str, hint: dict[str, str]
+    machine: bmc.Machine, names: dict[str, str], hint: dict[str, str]
 ) -> None:
     def named(handler: bmc.Handler) -> None:
         volume = handler.serving.host.answer(handler.request_read).document
-        identifiers = [{"DurableNameFormat": form, "DurableName": name}]
+        identifiers = [
+            {"DurableNameFormat": form, "DurableName": name} for form, name in names.items()
+        ]
         handler.say(200, {**volume, "Identifiers": identifiers})
 
     machine.habits.tasks = frozenset()
