@@ -65,8 +65,11 @@ def wanted(task: base.Task) -> image_info.Image:
         cache.check(image.checksum_source, _sum_path(image))
     check_drive(info)
     _check_boot_loader(image)
-    for place in modes.PLACES:
-        image_info.check_hints(getattr(task.node, place) or {}, place)
+    holders = {place: getattr(task.node, place) or {} for place in modes.PLACES}
+    # The agent takes the hints of the first place that has some.
+    place = next((place for place, holder in holders.items() if holder.get("root_device")), None)
+    if place is not None:
+        image_info.check_hints(holders[place], place)
     return image
 
 

@@ -171,6 +171,12 @@ def test_wrong_hints_for_the_disk_are_refused(images: pathlib.Path) -> None:
         serving.wanted(task)
 
 
+def test_hints_that_the_agent_does_not_read_are_not_checked(images: pathlib.Path) -> None:
+    task = _task(root_device={"serial": "S1"})
+    task.node.properties = {"root_device": {"size": "100 GB"}}
+    serving.wanted(task)
+
+
 @pytest.mark.parametrize(
     ("drive", "said"),
     [
