@@ -209,6 +209,10 @@ def test_log_goes_on_after_its_stream_was_cut_and_says_why_it_is_missing(
         log = page.get_by_role("log")
         expect(log).not_to_contain_text("No line yet")
         page.unroute("**/log?follow=true")
+        empty: dict[str, Any] = {"status": 200, "body": "", "content_type": "text/plain"}
+        page.route("**/log?follow=true", lambda route: route.fulfill(**empty))
+        expect(page.locator(".fault")).to_have_count(0)
+        page.unroute("**/log?follow=true")
         log.get_by_text("erase_devices_metadata begins").wait_for()
         expect(page.locator(".fault")).to_have_count(0)
     faults.allow("503")

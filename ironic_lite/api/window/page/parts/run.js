@@ -203,11 +203,12 @@ async function follow(path, live, abort, onLines, onFault) {
       let number = 0;
       /** @type {Line[]} */
       let all = [];
-      for await (const lines of linesOf(await logOf(path + (release ? "?follow=true" : ""), abort))) {
+      const body = await logOf(path + (release ? "?follow=true" : ""), abort);
+      onFault(null); // The log may have no line yet.
+      for await (const lines of linesOf(body)) {
         all = [...all, ...lines.map((text) => line(text, (number += 1)))].slice(-MOST_LINES);
         if (number >= known) onLines(all); // What is read again does not shrink on the screen.
         known = Math.max(known, number);
-        onFault(null);
         await sleep(50);
       }
     } catch (fault) {
