@@ -7,7 +7,7 @@ changing anything. Each later poll does the next part of the plan: see `volume_c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
@@ -157,7 +157,12 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
         if named := unnamed.fits(connection.call(task, _machine_maker)):
             unnamed.log(f"Node {task.node.uuid}")
         names = _free_names(wanted, there)
-        creations = [_creation_order(choice, there, names, named=named) for choice in choices]
+        used = {choice.controller.name for choice in choices}
+        homes = {one.name: one for one in there if one.name in used}
+        properties = {name: _creation_annotations(task, home) for name, home in homes.items()}
+        creations = [
+            _creation_order(choice, homes, properties, names, named=named) for choice in choices
+        ]
         disks = [dict(choice.wanted) for choice in choices]
         deletions = _deletion_orders(there) if emptied else []
         return self._start_changes(task, there, [*deletions, *creations], disks)
@@ -296,17 +301,19 @@ def _deletion_orders(there: Sequence[storage.Controller]) -> list[volume_changes
 
 def _creation_order(
     choice: selection.Choice,
-    there: Sequence[storage.Controller],
+    homes: Mapping[str, storage.Controller],
+    properties: Mapping[str, Json],
     free_names: Iterator[str],
     *,
     named: bool,
 ) -> volume_changes.Order:
     """Return the request for a volume.
 
+    :param homes: the chosen controllers by name; ``properties`` has their annotations.
     :param free_names: for volumes that need a name but have none.
     :param named: each volume needs a name.
     """
-    home = next(one for one in there if one.name == choice.controller.name)
+    home, creation = homes[choice.controller.name], properties[choice.controller.name]
     wanted = choice.wanted
     body: Json = {
         "RAIDType": storage.RAID_TYPES[wanted["raid_level"]],
@@ -314,14 +321,18 @@ def _creation_order(
     }
     if choice.size is not None:
         body["CapacityBytes"] = choice.size
-    needed = named or home.creation.get("Name@Redfish.RequiredOnCreate") is True
+    needed = named or creation.get("Name@Redfish.RequiredOnCreate") is True
     if "volume_name" in wanted or needed:
-        body[_name_key(home.creation)] = wanted.get("volume_name") or next(free_names)
+        body[_name_key(creation)] = wanted.get("volume_name") or next(free_names)
     names = ", ".join(disk.name for disk in choice.disks)
     name = f"create RAID {wanted['raid_level']} on disks {names} of controller {home.name}"
     return volume_changes.Order(
         volume_changes.CREATE, home.volumes_path, name, body, when=_apply_time(home.times)
     )
+
+
+def _creation_annotations(task: base.Task, home: storage.Controller) -> Json:
+    return connection.call(task, lambda link: storage.creation_annotations(link, home.capabilities))
 
 
 def _free_names(

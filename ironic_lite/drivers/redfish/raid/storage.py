@@ -72,8 +72,7 @@ class Volume:
 class Controller:
     """A storage subsystem. ``times`` are the supported apply times; None if it does not say.
 
-    ``creation`` has the annotations of the properties of new volumes, such as
-    ``Name@Redfish.RequiredOnCreate``; empty if it does not say.
+    ``capabilities`` is the path of the document about new volumes: see `creation_annotations`.
     """
 
     name: str
@@ -84,7 +83,7 @@ class Controller:
     times: tuple[str, ...] | None
     drives: tuple[Json, ...]
     volumes: tuple[Volume, ...]
-    creation: Json
+    capabilities: str | None
 
     def offered(self, *, emptied: bool) -> selection.Controller:
         """Return it for `selection.choose`; ``emptied``: its volumes will be deleted first."""
@@ -205,14 +204,21 @@ def _read_controller(link: connection.Link, path: str) -> Controller | None:
         times=_apply_times(collection),
         drives=tuple(_drive_documents(link, storage)),
         volumes=tuple(_read_volume(link, member) for member in listed(link, collection)),
-        creation=_creation_capabilities(link, collection),
+        capabilities=_capabilities_path(collection),
     )
 
 
-def _creation_capabilities(link: connection.Link, collection: Json) -> Json:
-    """Return the document about new members of a collection (DSP0266), {} without one."""
+def _capabilities_path(collection: Json) -> str | None:
+    """Return the path of the document about new members of a collection (DSP0266)."""
     found = resources.entries(collection, "@Redfish.CollectionCapabilities", "Capabilities")
-    path = next((resources.link(one, "CapabilitiesObject") for one in found), None)
+    return next((resources.link(one, "CapabilitiesObject") for one in found), None)
+
+
+def creation_annotations(link: connection.Link, path: str | None) -> Json:
+    """Return the annotations of new volumes' properties, such as ``Name@Redfish.RequiredOnCreate``.
+
+    :param path: `Controller.capabilities`; None, like a path without a document, gives {}.
+    """
     if path is None:
         return {}
     try:
