@@ -15,6 +15,7 @@ from ironic_lite.api.validation import rules
 from ironic_lite.core import clock
 from ironic_lite.domain import batches, erasure_records, states, verbs
 from ironic_lite.domain.states import State
+from ironic_lite.errors import unicode_text
 
 Parser = Callable[[str, str], Any]
 
@@ -174,7 +175,7 @@ def erasure_result(value: str, path: str) -> str:
 def one_of(value: str, path: str, what: str, known: Collection[str]) -> str:
     """Read one of the words ``known``."""
     if value not in known:
-        reason = f"{value[:_SHOWN]!r} is not {what}. Valid are: {', '.join(known)}"
+        reason = f"{unicode_text.shown(value, _SHOWN)} is not {what}. Valid are: {', '.join(known)}"
         raise errors.InvalidParameter(path=path, reason=reason)
     return value
 
@@ -192,13 +193,16 @@ def limit(text: str | None, most: int) -> int:
 def integer(text: str) -> int:
     """Read the integer of ``limit``."""
     if not _INTEGER.fullmatch(text):
-        raise errors.InvalidParameter(path="limit", reason=f"{text[:_SHOWN]!r} is not an integer")
+        raise errors.InvalidParameter(
+            path="limit", reason=f"{unicode_text.shown(text, _SHOWN)} is not an integer"
+        )
     return int(text)
 
 
 def direction(text: str) -> str:
     """Read the order of a list."""
     if text not in ("asc", "desc"):
-        reason = f"Invalid sort direction: {text[:_SHOWN]!r}. Acceptable values are 'asc' or 'desc'"
+        shown = unicode_text.shown(text, _SHOWN)
+        reason = f"Invalid sort direction: {shown}. Acceptable values are 'asc' or 'desc'"
         raise errors.InvalidParameter(path="sort_dir", reason=reason)
     return text

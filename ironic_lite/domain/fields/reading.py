@@ -9,6 +9,7 @@ from types import MappingProxyType
 from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain.fields.field import Field
+from ironic_lite.errors import unicode_text
 
 _SHOWN = 64
 """Characters of an unknown name that its refusal repeats."""
@@ -52,7 +53,7 @@ def select(table: tuple[Field, ...], asked: Iterable[str], version: int) -> tupl
         field = known.get(name)
         if field is None:
             names = ", ".join(one.name for one in table if one.since <= version)
-            reason = f"there is no field {raw[:_SHOWN]!r}. Known here: {names}"
+            reason = f"there is no field {unicode_text.shown(raw, _SHOWN)}. Known here: {names}"
             raise errors.InvalidParameter(path="fields", reason=reason)
         if field.since > version:
             raise errors.NotAcceptable(what=f"Field {name}", since=field.since)
@@ -72,7 +73,8 @@ def sort_column(table: tuple[Field, ...], key: str, version: int) -> str:
     if field is None or not field.sort or field.stored is None:
         seen = (one for one in table if one.since <= version)
         able = ("id", *(one.name for one in seen if one.sort and one.stored is not None))
-        reason = f"{key[:_SHOWN]!r} cannot be sorted by. Possible are: {', '.join(able)}"
+        shown = unicode_text.shown(key, _SHOWN)
+        reason = f"{shown} cannot be sorted by. Possible are: {', '.join(able)}"
         raise errors.InvalidParameter(path="sort_key", reason=reason)
     if field.since > version:
         raise errors.NotAcceptable(what=f"Field {key}", since=field.since)
