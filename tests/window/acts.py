@@ -65,6 +65,20 @@ def failed_node(
     )
 
 
+def paused_batch(running: service.Service, name: str, nodes: list[str]) -> str:
+    """Begin a batch that manages the first of some nodes, and then pauses; return its UUID."""
+    body = {
+        "name": name,
+        "nodes": nodes,
+        "request": {"target": "manage"},
+        "waves": [1, "100%"],
+        "between_waves": "pause",
+    }
+    batch = str(running.ask("POST", "/v1/batches", body).json()["uuid"])
+    service.until(lambda: running.get(f"/v1/batches/{batch}")["state"] == "paused", "the pause")
+    return batch
+
+
 @contextlib.contextmanager
 def endless_cleaning(running: service.Service, name: str) -> Iterator[None]:
     """Create a node and let it wait in its first clean step; abort that at the end."""

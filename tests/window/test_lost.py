@@ -12,7 +12,16 @@ import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import ERASE, edit, endless_cleaning, failed_node, press, row, to
+from tests.window.acts import (
+    ERASE,
+    edit,
+    endless_cleaning,
+    failed_node,
+    paused_batch,
+    press,
+    row,
+    to,
+)
 from tests.window.conftest import Faults, OpenPage, expect
 
 AWAY: dict[str, Any] = {
@@ -305,15 +314,7 @@ def test_node_in_an_open_batch_is_refused_by_names(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:
     uuids = [live.create(name) for name in ("taken-1", "taken-2")]
-    body = {
-        "name": "night shift",
-        "nodes": ["taken-1", "taken-2"],
-        "request": {"target": "manage"},
-        "waves": [1, "100%"],
-        "between_waves": "pause",
-    }
-    batch = live.ask("POST", "/v1/batches", body).json()["uuid"]
-    service.until(lambda: live.get(f"/v1/batches/{batch}")["state"] == "paused", "the pause")
+    batch = paused_batch(live, "night shift", ["taken-1", "taken-2"])
     page.goto(to(live, "/v1/nodes?~q=taken-2"))
     page.get_by_role("checkbox", name="Select taken-2").check()
     page.get_by_role("button", name="Power…").click()

@@ -8,7 +8,17 @@ import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import confirm, edit, endless_cleaning, failed_node, press, row, shown, to
+from tests.window.acts import (
+    confirm,
+    edit,
+    endless_cleaning,
+    failed_node,
+    paused_batch,
+    press,
+    row,
+    shown,
+    to,
+)
 from tests.window.conftest import Faults, OpenPage, expect
 
 
@@ -268,15 +278,7 @@ def test_inventory_that_was_never_read_is_told_in_words(
 def test_paused_batch_needs_attention(page: sync_api.Page, live: service.Service) -> None:
     live.create("rest-1")
     live.create("rest-2")
-    body = {
-        "name": "resting",
-        "nodes": ["rest-1", "rest-2"],
-        "request": {"target": "manage"},
-        "waves": [1, "100%"],
-        "between_waves": "pause",
-    }
-    batch = live.ask("POST", "/v1/batches", body).json()["uuid"]
-    service.until(lambda: live.get(f"/v1/batches/{batch}")["state"] == "paused", "the pause")
+    batch = paused_batch(live, "resting", ["rest-1", "rest-2"])
     page.goto(to(live, "/v1/nodes"))
     item = page.locator(".attention li", has_text="resting")
     expect(item).to_contain_text("This batch is paused: ")

@@ -261,11 +261,8 @@ def test_a_connection_that_breaks_while_an_order_is_sent(served: bmc.Machine) ->
 # -- BMCs that say little -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("body", [None, {"@odata.id": "/redfish/v1/UpdateService"}], ids=repr)
-def test_the_task_of_an_answer_that_names_none_is_looked_for(
-    served: bmc.Machine, body: dict[str, Any] | None
-) -> None:
-    """What was accepted is not done: a restart would meet firmware that is being written."""
+def begun_without_task(served: bmc.Machine, body: dict[str, Any] | None) -> fake_task.FakeTask:
+    """Begin an update by a BMC that accepts it and names no task; return the task of the node."""
 
     def takes_it(handler: bmc.Handler) -> None:
         handler.serving.host.answer(handler.request_read)
@@ -277,6 +274,16 @@ def test_the_task_of_an_answer_that_names_none_is_looked_for(
     begin(task, BIOS)
     for _ in range(5):
         assert poll(task, BIOS) is base.WAIT
+    return task
+
+
+@pytest.mark.parametrize("body", [None, {"@odata.id": "/redfish/v1/UpdateService"}], ids=repr)
+def test_the_task_of_an_answer_that_names_none_is_looked_for(
+    served: bmc.Machine, body: dict[str, Any] | None
+) -> None:
+    """What was accepted is not done: a restart would meet firmware that is being written."""
+
+    task = begun_without_task(served, body)
     assert (phase(task), served.sent) == ("follow", [])
     served.finish_tasks()
     finish(task, BIOS)
@@ -288,17 +295,8 @@ def test_the_task_of_an_answer_that_names_none_is_looked_for(
 def test_search_for_a_task_that_fails_does_not_repeat_the_request(
     served: bmc.Machine, times: int
 ) -> None:
-    def takes_it(handler: bmc.Handler) -> None:
-        handler.serving.host.answer(handler.request_read)
-        handler.say(202, None)
-
-    served.habits.task_polls = 10**9
-    served.tricks[UPDATE] = takes_it
     served.tricks[f"GET {served.places.tasks}"] = bmc.says_first(times, bmc.says(503))
-    task = bmc_tasks.task_of(served)
-    begin(task, BIOS)
-    for _ in range(5):
-        assert poll(task, BIOS) is base.WAIT
+    task = begun_without_task(served, None)
     served.finish_tasks()
     finish(task, BIOS)
     assert len(orders(served)) == 1
