@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
@@ -37,6 +37,7 @@ _PATH = re.compile(r"/?[\w-]+([/.][\w-]+)+")
 _WORD = re.compile(r"/?[\w-]+")
 _ARGS = "args"
 _URL_LOGIN = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]*(?=@)")
+_MASKED_LOGIN = re.compile(rf"://[^/\s:@]*:{re.escape(MASK)}@")
 _REMEMBERED = 64
 """Longest key, in characters, whose judgement is cached; clients choose keys."""
 # The suffix that images.published.secret_name adds to the UUID of a node.
@@ -205,6 +206,23 @@ def _restored_value(name: str, key: str, around: Json, known: Json) -> Any:
             stored if given == MASK and _deciding_names(around) == _deciding_names(known) else given
         )
     return restore(key if key == _ARGS else "", given, stored)
+
+
+def mask_path(value: object, path: str) -> str | None:
+    """Return the path of the first text that answers show in place of a secret, else None.
+
+    The text is the mask, or a URL whose password is the mask.
+
+    :param value: a JSON value of limited depth at ``path``, words with a slash between them.
+    """
+    if isinstance(value, str):
+        return path if value == MASK or _MASKED_LOGIN.search(value) else None
+    if isinstance(value, dict):
+        items: Iterable[tuple[object, object]] = value.items()
+    else:
+        items = enumerate(value) if isinstance(value, list) else ()
+    found = (mask_path(held, f"{path}/{key}") for key, held in items)
+    return next((place for place in found if place is not None), None)
 
 
 def forget_renamed(key: str, now: Any, former: Any) -> None:

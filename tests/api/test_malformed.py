@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from typing import Any
 
 import orjson
@@ -194,3 +195,109 @@ def test_depth_is_measured_in_levels() -> None:
     assert parsing.deeper([], 0)
     assert not parsing.deeper([1, {"a": 1}], 2)
     assert parsing.deeper([1, {"a": [1]}], 2)
+
+
+# -- the mask of secrets ---------------------------------------------------------------------
+
+MASK = "******"
+_STEP = {"interface": "deploy", "step": "erase_devices", "args": {"password": MASK}}
+_RULE_ACTION = {
+    "op": "set-attribute",
+    "args": {"path": "/driver_info/ipmi_password", "value": MASK},
+}
+_BATCH = {"target": "clean", "clean_steps": [_STEP], "nodes": ["{node}"]}
+
+
+@pytest.mark.parametrize(
+    ("request_line", "body", "place"),
+    [
+        (
+            "POST /v1/nodes",
+            {"driver": "fake-hardware", "driver_info": {"redfish_password": MASK}},
+            "driver_info/redfish_password",
+        ),
+        (
+            "POST /v1/nodes",
+            {"driver": "fake-hardware", "instance_info": {"image_url": MASK}},
+            "instance_info/image_url",
+        ),
+        (
+            "POST /v1/nodes",
+            {"driver": "fake-hardware", "driver_info": {"iso": f"http://ann:{MASK}@host/a"}},
+            "driver_info/iso",
+        ),
+        (
+            "POST /v1/volume/targets",
+            {
+                "node_uuid": "{node}",
+                "volume_type": "iscsi",
+                "volume_id": "v",
+                "boot_index": 0,
+                "properties": {"auth_password": MASK},
+            },
+            "properties/auth_password",
+        ),
+        (
+            "POST /v1/deploy_templates",
+            {"name": "CUSTOM_A", "steps": [{**_STEP, "priority": 1}]},
+            "steps/0/args/password",
+        ),
+        (
+            "POST /v1/runbooks",
+            {"name": "CUSTOM_A", "steps": [{**_STEP, "order": 1}]},
+            "steps/0/args/password",
+        ),
+        (
+            "POST /v1/inspection_rules",
+            {"actions": [_RULE_ACTION]},
+            "actions/0/args/value",
+        ),
+        ("POST /v1/batches", _BATCH, "clean_steps/0/args/password"),
+        (
+            "PUT /v1/nodes/{node}/states/provision",
+            {"target": "clean", "clean_steps": [_STEP]},
+            "clean_steps/0/args/password",
+        ),
+        (
+            "PUT /v1/nodes/{node}/states/provision",
+            {"target": "rescue", "rescue_password": MASK},
+            "rescue_password",
+        ),
+        (
+            "PUT /v1/nodes/{node}/vendor_passthru?method=first_method",
+            {"settings": {"secret": MASK}},
+            "settings/secret",
+        ),
+        (
+            "PATCH /v1/nodes/{node}",
+            [{"op": "add", "path": "/driver_info/ipmi_password", "value": MASK}],
+            "0/value",
+        ),
+        (
+            "PATCH /v1/nodes/{node}",
+            [{"op": "replace", "path": "/driver_info", "value": {"ipmi_password": MASK}}],
+            "driver_info/ipmi_password",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "/" in value else "",
+)
+def test_mask_of_a_secret_is_refused_by_its_path(
+    api: Client, add_node: AddNode, request_line: str, body: Any, place: str
+) -> None:
+    method, path = request_line.split()
+    node = add_node(provision_state="manageable", driver_info={"redfish_password": "kept"})
+    text = json.dumps(body).replace("{node}", node["uuid"])
+    before = api.get("/v1/nodes/detail").json
+    answer = api.request(
+        method,
+        path.format(node=node["uuid"]),
+        body=text.encode(),
+        headers={"Content-Type": JSON},
+    )
+    assert (answer.status, f"{place}: holds {MASK}" in answer.text) == (400, True), answer.text
+    assert api.get("/v1/nodes/detail").json == before
+
+
+def test_mask_below_extra_is_stored_because_answers_show_extra_as_it_is(api: Client) -> None:
+    body = {"driver": "fake-hardware", "extra": {"password": MASK}}
+    assert api.post("/v1/nodes", body).json["extra"] == {"password": MASK}

@@ -167,3 +167,14 @@ def test_mask_secrets_decides_which_rules_see_secrets(
     rule(rig, copy, sensitive=sensitive)
     row = inspected(rig, driver_info={"own_password": "s3same"})
     assert rig.reaches(row["uuid"], "manageable")["extra"] == {"seen": seen}
+
+
+def test_rule_that_sees_the_mask_of_a_secret_does_not_store_it_as_a_login(
+    rig: ConductorFixture,
+) -> None:
+    rule(rig, act("set-attribute", path="driver_info/b_password", value="{node.driver_info.a_key}"))
+    rule(rig, act("set-attribute", path="driver_info", value="{node.driver_info}"))
+    row = inspected(rig, driver_info={"a_key": "fine", "redfish_password": "s3same"})
+    row = rig.reaches(row["uuid"], "inspect failed")
+    assert "/driver_info/redfish_password: would become ******" in row["last_error"]
+    assert row["driver_info"]["redfish_password"] == "s3same"

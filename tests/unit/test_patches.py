@@ -224,15 +224,17 @@ _MASKED = "******"
 def test_a_secret_is_not_kept_under_another_name(
     held: Any, operations: list[tuple[Any, ...]], more: bool
 ) -> None:
-    """Its name is what hides it: with another, who may not see it would."""
+    """Its name is what hides it; with another name, the client must send the value again."""
     wanted = [op(kind, f"/driver_info/all/0{place}", *to) for kind, place, *to in operations]
     if more:  # then items are found again by how they look alone
         wanted.append(op("add", "/driver_info/all/-", {"name": "z"}))
     stored = {"all": [copy.deepcopy(held), {"kept": 1}]}
-    after = patch(*wanted, driver_info=stored)["driver_info"]["all"]
-    assert "s3cret" not in repr(after)
-    assert _MASKED in repr(after[0])
-    assert after[1] == {"kept": 1}
+    before = row(driver_info=copy.deepcopy(stored))
+    with pytest.raises(errors.InvalidParameter) as caught:
+        patches.node(before, wanted, version=LATEST)
+    assert caught.value.facts["path"].startswith("driver_info/all/0")
+    assert "s3cret" not in repr(caught.value)
+    assert before["driver_info"] == stored
 
 
 def test_a_secret_stays_where_its_name_does() -> None:
@@ -523,6 +525,25 @@ def test_sending_back_the_masked_driver_info_keeps_the_password() -> None:
     shown = {"redfish_address": "http://other", "redfish_password": "******"}
     changed = patch(op("replace", "/driver_info", shown), driver_info=stored)
     assert changed["driver_info"] == {**shown, "redfish_password": "s3cret"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "path"),
+    [
+        (op("add", "/driver_info/redfish_password", _MASKED), "0/value"),
+        (op("add", "/driver_info/ipmi_password", _MASKED), "0/value"),
+        (op("add", "/instance_info/settings", {"a": [_MASKED]}), "instance_info/settings/a/0"),
+        (op("add", "/instance_info/image_url", _MASKED), "instance_info/image_url"),
+        (
+            op("add", "/driver_info/iso", f"http://ann:{_MASKED}@host/x.iso"),
+            "driver_info/iso",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_mask_that_stands_for_no_stored_secret_is_refused(operation: Json, path: str) -> None:
+    held: Json = {"redfish_password": "s3cret"}
+    assert refused(operation, driver_info=held).facts["path"] == path
 
 
 # -- large ones ------------------------------------------------------------------------------

@@ -82,9 +82,7 @@ def node(before: JsonView, patch: object, *, version: int) -> Json:
     if not operations:
         return {}
     after = _apply_operations(fields.NODE, before, operations, version=version, what="node")
-    for each in fields.NODE:
-        if each.secret and each.name in after:
-            after[each.name] = masking.restore(each.name, after[each.name], before[each.name])
+    _restore_secrets(fields.NODE, before, after)
     _add_dependent_changes(before, after)
     changed = _changed_fields(before, after)
     guards.check_node(
@@ -125,10 +123,16 @@ def resource(table: Table, before: JsonView, patch: object, *, version: int, wha
     """
     operations = read(table, patch, version=version)
     after = _apply_operations(table, before, operations, version=version, what=what)
+    _restore_secrets(table, before, after)
+    return _changed_fields(before, after)
+
+
+def _restore_secrets(table: Table, before: JsonView, after: Json) -> None:
+    """Restore secrets whose mask came back, in place, and refuse a mask that stands for none."""
     for each in table:
         if each.secret and each.name in after:
             after[each.name] = masking.restore(each.name, after[each.name], before[each.name])
-    return _changed_fields(before, after)
+            parsing.refuse_mask(after[each.name], each.name)
 
 
 def deploy_template(before: JsonView, patch: object, *, version: int) -> Json:
@@ -164,6 +168,7 @@ def _of_steps(table: Table, before: JsonView, patch: object, version: int, what:
         held = {steps.title(step): step["args"] for step in before["steps"]}
         for step in after["steps"]:
             step["args"] = masking.restore("args", step["args"], held.get(steps.title(step)))
+        parsing.refuse_mask(after["steps"], "steps")
     return _changed_fields(before, after)
 
 
@@ -237,6 +242,8 @@ def _check_patchable(table: Table, operation: Operation, place: str, version: in
 
 def _check_root(table: Table, operation: Operation, place: str, version: int) -> None:
     field = _check_patchable(table, operation, place, version)
+    if field.secret and not operation.whole and masking.secret(operation.path):
+        parsing.refuse_mask(operation.value, f"{place}/value")
     if field.since > version:
         raise errors.NotAcceptable(what=f"Field {field.name}", since=field.since)
     gone = operation.whole and (operation.op == "remove" or operation.value is None)

@@ -16,6 +16,7 @@ import orjson
 
 from ironic_lite import errors
 from ironic_lite.api.wire import refusals
+from ironic_lite.core import masking
 
 MAX_DEPTH = 25
 MAX_MARKS = 200_000
@@ -164,6 +165,18 @@ def nul_place(value: object, place: str = "") -> str | None:
     ``parse`` checks the depth first, so recursion is limited.
     """
     return _place_of_bad_value(value, lambda one: isinstance(one, str) and "\0" in one, place)
+
+
+def refuse_mask(value: object, place: str) -> None:
+    """Refuse a text that answers show in place of a secret; stored, it would replace the secret.
+
+    :param value: the value at ``place``, the JSON path without a slash in front.
+    :raises errors.InvalidParameter: with the path of the text.
+    """
+    found = masking.mask_path(value, place)
+    if found is not None:
+        reason = f"holds {masking.MASK}, as answers show a secret; send the secret itself"
+        raise errors.InvalidParameter(path=found, reason=reason)
 
 
 def _place_of_bad_value(value: object, bad: Callable[[Any], bool], place: str = "") -> str | None:

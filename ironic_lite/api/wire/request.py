@@ -17,7 +17,7 @@ from ironic_lite import errors
 from ironic_lite.api.policy.access import Access
 from ironic_lite.api.wire import parsing, refusals
 from ironic_lite.api.wire.later import Later, Suspension
-from ironic_lite.core import log_lines, metrics
+from ironic_lite.core import log_lines, masking, metrics
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json
@@ -165,6 +165,9 @@ class Request:
             exact = not self.environ[CALL].public
             content_type = self.environ.get("CONTENT_TYPE") or ""
             self._json = parsing.parse(self._body, content_type, exact=exact)
+            # A PATCH may send back what a GET has shown (`resources.patches`).
+            if exact and self.method != "PATCH" and isinstance(self._json, dict):
+                _refuse_masks(self._json)
             self._body = b""
         return self._json
 
@@ -189,6 +192,16 @@ class Request:
     def base(self) -> str:
         """Start of every link: scheme, host and prefix, without a slash at the end."""
         return self.call.links.of(self.environ)
+
+
+def _refuse_masks(body: Json) -> None:
+    """Refuse a body with the mask of a secret in an object or list, or under a secret's name.
+
+    Answers show ``extra`` as it is, so this one may hold the same text.
+    """
+    for name, value in body.items():
+        if name != "extra" and (masking.secret(name) or not isinstance(value, str)):
+            parsing.refuse_mask(value, name)
 
 
 def anonymous(environ: Environ, request_id: str) -> Context:

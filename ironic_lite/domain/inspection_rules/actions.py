@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import capabilities, names
 from ironic_lite.domain.inspection_rules import calls, templates
@@ -23,6 +24,8 @@ from ironic_lite.domain.inspection_rules.subject import (
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 _PLUGIN_DATA = "plugin_data"
+_LOGIN = "driver_info"
+"""The attribute with the login of the BMC; a mask in it would lock the service out."""
 
 
 def _fail_inspection(_subject: Subject, *, msg: object) -> None:
@@ -113,6 +116,13 @@ def _joined_path(words: list[str]) -> str:
 
 def _set_attribute(subject: Subject, *, path: object, value: object) -> None:
     words = writable(path, NODE)
+    masked = masking.mask_path(value, _joined_path(words)) if words[0] == _LOGIN else None
+    if masked is not None:
+        reason = (
+            f"would become {masking.MASK}, which a rule sees in place of a secret; a rule that is "
+            "declared sensitive sees the secret"
+        )
+        raise errors.InvalidParameter(path=masked, reason=reason)
     _set_value(subject.node, words, value, NODE)
     subject.changed.add(words[0])
 
