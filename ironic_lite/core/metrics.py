@@ -46,7 +46,8 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "events_gaps_total": Family(
         "Missing event numbers that followers passed: dead (no transaction can fill them), or "
-        "forced (after a minute, although older transactions were running).",
+        "forced (by age alone: a transaction was open for an hour, or the database cannot be "
+        "asked).",
         ("result",),
     ),
     "watches_total": Family("Requests that waited, and streams of events.", ("kind",)),

@@ -85,7 +85,8 @@ class BlockingWatches:
         def hear(news: NewEvents) -> None:
             seen = any(event.row["node_uuid"] == suspension.node for event in news.seen)
             choice = suspension.choice
-            if seen or (choice is not None and any(map(choice.accepts, news.settled))):
+            settled = news.unread or (choice and any(map(choice.accepts, news.settled)))
+            if seen or settled:
                 woken.set()
 
         until = time.monotonic() + min(_LONGEST_LOOK, suspension.next_call)

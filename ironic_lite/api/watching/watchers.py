@@ -176,11 +176,11 @@ class Watchers:
         for event in news.seen:
             for waiter in self._by_node.get(event.row["node_uuid"], ()):
                 waiter.set()
-        if not news.settled:
+        if not (news.settled or news.unread):
             return
         self._shared.clear()
         for choice, waiters in self._by_choice.items():
-            if any(map(choice.accepts, news.settled)):
+            if news.unread or any(map(choice.accepts, news.settled)):
                 for waiter in waiters:
                     waiter.set()
         for waiter in self._streams:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from ironic_lite.core.json_types import Row
+from ironic_lite.db.engine import faults
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
 
@@ -31,11 +32,6 @@ NAMES: tuple[str, ...] = tuple(column.name for column in _COLUMNS)
 _JOINED = models.events.outerjoin(models.nodes, _NODE.uuid == _EVENT.node_uuid).outerjoin(
     models.batches, _BATCH.uuid == _EVENT.node_uuid
 )
-# Initial plans of PostgreSQL: computed once, in the snapshot of the statement that reads the rows.
-_SNAPSHOT: tuple[sa.ColumnElement[Any], ...] = (
-    sa.literal_column("(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)"),
-    sa.literal_column("(SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint)"),
-)
 _HEAD = sa.select(sa.func.max(_EVENT.id))
 _TRIMMED = "trimmed"
 _MARK = models.marks.c
@@ -46,36 +42,101 @@ _RAISE = (
     .values(value=_number("k_value"))
 )
 _STEP = sa.text("SELECT @@auto_increment_increment")
+_CLUSTER = sa.text("SHOW GLOBAL VARIABLES LIKE 'wsrep_on'")
+_NEW = (
+    sa.select(*_COLUMNS)
+    .select_from(_JOINED)
+    .where(_EVENT.id > _number("after"))
+    .order_by(_EVENT.id)
+    .limit(_number("limit_"))
+)
+_IDS = (
+    sa.select(_EVENT.id)
+    .where(_EVENT.id > _number("after"), _EVENT.id <= _number("upto"))
+    .order_by(_EVENT.id)
+)
+_ROWS = (
+    sa.select(*_COLUMNS)
+    .select_from(_JOINED)
+    .where(_EVENT.id.in_(sa.bindparam("k_ids", expanding=True, type_=sa.BigInteger)))
+    .order_by(_EVENT.id)
+)
+# An INSERT has this lock from before the assignment of its id to the end of its transaction.
+_POSTGRESQL_WRITERS = sa.text(
+    "SELECT DISTINCT virtualtransaction FROM pg_locks WHERE relation = 'events'::regclass"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    " AND mode = 'RowExclusiveLock' AND granted"
+)
+# Without the right PROCESS the server shows the statements of our account alone.
+_MARIADB_WRITERS = sa.text(
+    "SELECT concat(id, '/', query_id) FROM information_schema.processlist"
+    " WHERE info LIKE 'INSERT INTO events%' AND id <> connection_id()"
+)
+_MARIADB_LOCKED = sa.text(
+    "SELECT id FROM events WHERE id > :after AND id < :upto LOCK IN SHARE MODE NOWAIT"
+)
 
 
-class Look(NamedTuple):
-    """Rows of one look at the table, and the transactions of that moment (PostgreSQL, else 0)."""
+class Answer(NamedTuple):
+    """The transactions that may fill missing ids.
 
-    rows: list[Row]
-    xmin: int
-    xmax: int
+    :ivar writers: names of transactions (PostgreSQL) or INSERTs (MariaDB) that write to the table.
+    :ivar locked: MariaDB: an open transaction has a row among the given ids.
+    """
 
-
-@cache
-def _look(postgresql: bool) -> sa.Select[Any]:
-    more = _SNAPSHOT if postgresql else ()
-    return (
-        sa.select(*_COLUMNS, *more)
-        .select_from(_JOINED)
-        .where(_EVENT.id > _number("after"))
-        .order_by(_EVENT.id)
-        .limit(_number("limit_"))
-    )
+    writers: frozenset[str]
+    locked: bool = False
 
 
-def look(conn: Connection, after: int, *, limit: int) -> Look:
+def ask(conn: Connection, after: int, upto: int) -> Answer:
+    """Ask the server which transactions may write an event with ``after < id < upto``.
+
+    A transaction that is not in the answer has ended, so a later read shows its events.
+    """
+    if conn.dialect.name == "postgresql":
+        return Answer(frozenset(conn.execute(_POSTGRESQL_WRITERS).scalars()))
+    # In this order, because the row of an INSERT that has ended is locked or visible.
+    writers = frozenset(conn.execute(_MARIADB_WRITERS).scalars())
+    return Answer(writers, after + 1 < upto and _are_locked(conn, after, upto))
+
+
+def _are_locked(conn: Connection, after: int, upto: int) -> bool:
+    try:
+        conn.execute(_MARIADB_LOCKED, {"after": after, "upto": upto}).all()
+    except sa.exc.OperationalError as why:
+        if faults.classify(why) is not faults.Fault.CONTENTION:
+            raise
+        return True
+    return False
+
+
+def can_ask(conn: Connection) -> bool:
+    """Return whether `ask` has an answer: not of MySQL, and not of one member of a cluster."""
+    if conn.dialect.name == "postgresql":
+        return True
+    if not getattr(conn.dialect, "is_mariadb", False):
+        return False
+    found = conn.execute(_CLUSTER).first()
+    return found is None or found[1] != "ON"
+
+
+def look(conn: Connection, after: int, *, limit: int) -> list[Row]:
     """Return the visible events after an id, in the order of their ids."""
-    postgresql = conn.dialect.name == "postgresql"
-    found = conn.execute(_look(postgresql), {"after": after, "limit_": limit}).all()
-    width = len(NAMES)
-    rows = [dict(zip(NAMES, row[:width], strict=True)) for row in found]
-    xmin, xmax = found[0][width:] if found and postgresql else (0, 0)
-    return Look(rows, xmin, xmax)
+    return _read(conn.execute(_NEW, {"after": after, "limit_": limit}).all())
+
+
+def ids(conn: Connection, after: int, upto: int) -> list[int]:
+    """Return the visible ids with ``after < id <= upto``, ascending."""
+    return list(conn.execute(_IDS, {"after": after, "upto": upto}).scalars())
+
+
+def rows(conn: Connection, wanted: Collection[int]) -> list[Row]:
+    """Return the visible events with these ids, in their order."""
+    return _read(conn.execute(_ROWS, {"k_ids": list(wanted)}).all()) if wanted else []
+
+
+def _read(found: Sequence[Any]) -> list[Row]:
+    return [dict(zip(NAMES, row, strict=True)) for row in found]
 
 
 def head(conn: Connection) -> int:
@@ -129,5 +190,4 @@ def page(
     values: Row = {f"k_{name}": list(each) for name, each in where.items()}
     values |= {"after": after, "upto": upto, "limit_": limit}
     found: Sequence[Any] = conn.execute(_page(newest, frozenset(where)), values).all()
-    rows = [dict(zip(NAMES, row, strict=True)) for row in found]
-    return rows[::-1] if newest else rows
+    return _read(found[::-1] if newest else found)
