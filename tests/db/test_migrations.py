@@ -388,6 +388,24 @@ def test_a_database_of_a_newer_release_is_refused_and_left_alone(empty_database:
     assert get_node(empty_database, node)["uuid"] == node
 
 
+@pytest.mark.parametrize(
+    ("table", "owner"), [("conductor_hardware_interfaces", "Ironic"), ("shelf", "another program")]
+)
+def test_database_of_another_program_is_named_and_left_alone(
+    empty_database: Database, table: str, owner: str
+) -> None:
+    def fill(conn: Connection) -> None:
+        conn.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+        conn.exec_driver_sql("INSERT INTO alembic_version VALUES ('01f21d5e5195')")
+        conn.exec_driver_sql(f"CREATE TABLE {table} (id INTEGER)")
+
+    empty_database.write(fill)
+    for use in (migrate.check, migrate.upgrade):
+        with pytest.raises(errors.Error, match=f"belongs to {owner} .*database of ironic_lite"):
+            use(empty_database)
+    assert migrate.revision(empty_database) == "01f21d5e5195"
+
+
 def test_a_database_of_an_older_release_is_told_to_upgrade(
     sqlite_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

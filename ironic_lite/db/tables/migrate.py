@@ -22,6 +22,8 @@ from ironic_lite.db.tables import online_migrations, partial_upgrade
 FOLDER = pathlib.Path(__file__).parents[1] / "migrations"
 
 _FILE = re.compile(r"(?P<revision>[0-9]{4})_(?P<title>[a-z0-9_]+)\.py")
+_OF_IRONIC = "conductor_hardware_interfaces"
+"""A table of Ironic that this service never had; both keep the revision in the same place."""
 _VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
 # An arbitrary constant, because PostgreSQL identifies locks by number.
 _LOCK_NUMBER = 0x1201C
@@ -75,14 +77,21 @@ def check(database: Database) -> None:
         return
     if found is None:
         raise errors.Error(f"The database {database.name} has no tables yet: {_UPGRADE}.")
-    _refuse_newer(database, found)
+    _refuse_unknown(database, found)
     raise errors.Error(
         f"The database {database.name} is of an older release (revision {found}, this release "
         f"needs {head()}): {_UPGRADE}."
     )
 
 
-def _refuse_newer(database: Database, found: str) -> None:
+def _refuse_unknown(database: Database, found: str) -> None:
+    if not re.fullmatch(r"[0-9]{4}", found):
+        ironic = database.read(lambda conn: conn.dialect.has_table(conn, _OF_IRONIC))
+        raise errors.Error(
+            f"The database {database.name} belongs to {'Ironic' if ironic else 'another program'} "
+            f"(revision {found}) and was left as it is. Set [database]connection to a database of "
+            f"ironic_lite alone; {_UPGRADE} makes its tables."
+        )
     if found not in {known.number for known in history()}:
         raise errors.Error(
             f"The database {database.name} is of a newer release (revision {found}, this release "
@@ -98,9 +107,9 @@ def upgrade(database: Database, revision: str = "head") -> str:
     it is one transaction; on MariaDB, an interrupted migration continues. For a current database it
     costs one read and loads no migration.
 
-    :raises errors.Error: the database is of a newer release, has foreign tables, has rows that must
-        be rewritten first (see ``online_migrations``), or a migration would lose rows that others
-        refer to; nothing changed.
+    :raises errors.Error: the database is of a newer release or of another program, has foreign
+        tables, has rows that must be rewritten first (see ``online_migrations``), or a migration
+        would lose rows that others refer to; nothing changed.
     :raises errors.InvalidParameter: there is no such revision.
     :raises errors.Unavailable: the database is away.
     """
@@ -110,7 +119,7 @@ def upgrade(database: Database, revision: str = "head") -> str:
         raise errors.InvalidParameter(path="revision", reason=f"{wanted!r} is not one of {known}")
     found = database.read(_current_revision)
     if found is not None:
-        _refuse_newer(database, found)
+        _refuse_unknown(database, found)
     if found is not None and found >= wanted and not database.read(partial_upgrade.broken_off):
         return found
     database.read(lambda conn: online_migrations.refuse(conn, found, wanted))
