@@ -16,6 +16,7 @@ from granian.server import embed
 from ironic_lite.api import app, middleware, rsgi
 from ironic_lite.api.auth import identify
 from ironic_lite.api.traffic import listen_socket
+from ironic_lite.core import config
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.db.engine import session
 from ironic_lite.feed.tail import Tail
@@ -96,8 +97,8 @@ async def _serve_until_stopped(
 def _embedded_server(
     application: rsgi.Application, conf: Configuration, address: listen_socket.Address
 ) -> embed.Server:
-    pair = (conf.api.ssl_cert_file, conf.api.ssl_key_file)
-    certificate, key = (pathlib.Path(path) if path else None for path in pair)
+    pair = config.api_certificate(conf)
+    certificate, key = (None, None) if pair is None else map(pathlib.Path, pair)
     host, port = address
     return embed.Server(
         application,
@@ -117,7 +118,7 @@ def _embedded_server(
         log_dictconfig=_LOGGING,
         ssl_cert=certificate,
         ssl_key=key,
-        ssl_protocol_min=constants.SSLProtocols.tls12,
+        ssl_protocol_min=constants.SSLProtocols(f"tls{conf.api.server_tls_minimum_version}"),
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence  # noqa: E402
 
 from ironic_lite.api.traffic import listen_socket  # noqa: E402
 from ironic_lite.cmd import checks, entry, processes  # noqa: E402
-from ironic_lite.core import metrics, modules  # noqa: E402
+from ironic_lite.core import config, metrics, modules  # noqa: E402
 
 LOG = logging.getLogger(__name__)
 PROG = "ironic-lite-api"
@@ -54,7 +54,7 @@ def workers(
     server.check(conf)
 
     there = listen_socket.address(keeper)
-    count = conf.api.workers
+    count = config.api_workers(conf)
     # A worker answers Prometheus with the counts of all workers.
     boards = metrics.Pool(count) if count > 1 else None
 

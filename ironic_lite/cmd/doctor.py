@@ -22,7 +22,7 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite.cmd import checks
-from ironic_lite.core import bounded_http, clock
+from ironic_lite.core import bounded_http, clock, config
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Database, Transactions
@@ -95,8 +95,9 @@ def find_programs(place: Place) -> Iterator[Verdict]:
 
 def find_certificates(place: Place) -> Iterator[Verdict]:
     """Check the certificates that the configuration names."""
+    own = config.api_certificate(place.conf)
     for option, path in (
-        ("[api]ssl_cert_file", place.conf.api.ssl_cert_file),
+        ("[api]ssl_cert_file", own and own[0]),
         ("[deploy]http_ssl_cert_file", place.conf.deploy.http_ssl_cert_file),
     ):
         if path:
@@ -128,7 +129,9 @@ def _own_url(conf: Configuration) -> str:
     """Return the address on which this machine's API listens."""
     host = _ANY.get(str(conf.api.host), str(conf.api.host)).strip("[]")
     shown = f"[{host}]" if ":" in host else host
-    return f"{'https' if conf.api.ssl_cert_file else 'http'}://{shown}:{conf.api.port}"
+    return (
+        f"{'http' if config.api_certificate(conf) is None else 'https'}://{shown}:{conf.api.port}"
+    )
 
 
 def _fetch_examination(place: Place, url: str) -> tuple[int, Json]:
@@ -146,13 +149,13 @@ def _fetch_examination(place: Place, url: str) -> tuple[int, Json]:
 
 def _tls_context(place: Place) -> ssl.SSLContext:
     """Return settings that trust OS_CACERT or public authorities; for our API, its own file."""
-    own = place.conf.api.ssl_cert_file
-    if place.url or not own:
+    own = config.api_certificate(place.conf)
+    if place.url or own is None:
         return reach.trusted(os.environ.get("OS_CACERT", "True"))
     context = bounded_http.tls_context()
     context.check_hostname = False  # the address is this machine's, and its certificate is known
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.load_verify_locations(cafile=own)
+    context.load_verify_locations(cafile=own[0])
     return context
 
 

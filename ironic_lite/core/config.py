@@ -5,7 +5,6 @@ Every entry point calls `load`; all other code reads ``config.CONF.group.option`
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib.metadata
 import ipaddress
@@ -21,15 +20,17 @@ from oslo_config import cfg
 from oslo_log import log
 
 from ironic_lite import errors
-from ironic_lite.core import context, log_lines, options
+from ironic_lite.core import context, log_lines, options, written
 from ironic_lite.core.configuration import Configuration
 
 PROJECT = "ironic-lite"
 API = "ironic-lite-api"
 """Console script of the API, which is warned about an open address."""
-_PAIR = ("ssl_cert_file", "ssl_key_file")
-_TLS_PAIRS = (("api", ""), ("deploy", "http_"))
-"""Groups with a certificate and its key, and the prefix of their options."""
+_OWN_PAIR = ("ssl_cert_file", "ssl_key_file")
+_IRONIC_PAIR = ("cert_file", "key_file")
+_FILES_PAIR = ("http_ssl_cert_file", "http_ssl_key_file")
+_MOST_WORKERS = 4
+"""Processes of the API with [api]workers = 0, as in Ironic."""
 _SERVES_API = (API, "ironic-lite")
 
 LOG = logging.getLogger(__name__)
@@ -68,12 +69,6 @@ _PLAIN = (
 """Messages of oslo.config's types, and their plain wording."""
 
 _EPILOG = "Options of the configuration file: see ironic-lite.conf.sample, at {path}"
-
-_VARIABLE = re.compile(r"OS_(?P<group>[A-Z0-9_]+?)__(?P<name>[A-Z0-9_]+)")
-"""The form in which oslo.config names an option in the environment."""
-
-_TYPO = 1.5
-"""Letters in which a misspelt option name may differ from a known one."""
 
 
 class ConfigError(errors.Error):
@@ -132,6 +127,25 @@ def load(
     conf.set_default("logging_default_format_string", _LOG_FORMAT)
     conf.set_default("logging_context_format_string", _CONTEXT_FORMAT)
     conf.register_cli_opts(cli_opts)
+    _read_sources(conf, prog, argv, description)
+    found = written.values(conf)
+    _refuse(written.ironic_fault(found) or written.reference_fault(conf, found))
+    _check_values(conf)
+    _refuse(written.name_fault(conf, found) or written.login_fault(conf, found))
+    _check_together(conf)
+    _start_logging(conf, prog)
+    for text in written.doubts(conf, found):
+        LOG.warning("The configuration sets %s.", text)
+    warn(conf, prog)
+    return conf
+
+
+def _read_sources(
+    conf: cfg.ConfigOpts, prog: str, argv: Sequence[str], description: str | None
+) -> None:
+    """Read command line, environment and files. Raises as `load`."""
+    # Ironic's names of our options are as good as ours.
+    logging.getLogger("oslo_config.cfg").addFilter(_is_no_old_name)
     try:
         conf(
             list(argv),
@@ -149,14 +163,15 @@ def load(
     except SystemExit as stop:
         # oslo.config has already printed its line about a file's bad value.
         raise SystemExit(2 if stop.code else 0) from None
-    _check_values(conf)
-    unknown = _check_names(conf)
-    _check_together(conf)
-    _start_logging(conf, prog)
-    for name in unknown:
-        LOG.warning("The configuration sets %s, which this version does not know.", name)
-    warn(conf, prog)
-    return conf
+
+
+def _refuse(fault: str | None) -> None:
+    if fault is not None:
+        raise ConfigError(reason=fault)
+
+
+def _is_no_old_name(record: logging.LogRecord) -> bool:
+    return "%(dep_option)s" not in str(record.msg)
 
 
 def _not_text(prog: str, argv: Sequence[str]) -> str:
@@ -183,7 +198,7 @@ def warn(conf: Configuration, prog: str) -> None:
     if prog == API and api.auth_strategy == "noauth" and not is_loopback(api.host):
         LOG.warning("Every client that reaches %s controls the machines: no login.", api.host)
     secret = api.auth_strategy != "noauth" and not is_loopback(api.host)
-    if prog in _SERVES_API and secret and not api.ssl_cert_file:
+    if prog in _SERVES_API and secret and api_certificate(conf) is None:
         LOG.warning(
             "Passwords and tokens reach %s in plain text: set [api]ssl_cert_file.", api.host
         )
@@ -223,6 +238,24 @@ def state_path(conf: Configuration = CONF) -> pathlib.Path:
 def database_url(conf: Configuration = CONF) -> str:
     """Return [database]connection, or the URL of the SQLite file in the state path."""
     return conf.database.connection or f"sqlite:///{state_path(conf)}/ironic-lite.sqlite"
+
+
+def api_certificate(conf: Configuration) -> tuple[str, str] | None:
+    """Return the files of certificate chain and key of the API; None without TLS.
+
+    Ironic's names of them turn TLS on only with enable_ssl_api, as in Ironic.
+    """
+    api = conf.api
+    if api.ssl_cert_file and api.ssl_key_file:  # both or none, `load` checks
+        return api.ssl_cert_file, api.ssl_key_file
+    if api.enable_ssl_api and api.cert_file and api.key_file:
+        return api.cert_file, api.key_file
+    return None
+
+
+def api_workers(conf: Configuration) -> int:
+    """Return the number of processes that serve the API."""
+    return conf.api.workers or min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
 
 
 def priorities(lines: Iterable[Mapping[str, float]] | None) -> dict[str, float]:
@@ -266,7 +299,7 @@ def _check_source(group: str, opt: cfg.Opt) -> None:
 def _explain_value(error: Exception) -> str:
     """Return oslo.config's message about a value in plain words."""
     if isinstance(error, cfg.NoSuchOptError | cfg.TemplateSubstitutionError):
-        return "a $name in it is no option; write $$ for a dollar sign"
+        return written.NO_OPTION
     found = _NOT_VALID.fullmatch(str(error))
     if not found:
         return str(error)
@@ -276,86 +309,12 @@ def _explain_value(error: Exception) -> str:
     return f"{reason} (in {found['source']})"
 
 
-def _check_names(conf: cfg.ConfigOpts) -> list[str]:
-    """Refuse misspelt groups and options of ours; return the unknown options of our groups."""
-    unknown = []
-    for place, group, name in _assigned_values(conf):
-        known = _known_names(conf, group)
-        if not known:
-            _check_group(conf, place, group, name)
-            continue
-        if name.replace("-", "_") in known:
-            continue
-        close = _similar(name, known)
-        if close:
-            raise ConfigError(
-                reason=f"[{group}]{name}: no such option; did you mean {close}? (in {place})"
-            )
-        if group != "DEFAULT":
-            unknown.append(f"[{group}]{name} (in {place})")
-    return unknown
-
-
-def _check_group(conf: cfg.ConfigOpts, place: str, group: str, name: str) -> None:
-    """Refuse a group with almost the name of one of ours that has the option ``name``.
-
-    Groups of other projects may be in the file; they do not have both.
-    """
-    ours = {known.lower(): known for known in options.GROUPS}
-    close = ours.get(_similar(group.lower(), ours) or "")
-    if close and group.lower() != close and name.replace("-", "_") in _known_names(conf, close):
-        raise ConfigError(
-            reason=f"[{group}]{name}: no such group; did you mean [{close}]? (in {place})"
-        )
-
-
-def _similar(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name of which ``name`` is a misspelling."""
-    alike = max(0.6, 1 - _TYPO / len(name))
-    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=alike)), None)
-
-
-def _assigned_values(conf: cfg.ConfigOpts) -> list[tuple[str, str, str]]:
-    """Return (place, group, name) of every value set in files or the environment.
-
-    The place is a file's path, or a variable's name.
-    """
-    found = []
-    folders = [pathlib.Path(folder) for folder in conf.config_dirs]
-    files = [*conf.config_file, *(path for folder in folders for path in folder.glob("*.conf"))]
-    for path in map(str, files):
-        sections: dict[str, dict[str, list[str]]] = {}
-        cfg.ConfigParser(path, sections).parse()
-        found += [(path, group, name) for group, names in sections.items() for name in names]
-    for variable in os.environ:
-        named = _VARIABLE.fullmatch(variable)
-        if named:
-            group = named["group"] if named["group"] == "DEFAULT" else named["group"].lower()
-            found.append((variable, group, named["name"].lower()))
-    return found
-
-
-def _known_names(conf: cfg.ConfigOpts, group: str) -> set[str]:
-    """Return all names ``group`` may hold, old ones too; empty for a foreign group."""
-    if group not in options.GROUPS:
-        return set()
-    names = {old.name for opt in options.GROUPS[group] for old in opt.deprecated_opts}
-    names |= {opt.name for opt in options.GROUPS[group]}
-    if group == "DEFAULT":
-        moved = [o for opts in options.GROUPS.values() for opt in opts for o in opt.deprecated_opts]
-        names |= {opt.name for opt in options.LIBRARY} | set(conf)
-        names |= {old.name for old in moved if old.group == "DEFAULT"}
-    return {name.replace("-", "_") for name in names if name}
-
-
 def _check_together(conf: Configuration) -> None:
     """Check options that depend on each other."""
     if not conf.database.connection:
         state_path(conf)
     for check in (_check_api, _check_tls, _check_conductor):
-        fault = check(conf)
-        if fault:
-            raise ConfigError(reason=fault)
+        _refuse(check(conf))
 
 
 def _check_api(conf: Configuration) -> str | None:
@@ -385,12 +344,20 @@ def _address_warning(conf: Configuration) -> str | None:
 
 
 def _check_tls(conf: Configuration) -> str | None:
-    faults = (_pair_fault(conf, group, prefix) for group, prefix in _TLS_PAIRS)
+    api = conf.api
+    if api.enable_ssl_api is False and api.ssl_cert_file:
+        return "[api]enable_ssl_api: false contradicts [api]ssl_cert_file; remove one of them"
+    pairs = [("api", _OWN_PAIR), ("deploy", _FILES_PAIR)]
+    if api.enable_ssl_api and not api.ssl_cert_file:
+        if not api.cert_file and not api.key_file:
+            return "[api]enable_ssl_api: no certificate; set cert_file and key_file"
+        pairs.append(("api", _IRONIC_PAIR))
+    faults = (_pair_fault(conf, group, pair) for group, pair in pairs)
     return next((fault for fault in faults if fault is not None), None)
 
 
-def _pair_fault(conf: Configuration, group: str, prefix: str) -> str | None:
-    pair = {f"{prefix}{name}": conf[group][f"{prefix}{name}"] for name in _PAIR}
+def _pair_fault(conf: Configuration, group: str, names: tuple[str, str]) -> str | None:
+    pair = {name: conf[group][name] for name in names}
     if not any(pair.values()):
         return None
     for name, path in pair.items():

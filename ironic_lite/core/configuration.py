@@ -42,6 +42,10 @@ class ApiOptions(Group, Protocol):
     body_timeout: int
     ssl_cert_file: str | None
     ssl_key_file: str | None
+    enable_ssl_api: bool | None
+    cert_file: str | None
+    key_file: str | None
+    server_tls_minimum_version: str
     public_endpoint: str | None
     enable_proxy_headers_parsing: bool
     max_limit: int
@@ -292,6 +296,7 @@ class RedfishOptions(Group, Protocol):
     firmware_update_required_successes: int
     firmware_update_validation_interval: int
     firmware_update_resource_validation_timeout: int
+    default_inspection_hooks: str
     inspection_hooks: list[str]
 
 
@@ -299,6 +304,7 @@ class InspectorOptions(Group, Protocol):
     """Options of [inspector]."""
 
     add_ports: str
+    default_hooks: str
     hooks: list[str]
     extra_kernel_params: str
     power_off: bool
@@ -438,6 +444,8 @@ class Configuration(Group, Protocol):
     rbac_service_project_name: str
     broker_message_limit_mib: int
     state_path: str
+    my_ip: str | None
+    my_ipv6: str | None
     host: str
     pin_release_version: str | None
     default_portgroup_mode: str

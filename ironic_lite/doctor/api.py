@@ -71,10 +71,10 @@ def find_options(place: Place) -> Iterator[Verdict]:
 def find_certificate(place: Place) -> Iterator[Verdict]:
     """Check when the certificates of the API expire."""
     yield from certificates.find_of_rpc(place.conf)
-    path = place.conf.api.ssl_cert_file
-    if path:
+    pair = config.api_certificate(place.conf)
+    if pair is not None:
         do = "Replace the certificate and its key, and restart the API."
-        yield from certificates.find_in_file("[api]ssl_cert_file", path, do)
+        yield from certificates.find_in_file("[api]ssl_cert_file", pair[0], do)
 
 
 def find_conductors(place: Place) -> Iterator[Verdict]:

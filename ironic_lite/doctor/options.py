@@ -25,7 +25,7 @@ def find_in_api(conf: Configuration) -> Iterator[Verdict]:
         text = f"[api]auth_strategy is noauth: every client that reaches {place} controls machines"
         do = "Set [api]auth_strategy to http_basic or keystone, or listen on loopback behind a "
         yield warning(text, f"{do}proxy that checks logins.")
-    elif api.auth_strategy == "http_basic" and not api.ssl_cert_file:
+    elif api.auth_strategy == "http_basic" and config.api_certificate(conf) is None:
         text = f"passwords reach {place} without encryption"
         do = "Set [api]ssl_cert_file and ssl_key_file, or put a proxy with TLS before the API."
         yield warning(text, do)

@@ -225,7 +225,7 @@ def find_tftp(conf: Configuration, port: int = tftp.PORT) -> Iterator[Verdict]:
     """
     if not options.NETWORK_BOOT & set(conf.enabled_boot_interfaces):
         return
-    server = conf.pxe.tftp_server or published.host(conf.deploy.http_url or "")
+    server = conf.pxe.tftp_server or conf.my_ip or published.host(conf.deploy.http_url or "")
     if not server:
         yield warning(
             "neither [pxe]tftp_server nor [deploy]http_url is set: machines cannot boot over the "

@@ -255,7 +255,8 @@ def test_service_offers_tls_to_the_users_of_a_file_and_keeps_secrets() -> None:
         users.write_text(f"ann:{bcrypt.hashpw(b'sesame', bcrypt.gensalt(4)).decode()}\n")
         more = (
             f"auth_strategy = http_basic\nhost = {service.HOST}\n"
-            f"ssl_cert_file = {certificate}\nssl_key_file = {key}\n"
+            "enable_ssl_api = true\n"  # and the certificate where files of Ironic have it
+            f"[ssl]\ncert_file = {certificate}\nkey_file = {key}\n"
             f"[DEFAULT]\nhttp_basic_auth_user_file = {users}\n"
             f"[database]\nencryption_keys = {'A' * 43}=\n"
         )

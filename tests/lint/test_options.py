@@ -12,6 +12,8 @@ from tests.support import source_trees
 
 ROOT = pathlib.Path(__file__).parents[2]
 TABLES = ROOT / "ironic_lite/core/options"
+ONLY_EXPANDED = {"my_ipv6", "default_hooks", "default_inspection_hooks"}
+"""Options that files use as $name in others; oslo.config reads them."""
 
 
 def trees() -> Iterator[tuple[str, Sequence[ast.AST]]]:
@@ -50,7 +52,7 @@ def test_every_option_is_read_somewhere() -> None:
         for opt in opts
         if opt.dest not in names and not any(made.fullmatch(opt.dest) for made in forms)
     }
-    assert idle == set()
+    assert {one for one in idle if one.partition("]")[2] not in ONLY_EXPANDED} == set()
 
 
 def test_every_option_that_is_read_exists() -> None:

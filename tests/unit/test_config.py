@@ -112,13 +112,16 @@ def test_deadlines_of_steps_are_whole_seconds(load: Load) -> None:
     [
         ("[api]\nport = abc", "[api]port: 'abc' is not a whole number"),
         ("[api]\nport = 70000", "[api]port: Should be less than or equal to 65535"),
-        ("[api]\nworkers = 0", "[api]workers: Should be greater than or equal to 1"),
+        ("[api]\nworkers = -1", "[api]workers: Should be greater than or equal to 0"),
         ("[api]\nauth_strategy = none", "[api]auth_strategy: Valid values are [noauth,"),
         ("[api]\npublic_endpoint = here", "[api]public_endpoint: not a URL of http or https"),
         ("[api]\ndefault_version = 1.116", "[api]default_version: '1.116' is not of the form"),
         ("[api]\nssl_cert_file = /dev/null", "[api]ssl_key_file: must be set too"),
         ("[fake]\nstep_seconds = x", "[fake]step_seconds: 'x' is not a number"),
-        ("[database]\nconnection = x://u:$secret@h", "[database]connection: a $name in it is no"),
+        (
+            "[database]\nconnection = x://u:$secret@h",
+            "[database]connection: a $name in it is no",
+        ),
         (
             "[conductor]\nclean_step_priority_override = erase:5",
             "'erase:5' is not of the form interface.step:priority",
@@ -298,10 +301,8 @@ def test_a_misspelt_name_in_the_environment_is_refused_as_in_a_file(
     load: Load, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in (
-        "OS_ELSEWHERE__PROT",
         "OS_CLOUD",
         "OS_DEFAULT__DEBUG",
-        "OS_CONDUCTOR__CLEAN_NODES",
     ):
         monkeypatch.setenv(name, "true")
     load("")
@@ -449,7 +450,10 @@ def test_the_old_name_of_the_api_s_address_is_read(load: Load) -> None:
     ("options", "warned"),
     [
         ("host = 192.0.2.1\nauth_strategy = http_basic\n", True),
-        ("host = 192.0.2.1\nauth_strategy = http_basic\nssl_cert_file = x\n", False),
+        (
+            "host = 192.0.2.1\nauth_strategy = http_basic\nssl_cert_file = x\nssl_key_file = y\n",
+            False,
+        ),
         ("auth_strategy = http_basic\n", False),
         ("", False),
     ],
@@ -467,3 +471,232 @@ def test_passwords_in_plain_text_are_warned_of(
     monkeypatch.setattr(config.LOG, "warning", lambda text, *facts: said.append(text % facts))
     config.warn(conf, config.API)
     assert any("plain text" in text for text in said) is warned
+
+
+# -- a configuration file of Ironic -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        ("[api]\nenable_ssl_api = true\n[ssl]\ncert_file = {c}\nkey_file = {k}\n", ("c", "k")),
+        ("[api]\nenable_ssl_api = true\ncert_file = {c}\nkey_file = {k}\n", ("c", "k")),
+        (
+            "[api]\nenable_ssl_api = yes\ncert_file = {c}\nkey_file = {k}\n"
+            "[ssl]\ncert_file = {o}\nkey_file = {o}\n",
+            ("c", "k"),
+        ),
+        (
+            "[api]\nenable_ssl_api = true\nssl_cert_file = {c}\nssl_key_file = {k}\n"
+            "cert_file = {o}\nkey_file = {o}\n",
+            ("c", "k"),
+        ),
+        ("[api]\nssl_cert_file = {c}\nssl_key_file = {k}\n", ("c", "k")),
+        ("[ssl]\ncert_file = {c}\nkey_file = {k}\n", None),
+        ("[api]\nenable_ssl_api = false\n[ssl]\ncert_file = {c}\nkey_file = {k}\n", None),
+    ],
+)
+def test_tls_of_an_ironic_file_is_tls_here(
+    load: Load, tmp_path: pathlib.Path, text: str, pair: tuple[str, str] | None
+) -> None:
+    files = {name: str(tmp_path / name) for name in "cko"}
+    for path in files.values():
+        pathlib.Path(path).touch()
+    found = config.api_certificate(load(text.format(**files)))
+    assert found == (pair and tuple(files[name] for name in pair))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[api]\nenable_ssl_api = true", "no certificate; set cert_file and key_file"),
+        ("[api]\nenable_ssl_api = true\n[ssl]\ncert_file = /dev/null", "[api]key_file: must be"),
+        (
+            "[api]\nenable_ssl_api = 0\nssl_cert_file = /dev/null\nssl_key_file = /dev/null",
+            "enable_ssl_api: false contradicts",
+        ),
+        ("[audit]\nenabled = True", "[audit]enabled (in "),
+        ("[api]\nmiddleware = one,two", "put a proxy in front"),
+        ("[api]\nunix_socket = /run/ironic.sock", "[api]unix_socket (in "),
+        ("[api]\nserver_tls_ciphers = HIGH", "[api]server_tls_ciphers (in "),
+        ("[ssl]\nca_file = /etc/ca.pem", "[ssl]ca_file (in "),
+        ("[SSL]\nca_file = /etc/ca.pem", "[ssl]ca_file (in "),
+        ("[DEFAULT]\nrpc_transport = json-rpc", "direct://"),
+        ("[agent]\nmanage_agent_boot = false", "[agent]manage_agent_boot (in "),
+        ("[conductor]\nautomatic_lessee = false", "automatic_lessee_source = none"),
+        ("[redfish]\ntls_minimum_version = 1.3", "redfish_tls_minimum_version"),
+        ("[inventory]\ndata_backend = swift", "[inventory]data_backend (in "),
+        ("[keystone_authtoken]\nwww_authenticate_uri = http://k", "auth_strategy = keystone"),
+    ],
+)
+def test_loss_of_security_of_an_ironic_file_stops_the_start(
+    load: Load, text: str, said: str
+) -> None:
+    line = refusal(load, text)
+    assert said in line
+    assert "\n" not in line
+
+
+def test_all_refused_options_of_ironic_are_in_one_line(load: Load) -> None:
+    line = refusal(load, "[audit]\nenabled = true\n[api]\nmiddleware = x\n[redfish]\nuse_swift = 1")
+    assert all(name in line for name in ("[audit]enabled", "[api]middleware", "[redfish]use_swift"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[audit]\nenabled = false",
+        "[agent]\nmanage_agent_boot = True",
+        "[DEFAULT]\nrpc_transport = none",
+        "[redfish]\nuse_swift = false",
+        "[conductor]\nautomatic_lessee = true",
+        "[api]\nauth_strategy = noauth\n[keystone_authtoken]\nusername = ironic",
+    ],
+)
+def test_options_of_ironic_that_change_nothing_are_taken_in_silence(
+    load: Load, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    load(text)
+    assert "WARNING" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "value"),
+    [
+        ("[api]\napi_workers = 3", "api.workers", 3),
+        ("[conductor]\nsend_sensor_data = true", "sensor_data.send_sensor_data", True),
+        ("[conductor]\nsend_sensor_data_interval = 9", "sensor_data.interval", 9),
+        (
+            "[conductor]\nsend_sensor_data_for_undeployed_nodes = true",
+            "sensor_data.enable_for_undeployed_nodes",
+            True,
+        ),
+        ("[conductor]\ninspect_timeout = 7", "conductor.inspect_wait_timeout", 7),
+        ("[pxe]\nimage_cache_size = 8", "conductor.image_cache_size", 8),
+        (
+            "[oslo_middleware]\nenable_proxy_headers_parsing = true",
+            "api.enable_proxy_headers_parsing",
+            True,
+        ),
+    ],
+)
+def test_renamed_option_of_ironic_takes_effect_without_a_word(
+    load: Load, capsys: pytest.CaptureFixture[str], text: str, where: str, value: object
+) -> None:
+    group, _, name = where.partition(".")
+    assert load(text)[group][name] == value
+    assert "eprecated" not in capsys.readouterr().err
+
+
+def test_zero_workers_are_as_many_as_processors_but_four_at_most(load: Load) -> None:
+    assert 1 <= config.api_workers(load("[api]\napi_workers = 0")) <= 4
+
+
+@pytest.mark.parametrize(
+    ("text", "group", "name", "value"),
+    [
+        (
+            "[inspector]\nhooks = $default_hooks,parse-lldp",
+            "inspector",
+            "hooks",
+            ["ramdisk-error", "validate-interfaces", "ports", "architecture", "parse-lldp"],
+        ),
+        (
+            "[inspector]\ndefault_hooks = ports\nhooks = ${default_hooks},memory",
+            "inspector",
+            "hooks",
+            ["ports", "memory"],
+        ),
+        ("[inspector]\ndefault_hooks = ports", "inspector", "hooks", ["ports"]),
+        (
+            "[redfish]\ninspection_hooks = $default_inspection_hooks,parse-lldp",
+            "redfish",
+            "inspection_hooks",
+            ["validate-interfaces", "ports", "architecture", "parse-lldp"],
+        ),
+        (
+            "my_ip = 192.0.2.1\n[deploy]\nhttp_url = http://$my_ip:8080",
+            "deploy",
+            "http_url",
+            "http://192.0.2.1:8080",
+        ),
+        (
+            "[deploy]\nhttp_url = http://${api.host}:80",
+            "deploy",
+            "http_url",
+            "http://127.0.0.1:80",
+        ),
+        ("[pxe]\ntftp_root = /$$x", "pxe", "tftp_root", "/$x"),
+    ],
+)
+def test_names_of_other_options_are_expanded(
+    load: Load, text: str, group: str, name: str, value: object
+) -> None:
+    assert load(text)[group][name] == value
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "[deploy]\nhttp_url = http://$my_ip:8080",
+            "[deploy]http_url: uses $my_ip, which is not set",
+        ),
+        (
+            "[pxe]\ntftp_root = /srv/${deploy.http_root}",
+            "[pxe]tftp_root: uses $deploy.http_root, which is not set",
+        ),
+        (
+            "[inspector]\nhooks = $redfish.inspection_hooks",
+            "[inspector]hooks: uses $redfish.inspection_hooks, which is a list",
+        ),
+        (
+            "[DEFAULT]\ntransport_url = rabbit://u:pa$word@h",
+            "transport_url: a $name in it is no option",
+        ),
+    ],
+)
+def test_name_that_expands_to_nothing_is_refused(load: Load, text: str, said: str) -> None:
+    assert said in refusal(load, text)
+
+
+def test_unknown_option_of_default_is_named(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    load("force_raw_images = true\nexecutor_thread_pool_size = 9\nuse_syslog = false\n")
+    said = [one for one in capsys.readouterr().err.splitlines() if "does not know" in one]
+    assert len(said) == 1
+    assert "[DEFAULT]force_raw_images (in " in said[0]
+
+
+def test_groups_without_effect_are_named(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    load(
+        "[swift]\nregion_name = x\n[nova]\nsend_power_notifications = false\n"
+        "[keystone_authtoken]\nauth_section = login\n[login]\nusername = x\n[api]\n"
+        "auth_strategy = noauth\n[oslo_messaging_rabbit]\nssl = true\n"
+    )
+    said = [one for one in capsys.readouterr().err.splitlines() if "nothing here reads" in one]
+    assert len(said) == 1
+    assert said[0].endswith("[swift]region_name, [nova]send_power_notifications.")
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("OS_API__API_WORKERS", "OS_API__WORKERS"),
+        ("OS_SSL__CERT_FILE", "OS_API__CERT_FILE"),
+        ("OS_CONDUCTOR__CLEAN_NODES", "OS_CONDUCTOR__AUTOMATED_CLEAN_ENABLE"),
+    ],
+)
+def test_variable_of_another_name_without_effect_is_refused(
+    load: Load, monkeypatch: pytest.MonkeyPatch, name: str, right: str
+) -> None:
+    monkeypatch.setenv(name, "1")
+    assert refusal(load, "").endswith(
+        f"has no effect in the environment; set {right} instead (in {name})"
+    )
+
+
+def test_option_of_ironic_in_the_environment_is_judged_alike(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OS_AUDIT__ENABLED", "true")
+    assert "[audit]enabled (in OS_AUDIT__ENABLED)" in refusal(load, "")

@@ -39,10 +39,11 @@ _TITLE = re.compile(r"^(?P<title>\S.*)\n(?P<line>([=\-~^])\3+)$", re.MULTILINE)
 
 def known_options() -> set[tuple[str, str]]:
     """Return (group, name) of all options: ours, their old names, and those of the sample."""
-    known = {("DEFAULT", str(opt.dest)) for opt in options.LIBRARY}
+    known = {("DEFAULT", str(opt.dest)) for opt in options.LIBRARY} | set(options.REFUSED)
     for group, opts in options.GROUPS.items():
         for opt in opts:
             known |= {(group, name) for name in (opt.dest, *old_names(opt))}
+            known |= {(old.group, old.name or opt.dest) for old in opt.deprecated_opts}
     for section in re.split(r"^\[", SAMPLE.read_text(), flags=re.MULTILINE)[1:]:
         group, _, text = section.partition("]")
         known |= {(group, name) for name in re.findall(r"^#?([a-z]\w*) =", text, re.MULTILINE)}

@@ -65,16 +65,19 @@ def check_tls(conf: Configuration) -> None:
 
     :raises config.ConfigError: they are not usable.
     """
-    certificate, key = conf.api.ssl_cert_file, conf.api.ssl_key_file
-    if not certificate:
+    pair = config.api_certificate(conf)
+    if pair is None:
         return
+    certificate, key = pair
     try:
         # Without the last argument, OpenSSL would ask for a password on the terminal.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, lambda: "")
     except (ssl.SSLError, OSError, ValueError) as error:
         why = getattr(error, "reason", None) or error
+        own = certificate == conf.api.ssl_cert_file
+        options = "ssl_cert_file, ssl_key_file" if own else "cert_file, key_file"
         raise config.ConfigError(
-            reason=f"[api]ssl_cert_file, ssl_key_file: {certificate} and {key} are not a PEM "
+            reason=f"[api]{options}: {certificate} and {key} are not a PEM "
             f"certificate and its unencrypted key: {why}"
         ) from None
 
@@ -82,5 +85,5 @@ def check_tls(conf: Configuration) -> None:
 def url(conf: Configuration, address: Address) -> str:
     """Return the URL at which the API listens."""
     host = f"[{conf.api.host}]" if ":" in conf.api.host else conf.api.host
-    scheme = "https" if conf.api.ssl_cert_file else "http"
+    scheme = "http" if config.api_certificate(conf) is None else "https"
     return f"{scheme}://{host}:{address[1]}"

@@ -25,6 +25,7 @@ from ironic_lite.core.options import (
     netboot,
     redfish,
 )
+from ironic_lite.core.options.ironic import LIBRARIES, LIBRARY_DEFAULTS, REFUSED
 from ironic_lite.core.options.messaging import LIBRARY, LIBRARY_NOTIFICATIONS
 from ironic_lite.core.options.values import PciAlias, PortRange, StepPriorities, StepSeconds
 from ironic_lite.core.options.vocabulary import HOOKS, KINDS
@@ -33,8 +34,11 @@ __all__ = (
     "GROUPS",
     "HOOKS",
     "KINDS",
+    "LIBRARIES",
     "LIBRARY",
+    "LIBRARY_DEFAULTS",
     "LIBRARY_NOTIFICATIONS",
+    "REFUSED",
     "PciAlias",
     "PortRange",
     "StepPriorities",

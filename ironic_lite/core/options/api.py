@@ -14,7 +14,14 @@ API = (
         help="Address the API listens on.",
     ),
     cfg.PortOpt("port", default=6385, help="TCP port the API listens on."),
-    cfg.IntOpt("workers", default=1, min=1, max=256, help="Number of API worker processes."),
+    cfg.IntOpt(
+        "workers",
+        default=1,
+        min=0,
+        max=256,
+        deprecated_opts=[cfg.DeprecatedOpt("api_workers", group="api")],
+        help="Number of API worker processes. 0: as many as processors, at most 4.",
+    ),
     cfg.IntOpt(
         "max_connections",
         default=4096,
@@ -112,6 +119,29 @@ API = (
         "ssl_cert_file", help="PEM file with the certificate chain; with ssl_key_file turns TLS on."
     ),
     cfg.StrOpt("ssl_key_file", help="PEM file with the private key of ssl_cert_file."),
+    cfg.BoolOpt(
+        "enable_ssl_api",
+        help="Ironic's switch of TLS: true needs a certificate, from ssl_cert_file or cert_file. "
+        "Unset, ssl_cert_file alone decides.",
+    ),
+    cfg.StrOpt(
+        "cert_file",
+        deprecated_opts=[cfg.DeprecatedOpt("cert_file", group="ssl")],
+        help="Ironic's name of ssl_cert_file; used only with enable_ssl_api = true. In "
+        "[ssl] as well.",
+    ),
+    cfg.StrOpt(
+        "key_file",
+        deprecated_opts=[cfg.DeprecatedOpt("key_file", group="ssl")],
+        help="Ironic's name of ssl_key_file; used only with enable_ssl_api = true. In [ssl] "
+        "as well.",
+    ),
+    cfg.StrOpt(
+        "server_tls_minimum_version",
+        default="1.2",
+        choices=["1.2", "1.3"],
+        help="The oldest TLS version accepted from clients.",
+    ),
     cfg.URIOpt(
         "public_endpoint",
         schemes=["http", "https"],
@@ -121,6 +151,9 @@ API = (
     cfg.BoolOpt(
         "enable_proxy_headers_parsing",
         default=False,
+        deprecated_opts=[
+            cfg.DeprecatedOpt("enable_proxy_headers_parsing", group="oslo_middleware")
+        ],
         help="Trust the X-Forwarded-* headers of a reverse proxy: in links, in the check of "
         "Origin, and for the address of a client, which the limits for an address use. Only for "
         "an API that nothing but the proxy can reach.",

@@ -267,7 +267,11 @@ _WATCH = (
     rows.limit("deploy_callback_timeout", "a deploy step to end"),
     rows.limit("service_callback_timeout", "a service step to end"),
     rows.limit("rescue_callback_timeout", "a rescue to end"),
-    rows.limit("inspect_wait_timeout", "an inspection to end"),
+    rows.limit(
+        "inspect_wait_timeout",
+        "an inspection to end",
+        deprecated_opts=[cfg.DeprecatedOpt("inspect_timeout", group="conductor")],
+    ),
     rows.sweep(
         "check_provision_state_interval",
         60,
@@ -366,6 +370,7 @@ _IMAGES = (
         "image_cache_size",
         default=20480,
         min=1,
+        deprecated_opts=[cfg.DeprecatedOpt("image_cache_size", group="pxe")],
         help="MiB that fetched kernels, ramdisks and images may take; also the size limit of one "
         "file. The least recently used go first.",
     ),

@@ -57,6 +57,13 @@ DEFAULT = (
         "$XDG_STATE_HOME/ironic-lite or ~/.local/state/ironic-lite.",
     ),
     cfg.StrOpt(
+        "my_ip",
+        sample_default="192.0.2.10",
+        help="IPv4 address of this machine, for $my_ip in other options; also the default of "
+        "[pxe]tftp_server.",
+    ),
+    cfg.StrOpt("my_ipv6", help="IPv6 address of this machine, for $my_ipv6 in other options."),
+    cfg.StrOpt(
         "host",
         default=socket.gethostname(),
         sample_default="conductor-1",

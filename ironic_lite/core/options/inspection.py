@@ -18,10 +18,16 @@ INSPECTOR = (
         ],
         help="Network cards of an inspection that become ports of the node, by the hook ports.",
     ),
+    cfg.StrOpt(
+        # A text, because $default_hooks of a list would have brackets and quotes.
+        "default_hooks",
+        default="ramdisk-error,validate-interfaces,ports,architecture",
+        help="The value of $default_hooks in hooks.",
+    ),
     cfg.Opt(
         "hooks",
         type=types.List(types.String(choices=vocabulary.HOOKS)),
-        default=["ramdisk-error", "validate-interfaces", "ports", "architecture"],
+        default="$default_hooks",
         help="Hooks that the inspect interface agent runs on the inventory, in this order. Hooks "
         "that they require are added.",
     ),

@@ -10,10 +10,17 @@ SENSOR_DATA = (
     cfg.BoolOpt(
         "send_sensor_data",
         default=False,
+        deprecated_group="conductor",
         help="Read the sensors of machines periodically, and send the values as notifications. "
         "[oslo_messaging_notifications]driver must be set, too.",
     ),
-    rows.seconds("interval", 600, "Seconds between two rounds.", least=1),
+    rows.seconds(
+        "interval",
+        600,
+        "Seconds between two rounds.",
+        least=1,
+        deprecated_opts=[cfg.DeprecatedOpt("send_sensor_data_interval", group="conductor")],
+    ),
     cfg.IntOpt(
         "workers", default=4, min=1, max=256, help="Machines whose sensors are read at once."
     ),
@@ -26,6 +33,9 @@ SENSOR_DATA = (
     cfg.BoolOpt(
         "enable_for_undeployed_nodes",
         default=False,
+        deprecated_opts=[
+            cfg.DeprecatedOpt("send_sensor_data_for_undeployed_nodes", group="conductor")
+        ],
         help="Read the sensors of machines without an instance, too.",
     ),
     cfg.ListOpt(

@@ -24,7 +24,7 @@ PXE = (
     cfg.HostAddressOpt(
         "tftp_server",
         sample_default="192.0.2.10",
-        help="Address of the TFTP server. Unset, the host of [deploy]http_url.",
+        help="Address of the TFTP server. Unset, [DEFAULT]my_ip, or the host of [deploy]http_url.",
     ),
     cfg.StrOpt(
         "ipxe_bootfile_name",

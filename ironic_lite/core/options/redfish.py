@@ -139,10 +139,15 @@ REDFISH = (
         480,
         "Seconds within which a BMC must have given these answers; 0 does not check.",
     ),
+    cfg.StrOpt(
+        "default_inspection_hooks",  # a text, as [inspector]default_hooks
+        default="validate-interfaces,ports,architecture",
+        help="The value of $default_inspection_hooks in inspection_hooks.",
+    ),
     cfg.Opt(
         "inspection_hooks",
         type=types.List(types.String(choices=vocabulary.HOOKS)),
-        default=["validate-interfaces", "ports", "architecture"],
+        default="$default_inspection_hooks",
         help="Hooks that the inspect interface redfish runs on the inventory, in this order. "
         "Hooks that they require are added.",
     ),

@@ -44,9 +44,10 @@ def allowed_networks(what: str, **more: Any) -> cfg.Opt:
     )
 
 
-def limit(name: str, what: str) -> cfg.Opt:
+def limit(name: str, what: str, **more: Any) -> cfg.Opt:
     return seconds(
         name,
         1800,
         f"A node that waits longer than this many seconds for {what} fails. 0 waits for ever.",
+        **more,
     )

@@ -145,7 +145,7 @@ def tftp_server() -> str:
 
     :raises errors.MissingParameter: no option names it.
     """
-    given: str | None = config.CONF.pxe.tftp_server
+    given: str | None = config.CONF.pxe.tftp_server or config.CONF.my_ip
     return given or published.host(published.base())
 
 
