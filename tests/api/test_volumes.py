@@ -225,6 +225,18 @@ def test_volume_is_changed_and_removed_while_the_machine_is_off(
 
 
 @both
+def test_volume_of_an_unread_machine_is_refused_with_the_way_out(
+    api: Client, kind: Kind, node: Json, database: session.Database
+) -> None:
+    row = add(api, kind, node)
+    set_node(database, node, power_state=None)
+    answer = change(api, kind, row, extra={"a": 1})
+    assert answer.status == 400
+    assert f"the power state of node {node['uuid']} has not been read yet" in answer.text
+    assert ("None" in answer.text, "target manage" in answer.text) == (False, True)
+
+
+@both
 def test_a_locked_node_keeps_its_volumes_and_gets_new_ones(
     api: Client, kind: Kind, node: Json, database: session.Database
 ) -> None:

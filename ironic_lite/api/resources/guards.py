@@ -192,6 +192,15 @@ def check_switched_off(owner: JsonView, what: str) -> None:
     :param what: the operation, for the message.
     :raises errors.InvalidState: the machine is not known to be off.
     """
+    if owner["power_state"] is None:
+        raise errors.InvalidState(
+            f"{what.capitalize()}: the power state of node {owner['uuid']} has not been read yet. "
+            f"Read it with the target manage, or set it with PUT /v1/nodes/{owner['uuid']}"
+            "/states/power.",
+            verb=what,
+            node=owner["uuid"],
+            state="unknown power state",
+        )
     if owner["power_state"] != _OFF:
         raise errors.InvalidState(verb=what, node=owner["uuid"], state=owner["power_state"])
 
