@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import http.client
+import json
 import os
 import pathlib
 import re
@@ -77,6 +80,31 @@ def rig() -> Iterator[Rig]:
         program = found.start()
         found.up()
         yield Rig(found, program)
+
+
+@pytest.mark.parametrize(
+    ("path", "accepted", "coding"),
+    [
+        ("/v1/openapi.json", "gzip, deflate", "gzip"),
+        ("/v1/openapi.json", "gzip;q=0", None),
+        ("/v1/openapi.json", "identity", None),
+        ("/v1/nodes", "gzip", None),
+    ],
+)
+def test_long_json_is_compressed_for_clients_that_take_gzip(
+    rig: Rig, path: str, accepted: str, coding: str | None
+) -> None:
+    line = http.client.HTTPConnection(HOST, rig.service.port, timeout=PATIENCE)
+    with contextlib.closing(line):
+        line.request("GET", path, headers={"Accept-Encoding": accepted})
+        answer = line.getresponse()
+        body = answer.read()
+    assert (answer.status, answer.getheader("Content-Encoding")) == (200, coding)
+    if coding:
+        assert answer.getheader("Vary") == "Accept-Encoding"
+        body, packed = gzip.decompress(body), body
+        assert len(packed) < len(body) / 4
+    assert json.loads(body) == rig.service.get(path)
 
 
 CHUNKED = "Transfer-Encoding: chunked"

@@ -79,7 +79,7 @@ class File:
         if self.tag and _names_tag(environ.get("HTTP_IF_NONE_MATCH") or "", self.tag):
             return request.send(environ, start_response, HTTPStatus.NOT_MODIFIED, b"", self.headers)
         headers, body = self.headers, self.raw
-        if _takes_gzip(environ.get("HTTP_ACCEPT_ENCODING") or ""):
+        if request.takes_gzip(environ):
             headers, body = (*headers, ("Content-Encoding", "gzip")), self.packed
         return request.send(environ, start_response, HTTPStatus.OK, body, headers)
 
@@ -182,12 +182,3 @@ def _names_tag(condition: str, tag: str) -> bool:
     """Return whether ``If-None-Match`` names a tag; comparison is weak (RFC 9110, 13.1.2)."""
     named = {one.strip().removeprefix("W/") for one in condition.split(",")}
     return "*" in named or tag.removeprefix("W/") in named
-
-
-def _takes_gzip(accepted: str) -> bool:
-    """Return whether ``Accept-Encoding`` allows gzip (RFC 9110, 12.5.3)."""
-    for one in accepted.lower().split(","):
-        coding, _, weight = one.partition(";")
-        if coding.strip() in {"gzip", "*"}:
-            return weight.replace(" ", "") not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
-    return False
