@@ -130,6 +130,8 @@ def _texts(value: object) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for held in value.values() if isinstance(value, dict) else value:
             yield from _texts(held)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield from _texts(str(value))
 
 
 def _password_of(url: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -42,6 +43,28 @@ def flag(value: object) -> bool:
     if word not in TRUE | FALSE:
         raise ValueError("must be true or false")
     return word in TRUE
+
+
+def text(value: object) -> str:
+    """Read a text that other programs and machines can take.
+
+    Ironic's command line reads values as JSON, so a password of digits arrives as a number; it
+    becomes the text of the number. A number with an exponent does not show its text.
+
+    :raises ValueError: it is neither, or has a NUL or a lone surrogate.
+    """
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and not re.search("[a-z]", written := repr(value)):
+        return written
+    if not isinstance(value, str):
+        raise ValueError(f"must be a string, not {type(value).__name__}")
+    if "\0" in value:
+        raise ValueError("must not contain a NUL character")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must be Unicode text without lone surrogates") from None
+    return value
 
 
 def absent(driver_info: JsonView, name: str) -> bool:

@@ -82,3 +82,20 @@ def test_another_default_tells_other_keys(name: str) -> None:
     )
     other = registry.Registry.load(registry.Settings.read(conf))
     assert {"fake_ports", "fake_async_verbs"} <= set(other.properties(name))
+
+
+TEXTS = {
+    "ipmi": ("ipmi_username", "ipmi_password", "ipmi_hex_kg_key", "ipmi_address"),
+    "redfish": ("redfish_username", "redfish_password", "redfish_address"),
+}
+_OF_ALL = ("kernel_append_params", "image_http_proxy", "image_no_proxy")
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [(name, key) for name in TEXTS for key in (*TEXTS[name], *_OF_ALL)]
+)
+def test_text_of_digits_may_be_a_number(name: str, key: str) -> None:
+    """Ironic's command line sends ``--driver-info redfish_password=12345`` as a number."""
+    driver = found(rehearsed=False).driver_for(name, {})
+    for kind in base.KINDS:
+        driver.interface(kind).check_driver_info({key: 123456})

@@ -89,10 +89,10 @@ def test_secrets_of_a_node_are_found_where_they_stand() -> None:
             driver_info={"snmp": {"auth_key": "k-e-y"}, "list": [{"password": ["one", "two"]}]},
             instance_info={"image_url": "http://x/y?sig=1", "configdrive": "H4sIA", "a": "b"},
             driver_internal_info={"agent_secret_token": "tok", "url": "http://ann:pw-of-ann@h/"},
-            other=None,
+            other={"password": 123456, "secret": True},
         )
     )
-    expected = {"k-e-y", "one", "two", "http://x/y?sig=1", "H4sIA", "tok", "pw-of-ann"}
+    expected = {"123456", "k-e-y", "one", "two", "http://x/y?sig=1", "H4sIA", "tok", "pw-of-ann"}
     assert found == expected
 
 

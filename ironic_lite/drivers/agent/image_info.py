@@ -34,12 +34,6 @@ def _one_of(*words: str) -> Callable[[object], str]:
     return read
 
 
-def _read_text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError("must be text")
-    return value
-
-
 def _read_count(least: int) -> Callable[[object], int]:
     def read(value: object) -> int:
         try:
@@ -79,7 +73,7 @@ FIELDS: settings.Fields = {
     "root_gb": settings.Field(_read_count(1), "Size of the root partition; for partition images."),
     "swap_mb": settings.Field(_read_count(0), "Size of a swap partition; for partition images."),
     "ephemeral_gb": settings.Field(_read_count(0), "Size of a partition for temporary data."),
-    "ephemeral_format": settings.Field(_read_text, "File system of that partition."),
+    "ephemeral_format": settings.Field(settings.text, "File system of that partition."),
     "preserve_ephemeral": settings.Field(
         settings.flag, "Keep that partition when the node is rebuilt."
     ),

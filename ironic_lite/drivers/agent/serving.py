@@ -30,9 +30,10 @@ def _read_proxy(value: object) -> str:
 
 
 def _read_line(value: object) -> str:
-    if not isinstance(value, str) or not value.isprintable():
+    text = settings.text(value)
+    if not text.isprintable():
         raise ValueError("must be one line of text")
-    return value
+    return text
 
 
 FIELDS: settings.Fields = {

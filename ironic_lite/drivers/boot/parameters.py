@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.drivers import settings
 
 API_URL = "ipa-api-url"
 DEFAULT = "%default%"
@@ -43,13 +44,18 @@ def appended(node: object, default: str) -> str:
     return default
 
 
-def check(text: object, path: str) -> None:
+def check(given: object, path: str) -> None:
     """Reject text that cannot be part of a command line.
 
+    :param given: the text, or a number as `settings.text` reads it.
     :param path: the place of the text.
     :raises errors.InvalidParameter: naming ``path``.
     """
-    if not isinstance(text, str) or not _PRINTABLE.fullmatch(text):
+    try:
+        text = settings.text(given)
+    except ValueError as why:
+        raise errors.InvalidParameter(path=path, reason=str(why)) from None
+    if not _PRINTABLE.fullmatch(text):
         raise errors.InvalidParameter(
             path=path, reason="must be one line of printable ASCII characters"
         )

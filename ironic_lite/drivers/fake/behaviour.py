@@ -14,7 +14,7 @@ from typing import Any
 from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import erasure_results, step_planning, steps
-from ironic_lite.drivers import base
+from ironic_lite.drivers import base, settings
 
 VERBS = ("inspect", "rescue", "unrescue", "adopt", "delete", "verify")
 ASYNC_VERBS = ("inspect", "rescue")
@@ -232,6 +232,18 @@ def _read_word(key: str, value: object) -> str:
     return value
 
 
+def _read_text_of(read: Callable[[str, object], str]) -> Callable[[str, object], str]:
+    """Return a reader that takes a number for its text, as Ironic's command line sends it."""
+
+    def read_text(key: str, value: object) -> str:
+        try:
+            return read(key, settings.text(value))
+        except ValueError:
+            return read(key, value)
+
+    return read_text
+
+
 def _read_title(key: str, value: object) -> str:
     interface, _, step = value.partition(".") if isinstance(value, str) else ("", "", "")
     if interface not in base.KINDS or not step.isidentifier():
@@ -337,12 +349,12 @@ _READERS: Mapping[str, Callable[[str, object], Any]] = {
     "fake_step_seconds": _read_seconds,
     "fake_async_steps": _list_reader(_async_title),
     "fake_fail_steps": _messages_reader(_read_title),
-    "fake_fail_power": _read_message,
+    "fake_fail_power": _read_text_of(_read_message),
     "fake_fail_verbs": _messages_reader(_read_verb),
     "fake_fail_calls": _messages_reader(_read_call),
     "fake_async_verbs": _list_reader(_async_verb),
     "fake_ports": _list_reader(_read_mac),
-    "fake_vendor": _read_word,
+    "fake_vendor": _read_text_of(_read_word),
     "fake_steps_unavailable": _whole_seconds,
     "fake_agent": _read_ramdisks,
     "fake_erasures": _read_erasures,

@@ -157,15 +157,10 @@ def _read_bridge(values: JsonView) -> Bridge | None:
 
 
 def _read_text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"must be a string, not {type(value).__name__}")
-    if any(ord(letter) < ord(" ") or letter == "\x7f" for letter in value):
+    text = settings.text(value)
+    if any(ord(letter) < ord(" ") or letter == "\x7f" for letter in text):
         raise ValueError("must not contain control characters")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ValueError("must be Unicode text without lone surrogates") from None
-    return value
+    return text
 
 
 def _read_address(value: object) -> str:
@@ -181,14 +176,8 @@ def _read_address(value: object) -> str:
     return text
 
 
-def _read_credential(value: object) -> str:
-    """Return a user or password; Ironic's command line writes one of digits as a number."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return str(value) if whole else _read_text(value)
-
-
 def _read_username(value: object) -> str:
-    text = _read_credential(value)
+    text = _read_text(value)
     if len(text.encode()) > USERNAME_BYTES:
         raise ValueError(f"is longer than the {USERNAME_BYTES} bytes of IPMI")
     return text
@@ -250,7 +239,7 @@ FIELDS: Mapping[str, Field] = {
         f"User of the BMC, up to {USERNAME_BYTES} bytes. Default: the nameless user.",
     ),
     "ipmi_password": Field(
-        _read_credential,
+        _read_text,
         "Password of that user, up to 20 bytes (16 with version 1.5). Default: empty.",
     ),
     "ipmi_priv_level": Field(

@@ -38,7 +38,7 @@ def test_nothing_at_all_can_be_added() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (7, "one line of printable"),
+        (True, "must be a string, not bool"),
         ("a\nb", "one line of printable"),
         ("a\tb", "one line of printable"),
         ("köln", "one line of printable"),
@@ -47,7 +47,7 @@ def test_nothing_at_all_can_be_added() -> None:
         ("quiet && shell", "'&&' would end the line"),
         ("quiet #", "'#' would end the line"),
     ],
-    ids=["number", "line", "tab", "umlaut", "long", "semicolon", "and", "comment"],
+    ids=["boolean", "line", "tab", "umlaut", "long", "semicolon", "and", "comment"],
 )
 def test_invalid_kernel_parameter_is_refused_by_its_place(text: object, said: str) -> None:
     node = fake_task.node(driver_info={"kernel_append_params": text})

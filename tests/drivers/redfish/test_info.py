@@ -54,18 +54,18 @@ def test_an_address_becomes_scheme_host_port_and_the_path_of_the_root(
         ("address", f"https://{'b' * 254}", "more than 253 characters"),
         ("address", "https://root:calvin@bmc", "must not contain credentials"),
         ("address", "https://bmc/redfish?x=1", r"without \? or #"),
-        ("address", 42, "must be a string, not int"),
+        ("address", True, "must be a string, not bool"),
         ("address", "https://bmc\x00", "NUL"),
         ("system_id", "1", "must be the path of a system"),
         ("system_id", "https://bmc/redfish/v1/Systems/1", "must be the path of a system"),
         ("system_id", "//evil/redfish", "must be the path of a system"),
         ("system_id", ["/a"], "must be a string, not list"),
-        ("username", 1, "must be a string, not int"),
+        ("username", 1e30, "must be a string, not float"),
         ("password", {}, "must be a string, not dict"),
         ("password", "\ud800", "lone surrogates"),
         ("verify_ca", "/no/such/file", "must be true, false, or the name of a PEM file"),
         ("verify_ca", "a" * 5000, "must be true, false, or the name of a PEM file"),
-        ("verify_ca", 1, "must be true, false, or the name of a PEM file"),
+        ("verify_ca", 0.5, "must be true, false, or the name of a PEM file"),
         ("auth_type", "magic", "must be one of auto, basic, session"),
         ("auth_type", True, "must be one of"),
         ("tls_minimum_version", "1.0", "must be one of 1.1, 1.2, 1.3"),
@@ -81,6 +81,13 @@ def test_a_value_that_cannot_be_used_is_named_with_the_reason(
         info.check({f"redfish_{name}": value})
 
 
+@pytest.mark.parametrize(("given", "text"), [(12345, "12345"), (-1, "-1"), (1.5, "1.5")])
+def test_login_of_digits_may_be_a_number(given: object, text: str) -> None:
+    """Ironic's command line sends ``--driver-info redfish_password=12345`` as a number."""
+    found = parsed(redfish_username=given, redfish_password=given)
+    assert (found.username, found.password) == (text, text)
+
+
 @pytest.mark.parametrize("value", [-1, "soon", 1.5, True, []])
 def test_seconds_are_whole_and_not_negative(value: Any) -> None:
     with pytest.raises(errors.InvalidParameter, match="must be a whole number of seconds"):
@@ -94,7 +101,15 @@ def test_seconds_may_come_as_text(value: Any) -> None:
 
 @pytest.mark.parametrize(
     ("given", "verify"),
-    [(True, True), (False, False), ("True", True), ("no", False), ("0", False), ("on", True)],
+    [
+        (True, True),
+        (False, False),
+        ("True", True),
+        ("no", False),
+        ("0", False),
+        ("on", True),
+        (1, True),
+    ],
 )
 def test_verification_may_come_as_text(given: Any, verify: bool) -> None:
     assert parsed(redfish_verify_ca=given).verify is verify

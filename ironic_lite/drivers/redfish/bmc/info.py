@@ -104,21 +104,9 @@ def properties() -> dict[str, str]:
 # -- one reader for each kind of value; its ValueError names the fault, never a secret ----------
 
 
-def _read_text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"must be a string, not {type(value).__name__}")
-    if "\0" in value:
-        raise ValueError("must not contain a NUL character")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ValueError("must be Unicode text without lone surrogates") from None
-    return value
-
-
 def _read_address(value: object) -> tuple[str, str]:
     """Return (scheme://host:port, root prefix)."""
-    text = _read_text(value).strip()
+    text = settings.text(value).strip()
     if _CONTROL.search(text):
         raise ValueError("must not contain spaces or control characters")
     if "://" not in text:
@@ -169,7 +157,7 @@ def _root_prefix_of(path: str) -> str:
 
 
 def _system_id(value: object) -> str:
-    text = _read_text(value).strip()
+    text = settings.text(value).strip()
     if not text.startswith("/") or text.startswith("//") or _CONTROL.search(text):
         raise ValueError("must be the path of a system, such as /redfish/v1/Systems/1")
     # A path with a final slash is the same resource; BMCs list theirs without it (DSP0266).
@@ -178,11 +166,9 @@ def _system_id(value: object) -> str:
 
 
 def _read_verify(value: object) -> bool | str:
-    if isinstance(value, bool):
-        return value
-    if not isinstance(value, str):
+    if not isinstance(value, str | int):
         raise ValueError(ca_files.REFUSAL)
-    word = _read_text(value).strip()
+    word = str(value).strip()
     try:
         return settings.flag(word)
     except ValueError:
@@ -211,7 +197,7 @@ def _one_of(*words: str) -> Callable[[object], str]:
 
 
 def _read_ciphers(value: object) -> str:
-    text = _read_text(value)
+    text = settings.text(value)
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).set_ciphers(text)
     except ssl.SSLError:
@@ -239,8 +225,8 @@ FIELDS: Mapping[str, Field] = {
         _system_id,
         "Path of the system, such as /redfish/v1/Systems/1. Default: the only system of the BMC.",
     ),
-    "redfish_username": Field(_read_text, "User of the BMC, with administrator rights."),
-    "redfish_password": Field(_read_text, "Password of that user."),
+    "redfish_username": Field(settings.text, "User of the BMC, with administrator rights."),
+    "redfish_password": Field(settings.text, "Password of that user."),
     "redfish_verify_ca": Field(
         _read_verify,
         "true: trust public authorities; the name of a file or folder in [redfish]ca_folder: trust "
