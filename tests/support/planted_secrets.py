@@ -95,7 +95,7 @@ _SHAPES: Mapping[Place, Shape] = {
     ("nodes", "network_data"): lambda tree: {
         "links": [],
         "networks": [],
-        "services": [{"type": "dns", **tree}],
+        "services": [{"type": "dns", "address": "192.0.2.53", **tree}],
     },
     ("ports", "local_link_connection"): lambda tree: {
         "switch_id": MAC,

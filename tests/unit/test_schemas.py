@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import gzip
 from collections.abc import Callable
 from typing import Any
@@ -102,6 +103,78 @@ def test_a_node_comes_back_as_it_will_be_stored() -> None:
 )
 def test_a_bad_node_is_refused_by_the_path_of_its_fault(body: dict[str, Any], path: str) -> None:
     assert refused(node, **body).facts["path"] == path
+
+
+LINKS: list[dict[str, Any]] = [
+    {"id": "eth0", "type": "phy", "ethernet_mac_address": MAC, "mtu": 1500},
+    {
+        "id": "bond0",
+        "type": "bond",
+        "ethernet_mac_address": MAC,
+        "bond_mode": "802.3ad",
+        "bond_links": ["eth0"],
+    },
+    {"id": "v7", "type": "vlan", "vlan_mac_address": MAC, "vlan_link": "bond0", "vlan_id": 7},
+]
+V4: dict[str, Any] = {
+    "id": "n4",
+    "link": "eth0",
+    "network_id": "n",
+    "type": "ipv4",
+    "ip_address": "192.0.2.7",
+    "netmask": "255.255.255.0",
+    "routes": [{"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "192.0.2.1"}],
+}
+V6: dict[str, Any] = {
+    "id": "n6",
+    "link": "v7",
+    "network_id": "n",
+    "type": "ipv6",
+    "ip_address": "2001:db8::7/64",
+    "netmask": "ffff:ffff:ffff:ffff::",
+}
+DNS = [{"type": "dns", "address": "192.0.2.53"}, {"type": "dns", "address": "2001:db8::53"}]
+WHOLE = {"links": LINKS, "networks": [V4, V6, {**V6, "type": "ipv6_slaac"}], "services": DNS}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("links/0/ethernet_mac_address", None),
+        ("links/0/ethernet_mac_address", "x"),
+        ("links/0/mtu", "1500"),
+        ("links/0/mtu", 0),
+        ("links/0/type", "ethernet"),
+        ("links/1/bond_mode", "fast"),
+        ("links/1/bond_links", None),
+        ("links/2/vlan_id", "7"),
+        ("links/2/vlan_mac_address", None),
+        ("networks/0/ip_address", "x"),
+        ("networks/0/ip_address", "2001:db8::7"),
+        ("networks/0/netmask", "255.0.255.0"),
+        ("networks/0/network_id", None),
+        ("networks/0/type", "ipv5"),
+        ("networks/0/routes/0/gateway", None),
+        ("networks/0/routes/0/network", "default"),
+        ("networks/1/ip_address", "192.0.2.7"),
+        ("networks/1/netmask", "64"),
+        ("services/0/address", "dns.example.org"),
+        ("services/1/type", "ntp"),
+    ],
+)
+def test_network_data_follows_its_schema(path: str, value: object) -> None:
+    """Ironic 39 refuses each of these values, too."""
+    assert node(network_data=WHOLE)["network_data"] == WHOLE
+    spoilt: Any = copy.deepcopy(WHOLE)
+    *above, last = path.split("/")
+    around = spoilt
+    for word in above:
+        around = around[int(word) if isinstance(around, list) else word]
+    if value is None:
+        del around[last]
+    else:
+        around[last] = value
+    assert refused(node, network_data=spoilt).facts["path"] == f"network_data/{path}"
 
 
 def test_the_sentence_says_that_it_is_the_schema_of_a_node() -> None:

@@ -5,6 +5,7 @@ Schemas are compiled at their first use and cached; a check of ten steps then ta
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -143,17 +144,130 @@ def _steps_schema(one: Json) -> Json:
     return {"type": "array", "items": one, "maxItems": MOST_STEPS}
 
 
-def _objects_with(*required: str) -> Json:
-    """Return the schema of a list of objects with these keys as strings, and any other keys."""
-    word = {"type": "string", "minLength": 1}
+# -- the networks of a node -------------------------------------------------------------------
+# OpenStack's network_data.json, as far as Ironic checks it; other keys are allowed.
+
+_NETMASKS = frozenset(str(ipaddress.ip_network(f"0.0.0.0/{bits}").netmask) for bits in range(33))
+_MAC_ADDRESS = _text(r"^([0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}\Z", "a MAC address")
+
+
+_V4, _V6 = "an IPv4 address", "an IPv6 address"
+_V6_HOST = "an IPv6 address, with a prefix or without"
+_HOST = "an IP address"
+_MASK = "an IPv4 netmask"
+
+
+def _accepted_by(parse: Callable[[str], object]) -> Callable[[str], bool]:
+    """Return a check that passes the texts that ``parse`` accepts without a ValueError."""
+
+    def accepts(text: str) -> bool:
+        try:
+            parse(text)
+        except ValueError:
+            return False
+        return True
+
+    return accepts
+
+
+_FORMATS: Mapping[str, Callable[[str], bool]] = {
+    # words of errors -> check
+    _V4: _accepted_by(ipaddress.IPv4Address),
+    _V6: _accepted_by(ipaddress.IPv6Address),
+    _V6_HOST: _accepted_by(ipaddress.IPv6Interface),
+    _HOST: _accepted_by(ipaddress.ip_interface),
+    _MASK: _NETMASKS.__contains__,
+}
+
+
+def _address(words: str) -> Json:
+    return {"type": "string", "format": words}
+
+
+def _object(properties: Json, *, more: Json | None = None) -> Json:
+    """Return the schema of an object with these keys, and perhaps ``more``, and any others."""
     return {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": dict.fromkeys(required, word),
-            "required": list(required),
-        },
+        "type": "object",
+        "required": list(properties),
+        "properties": {**properties, **(more or {})},
     }
+
+
+_LINK_NAME = {"type": "string"}
+_LINK_MORE: Json = {
+    "mtu": {"type": ["number", "null"], "minimum": 1, "maximum": 65535},
+    "vif_id": {"type": "string"},
+}
+_PLAIN_LINK = _object({"ethernet_mac_address": _MAC_ADDRESS}, more=_LINK_MORE)
+_BOND = _object(
+    {
+        "ethernet_mac_address": _MAC_ADDRESS,
+        "bond_mode": {
+            "enum": [
+                *("802.3ad", "balance-rr", "active-backup", "balance-xor"),
+                *("broadcast", "balance-tlb", "balance-alb"),
+            ]
+        },
+        "bond_links": {"type": "array", "items": _LINK_NAME},
+    },
+    more=_LINK_MORE,
+)
+_VLAN = _object(
+    {"vlan_mac_address": _MAC_ADDRESS, "vlan_link": _LINK_NAME, "vlan_id": {"type": "integer"}},
+    more=_LINK_MORE,
+)
+
+
+def _by_type(word: Json, then: Json, other: Json) -> Json:
+    return {"if": {"properties": {"type": word}}, "then": then, "else": other}
+
+
+_LINK = {
+    **_object(
+        {
+            "id": _LINK_NAME,
+            "type": {
+                "enum": [
+                    *("bridge", "dvs", "hw_veb", "hyperv", "ovs", "tap", "vhostuser", "vif"),
+                    *("phy", "bond", "vlan"),
+                ]
+            },
+        }
+    ),
+    **_by_type({"const": "bond"}, _BOND, _by_type({"const": "vlan"}, _VLAN, _PLAIN_LINK)),
+}
+
+
+def _services(address: str) -> Json:
+    service = _object({"type": {"enum": ["dns"]}, "address": _address(address)})
+    return {"type": "array", "items": service}
+
+
+def _addresses(address: str, host: str, netmask: str) -> Json:
+    """Return the schema of the addresses of a network."""
+    route = _object(
+        {"network": _address(address), "netmask": _address(netmask), "gateway": _address(address)},
+        more={"services": _services(host)},
+    )
+    keys = {"ip_address": _address(host), "netmask": _address(netmask)}
+    return {"properties": {**keys, "routes": {"type": "array", "items": route}}}
+
+
+_NETWORK = {
+    **_object(
+        {
+            "id": {"type": "string"},
+            "link": _LINK_NAME,
+            "network_id": {"type": "string"},
+            "type": {"enum": ["ipv4", "ipv4_dhcp", "ipv6", "ipv6_dhcp", "ipv6_slaac"]},
+        }
+    ),
+    **_by_type(
+        {"enum": ["ipv4", "ipv4_dhcp"]},
+        _addresses(_V4, _V4, _MASK),
+        _addresses(_V6, _V6_HOST, _V6),
+    ),
+}
 
 
 _SCHEMAS: Mapping[str, Json] = {
@@ -267,16 +381,13 @@ _SCHEMAS: Mapping[str, Json] = {
         },
         "additionalProperties": False,
     },
-    # The parts of OpenStack's network_data.json that writers of configdrives rely on.
-    "network_data": {
-        "type": "object",
-        "properties": {
-            "links": _objects_with("id", "type"),
-            "networks": _objects_with("id", "type", "link"),
-            "services": _objects_with("type"),
-        },
-        "required": ["links", "networks", "services"],
-    },
+    "network_data": _object(
+        {
+            "links": {"type": "array", "items": _LINK},
+            "networks": {"type": "array", "items": _NETWORK},
+            "services": _services(_HOST),
+        }
+    ),
     # Of an inspection rule.
     "conditions": {"type": "array", "items": _CONDITION, "maxItems": 100},
     "actions": {"type": "array", "items": _OPERATION, "minItems": 1, "maxItems": 100},
@@ -326,7 +437,7 @@ def _of_fields(table: tuple[Field, ...]) -> Json:
 
 @cache
 def _compiled_check(name: str) -> Callable[[Any], Any]:
-    check: Callable[[Any], Any] = fastjsonschema.compile(_SCHEMAS[name])
+    check: Callable[[Any], Any] = fastjsonschema.compile(_SCHEMAS[name], formats=_FORMATS)
     return check
 
 
