@@ -11,7 +11,7 @@ from tests.support import source_trees
 ROOT = pathlib.Path(__file__).parents[2]
 GENERATED = "ironic_lite/core/configuration.py"
 """Grows by a line with each option: `make sample`."""
-FILE_LINES = 450
+FILE_LINES = 600
 FUNCTION_LINES = 40
 NAMELESS = {"utils", "common", "helpers", "helper", "manager", "misc", "base2"}
 
