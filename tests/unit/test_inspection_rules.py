@@ -92,7 +92,7 @@ def test_secrets_are_hidden_unless_the_rule_is_sensitive() -> None:
 
 # -- conditions ------------------------------------------------------------------------------
 
-CASES: list[tuple[str, Any, bool]] = [
+CASES: list[tuple[str, Any, bool | None]] = [
     ("eq", {"values": ["{inventory[cpu][count]}", 4]}, True),
     ("eq", {"values": ["{inventory[cpu][count]}", "4"]}, True),
     ("eq", {"values": [4, 4.0, 5]}, False),
@@ -105,8 +105,13 @@ CASES: list[tuple[str, Any, bool]] = [
     ("le", {"values": [2, 2]}, True),
     ("gt", {"values": ["{inventory[memory][physical_mb]}", 1024]}, True),
     ("ge", {"values": [1, 2]}, False),
-    ("ge", {"values": [[1], ["a"]]}, False),
-    ("lt", {"values": [None, 5]}, False),
+    ("ge", {"values": [[1], ["a"]]}, None),
+    ("lt", {"values": [None, 5]}, None),
+    ("lt", {"values": [5, 1, None]}, None),
+    ("le", {"values": ["{inventory[none]}", "x"], "force_strings": True}, None),
+    ("gt", {"values": "{inventory[none]}"}, None),
+    ("gt", {"values": []}, None),
+    ("gt", {"values": "{inventory[cpu][count]}"}, True),
     ("is-empty", {"value": "{inventory[system_vendor][serial]}"}, True),
     ("is-empty", {"value": "{inventory[none]}"}, True),
     ("is-empty", {"value": []}, True),
@@ -123,7 +128,9 @@ CASES: list[tuple[str, Any, bool]] = [
     ("is-false", {"value": "x"}, False),
     ("in-net", {"address": "{inventory[bmc_address]}", "subnet": "192.0.2.0/24"}, True),
     ("in-net", {"address": "10.0.0.1", "subnet": "192.0.2.0/24"}, False),
-    ("in-net", {"address": "nonsense", "subnet": "192.0.2.0/24"}, False),
+    ("in-net", {"address": "nonsense", "subnet": "192.0.2.0/24"}, None),
+    ("in-net", {"address": "192.0.2.7", "subnet": "{inventory[none]}"}, None),
+    ("in-net", {"address": "2001:db8::1", "subnet": "192.0.2.0/24"}, False),
     ("one-of", {"value": "b", "values": ["a", "b"]}, True),
     ("one-of", {"value": "c", "values": ["a", "b"]}, False),
     ("matches", {"value": "{inventory[system_vendor][manufacturer]}", "regex": "Dell"}, False),
@@ -139,11 +146,67 @@ CASES: list[tuple[str, Any, bool]] = [
 
 
 @pytest.mark.parametrize(("op", "args", "expected"), CASES, ids=[f"{n}" for n in range(len(CASES))])
-def test_conditions(op: str, args: Any, expected: bool) -> None:
+def test_conditions(op: str, args: Any, expected: bool | None) -> None:
+    """None: false, inverted or not."""
     view = subject().view(secrets=True)
     inspection_rules.check([{"op": op, "args": args}], [])
-    assert conditions.holds({"op": op, "args": args}, view) is expected
-    assert conditions.holds({"op": f"! {op}", "args": args}, view) is not expected
+    assert conditions.holds({"op": op, "args": args}, view) is (expected is True)
+    assert conditions.holds({"op": f"! {op}", "args": args}, view) is (expected is False)
+
+
+KINDS: dict[str, Any] = {
+    "missing": "{inventory[none]}",
+    "null": None,
+    "empty text": "",
+    "text": "many",
+    "text of a number": "10",
+    "text of no number": "nan",
+    "number": 10,
+    "fraction": 10.0,
+    "truth": True,
+    "list": [10],
+    "object": {"a": 10},
+    "address": "192.0.2.7",
+}
+"""Kinds of values, compared with 9, with "many", or with the network 192.0.2.0/24."""
+ORDERED = ("text of a number", "number", "fraction")
+TRUE_FOR: dict[str, tuple[Any, tuple[str, ...] | None, tuple[str, ...]]] = {
+    # operator: the other value, kinds for which it is true, kinds for which its inverse is true;
+    # None: all others
+    "lt": (9, (), ORDERED),
+    "le": (9, (), ORDERED),
+    "gt": (9, ORDERED, ()),
+    "ge": (9, ORDERED, ()),
+    "in-net": ("192.0.2.0/24", ("address",), ()),
+    "eq": (10, ORDERED, ()),
+    "ne": (10, None, ORDERED),
+    "one-of": ([10, 11], ORDERED, ()),
+    "matches": ("1.*", (*ORDERED, "address"), ()),
+    "contains": ("many", ("text",), ()),
+    "is-none": (None, ("missing", "null"), ()),
+    "is-empty": (None, ("missing", "null", "empty text"), ()),
+    "is-true": (None, ("number", "fraction", "truth"), ()),
+    "is-false": (None, ("missing", "null"), ()),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("op", TRUE_FOR)
+def test_operators_by_kinds_of_values(op: str, kind: str) -> None:
+    other, true, false = TRUE_FOR[op]
+    if op in ("lt", "le", "gt", "ge", "eq", "ne"):
+        args: Any = {"values": [KINDS[kind], other]}
+    else:
+        args = [KINDS[kind]] if other is None else [KINDS[kind], other]
+    view = subject().view(secrets=True)
+    holds, inverse = (conditions.holds({"op": name, "args": args}, view) for name in (op, f"!{op}"))
+    compares = op in ("lt", "le", "gt", "ge", "in-net")
+    assert holds is (kind not in false if true is None else kind in true)
+    assert inverse is (kind in false if compares else not holds)
+
+
+def test_each_operator_is_in_the_table_of_kinds() -> None:
+    assert set(TRUE_FOR) == set(OPERATORS)
 
 
 def test_each_operator_has_a_case() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
+import math
 import operator
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -22,7 +23,10 @@ _FALSE = frozenset({"no", "false"})
 
 
 class Operation(NamedTuple):
-    """An operation with its required and optional arguments."""
+    """An operation with its required and optional arguments.
+
+    A condition whose operation returns None is false, inverted or not.
+    """
 
     act: Callable[..., Any]
     needs: tuple[str, ...]
@@ -54,21 +58,48 @@ def _comparable_values(one: Any, two: Any) -> tuple[Any, Any]:
         return str(one), str(two)
 
 
-def _ordered_comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def holds(one: object, two: object) -> bool:
+def _ordering(compare: Callable[[Any, Any], bool]) -> Operation:
+    """Return an operation that orders values, None if two of them have no order.
+
+    Numbers have an order, also against texts of numbers, and two values of one type.
+    """
+
+    def holds(*, values: object, force_strings: bool = False) -> bool | None:
+        listed = values if isinstance(values, list) else [values]
+        if not listed or None in listed:
+            return None
+        if force_strings:
+            listed = [str(each) for each in listed]
         try:
-            return compare(one, two)
-        except TypeError:  # such as two lists of different types
-            return False
+            found = [compare(*_ordered(one, two)) for one, two in itertools.pairwise(listed)]
+        except (TypeError, ValueError, OverflowError):  # also two lists of different types
+            return None
+        return all(found)
 
-    return holds
+    return Operation(holds, ("values",), ("force_strings",))
 
 
-def _in_net(*, address: object, subnet: object) -> bool:
+def _ordered(one: Any, two: Any) -> tuple[Any, Any]:
+    """Return two values as they are ordered; raises ValueError or TypeError if they are not."""
+    if type(one) is not type(two):
+        return _number(one), _number(two)
+    return (_number(one), _number(two)) if isinstance(one, float) else (one, two)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise TypeError
+    found = value if isinstance(value, int) else float(value)
+    if not math.isfinite(found):
+        raise ValueError
+    return found
+
+
+def _in_net(*, address: object, subnet: object) -> bool | None:
     try:
         return ipaddress.ip_address(str(address)) in ipaddress.ip_network(str(subnet), strict=False)
     except ValueError:
-        return False
+        return None
 
 
 def _is_true(*, value: object) -> bool:
@@ -102,10 +133,10 @@ OPERATORS: Mapping[str, Operation] = MappingProxyType(
     {
         "eq": _pairwise_operation(operator.eq),
         "ne": _pairwise_operation(operator.ne),
-        "lt": _pairwise_operation(_ordered_comparison(operator.lt)),
-        "le": _pairwise_operation(_ordered_comparison(operator.le)),
-        "gt": _pairwise_operation(_ordered_comparison(operator.gt)),
-        "ge": _pairwise_operation(_ordered_comparison(operator.ge)),
+        "lt": _ordering(operator.lt),
+        "le": _ordering(operator.le),
+        "gt": _ordering(operator.gt),
+        "ge": _ordering(operator.ge),
         "is-empty": Operation(lambda *, value: value in _EMPTY, ("value",)),
         "is-none": Operation(lambda *, value: value is None, ("value",)),
         "is-true": Operation(_is_true, ("value",)),
@@ -165,4 +196,5 @@ def _condition_holds(condition: JsonView, view: JsonView) -> bool:
         key: (templates.pattern if key == REGEX else templates.fill)(value, view)
         for key, value in arguments(operation, condition["args"]).items()
     }
-    return bool(operation.act(**told)) is not inverted
+    found = operation.act(**told)
+    return found is not None and bool(found) is not inverted
