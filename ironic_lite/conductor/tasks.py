@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import error_text, failure
+from ironic_lite.conductor.flows import error_text, failure, power
 from ironic_lite.conductor.work import db_retry, locks, node_interfaces
 from ironic_lite.conductor.work.leases import Leases
 from ironic_lite.conductor.work.notes import Notes
@@ -227,6 +227,10 @@ class Tasks:
     def view(self, context: Context, node: Node) -> Task:
         """Return a read-only task for a node that was just read with many others."""
         return Task(self.runtime, context, node, self.driver(node), None, other_nodes=self)
+
+    def tie_power(self, task: Task, target: str, timeout: float | None) -> None:
+        """Switch the nodes that share the power of the task's node; see ``flows.power.tie``."""
+        power.tie(task, target, timeout)
 
     def left(self, node: Node) -> nodes.Lease | None:
         """Return the lock of a dead holder, which a new lock may replace.

@@ -233,6 +233,22 @@ def test_references_are_checked(api: Client, add_node: AddNode) -> None:
     assert api.patch("/v1/nodes/child", replace("/name", "parent")).status == 409
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_ring_of_parents_is_refused(api: Client, add_node: AddNode, size: int) -> None:
+    names = [f"node-{n}" for n in range(size)]
+    for name, parent in zip(names, [None, *names], strict=False):
+        add_node(name=name)
+        if parent is not None:
+            assert api.patch(f"/v1/nodes/{name}", replace("/parent_node", parent)).status == 200
+    before = api.get("/v1/nodes/node-0").json
+    for ident in (names[-1], api.get(f"/v1/nodes/{names[-1]}").json["uuid"].upper()):
+        refused = api.patch("/v1/nodes/node-0", replace("/parent_node", ident))
+        assert (refused.status, "parent_node" in refused.text) == (400, True)
+    assert api.get("/v1/nodes/node-0").json == before
+    add_node(name="top")
+    assert api.patch("/v1/nodes/node-0", replace("/parent_node", "top")).status == 200
+
+
 @pytest.mark.parametrize("size", ["large", "", "-1", -1, "4.0", [], {}])
 @pytest.mark.parametrize("name", ["local_gb", "memory_mb"])
 def test_sizes_are_numbers(api: Client, add_node: AddNode, name: str, size: Any) -> None:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from ironic_lite import errors
 from ironic_lite.db.engine import faults, session
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import conductors, nodes, sweeps
+from ironic_lite.db.queries import conductors, nodes, parents, sweeps
 from ironic_lite.db.tables import models
 from tests.support import database_servers
 from tests.support.database_rows import NOON, add_node, get_node
@@ -222,3 +222,31 @@ def test_writers_that_all_wait_leave_connections_to_readers(server_database: Dat
         assert {type(each.exception()) for each in refused} == {errors.Unavailable}
         assert small.read(lambda conn: nodes.get(conn, node, ("uuid",)))["uuid"] == node
         holder.rollback()
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_concurrent_changes_of_parents_never_make_a_ring(database: Database, size: int) -> None:
+    uuids = [add_node(database) for _ in range(size)]
+    barrier = threading.Barrier(size)
+
+    def adopt(n: int) -> bool:
+        parent = uuids[(n + 1) % size]
+        first = itertools.count()
+
+        def work(conn: Connection) -> None:
+            parents.check(conn, uuids[n], parent)
+            if next(first) == 0 and database.engine.dialect.name != "sqlite":
+                with contextlib.suppress(threading.BrokenBarrierError):
+                    barrier.wait(2)  # both have looked; SQLite has one writer at a time
+            nodes.edit(conn, uuids[n], {"parent_node": parent}, generation=generations[n])
+
+        try:
+            database.write(work)
+        except errors.InvalidParameter:
+            return False
+        return True
+
+    generations = [get_node(database, uuid)["generation"] for uuid in uuids]
+    with ThreadPoolExecutor(size) as pool:
+        done = list(pool.map(adopt, range(size)))
+    assert done.count(False) == 1

@@ -77,7 +77,7 @@ def entries(rig: ConductorFixture, node: str) -> list[dict[str, Any]]:
 def test_a_power_step_runs_on_every_child_and_not_on_the_parent(
     rig: ConductorFixture, kind: str
 ) -> None:
-    home = family(rig, kind)
+    home = family(rig, kind, driver_info={"has_dedicated_power_supply": True})
     stranger = rig.node()
     row = home.run(kind, on_children("power.power_on"))
     assert (row["provision_state"], row["power_state"]) == (KINDS[kind][0], None)

@@ -45,8 +45,8 @@ def test_each_further_step(rig: ConductorFixture, steps: int) -> None:
         ("enroll", "do_provisioning_action", {"action": "manage"}, 11),
         ("manageable", "do_provisioning_action", {"action": "provide"}, 20),
         ("available", "do_node_deploy", {}, 18),
-        ("active", "do_node_tear_down", {}, 24),
-        ("available", "destroy_node", {}, 5),
+        ("active", "do_node_tear_down", {}, 25),
+        ("available", "destroy_node", {}, 6),
     ],
 )
 def test_a_verb_without_arguments(

@@ -136,6 +136,12 @@ class FakeTask:
         else:
             self.notes[key] = json.dumps(value)
 
+    def switch_power(self, target: str, timeout: float | None = None) -> None:
+        if target in (base.REBOOT, base.SOFT_REBOOT):
+            self.driver.power.reboot(self, timeout, soft=target == base.SOFT_REBOOT)
+        else:
+            self.driver.power.set_power_state(self, target, timeout)
+
     def new_agent_token(self) -> str:
         self.token = f"token-{uuid.uuid4()}"
         return self.token

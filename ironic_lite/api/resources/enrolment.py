@@ -20,7 +20,7 @@ from ironic_lite.core import clock
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json, JsonView, Row
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import allocations, events, nodes
+from ironic_lite.db.queries import allocations, events, nodes, parents
 from ironic_lite.domain import fields, node_locks
 from ironic_lite.domain.states import State
 
@@ -62,6 +62,8 @@ def create(service: Service, request: Request, body: object) -> Row:
     event = event_rows.of(request.who, row["uuid"], "node_created", {"driver": row["driver"]})
 
     def insert(conn: Connection) -> None:
+        if row["parent_node"]:
+            parents.check(conn, row["uuid"], row["parent_node"])
         nodes.insert(conn, row)
         events.add(conn, [event])
 
@@ -131,6 +133,8 @@ def _save_node(service: Service, request: Request, before: Row, written: Row) ->
 
     def work(conn: Connection) -> None:
         values = {**written, "updated_at": at}
+        if written.get("parent_node"):
+            parents.check(conn, before["uuid"], written["parent_node"])
         nodes.edit(conn, before["uuid"], values, generation=before["generation"])
         if allocation is not None:
             allocations.forget(conn, allocation)

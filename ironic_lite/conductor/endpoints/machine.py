@@ -10,7 +10,7 @@ from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json
-from ironic_lite.domain import deletion, holds, states, step_planning
+from ironic_lite.domain import deletion, holds, step_planning
 from ironic_lite.domain.steps import StepKind, as_offer
 from ironic_lite.drivers import base
 
@@ -82,16 +82,12 @@ class Machine:
     ) -> None:
         """Start a power change."""
         with self.tasks.lock(context, node_uuid, worker=True) as task:
-            if task.state in (states.State.CLEANING, states.State.CLEANWAIT):
-                raise errors.InvalidState(verb=target, node=node_uuid, state=str(task.state))
             task.driver.power.validate(task)
             if target not in task.driver.power.get_supported_power_states(task):
                 reason = f"{target!r} is not supported by this node's power interface"
                 raise errors.InvalidParameter(path="target", reason=reason)
-            if task.node.disable_power_off and target in (base.POWER_OFF, base.SOFT_POWER_OFF):
-                reason = "its disable_power_off is set"
-                raise errors.Conflict(node=node_uuid, reason=reason)
-            admission.raise_first(admission.of_holds(task, holds.POWER, target))
+            admission.raise_first(power.refusals(task, target))
+            admission.raise_first(power.refusals_of_children(task, target))
             power.begin(task, target)
             task.hand_over(power.change, target, timeout)
 

@@ -77,7 +77,7 @@ def switch_off(task: Task, why: errors.Error, *, wanted: bool) -> errors.Error:
 
 
 def _switch_off(task: Task) -> None:
-    task.driver.power.set_power_state(task, POWER_OFF)
+    task.switch_power(POWER_OFF)
     task.node.power_state = POWER_OFF
 
 

@@ -62,7 +62,7 @@ def finish(task: Task) -> None:
     _note_machine(task)
     may = not (task.node.disable_power_off or task.driver.power.in_band)
     if may and task.runtime.conf.conductor.power_off_after_verify:
-        task.driver.power.set_power_state(task, base.POWER_OFF)
+        task.switch_power(base.POWER_OFF)
         task.node.power_state = base.POWER_OFF
     firmware_cache.refresh(task)
     task.notes.forget_steps(StepKind.VERIFY)

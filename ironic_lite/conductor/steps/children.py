@@ -118,7 +118,7 @@ def execute(task: Task, phase: Phase, step: StoredStep) -> None:
     for child in found:
         task.confirm_lock()  # a new owner of the parent runs the step on all children again
         try:
-            with _hold_child(task, child.uuid) as child_task:
+            with hold(task, child.uuid) as child_task:
                 _run_on_child(child_task, phase, step, parent=task)
         except errors.Stopping:
             raise
@@ -182,36 +182,37 @@ def _error_text(why: Exception) -> str:
     return causes.failure(why).message
 
 
-# -- a child's lock --------------------------------------------------------------------------
+# -- the lock of another node ----------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def _hold_child(task: Task, child_uuid: str) -> Iterator[Task]:
-    """Hold a child's lock, which a conductor that died in this step may still have.
+def hold(task: Task, uuid: str) -> Iterator[Task]:
+    """Hold the lock of a child or parent, which a conductor that died meanwhile may still have.
 
-    :raises errors.NodeLocked: another task works on the child, after all retries.
+    :raises errors.NodeLocked: another task works on that node, after all retries.
     :raises errors.Stopping: the service stops.
     """
     settings = task.runtime.conf.conductor
     left = settings.node_locked_retry_attempts
     with contextlib.ExitStack() as stack:
         while True:
-            child = _read_child(task, child_uuid)
-            stale = task.other_nodes.left(child)
-            lock = task.other_nodes.lock(task.context, child_uuid, patient=False, stale=stale)
+            other = _read_other(task, uuid)
+            stale = task.other_nodes.left(other)
+            lock = task.other_nodes.lock(task.context, uuid, patient=False, stale=stale)
             try:
                 held = stack.enter_context(lock)
                 break
             except errors.NodeLocked:
-                left -= 0 if task.other_nodes.running_out(child) else 1
+                left -= 0 if task.other_nodes.running_out(other) else 1
                 if left <= 0:
                     raise
             task.pause(settings.node_locked_retry_interval or _LOOK)
         if held.held is not None:
-            held.held.above = task.held  # work on the child is progress of the parent
+            held.held.above = task.held  # work on that node is progress of this one
+        held.above = task
         yield held
 
 
-def _read_child(task: Task, child_uuid: str) -> Node:
-    found: Node = task.runtime.database.read(lambda conn: nodes.load(conn, child_uuid))
+def _read_other(task: Task, uuid: str) -> Node:
+    found: Node = task.runtime.database.read(lambda conn: nodes.load(conn, uuid))
     return found

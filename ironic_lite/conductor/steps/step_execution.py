@@ -50,19 +50,25 @@ def _run_reserved(task: Task, step: StoredStep) -> str | None:
         return _wait_for_time(task, steps.arguments(step))
     if name == "reboot":
         task.driver.deploy.prepare_restart(task)
-        task.driver.power.reboot(task)
+        task.switch_power(base.REBOOT)
         task.forget_agent(keep_token=True)
         task.node.power_state = base.POWER_ON
         return None
-    state = base.POWER_ON if name == "power_on" else base.POWER_OFF
+    switch(task, base.POWER_ON if name == "power_on" else base.POWER_OFF)
+    return None
+
+
+def switch(task: Task, state: str) -> None:
+    """Switch a machine on or off between steps; a ramdisk of the run boots again.
+
+    :raises errors.HardwareError: the node must stay on, or the change failed.
+    """
     if state == base.POWER_OFF and task.node.disable_power_off:
         raise errors.HardwareError(reason="the node's disable_power_off is set")
-    power = task.driver.power
-    if state == base.POWER_ON and power.get_power_state(task) == base.POWER_OFF:
+    if state == base.POWER_ON and task.driver.power.get_power_state(task) == base.POWER_OFF:
         task.driver.deploy.prepare_restart(task)
-    power.set_power_state(task, state)
+    task.switch_power(state)
     task.node.power_state = state
-    return None
 
 
 def _wait_for_time(task: Task, args: JsonView) -> str | None:

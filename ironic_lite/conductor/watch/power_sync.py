@@ -205,7 +205,7 @@ class PowerSync:
         task.journal.event("power", event="start", before=actual, after=wanted)
         task.save()
         try:
-            task.driver.power.set_power_state(task, wanted)
+            task.switch_power(wanted)
         except errors.LockLost:
             raise
         except Exception as why:  # drivers may raise anything; the next sweeps retry

@@ -27,7 +27,7 @@ from ironic_lite.core.json_types import Row
 from ironic_lite.db.queries import nodes
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind, State
-from ironic_lite.drivers.base import Driver
+from ironic_lite.drivers.base import REBOOT, SOFT_REBOOT, Driver
 from ironic_lite.records import Node
 
 LOG = logging.getLogger(__name__)
@@ -48,8 +48,14 @@ class OtherNodes(Protocol):
     ) -> AbstractContextManager[Task]:
         """Hold another node's lock for the block, as ``tasks.Tasks.lock``."""
 
+    def look(self, context: Context, node_uuid: str) -> Task:
+        """Return a read-only task; raises NodeNotFound."""
+
     def view(self, context: Context, node: Node) -> Task:
         """Return a read-only task."""
+
+    def tie_power(self, task: Task, target: str, timeout: float | None) -> None:
+        """Switch the nodes that share the power of the task's node; see ``flows.power.tie``."""
 
     def left(self, node: Node) -> nodes.Lease | None:
         """Return the node's lock if its holder is dead."""
@@ -80,6 +86,10 @@ class Task(DriverView):
         self.context = context
         self.held = held
         self.other_nodes = other_nodes
+        self.above: Task | None = None
+        """The task of the parent or child for which this task holds its node."""
+        self.switching = False
+        """True while nodes that share the power of this one are switched for it."""
         self.work: Work | None = None
         self.save_on_release = False
         """True if the changes are saved by the statement that releases the lock."""
@@ -188,6 +198,15 @@ class Task(DriverView):
             self.transaction.save(release=True)
         except errors.Unavailable as why:
             LOG.warning("Node %s: the result of a poll was not saved: %s", self.node.uuid, why)
+
+    def switch_power(self, target: str, timeout: float | None = None) -> None:
+        """Switch the machine, after its parent or its children; see ``drivers.base.Task``."""
+        self.other_nodes.tie_power(self, target, timeout)
+        power = self.driver.power
+        if target in (REBOOT, SOFT_REBOOT):
+            power.reboot(self, timeout, soft=target == SOFT_REBOOT)
+        else:
+            power.set_power_state(self, target, timeout)
 
     def renew_lock(self) -> None:
         """Renew the lock before using the machine again after a failure; raises LockLost."""

@@ -21,7 +21,7 @@ from ironic_lite.core import clock
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import nodes, run_stops
+from ironic_lite.db.queries import nodes, parents, run_stops
 from ironic_lite.drivers.base import POWER_OFF
 from ironic_lite.records import Node
 
@@ -178,7 +178,7 @@ class Transaction:
     def destroy(self) -> None:
         """Delete the node, its ports, traits and runs; its events stay.
 
-        Its lock goes with it.
+        Its lock goes with it, and its children have no parent any more.
 
         :raises errors.LockLost: another conductor has the lock.
         :raises errors.NodeLocked, errors.ConcurrentUpdate: see `take_lock_by_save`.
@@ -190,6 +190,7 @@ class Transaction:
                 nodes.get(conn, node.uuid, ("uuid",), hold=True)
             for act in (*self._before, *self._after):
                 act(conn)
+            parents.release(conn, node.uuid)
             if self._lock.taken:
                 nodes.delete(conn, node.uuid, token=token)
             else:

@@ -115,7 +115,7 @@ def restart_kept_on(task: base.Task) -> None:
     :raises errors.HardwareError: the machine or its BMC refused.
     """
     if task.node.disable_power_off and not task.driver.power.in_band:
-        task.driver.power.reboot(task)
+        task.switch_power(base.REBOOT)
         task.node.power_state = base.POWER_ON
 
 
@@ -149,14 +149,14 @@ def switch_off(task: base.Task) -> None:
     :raises errors.HardwareError: the machine or its BMC refused.
     """
     if not stays_on(task):
-        task.driver.power.set_power_state(task, base.POWER_OFF)
+        task.switch_power(base.POWER_OFF)
         task.node.power_state = base.POWER_OFF
 
 
 def _start_machine(task: base.Task) -> None:
     """Start the machine; reboot it if its power must stay on."""
     if stays_on(task):
-        task.driver.power.reboot(task)
+        task.switch_power(base.REBOOT)
     else:
-        task.driver.power.set_power_state(task, base.POWER_ON)
+        task.switch_power(base.POWER_ON)
     task.node.power_state = base.POWER_ON

@@ -139,6 +139,18 @@ class Task(Protocol):
         A late or repeated end of this step then cannot end another step.
         """
 
+    def switch_power(self, target: str, timeout: float | None = None) -> None:
+        """Switch the machine by its power interface, and the nodes that share its power supply.
+
+        A parent node is switched on before the machine, and its child nodes off before it. A child
+        whose ``driver_info/has_dedicated_power_supply`` is true is independent. Set
+        ``node.power_state`` afterwards.
+
+        :param target: on, off, soft power off, or one of the two reboots.
+        :param timeout: seconds for each node; None takes the configured one.
+        :raises errors.HardwareError: the power of a machine could not be read or changed.
+        """
+
     def confirm_lock(self) -> None:
         """Check the node's lock; call it right before each request to machine, BMC or agent.
 

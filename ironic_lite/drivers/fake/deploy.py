@@ -25,7 +25,7 @@ class FakeDeploy(stage.Staged, base.Deploy):
         """
         stage.fail_verb(task, "delete")
         if not task.node.disable_power_off:
-            task.driver.power.set_power_state(task, base.POWER_OFF)
+            task.switch_power(base.POWER_OFF)
             task.node.power_state = base.POWER_OFF
 
     def prepare(self, task: base.Task) -> None:
@@ -125,5 +125,5 @@ class FakeDeploy(stage.Staged, base.Deploy):
     def boot_instance(self, task: base.Task) -> None:
         """Start the instance; the machine is on from here."""
         task.keep(stage.RAMDISK, None)
-        task.driver.power.set_power_state(task, base.POWER_ON)
+        task.switch_power(base.POWER_ON)
         task.node.power_state = base.POWER_ON

@@ -247,7 +247,7 @@ def _post_action(task: base.Task, target: str) -> list[str]:
 def _restart_for_settings(task: base.Task, tasks: list[str]) -> base.Outcome:
     """Restart the machine and schedule polls until it is up."""
     task.driver.deploy.prepare_restart(task)
-    task.driver.power.reboot(task)
+    task.switch_power(base.REBOOT)
     task.forget_agent(keep_token=True)
     task.node.power_state = base.POWER_ON
     task.keep(NOTE, {"until": clock.stamp() + _boot_limit(), "tasks": tasks})

@@ -46,11 +46,11 @@ def see_through(task: base.Task, what: str, is_so: Look) -> None:
         )
     LOG.info("Node %s: restarting the machine for %s.", task.node.uuid, what)
     before = task.driver.power.get_power_state(task)
-    task.driver.power.reboot(task)
+    task.switch_power(base.REBOOT)
     task.node.power_state = base.POWER_ON
     done = _took_effect(task, is_so)
     if before == base.POWER_OFF:
-        task.driver.power.set_power_state(task, base.POWER_OFF)
+        task.switch_power(base.POWER_OFF)
         task.node.power_state = base.POWER_OFF
     if not done:
         raise errors.HardwareError(

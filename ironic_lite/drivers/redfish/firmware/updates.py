@@ -360,9 +360,9 @@ def _reboot_machine(task: base.Task, work: Work) -> None:
     power = task.driver.power
     task.driver.deploy.prepare_restart(task)
     if power.get_power_state(task) == base.POWER_OFF:
-        power.set_power_state(task, base.POWER_ON)
+        task.switch_power(base.POWER_ON)
     else:
-        power.reboot(task)
+        task.switch_power(base.REBOOT)
     task.forget_agent(keep_token=True)
     task.node.power_state = base.POWER_ON
     work.rebooted = True

@@ -174,10 +174,10 @@ def _restart_machine(task: base.Task) -> None:
     power = task.driver.power
     task.driver.deploy.prepare_restart(task)
     if power.get_power_state(task) == base.POWER_ON:
-        power.reboot(task)
+        task.switch_power(base.REBOOT)
         task.forget_agent(keep_token=True)
     else:
-        power.set_power_state(task, base.POWER_ON)
+        task.switch_power(base.POWER_ON)
     task.node.power_state = base.POWER_ON
 
 
