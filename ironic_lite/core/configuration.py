@@ -140,6 +140,7 @@ class ConductorOptions(Group, Protocol):
     file_url_allowed_paths: list[str]
     image_blocked_networks: list[str]
     image_cache_size: int
+    use_cached_images_offline: bool
     permitted_image_formats: list[str]
     disable_deep_image_inspection: bool
     deploy_kernel: str | None

@@ -1,42 +1,47 @@
 """Files of the network, cached on this machine: one download for all users.
 
 The content of a URL may change, so each use asks its server, which answers "not modified" to a
-matching tag (RFC 9110, 13.1). A partial download never gets a file's name. The least recently used
-files are removed when [conductor]image_cache_size is reached, except those in use (`holding`). A
-signed address differs each time, so an image with a checksum is known by the checksum and the
+matching tag (RFC 9110, 13.1). If the cached file has the wanted checksum, the head of the answer
+suffices: the checksum identifies the bytes, but only the server decides who may have them. A
+partial download never gets a file's name. The least recently used files are removed when
+[conductor]image_cache_size is reached or the disk is full, except those in use (`holding`, `room`).
+A signed address differs each time, so an image with a checksum is known by the checksum and the
 address without its query. A download with another checksum never gets that name, as the query may
-lead to another file; and the server is still asked whether this signature gives access. Machines
-that boot from a file have names of their own for it (``published.place``).
+lead to another file. Machines that boot from a file have names of their own for it
+(``published.place``).
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import hashlib
 import http.client
 import json
+import logging
 import os
 import pathlib
 import re
 import stat
-import tempfile
 import threading
 import time
+import urllib.parse
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import BinaryIO
 
 from ironic_lite import errors
 from ironic_lite.core import config, networks
-from ironic_lite.core.json_types import Json
-from ironic_lite.images import checksums, once, reach, sources
+from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.images import checksums, once, reach, room, sources
+
+LOG = logging.getLogger(__name__)
 
 CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 60.0
 MOST_SECONDS = 3600.0
 """Seconds that one download may take, redirections and headers included."""
-_MIB = 1024 * 1024
+_PIECE = room.MIB
+"""Bytes reserved at a time for a download of unknown length."""
 _TAGS = {"ETag": "If-None-Match", "Last-Modified": "If-Modified-Since"}
 _ADDRESS = "address"
 """File beside them with the hash of the address, which may contain a key."""
@@ -94,13 +99,13 @@ def fetch(
     """
     source = sources.read(url, path)
     if source.file is not None:
-        return _local_file(_allowed_path(source.file, path))
+        return local_file(_allowed_path(source.file, path))
     check(source, path)
     known_by = checksum if "?" in source.url else None
     kept = place(source, known_by)
     with TURNS.take(kept, source.url):
         for _ in range(_TRIES):
-            file = _refresh_file(source, kept, known_by)
+            file = _refresh_file(source, kept, checksum)
             if _hold_file(file):
                 return file
     raise errors.DownloadFailed(url=source.shown, reason="other files need the room")
@@ -113,7 +118,7 @@ def place(source: sources.Source, known_by: checksums.Checksum | None = None) ->
     """
     bare = source.url.partition("?")[0]
     named = source.url if known_by is None else f"{bare} {known_by.value}"
-    return config.state_path() / "downloads" / _text_hash(named)
+    return room.downloads() / _text_hash(named)
 
 
 def _text_hash(text: str) -> str:
@@ -157,7 +162,11 @@ def _blocked_networks() -> Sequence[networks.Network]:
     return networks.parse(config.CONF.conductor.image_blocked_networks)
 
 
-def _local_file(file: pathlib.Path) -> pathlib.Path:
+def local_file(file: pathlib.Path) -> pathlib.Path:
+    """Return a regular file that can be read.
+
+    :raises errors.LocalFileError: it is missing, special, or unreadable.
+    """
     try:
         # Opening a device may have an effect, and opening a pipe waits for a writer.
         if not stat.S_ISREG(file.stat().st_mode):
@@ -170,10 +179,10 @@ def _local_file(file: pathlib.Path) -> pathlib.Path:
 
 
 def _refresh_file(
-    source: sources.Source, file: pathlib.Path, known_by: checksums.Checksum | None
+    source: sources.Source, file: pathlib.Path, checksum: checksums.Checksum | None
 ) -> pathlib.Path:
-    tags = _server_tags(file, source)
-    headers = {_TAGS[name]: value for name, value in tags.items()}
+    known = _known_facts(file)
+    headers = {_TAGS[name]: value for name, value in _server_tags(known, source).items()}
     end = time.monotonic() + MOST_SECONDS
     terms = reach.Terms(
         blocked=_blocked_networks(),
@@ -187,20 +196,61 @@ def _refresh_file(
         with reach.get(source.url, terms, headers | {"Accept-Encoding": "identity"}) as answer:
             if answer.status == HTTPStatus.NOT_MODIFIED and file.exists():
                 _note_use(file)
-                return file
-            if answer.status != HTTPStatus.OK:
+            elif answer.status != HTTPStatus.OK:
                 reason = f"its server answers {answer.status} {answer.reason}"
                 status = int(answer.status)
                 raise errors.DownloadFailed(url=source.shown, reason=reason, http_status=status)
-            _store_image(source, answer, file, known_by)
+            elif _is_wanted(file, known, source, checksum):
+                _note_use(file)  # its server has granted the access; the body is left unread
+            else:
+                _store_image(source, answer, file, checksum)
     except reach.FetchFailed as why:
         over = f"it took longer than {MOST_SECONDS:g} s" if time.monotonic() >= end else None
-        raise errors.DownloadFailed(url=source.shown, reason=over or str(why)) from None
+        reason = over or str(why)
+        if not (_usable_unasked(source) and _is_wanted(file, known, source, checksum)):
+            raise errors.DownloadFailed(url=source.shown, reason=reason) from None
+        LOG.warning(
+            "%s: %s. The cached file with its checksum is used without its server, as "
+            "[conductor]use_cached_images_offline permits",
+            source.shown,
+            reason,
+        )
+        _note_use(file)
     return file
 
 
+def _usable_unasked(source: sources.Source) -> bool:
+    """Return whether a file may be used though its server does not answer.
+
+    A query may be a signature; a signature or login may have been revoked since.
+    """
+    where = urllib.parse.urlsplit(source.url)
+    plain = not where.query and where.username is None
+    return plain and bool(config.CONF.conductor.use_cached_images_offline)
+
+
+def _is_wanted(
+    file: pathlib.Path,
+    known: JsonView,
+    source: sources.Source,
+    checksum: checksums.Checksum | None,
+) -> bool:
+    """Return whether the cached file came from this very address and has the wanted digest.
+
+    Another query may lead to another file, to which this request has no right.
+    """
+    if checksum is None or checksum.algorithm not in checksums.STRONG:
+        return False
+    if known.get(_ADDRESS) != _text_hash(source.url):
+        return False
+    try:
+        return checksum.matches(checksums.known_digest(file, checksum.algorithm))
+    except OSError:  # removed for its room just now
+        return False
+
+
 def _note_use(file: pathlib.Path) -> None:
-    """Record that a file was used just now, in its time of access, for `tidy`.
+    """Record that a file was used just now, in its time of access, for `room`.
 
     Its time of change stays, because digests that are remembered for a file depend on it, and so do
     the ETags of its other names, which machines may be reading.
@@ -209,20 +259,25 @@ def _note_use(file: pathlib.Path) -> None:
         os.utime(file, ns=(time.time_ns(), file.stat().st_mtime_ns))
 
 
-def _server_tags(file: pathlib.Path, source: sources.Source) -> dict[str, str]:
-    """Return the server's tags of the cached file, {} without one.
-
-    Tags of another address that differs only in its query may be about another file. Then only a
-    strong tag (RFC 9110, 8.8.3) can be used.
-    """
+def _known_facts(file: pathlib.Path) -> JsonView:
+    """Return the stored facts of the cached file, {} without one."""
     try:
         known = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     # A file cut short by a power failure, or written by another conductor, is not the expected one.
     usable = isinstance(known, dict) and known.get(_STAMP) == _file_stamp(file)
-    found = {name: str(known[name]) for name in _TAGS if name in known} if usable else {}
-    if usable and known.get(_ADDRESS) != _text_hash(source.url):
+    return known if usable else {}
+
+
+def _server_tags(known: JsonView, source: sources.Source) -> dict[str, str]:
+    """Return the server's tags of the cached file.
+
+    Tags of another address that differs only in its query may be about another file. Then only a
+    strong tag (RFC 9110, 8.8.3) can be used.
+    """
+    found = {name: str(known[name]) for name in _TAGS if name in known}
+    if known.get(_ADDRESS) != _text_hash(source.url):
         found = {n: tag for n, tag in found.items() if n == "ETag" and not tag.startswith("W/")}
     return found
 
@@ -239,109 +294,100 @@ def _store_image(
     source: sources.Source,
     answer: http.client.HTTPResponse,
     file: pathlib.Path,
-    known_by: checksums.Checksum | None,
+    checksum: checksums.Checksum | None,
 ) -> None:
     tags: Json = {n: answer.headers[n] for n in _TAGS if n in answer.headers}
     tags[_ADDRESS] = _text_hash(source.url)
-    with _make_room_on_full_disk(file):
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=".new-")
-        made = pathlib.Path(name)
-        try:
-            with os.fdopen(handle, "wb") as out:
-                _copy_answer(source, answer, out, most=_most_bytes(source, answer, file.parent))
-                # Its folder is closed; machines may get it under another name.
-                os.fchmod(out.fileno(), 0o644)
-            if known_by is not None:
-                known_by.demand(checksums.digest(made, known_by.algorithm), source.shown)
-            tags[_STAMP] = _file_stamp(made)
+    folder = file.parent
+    with _translate_file_errors(source, file):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with room.new_file(folder) as (out, made):
+            _copy_answer(source, answer, out, folder)
+            # Its folder is closed; machines may get it under another name.
+            os.fchmod(out.fileno(), 0o644)
+            if checksum is not None and "?" in source.url:
+                checksum.demand(checksums.digest(made, checksum.algorithm), source.shown)
             file.with_suffix(".json").unlink(missing_ok=True)
-            made.replace(file)
-            file.with_suffix(".json").write_text(json.dumps(tags), encoding="utf-8")
-        finally:
-            made.unlink(missing_ok=True)
+            if not _has_same_content(made, file):
+                _keep_linked(file)
+                made.replace(file)
+            tags[_STAMP] = _file_stamp(file)
+            room.once_more(folder, lambda: _write_facts(file, tags))
 
 
-def _most_bytes(
-    source: sources.Source, answer: http.client.HTTPResponse, folder: pathlib.Path
-) -> int:
-    """Return the limit of a response in bytes; make room for it in the cache."""
-    most = _cache_limit()
-    promised = int(_promised_length(answer) or 0)
-    if promised > most:
-        raise _too_large(source, most)
-    tidy(folder, most - promised)
-    return most
+def _write_facts(file: pathlib.Path, tags: Json) -> None:
+    file.with_suffix(".json").write_text(json.dumps(tags), encoding="utf-8")
+
+
+def _has_same_content(made: pathlib.Path, file: pathlib.Path) -> bool:
+    """Return whether a download repeats the cached file, which machines may share."""
+    try:
+        if made.stat().st_size != file.stat().st_size:
+            return False
+        return checksums.digest(made, "sha256") == checksums.known_digest(file, "sha256")
+    except FileNotFoundError:
+        return False
+
+
+def _keep_linked(file: pathlib.Path) -> None:
+    """Leave a name in the cache to an older version that machines still fetch.
+
+    Without it the version would take room that nothing counts.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        about = file.stat()
+        if about.st_nlink > 1:
+            file.rename(file.with_name(f"{file.name}-{about.st_ino}"))
 
 
 def _cache_limit() -> int:
-    return int(config.CONF.conductor.image_cache_size) * _MIB
+    return int(config.CONF.conductor.image_cache_size) * room.MIB
 
 
-def _promised_length(answer: http.client.HTTPResponse) -> str | None:
+def _promised_length(answer: http.client.HTTPResponse) -> int:
+    """Return the length that a server announces, 0 without one."""
     found: str | None = answer.headers.get("Content-Length")
-    return found if found is not None and _LENGTH.fullmatch(found) else None
+    return int(found) if found is not None and _LENGTH.fullmatch(found) else 0
 
 
-def _too_large(source: sources.Source, most: int) -> errors.DownloadFailed:
-    reason = f"it is larger than {most // _MIB} MiB, [conductor]image_cache_size"
+def _too_large(source: sources.Source) -> errors.DownloadFailed:
+    most = _cache_limit() // room.MIB
+    reason = f"it is larger than {most} MiB, [conductor]image_cache_size"
     return errors.DownloadFailed(url=source.shown, reason=reason)
 
 
-def tidy(folder: pathlib.Path, most: int) -> None:
-    """Remove the least recently used files, until at most ``most`` bytes remain.
-
-    :raises OSError: the folder cannot be read.
-    """
-    known = []
-    for file in folder.iterdir():
-        with contextlib.suppress(FileNotFoundError):  # another thread removes, too
-            if file.suffix != ".json" and not file.name.startswith("."):
-                about = file.stat()
-                known.append((about.st_atime, about.st_size, file))
-    total = sum(size for _, size, _ in known)
-    for _, size, file in sorted(known):
-        if total <= most:
-            return
-        if _remove_unheld(file):
-            total -= size
-
-
-def _remove_unheld(file: pathlib.Path) -> bool:
-    """Remove a file that is not held; return whether it is gone."""
-    try:
-        with file.open("rb") as opened:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            file.with_suffix(".json").unlink(missing_ok=True)
-            file.unlink(missing_ok=True)
-    except FileNotFoundError:
-        return True
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _copy_answer(
-    source: sources.Source, answer: http.client.HTTPResponse, out: BinaryIO, *, most: int
+    source: sources.Source, answer: http.client.HTTPResponse, out: BinaryIO, folder: pathlib.Path
 ) -> None:
-    size = 0
     packed = answer.headers.get("Content-Encoding", "identity").strip().lower()
     if packed not in {"", "identity"}:
         # Unpacked, it may be any size; packed, it is not what its owner means.
         reason = f"its server sends it as {packed[:32]!r} though asked not to (RFC 9110, 12.5.3)"
         raise errors.DownloadFailed(url=source.shown, reason=reason)
+    most, size, reserved = _cache_limit(), 0, _promised_length(answer)
+    if reserved > most:
+        raise _too_large(source)
+    room.reserve(out, reserved, folder, most)
     for chunk in reach.parts(answer):
         size += len(chunk)
         if size > most:
-            raise _too_large(source, most)
+            raise _too_large(source)
+        if size > reserved:
+            reserved = min(size + _PIECE, most)
+            room.reserve(out, reserved, folder, most)
         out.write(chunk)
+    out.truncate(size)
+    out.flush()
 
 
 @contextlib.contextmanager
-def _make_room_on_full_disk(file: pathlib.Path) -> Iterator[None]:
+def _translate_file_errors(source: sources.Source, file: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except OSError as why:
-        if why.errno in {errno.ENOSPC, errno.EDQUOT}:
+        if why.errno in room.FULL:
             raise errors.DiskFull(path=str(file)) from None
         raise errors.LocalFileError(path=str(file), reason=why.strerror or str(why)) from None
+    except room.LimitReached as why:
+        reason = f"{why}, [conductor]image_cache_size. Raise that option, or repeat it later"
+        raise errors.DownloadFailed(url=source.shown, reason=reason) from None

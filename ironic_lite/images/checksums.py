@@ -5,16 +5,22 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import hmac
+import os
 import pathlib
 import re
 from collections.abc import Mapping
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
+from ironic_lite.images import once
 
 LENGTHS: Mapping[str, int] = {"sha512": 128, "sha256": 64, "md5": 32}
 """Hexadecimal digits of each kind, which identify a bare checksum as in the agent."""
 
+STRONG = frozenset({"sha256", "sha512"})
+"""Kinds by which a file may be recognized: nobody can make another file with the same digest."""
+
+_KNOWN: once.Once[str] = once.Once(256)
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _BSD = re.compile(r"(?P<kind>[\w-]+) *\((?P<name>.+)\) *= *(?P<value>[0-9a-fA-F]+)")
 _GNU = re.compile(r"(?P<value>[0-9a-fA-F]+)[ \t]+[*]?(?P<name>\S.*)")
@@ -132,6 +138,27 @@ def digest(file: pathlib.Path, algorithm: str) -> str:
     """
     with file.open("rb", buffering=0) as stream:
         return hashlib.file_digest(stream, algorithm).hexdigest()
+
+
+def known_digest(file: pathlib.Path, algorithm: str) -> str:
+    """Return the digest of a file; an unchanged file is not read again under any of its names.
+
+    :raises OSError: it cannot be read.
+    """
+    return _KNOWN.get((algorithm, *content_stamp(file)), lambda: digest(file, algorithm))
+
+
+def content_stamp(file: pathlib.Path) -> tuple[int, ...]:
+    """Return an identity of a file's content, equal for all its names.
+
+    :raises OSError: it is missing.
+    """
+    return stamp_of(file.stat())
+
+
+def stamp_of(about: os.stat_result) -> tuple[int, ...]:
+    """Return the same identity of an open file."""
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
 
 
 def _read_text(value: object, path: str) -> str:

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
 import hashlib
 import io
 import json
 import os
 import pathlib
 import re
-import shutil
 import struct
 import tempfile
 import threading
@@ -25,7 +23,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 from ironic_lite import errors
-from ironic_lite.images import checksums, once
+from ironic_lite.images import checksums, once, room
 
 if TYPE_CHECKING:
     import pycdlib
@@ -55,8 +53,6 @@ _EFI = 0xEF  # El Torito platform id, and MBR type of an EFI system partition
 _SHORT = 0xFFFF  # the most sectors El Torito can count
 _VIRTUAL_SECTOR = 512
 _ISOLINUX_SECTORS = 4
-_COPY_BYTES = 64 * 1024 * 1024
-_MIB = 1024 * 1024
 _TRIES = 3  # a base removed meanwhile to make room is built again
 
 
@@ -87,9 +83,9 @@ class Recipe:
     def key(self) -> str:
         """The digest of all its parts, 64 hexadecimal characters."""
         files = (self.kernel, self.ramdisk, self.loader, *([self.module] if self.module else ()))
-        facts = [_LAYOUT, self.config, *(_file_digest(path) for path in files)]
+        facts = [_LAYOUT, self.config, *(checksums.known_digest(path, "sha256") for path in files)]
         if self.authority is not None:
-            facts.append(f"authority {_file_digest(self.authority)}")
+            facts.append(f"authority {checksums.known_digest(self.authority, 'sha256')}")
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
@@ -103,7 +99,7 @@ class Bases:
 
     def __init__(self, folder: pathlib.Path, limit_mib: int) -> None:
         self._folder = folder
-        self._limit = limit_mib * _MIB
+        self._limit = limit_mib * room.MIB
         self._guard = threading.Lock()
         self._building = once.Turns()
 
@@ -117,13 +113,14 @@ class Bases:
         :raises errors.LocalFileError: a file cannot be read or written.
         """
         config = _padded_text(text)
-        with (
-            _translate_file_errors(recipe, target),
-            self._open_base(recipe) as base,
-            _replacing_file(target) as made,
-        ):
-            _copy_file(base, made)
-            _patch(made, recipe, config, publisher)
+
+        def write() -> None:
+            with self._open_base(recipe) as base, _replacing_file(target) as made:
+                room.copy(base, made)
+                _patch(made, recipe, config, publisher)
+
+        with _translate_file_errors(recipe, target):
+            room.once_more(target.parent, write, _coming_bytes(recipe))
 
     @contextlib.contextmanager
     def _open_base(self, recipe: Recipe) -> Iterator[BinaryIO]:
@@ -142,14 +139,9 @@ class Bases:
             with contextlib.suppress(FileNotFoundError):
                 return path.open("rb")
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._make_room(recipe)
-            with _replacing_file(path, lasting=True) as made:
-                _build(recipe, made)
+            self._trim_bases(coming=_coming_bytes(recipe))
+            room.once_more(path.parent, lambda: _write_base(recipe, path), _coming_bytes(recipe))
         return path.open("rb")
-
-    def _make_room(self, recipe: Recipe) -> None:
-        coming = sum(path.stat().st_size for path in (recipe.kernel, recipe.ramdisk, recipe.loader))
-        self._trim_bases(coming=coming)
 
     def _trim_bases(self, *, keep: pathlib.Path | None = None, coming: int = 0) -> None:
         """Remove bases until the remaining ones fit, with ``coming`` bytes more."""
@@ -168,20 +160,16 @@ class Bases:
                     total -= size
 
 
-# -- digests --------------------------------------------------------------------------------------
-
-
-_DIGESTS: once.Once[str] = once.Once(64)
-
-
-def _file_digest(path: pathlib.Path) -> str:
-    """Return the SHA-256 of a file; an unchanged file is not read again."""
-    stat = path.stat()
-    stamp = (path, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
-    return _DIGESTS.get(stamp, lambda: checksums.digest(path, "sha256"))
+def _coming_bytes(recipe: Recipe) -> int:
+    return sum(path.stat().st_size for path in (recipe.kernel, recipe.ramdisk, recipe.loader))
 
 
 # -- building -------------------------------------------------------------------------------------
+
+
+def _write_base(recipe: Recipe, path: pathlib.Path) -> None:
+    with _replacing_file(path, lasting=True) as made:
+        _build(recipe, made)
 
 
 def _build(recipe: Recipe, made: BinaryIO) -> None:
@@ -347,24 +335,6 @@ def _replacing_file(target: pathlib.Path, *, lasting: bool = False) -> Iterator[
         raise
 
 
-def _copy_file(source: BinaryIO, target: BinaryIO) -> None:
-    """Copy a file; some file systems share its blocks (copy_file_range(2))."""
-    left = os.fstat(source.fileno()).st_size
-    try:
-        while left:
-            done = os.copy_file_range(source.fileno(), target.fileno(), min(left, _COPY_BYTES))
-            if not done:
-                break
-            left -= done
-    except OSError as why:
-        if why.errno not in {errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS}:
-            raise
-    if left:
-        source.seek(0)
-        target.seek(0)
-        shutil.copyfileobj(source, target, _MIB)
-
-
 @contextlib.contextmanager
 def _translate_file_errors(recipe: Recipe, target: pathlib.Path) -> Iterator[None]:
     """Raise errors of files as errors of this service."""
@@ -378,6 +348,6 @@ def _translate_file_errors(recipe: Recipe, target: pathlib.Path) -> Iterator[Non
         ) from None
     except OSError as why:
         path = str(why.filename or target)
-        if why.errno in {errno.ENOSPC, errno.EDQUOT}:
+        if why.errno in room.FULL:
             raise errors.DiskFull(path=path) from None
         raise errors.LocalFileError(path=path, reason=why.strerror or str(why)) from None

@@ -89,7 +89,12 @@ def _own_place(tmp_path: pathlib.Path) -> Iterator[None]:
     conf.set_override("image_cache_size", 10, "conductor")
     yield
     conf.clear_override("state_path")
-    for name in ("image_cache_size", "image_blocked_networks", "file_url_allowed_paths"):
+    for name in (
+        "image_cache_size",
+        "image_blocked_networks",
+        "file_url_allowed_paths",
+        "use_cached_images_offline",
+    ):
         conf.clear_override(name, "conductor")
 
 
@@ -341,16 +346,158 @@ def test_a_password_in_an_address_is_not_told(web: Web) -> None:
 
 
 def test_image_in_use_stays(web: Web) -> None:
-    """However much room others need; afterwards it goes as all else does."""
-    urls = [f"{web.url}?{n}" for n in range(6)]
+    """Another file that has no room beside it is refused; afterwards it goes as all else does."""
+    urls = [f"{web.url}?{n}" for n in range(4)]
     with concurrent.futures.ThreadPoolExecutor(1) as other:
         with cache.holding(), cache.holding():
             held = [cache.fetch(url) for url in urls[:3]]
-            for url in urls[3:5]:
-                other.submit(cache.fetch, url).result()
+            with pytest.raises(errors.DownloadFailed, match="in use take 9 MiB of 10 MiB"):
+                other.submit(cache.fetch, urls[3]).result()
             assert [file.exists() for file in held] == [True] * 3
-        other.submit(cache.fetch, urls[5]).result()
-    assert [file.exists() for file in held] == [False, False, True]
+        other.submit(cache.fetch, urls[3]).result()
+    assert [file.exists() for file in held] == [False, True, True]
+
+
+def _kept_bytes(folder: pathlib.Path) -> int:
+    """Return the bytes of all files below a folder, each inode once."""
+    seen = {}
+    for file in folder.rglob("*"):
+        about = file.stat()
+        seen[about.st_ino] = about.st_size if file.is_file() else 0
+    return sum(seen.values())
+
+
+def test_limit_counts_running_downloads(web: Web, tmp_path: pathlib.Path) -> None:
+    """Three of four files of 3 MB fit into 10 MiB, whoever comes first."""
+    web.patience.clear()
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(cache.fetch, f"{web.url}?{n}") for n in range(4)]
+        _wait_for(lambda: any(one.done() for one in asked))
+        assert _kept_bytes(tmp_path) == 3 * len(BODY)
+        web.patience.set()
+        failed = [str(one.exception()) for one in asked if one.exception() is not None]
+    assert len(failed) == 1
+    assert "image_cache_size" in failed[0]
+
+
+@pytest.mark.parametrize("length", [True, False], ids=["promised", "unsaid"])
+def test_limit_counts_files_that_machines_fetch(
+    web: Web, tmp_path: pathlib.Path, length: bool
+) -> None:
+    """To remove their names in the cache would free nothing, so others are refused."""
+    web.length = length
+    names = [tmp_path / f"machine-{n}" for n in range(3)]
+    for number, name in enumerate(names):
+        os.link(cache.fetch(f"{web.url}?{number}"), name)
+    with pytest.raises(errors.DownloadFailed, match="image_cache_size"):
+        cache.fetch(f"{web.url}?other")
+    assert _kept_bytes(tmp_path) < 10 * 1024 * 1024
+    names[1].unlink()
+    assert cache.fetch(f"{web.url}?other").exists()
+    assert _kept_bytes(tmp_path) < 10 * 1024 * 1024
+
+
+def test_older_version_counts_as_long_as_a_machine_fetches_it(
+    web: Web, tmp_path: pathlib.Path
+) -> None:
+    for version in range(5):
+        web.body = bytes([version]) * len(BODY)
+        web.tag = f'"{version}"'
+        try:
+            os.link(cache.fetch(web.url), tmp_path / f"machine-{version}")
+        except errors.DownloadFailed as why:
+            assert "image_cache_size" in str(why)  # the later ones are refused
+    assert _kept_bytes(tmp_path) < 10 * 1024 * 1024
+
+
+def test_rest_of_a_killed_download_makes_room(web: Web) -> None:
+    """Nobody holds its lock, so its writer is dead."""
+    folder = cache.fetch(f"{web.url}?0").parent
+    rest = folder / ".new-abc"
+    rest.write_bytes(b"x" * 6_000_000)
+    os.utime(rest, (1, 1))
+    cache.fetch(f"{web.url}?1")
+    assert not rest.exists()
+
+
+def test_server_without_tags_sends_a_verified_image_once(web: Web) -> None:
+    """It is asked each time, and its head is enough; another checksum needs the content."""
+    web.tagged = False
+    first = cache.fetch(web.url, checksum=SUM)
+    before = first.stat().st_ino
+    web.body = b"y" * len(BODY)
+    assert cache.fetch(web.url, checksum=SUM).stat().st_ino == before
+    assert first.read_bytes() == BODY
+    assert len(web.asked) == 2
+    assert cache.fetch(web.url, checksum=_sum(web.body)).read_bytes() == web.body
+
+
+def test_md5_does_not_identify_a_cached_image(web: Web) -> None:
+    """Another file with the same md5 can be made."""
+    web.tagged = False
+    md5 = checksums.Checksum("md5", hashlib.md5(BODY, usedforsecurity=False).hexdigest())
+    cache.fetch(web.url, checksum=md5)
+    web.body = b"new"
+    assert cache.fetch(web.url, checksum=md5).read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 500])
+@pytest.mark.parametrize("offline", [False, True])
+def test_refusal_of_the_server_ends_the_use_of_a_verified_image(
+    web: Web, status: int, offline: bool
+) -> None:
+    """The checksum is the key to the bytes, not to the right to have them."""
+    config.CONF.set_override("use_cached_images_offline", offline, "conductor")
+    web.tagged = False
+    cache.fetch(web.url, checksum=SUM)
+    web.status = status
+    with pytest.raises(errors.DownloadFailed, match=f"its server answers {status}"):
+        cache.fetch(web.url, checksum=SUM)
+
+
+@pytest.mark.parametrize(
+    ("address", "checksum", "allowed"),
+    [
+        ("http://{host}/image.raw", SUM, True),
+        ("http://{host}/image.raw?signature=1", SUM, False),
+        ("http://me:secret@{host}/image.raw", SUM, False),
+        ("http://{host}/image.raw", None, False),
+        ("http://{host}/other.raw", SUM, False),
+    ],
+    ids=["plain", "signature", "login", "no checksum", "never fetched"],
+)
+def test_verified_image_is_used_without_its_server_only_where_the_option_permits(
+    web: Web,
+    address: str,
+    checksum: checksums.Checksum | None,
+    allowed: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    host = web.url.split("/")[2]
+    url = address.format(host=host)
+    cache.fetch(url if "other" not in url else web.url, checksum=checksum)
+    web.close()
+    with pytest.raises(errors.DownloadFailed, match="connection refused"):
+        cache.fetch(url, checksum=checksum)
+    config.CONF.set_override("use_cached_images_offline", True, "conductor")
+    if not allowed:
+        with pytest.raises(errors.DownloadFailed, match="connection refused"):
+            cache.fetch(url, checksum=checksum)
+        return
+    assert cache.fetch(url, checksum=checksum).read_bytes() == BODY
+    (line,) = (one for one in caplog.records if "without its server" in one.getMessage())
+    assert (line.levelname, url in line.getMessage()) == ("WARNING", True)
+
+
+def test_download_of_the_same_content_keeps_the_cached_file(web: Web) -> None:
+    """Machines have names of it, and each further inode would take its size."""
+    web.tagged = False
+    before = cache.fetch(web.url).stat().st_ino
+    assert cache.fetch(web.url).stat().st_ino == before
+    assert len(web.asked) == 2
+    first = cache.fetch(f"{web.url}?signature=1", checksum=SUM)
+    before = first.stat().st_ino
+    assert cache.fetch(f"{web.url}?signature=2", checksum=SUM).stat().st_ino == before
 
 
 def test_a_file_cut_short_is_fetched_again(web: Web) -> None:

@@ -371,8 +371,16 @@ _IMAGES = (
         default=20480,
         min=1,
         deprecated_opts=[cfg.DeprecatedOpt("image_cache_size", group="pxe")],
-        help="MiB that fetched kernels, ramdisks and images may take; also the size limit of one "
-        "file. The least recently used go first.",
+        help="MiB that fetched kernels, ramdisks and images may take, with running downloads and "
+        "the files that machines use; also the size limit of one file. The least recently used "
+        "go first, and earlier if the disk is full.",
+    ),
+    cfg.BoolOpt(
+        "use_cached_images_offline",
+        default=False,
+        help="Use a cached image with the wanted sha256 or sha512 if its server does not answer. "
+        "Only for an address without query and login that the image was fetched from before; an "
+        "answer such as 403 or 404 always ends the deployment.",
     ),
     cfg.ListOpt(
         "permitted_image_formats",
