@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ironic_lite.core import config
-from ironic_lite.images import published
+from ironic_lite.images import published, room
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _SECRET = re.compile(rf"(?P<node>{_UUID})-[\w-]{{22}}(?:\.\w+)?")  # of published.secret_name
@@ -23,7 +23,7 @@ _LED_TO = re.compile(rf"/(?P<node>{_UUID})/")
 _SCRIPTS = "pxelinux.cfg"
 _GRUB = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}\.conf")
 _SCRIPT_BYTES = 16 * 1024
-_UNFINISHED = ".new-*"
+_COPY_SECONDS = 24 * 3600.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,17 +58,24 @@ def of_nodes(before: float) -> list[Left]:
     return found
 
 
-def unfinished(before: float) -> list[pathlib.Path]:
-    """Return unfinished files not touched since ``before``; their writer has died."""
-    root, state = published.folder(), config.state_path()
+def unused(before: float) -> list[pathlib.Path]:
+    """Return unfinished files not touched since ``before``, whose writer has died.
+
+    Shared copies of files that no node has used for a day are among them.
+    """
+    root, by_tftp = published.folder(), pathlib.Path(config.CONF.pxe.tftp_root)
     places = [root, *(path for path in root.glob("*") if path.is_dir())]
-    places += [state / "downloads", state / "media-bases"]
-    return [
-        file
-        for place in places
-        for file in _existing_files(place.glob(_UNFINISHED))
-        if seen(file, before) is not None
-    ]
+    places += [room.downloads(), room.bases(), by_tftp / room.SHARED]
+    found = [file for place in places for file in place.glob(f"{room.UNFINISHED}*")]
+    old = [file for file in _existing_files(found) if seen(file, before) is not None]
+    copies = (file for place in (root, by_tftp) for file in (place / room.SHARED).glob("[!.]*"))
+    return old + [file for file in _existing_files(copies) if _is_unused_copy(file, before)]
+
+
+def _is_unused_copy(file: pathlib.Path, before: float) -> bool:
+    with contextlib.suppress(FileNotFoundError):  # removed for its room just now
+        return file.stat().st_nlink == 1 and seen(file, before - _COPY_SECONDS) is not None
+    return False
 
 
 def remove(left: Left) -> bool:

@@ -8,25 +8,32 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import pathlib
 import secrets
-import shutil
-import tempfile
+import stat
+import time
 import urllib.parse
 from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.configuration import DeployOptions
 from ironic_lite.core.json_types import JsonView
+from ironic_lite.images import checksums, once, room
 
 _NAME_BYTES = 16
 MEDIA, IMAGES = "media", "images"
 """Folders below `root` whose files have secret names."""
 _FOLDER_MODE, _CLOSED_MODE = 0o755, 0o711
-_LISTED = 0o044
+_PRIVATE_MODE = 0o700
+_LISTED, _OTHERS_READ = 0o044, 0o004
 _FILE_MODE = 0o644
+_TRIES = 3
+_COPYING = once.Turns()
+"""Locks by the path of the shared copy."""
 
 
 def root() -> pathlib.Path:
@@ -39,8 +46,7 @@ def root() -> pathlib.Path:
 
 def folder() -> pathlib.Path:
     """Return the same folder without creating it."""
-    given = config.CONF.deploy.http_root
-    return pathlib.Path(given) if given else config.state_path() / "http"
+    return room.http_root()
 
 
 def reached(place: pathlib.Path) -> pathlib.Path:
@@ -110,17 +116,18 @@ def write(file: pathlib.Path, content: str | bytes) -> None:
 
     :raises errors.LocalFileError, errors.DiskFull: it cannot be written.
     """
+    data = content.encode() if isinstance(content, str) else content
+
+    def fill() -> None:
+        with room.new_file(file.parent) as (out, made):
+            out.write(data)
+            os.fchmod(out.fileno(), _FILE_MODE)
+            out.flush()
+            made.replace(file)
+
     with _translate_file_errors(file):
         reached(file.parent)
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=".new-")
-        made = pathlib.Path(name)
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(content.encode() if isinstance(content, str) else content)
-                os.fchmod(out.fileno(), _FILE_MODE)
-            made.replace(file)
-        finally:
-            made.unlink(missing_ok=True)
+        room.once_more(file.parent, fill, len(data))
 
 
 def place(
@@ -130,17 +137,19 @@ def place(
 ) -> None:
     """Put a large file in place, as another name of the same file if possible.
 
+    A file that cannot have one, because it is another user's or on another file system, is copied
+    once for all nodes, into a closed folder of the target's file system.
+
+    :param source: no symbolic link.
     :param check: called with the file before it gets its name; if it raises, nothing changes. A
         check of ``source`` does not suffice, because another thread may replace it meanwhile.
     :raises errors.LocalFileError, errors.DiskFull: it cannot be put there.
     """
     with _translate_file_errors(file):
         reached(file.parent)
-        made = file.with_name(f".new-{secrets.token_hex(8)}")
+        made = file.with_name(f"{room.UNFINISHED}{secrets.token_hex(8)}")
         try:
-            if not _link_file(source, made):
-                shutil.copyfile(source, made)
-                made.chmod(_FILE_MODE)
+            _give_name(source, made, file)
             if check is not None:
                 check(made)
             made.replace(file)
@@ -148,13 +157,51 @@ def place(
             made.unlink(missing_ok=True)
 
 
+def _give_name(source: pathlib.Path, made: pathlib.Path, file: pathlib.Path) -> None:
+    """Make a name of a file, or of its copy that all nodes share."""
+    if _link_file(source, made):
+        return
+    # The check before may have followed links to a permitted file; they are not followed again.
+    with open(os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as opened:
+        for _ in range(_TRIES):
+            copy = _shared_copy(opened, file)
+            with contextlib.suppress(FileNotFoundError):  # another thread needed its room
+                if not _link_file(copy, made):
+                    copy.replace(made)  # it has all names that it can have on this file system
+                return
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(made))
+
+
+def _shared_copy(source: BinaryIO, file: pathlib.Path) -> pathlib.Path:
+    """Return the copy of a file on the file system of a published file, made if missing."""
+    stamp = checksums.stamp_of(os.fstat(source.fileno()))
+    root = folder() if file.is_relative_to(folder()) else pathlib.Path(config.CONF.pxe.tftp_root)
+    copy = root / room.SHARED / hashlib.sha256(repr(stamp).encode()).hexdigest()
+    with _COPYING.take(copy):
+        if copy.exists():
+            os.utime(copy, ns=(time.time_ns(), copy.stat().st_mtime_ns))
+        else:
+            copy.parent.mkdir(mode=_PRIVATE_MODE, parents=True, exist_ok=True)
+            limit = int(config.CONF.conductor.image_cache_size) * room.MIB
+            with room.new_file(copy.parent) as (out, made):
+                room.reserve(out, os.fstat(source.fileno()).st_size, copy.parent, limit)
+                room.copy(source, out)
+                if checksums.stamp_of(os.fstat(source.fileno())) != stamp:
+                    reason = "it was changed while it was copied"
+                    raise errors.LocalFileError(path=source.name, reason=reason)
+                os.fchmod(out.fileno(), _FILE_MODE)
+                out.flush()
+                made.replace(copy)
+    return copy
+
+
 def _link_file(source: pathlib.Path, made: pathlib.Path) -> bool:
     """Give a file a second name; False if impossible or unreadable for others."""
-    if not source.stat().st_mode & 0o004:
+    about = source.lstat()
+    if not about.st_mode & _OTHERS_READ or not stat.S_ISREG(about.st_mode):
         return False
     try:
-        # link(2) would copy a symbolic link, whose relative target is wrong there.
-        os.link(os.path.realpath(source), made)
+        room.once_more(made.parent, lambda: os.link(source, made, follow_symlinks=False))
     except OSError as why:
         if why.errno in {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP}:
             return False
@@ -184,7 +231,10 @@ def _translate_file_errors(file: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except OSError as why:
-        if why.errno in {errno.ENOSPC, errno.EDQUOT}:
+        if why.errno in room.FULL:
             raise errors.DiskFull(path=str(file)) from None
         path = str(why.filename or file)
         raise errors.LocalFileError(path=path, reason=why.strerror or str(why)) from None
+    except room.LimitReached as why:
+        text = f"No room for {file}: {why}, [conductor]image_cache_size. Raise it, or repeat later."
+        raise errors.DiskFull(text, path=str(file)) from None

@@ -317,3 +317,24 @@ def test_files_of_another_dhcp_server_are_nobodys(
     config.CONF.set_override("dhcp_provider", "none", group="dhcp")
     sweep(conductor)
     assert (said(hosts), options.exists()) == (dnsmasq.host_line(CARD, GONE), True)
+
+
+def test_shared_copy_goes_when_no_node_has_used_it_for_a_day(
+    conductor: conductor_fixture.ConductorFixture,
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("used", "unused"):
+        source = tmp_path / name
+        source.write_text(name)
+        source.chmod(0o600)  # others cannot read it, so it is copied
+        published.place(source, root / conductor.node("deploying") / name)
+    (unused,) = (path for path in root.glob("*/unused"))
+    published.remove(unused)
+    copies = root / ".shared"
+    sweep(conductor)
+    assert len(list(copies.iterdir())) == 2
+    monkeypatch.setattr(file_cleanup, "OLD_SECONDS", -86400.0 - 60.0)
+    sweep(conductor)
+    assert [copy.read_text() for copy in copies.iterdir()] == ["used"]

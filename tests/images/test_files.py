@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import http.client
+import itertools
 import os
 import pathlib
 import socket
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 
@@ -17,7 +20,7 @@ import requests
 from ironic_lite import errors
 from ironic_lite.conductor import fileserver, service
 from ironic_lite.core import config
-from ironic_lite.images import cache, published
+from ironic_lite.images import cache, checksums, published
 from tests.emulators import images
 from tests.emulators.redfish import certificate
 
@@ -65,6 +68,65 @@ def test_a_file_is_given_whole_and_in_parts(root: pathlib.Path, server: str) -> 
     assert (head.status_code, head.headers["Content-Length"]) == (200, str(len(CONTENT)))
     same = requests.get(url, headers={"If-None-Match": whole.headers["ETag"]}, timeout=10)
     assert same.status_code == 304
+
+
+def test_head_and_body_are_of_one_version_of_a_file(root: pathlib.Path, server: str) -> None:
+    """However often the file is replaced by a shorter or longer one."""
+    over = threading.Event()
+
+    def replace() -> None:
+        for number in itertools.cycle(range(1, 60)):
+            published.write(root / "a", b"%02d" % number * 500 * number)
+            if over.is_set():
+                return
+
+    published.write(root / "a", b"01" * 500)
+    address = server.removeprefix("http://")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(replace)
+        try:
+            with contextlib.closing(http.client.HTTPConnection(address, timeout=30)) as client:
+                for turn in range(600):
+                    wish = {"Range": "bytes=0-"} if turn % 2 else {}
+                    client.request("GET", "/a", headers=wish)
+                    answer = client.getresponse()
+                    body = answer.read()  # of the announced length
+                    number = int(body[:2])
+                    assert body == b"%02d" % number * 500 * number
+                    if wish:
+                        whole = f"bytes 0-{len(body) - 1}/{len(body)}"
+                        assert answer.headers["Content-Range"] == whole
+        finally:
+            over.set()
+        writing.result()
+
+
+def test_link_that_is_exchanged_all_the_time_leads_nowhere_else(
+    root: pathlib.Path, server: str
+) -> None:
+    """A folder is replaced by a link to a folder outside between the check and the opening."""
+    over = threading.Event()
+    outside = root.parent / "outside"
+    published.write(root / "folder/a", b"public")
+    outside.mkdir()
+    (outside / "a").write_bytes(b"secret")
+    (root / "other").symlink_to(outside)
+
+    def exchange() -> None:
+        while not over.is_set():
+            for one, two in (("folder", "kept"), ("other", "folder"), ("folder", "other")):
+                (root / one).rename(root / two)
+            (root / "kept").rename(root / "folder")
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        going = pool.submit(exchange)
+        try:
+            with requests.Session() as session:
+                bodies = {session.get(f"{server}/folder/a", timeout=30).content for _ in range(600)}
+        finally:
+            over.set()
+        going.result()
+    assert bodies <= {b"", b"public"}
 
 
 def test_one_connection_serves_many_parts(root: pathlib.Path, server: str) -> None:
@@ -226,6 +288,58 @@ def test_a_large_file_is_the_same_file_if_others_may_read_it(root: pathlib.Path)
     assert sorted(path.name for path in (root / "n").iterdir()) == ["kernel", "other"]
 
 
+@pytest.fixture
+def elsewhere(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A folder of another file system."""
+    memory = pathlib.Path("/dev/shm")
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("NOT TESTED: no second file system here")
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield pathlib.Path(folder)
+
+
+@pytest.mark.parametrize("why", ["unreadable for others", "another file system"])
+def test_one_copy_serves_all_nodes(
+    root: pathlib.Path, elsewhere: pathlib.Path, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its digest is made once, too."""
+    read: list[pathlib.Path] = []
+    digest = checksums.digest
+
+    def noted(file: pathlib.Path, algorithm: str) -> str:
+        read.append(file)
+        return digest(file, algorithm)
+
+    monkeypatch.setattr(checksums, "digest", noted)
+    source = (elsewhere if "system" in why else root.parent) / "image"
+    source.write_bytes(CONTENT)
+    source.chmod(0o644 if "system" in why else 0o600)
+    names = [root / published.IMAGES / f"node-{number}" for number in range(20)]
+
+    def give(name: pathlib.Path) -> None:
+        published.place(source, name, lambda made: checksums.known_digest(made, "sha256"))
+
+    with concurrent.futures.ThreadPoolExecutor(5) as pool:
+        list(pool.map(give, names))
+    assert len({name.stat().st_ino for name in names}) == 1
+    assert names[0].read_bytes() == CONTENT
+    assert len(read) == 1
+    assert [path.stat().st_mode & 0o777 for path in root.glob(".*")] == [0o700]
+    source.write_bytes(CONTENT[1:])
+    give(names[0])
+    assert (names[0].read_bytes(), names[1].read_bytes()) == (CONTENT[1:], CONTENT)
+    assert len(list((root / ".shared").iterdir())) == 2
+
+
+def test_link_that_was_put_there_after_the_check_is_not_followed(root: pathlib.Path) -> None:
+    source, secret = root.parent / "kernel", root.parent / "secret"
+    secret.write_bytes(b"secret")
+    source.symlink_to(secret)
+    with pytest.raises(errors.LocalFileError, match="kernel"):
+        published.place(source, root / "n/kernel")
+    assert not (root / "n/kernel").exists()
+
+
 def test_file_that_fails_its_check_does_not_get_its_name(root: pathlib.Path) -> None:
     source = root.parent / "kernel"
     source.write_bytes(CONTENT)
@@ -247,7 +361,8 @@ def test_a_symbolic_link_is_published_as_what_it_leads_to(root: pathlib.Path, se
     source = root.parent / "srv/kernel-1"
     published.write(source, "one")
     source.with_name("kernel").symlink_to("kernel-1")
-    published.place(source.with_name("kernel"), root / "n/kernel")
+    link = source.with_name("kernel").as_uri()
+    published.place(cache.fetch(link, "[conductor]deploy_kernel"), root / "n/kernel")
     assert requests.get(f"{server}/n/kernel", timeout=10).text == "one"
     assert (root / "n/kernel").stat().st_ino == source.stat().st_ino
 
@@ -342,11 +457,61 @@ def test_an_authority_that_is_not_there_is_named(secure: tuple[str, pathlib.Path
         cache.fetch(secure[0])
 
 
-def _mount_small(folder: pathlib.Path) -> None:
-    """Let a folder be a file system of 64 KiB; skip the test where only root could."""
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)]
+def _mount_small(folder: pathlib.Path, size: str = "64k", files: int = 0) -> None:
+    """Let a folder be a small file system; skip the test where only root could."""
+    options = f"size={size},nr_inodes={files}"
+    command = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
     if os.getuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("NOT TESTED: no file system can be mounted here")
+
+
+@pytest.fixture
+def small(root: pathlib.Path) -> Iterator[pathlib.Path]:
+    """``state_path`` on a file system of 8 MiB and few inodes."""
+    folder = config.state_path()
+    folder.mkdir(parents=True, exist_ok=True)
+    _mount_small(folder, "8m", 64)
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True, capture_output=True)
+
+
+def test_full_disk_loses_its_unused_images_first(
+    root: pathlib.Path, server: str, small: pathlib.Path
+) -> None:
+    """As many as necessary; a file in use stays, and one that can never fit costs nothing."""
+    mib = 1024 * 1024
+    for number in range(3):
+        published.write(root / f"image-{number}", bytes([number]) * 2 * mib)
+    files = [cache.fetch(f"{server}/image-{number}") for number in range(3)]
+    os.utime(files[1], (1, 1))
+    published.write(root / "new", b"x" * 3 * mib)
+    published.write(root / "never", b"x" * 7 * mib)
+    with cache.holding():
+        cache.fetch(f"{server}/image-1")
+        with (
+            concurrent.futures.ThreadPoolExecutor(1) as other,
+            pytest.raises(errors.DiskFull, match="downloads"),
+        ):
+            other.submit(cache.fetch, f"{server}/never").result()
+        assert [file.exists() for file in files] == [True] * 3
+    os.utime(files[1], (1, 1))
+    assert cache.fetch(f"{server}/new").stat().st_size == 3 * mib
+    assert [file.exists() for file in files] == [True, False, True]
+
+
+@pytest.mark.parametrize("lack", ["space", "inodes"])
+def test_boot_files_get_the_room_of_unused_images(
+    root: pathlib.Path, server: str, small: pathlib.Path, lack: str
+) -> None:
+    published.write(root / "image", b"x" * 6 * 1024 * 1024)
+    cached = cache.fetch(f"{server}/image")
+    if lack == "inodes":
+        with contextlib.suppress(OSError):
+            for number in range(100):
+                (small / f"other-{number}").touch()
+    config.CONF.set_override("http_root", str(small / "downloads"), group="deploy")
+    published.write(small / "downloads/boot", b"x" * (3_000_000 if lack == "space" else 1))
+    assert not cached.exists()
 
 
 def test_an_image_that_the_disk_has_no_room_for_is_told_and_leaves_nothing(

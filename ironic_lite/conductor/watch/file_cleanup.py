@@ -46,7 +46,7 @@ class FileCleanup:
         """Check all files once."""
         before = clock.ago(OLD_SECONDS).replace(tzinfo=datetime.UTC).timestamp()
         gone = 0
-        for file in node_files.unfinished(before):
+        for file in node_files.unused(before):
             published.remove(file)
             gone += 1
         for page in self._page_by_page(node_files.of_nodes(before)):
