@@ -22,7 +22,7 @@ import threading
 from collections.abc import Mapping
 from concurrent import futures
 from http import HTTPStatus
-from typing import Any, BinaryIO
+from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor import served_files
@@ -274,28 +274,20 @@ class FileServer:
         if reply.file is None:
             await client.send_head(reply.status, {**reply.headers, **more})
             return
-        file = await self._read_in_thread(_open_at, reply.file, reply.start)
         try:
             await client.send_head(reply.status, {**reply.headers, **more})
             left = reply.size
             while left > 0:
-                piece = await self._read_in_thread(file.read, min(left, _PIECE))
+                piece = await self._read_in_thread(reply.file.read, min(left, _PIECE))
                 if not piece:
                     raise OSError("the file has become shorter")
                 left -= len(piece)
                 await client.send(piece)
         finally:
-            await self._read_in_thread(file.close)
+            await self._read_in_thread(reply.file.close)
 
     async def _read_in_thread(self, act: Any, *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._readers, act, *args)
-
-
-def _open_at(file: pathlib.Path, start: int) -> BinaryIO:
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-    opened = open(os.open(file, flags), "rb", buffering=0)  # noqa: SIM115  # the caller closes it
-    opened.seek(start)
-    return opened
 
 
 def configured(conf: Configuration) -> FileServer:

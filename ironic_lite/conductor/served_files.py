@@ -1,12 +1,15 @@
 """Replies to requests for files below a folder: file, byte range and headers.
 
-This module looks at files, but reads none.
+A file is opened first, and everything said of it is asked of its descriptor, because files are
+replaced while they are served. This module reads no content.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import email.utils
+import errno
 import os
 import pathlib
 import re
@@ -14,19 +17,20 @@ import stat
 import urllib.parse
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any, BinaryIO
 
 _RANGE = re.compile(r"bytes=(?P<first>[0-9]{0,18})-(?P<last>[0-9]{0,18})")
 _METHODS = frozenset({"GET", "HEAD"})
+_TRIES = 3  # the target of a link may be replaced between its reading and its opening
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply: status, headers, and the bytes of a file that follow them."""
+    """A reply: status, headers, and an open file, at the bytes to send; the caller closes it."""
 
     status: HTTPStatus
     headers: Mapping[str, str]
-    file: pathlib.Path | None = None
-    start: int = 0
+    file: BinaryIO | None = None
     size: int = 0
 
 
@@ -39,10 +43,17 @@ def answer(root: pathlib.Path, method: str, target: str, headers: Mapping[str, s
     """
     if method not in _METHODS:
         return _empty_reply(HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, HEAD"})
-    found = _public_file(root, target)
-    if found is None:
+    file = _open_public_file(root, target)
+    if file is None:
         return _empty_reply(HTTPStatus.NOT_FOUND, {})
-    file, about = found
+    reply = _file_reply(file, method, headers)
+    if reply.file is None:
+        file.close()
+    return reply
+
+
+def _file_reply(file: BinaryIO, method: str, headers: Mapping[str, str]) -> Reply:
+    about = os.fstat(file.fileno())
     tag = f'"{about.st_ino:x}-{about.st_size:x}-{about.st_mtime_ns:x}"'
     known = {
         "ETag": tag,
@@ -51,37 +62,28 @@ def answer(root: pathlib.Path, method: str, target: str, headers: Mapping[str, s
     }
     if _is_known(headers, tag, about.st_mtime):
         return Reply(HTTPStatus.NOT_MODIFIED, known)
-    known["Content-Type"] = _content_type(file)
+    known["Content-Type"] = _content_type(file.name)
     asked = headers.get("range") if _range_applies(headers.get("if-range"), known) else None
     part = _requested_part(asked, about.st_size)
-    if part is None:
-        return _file_reply(HTTPStatus.OK, known, method, file, (0, about.st_size))
-    start, end = part
-    if start >= end:
-        beyond = {"Content-Range": f"bytes */{about.st_size}"}
-        return _empty_reply(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, beyond)
-    known["Content-Range"] = f"bytes {start}-{end - 1}/{about.st_size}"
-    return _file_reply(HTTPStatus.PARTIAL_CONTENT, known, method, file, (start, end))
-
-
-def _file_reply(
-    status: HTTPStatus,
-    headers: Mapping[str, str],
-    method: str,
-    file: pathlib.Path,
-    part: tuple[int, int],
-) -> Reply:
-    start, end = part
-    given = {**headers, "Content-Length": str(end - start)}
-    return Reply(status, given, file if method == "GET" else None, start, end - start)
+    start, end = part or (0, about.st_size)
+    status = HTTPStatus.OK
+    if part is not None:
+        if start >= end:
+            beyond = {"Content-Range": f"bytes */{about.st_size}"}
+            return _empty_reply(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, beyond)
+        status = HTTPStatus.PARTIAL_CONTENT
+        known["Content-Range"] = f"bytes {start}-{end - 1}/{about.st_size}"
+    known["Content-Length"] = str(end - start)
+    file.seek(start)
+    return Reply(status, known, file if method == "GET" else None, end - start)
 
 
 def _empty_reply(status: HTTPStatus, headers: Mapping[str, str]) -> Reply:
     return Reply(status, {**headers, "Content-Length": "0"})
 
 
-def _public_file(root: pathlib.Path, target: str) -> tuple[pathlib.Path, os.stat_result] | None:
-    """Return the file of a target, None if the target is not public.
+def _open_public_file(root: pathlib.Path, target: str) -> BinaryIO | None:
+    """Return the open file of a target, None if the target is not public.
 
     The target of a link must be below ``root``. Names that begin with a dot are not public.
     """
@@ -89,17 +91,54 @@ def _public_file(root: pathlib.Path, target: str) -> tuple[pathlib.Path, os.stat
     parts = urllib.parse.unquote(path, errors="replace").removeprefix("/").split("/")
     if "\0" in "".join(parts) or any(not part or part.startswith(".") for part in parts):
         return None
-    try:
-        found = pathlib.Path(os.path.realpath(root.joinpath(*parts)))
-        about = found.stat()
-        usable = stat.S_ISREG(about.st_mode) and found.is_relative_to(root)
-        return (found, about) if usable and os.access(found, os.R_OK) else None
-    except (OSError, ValueError):
-        return None
+    for _ in range(_TRIES):
+        try:
+            found = pathlib.Path(os.path.realpath(root.joinpath(*parts)))
+            return _open_below(root, found.relative_to(root))
+        except ValueError:  # it is elsewhere
+            return None
+        except OSError as why:
+            if why.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+                return None
+    return None
 
 
-def _content_type(file: pathlib.Path) -> str:
-    return "text/plain" if file.suffix in {".ipxe", ""} else "application/octet-stream"
+def _open_below(root: pathlib.Path, path: pathlib.Path) -> BinaryIO | None:
+    """Return an open regular file, None for another kind.
+
+    :param path: below ``root``; a link that was put into it meanwhile is not followed.
+    :raises OSError: it is missing, unreadable, or has a link.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.ExitStack() as opened:
+        folder = os.open(root, flags | os.O_DIRECTORY)
+        opened.callback(os.close, folder)
+        for part in path.parts[:-1]:
+            folder = os.open(part, flags | os.O_DIRECTORY, dir_fd=folder)
+            opened.callback(os.close, folder)
+
+        def is_file(name: str | int, **more: Any) -> bool:
+            return stat.S_ISREG(os.stat(name, **more).st_mode)
+
+        # Opening a device may have an effect, and opening a pipe waits for a writer.
+        if not is_file(path.name or ".", dir_fd=folder, follow_symlinks=False):
+            return None
+        file = open(  # noqa: SIM115  # the caller closes it
+            path.name,
+            "rb",
+            buffering=0,
+            opener=lambda name, _: os.open(name, flags | os.O_NONBLOCK, dir_fd=folder),
+        )
+    if is_file(file.fileno()):
+        return file
+    file.close()
+    return None
+
+
+def _content_type(name: str) -> str:
+    return (
+        "text/plain" if pathlib.Path(name).suffix in {".ipxe", ""} else "application/octet-stream"
+    )
 
 
 def _is_known(headers: Mapping[str, str], tag: str, changed: float) -> bool:
