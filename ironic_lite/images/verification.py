@@ -13,9 +13,17 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.images import cache, checksums, once, sources
 
-_KNOWN = 256  # files whose digest and format are remembered
+_KNOWN = 256  # files whose format is remembered
+_PACKED = {
+    b"\x1f\x8b\x08": "gzip",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh91AY&SY": "bzip2",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"PK\x03\x04": "zip",
+}
+"""The first bytes of compressed files."""
 _MOST_SUMS = 4 * 1024 * 1024  # bytes of a file of checksums
-_DIGESTS: once.Once[str] = once.Once(_KNOWN)
 _FORMATS: once.Once[tuple[str, str | None]] = once.Once(_KNOWN)
 
 
@@ -32,6 +40,9 @@ def check(
     """
     with _translate_file_errors(file):
         stamp = _prove_checksum(file, checksum, shown)
+        reason = _packed_reason(file)
+        if reason is not None:
+            raise errors.ImageUnusable(image=shown, reason=reason)
         return _checked_format(file, stamp, said, shown)
 
 
@@ -44,6 +55,41 @@ def prove(file: pathlib.Path, checksum: checksums.Checksum, *, shown: str) -> No
     """
     with _translate_file_errors(file):
         _prove_checksum(file, checksum, shown)
+
+
+def computed(file: pathlib.Path) -> checksums.Checksum:
+    """Return the checksum of a local file whose owner gave none.
+
+    :raises errors.LocalFileError: it cannot be read.
+    """
+    with _translate_file_errors(file):
+        return checksums.Checksum("sha256", checksums.known_digest(file, "sha256"))
+
+
+def refuse_unwritable(file: pathlib.Path, path: str) -> None:
+    """Refuse a local image that no disk can be made of, by its first bytes.
+
+    :param path: where its address stands.
+    :raises errors.InvalidParameter: it is missing, empty or compressed.
+    """
+    try:
+        reason = _packed_reason(cache.local_file(file))
+    except (errors.LocalFileError, OSError) as why:
+        raise errors.InvalidParameter(path=path, reason=f"names {file}: {why}") from None
+    if reason is not None:
+        raise errors.InvalidParameter(path=path, reason=f"names {file}, but {reason}")
+
+
+def _packed_reason(file: pathlib.Path) -> str | None:
+    """Return why a file must not be written to a disk as it is, None if it may be."""
+    with file.open("rb") as opened:
+        head = opened.read(max(map(len, _PACKED)))
+    if not head:
+        return "it is empty"
+    for mark, name in _PACKED.items():
+        if head.startswith(mark):
+            return f"it is compressed with {name}, and would be written as it is: unpack it"
+    return None
 
 
 def looked_up(
@@ -69,12 +115,8 @@ def _prove_checksum(
     file: pathlib.Path, checksum: checksums.Checksum, shown: str
 ) -> tuple[int, ...]:
     """Check the digest; return an identity of the file's content."""
-    about = file.stat()
-    stamp = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
-    found = _DIGESTS.get(
-        (checksum.algorithm, *stamp), lambda: checksums.digest(file, checksum.algorithm)
-    )
-    checksum.demand(found, shown)
+    stamp = checksums.content_stamp(file)
+    checksum.demand(checksums.known_digest(file, checksum.algorithm), shown)
     return stamp
 
 

@@ -69,7 +69,7 @@ class DirectDeploy(AgentDeploy):
         :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
         """
         task.driver.boot.validate(task)
-        serving.wanted(task)
+        serving.check(task)
         settings.values(_FIELDS, task.node.driver_info)
         modes.wanted(task.node)
 

@@ -80,6 +80,7 @@ FIELDS: settings.Fields = {
 }
 """The keys of instance_info that a deployment reads."""
 
+_PACKED = (".gz", ".xz", ".zst", ".bz2", ".lz4", ".zip")
 _MARK, _LONGEST = 8, 128  # characters of an image's name
 _UNUSUAL = re.compile(r"[^\w.+-]", re.ASCII)
 
@@ -88,9 +89,9 @@ _UNUSUAL = re.compile(r"[^\w.+-]", re.ASCII)
 class Image:
     """The image of an instance, as its owner requested it.
 
-    ``checksum`` is None if none is required, or if it is in a file: then ``checksum_source`` is the
-    URL of that file and ``algorithm`` its algorithm, if given. ``told`` are the parsed values of
-    ``FIELDS``.
+    ``checksum`` is None if it is in a file: then ``checksum_source`` is the URL of that file and
+    ``algorithm`` its algorithm, if given. A local image may have neither. ``told`` are the parsed
+    values of ``FIELDS``.
     """
 
     source: sources.Source
@@ -121,7 +122,12 @@ def read(instance_info: JsonView, *, md5: bool = False) -> Image:
     if settings.absent(instance_info, "image_source"):
         raise errors.MissingParameter(path=_SOURCE)
     source = sources.read(instance_info["image_source"], _SOURCE)
+    _refuse_packed(source)
     wanted = checksums.wanted(instance_info)
+    if wanted is None and source.file is not None:
+        return _checked(
+            Image(source, None, None, None, settings.values(FIELDS, instance_info, WHERE))
+        )
     if wanted is None:
         text = (
             f"Missing mandatory parameter: {_CHECKSUM}, the image's sha256 or sha512 (or "
@@ -139,9 +145,23 @@ def read(instance_info: JsonView, *, md5: bool = False) -> Image:
     else:
         checksum = checksums.bare(value, path, algorithm=algorithm, md5=md5)
         found = Image(source, checksum, None, checksum.algorithm, told)
-    if found.kind == PARTITION and "root_gb" not in told:
+    return _checked(found)
+
+
+def _checked(image: Image) -> Image:
+    if image.kind == PARTITION and "root_gb" not in image.told:
         raise errors.MissingParameter(path=f"{WHERE}/root_gb")
-    return found
+    return image
+
+
+def _refuse_packed(source: sources.Source) -> None:
+    """Reject an image whose name shows a compression, which no agent unpacks."""
+    if source.name.lower().endswith(_PACKED):
+        reason = (
+            f"names {source.name}, a compressed file, which would be written to the disk as it is: "
+            "name the unpacked image, or a qcow2 image"
+        )
+        raise errors.InvalidParameter(path=_SOURCE, reason=reason)
 
 
 def check_hints(holder: JsonView, where: str) -> None:

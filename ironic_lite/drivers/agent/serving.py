@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import pathlib
 
 from ironic_lite import errors
 from ironic_lite.core import config
@@ -17,6 +19,8 @@ FOLDER = published.IMAGES
 """Below http_root."""
 NOTE = "served_image_secret"
 """Key of the image's secret name, under which it is served for a node."""
+PROOF = "served_image"
+"""Key of the facts of this file: digest, format, and a mark of the request it was made for."""
 _PROXIES = {"http": "image_http_proxy", "https": "image_https_proxy"}
 _NO_PROXY = "image_no_proxy"
 
@@ -74,6 +78,16 @@ def wanted(task: base.Task) -> image_info.Image:
     return image
 
 
+def check(task: base.Task) -> None:
+    """Refuse an instance that cannot be written, while the client waits; see `wanted`.
+
+    :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
+    """
+    image = wanted(task)
+    if image.source.file is not None:
+        verification.refuse_unwritable(image.source.file, f"{image_info.WHERE}/image_source")
+
+
 def make_ready(task: base.Task) -> None:
     """Fetch, verify and publish the image, if this conductor serves it. Repeatable.
 
@@ -95,7 +109,7 @@ def for_agent(task: base.Task) -> Json:
     image = wanted(task)
     url = image.source.url
     if served(task, image):
-        image, url = _publish_image(task, image)
+        image, url = _served_image(task, image)
     told = settings.values(FIELDS, task.node.driver_info)
     proxies = {kind: told[key] for kind, key in _PROXIES.items() if key in told}
     info = image_info.for_agent(
@@ -122,6 +136,7 @@ def remove(task: base.Task) -> None:
         task.confirm_lock()  # the folder may be shared, and another conductor may serve it now
         published.remove(published.root() / name)
         task.keep(NOTE, None)
+        task.keep(PROOF, None)
 
 
 def lacks_files(task: base.Task) -> bool:
@@ -149,35 +164,70 @@ def served(task: base.Task, image: image_info.Image) -> bool:
     return image.local or (said or config.CONF.agent.image_download_source) == "local"
 
 
+def _served_image(task: base.Task, image: image_info.Image) -> tuple[image_info.Image, str]:
+    """Return the image as it was published for this node; publish it if that file is gone.
+
+    What the preparation has verified is not fetched again: its server may have changed it since, or
+    be away.
+    """
+    known = task.recall(PROOF) or {}
+    if known.get("of") != _request_mark(image) or lacks_files(task):
+        return _publish_image(task, image)
+    checksum = checksums.Checksum(known["algorithm"], known["value"])
+    name = task.recall(NOTE)
+    verification.prove(published.root() / name, checksum, shown=image.source.shown)
+    return _known_image(image, checksum, known["format"]), published.url(name)
+
+
 @cache.holding()
 def _publish_image(task: base.Task, image: image_info.Image) -> tuple[image_info.Image, str]:
     """Return the image with checksum and format, and the URL at which it is served."""
     path = f"{image_info.WHERE}/image_source"
     checksum = image.checksum or _looked_up(image)
     file = cache.fetch(image.source.url, path, checksum=checksum)
+    checksum = checksum or verification.computed(file)
     said = image.told.get("image_disk_format")
-    form = verification.check(file, checksum, said=said, shown=image.source.shown)
     name = task.recall(NOTE) or f"{FOLDER}/{published.secret_name(task.node.uuid, '')}"
     task.keep(NOTE, name)
-    task.confirm_lock()  # fetching may have taken long
-    published.place(
-        file,
-        published.root() / name,
-        lambda made: verification.prove(made, checksum, shown=image.source.shown),
-    )
-    known = dataclasses.replace(
+    task.keep(PROOF, None)
+    form: str | None = None
+
+    def check(made: pathlib.Path) -> None:
+        nonlocal form
+        form = verification.check(made, checksum, said=said, shown=image.source.shown)
+        task.confirm_lock()  # fetching and copying may have taken long
+
+    published.place(file, published.root() / name, check)
+    proof = {"algorithm": checksum.algorithm, "value": checksum.value, "format": form}
+    task.keep(PROOF, {"of": _request_mark(image), **proof})
+    return _known_image(image, checksum, form), published.url(name)
+
+
+def _known_image(
+    image: image_info.Image, checksum: checksums.Checksum, form: str | None
+) -> image_info.Image:
+    return dataclasses.replace(
         image,
         checksum=checksum,
         checksum_source=None,
         algorithm=checksum.algorithm,
         told={**image.told, **({"image_disk_format": form} if form else {})},
     )
-    return known, published.url(name)
 
 
-def _looked_up(image: image_info.Image) -> checksums.Checksum:
+def _request_mark(image: image_info.Image) -> str:
+    """Return a digest of what the owner has requested, which may contain a login."""
+    source = image.checksum_source and image.checksum_source.url
+    value = image.checksum and image.checksum.value
+    facts = (image.source.url, source, value, image.algorithm, image.told.get("image_disk_format"))
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def _looked_up(image: image_info.Image) -> checksums.Checksum | None:
+    """Return the checksum of the file that lists it, None for a local image without any."""
     source, path = image.checksum_source, _sum_path(image)
-    assert source is not None  # `image_info.read` has one or the other
+    if source is None:
+        return None
     return verification.looked_up(source, image.source.name, path=path, algorithm=image.algorithm)
 
 

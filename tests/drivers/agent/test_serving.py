@@ -1,8 +1,10 @@
 """The image of an instance on its way to the agent."""
 
 import base64
+import bz2
 import gzip
 import hashlib
+import lzma
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +15,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers.agent import serving
 from ironic_lite.images import published
+from tests.emulators import images as image_server
 from tests.support.fake_task import FakeTask, node
 
 CONTENT = b"an image, and not a small one\n" * 100_000
@@ -100,6 +103,114 @@ def test_another_conductor_serves_it_again(images: pathlib.Path) -> None:
     before.unlink()
     serving.take_over(task)
     assert _served(task) == [before]
+
+
+@pytest.fixture
+def web(tmp_path: pathlib.Path) -> Iterator[image_server.Images]:
+    folder = tmp_path / "web"
+    folder.mkdir()
+    with image_server.serve(folder) as found:
+        found.put("jammy.raw", CONTENT)
+        (folder / "SHA256SUMS").write_text(f"{SHA256}  jammy.raw\n")
+        yield found
+
+
+@pytest.mark.parametrize("sums", [False, True], ids=["digits", "file of checksums"])
+@pytest.mark.parametrize("fate", ["changed", "gone"])
+def test_verified_image_is_not_fetched_again_for_the_agent(
+    images: pathlib.Path, web: image_server.Images, sums: bool, fate: str
+) -> None:
+    """Its server may have lost it since, but the published file is there."""
+    checksum = f"{web.url}/SHA256SUMS" if sums else SHA256
+    task = _task(f"{web.url}/jammy.raw", checksum, image_download_source="local")
+    serving.make_ready(task)
+    before, (file,) = list(web.fetched), _served(task)
+    if fate == "changed":
+        web.put("jammy.raw", b"another")
+        (web.folder / "SHA256SUMS").write_text(f"{'0' * 64}  jammy.raw\n")
+    else:
+        for path in web.folder.iterdir():
+            path.unlink()
+    told = serving.for_agent(task)["image_info"]
+    assert told["urls"] == [f"http://192.0.2.1:8080/images/{file.name}"]
+    assert (told["os_hash_value"], told["disk_format"]) == (SHA256, "raw")
+    assert web.fetched == before
+
+
+def test_published_image_is_fetched_again_if_it_is_gone_or_another_is_wanted(
+    images: pathlib.Path, web: image_server.Images
+) -> None:
+    task = _task(f"{web.url}/jammy.raw", image_download_source="local")
+    serving.make_ready(task)
+    (file,) = _served(task)
+    file.unlink()
+    serving.for_agent(task)
+    assert file.read_bytes() == CONTENT
+    more = web.put("other.raw", b"other" * 1000)
+    task.node.instance_info = {**more, "image_download_source": "local"}
+    told = serving.for_agent(task)["image_info"]
+    assert told["os_hash_value"] == more["image_os_hash_value"]
+    assert file.read_bytes() == b"other" * 1000
+
+
+def test_published_image_that_was_changed_is_not_given_to_a_machine(images: pathlib.Path) -> None:
+    task = _task((images / "jammy.raw").as_uri())
+    serving.make_ready(task)
+    (file,) = _served(task)
+    file.unlink()
+    file.write_bytes(b"another")
+    with pytest.raises(errors.ImageUnusable, match="sha256"):
+        serving.for_agent(task)
+
+
+def test_checksum_of_a_local_image_is_computed(images: pathlib.Path) -> None:
+    """Its owner needs to give none; an image of the web needs one."""
+    task = _task((images / "jammy.raw").as_uri(), None)
+    del task.node.instance_info["image_checksum"]
+    serving.check(task)
+    serving.make_ready(task)
+    told = serving.for_agent(task)["image_info"]
+    assert (told["os_hash_algo"], told["os_hash_value"]) == ("sha256", SHA256)
+    task.node.instance_info["image_source"] = URL
+    with pytest.raises(errors.MissingParameter, match="instance_info/image_checksum"):
+        serving.check(task)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "it is empty"),
+        (gzip.compress(CONTENT), "compressed with gzip"),
+        (lzma.compress(CONTENT), "compressed with xz"),
+        (bz2.compress(CONTENT), "compressed with bzip2"),
+        (None, "No such file"),
+    ],
+    ids=["empty", "gzip", "xz", "bzip2", "missing"],
+)
+def test_image_that_no_disk_can_be_made_of_is_refused(
+    images: pathlib.Path, web: image_server.Images, content: bytes | None, said: str
+) -> None:
+    """A local one at once, with its path; one of the web before the machine is touched."""
+    file = images / "bad.raw"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(errors.InvalidParameter, match=said) as why:
+        serving.check(_task(file.as_uri(), "0" * 64))
+    assert why.value.facts["path"] == "instance_info/image_source"
+    if content is not None:
+        task = _task(image_download_source="local")
+        task.node.instance_info |= {"image_checksum": None, **web.put("bad.raw", content)}
+        with pytest.raises(errors.ImageUnusable, match=said):
+            serving.make_ready(task)
+        assert _served(task) == []
+
+
+@pytest.mark.parametrize("ending", ["gz", "XZ", "zst"])
+def test_name_of_a_compressed_image_is_refused(images: pathlib.Path, ending: str) -> None:
+    """The agent would write it to the disk as it is."""
+    with pytest.raises(errors.InvalidParameter, match="compressed") as why:
+        serving.check(_task(f"{URL}.{ending}"))
+    assert why.value.facts["path"] == "instance_info/image_source"
 
 
 def test_a_broken_image_never_reaches_a_machine(images: pathlib.Path) -> None:
