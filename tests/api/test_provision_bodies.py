@@ -115,6 +115,20 @@ WRONG_BODIES = {
         400,
         "configdrive",
     ),
+    "a configdrive by ftp": (
+        "available",
+        115,
+        {"target": "active", "configdrive": "ftp://images.example/drive"},
+        400,
+        "configdrive",
+    ),
+    "a configdrive of the conductor's machine": (
+        "active",
+        115,
+        {"target": "rebuild", "configdrive": "file:///etc/passwd"},
+        400,
+        "configdrive",
+    ),
     "a configdrive for manage": (
         "enroll",
         115,

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import gzip
+import os
 from typing import Any
 
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.db.engine.session import Database
+from ironic_lite.drivers.registry import Registry, Settings
+from tests.support import conductor_fixture
 from tests.support.conductor_fixture import ConductorFixture
 
 STEPS = ["deploy.deploy", "deploy.write_image", "deploy.boot_instance"]
@@ -92,6 +99,42 @@ def test_a_deployment_that_cannot_work_is_refused_at_once(
         rig.call("do_node_deploy", node, deploy_steps=[step])
     assert "Failed to validate deploy or power info for node" in str(refusal.value)
     assert rig.get(node) == before
+
+
+@pytest.mark.parametrize(
+    ("drive", "said"),
+    [
+        ("ftp://images.example/drive", "http://, https://"),
+        ("file:///etc/passwd", "must be of http or https"),
+        ("http://169.254.169.254/drive", "closed by"),
+        (base64.b64encode(gzip.compress(os.urandom(999))[:-20]).decode(), "truncated"),
+    ],
+    ids=["ftp", "file", "closed network", "half"],
+)
+def test_drive_of_a_request_is_checked_with_the_request(
+    sqlite_database: Database, drive: str, said: str
+) -> None:
+    """With the paths of the node's own drive; a refusal stores nothing."""
+    conf = conductor_fixture.configure(
+        DEFAULT__enabled_hardware_types=["manual-management"],
+        DEFAULT__enabled_deploy_interfaces=["direct"],
+        DEFAULT__default_boot_interface="fake",
+        DEFAULT__default_power_interface="fake",
+    )
+    registry = Registry.load(Settings.read(conf))
+    rig = conductor_fixture.build(sqlite_database, registry)
+    with contextlib.ExitStack() as ending:
+        ending.callback(rig.bury)
+        node = rig.node(
+            "available",
+            driver="manual-management",
+            instance_info={"image_source": "http://x/y.raw", "image_checksum": "0" * 64},
+        )
+        before = rig.get(node)
+        with pytest.raises(errors.InvalidParameter, match=said) as refusal:
+            rig.call("do_node_deploy", node, configdrive=drive)
+        assert refusal.value.facts["path"] == "instance_info/configdrive"
+        assert rig.get(node) == before
 
 
 @pytest.mark.parametrize("rebuild", [False, True])

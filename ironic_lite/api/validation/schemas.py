@@ -219,6 +219,7 @@ def _rescue_password(value: object) -> None:
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]++={0,2}\s*")  # possessive: both parts match blanks
 _GZIP = b"\x1f\x8b"
+_WEB = re.compile(r"https?://", re.IGNORECASE)
 
 
 def configdrive(given: object, *, version: int) -> Any:
@@ -236,9 +237,9 @@ def configdrive(given: object, *, version: int) -> Any:
         if "vendor_data" in given and version < _VENDOR_DATA_SINCE:
             raise errors.NotAcceptable(what="configdrive/vendor_data", since=_VENDOR_DATA_SINCE)
         return given
-    if isinstance(given, str) and ("://" in given or _gzip_in_base64(given)):
+    if isinstance(given, str) and (_WEB.match(given) or _gzip_in_base64(given)):
         return rules.text(given, "configdrive")
-    reason = "must be an object, a URL, or a gzipped ISO image in base64"
+    reason = "must be an object, a URL of http or https, or a gzipped ISO image in base64"
     raise errors.InvalidParameter(
         f"Invalid configdrive: {reason}", path="configdrive", reason=reason
     )

@@ -86,9 +86,10 @@ class Provision:
 
         def act(task: Task) -> str | None:
             admission.raise_first(admission.of_verb(task, verb))
+            deploy.take_drive(task, configdrive)  # it is checked with the rest of the instance
             templates = deploy.check(task, deploy_steps or [])
             admission.keep_limit(task, deploy.PHASE, verb)
-            deploy.request(task, deploy_steps or [], templates, configdrive)
+            deploy.request(task, deploy_steps or [], templates)
             if not rebuild:
                 deploy.lease(task)
             task.move(verbs.BY_TARGET[verb].event, verb=verb)

@@ -117,12 +117,14 @@ def is_old(task: Task) -> bool:
     return not interface.get_deploy_steps(task) and hasattr(interface, "deploy")
 
 
-def request(
-    task: Task, user_steps: list[StoredStep], taken: list[StoredTemplate], configdrive: object
-) -> None:
-    """Store the request: old notes are removed, the configuration drive is kept."""
+def request(task: Task, user_steps: list[StoredStep], taken: list[StoredTemplate]) -> None:
+    """Store the request: old notes are removed."""
     task.notes.request_deploy(user_steps, taken)
     task.node.deploy_step = None
+
+
+def take_drive(task: Task, configdrive: object) -> None:
+    """Set the configuration drive that a request brings; without one, the stored one stays."""
     if configdrive is not None:
         task.node.instance_info = {**task.node.instance_info, "configdrive": configdrive}
 
