@@ -39,7 +39,7 @@ COLUMNS = tuple(
             *waiting.COLUMNS,
             *("name", "driver", "resource_class", "conductor_group", "target_provision_state"),
             *("created_at", "last_error", "maintenance_reason", "protected", "retired"),
-            *("run_stop", "data_state"),
+            *("run_stop", "data_state", "instance_uuid", "power_state"),
         )
     )
 )
@@ -250,20 +250,33 @@ _AT_REST: Mapping[State, str] = MappingProxyType(
 def says(facts: Facts) -> str:
     """Return the explanation as a few sentences."""
     first, rest = _BY_KIND[facts.kind](facts), _AT_REST[State.AVAILABLE]
-    maintenance, holds = _about_maintenance(facts), _about_holds(facts)
-    limit = maintenance or holds
-    if limit and first.startswith(rest):
-        first = limit.replace("It is", "It is available, but", 1) + first.removeprefix(rest)
-        maintenance, holds = "", holds if maintenance else ""
-    found = [first, _about_stop(facts), _about_retry(facts)]
-    found += [maintenance, _about_lock(facts), holds]
+    limits = list(
+        filter(None, (_about_maintenance(facts), _about_lock(facts), _about_holds(facts)))
+    )
+    if limits and first.startswith(rest):
+        limit = limits.pop(0).replace("It is", "It is available, but", 1)
+        first = limit + first.removeprefix(rest)
+    found = [first, _about_stop(facts), _about_retry(facts), *limits]
     found.append(data_reasons.of(facts.node, facts.failure, facts.settings))
     found += [batch_reasons.of(facts.batch, facts.run), _about_verbs(facts)]
     return " ".join(one for one in found if one)
 
 
+def _rest(facts: Facts) -> str:
+    """Return the sentence of a stable state.
+
+    An available node that allocations do not choose is not "available for a deployment".
+    """
+    node = facts.node
+    if facts.state is State.AVAILABLE and node["instance_uuid"]:
+        return f"It is available, and reserved for the instance {node['instance_uuid']}."
+    if facts.state is State.AVAILABLE and node["power_state"] is None:
+        return "It is available; allocations pass it by until its power state has been read."
+    return _AT_REST[facts.state]
+
+
 def _at_rest(facts: Facts) -> str:
-    rest, failure = _AT_REST[facts.state], facts.failure
+    rest, failure = _rest(facts), facts.failure
     if failure is None:
         return rest
     if failure.run is None:
@@ -290,7 +303,9 @@ def _waits(facts: Facts) -> str:
     if wait.given_up_at is not None:
         condition = "At the latest it" if wait.final else "Without a heartbeat or report it"
         end = f" {condition} fails at {_moment(wait.given_up_at)} ({wait.limit})."
-    return f"{_name(facts)} waits for {what}{_for_time(facts)}{_at_step(facts)}.{end}"
+    time = _for_time(facts)
+    clause = f"{what}{time}" if time else what.removesuffix(",")
+    return f"{_name(facts)} waits for {clause}{_at_step(facts)}.{end}"
 
 
 def _for_agent(facts: Facts, wait: waiting.Wait) -> str:

@@ -38,7 +38,7 @@ def node(**values: Any) -> dict[str, Any]:
     """Return a node's row."""
     row: dict[str, Any] = dict.fromkeys(reasons.COLUMNS)
     row |= {"uuid": "n1", "name": "rack3-21", "provision_state": "manageable"}
-    row |= {"maintenance": False, "protected": False, "retired": False}
+    row |= {"maintenance": False, "protected": False, "retired": False, "power_state": "power on"}
     row |= {"created_at": ago(900), "provision_updated_at": ago(12), "deploy_interface": "agent"}
     return {**row, **values}
 
@@ -203,6 +203,36 @@ def test_available_node_is_not_offered_for_a_deployment_that_is_refused(
     told = reasons.says(facts(row, run("done"), held=held))
     assert told.startswith(says.split(".", maxsplit=1)[0])
     assert told.count("The BMC is silent") == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"instance_uuid": "i1"}, "It is available, and reserved for the instance i1."),
+        (
+            {"power_state": None},
+            "It is available; allocations pass it by until its power state has been read.",
+        ),
+        (
+            {"reservation": "host-a"},
+            "It is available, but locked by the conductor host-a.",
+        ),
+    ],
+)
+def test_available_node_that_is_taken_is_not_offered_for_a_deployment(
+    values: dict[str, Any], says: str
+) -> None:
+    row = node(provision_state="available", **values)
+    assert reasons.says(facts(row, run("done"))) == says
+
+
+@pytest.mark.parametrize("seconds", [0, 5])
+def test_sentence_about_a_wait_that_begins_has_no_comma_before_its_end(seconds: int) -> None:
+    row = node(provision_state="inspect wait", provision_updated_at=NOW)
+    the_run = run("waiting", "inspect", started_at=NOW - datetime.timedelta(seconds=seconds))
+    time = ", for 5 seconds" if seconds else ""
+    says = reasons.says(facts(row, the_run))
+    assert says.startswith(f"Inspection waits for a ramdisk, which has not reported yet{time}. ")
 
 
 def test_failed_run_before_the_newest_is_told_with_its_verb() -> None:
