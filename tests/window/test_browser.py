@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright import sync_api
 
 from tests.support import service
@@ -318,6 +319,21 @@ def test_node_is_deleted_by_its_typed_name(page: sync_api.Page, live: service.Se
     confirm(page, "Delete gone-1", typed="gone-1")
     page.get_by_role("grid", name="Nodes").wait_for()
     assert live.ask("GET", "/v1/nodes/gone-1").status_code == 404
+
+
+@pytest.mark.parametrize("tab", ["", "/ports", "/history"])
+def test_page_of_a_node_that_is_deleted_elsewhere_reads_no_more(
+    page: sync_api.Page, live: service.Service, faults: Faults, tab: str
+) -> None:
+    name = f"gone-2{tab.replace('/', '-')}"
+    live.create(name)
+    live.provision(name, "manage", "manageable")
+    with page.expect_response(lambda one: "/v1/events?" in one.url and "node=" in one.url):
+        page.goto(to(live, f"/v1/nodes/{name}{tab}"))  # from now on, events tell what happens
+    state(page, "manageable").wait_for()
+    assert live.ask("DELETE", f"/v1/nodes/{name}").status_code == 204
+    page.get_by_text("This node has been deleted.").wait_for()
+    assert faults.left() == []  # a read of the node would be answered with 404
 
 
 def test_page_of_a_node_that_is_gone_names_the_request(

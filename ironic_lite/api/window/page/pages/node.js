@@ -30,7 +30,9 @@ export function NodePage() {
   const [turn, setTurn] = useState(0);
   // A lessee may see the node, but not why it is in its state: that is asked once.
   const [forbidden, setForbidden] = useState("");
-  const why = useDocument(forbidden === own ? null : `${own}/why`, { again: turn });
+  const [deleted, setDeleted] = useState("");
+  const gone = deleted === own;
+  const why = useDocument(gone || forbidden === own ? null : `${own}/why`, { again: turn });
   const known = useRef("");
   known.current = why.body?.node ?? known.current;
   useEffect(() => {
@@ -41,12 +43,13 @@ export function NodePage() {
         route.value.parts[1] === name && go(nodeAddress(body), { replace: true }), () => {});
     }
   }, [why.fault]);
-  const node = useDocument(own, { again: turn });
+  const node = useDocument(gone ? null : own, { again: turn });
   const reload = () => setTurn((last) => last + 1);
-  useEvents(name, why.body?.node ?? node.body?.uuid, reload);
+  useEvents(name, why.body?.node ?? node.body?.uuid, reload, () => setDeleted(own));
   const run = useDocument(runPath(own, why.body, parts), {
     again: turn, each: why.body && busy(why.body) ? RUN_MS : 0,
   });
+  if (gone) return html`<p role="status">This node has been deleted.</p>`;
   if (forbidden === own && node.body) return h(Leased, { node: node.body, own });
   const fault = wrong(why.fault, `${own}/why`);
   if (!why.body) return fault ?? h(Skeleton, { rows: 8 });
@@ -79,22 +82,29 @@ function runPath(own, why, parts) {
 /**
  * Call back, at most once a second, when an event of this node comes.
  * @param {string} name @param {string | undefined} uuid @param {() => void} onEvent
+ * @param {() => void} onDeleted the node is gone: nothing of it can be read any more
  */
-function useEvents(name, uuid, onEvent) {
-  const call = useRef(onEvent);
-  call.current = onEvent;
+function useEvents(name, uuid, onEvent, onDeleted) {
+  const call = useRef({ onEvent, onDeleted });
+  call.current = { onEvent, onDeleted };
   useEffect(() => {
     if (!uuid) return undefined;
     let timer = 0;
     const soon = () => {
       timer ||= setTimeout(() => {
         timer = 0;
-        call.current();
+        call.current.onEvent();
       }, 300);
+    };
+    const take = (/** @type {Json[]} */ events) => {
+      if (!events.some((event) => event.kind === "node_deleted")) return soon();
+      clearTimeout(timer);
+      stop();
+      return call.current.onDeleted();
     };
     const stop = followFrom("/v1/events?since=now", (body) => {
       soon(); // The documents were read before the cursor: what happened between is read now.
-      return new Feed(body.cursor, soon, soon, { node: uuid });
+      return new Feed(body.cursor, take, soon, { node: uuid });
     });
     return () => {
       clearTimeout(timer);
