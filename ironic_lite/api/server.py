@@ -16,7 +16,7 @@ from granian.server import embed
 from ironic_lite.api import app, middleware, rsgi
 from ironic_lite.api.auth import identify
 from ironic_lite.api.traffic import listen_socket
-from ironic_lite.core import config
+from ironic_lite.core import certificate_files, config
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.db.engine import session
 from ironic_lite.feed.tail import Tail
@@ -99,6 +99,8 @@ def _embedded_server(
 ) -> embed.Server:
     pair = config.api_certificate(conf)
     certificate, key = (None, None) if pair is None else map(pathlib.Path, pair)
+    if pair is not None:
+        certificate_files.note_use(listen_socket.CERTIFICATE, pair[0])
     host, port = address
     return embed.Server(
         application,

@@ -7,6 +7,7 @@ from ironic_lite.core.configuration import Configuration
 
 threads.native()  # before anything imports an oslo library
 
+import functools  # noqa: E402
 import gc  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
@@ -55,13 +56,14 @@ def _run_service(conf: Configuration) -> int:
     for one in working:
         one.start()
     # A client with an answer may enroll at once, so the API waits for a conductor.
-    serving = api.workers(conf, keeper, begin=lambda: registered.wait(_READY_SECONDS))
+    begin = functools.partial(registered.wait, _READY_SECONDS)
+    serving, renewal = api.workers(conf, keeper, begin=begin)
     status = processes.run(preparation)
     if status:
         return status
     prepared.set()
     # The API is stopped first, so that no new work reaches the conductor.
-    return processes.supervise(serving, working, conductors.file_servers(conf))
+    return processes.supervise(serving, working, conductors.file_servers(conf), renewal=renewal)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence  # noqa: E402
 
 from ironic_lite.api.traffic import listen_socket  # noqa: E402
 from ironic_lite.cmd import checks, entry, processes  # noqa: E402
-from ironic_lite.core import config, metrics, modules  # noqa: E402
+from ironic_lite.core import certificate_files, config, metrics, modules  # noqa: E402
 
 LOG = logging.getLogger(__name__)
 PROG = "ironic-lite-api"
@@ -41,8 +41,10 @@ def reserve(conf: Configuration) -> socket.socket:
 
 def workers(
     conf: Configuration, keeper: socket.socket, *, begin: Callable[[], object] = lambda: None
-) -> list[processes.Child]:
-    """Return the processes that serve the API, not yet started.
+) -> tuple[list[processes.Child], processes.Renewal | None]:
+    """Return the processes that serve the API, not yet started, and what renews them.
+
+    With TLS they are replaced when the certificate has changed.
 
     :param keeper: from `reserve`; this process keeps it open as long as it starts workers.
     :param begin: called by each worker before it answers requests; may wait.
@@ -53,13 +55,15 @@ def workers(
         server = entry.load("ironic_lite.api.server")
     server.check(conf)
 
-    there = listen_socket.address(keeper)
-    count = config.api_workers(conf)
-    # A worker answers Prometheus with the counts of all workers.
-    boards = metrics.Pool(count) if count > 1 else None
+    there, count = listen_socket.address(keeper), config.api_workers(conf)
+    # A worker answers Prometheus with the counts of all workers. Each of them has two boards, so
+    # that it may count beside the worker that it replaces.
+    boards = metrics.Pool(2 * count) if count > 1 else None
+    ready = processes.Ready()
 
     def report() -> None:
         begin()
+        ready.set()
         LOG.info("Listening on %s", listen_socket.url(conf, there))
         if conf.api.enable_window:
             LOG.info("Window at %s/ui/", listen_socket.url(conf, there))
@@ -67,13 +71,13 @@ def workers(
     def body(number: int) -> int:
         keeper.close()  # a stopping orphan must not hold the address
         if boards is not None:
-            metrics.BOARD.share(boards, number)
+            metrics.BOARD.share(boards, number + count * (children[number].lives % 2))
         server.serve(conf, there, begin=report)
         return 0
 
     names = ["API"] if count == 1 else [f"API {number + 1}" for number in range(count)]
     # An orphan finishes its running requests; other processes may listen at once.
-    return [
+    children = [
         processes.Child(
             name,
             functools.partial(body, number),
@@ -82,6 +86,16 @@ def workers(
         )
         for number, name in enumerate(names)
     ]
+    return children, _renewal(conf, children, ready)
+
+
+def _renewal(
+    conf: Configuration, children: Sequence[processes.Child], ready: processes.Ready
+) -> processes.Renewal | None:
+    """Return what replaces the processes of the API when their certificate has changed."""
+    pair = listen_socket.certificate(conf)
+    pause = certificate_files.LOOK_SECONDS
+    return None if pair is None else processes.Renewal(children, pair.renewed, pause, ready)
 
 
 def serve(conf: Configuration) -> int:
@@ -92,7 +106,8 @@ def serve(conf: Configuration) -> int:
     """
     keeper = reserve(conf)
     checks.run(conf)
-    return processes.supervise(workers(conf, keeper))
+    serving, renewal = workers(conf, keeper)
+    return processes.supervise(serving, renewal=renewal)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

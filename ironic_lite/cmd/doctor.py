@@ -101,8 +101,7 @@ def find_certificates(place: Place) -> Iterator[Verdict]:
         ("[deploy]http_ssl_cert_file", place.conf.deploy.http_ssl_cert_file),
     ):
         if path:
-            do = "Replace the certificate and its key, and restart the service."
-            yield from certificates.find_in_file(option, path, do)
+            yield from certificates.find_in_file(option, path, certificates.RENEW)
 
 
 def find_service(place: Place) -> Iterator[Verdict]:

@@ -51,6 +51,11 @@ class Flag:
         """Return whether it is set, waiting up to ``seconds``; None waits without limit."""
         return bool(select.select([self._read], [], [], seconds)[0])
 
+    def close(self) -> None:
+        """Free its descriptors in this process."""
+        os.close(self._read)
+        os.close(self._write)
+
 
 class Child:
     """One child process.
@@ -79,6 +84,8 @@ class Child:
     ) -> None:
         self.name = name
         self.pid = 0
+        self.former = 0
+        """The process that serves until the one that replaces it can; 0 without one."""
         self.start_at: float | None = None
         """The time of its next start; None while it runs."""
         self.stop_seconds = stop_seconds
@@ -152,11 +159,34 @@ class Child:
 
     def stop(self, *, drain: bool) -> None:
         """Ask it to stop; with ``drain``, within the longer limit if it supports that."""
+        if self.former:
+            os.kill(self.former, self._stop_signal)
+        if not self.pid:
+            return
         if drain and self._drain_seconds != 0:
             self.stop_seconds = self._drain_seconds
             os.kill(self.pid, signals.DRAIN)
         else:
             os.kill(self.pid, self._stop_signal)
+
+    def kill(self) -> None:
+        """End it at once."""
+        for pid in filter(None, (self.pid, self.former)):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        self.pid = self.former = 0
+
+    def replace(self) -> bool:
+        """Start another process beside this one; return whether the system allowed it."""
+        self.former = self.pid
+        self.start()
+        if self.pid == self.former or not self.pid:
+            self.keep_former()
+        return bool(self.former)
+
+    def keep_former(self) -> None:
+        """Go back to the process that was to be replaced."""
+        self.pid, self.former, self.start_at = self.former, 0, None
 
     def died(self) -> None:
         """Record its death and schedule its restart, later after each death in a row."""
@@ -193,24 +223,113 @@ def run(child: Child) -> int:
     return status if status >= 0 else entry.EXIT_FAULT
 
 
+_REPLACING = 0.1
+"""Seconds between two looks at a process that is being replaced."""
+_OPENING = 3.0
+"""Seconds a process that begins to serve may take to open its socket."""
+_REPLACING_SECONDS = 60.0
+"""Most seconds until a replacement serves, or has ended."""
 _LOOK = 3600.0
 """Seconds without any event after which the children are checked."""
 
 
-def supervise(*groups: Sequence[Child]) -> int:
+class Renewal:
+    """Replaces children one after the other, so that they serve with what files have now.
+
+    The next one is replaced after the one before it has ended.
+
+    :param children: processes that serve beside each other, and set ``ready`` when they begin.
+    :param due: returns whether to replace all of them; asked every ``pause`` seconds.
+    """
+
+    def __init__(
+        self, children: Sequence[Child], due: Callable[[], bool], pause: float, ready: Ready
+    ) -> None:
+        self._children, self._due, self._pause, self._ready = children, due, pause, ready
+        self._left: list[Child] = []
+        self._current: Child | None = None
+        self._asked = time.monotonic()
+        self._limit = 0.0
+        self._stopped = False
+
+    def step(self) -> float:
+        """Do what is due; return the seconds until the next step."""
+        now = time.monotonic()
+        if self._current is not None:
+            self._follow(self._current, now)
+        if self._current is None and self._left:
+            self._begin(self._left.pop(0), now)
+        if self._current is not None or self._left:
+            return _REPLACING
+        if now - self._asked >= self._pause:
+            self._asked = now
+            if self._due():
+                self._left = list(self._children)
+                return 0.0
+        return max(0.0, self._asked + self._pause - now)
+
+    def _begin(self, child: Child, now: float) -> None:
+        # One that is restarted anyway reads the new files.
+        if not child.pid:
+            return
+        self._ready.clear()
+        if child.replace():
+            self._current, self._limit, self._stopped = child, now + _REPLACING_SECONDS, False
+
+    def _follow(self, child: Child, now: float) -> None:
+        """Stop the former process once the new one serves."""
+        if not child.former:
+            self._current = None  # it has ended, or the new one has died
+        elif not self._stopped and self._ready.for_a_while():
+            os.kill(child.former, signal.SIGTERM)
+            self._stopped, self._limit = True, now + (child.stop_seconds or _REPLACING_SECONDS)
+        elif now > self._limit and self._stopped:
+            os.kill(child.former, signal.SIGKILL)
+        elif now > self._limit:
+            LOG.error("%s: its replacement does not begin to serve, and is ended", child.name)
+            os.kill(child.pid, signal.SIGKILL)
+            self._limit = now + _REPLACING_SECONDS
+
+
+class Ready:
+    """Tells a parent that the child started last has begun to serve."""
+
+    def __init__(self) -> None:
+        self._flag = Flag()
+        self._since: float | None = None
+
+    def set(self) -> None:
+        """Say it, in the child."""
+        self._flag.set()
+
+    def clear(self) -> None:
+        """Forget it, before another child is started."""
+        self._flag.close()
+        self._flag, self._since = Flag(), None
+
+    def for_a_while(self) -> bool:
+        """Return whether it was said some seconds ago: the socket is opened right after it."""
+        if self._since is None and self._flag.wait(0):
+            self._since = time.monotonic()
+        return self._since is not None and time.monotonic() - self._since > _OPENING
+
+
+def supervise(*groups: Sequence[Child], renewal: Renewal | None = None) -> int:
     """Run children until a signal and restart those that die; return the exit status.
 
     A child whose first life ends with status 2 (bad configuration) ends all children with that
     status. Later, the same status has another cause, such as a changed file. Then the child is
     restarted like any other, and its siblings keep serving. At a stop the groups are stopped in
     order, each after the previous one has ended; a second signal speeds this up.
+
+    :param renewal: replaces some of the children while they serve.
     """
     stops = held()
     children = [child for group in groups for child in group]
     for child in children:
         if not child.lives:
             child.start()
-    fatal = _watch_children(children, stops)
+    fatal = _watch_children(children, stops, renewal)
     drain = fatal == -signals.DRAIN
     if drain or not fatal:
         LOG.info("Stopping%s", ", after all work has ended" if drain else "")
@@ -219,7 +338,9 @@ def supervise(*groups: Sequence[Child]) -> int:
     return 0 if drain else fatal
 
 
-def _watch_children(children: Sequence[Child], stops: set[signal.Signals]) -> int:
+def _watch_children(
+    children: Sequence[Child], stops: set[signal.Signals], renewal: Renewal | None
+) -> int:
     """Restart children that die until a signal to stop.
 
     Return 0 after a signal, minus `signals.DRAIN` after that signal, or a status that ends all.
@@ -230,7 +351,10 @@ def _watch_children(children: Sequence[Child], stops: set[signal.Signals]) -> in
                 return status
             LOG.error("%s ended %s; it is restarted", child.name, _exit_text(status))
         waited = {*stops, signal.SIGHUP, signal.SIGCHLD}
-        seen = signal.sigtimedwait(waited, _seconds_to_next_start(children))
+        pause = _seconds_to_next_start(children)
+        if renewal is not None:
+            pause = min(pause, renewal.step())
+        seen = signal.sigtimedwait(waited, pause)
         if seen is not None and seen.si_signo in stops:
             return -signals.DRAIN if seen.si_signo == signals.DRAIN else 0
         if seen is not None and seen.si_signo == signal.SIGHUP:
@@ -259,10 +383,19 @@ def _reap_children(children: Sequence[Child]) -> list[tuple[Child, int]]:
     """Return the dead children with their status, or minus their signal."""
     found = []
     for child in children:
+        if child.former and os.waitpid(child.former, os.WNOHANG)[0]:
+            child.former = 0
         if not child.pid:
             continue
         pid, code = os.waitpid(child.pid, os.WNOHANG)
-        if pid:
+        if pid and child.former:
+            LOG.error(
+                "%s: its replacement ended %s",
+                child.name,
+                _exit_text(os.waitstatus_to_exitcode(code)),
+            )
+            child.keep_former()
+        elif pid:
             child.died()
             found.append((child, os.waitstatus_to_exitcode(code)))
     return found
@@ -274,11 +407,10 @@ def _end_children(
     """Stop children; kill them after their time limit or on another signal."""
     begin = time.monotonic()
     for child in group:
-        if child.pid:
-            child.stop(drain=drain)
+        child.stop(drain=drain)
     while True:
         _reap_children(group)
-        left = [child for child in group if child.pid]
+        left = [child for child in group if child.pid or child.former]
         if not left:
             return
         limits = [child.stop_seconds for child in left if child.stop_seconds is not None]
@@ -291,6 +423,4 @@ def _end_children(
         before = "in time" if seen is None else "before a second signal"
         for child in left:
             LOG.warning("%s has not stopped %s; it is killed", child.name, before)
-            os.kill(child.pid, signal.SIGKILL)
-            os.waitpid(child.pid, 0)
-            child.pid = 0
+            child.kill()

@@ -26,12 +26,14 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor import served_files
-from ironic_lite.core import config
+from ironic_lite.core import certificate_files, config
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.images import boot_requests, published
 
 LOG = logging.getLogger(__name__)
 
+CERTIFICATE = "[deploy]http_ssl_cert_file"
+"""The name of the server's certificate in logs, checks and metrics."""
 HEAD_SECONDS = 10.0
 """Seconds in which a client must send a whole request before it loses its connection."""
 PIECE_SECONDS = 30.0
@@ -144,7 +146,8 @@ class FileServer:
     ) -> None:
         self._where = host.strip("[]"), port
         self._most = connections
-        self._tls = None if tls is None else _tls_context(*tls)
+        self._pair = None if tls is None else certificate_files.Pair(CERTIFICATE, *tls)
+        self._tls = None if self._pair is None else _tls_context(self._pair)
         self._clients: dict[_Client, None] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over: asyncio.Event | None = None
@@ -207,7 +210,7 @@ class FileServer:
         )
         with futures.ThreadPoolExecutor(_READERS, "files") as self._readers:
             self._started.set_result(int(server.sockets[0].getsockname()[1]))
-            await self._over.wait()
+            await self._renew_until_over(self._over)
             server.close()
             for client in list(self._clients):
                 client.abort()
@@ -215,6 +218,18 @@ class FileServer:
             answering = asyncio.all_tasks() - {asyncio.current_task()}
             if answering:
                 await asyncio.wait(answering, timeout=_ENDING_SECONDS)
+
+    async def _renew_until_over(self, over: asyncio.Event) -> None:
+        """Use a changed certificate for new connections, until the server stops."""
+        while not over.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), certificate_files.LOOK_SECONDS)
+                return
+            if self._pair is not None and self._tls is not None and self._pair.renewed():
+                # Between the look and this, the files may have been replaced again.
+                with contextlib.suppress(ValueError):
+                    certificate_files.load_pair(self._tls, self._pair.certificate, self._pair.key)
+                    certificate_files.note_use(CERTIFICATE, self._pair.certificate)
 
     async def _serve_client(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -307,15 +322,12 @@ def configured(conf: Configuration) -> FileServer:
     return FileServer(deploy.http_host, port, deploy.http_connections, tls=tls)
 
 
-def _tls_context(certificate: str, key: str) -> ssl.SSLContext:
+def _tls_context(pair: certificate_files.Pair) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        # Without this password function, OpenSSL would ask on the terminal.
-        context.load_cert_chain(certificate, key, lambda: "")
-    except (ssl.SSLError, OSError, ValueError) as error:
-        why = getattr(error, "reason", None) or error
-        raise config.ConfigError(
-            reason=f"[deploy]http_ssl_cert_file, http_ssl_key_file: {certificate} and {key} are "
-            f"not a PEM certificate and its unencrypted key: {why}"
-        ) from None
+        certificate_files.load_pair(context, pair.certificate, pair.key)
+    except ValueError as why:
+        reason = f"[deploy]http_ssl_cert_file, http_ssl_key_file: {why}"
+        raise config.ConfigError(reason=reason) from None
+    certificate_files.note_use(pair.option, pair.certificate)
     return context

@@ -47,7 +47,7 @@ from ironic_lite.conductor.work.builtin_rules import BuiltinRules
 from ironic_lite.conductor.work.fence import Fence
 from ironic_lite.conductor.work.runtime import Runtime
 from ironic_lite.conductor.work.workers import Workers
-from ironic_lite.core import clock, config, evidence_key, run_lines
+from ironic_lite.core import certificate_files, clock, config, evidence_key, run_lines
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Transactions
@@ -114,7 +114,7 @@ class Service:
             verify_priorities=config.priorities(settings.verify_step_priority_override),
             notifier=_new_notifier(conf, database),
             rulebook=_load_rules(conf),
-            evidence_key=evidence_key.load(settings.evidence_key_file),
+            evidence_key=evidence_key.KeyFile(settings.evidence_key_file),
             stopping=stopping,
         )
         self.tasks = Tasks(self.runtime)
@@ -137,7 +137,10 @@ class Service:
         in_hand = self._server.in_hand if self._server else 0
         values = {"rpc_in_hand": in_hand, "overdue_runs": self.overdue.count}
         plain = {name: [{"value": value}] for name, value in values.items()}
-        return {**plain, **self.webhooks.gauges()}
+        return {**plain, **self.webhooks.gauges(), **certificate_files.gauges()}
+
+    def _renew_key(self) -> None:
+        self.runtime.evidence_key.renew(self._publish_key)
 
     def _new_server(self, transport: Any) -> Server:
         limit = WithDeadline(answer_seconds(transport) * _WAITED)
@@ -165,6 +168,7 @@ class Service:
             Sweep("batches", settings.batch_interval, batches.sweep, self.runtime.run_ends),
             Sweep("old batches", _HOUR, batches.forget),
             Sweep("old keys", _HOUR, OldKeys(self.tasks).sweep),
+            Sweep("evidence key", certificate_files.LOOK_SECONDS, self._renew_key),
             Sweep("sensors", self.sensors.interval, self.sensors.sweep),
             Sweep("consoles", consoles.interval, consoles.sweep),
             Sweep("moved nodes", settings.sync_local_state_interval, moved.sweep),
@@ -201,21 +205,18 @@ class Service:
         run_lines.install(self.runtime.registry.packages)
         if self.files is not None:
             self.files.start()
-        self._publish_key()
+        if self.runtime.evidence_key.current is not None:
+            self._publish_key(self.runtime.evidence_key.current)
         if self._server is not None:
             self._server.start()
         self.runtime.database.write(functools.partial(keepalive.register, runtime=self.runtime))
         self.tasks.leases.renewed()  # the row is the first heartbeat
         self.keepalive.start()
 
-    def _publish_key(self) -> None:
+    def _publish_key(self, key: evidence_key.EvidenceKey) -> None:
         """Store the public key, so that no record is older than its key."""
-        key = self.runtime.evidence_key
-        if key is not None:
-            at = clock.now()
-            self.runtime.database.write(
-                lambda conn: erasures.publish_key(conn, key.name, key.pem, at)
-            )
+        at = clock.now()
+        self.runtime.database.write(lambda conn: erasures.publish_key(conn, key.name, key.pem, at))
 
     def begin(self) -> None:
         """Take back nodes of earlier lives of this host, start timers and sweeps."""

@@ -8,9 +8,10 @@ import logging
 import os
 import pathlib
 import stat
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ironic_lite.core import config
+from ironic_lite.core import certificate_files, config
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -41,6 +42,45 @@ class Found(NamedTuple):
 
     key: EvidenceKey
     exposed: str | None
+
+
+class KeyFile:
+    """The key in use, and its file, which may get another key.
+
+    :param path: of the file; None: records are not signed.
+    :raises config.ConfigError: as `read`.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._seen = _file_state(path)
+        self.current = load(path)
+        """The key that signs; None without a file."""
+
+    def renew(self, publish: Callable[[EvidenceKey], None]) -> None:
+        """Use the key of a changed file, if it can be used.
+
+        :param publish: stores its public part, before the first record refers to it. If it fails,
+            the next call tries again.
+        """
+        now = _file_state(self._path)
+        if now == self._seen:
+            return
+        try:
+            key = load(self._path)
+        except config.ConfigError as why:
+            LOG.warning("The key used before signs until the file changes again: %s", why)
+            self._seen = now
+            return
+        if key is not None and self.current is not None and key.name != self.current.name:
+            publish(key)
+            self.current = key
+            LOG.info("%s: key %s is in use", OPTION, key.name)
+        self._seen = now
+
+
+def _file_state(path: str | None) -> certificate_files.State:
+    return () if path is None else certificate_files.state(path)
 
 
 def load(path: str | None) -> EvidenceKey | None:

@@ -81,6 +81,10 @@ GAUGES: Mapping[str, Family] = {
     "rpc_in_hand": Family("Calls that a conductor is answering.", ()),
     "overdue_runs": Family("Runs with an overdue step, on a conductor's nodes.", ()),
     "webhooks": Family("Webhooks that a conductor serves.", ("state",)),
+    "certificate_not_after_seconds": Family(
+        "End of a certificate in use, in seconds since 1970; of an API process without conductor.",
+        ("option",),
+    ),
     "webhook_behind": Family("Distance of a webhook from the newest event number.", ("webhook",)),
 }
 """Metrics that are measured when they are read."""

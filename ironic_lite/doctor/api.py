@@ -73,8 +73,8 @@ def find_certificate(place: Place) -> Iterator[Verdict]:
     yield from certificates.find_of_rpc(place.conf)
     pair = config.api_certificate(place.conf)
     if pair is not None:
-        do = "Replace the certificate and its key, and restart the API."
-        yield from certificates.find_in_file("[api]ssl_cert_file", pair[0], do)
+        yield from certificates.find_in_file("[api]ssl_cert_file", pair[0], certificates.RENEW)
+        yield from certificates.find_renewal("[api]ssl_cert_file", pair[0])
 
 
 def find_conductors(place: Place) -> Iterator[Verdict]:
@@ -144,7 +144,7 @@ TABLE: tuple[Check[Place], ...] = (
     Check(
         "certificate",
         "``[api]ssl_cert_file``, and the certificate and the authority in ``[direct]``, are valid "
-        f"for {WARNING_DAYS} days.",
+        f"for {WARNING_DAYS} days, and those in the files are in use.",
         find_certificate,
         "Correct the option that names the file.",
     ),

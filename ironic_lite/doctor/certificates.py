@@ -12,6 +12,7 @@ from ironic_lite.core import certificate_files, clock
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.domain.examination import WARNING_DAYS, Verdict, failed, passed, warning
 
+RENEW = "Replace the certificate and its key; new connections use them without a restart."
 _MOST_FILES = 200
 _DAY = 86400
 _PEM = b"-----BEGIN CERTIFICATE-----"
@@ -66,12 +67,36 @@ def find_in_file(option: str, path: str, do: str) -> Iterator[Verdict]:
     yield check_end(f"{option} {path} ({subject})", days, do)
 
 
+def find_renewal(option: str, path: str) -> Iterator[Verdict]:
+    """Compare the certificate that this process uses with that in its file.
+
+    :param option: as in ``certificate_files.in_use``.
+    """
+    used = certificate_files.in_use().get(option)
+    if used is not None:
+        yield from find_difference(option, path, used.serial)
+
+
+def find_difference(option: str, path: str, serial: str) -> Iterator[Verdict]:
+    """Compare a file's certificate with a serial number in use, in hexadecimal."""
+    try:
+        stored = certificate_files.serial_number(certificate_files.read_start(path))
+    except (OSError, ValueError):
+        return  # the subject of `find_in_file`
+    if stored != serial:
+        yield failed(
+            f"{option} {path}: has the serial number {stored}, and {serial} is in use",
+            "A changed certificate is used after some seconds, if its key fits: see the log, and "
+            "replace both files.",
+        )
+
+
 def find_of_rpc(conf: Configuration) -> Iterator[Verdict]:
     """Check the certificate and the authority of ``direct://``, if set."""
     files = conf.direct
     if files.cert_file:
-        do = "Replace the certificate and its key; new connections use them without a restart."
-        yield from find_in_file("[direct]cert_file", files.cert_file, do)
+        yield from find_in_file("[direct]cert_file", files.cert_file, RENEW)
+        yield from find_renewal("[direct]cert_file", files.cert_file)
     if files.ca_file:
         yield from find_authorities("[direct]ca_file", files.ca_file)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
+import ssl
 from collections.abc import Iterator
 
 from ironic_lite import errors
-from ironic_lite.core import config, evidence_key
+from ironic_lite.core import certificate_files, config, evidence_key
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.db.engine.session import Transactions
 from ironic_lite.db.queries import erasures, server_health
@@ -19,16 +21,21 @@ from ironic_lite.membership import names
 SECONDS = 20.0
 """Time limit of all checks of a conductor together."""
 _BUSY_SHARE = 0.9
+_HANDSHAKE_SECONDS = 3.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Place:
-    """The subject of a conductor's checks; ``busy`` of ``slots`` workers are at work."""
+    """The subject of a conductor's checks; ``busy`` of ``slots`` workers are at work.
+
+    ``key`` is the name of the key that signs erasure records.
+    """
 
     conf: Configuration
     transactions: Transactions
     busy: int
     slots: int
+    key: str | None = None
 
 
 def find_options(place: Place) -> Iterator[Verdict]:
@@ -78,10 +85,17 @@ def find_certificates(place: Place) -> Iterator[Verdict]:
     if conf.direct.cert_file:
         host = names.machine(conf.host)
         yield from certificates.find_name("[direct]cert_file", conf.direct.cert_file, host)
-    renew = "Replace the certificate and its key, and restart the conductor."
     if conf.deploy.http_ssl_cert_file:
-        path = conf.deploy.http_ssl_cert_file
-        yield from certificates.find_in_file("[deploy]http_ssl_cert_file", path, renew)
+        option, path = "[deploy]http_ssl_cert_file", conf.deploy.http_ssl_cert_file
+        yield from certificates.find_in_file(option, path, certificates.RENEW)
+        yield from certificates.find_renewal(option, path)
+        if option not in certificate_files.in_use() and conf.deploy.http_port is not None:
+            # A process of its own serves the files of several conductors of a machine.
+            address = conf.deploy.http_host.strip("[]"), conf.deploy.http_port
+            with contextlib.suppress(OSError, ValueError):  # the subject of `find_file_server`
+                pem = ssl.get_server_certificate(address, timeout=_HANDSHAKE_SECONDS)
+                serial = certificate_files.serial_number(pem.encode())
+                yield from certificates.find_difference(option, path, serial)
     if pathlib.Path(conf.redfish.ca_folder).is_dir():
         yield from certificates.find_authorities("[redfish]ca_folder", conf.redfish.ca_folder)
     if conf.agent.api_ca_file:
@@ -92,7 +106,7 @@ def find_certificates(place: Place) -> Iterator[Verdict]:
 
 
 def find_evidence_key(place: Place) -> Iterator[Verdict]:
-    """Read the key that signs erasure records from the next start on."""
+    """Compare the key that signs erasure records with that in its file."""
     path = place.conf.conductor.evidence_key_file
     if path is None:
         if place.transactions.read(erasures.recorded):
@@ -103,9 +117,12 @@ def find_evidence_key(place: Place) -> Iterator[Verdict]:
     try:
         found = evidence_key.read(path)
     except config.ConfigError as why:
-        yield failed(why.message, "Correct the file before the next start of the conductor.")
+        yield failed(why.message, "Correct the file, which the next start needs.")
         return
-    if found.exposed is not None:
+    if place.key not in (None, found.key.name):
+        text = f"{evidence_key.OPTION} {path}: has key {found.key.name}, and {place.key} signs"
+        yield failed(text, "A changed key signs after some seconds: see the log of the conductor.")
+    elif found.exposed is not None:
         yield warning(found.exposed, f"chmod 0600 {path}")
     else:
         yield passed(f"{evidence_key.OPTION} {path}: key {found.key.name}")

@@ -615,3 +615,16 @@ def test_key_of_erasure_records_is_judged(
     ):
         path.chmod(mode)
         assert one(conductor.find_evidence_key(place)).status is status
+
+
+def test_key_in_the_file_that_does_not_sign_is_reported(
+    place: conductor.Place, options: Set, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "key.pem"
+    command = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(path)]
+    subprocess.run(command, check=True, capture_output=True)
+    path.chmod(0o600)
+    options(conductor__evidence_key_file=str(path))
+    found = one(conductor.find_evidence_key(dataclasses.replace(place, key="k-other")))
+    assert found.status is Status.FAILED
+    assert "k-other signs" in found.text

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -19,10 +20,12 @@ import requests
 
 from ironic_lite import errors
 from ironic_lite.conductor import fileserver, service
-from ironic_lite.core import config
+from ironic_lite.core import certificate_files, config
 from ironic_lite.images import cache, checksums, published
 from tests.emulators import images
 from tests.emulators.redfish import certificate
+from tests.support import certificates
+from tests.support import service as services
 
 CONTENT = bytes(range(256)) * 512
 CONNECTIONS = 8
@@ -561,6 +564,36 @@ def test_files_are_given_over_tls_in_parts_too(root: pathlib.Path, tls: tuple[st
         with socket.create_connection(address, timeout=10) as plain:
             plain.sendall(b"GET /media/a.iso HTTP/1.1\r\nHost: x\r\n\r\n")
             assert CONTENT[:64] not in plain.recv(1000)
+    finally:
+        running.stop()
+
+
+def test_renewed_certificate_is_shown_to_new_connections(
+    root: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificate_files, "LOOK_SECONDS", 0.05)
+    made = certificates.write(tmp_path, 10)
+    published.reached(root / "media")
+    (root / "media/a.iso").write_bytes(CONTENT)
+    running = fileserver.FileServer("127.0.0.1", 0, 9, tls=(str(made[0]), str(made[1])))
+    running.start()
+    try:
+        first = certificates.served_serial(running.port)
+        with requests.Session() as kept:
+            url = f"https://127.0.0.1:{running.port}/media/a.iso"
+            assert kept.get(url, verify=str(made[0]), timeout=30).content == CONTENT
+            certificates.write(tmp_path, 20)  # under the same names
+            wanted = certificate_files.serial_number(made[0].read_bytes())
+            assert wanted != first
+            services.until(
+                lambda: certificates.served_serial(running.port) == wanted, "the new one"
+            )
+            assert kept.get(url, verify=str(made[0]), timeout=30).content == CONTENT
+        assert certificate_files.in_use()["[deploy]http_ssl_cert_file"].serial == wanted
+        # A key that does not fit changes nothing.
+        made[1].write_text("no key")
+        time.sleep(0.3)
+        assert certificates.served_serial(running.port) == wanted
     finally:
         running.stop()
 

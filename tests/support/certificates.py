@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import pathlib
+import ssl
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -43,6 +44,12 @@ def write(folder: pathlib.Path, days: float, name: str = "served") -> tuple[path
         )
     )
     return files
+
+
+def served_serial(port: int) -> str:
+    """Return the serial number that a server on 127.0.0.1 shows to a new connection."""
+    pem = ssl.get_server_certificate(("127.0.0.1", port), timeout=30)
+    return f"{x509.load_pem_x509_certificate(pem.encode()).serial_number:x}"
 
 
 class Authority:

@@ -43,7 +43,9 @@ def known_options() -> set[tuple[str, str]]:
     for group, opts in options.GROUPS.items():
         for opt in opts:
             known |= {(group, name) for name in (opt.dest, *old_names(opt))}
-            known |= {(old.group, old.name or opt.dest) for old in opt.deprecated_opts}
+            known |= {
+                (str(old.group or group), old.name or opt.dest) for old in opt.deprecated_opts
+            }
     for section in re.split(r"^\[", SAMPLE.read_text(), flags=re.MULTILINE)[1:]:
         group, _, text = section.partition("]")
         known |= {(group, name) for name in re.findall(r"^#?([a-z]\w*) =", text, re.MULTILINE)}

@@ -107,3 +107,42 @@ def test_key_of_another_kind_is_refused(tmp_path: pathlib.Path) -> None:
 def test_encrypted_key_is_refused(tmp_path: pathlib.Path) -> None:
     path = made(tmp_path, "ed25519", "-aes-256-cbc", "-pass", "pass:x")
     assert "encrypted with a password" in refused(path)
+
+
+def test_changed_key_is_published_before_it_signs(tmp_path: pathlib.Path) -> None:
+    path = made(tmp_path)
+    held = evidence_key.KeyFile(path)
+    first = held.current
+    assert first is not None
+    held.renew(lambda _: pytest.fail("nothing has changed"))
+    made(tmp_path)
+
+    def unreachable(_: evidence_key.EvidenceKey) -> None:
+        raise OSError("no database")
+
+    with pytest.raises(OSError, match="no database"):
+        held.renew(unreachable)
+    assert held.current is first
+    published: list[str] = []
+
+    def publish(key: evidence_key.EvidenceKey) -> None:
+        assert held.current is first
+        published.append(key.name)
+
+    held.renew(publish)
+    assert held.current is not None
+    assert published == [held.current.name]
+    assert held.current.name != first.name
+
+
+def test_key_that_cannot_be_used_leaves_the_one_before(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = made(tmp_path)
+    held = evidence_key.KeyFile(path)
+    first = held.current
+    pathlib.Path(path).write_text("no key")
+    for _ in range(2):
+        held.renew(lambda _: None)
+    assert held.current is first
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]

@@ -13,7 +13,7 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.service import Service
-from ironic_lite.core import metrics
+from ironic_lite.core import certificate_files, metrics
 from ironic_lite.core.json_types import Json
 from ironic_lite.core.metrics import Family
 from ironic_lite.db.queries import batches, conductors, holds, node_counts
@@ -61,7 +61,8 @@ class Exposition:
 
         encode, kind = exposition.choose_encoder(accept)
         registry = _Registry(
-            metrics.BOARD.snapshot() if api else {}, self._fleet_values() if fleet else None
+            {**metrics.BOARD.snapshot(), **certificate_files.gauges()} if api else {},
+            self._fleet_values() if fleet else None,
         )
         return encode(registry), kind
 
@@ -109,10 +110,25 @@ class _Registry:
             if series:
                 yield _metric_family(name, family, series)
         if self._fleet_values is not None:
-            yield from self._fleet_gauges(self._fleet_values, rows)
+            yield from self._fleet_gauges(self._fleet_values)
+        yield from self._gauges(rows)
+
+    def _gauges(self, rows: Sequence[Json]) -> Iterator[Any]:
+        """Yield what is measured when it is read, of this process and of living conductors."""
+        told = [("", self._own), *((row["hostname"], row["counters"]) for row in rows if row["up"])]
+        for name, family in metrics.GAUGES.items():
+            wider = family._replace(labels=("conductor", *family.labels))
+            found = [
+                ((host, *(one[label] for label in family.labels)), one["value"])
+                for host, values in told
+                for one in (values or {}).get(name, ())
+            ]
+            if found or self._fleet_values is not None:
+                yield _gauge_family(name, wider, found)
 
     @staticmethod
-    def _fleet_gauges(fleet: Json, rows: Sequence[Json]) -> Iterator[Any]:
+    def _fleet_gauges(fleet: Json) -> Iterator[Any]:
+        rows = fleet["conductors"]
         yield _fleet_family("database_up", [((), fleet["database"])])
         if fleet["database"]:
             nodes = [((state, str(put).lower()), n) for state, put, n in fleet["nodes"].states]
@@ -130,14 +146,6 @@ class _Registry:
         yield _fleet_family("conductor_up", [((row["hostname"],), row["up"]) for row in rows])
         ages = [((row["hostname"],), row["age"]) for row in rows]
         yield _fleet_family("conductor_counts_age_seconds", ages)
-        for name, family in metrics.GAUGES.items():
-            wider = family._replace(labels=("conductor", *family.labels))
-            found = []
-            for row in rows:
-                for one in (row["counters"] or {}).get(name, ()) if row["up"] else ():
-                    labels = (row["hostname"], *(one[label] for label in family.labels))
-                    found.append((labels, one["value"]))
-            yield _gauge_family(name, wider, found)
 
 
 def _fleet_family(name: str, found: Sequence[tuple[tuple[str, ...], float]]) -> Any:

@@ -10,9 +10,11 @@ import socket
 import ssl
 
 from ironic_lite import errors
-from ironic_lite.core import config
+from ironic_lite.core import certificate_files, config
 from ironic_lite.core.configuration import Configuration
 
+CERTIFICATE = "[api]ssl_cert_file"
+"""The name of the API's certificate in logs, checks and metrics."""
 Address = tuple[str, int]
 """An IP address and a port."""
 MOST_WAITING = 2**31 - 1
@@ -65,21 +67,23 @@ def check_tls(conf: Configuration) -> None:
 
     :raises config.ConfigError: they are not usable.
     """
-    pair = config.api_certificate(conf)
+    pair = certificate(conf)
     if pair is None:
         return
-    certificate, key = pair
     try:
-        # Without the last argument, OpenSSL would ask for a password on the terminal.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, lambda: "")
-    except (ssl.SSLError, OSError, ValueError) as error:
-        why = getattr(error, "reason", None) or error
-        own = certificate == conf.api.ssl_cert_file
+        certificate_files.load_pair(
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), pair.certificate, pair.key
+        )
+    except ValueError as why:
+        own = pair.certificate == conf.api.ssl_cert_file
         options = "ssl_cert_file, ssl_key_file" if own else "cert_file, key_file"
-        raise config.ConfigError(
-            reason=f"[api]{options}: {certificate} and {key} are not a PEM "
-            f"certificate and its unencrypted key: {why}"
-        ) from None
+        raise config.ConfigError(reason=f"[api]{options}: {why}") from None
+
+
+def certificate(conf: Configuration) -> certificate_files.Pair | None:
+    """Return the files of the API's certificate and key, None without TLS."""
+    pair = config.api_certificate(conf)
+    return None if pair is None else certificate_files.Pair(CERTIFICATE, *pair)
 
 
 def url(conf: Configuration, address: Address) -> str:

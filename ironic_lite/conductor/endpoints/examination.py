@@ -26,7 +26,14 @@ class Examination:
         """Return the findings about this conductor."""
         runtime = self.tasks.runtime
         workers = runtime.workers
-        place = conductor.Place(runtime.conf, runtime.database, workers.busy, workers.size)
+        key = runtime.evidence_key.current
+        place = conductor.Place(
+            runtime.conf,
+            runtime.database,
+            workers.busy,
+            workers.size,
+            None if key is None else key.name,
+        )
         where = f"conductor {runtime.host}"
         return _examined(rounds.lines(where, conductor.TABLE, place), conductor.SECONDS)
 

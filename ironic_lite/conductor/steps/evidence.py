@@ -228,11 +228,13 @@ def _record(
 ) -> None:
     at, ident = clock.now(), str(uuid.uuid4())
     reported = _without_secrets(task, reported)
-    facts, previous = task.runtime.database.read(lambda conn: _facts(conn, task, end, at))
+    # Once, because its file may get another key meanwhile.
+    key = task.runtime.evidence_key.current
+    name = None if key is None else key.name
+    facts, previous = task.runtime.database.read(lambda conn: _facts(conn, task, end, at, name))
     data = erasure_records.statement(
         ident, at, reported, facts=facts, verdict=verdict, previous=previous
     )
-    key = task.runtime.evidence_key
     row: Json = {
         "uuid": ident,
         "node_uuid": task.node.uuid,
@@ -244,7 +246,7 @@ def _record(
         "serials": erasure_records.serials(reported.disks),
         "statement": data.decode(),
         "signature": None if key is None else key.sign(data),
-        "key": None if key is None else key.name,
+        "key": name,
         "sha256": erasure_records.digest(data),
     }
     task.add_write(lambda conn: erasures.add(conn, row))
@@ -273,10 +275,14 @@ def _without_secrets(task: Task, reported: erasure_results.Reported) -> erasure_
 
 
 def _facts(
-    conn: Connection, task: Task, end: _Ended, at: datetime.datetime
+    conn: Connection,
+    task: Task,
+    end: _Ended,
+    at: datetime.datetime,
+    key: str | None,
 ) -> tuple[Facts, str | None]:
     """Return the facts of a record, and the digest of the node's record before it."""
-    node, key, hide = task.node, task.runtime.evidence_key, task.journal.hide
+    node, hide = task.node, task.journal.hide
     run_uuid, kind, step, ordinal = end.run, end.kind, end.step, end.ordinal
     run = runs.get(conn, run_uuid) if run_uuid is not None else None
     listed = runs.steps(conn, run_uuid) if run_uuid is not None else []
@@ -287,11 +293,7 @@ def _facts(
     except errors.NotFound:
         found = None
     facts = Facts(
-        issuer={
-            "host": task.runtime.host,
-            "version": config.version(),
-            "key": None if key is None else key.name,
-        },
+        issuer={"host": task.runtime.host, "version": config.version(), "key": key},
         node={"uuid": node.uuid, "name": node.name, **erasure_records.machine(found)},
         run={
             "uuid": run_uuid,

@@ -14,7 +14,7 @@ from ironic_lite.conductor.work.fence import Fence
 from ironic_lite.conductor.work.wakeup import Wakeup
 from ironic_lite.conductor.work.workers import Workers
 from ironic_lite.core.configuration import Configuration
-from ironic_lite.core.evidence_key import EvidenceKey
+from ironic_lite.core.evidence_key import KeyFile
 from ironic_lite.db.engine.session import Transactions
 from ironic_lite.domain.steps import Priority
 from ironic_lite.drivers.registry import Registry
@@ -54,7 +54,7 @@ class Runtime:
     verify_priorities: Mapping[str, Priority] = dataclasses.field(default_factory=dict)
     notifier: Notifier = notifier.OFF
     rulebook: BuiltinRules = dataclasses.field(default_factory=lambda: BuiltinRules(None))
-    evidence_key: EvidenceKey | None = None
+    evidence_key: KeyFile = dataclasses.field(default_factory=lambda: KeyFile(None))
     boot: Boot = dataclasses.field(default_factory=Boot)
     draining: threading.Event = dataclasses.field(default_factory=threading.Event)
     stopping: threading.Event = dataclasses.field(default_factory=threading.Event)

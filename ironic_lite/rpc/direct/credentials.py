@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import logging
-import os
 import ssl
 from typing import NamedTuple
 
@@ -14,6 +13,8 @@ from ironic_lite.core.configuration import Configuration
 LOG = logging.getLogger(__name__)
 
 GROUP = "direct"
+OPTION = f"[{GROUP}]cert_file"
+"""The name of the certificate in logs, checks and metrics."""
 
 
 class Files(NamedTuple):
@@ -29,16 +30,14 @@ class _Contexts(NamedTuple):
     server: ssl.SSLContext
 
 
-_State = tuple[tuple[int, ...], ...]
-
-
 class Credentials:
     """The TLS contexts of a process; one object serves all threads."""
 
     def __init__(self, files: Files) -> None:
         """Read the files. Raises config.ConfigError if one of them cannot be used."""
         self._files = files
-        self._loaded = _file_state(files), _read_contexts(files)
+        self._loaded = certificate_files.state(*files), _read_contexts(files)
+        certificate_files.note_use(OPTION, files.cert_file)
 
     def client(self) -> ssl.SSLContext:
         """Return the context for connections to conductors."""
@@ -78,7 +77,7 @@ class Credentials:
         """Return the contexts of the present files, or of the last usable ones."""
         # Without a lock, which a fork could copy while it is held; two threads may read the files.
         known, contexts = self._loaded
-        state = _file_state(self._files)
+        state = certificate_files.state(*self._files)
         if state == known:
             return contexts
         try:
@@ -87,6 +86,7 @@ class Credentials:
             LOG.warning("The files used before stay in use until these change: %s", why)
         else:
             LOG.info("The changed certificates of [%s] are in use", GROUP)
+            certificate_files.note_use(OPTION, self._files.cert_file)
         self._loaded = state, contexts
         return contexts
 
@@ -102,18 +102,6 @@ def find_files(conf: Configuration) -> Files:
             "machine, its key, and the authority of all machines of the service"
         )
     return Files(*(settings[name] for name in Files._fields))
-
-
-def _file_state(files: Files) -> _State:
-    """Return values that differ after a change of a file."""
-    found: list[tuple[int, ...]] = []
-    for path in files:
-        try:
-            about = os.stat(path)
-            found.append((about.st_mtime_ns, about.st_ino, about.st_size))
-        except OSError:
-            found.append(())
-    return tuple(found)
 
 
 def _read_contexts(files: Files) -> _Contexts:
