@@ -293,6 +293,8 @@ class RedfishOptions(Group, Protocol):
     firmware_update_wait_unresponsive_bmc: int
     firmware_update_bmc_version_check_interval: int
     firmware_update_reboot_delay: int
+    firmware_update_unseen_wait: int
+    firmware_update_unseen_restart: bool
     firmware_update_nic_starting_wait: int
     firmware_update_required_successes: int
     firmware_update_validation_interval: int

@@ -120,6 +120,19 @@ REDFISH = (
         "Seconds a machine that was restarted for new firmware may show the previous version.",
     ),
     rows.seconds(
+        "firmware_update_unseen_wait",
+        1800,
+        "Seconds a machine is left alone if its BMC accepted firmware, but shows no task, no "
+        "progress and no new version; then see firmware_update_unseen_restart.",
+    ),
+    cfg.BoolOpt(
+        "firmware_update_unseen_restart",
+        default=False,
+        help="Whether such a machine is restarted after firmware_update_unseen_wait. If the BMC "
+        "still writes the firmware, the restart may destroy the machine. Without it the step "
+        "fails, and its error says that the firmware may need a restart by hand.",
+    ),
+    rows.seconds(
         "firmware_update_nic_starting_wait",
         30,
         "Seconds the update of a network card may take to start without a restart; then the "

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tests.emulators.bmc import shapes
+from tests.emulators.bmc import shapes, tasks
 from tests.emulators.bmc.refusals import Refused, refusal
 from tests.emulators.bmc.server import Reply, Request
 
@@ -100,8 +101,42 @@ def _update(machine: Machine, request: Request, path: str) -> Reply:
     if request.body.get("Targets") not in (None, [], [target]):
         raise Refused(400, "ActionParameterValueError", f"{uri} is not for that target.")
     effect = functools.partial(_take_firmware, machine, part, image["version"])
+    if machine.habits.update_shown != "task":
+        return _update_unannounced(machine, part, effect)
     later = part == "BIOS" and machine.habits.firmware_on_reset
     return machine.work("update", f"Update {part}", effect, on_reset=later) or Reply(204)
+
+
+def _update_unannounced(machine: Machine, part: str, effect: Callable[[], None]) -> Reply:
+    """Write firmware without a task: each request to the BMC takes it a bit further."""
+    if machine.writing is not None:
+        raise Refused(400, "UpdateInProgress", "An update is in progress.")
+    after = effect if part == "BMC" else functools.partial(machine.at_boot, effect)
+    machine.writing = tasks.Task(
+        0, part, after, machine.habits.task_polls, None, machine.habits.task_fails
+    )
+    show_writing(machine)
+    if machine.habits.update_shown == "nothing":
+        return Reply(204)
+    return Reply(200, {"error": {"@Message.ExtendedInfo": [{"MessageId": "Base.1.4.Success"}]}})
+
+
+def show_writing(machine: Machine) -> None:
+    """Show in the documents how far the firmware is written that has no task."""
+    work, shown = machine.writing, machine.habits.update_shown
+    if work is None:
+        return
+    if shown == "service":
+        ended = "Error" if work.fails else "Complete"
+        hpe: Json = {"State": ended if work.ended else "Updating"}
+        if work.ended and work.fails:
+            hpe["Result"] = {"MessageId": "iLO.2.14.UpdateFailed", "MessageArgs": [work.fails]}
+        machine.tree[f"{shapes.ROOT}/UpdateService"]["Oem"] = {"Hpe": hpe}
+    if shown == "inventory":
+        state = "Enabled" if work.ended else "Updating"
+        machine.tree[f"{machine.places.firmware}/{work.name}"]["Status"]["State"] = state
+    if work.ended:
+        machine.writing = None
 
 
 def _take_firmware(machine: Machine, part: str, version: str) -> None:

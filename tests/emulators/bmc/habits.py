@@ -34,6 +34,11 @@ class Habits:
     or 400 with the error), or that it is ``gone`` (404)."""
     firmware_on_reset: bool = False
     """New BIOS firmware waits for the next boot."""
+    update_shown: str = "task"
+    """What shows an update in progress: a ``task``; the ``service``, which answers 200 and shows
+    Updating and Complete (Oem.Hpe.State), as HPE iLO 5; the ``inventory``, whose firmware is
+    Updating; or ``nothing``, which answers 204. All but the first write new firmware of the BIOS
+    and of cards only at the boot after it."""
     ignored_settings: frozenset[str] = frozenset()
     """BIOS attributes that are accepted, and stay what they were."""
     restart_requests: int = 2

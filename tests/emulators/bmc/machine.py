@@ -16,7 +16,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-from tests.emulators.bmc import acts, inventory, sensors, shapes, tasks, volumes
+from tests.emulators.bmc import acts, firmware, inventory, sensors, shapes, tasks, volumes
 from tests.emulators.bmc.habits import Habits
 from tests.emulators.bmc.refusals import Refused, refusal
 from tests.emulators.bmc.server import Reply, Request, Server
@@ -38,6 +38,7 @@ class Session:
 class Machine:
     """One machine. ``tree`` has its documents by path; tests may change them as they like.
 
+    ``ruined`` tells whether its power was switched while firmware was written without a task;
     ``sent`` has the reset types it was told, ``restarts`` those of its BMC, ``booted`` what it
     booted from each time, ``nmis`` how many interrupts it got; ``log``, ``requests`` and ``tricks``
     are those of its `Server`.
@@ -66,6 +67,8 @@ class Machine:
         self.restarts: list[str] = []
         self.booted: list[str] = []
         self.nmis = 0
+        self.writing: tasks.Task | None = None  # firmware that is written without a task
+        self.ruined = False  # its power was switched meanwhile
         self.silent_for = 0
         self.guard = threading.RLock()
         self.server = Server(self, tls=tls)
@@ -138,6 +141,9 @@ class Machine:
             for task in self.tasks:
                 if task.ends is not None:
                     task.look()
+            if self.writing is not None:
+                self.writing.look()
+                firmware.show_writing(self)
             if self.silent_for > 0:
                 self.silent_for -= 1
                 status = self.habits.restart_status
@@ -308,6 +314,7 @@ class Machine:
     def go(self, target: str, *, boots: bool) -> None:
         """Go ``On`` or ``Off``; ``boots``: its processors start anew, also if it is on already."""
         there = self.tree[self.system]["PowerState"] == target
+        self.ruined |= self.writing is not None
         if self.habits.power_stuck or (there and not boots):
             return
         if self.habits.power_polls:

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from http import HTTPStatus
 
 from ironic_lite.core.json_types import Json
-from ironic_lite.drivers.redfish.bmc import connection, faults, resources, transport
+from ironic_lite.drivers.redfish.bmc import connection, faults, resources, responses, transport
 from ironic_lite.drivers.redfish.bmc import library as sushy
 
 DONE, FORGOTTEN = "Done", "Forgotten"
 FAILED = frozenset({"Exception", "Killed", "Cancelled", "Interrupted"})
 NEW = "New"
-WAITING = frozenset({NEW, "Pending", "Starting", "Suspended"})
-"""Values of Task.TaskState (DSP0268): failed tasks, and tasks that mostly wait for a boot."""
+WAITING = frozenset({NEW, "Pending", "Scheduled", "Starting", "Suspended"})
+"""Values of Task.TaskState and Job.JobState (DSP0268): failed tasks, and tasks that mostly wait for
+a boot."""
 
+_COMPLETED = frozenset({"completed", "completedok", "complete", "success", "succeeded"})
+_NOT_COMPLETED = frozenset({"completedwitherrors", "failed", "error", "aborted", "canceled"})
+"""Words in lower case with which BMCs end a task, beside those of the schema."""
+
+_STATE_NAMES = ("TaskState", "JobState")
+_STATUS_NAMES = ("TaskStatus", "JobStatus")
 _GOOD = frozenset({"OK", "Warning"})
 _RECENT = 10
 """Number of newest tasks searched for a task whose address was lost."""
+_KNOWN = 40
+"""Number of newest tasks kept to recognize later ones; more than ``_RECENT``, because a BMC may
+delete old tasks meanwhile."""
 _PAGES = 20
 """Limit of the pages of tasks; an iDRAC has up to six."""
 _NUMBERED = re.compile(r"[A-Za-z_-]*([0-9]{1,18})")
@@ -68,22 +78,12 @@ def places(response: transport.Response) -> list[str]:
     also be the changed resource, which does not know the task. Some BMCs answer 200 with a task.
     """
     document = _job_document(response)
-    has_task = "TaskState" in document
+    has_task = _state_name(document) is not None
     if response.status_code != HTTPStatus.ACCEPTED and not has_task:
         return []
     task = document.get("@odata.id") if has_task else None
     found = (task, response.headers.get("Location"))
     return [place for place in found if isinstance(place, str) and place]
-
-
-def begun(link: connection.Link, response: transport.Response, target: str) -> list[str]:
-    """Return the addresses of the task that an answer to a request to ``target`` accepts.
-
-    If the answer has no address, the task is searched for, because accepted work is not done yet.
-    """
-    found = places(response)
-    lost = response.status_code == HTTPStatus.ACCEPTED and not found
-    return running(link, target) if lost else found
 
 
 def look(link: connection.Link, uris: Sequence[str]) -> tuple[str, str]:
@@ -107,28 +107,44 @@ def look(link: connection.Link, uris: Sequence[str]) -> tuple[str, str]:
     return FORGOTTEN, ""
 
 
-def running(link: connection.Link, target: str, known: Collection[str] = ()) -> list[str]:
+def recent(link: connection.Link) -> list[str]:
+    """Return the addresses of the newest tasks, the newest last."""
+    return list(_by_age(_task_paths(link))[-_KNOWN:])
+
+
+def running(
+    link: connection.Link, target: str, known: Collection[str] = (), *, ended: bool = False
+) -> list[str]:
     """Return the address of the newest running task begun by a request to ``target``.
 
-    A task that does not name its request counts; a finished task does not.
+    A task that does not name its request counts; a task that was deleted meanwhile does not.
 
     :param known: addresses of other tasks, which are skipped.
+    :param ended: a finished task counts, too: all tasks from before the request are ``known``.
     """
-    root = link.wire.document(link.node.root_prefix)
-    service = resources.link(root, "Tasks")
-    tasks = resources.link(link.wire.document(service), "Tasks") if service else None
-    for path in reversed(_by_age(_task_paths(link, tasks))[-_RECENT:]):
-        task = link.wire.document(path) if path not in known else {}
-        state, told = task.get("TaskState"), resources.text(task, "Payload", "TargetUri")
-        ended = not state or state == "Completed" or state in FAILED
+    for path in reversed(_by_age(_task_paths(link))[-_RECENT:]):
+        task = _read_task(link, path) if path not in known else {}
+        word, _ = _job_result(HTTPStatus.OK, task)
+        told = resources.text(task, "Payload", "TargetUri")
+        over = word in {DONE, *FAILED}
         ours = told is None or told.rstrip("/").endswith(target.rstrip("/"))
-        if not ended and ours:
+        if _state_name(task) and (ended or not over) and ours:
             return [path]
     return []
 
 
-def _task_paths(link: connection.Link, tasks: str | None) -> list[str]:
-    """Return the paths of all tasks of a collection, in the order of the BMC."""
+def _read_task(link: connection.Link, path: str) -> Json:
+    try:
+        return link.wire.document(path)
+    except sushy.exceptions.ResourceNotFoundError:
+        return {}
+
+
+def _task_paths(link: connection.Link) -> list[str]:
+    """Return the paths of all tasks, in the order of the BMC."""
+    root = link.wire.document(link.node.root_prefix)
+    service = resources.link(root, "Tasks")
+    tasks = resources.link(link.wire.document(service), "Tasks") if service else None
     found: list[str] = []
     for _ in range(_PAGES):
         if tasks is None:
@@ -151,21 +167,31 @@ def _by_age(paths: Sequence[str]) -> Sequence[str]:
 
 
 def _job_result(status: int, document: Json) -> tuple[str, str]:
-    word = document.get("TaskState")
-    if not isinstance(word, str):
-        return ("Running" if status == HTTPStatus.ACCEPTED else DONE), ""
-    said = " ".join(dict.fromkeys(_message_texts(document)))
-    if word == "Completed":
-        good = (document.get("TaskStatus") or "OK") in _GOOD
+    """Return DONE or a TaskState, and the BMC's messages."""
+    name = _state_name(document)
+    if name is None:
+        if status == HTTPStatus.ACCEPTED:
+            return "Running", ""
+        # Some monitors return the error of a finished task with the status 200.
+        return ("Exception" if responses.is_failure(document) else DONE), _said(document)
+    word, said = resources.text(document, name) or "Running", _said(document)
+    if word.lower() in _NOT_COMPLETED:
+        return "Exception", f"{word}: {said}" if said else word
+    if word.lower() in _COMPLETED:
+        status_word = next(filter(None, (document.get(key) for key in _STATUS_NAMES)), "OK")
+        good = status_word in _GOOD and not responses.is_failure(document)
         return (DONE if good else "Exception"), said
     return word, said
 
 
-def _message_texts(document: Json) -> Iterable[str]:
-    for message in resources.entries(document, "Messages"):
-        word = resources.text(message, "Message") or resources.text(message, "MessageId")
-        if word:
-            yield word
+def _state_name(document: Json) -> str | None:
+    """Return the property with the state of a task or a job, None if it is neither."""
+    return next((name for name in _STATE_NAMES if name in document), None)
+
+
+def _said(document: Json) -> str:
+    words = map(responses.entry_text, responses.entries(document))
+    return " ".join(dict.fromkeys(word for word in words if word))
 
 
 def _job_document(response: transport.Response) -> Json:

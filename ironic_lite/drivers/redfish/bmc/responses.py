@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -10,12 +11,67 @@ from typing import Any
 import orjson
 
 from ironic_lite.core import bounded_http
-from ironic_lite.core.json_types import Json
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.errors import unicode_text
 
 _NAMES = frozenset({"@odata.type", "MessageId", "RelatedProperties", "code"})
 """Properties that only name things, and whose values matter to this driver and to sushy."""
 _SHOWN = 80
+
+INFO = "@Message.ExtendedInfo"
+_POINTER = re.compile(r"\bsee\b.{0,12}extendedinfo", re.IGNORECASE)
+"""A message that only refers to the entries beside it."""
+_ARGUMENT = re.compile(r"%([1-9])")
+_ARGS = 8
+_BROKEN = frozenset({"GeneralError", "InternalError"})
+
+
+def entries(document: JsonView) -> list[Json]:
+    """Return the message entries of a task or of an answer (DSP0266, DSP0268)."""
+    error = document.get("error")
+    lists = (
+        document.get("Messages"),
+        document.get(INFO),
+        error.get(INFO) if isinstance(error, dict) else None,
+    )
+    return [
+        entry
+        for found in lists
+        if isinstance(found, list)
+        for entry in found
+        if isinstance(entry, dict)
+    ]
+
+
+def entry_text(entry: JsonView) -> str | None:
+    """Return the message of an entry, or its id with its arguments if it has no message."""
+    message, ident = entry.get("Message"), entry.get("MessageId")
+    given = entry.get("MessageArgs")
+    args = [str(arg) for arg in given[:_ARGS]] if isinstance(given, list) else []
+    if isinstance(message, str) and message.strip() and not is_pointer(message):
+
+        def filled(mark: re.Match[str]) -> str:
+            place = int(mark[1]) - 1
+            return args[place] if place < len(args) else mark[0]
+
+        return _ARGUMENT.sub(filled, message.strip())
+    if isinstance(ident, str) and ident.strip():
+        return f"{ident.strip()} ({', '.join(args)})" if args else ident.strip()
+    return None
+
+
+def is_pointer(message: str) -> bool:
+    """Return whether a message only refers to the entries beside it."""
+    return _POINTER.search(message) is not None
+
+
+def is_failure(document: JsonView) -> bool:
+    """Return whether a task or an answer without an error status has the entry of an error."""
+    return any(
+        "Critical" in (entry.get("MessageSeverity"), entry.get("Severity"))
+        or str(entry.get("MessageId")).rpartition(".")[2] in _BROKEN
+        for entry in entries(document)
+    )
 
 
 def not_json(what: str) -> Exception:

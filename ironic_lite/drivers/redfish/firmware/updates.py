@@ -6,27 +6,29 @@ for before it is sent again.
 
 ::
 
-    look -> send -> follow -> prove -> settle -> rest -> look of the next one
+    look -> send -> follow or watch -> prove -> settle -> rest -> look of the next one
 
+An answer without a task does not say that the firmware has been written, nor does a task that has
+vanished. The phase ``watch`` searches for other signs, and does not restart the machine without
+one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
-import urllib.parse
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, TypeVar
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
-from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.arguments import Image
-from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, resources, transport
+from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, transport
 from ironic_lite.drivers.redfish.bmc import library as sushy
-from ironic_lite.drivers.redfish.firmware import versions
+from ironic_lite.drivers.redfish.firmware import service, versions
 
 LOG = logging.getLogger(__name__)
 
@@ -44,8 +46,9 @@ BUSY_SECONDS = 900.0
 FORGOTTEN_LOOKS = 3
 """Polls with an unknown task before it counts as forgotten: a starting BMC knows no tasks for a
 while, and a machine must not be restarted while its firmware is written."""
-_BUSY = frozenset({HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE})
-_ACTION = "#UpdateService.SimpleUpdate"
+_BUSY = frozenset(
+    {HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+)
 _TITLE = "firmware.update"
 
 
@@ -57,7 +60,9 @@ class Work:
     ``silent`` is the time of the BMC's last answer if it is silent now. ``by`` is the claim of the
     process that sends the request, ``uris`` are the addresses of its task, ``before`` is the
     replaced version, ``sure`` means that the BMC reported success. ``good`` counts answers in a
-    row, ``lost`` counts those in a row without the task.
+    row, ``lost`` counts those in a row without the task. ``known`` are the tasks from before the
+    request, None if they could not be read; ``said`` is the word of the update service from then;
+    ``busy`` means that the BMC has shown the update in progress.
     """
 
     began: float
@@ -72,6 +77,9 @@ class Work:
     rebooted: bool = False
     good: int = 0
     lost: int = 0
+    known: list[str] | None = None
+    said: str | None = None
+    busy: bool = False
 
     def enter(self, phase: str) -> None:
         """Enter another phase."""
@@ -81,7 +89,7 @@ class Work:
         """Start with the next image."""
         self.index += 1
         self.by, self.uris, self.before, self.sure, self.rebooted = "", [], None, False, False
-        self.lost = 0
+        self.lost, self.known, self.said, self.busy = 0, None, None, False
         self.enter("look")
 
     @property
@@ -121,6 +129,10 @@ def go_on(task: base.Task, images: list[Image], work: Work) -> float | None:
 def _note_version(task: base.Task, image: Image, work: Work) -> float | None:
     """Note the current version and the intent to send a request, which is saved first."""
     work.before = versions.version(task, image.component)
+    with contextlib.suppress(errors.BmcBadAnswer):
+        work.known = connection.call(task, jobs.recent)
+    with contextlib.suppress(errors.BmcBadAnswer):
+        work.said = service.word(task, service.read(task))
     work.by = jobs.CLAIMS.make()
     work.enter("send")
     return 0.0
@@ -131,14 +143,19 @@ def _send_update(task: base.Task, image: Image, work: Work) -> float | None:
     if unsure and _is_new(work, versions.version(task, image.component)):
         work.enter("settle")  # an earlier conductor's request has been carried out
         return None
-    target, body = _update_request(task, image)
+    document = service.read(task)
+    target, body = service.request(task, image, document)
 
     def post(link: connection.Link) -> transport.Response:
         return link.wire.post(target, data=body)
 
     # Each search is a call of its own, because a call that fails is repeated as a whole.
-    uris = connection.call(task, lambda link: jobs.running(link, target)) if unsure else []
-    if not uris:
+    if unsure:
+        work.uris = _search_task(task, work, target)
+    if unsure and not work.uris and service.state(service.word(task, document), work.said).busy:
+        work.enter("watch")
+        return _first_pause()
+    if not work.uris:
         try:
             answer = connection.call(task, _mark_refusal(post), read=False)
         except errors.StepFailed as why:
@@ -148,11 +165,14 @@ def _send_update(task: base.Task, image: Image, work: Work) -> float | None:
                 return _poll_interval()
             cause = _hidden(why, image)
             raise failed(image, f"the BMC refused it: {why.facts['reason']}") from cause
-        uris = connection.call(task, lambda link: jobs.begun(link, answer, target))
-    work.uris = uris
-    work.enter("follow" if work.uris else "prove")
-    work.sure = not work.uris
-    return min(FIRST_PAUSE, _poll_interval())
+        work.uris = jobs.places(answer)
+    work.enter("follow" if work.uris else "watch")
+    return _first_pause()
+
+
+def _search_task(task: base.Task, work: Work, target: str) -> list[str]:
+    known, ended = work.known or (), work.known is not None
+    return connection.call(task, lambda link: jobs.running(link, target, known, ended=ended))
 
 
 def _follow_update(task: base.Task, image: Image, work: Work) -> float | None:
@@ -162,18 +182,81 @@ def _follow_update(task: base.Task, image: Image, work: Work) -> float | None:
         cause = errors.BmcTaskFailed(task=work.uris[0], state=word, reason=image.hide(said))
         raise failed(image, f"the BMC could not do it ({word}): {said}") from cause
     work.lost = work.lost + 1 if word == jobs.FORGOTTEN else 0
-    if word == jobs.DONE or work.lost >= FORGOTTEN_LOOKS:
-        work.sure = word == jobs.DONE
+    if word == jobs.DONE:
+        work.sure = True
         work.enter("prove")
         return None
+    if work.lost >= FORGOTTEN_LOOKS:
+        work.enter("watch")
+        return None
     if work.lost:
-        return min(FIRST_PAUSE, _poll_interval())
+        return _first_pause()
     if word in jobs.WAITING and not work.rebooted and image.component != arguments.BMC:
         left = _restart_grace(image, word) - work.age
         if left > 0:
             return min(left, _poll_interval())
         _reboot_machine(task, work)
     return _poll_interval()
+
+
+def _watch_update(task: base.Task, image: Image, work: Work) -> float | None:
+    """Search for signs of an update that has no task, and wait for its end.
+
+    :raises errors.StepFailed: the update failed, or nothing shows within the grace time whether it
+        has ended.
+    """
+    document = service.read(task)
+    target = service.target(document) or ""
+    lost = work.uris
+    if found := [uri for uri in _search_task(task, work, target) if uri not in lost]:
+        work.uris, work.lost = found, 0
+        work.enter("follow")
+        return None
+    word = service.word(task, document)
+    now = service.state(word, None if work.busy else work.said)
+    if now.busy:
+        work.busy, work.since = True, clock.stamp()
+        return _poll_interval()
+    if now.failed:
+        said = service.message(document) or "it gives no reason"
+        raise failed(image, f"the BMC could not do it ({word}): {said}")
+    if now.changed or (work.busy and now.idle):
+        work.sure = True
+        work.enter("prove")
+        return None
+    version = versions.version(task, image.component)
+    if _is_new(work, version):
+        work.enter("settle")
+        return None
+    options = _redfish_options()
+    bmc = image.component == arguments.BMC
+    wait = options.firmware_update_unseen_wait
+    left = (options.firmware_update_bmc_timeout if bmc and lost else wait) - work.age
+    if left > 0:
+        return min(float(left), _poll_interval())
+    if bmc or not options.firmware_update_unseen_restart:
+        raise failed(image, _unseen_end(image, work, version))
+    text = "Node %s: restarting the machine although its BMC does not show the end of the update."
+    LOG.warning(text, task.node.uuid)
+    work.enter("prove")
+    return None
+
+
+def _unseen_end(image: Image, work: Work, version: str | None) -> str:
+    now = version or "not reported"
+    if work.uris:
+        reason = f"the BMC forgot its task, and the version is still {now}"
+    else:
+        reason = (
+            "the BMC accepted it, but shows no task, no progress and no new version within "
+            f"{work.age:.0f} s: the version is {now}"
+        )
+    which = "BMC" if image.component == arguments.BMC else "machine"
+    return (
+        f"{reason}. The firmware may need a restart of the {which} by hand. Look at the log of "
+        "the BMC, restart when it no longer writes, and run the step again; see "
+        "[redfish]firmware_update_unseen_wait and firmware_update_unseen_restart"
+    )
 
 
 def _restart_grace(image: Image, word: str) -> float:
@@ -188,23 +271,22 @@ def _prove_version(task: base.Task, image: Image, work: Work) -> float | None:
     now = versions.version(task, image.component)
     on_boot = image.component != arguments.BMC and not work.rebooted
     blind = work.before is None and not (on_boot and image.component == arguments.BIOS)
-    if _is_new(work, now) or (work.sure and blind):
+    if _is_new(work, now) or ((work.sure or work.rebooted) and blind):
         work.enter("settle")
         return None
     if on_boot:
         _reboot_machine(task, work)
         work.since = clock.stamp()
-        return min(FIRST_PAUSE, _poll_interval())
+        return _first_pause()
     options = _redfish_options()
-    limit, pause = options.firmware_update_reboot_delay, min(FIRST_PAUSE, _poll_interval())
+    limit, pause = options.firmware_update_reboot_delay, _first_pause()
     if image.component == arguments.BMC:
         limit = options.firmware_update_bmc_timeout
         pause = options.firmware_update_bmc_version_check_interval
     if work.age < limit:
         return float(pause)
     if not work.sure:
-        reason = f"the BMC forgot its task, and the version is still {now or 'not reported'}"
-        raise failed(image, f"{reason}. Look at its log, and run the step again")
+        raise failed(image, _unseen_end(image, work, now))
     text = "Node %s: the BMC reports the update of %s as done, but its version is still %s."
     LOG.warning(text, task.node.uuid, image.component, now)
     work.enter("settle")
@@ -246,6 +328,7 @@ _PHASES: Mapping[str, Callable[[base.Task, Image, Work], float | None]] = {
     "look": _note_version,
     "send": _send_update,
     "follow": _follow_update,
+    "watch": _watch_update,
     "prove": _prove_version,
     "settle": _await_stable_bmc,
     "rest": _rest_before_next,
@@ -319,40 +402,7 @@ def _mark_refusal(work: Callable[[connection.Link], T]) -> Callable[[connection.
     return tried
 
 
-# -- requests ---------------------------------------------------------------------------------
-
-
-def _update_request(task: base.Task, image: Image) -> tuple[str, Json]:
-    """Return the address and body of an update request.
-
-    :raises errors.UnsupportedDriverExtension: the BMC does not accept updates.
-    """
-    path = resources.link(resources.root(task), "UpdateService")
-    service = (resources.read(task, path) if path else None) or {}
-    target = resources.text(service, "Actions", _ACTION, "target")
-    if target is None:
-        raise resources.lacking(task, "update", "it offers no SimpleUpdate")
-    parts = urllib.parse.urlsplit(image.url)
-    body: Json = {"ImageURI": image.address}
-    if image.component != arguments.BMC and _has_several_systems(task):
-        # Without a target, the BMC may write the image to all of them, or to another one.
-        body["Targets"] = [connection.call(task, connection.Link.system_path)]
-    known = resources.value(service, "Actions", _ACTION, "TransferProtocol@Redfish.AllowableValues")
-    protocol = parts.scheme.upper()
-    if known is None or protocol in known:
-        body["TransferProtocol"] = protocol
-    # Not inside the URL, which BMCs write into their logs.
-    if parts.username:
-        body["Username"] = urllib.parse.unquote(parts.username)
-    if parts.password:
-        body["Password"] = urllib.parse.unquote(parts.password)
-    return target, body
-
-
-def _has_several_systems(task: base.Task) -> bool:
-    path = resources.link(resources.root(task), "Systems")
-    systems = (resources.read(task, path) if path else None) or {}
-    return len(resources.entries(systems, "Members")) > 1
+# -- the machine -----------------------------------------------------------------------------
 
 
 def _reboot_machine(task: base.Task, work: Work) -> None:
@@ -366,6 +416,10 @@ def _reboot_machine(task: base.Task, work: Work) -> None:
     task.forget_agent(keep_token=True)
     task.node.power_state = base.POWER_ON
     work.rebooted = True
+
+
+def _first_pause() -> float:
+    return min(FIRST_PAUSE, _poll_interval())
 
 
 def _poll_interval() -> float:

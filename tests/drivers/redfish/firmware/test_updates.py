@@ -21,6 +21,7 @@ from tests.support.firmware_updates import (
     UPDATE,
     URL,
     begin,
+    failure,
     finish,
     image,
     orders,
@@ -334,3 +335,165 @@ def test_a_task_that_a_starting_bmc_does_not_know_for_a_while_is_followed_on(
     assert (phase(task), served.sent) == ("follow", [])
     served.finish_tasks()
     finish(task, BIOS)
+
+
+# -- updates without a task -----------------------------------------------------------------------
+
+
+def started(served: bmc.Machine, shown: str, *images: dict[str, Any]) -> fake_task.FakeTask:
+    """Begin an update that the BMC writes without a task, in 60 requests; the machine is on."""
+    served.habits.update_shown, served.habits.task_polls = shown, 60
+    served[served.system]["PowerState"] = "On"
+    task = bmc_tasks.task_of(served)
+    begin(task, *images)
+    return task
+
+
+@pytest.mark.parametrize("shown", ["service", "inventory"])
+@pytest.mark.parametrize("new", [BIOS, NIC], ids=["bios", "nic"])
+def test_machine_is_restarted_when_the_bmc_no_longer_writes_firmware_without_a_task(
+    served: bmc.Machine, shown: str, new: dict[str, Any]
+) -> None:
+    finish(started(served, shown, new), new)
+    assert (served.ruined, served.sent, len(orders(served))) == (False, ["ForceOff", "On"], 1)
+    assert versions(served)[new["component"]] in {"2.0", "8"}
+
+
+def test_update_that_ended_between_two_polls_counts(served: bmc.Machine) -> None:
+    served.tree["/redfish/v1/UpdateService"]["Oem"] = {"Hpe": {"State": "Idle"}}
+    task = started(served, "service", BIOS)
+    served.habits.task_polls = 0
+    finish(task, BIOS)
+    assert (served.ruined, versions(served)["bios"]) == (False, "2.0")
+
+
+def test_end_of_an_earlier_update_does_not_count(served: bmc.Machine) -> None:
+    service = served.tree["/redfish/v1/UpdateService"]
+    service["Oem"] = {"Hpe": {"State": "Complete"}}
+    served.tricks[UPDATE] = bmc.says(200, {})
+    task = bmc_tasks.task_of(served)
+    begin(task, BIOS)
+    for word in ("Complete", "Idle", "Complete"):
+        service["Oem"]["Hpe"]["State"] = word
+        assert poll(task, BIOS) is base.WAIT
+        assert phase(task) in {"send", "watch"}
+    assert served.sent == []
+
+
+def test_machine_is_left_alone_if_nothing_shows_the_end_of_an_update(
+    served: bmc.Machine, option: Any
+) -> None:
+    option("unseen_wait", 900)
+    task = started(served, "nothing", BIOS)
+    said = failure(task, BIOS)
+    assert "need a restart of the machine by hand" in said and "firmware_update_unseen_wait" in said
+    assert sum(task.timers) > 880  # the clock runs on while the BMC is asked
+    assert (served.sent, len(orders(served))) == ([], 1)
+
+
+def test_option_allows_a_restart_without_a_shown_end(served: bmc.Machine, option: Any) -> None:
+    option("unseen_restart", True)
+    task = started(served, "nothing", BIOS)
+    task = finish(task, BIOS)
+    assert sum(task.timers) > 1700
+    assert (served.ruined, versions(served)["bios"]) == (False, "2.0")
+
+
+def test_reason_of_an_update_that_failed_without_a_task_is_shown(served: bmc.Machine) -> None:
+    served.habits.task_fails = "wrong signature"
+    said = failure(started(served, "service", BIOS), BIOS)
+    assert "(Error): iLO.2.14.UpdateFailed (wrong signature)" in said
+    assert served.sent == []
+
+
+def test_machine_is_not_restarted_because_a_task_has_vanished(served: bmc.Machine) -> None:
+    served.habits.task_polls = 10**9
+    task = bmc_tasks.task_of(served)
+    begin(task, BIOS)
+    assert poll(task, BIOS) is base.WAIT
+    served.tasks.clear()
+    served.tree[served.places.tasks]["Members"] = []
+    said = failure(task, BIOS)
+    assert "forgot its task, and the version is still P79 v1.45" in said
+    assert "by hand" in said and served.sent == []
+
+
+def test_task_that_failed_before_the_first_look_is_found(served: bmc.Machine) -> None:
+    def takes_it(handler: bmc.Handler) -> None:
+        handler.serving.host.answer(handler.request_read)
+        served.finish_tasks()
+        handler.say(204)
+
+    served.habits.task_fails = "wrong signature"
+    served.tricks[UPDATE] = takes_it
+    task = bmc_tasks.task_of(served)
+    begin(task, BIOS)
+    assert "(Exception): wrong signature" in failure(task, BIOS)
+    assert served.sent == []
+
+
+def test_request_is_not_repeated_while_the_service_shows_an_update(
+    served: bmc.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = started(served, "service", BIOS)
+    saved = task.elsewhere()
+    saved.timers = [0.0]
+    poll(task, BIOS)  # sent, and the conductor dies before it is kept
+    monkeypatch.setattr(jobs, "CLAIMS", jobs.Claims())
+    finish(saved, BIOS)
+    assert (len(orders(served)), served.ruined) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({"TaskState": "CompletedOK"}, "ends"),
+        ({"JobState": "Completed"}, "ends"),
+        ({"JobState": "Running"}, "waits"),
+        ({"TaskState": None}, "waits"),
+        ({"TaskState": "Service"}, "waits"),
+        ({"JobState": "CompletedWithErrors", "Messages": [{"Message": "bad"}]}, "bad"),
+        ({"TaskState": "Killed", "Messages": [{"MessageId": "A.1.X"}]}, "A.1.X"),
+        (
+            {
+                "TaskState": "Completed",
+                "Messages": [{"Severity": "Critical", "MessageId": "A.1.X", "MessageArgs": ["y"]}],
+            },
+            "A.1.X (y)",
+        ),
+        ({"TaskState": "Completed", "TaskStatus": "Critical"}, "it gives no reason"),
+        (
+            {
+                "error": {
+                    "@Message.ExtendedInfo": [
+                        {
+                            "MessageSeverity": "Critical",
+                            "Message": "%1 is bad",
+                            "MessageArgs": ["z"],
+                        }
+                    ]
+                }
+            },
+            "z is bad",
+        ),
+        ({"error": {"@Message.ExtendedInfo": [{"MessageId": "Base.1.8.Success"}]}}, "ends"),
+    ],
+    ids=repr,
+)
+def test_end_of_a_task_is_read_from_what_the_bmc_shows(
+    served: bmc.Machine, document: dict[str, Any], expected: str
+) -> None:
+    place = "/redfish/v1/TaskService/Tasks/7"
+    served.tricks[UPDATE] = bmc.says(202, None, Location=place)
+    served.tricks[f"GET {place}"] = bmc.says(200, document)
+    task = bmc_tasks.task_of(served)
+    begin(task, BMC)
+    poll(task, BMC)
+    if expected == "ends":
+        poll(task, BMC)
+        assert phase(task) == "prove"
+    elif expected == "waits":
+        assert poll(task, BMC) is base.WAIT
+        assert phase(task) == "follow"
+    else:
+        assert expected in failure(task, BMC)

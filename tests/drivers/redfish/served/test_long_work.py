@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from ironic_lite.conductor.work.task import Task
+from ironic_lite.core import config
 from tests.emulators import bmc
 from tests.emulators.bmc import shapes
 from tests.support.redfish_faults import USERS, Spoil, nothing_held, says
-from tests.support.redfish_jobs import JOBS, Job
+from tests.support.redfish_jobs import CARD, JOBS, Job
 from tests.support.redfish_service import RedfishOperator
 
 INTERFACES = {f"{kind}_interface": "redfish" for kind in ("bios", "firmware", "raid")}
@@ -85,6 +86,27 @@ def test_work_is_followed_however_the_bmc_shows_it(
     for name, value in HABITS[habit].items():
         setattr(machine.habits, name, value)
     succeeds(operator, starts(operator, machine, JOBS[title]), machine, JOBS[title])
+
+
+@pytest.mark.parametrize("title", [f"firmware.update of {part}" for part in ("bios", CARD)])
+@pytest.mark.parametrize("shown", ["service", "inventory"])
+def test_machine_keeps_its_power_while_firmware_is_written_without_a_task(
+    operator: RedfishOperator, machine: bmc.Machine, title: str, shown: str
+) -> None:
+    machine.habits.update_shown, machine.habits.task_polls = shown, 60
+    succeeds(operator, starts(operator, machine, JOBS[title]), machine, JOBS[title])
+    assert (machine.ruined, machine.sent) == (False, ["On"])
+
+
+def test_clean_fails_if_nothing_shows_the_end_of_an_update(
+    operator: RedfishOperator, machine: bmc.Machine
+) -> None:
+    config.CONF.set_override("firmware_update_unseen_wait", 0, group="redfish")
+    machine.habits.update_shown, machine.habits.task_polls = "nothing", 60
+    node = starts(operator, machine, JOBS["firmware.update of bios"])
+    operator.rig.reaches(node, "clean failed")
+    assert "need a restart of the machine by hand" in operator.shows(node)["last_error"]
+    assert (machine.ruined, machine.sent) == (False, [])
 
 
 @each_job
