@@ -27,12 +27,27 @@ def registry_family(name: str) -> str:
     return _VERSION.sub("", name).lower()
 
 
+DEPENDENT = "Dependencies"
+"""Key that `registry` adds to entries: the set of properties that depend on other settings."""
+
+
 def registry(document: Json) -> dict[str, Json]:
-    """Return attribute name -> entry of a document of type AttributeRegistry."""
+    """Return attribute name -> entry of a document of type AttributeRegistry.
+
+    The entry of a setting that depends on others has `DEPENDENT`: the names of its properties that
+    other settings change, such as ReadOnly and UpperBound.
+    """
     found = resources.entries(document, "RegistryEntries", "Attributes")
-    return {
-        entry["AttributeName"]: entry for entry in found if resources.text(entry, "AttributeName")
+    known = {
+        entry["AttributeName"]: {**entry, DEPENDENT: set()}
+        for entry in found
+        if resources.text(entry, "AttributeName")
     }
+    for one in resources.entries(document, "RegistryEntries", DEPENDENT):
+        name = resources.text(one, "Dependency", "MapToAttribute")
+        if name in known:
+            known[name][DEPENDENT].add(resources.text(one, "Dependency", "MapToProperty"))
+    return known
 
 
 def settings(values: JsonView, known: Mapping[str, Json]) -> list[base.BiosSetting]:
@@ -61,7 +76,9 @@ def convert(
 ) -> tuple[Json, list[str]]:
     """Return the requested values in the machine's types, and a sentence for each invalid one.
 
-    No requested value is repeated in a sentence, because it may be a password.
+    The registry describes the present state. A property of a setting that depends on others is left
+    to the BMC, because a requested value, or one that is pending, may change it. No requested value
+    is repeated in a sentence, because it may be a password.
 
     :param values: the machine's attributes; :param known: its registry, empty if it has none.
     """
@@ -81,10 +98,12 @@ def _convert_value(name: str, value: Any, values: JsonView, known: Mapping[str, 
         raise ValueError("is no setting of this machine")
     if entry is None:
         return _as_type_of_current(value, type(values[name]))
-    if entry.get("ReadOnly") is True:
+    free = entry.get(DEPENDENT) or set()
+    # Whatever hides or locks a setting may also keep it read-only.
+    if entry.get("ReadOnly") is True and not free:
         raise ValueError("is read-only")
     convert: Callable[[Any, Json], Any] = _BY_TYPE.get(str(entry.get("Type")), _read_any)
-    return convert(value, entry)
+    return convert(value, {name: fact for name, fact in entry.items() if name not in free})
 
 
 def _as_type_of_current(value: object, kind: type) -> Any:

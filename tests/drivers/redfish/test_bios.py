@@ -15,6 +15,7 @@ from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import attributes, bios
 from ironic_lite.drivers.redfish.bmc import connection
 from tests.emulators import bmc
+from tests.emulators.bmc import firmware, shapes
 from tests.support import bmc_tasks, fake_task
 
 BIOS = bios.RedfishBIOS()
@@ -122,6 +123,37 @@ def test_impossible_bios_setting_is_refused_by_name_before_any_request(
         apply(bmc_tasks.task_of(served), **values)
     assert said in str(found.value)
     assert SECRET not in str(found.value)
+    assert served.changes() == []
+
+
+def entry_of(machine: bmc.Machine, name: str) -> dict[str, Any]:
+    registry = machine[f"{shapes.REGISTRY}.json"]["RegistryEntries"]["Attributes"]
+    return next(entry for entry in registry if entry["AttributeName"] == name)
+
+
+def test_setting_that_another_requested_setting_unlocks_is_sent(served: bmc.Machine) -> None:
+    entry_of(served, "ProcTurboMode")["ReadOnly"] = True
+    firmware.depend(served, "ProcTurboMode", "ReadOnly", False, on="BootMode", word="Bios")
+    firmware.depend(served, "NumberOfCores", "UpperBound", 64, on="BootMode", word="Bios")
+    task = bmc_tasks.task_of(served)
+    wanted = {"BootMode": "Bios", "ProcTurboMode": "Disabled", "NumberOfCores": 32}
+    assert apply(task, **wanted) is base.WAIT
+    assert poll(task, step(**wanted)) is base.DONE
+    assert shown(served).items() >= wanted.items()
+
+
+def test_setting_that_stays_locked_is_refused_in_the_words_of_the_bmc(served: bmc.Machine) -> None:
+    entry_of(served, "ProcTurboMode")["ReadOnly"] = True
+    firmware.depend(served, "ProcTurboMode", "ReadOnly", False, on="BootMode", word="Bios")
+    with pytest.raises(errors.BmcBadAnswer, match="The property ProcTurboMode is read-only"):
+        apply(bmc_tasks.task_of(served), ProcTurboMode="Disabled")
+    assert served.sent == []
+
+
+def test_type_of_a_setting_with_a_dependency_is_still_checked(served: bmc.Machine) -> None:
+    firmware.depend(served, "NumberOfCores", "UpperBound", 64, on="BootMode", word="Bios")
+    with pytest.raises(errors.InvalidParameter, match="must be a whole number"):
+        apply(bmc_tasks.task_of(served), NumberOfCores="many")
     assert served.changes() == []
 
 

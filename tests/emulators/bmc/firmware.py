@@ -33,7 +33,7 @@ def _settings(machine: Machine, request: Request, path: str) -> Reply:
     for name, value in wanted.items():
         if name not in entries:
             raise Refused(400, "PropertyUnknown", f"The property {name} is unknown.")
-        _check_setting(entries[name], value)
+        _check_setting(_entry_for(machine, entries[name], wanted), value)
     when = request.body.get("@Redfish.SettingsApplyTime", {}).get("ApplyTime", "OnReset")
     if when not in machine.tree[machine.places.bios]["@Redfish.Settings"]["SupportedApplyTimes"]:
         raise Refused(400, "PropertyValueNotInList", f"The value {when} of ApplyTime is none.")
@@ -54,6 +54,39 @@ def _entries(machine: Machine) -> dict[str, Json]:
     name = machine.tree[machine.places.bios]["AttributeRegistry"]
     registry = machine.tree[f"{shapes.ROOT}/Registries/{name}.json"]
     return {entry["AttributeName"]: entry for entry in registry["RegistryEntries"]["Attributes"]}
+
+
+def depend(machine: Machine, name: str, fact: str, value: Any, *, on: str, word: Any) -> None:
+    """Let a property of a setting have this value once the setting ``on`` is ``word``."""
+    registry = machine.tree[f"{shapes.ROOT}/Registries/{shapes.REGISTRY}.json"]
+    term = {
+        "MapFromAttribute": on,
+        "MapFromProperty": "CurrentValue",
+        "MapFromCondition": "EQU",
+        "MapFromValue": word,
+    }
+    rule = {
+        "MapFrom": [term],
+        "MapToAttribute": name,
+        "MapToProperty": fact,
+        "MapToValue": value,
+    }
+    found = registry["RegistryEntries"].setdefault("Dependencies", [])
+    found.append({"Type": "Map", "DependencyFor": on, "Dependency": rule})
+
+
+def _entry_for(machine: Machine, entry: Json, wanted: Json) -> Json:
+    """Return the entry of a setting as it will be with all requested values."""
+    registry = machine.tree[f"{shapes.ROOT}/Registries/{shapes.REGISTRY}.json"]
+    values = {**machine.tree[machine.places.bios]["Attributes"], **wanted}
+    entry = dict(entry)
+    for one in registry["RegistryEntries"].get("Dependencies", []):
+        rule = one["Dependency"]
+        [term] = rule["MapFrom"]
+        holds = values[term["MapFromAttribute"]] == term["MapFromValue"]
+        if rule["MapToAttribute"] == entry["AttributeName"] and holds:
+            entry[rule["MapToProperty"]] = rule["MapToValue"]
+    return entry
 
 
 _KINDS = {"String": str, "Integer": int, "Boolean": bool, "Enumeration": str}
