@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import gzip
+import json
 import os
 import pathlib
 import re
@@ -19,7 +20,7 @@ from ironic_lite import errors
 from ironic_lite.core import bounded_http, config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import management, power
-from ironic_lite.drivers.redfish.bmc import transport
+from ironic_lite.drivers.redfish.bmc import resources, transport
 from tests.emulators import liar as liars
 from tests.emulators import redfish
 from tests.support import bmc_tasks
@@ -125,6 +126,17 @@ def test_a_bmc_that_takes_too_long_is_given_up_whatever_it_sends_meanwhile(
 # -- lying ------------------------------------------------------------------------------------
 
 HTML = b"<html><head><title>Welcome</title></head><body>Please enable JavaScript</body></html>"
+INFO = "@Message.ExtendedInfo"
+HPE = {
+    "error": {
+        "code": "iLO.0.10.ExtendedInfo",
+        "message": "See @Message.ExtendedInfo for more information.",
+        INFO: [
+            {"MessageId": "iLO.2.14.UnsupportedOperation", "MessageArgs": ["Boot", 7]},
+            {"MessageId": "iLO.2.14.Other"},
+        ],
+    }
+}
 LIES: dict[str, tuple[liars.Trick, str]] = {
     "html": (
         liars.says(200, HTML, Content_Type="text/html"),
@@ -145,8 +157,51 @@ LIES: dict[str, tuple[liars.Trick, str]] = {
         liars.says(
             400, {"error": {"@Message.ExtendedInfo": ["x", {"Message": "Out of paper"}, 3]}}
         ),
-        "refused the request: HTTP 400 .Out of paper",
+        "refused the request: HTTP 400 .x Out of paper",
     ),
+    "error ids and arguments alone": (
+        liars.says(400, HPE),
+        r"HTTP 400 \(iLO.2.14.UnsupportedOperation \(Boot, 7\) iLO.2.14.Other\)",
+    ),
+    "error message with marks": (
+        liars.says(400, {"error": {INFO: [{"Message": "%1 is no %2", "MessageArgs": ["A", "B"]}]}}),
+        r"HTTP 400 \(A is no B\)",
+    ),
+    "error code alone": (
+        liars.says(400, {"error": {"code": "Base.1.8.InsufficientPrivilege"}}),
+        r"HTTP 400 \(Base.1.8.InsufficientPrivilege\)",
+    ),
+    "error is plain text": (
+        liars.says(500, b"Flash is\x00 worn\xff out\r\n", Content_Type="text/plain"),
+        "HTTP 500 .Flash is worn\ufffd out",
+    ),
+    "error is a page": (
+        liars.says(500, b"<html><head><title>x</title></head><body>Out &amp; over</body></html>"),
+        r"HTTP 500 \(Out & over\)",
+    ),
+    "error is text in JSON": (liars.says(400, "Not now"), r"HTTP 400 \(Not now\)"),
+    "error is a list of texts": (liars.says(400, ["Not", "now"]), r"HTTP 400 \(Not now\)"),
+    "error is a list of messages": (
+        liars.says(400, {"error": [{"Message": "Not"}, {"message": "now"}]}),
+        r"HTTP 400 \(Not now\)",
+    ),
+    "error has a language": (
+        liars.says(400, {"error": {"message": {"lang": "en-US", "value": "Not now"}}}),
+        r"HTTP 400 \(Not now\)",
+    ),
+    "error entry has a language": (
+        liars.says(400, {"error": {INFO: [{"Message": {"lang": "en", "value": "Not now"}}]}}),
+        r"HTTP 400 \(Not now\)",
+    ),
+    "error entries without an error": (
+        liars.says(400, {INFO: [{"Message": "Not now"}]}),
+        r"HTTP 400 \(Not now\)",
+    ),
+    "error is a number": (
+        liars.says(400, {"error": 17, "message": "Not now"}),
+        r"HTTP 400 \(Not now\)",
+    ),
+    "error is a detail": (liars.says(400, {"detail": "Not now"}), r"HTTP 400 \(Not now\)"),
 }
 
 
@@ -183,6 +238,42 @@ def test_a_service_root_that_is_none_is_described(liar: liars.Liar, document: An
     error = error_of(bmc_tasks.task_at(liar.address))
     assert isinstance(error, errors.BmcBadAnswer)
     assert "it is not Redfish" in error.message
+
+
+def test_service_root_without_systems_asks_for_the_system(liar: liars.Liar) -> None:
+    del liar.tree["/redfish/v1"]["Systems"]
+    task = bmc_tasks.task_at(liar.address)
+    error = error_of(task)
+    assert isinstance(error, errors.InvalidParameter)
+    assert "driver_info/redfish_system_id" in error.message and "lists no systems" in error.message
+    task = bmc_tasks.task_at(liar.address, redfish_system_id=liars.SYSTEM)
+    assert POWER.get_power_state(task) == base.POWER_OFF
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        (b'"a\xe9b"', "a\ufffdb"),
+        (b'"a\x00b"', "ab"),
+        (b'"a\\u0000b"', "ab"),
+        (b'"a\\ud800b"', "a\ufffdb"),
+        (b'"a\tb"', "a\tb"),
+        (b"NaN", None),
+        (b"-Infinity", None),
+    ],
+)
+@pytest.mark.parametrize(
+    ("begin", "end"), [(b"", b""), (b"\xef\xbb\xbf", b"\x00\x00")], ids=["bare", "marked"]
+)
+def test_one_broken_property_loses_only_itself(
+    liar: liars.Liar, told: bytes, shown: Any, begin: bytes, end: bytes
+) -> None:
+    raw = json.dumps({**liar.tree[liars.SYSTEM], "PowerState": "On", "AssetTag": 0}).encode()
+    raw = raw.replace(b'"AssetTag": 0', b'"AssetTag": ' + told)
+    liar.tricks[SYSTEM] = liars.says(200, begin + raw + end)
+    task = bmc_tasks.task_at(liar.address)
+    assert POWER.get_power_state(task) == base.POWER_ON
+    assert resources.system(task)["AssetTag"] == shown
 
 
 def test_something_that_is_no_redfish_at_all_is_told_from_a_missing_system(

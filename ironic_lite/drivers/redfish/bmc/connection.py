@@ -235,6 +235,12 @@ class Link:
         return paths[0]
 
     def _system_paths(self) -> list[str]:
+        if "Systems" not in self._root.json and "RedfishVersion" in self._root.json:
+            reason = (
+                f"the service root of the BMC at {self.node.address} lists no systems; name the "
+                "system here, such as /redfish/v1/Systems/1"
+            )
+            raise errors.InvalidParameter(path="driver_info/redfish_system_id", reason=reason)
         return [str(path) for path in self._root.get_system_collection().members_identities]
 
     def _no_system(self, path: str) -> errors.Error | Exception:

@@ -20,7 +20,7 @@ from ironic_lite import errors
 from ironic_lite.core import bounded_http
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import deadline
-from ironic_lite.drivers.redfish.bmc import info, quirks, transport
+from ironic_lite.drivers.redfish.bmc import info, quirks, responses, transport
 from ironic_lite.drivers.redfish.bmc import library as sushy
 from ironic_lite.errors import unicode_text
 
@@ -126,19 +126,25 @@ def scrub(text: str, node: info.Info) -> str:
 
 
 def detail(error: sushy.exceptions.HTTPError, node: info.Info) -> str:
-    """Return ``HTTP 409 (message)`` with the extended messages or the plain message (DSP0266)."""
+    """Return ``HTTP 409 (message)`` with the extended messages or the plain message (DSP0266).
+
+    An entry without a message, as of HPE, is shown by its id and arguments.
+    """
+    body = error.body if isinstance(error.body, dict) else {}
+    given = body.get(responses.INFO)
+    listed = (
+        [entry for entry in given if isinstance(entry, dict)] if isinstance(given, list) else []
+    )
+    found = [responses.entry_text(entry) for entry in listed]
+    plain = body.get("message")
+    if isinstance(plain, str) and not responses.is_pointer(plain):
+        # It only repeats the entries, unless they have no text of their own.
+        has_text = any(isinstance(entry.get("Message"), str) for entry in listed)
+        found = found if has_text else [plain, *found]
+    # Several entries may be equal; a dict removes duplicates and keeps the order.
+    words = dict.fromkeys(word for word in found or [body.get("code")] if word)
     status = f"HTTP {error.status_code}"
-    entries = error.extended_info or ()
-    for found in (
-        [entry.get("Message") for entry in entries],
-        [error.detail],
-        [entry.get("MessageId") for entry in entries],
-    ):
-        # Several entries may be equal; a dict removes duplicates and keeps the order.
-        words = dict.fromkeys(word for word in found if isinstance(word, str) and word)
-        if words:
-            return f"{status} ({scrub(' '.join(words), node)})"
-    return status
+    return f"{status} ({scrub(' '.join(words), node)})" if words else status
 
 
 def is_busy(error: sushy.exceptions.HTTPError) -> bool:

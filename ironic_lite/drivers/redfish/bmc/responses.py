@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
+import html
 import importlib
+import json
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -23,6 +26,19 @@ _POINTER = re.compile(r"\bsee\b.{0,12}extendedinfo", re.IGNORECASE)
 """A message that only refers to the entries beside it."""
 _ARGUMENT = re.compile(r"%([1-9])")
 _ARGS = 8
+_READ, _EXCERPT, _ENTRIES = 4096, 400, 10
+_TEXT_NAMES = (
+    "value",
+    "message",
+    "messages",
+    "detail",
+    "details",
+    "description",
+    "reason",
+    "error",
+)
+_TEXT_NAMES += ("errors", "fault", "faultstring", "title", "text", "msg", "messageid")
+"""Names in lower case of properties with the text of an error, the best first."""
 _BROKEN = frozenset({"GeneralError", "InternalError"})
 
 
@@ -100,7 +116,7 @@ class Response:
         :raises ValueError: it is not JSON.
         """
         if self._document is None:
-            self._document = bounded_http.json_value(self.content)
+            self._document = _json_value(self.content)
         return self._document
 
     def mapping(self) -> Json:
@@ -136,17 +152,97 @@ class Response:
         if self.status_code < HTTPStatus.BAD_REQUEST:
             return self
         try:
-            document = self.json()
+            error = _error_object(self.json())
         except ValueError:
-            document = None
-        error = document.get("error") if isinstance(document, dict) else None
-        if not isinstance(error, dict):
-            error = {"message": error if isinstance(error, str) else ""}
-        said = error.get("@Message.ExtendedInfo")
-        entries = said if isinstance(said, list) else [said]
-        error["@Message.ExtendedInfo"] = [entry for entry in entries if isinstance(entry, dict)]
+            error = {"message": _excerpt(self.content)}
         body = orjson.dumps({"error": _without_secret(secret, error) if secret else error})
         return Response(self.url, self.status_code, self.headers, body)
+
+
+def _json_value(content: bytes) -> Any:
+    """Return the value of a JSON body, also of one with the usual mistakes of BMCs.
+
+    These are bytes that are not UTF-8, NaN, a byte order mark, control characters, lone surrogates,
+    and NULs, which databases cannot store.
+
+    :raises bounded_http.TooManyValues, ValueError: see `bounded_http.json_value`.
+    """
+    try:
+        found = bounded_http.json_value(content)
+    except bounded_http.TooManyValues:
+        raise
+    except ValueError:
+        text = content.removeprefix(codecs.BOM_UTF8).decode(errors="replace").rstrip("\0 \r\n\t")
+        try:
+            found = json.loads(text, strict=False, parse_constant=lambda name: None)
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+        return _cleaned(found)
+    return _cleaned(found) if b"\\u0000" in content else found
+
+
+def _cleaned(found: Any) -> Any:
+    """Return a value of JSON without lone surrogates and NULs."""
+    if isinstance(found, str):
+        return found.replace("\0", "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(found, dict):
+        return {_cleaned(key): _cleaned(one) for key, one in found.items()}
+    return [_cleaned(one) for one in found] if isinstance(found, list) else found
+
+
+def _error_object(document: Any) -> Json:
+    """Return the error of an answer as DSP0266 describes it, whatever form it has."""
+    error = document.get("error", document) if isinstance(document, dict) else document
+    if not isinstance(error, dict):
+        # Some have a number as the error, and its text beside it.
+        beside = document if isinstance(document, dict) and not isinstance(error, str) else {}
+        error = {"message": _text_of(error) or _text_of(beside)}
+    said = error.get(INFO, document.get(INFO) if isinstance(document, dict) else None)
+    listed = said if isinstance(said, list) else [said]
+    shown = [_entry(one) for one in listed if isinstance(one, dict | str)]
+    found = {name: error[name] for name in ("code", "message") if error.get(name) is not None}
+    message = _text_of(found.get("message"))
+    if not message and not shown:
+        message = _text_of(error)
+    code = found.get("code")
+    return {
+        **({"code": code} if isinstance(code, str) else {}),
+        **({"message": message} if message else {}),
+        INFO: shown,
+    }
+
+
+def _entry(said: Json | str) -> Json:
+    """Return a message entry whose Message is text."""
+    if isinstance(said, str):
+        return {"Message": said}
+    known = {key: one for key, one in said.items() if key != "Message"}
+    message = _text_of(said.get("Message"))
+    return {**known, "Message": message} if message else known
+
+
+def _text_of(said: Any) -> str:
+    """Return the text of an error in any form: a word, a list, or an object with lang and value."""
+    if isinstance(said, str):
+        return said.strip()[:_EXCERPT]
+    if isinstance(said, list):
+        parts = [_text_of(one) for one in said[:_ENTRIES]]
+        return " ".join(filter(None, parts))[:_EXCERPT]
+    if isinstance(said, dict):
+        lower = {str(key).lower(): one for key, one in said.items()}
+        for name in _TEXT_NAMES:
+            if isinstance(lower.get(name), str | list | dict) and (found := _text_of(lower[name])):
+                return found
+    return ""
+
+
+def _excerpt(content: bytes) -> str:
+    """Return the begin of a body that is not JSON, without the tags of HTML."""
+    text = content[:_READ].decode(errors="replace")
+    text = re.sub(r"(?is)<(script|style|head)\b.*?(</\1>|$)", " ", text)
+    text = html.unescape(re.sub(r"<[^>]*(>|$)", " ", text))
+    text = " ".join("".join(mark if mark.isprintable() else " " for mark in text).split())
+    return text[:_EXCERPT]
 
 
 def _without_secret(secret: str, said: object) -> Any:
