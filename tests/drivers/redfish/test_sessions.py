@@ -51,6 +51,80 @@ def test_a_power_read_on_a_known_bmc_is_one_request(liar: liars.Liar) -> None:
     assert liar.logins == 1
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_login_and_changes_follow_a_redirection_to_the_same_path_with_a_slash(
+    liar: liars.Liar, status: int
+) -> None:
+    liar.habits.redirects = status
+    task = member(liar, redfish_auth_type="session")
+    POWER.set_power_state(task, base.POWER_ON)
+    assert (liar.logins, liar.sent) == (1, ["On"])
+    asked = [one for one in liar.requests if one.title == f"{LOGIN}/"]
+    assert [one.body for one in asked] == [{"UserName": "root", "Password": "secret"}]
+
+
+@pytest.mark.parametrize("place", ["http://other.example/Sessions/", f"{liars.SYSTEM}/", ""])
+def test_login_that_is_redirected_elsewhere_falls_back_to_basic(
+    liar: liars.Liar, place: str
+) -> None:
+    liar.tricks[LOGIN] = liars.says(301, Location=place) if place else liars.says(301)
+    task = member(liar)
+    assert POWER.get_power_state(task) == base.POWER_OFF
+    assert liar.requests[-1].headers["Authorization"].startswith("Basic ")
+    if place:
+        with pytest.raises(errors.BmcBadAnswer, match="redirects"):
+            POWER.get_power_state(member(liar, redfish_auth_type="session"))
+
+
+@pytest.mark.parametrize("status", [503, 429])
+@pytest.mark.parametrize("title", [LOGIN, READ, f"POST {liars.RESET}"])
+def test_request_is_sent_again_when_the_bmc_wants_it(
+    liar: liars.Liar, title: str, status: int
+) -> None:
+    liar.tricks[title] = liars.says_first(4, liars.says(status, Retry_After="30"))
+    task = member(liar)
+    POWER.set_power_state(task, base.POWER_ON)
+    assert liar.sent == ["On"]
+    assert task.pauses[:4] == [30, 30, 30, 30]
+    assert liar.requests[-1].headers["X-Auth-Token"]
+
+
+@pytest.mark.parametrize(
+    ("told", "date", "pauses"),
+    [
+        ("0", None, [1.0, 1.0, 1.0]),
+        ("100000", None, [120.0, 120.0]),
+        ("Sun, 06 Nov 1994 08:50:07 GMT", "Sun, 06 Nov 1994 08:49:37 GMT", [30.0, 30.0, 30.0]),
+        ("Sun, 06 Nov 1994 08:50:07 GMT", None, [1.0, 1.0, 1.0]),
+    ],
+)
+def test_pauses_that_a_bmc_asks_for_are_bounded(
+    liar: liars.Liar, told: str, date: str | None, pauses: list[float]
+) -> None:
+    def early(handler: liars.Handler) -> None:
+        handler.send_response_only(503)
+        for name, value in {"Retry-After": told, "Date": date, "Content-Length": "0"}.items():
+            if value is not None:
+                handler.send_header(name, value)
+        handler.end_headers()
+
+    liar.tricks[READ] = liars.says_first(3, early)
+    task = member(liar)
+    if told == "100000":
+        with pytest.raises(errors.BmcUnreachable, match="is not ready: HTTP 503"):
+            POWER.get_power_state(task)
+    else:
+        POWER.get_power_state(task)
+    assert task.pauses == pauses
+
+
+def test_caller_with_little_time_does_not_wait_as_long_as_the_bmc_wants(liar: liars.Liar) -> None:
+    liar.tricks[READ] = liars.says(503, Retry_After="30")
+    with deadline.until(5), pytest.raises(errors.BmcUnreachable, match="is not ready"):
+        POWER.get_power_state(member(liar))
+    assert liar.log.count(READ) == 1
+
+
 def test_a_session_that_ran_out_is_renewed_unseen(liar: liars.Liar) -> None:
     task = member(liar)
     POWER.get_power_state(task)

@@ -52,6 +52,13 @@ class Habits:
     """The place of a session that has ended is given to the next one."""
     expands: bool = False
     """Collections are given whole, to whom asks for it (DSP0266, query parameter $expand)."""
+    redirects: int = 0
+    """Status of a redirection to the same path with a slash, for every change without one."""
+    early: int = 0
+    """Number of changes and logins that are refused next, because they come too early."""
+    early_status: int = 503
+    early_after: str = "1"
+    """Status and Retry-After of these refusals."""
     slashes: bool = False
     """All links end with a slash, as on HPE iLO."""
     etag_start: str = ""

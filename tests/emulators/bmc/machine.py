@@ -144,12 +144,10 @@ class Machine:
             if self.writing is not None:
                 self.writing.look()
                 firmware.show_writing(self)
-            if self.silent_for > 0:
-                self.silent_for -= 1
-                status = self.habits.restart_status
-                return refusal(status, "ServiceTemporarilyUnavailable", "It is starting.")
             bare, _, query = request.path.partition("?")
             path = bare.rstrip("/")
+            if reply := self._put_off(request, bare):
+                return reply
             if not f"{path}/".startswith("/redfish/"):
                 return Reply(404, b"<html><body>Not found</body></html>")
             if not self._lets_in(request, path):
@@ -161,6 +159,23 @@ class Machine:
                 return why.reply
             except json.JSONDecodeError:
                 return refusal(400, "MalformedJSON", "The request body is no JSON.")
+
+    def _put_off(self, request: Request, path: str) -> Reply | None:
+        """Return the answer of a BMC that does nothing yet, None if it is ready."""
+        habits = self.habits
+        if self.silent_for > 0:
+            self.silent_for -= 1
+            said = "It is starting."
+            return refusal(habits.restart_status, "ServiceTemporarilyUnavailable", said)
+        if request.method == "GET":
+            return None
+        if habits.redirects and not path.endswith("/"):
+            return Reply(habits.redirects, None, {"Location": f"{self.url}{path}/"})
+        if not habits.early:
+            return None
+        habits.early -= 1
+        early = refusal(habits.early_status, "ServiceTemporarilyUnavailable", "Too early.")
+        return dataclasses.replace(early, headers={"Retry-After": habits.early_after})
 
     def read(self, path: str) -> Reply:
         """Return the document at a path, as it is now."""

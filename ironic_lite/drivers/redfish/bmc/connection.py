@@ -94,7 +94,7 @@ def call(task: base.Task, work: Callable[[Link], T], *, read: bool = True) -> T:
                 if fault.denied and not warm:
                     LINKS.refusals.note(_login_key(node), fault.error)
         faults.check_time(node)
-        pause = tries.pause(fault.again, warm=warm)
+        pause = tries.pause(fault.again, warm=warm, after=fault.after)
         if pause is None or pause > deadline.pause():
             raise fault.error
         bmc_metrics.BMCS.retried("redfish")

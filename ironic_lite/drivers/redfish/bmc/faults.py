@@ -51,6 +51,8 @@ class Fault:
     """The cached state of this BMC may be wrong: drop the session and the resources."""
     denied: bool = False
     """The BMC refused user and password; repeated attempts may lock the user out."""
+    after: float | None = None
+    """Seconds after which the BMC, which has not begun the request, wants it again."""
 
 
 NONSENSE = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
@@ -152,6 +154,16 @@ def is_busy(error: sushy.exceptions.HTTPError) -> bool:
     return quirks.said(error.body, *quirks.BUSY) is not None
 
 
+def retry_after(error: Exception) -> float | None:
+    """Return the seconds after which a BMC that is not ready wants a request again, or None."""
+    found: float | None = getattr(error, "retry_after", None)
+    ready = getattr(error, "status_code", None) not in _NOT_READY
+    return None if ready else found
+
+
+_NOT_READY = frozenset({HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS})
+
+
 def is_answer_lost(error: Exception) -> bool:
     """Return whether a request was sent but its answer is missing, so it may have taken effect."""
     chain = list(_error_chain(error))
@@ -171,7 +183,12 @@ _LOST = (
 
 def is_refusal(error: sushy.exceptions.HTTPError) -> bool:
     """Return whether the BMC rejects this request itself, mostly with 400 or 409."""
-    other = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
+    other = {
+        HTTPStatus.UNAUTHORIZED,
+        HTTPStatus.FORBIDDEN,
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.TOO_MANY_REQUESTS,
+    }
     ours = HTTPStatus.BAD_REQUEST <= error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR
     return ours and error.status_code not in other and not is_busy(error)
 
@@ -204,6 +221,9 @@ def _status_fault(error: sushy.exceptions.HTTPError, node: info.Info) -> Fault:
     other = (_broken_bmc, Again.READ) if server else (_request_refused, Again.NEVER)
     word, again = _STATUS.get(error.status_code, other)
     denied = error.status_code == HTTPStatus.UNAUTHORIZED and node.username is not None
+    if again is Again.ANY or error.status_code == HTTPStatus.TOO_MANY_REQUESTS:
+        after = retry_after(error)
+        return Fault(word(node, said), again, stale=after is None, after=after)
     return Fault(word(node, said), again, denied=denied)
 
 
@@ -274,6 +294,7 @@ def _request_refused(node: info.Info, said: str) -> errors.BmcBadAnswer:
 _STATUS: Mapping[int, tuple[_Build, Again]] = {
     HTTPStatus.UNAUTHORIZED: (_access_denied, Again.LOGIN),
     HTTPStatus.FORBIDDEN: (_access_forbidden, Again.LOGIN),
+    HTTPStatus.TOO_MANY_REQUESTS: (_not_ready, Again.BUSY),  # RFC 6585, 4
     HTTPStatus.BAD_GATEWAY: (_not_ready, Again.READ),
     HTTPStatus.SERVICE_UNAVAILABLE: (_not_ready, Again.ANY),  # RFC 9110, 15.6.4
     HTTPStatus.GATEWAY_TIMEOUT: (_not_ready, Again.READ),

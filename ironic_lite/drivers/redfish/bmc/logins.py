@@ -11,7 +11,7 @@ import sushy.auth
 import sushy.exceptions
 
 from ironic_lite.core.json_types import Json
-from ironic_lite.drivers.redfish.bmc import info, transport
+from ironic_lite.drivers.redfish.bmc import faults, info, transport
 from ironic_lite.drivers.redfish.bmc.not_json import NotJson
 
 LOG = logging.getLogger(__name__)
@@ -57,10 +57,13 @@ class Login(sushy.auth.AuthBase):  # type: ignore[misc]  # sushy ships no types
             return
         try:
             self._open_session(node.username, node.password or "")
-        except sushy.exceptions.ConnectionError:
-            raise
+        except sushy.exceptions.ConnectionError as why:
+            # A session service that redirects elsewhere is no reason to do without the BMC.
+            if node.auth_type == "session" or not isinstance(why.__cause__, transport.WrongTurn):
+                raise
+            self._wire.use_password(node.username, node.password or "")
         except sushy.exceptions.SushyError as why:
-            if node.auth_type == "session" or self._is_wrong_password(why):
+            if node.auth_type == "session" or self._is_wrong_password(why) or _is_early(why):
                 raise
             LOG.debug("The BMC at %s opens no session; using passwords.", node.address)
             self._wire.use_password(node.username, node.password or "")
@@ -94,6 +97,13 @@ class Login(sushy.auth.AuthBase):  # type: ignore[misc]  # sushy ships no types
         sessions = links.get("Sessions") if isinstance(links, dict) else None
         place = sessions.get("@odata.id") if isinstance(sessions, dict) else None
         return place if isinstance(place, str) and place else None
+
+
+def _is_early(why: sushy.exceptions.SushyError) -> bool:
+    """Return whether the BMC wants the login later; too many sessions may last for hours."""
+    return faults.retry_after(why) is not None and "SessionLimitExceeded" not in str(
+        getattr(why, "body", None)
+    )
 
 
 def _own_path(response: transport.Response) -> str | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import datetime
+import email.utils
 import html
 import importlib
 import json
@@ -13,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from ironic_lite.core import bounded_http
+from ironic_lite.core import bounded_http, clock
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.errors import unicode_text
 
@@ -26,6 +28,7 @@ _POINTER = re.compile(r"\bsee\b.{0,12}extendedinfo", re.IGNORECASE)
 """A message that only refers to the entries beside it."""
 _ARGUMENT = re.compile(r"%([1-9])")
 _ARGS = 8
+_DIGITS = 9
 _READ, _EXCERPT, _ENTRIES = 4096, 400, 10
 _TEXT_NAMES = (
     "value",
@@ -144,6 +147,21 @@ class Response:
         found = self.headers.get("ETag") or self.mapping().get("@odata.etag")
         return found if isinstance(found, str) and found else None
 
+    @property
+    def retry_after(self) -> float | None:
+        """The seconds after which the BMC wants the request again (RFC 9110, 10.2.3), or None.
+
+        A date is compared with the BMC's own clock, which may be wrong, if the answer has its time.
+        """
+        told = (self.headers.get("Retry-After") or "").strip()
+        if told.isascii() and told.isdigit():
+            return float(told[:_DIGITS])
+        then, now = _moment(told), _moment(self.headers.get("Date"))
+        if then is None:
+            return None
+        now = now or clock.now().replace(tzinfo=datetime.UTC)
+        return max(0.0, (then - now).total_seconds())
+
     def tidied(self, secret: str | None) -> Response:
         """Return an error answer in the form of DSP0266, because sushy breaks on other forms.
 
@@ -157,6 +175,14 @@ class Response:
             error = {"message": _excerpt(self.content)}
         body = orjson.dumps({"error": _without_secret(secret, error) if secret else error})
         return Response(self.url, self.status_code, self.headers, body)
+
+
+def _moment(told: str | None) -> datetime.datetime | None:
+    try:
+        found = email.utils.parsedate_to_datetime(told or "")
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
 
 
 def _json_value(content: bytes) -> Any:

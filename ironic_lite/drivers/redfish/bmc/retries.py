@@ -9,6 +9,10 @@ BUSY_TRIES = 6
 BUSY_SECONDS = 5.0
 """Attempts at a busy BMC, and the first pause in seconds, which doubles each time."""
 
+LONGEST_PAUSE, LONGEST_WAIT = 120.0, 300.0
+"""Limits in seconds of one pause that a BMC asks for by Retry-After, and of all in one call."""
+_SHORTEST_PAUSE = 1.0
+
 
 class Tries:
     """The count of attempts in one call."""
@@ -18,9 +22,17 @@ class Tries:
         self._done = 1
         self._busy = 0
         self._login = False
+        self._waited = 0.0
 
-    def pause(self, again: faults.Again, *, warm: bool) -> float | None:
-        """Return the seconds to wait before the next attempt, or None to give up."""
+    def pause(self, again: faults.Again, *, warm: bool, after: float | None = None) -> float | None:
+        """Return the seconds to wait before the next attempt, or None to give up.
+
+        :param after: the pause that the BMC asks for; it has not begun the request.
+        """
+        if after is not None:
+            delay = min(max(after, _SHORTEST_PAUSE), LONGEST_PAUSE)
+            self._waited += delay
+            return delay if self._waited <= LONGEST_WAIT else None
         if again is faults.Again.LOGIN:
             known, self._login = self._login, True
             return 0 if warm and not known else None

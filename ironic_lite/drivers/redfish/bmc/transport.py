@@ -38,6 +38,8 @@ _REDIRECTS = 3
 _KEEPING = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
 """Only these redirections keep the method and body of a POST or PATCH (RFC 9110, 15.4)."""
 _TURNS = _KEEPING | {HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.FOUND, HTTPStatus.SEE_OTHER}
+_SLASHES = frozenset({HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.FOUND})
+_PORTS = {"http": http.client.HTTP_PORT, "https": http.client.HTTPS_PORT}
 _WEAK = re.compile(r'W/("[^"]*")')
 _PRECONDITION = frozenset({HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED})
 
@@ -276,7 +278,11 @@ class Wire:
             counted.answer = str(response.status_code)
             LOG.debug("%s %s: %d", method, url, response.status_code)
             counted.result = bmc_metrics.ERROR
-            sushy.exceptions.raise_for_response(method, url, response)
+            try:
+                sushy.exceptions.raise_for_response(method, url, response)
+            except sushy.exceptions.HTTPError as error:
+                error.retry_after = response.retry_after
+                raise
             counted.result = bmc_metrics.OK
         return response
 
@@ -318,15 +324,28 @@ def _usable_tags(etag: str | None) -> list[str]:
 
 
 def _redirection_target(method: str, url: str, target: str, status: int) -> str:
-    """Return the target URL of a redirection.
+    """Return the target URL of a redirection, with the host as it was written.
+
+    Supermicro X9 to X11 redirect a POST by 301 to the same path with a slash. Method and body are
+    then sent again, because nothing was done; any other place would be a request of its own.
 
     :raises WrongTurn: the redirection leads to another host or changes the method.
     """
     there = urllib.parse.urljoin(url, target)
     before, after = urllib.parse.urlsplit(url), urllib.parse.urlsplit(there)
-    if (after.scheme, after.netloc) != (before.scheme, before.netloc):
+    if _origin(after) != _origin(before):
         place = f"{after.scheme}://{after.netloc.rpartition('@')[2]}"
         raise WrongTurn(f"it redirects to {place}; if that is right, set redfish_address to it")
-    if method != "GET" and status not in _KEEPING:
+    same = after.path.rstrip("/") == before.path.rstrip("/") and after.path != before.path
+    if method != "GET" and status not in _KEEPING and not (same and status in _SLASHES):
         raise WrongTurn(f"it redirects a {method} by {status}, which would lose the request body")
-    return there
+    return after._replace(netloc=before.netloc).geturl()
+
+
+def _origin(parts: urllib.parse.SplitResult) -> tuple[str, str | None, int | None]:
+    """Return the scheme, the host and the port of a URL, also of one with an invalid port."""
+    try:
+        port = parts.port
+    except ValueError:
+        return parts.scheme, parts.netloc, None
+    return parts.scheme, parts.hostname, port or _PORTS.get(parts.scheme)

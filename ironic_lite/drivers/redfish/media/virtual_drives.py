@@ -414,7 +414,7 @@ def _try_once(link: connection.Link, work: Callable[[connection.Link], T]) -> tu
     try:
         return True, work(link)
     except sushy.exceptions.ServerSideError as error:
-        if faults.is_busy(error):
+        if faults.is_busy(error) or faults.retry_after(error) is not None:
             raise
         quirks.SLOW_EJECTION.log(f"BMC {link.node.address}")
         return False, None
