@@ -136,15 +136,17 @@ def _of_system(task: base.Task) -> _Found:
 
 
 def _of_chassis(task: base.Task) -> _Found:
-    for document in resources.listed(task, resources.system(task), "Links", "Chassis"):
+    spare = resources.note_unreadable(task, "the chassis")
+    for document in resources.listed(task, resources.system(task), "Links", "Chassis", spare=spare):
         yield _indicator_name(document), document
 
 
 def _of_disks(task: base.Task) -> _Found:
     """Return the drives' lamps; drives lack UUIDs, and their Ids are unique per storage only."""
+    spare = resources.note_unreadable(task, "the drives")
     collection = resources.link(resources.system(task), "Storage")
-    for storage in resources.members(task, collection):
-        for drive in resources.listed(task, storage, "Drives"):
+    for storage in resources.members(task, collection, spare=spare):
+        for drive in resources.listed(task, storage, "Drives", spare=spare):
             yield f"{storage.get('Id')}:{drive.get('Id')}", drive
 
 

@@ -251,6 +251,50 @@ def test_one_bad_document_does_not_hide_the_next(machine: bmc.Machine) -> None:
     assert f"GET {second}" in machine.log
 
 
+UNREADABLE = {
+    "503": bmc.says(503),
+    "503 with a pause": bmc.says(503, Retry_After="1000"),
+    "429": bmc.says(429),
+    "silent": bmc.silent,
+    "null": bmc.says(200, b"null"),
+    "empty": bmc.says(200, b""),
+    "closed": bmc.hangs_up,
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_drive_that_cannot_be_read_loses_only_itself(machine: bmc.Machine, name: str) -> None:
+    if name == "silent":
+        bmc_tasks.wait_for_answers(1)
+    drives = [one["@odata.id"] for one in machine[machine.places.storage]["Drives"]]
+    machine.tricks[f"GET {drives[1]}"] = UNREADABLE[name]
+    task = inspected(machine, local_gb=70)
+    assert len(inventory(task)["disks"]) == len(drives) - 1
+    (fault,) = plugin_data(task)["faults"]
+    assert fault.startswith("Drives: ")
+
+
+def test_expanded_collection_that_hangs_is_read_without_and_not_tried_again(
+    machine: bmc.Machine,
+) -> None:
+    bmc_tasks.wait_for_answers(1)
+    machine.habits.expands = True
+    machine.tricks["GET *expand*"] = bmc.silent
+    task = inspected(machine)
+    assert FOUND.items() <= task.node.properties.items()
+    assert (task.added, "faults" in plugin_data(task)) == ([A, B], False)
+    assert len([title for title in machine.log if "expand" in title]) == 1
+
+
+@pytest.mark.parametrize("members", [None, [{}], [None], [{"error": {}}]], ids=repr)
+def test_expanded_collection_without_its_members_is_read_without(
+    machine: bmc.Machine, members: Any
+) -> None:
+    machine.habits.expands = True
+    machine.tricks["GET *expand*"] = bmc.says(200, {"Members": members})
+    assert inspected(machine).added == [A, B]
+
+
 def test_a_list_of_bad_documents_is_left_after_some(machine: bmc.Machine) -> None:
     drives = [one["@odata.id"] for one in machine[machine.places.storage]["Drives"]]
     machine.tricks.update({f"GET {path}": bmc.says(500) for path in drives})
@@ -265,16 +309,28 @@ def silences(machine: bmc.Machine, title: str) -> None:
     machine.tricks[title] = bmc.silent
 
 
+def falls_silent(machine: bmc.Machine) -> None:
+    """Answer no request from the first one about processors on."""
+
+    def fall_silent(handler: bmc.Handler) -> None:
+        machine.tricks["*"] = bmc.silent
+        bmc.silent(handler)
+
+    silences(machine, "GET nothing")
+    machine.tricks[f"GET {machine.system}/Processors"] = fall_silent
+
+
 TROUBLES: dict[str, tuple[Callable[[bmc.Machine], Any], tuple[str, ...]]] = {
     "is broken": (lambda m: m.tricks.update({"GET *": bmc.says(500)}), ("500",)),
     "breaks in the middle": (
         lambda m: m.tricks.update({f"GET {m.system}/*": bmc.says(500)}),
         ("does not report local_gb, cpu_arch", "Processors:", "500"),
     ),
-    "falls silent in the middle": (
+    "falls silent for one part": (
         lambda m: silences(m, f"GET {m.system}/Processors"),
-        ("Cannot reach the BMC",),
+        ("does not report cpu_arch", "Processors:", "no complete answer within 1 s"),
     ),
+    "falls silent in the middle": (falls_silent, ("Cannot reach the BMC",)),
     "refuses in the middle": (
         lambda m: m.tricks.update({f"GET {m.system}*": bmc.says(401)}),
         ("requires a login", "401"),

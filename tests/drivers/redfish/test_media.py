@@ -77,6 +77,32 @@ def test_the_emulators_cd_is_filled_anew_and_emptied(
     assert inserted() == {"cdrom": False, "disk": False, "floppy": False}
 
 
+@pytest.mark.parametrize("end", ["task", "operation", "gone"])
+def test_tasks_of_a_bmc_that_fill_and_empty_a_drive_are_followed(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, end: str
+) -> None:
+    machine.habits.tasks = frozenset({"media"})
+    machine.habits.task_polls = 40
+    machine.habits.monitor_end, machine.habits.task_body = end, end == "task"
+    for _ in range(2):
+        MANAGEMENT.attach_virtual_media(task, "cdrom", "http://images.example.org/boot.iso")
+        assert machine["VirtualMedia/Cd"]["Inserted"] is True
+    MANAGEMENT.detach_virtual_media(task)
+    assert machine["VirtualMedia/Cd"]["Inserted"] is False
+    assert [one.state for one in machine.tasks] == ["Completed"] * 4
+
+
+def test_reason_of_a_task_that_cannot_fill_a_drive_is_shown(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
+) -> None:
+    machine.habits.tasks = frozenset({"media"})
+    machine.habits.task_fails = "No route to s3cret"
+    with pytest.raises(errors.HardwareError) as caught:
+        MANAGEMENT.attach_virtual_media(task, "cdrom", "http://a:s3cret@images.example.org/b.iso")
+    assert "(Exception): No route to" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
 # -- what there is --------------------------------------------------------------------------------
 
 

@@ -171,7 +171,7 @@ def test_one_broken_document_costs_its_own_sensors_only(
     machine.tricks[f"GET {machine.places.chassis}/Thermal"] = bmc.says(500)
     found = MANAGEMENT.get_sensors_data(task)
     assert (found["Fan"], len(found["Power"]), len(found["Drive"])) == ({}, 1, 2)
-    assert "cannot read some sensors: The BMC at" in caplog.text
+    assert "cannot read one of the sensors: The BMC at" in caplog.text
 
 
 def test_error_has_the_first_reason_if_all_documents_are_broken(
@@ -189,9 +189,13 @@ def test_error_has_the_first_reason_if_all_documents_are_broken(
 def test_a_bmc_that_falls_silent_is_not_asked_for_the_rest(
     machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:
+    def fall_silent(handler: bmc.Handler) -> None:
+        machine.tricks["*"] = bmc.silent
+        bmc.silent(handler)
+
     old(machine)
     bmc_tasks.wait_for_answers(1)
-    machine.tricks[f"GET {machine.places.chassis}/Thermal"] = bmc.silent
+    machine.tricks[f"GET {machine.places.chassis}/Thermal"] = fall_silent
     with pytest.raises(errors.BmcUnreachable, match="no complete answer"):
         MANAGEMENT.get_sensors_data(task)
     assert f"GET {machine.places.chassis}/Power" not in machine.log
@@ -218,3 +222,18 @@ def test_a_machine_that_shows_no_part_has_no_sensors(
     del system["Storage"], system["Links"]["Chassis"]
     with pytest.raises(errors.UnsupportedDriverExtension, match="shows no chassis and no storage"):
         MANAGEMENT.get_sensors_data(task)
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_drive_that_cannot_be_read_loses_only_its_own_sensors(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, status: int
+) -> None:
+    machine.tree[machine.system].pop("SimpleStorage", None)
+    before = MANAGEMENT.get_sensors_data(task)["Drive"]
+    drive = machine.tree[machine.places.storage]["Drives"][0]["@odata.id"]
+    machine.tricks[f"GET {drive}"] = bmc.says(status)
+    assert len(MANAGEMENT.get_sensors_data(task)["Drive"]) == len(before) - 1 > 0
+    machine.tricks[f"GET {machine.places.chassis}"] = bmc.says(status)
+    assert len(MANAGEMENT.get_sensors_data(task)["Drive"]) == len(before) - 1
+    lamps = MANAGEMENT.get_supported_indicators(task, "disk")["disk"]
+    assert len(lamps) == len(before) - 1

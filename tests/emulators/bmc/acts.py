@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -170,20 +171,23 @@ def _insert(machine: Machine, request: Request, path: str) -> Reply:
     medium = machine.tree[path.partition("/Actions/")[0]]
     if medium["Inserted"]:
         raise Refused(400, "ResourceInUse", "There is a medium in it.")
-    medium.update(
+    effect = functools.partial(
+        medium.update,
         Image=image,
         ImageName=image.rpartition("/")[2],
         Inserted=request.body.get("Inserted", True),
         WriteProtected=request.body.get("WriteProtected", True),
         ConnectedVia="URI",
     )
-    return Reply(204)
+    return machine.work("media", "Insert", effect) or Reply(204)
 
 
 def _eject(machine: Machine, request: Request, path: str) -> Reply:
     medium = machine.tree[path.partition("/Actions/")[0]]
-    medium.update(Image=None, ImageName=None, Inserted=False, ConnectedVia="NotConnected")
-    return Reply(204)
+    effect = functools.partial(
+        medium.update, Image=None, ImageName=None, Inserted=False, ConnectedVia="NotConnected"
+    )
+    return machine.work("media", "Eject", effect) or Reply(204)
 
 
 ACTS: tuple[tuple[str, str, Act], ...] = (

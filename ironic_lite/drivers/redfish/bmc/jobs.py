@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from collections.abc import Collection, Sequence
 from http import HTTPStatus
 
+from ironic_lite import errors
 from ironic_lite.core.json_types import Json
+from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import connection, faults, resources, responses, transport
 from ironic_lite.drivers.redfish.bmc import library as sushy
 
@@ -25,6 +28,8 @@ _NOT_COMPLETED = frozenset({"completedwitherrors", "failed", "error", "aborted",
 _STATE_NAMES = ("TaskState", "JobState")
 _STATUS_NAMES = ("TaskStatus", "JobStatus")
 _GOOD = frozenset({"OK", "Warning"})
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 10.0
+"""First and longest pause in seconds between two polls of a short task."""
 _RECENT = 10
 """Number of newest tasks searched for a task whose address was lost."""
 _KNOWN = 40
@@ -105,6 +110,29 @@ def look(link: connection.Link, uris: Sequence[str]) -> tuple[str, str]:
         word, said = _job_result(response.status_code, _job_document(response))
         return word, faults.scrub(said, link.node)
     return FORGOTTEN, ""
+
+
+def follow(task: base.Task, uris: Sequence[str], what: str, seconds: float) -> None:
+    """Wait for the end of a short task; a task that has vanished is left to the caller's check.
+
+    :param what: the work in words, such as ``eject /redfish/v1/...``; :param seconds: the limit.
+    :raises errors.HardwareError: the task failed, or does not end in time.
+    """
+    end, pause = time.monotonic() + seconds, _SHORTEST_PAUSE
+    while uris:
+        word, said = connection.call(task, lambda link: look(link, uris))
+        if word in FAILED:
+            why = said or "it gives no reason"
+            cause = errors.BmcTaskFailed(task=uris[0], state=word, reason=why)
+            reason = f"The BMC could not {what} ({word}): {why}"
+            raise errors.HardwareError(reason=reason) from cause
+        if word in {DONE, FORGOTTEN}:
+            return
+        if time.monotonic() >= end:
+            reason = f"The BMC did not {what} within {seconds:g} s: its task is {word}"
+            raise errors.HardwareError(reason=reason)
+        task.pause(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def recent(link: connection.Link) -> list[str]:

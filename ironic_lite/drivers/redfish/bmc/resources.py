@@ -72,15 +72,34 @@ def members(task: base.Task, path: str | None, *, spare: Spare | None = None) ->
 def _read_page(task: base.Task, path: str) -> Json | None:
     """Return a page of a collection, with its members included if the BMC supports that."""
     features = value(root(task), "ProtocolFeaturesSupported", "ExpandQuery")
-    if "?" not in path and value(features, "NoLinks") is True:
+    if "?" not in path and value(features, "NoLinks") is True and connection.call(task, _expands):
         try:
             whole = read(task, path + _EXPAND)
-        except errors.BmcBadAnswer as why:
+            if whole is not None and _has_whole_members(whole):
+                return whole
+        except (errors.BmcBadAnswer, errors.BmcUnreachable) as why:
             LOG.info("Node %s: cannot read a collection in one answer: %s", task.node.uuid, why)
-            whole = None
-        if whole is not None:
-            return whole
+            page = read(task, path)
+            # The BMC answers, but not this: the next collection would take as long.
+            connection.call(task, _forget_expansion)
+            return page
     return read(task, path)
+
+
+def _has_whole_members(page: Json) -> bool:
+    """Return whether each member is a document or at least a link to one."""
+    found = page.get("Members")
+    return isinstance(found, list) and all(
+        "Id" in one or link(one) if isinstance(one, dict) else False for one in found
+    )
+
+
+def _expands(link: connection.Link) -> bool:
+    return link.expands
+
+
+def _forget_expansion(link: connection.Link) -> None:
+    link.expands = False
 
 
 def listed(
@@ -107,6 +126,20 @@ def managers(task: base.Task, system: Json) -> Iterator[Json]:
             return
 
 
+def note_unreadable(task: base.Task, what: str) -> Spare:
+    """Return a function that logs an unreadable document, so that reading goes on without it.
+
+    A document that is silent or not ready counts only if the BMC itself answers.
+    """
+
+    def note(why: errors.HardwareError) -> None:
+        if not isinstance(why, errors.BmcBadAnswer):
+            system(task)
+        LOG.info("Node %s: cannot read one of %s: %s", task.node.uuid, what, why)
+
+    return note
+
+
 def _read_or_note(task: base.Task, path: str, spare: Spare | None) -> Json | None:
     try:
         return read(task, path)
@@ -125,9 +158,9 @@ def change(task: base.Task, path: str, body: Json) -> None:
     connection.call(task, lambda link: patch(link, path, body), read=False)
 
 
-def patch(link: connection.Link, path: str, body: Json) -> None:
-    """Send a PATCH as `change` does, on an open login."""
-    link.wire.patch(path, data=body, etag=link.wire.get(path).etag)
+def patch(link: connection.Link, path: str, body: Json) -> transport.Response:
+    """Send a PATCH as `change` does, on an open login, and return the answer."""
+    return link.wire.patch(path, data=body, etag=link.wire.get(path).etag)
 
 
 def act(link: connection.Link, target: str) -> transport.Response:

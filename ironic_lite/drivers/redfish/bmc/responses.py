@@ -30,17 +30,10 @@ _ARGUMENT = re.compile(r"%([1-9])")
 _ARGS = 8
 _DIGITS = 9
 _READ, _EXCERPT, _ENTRIES = 4096, 400, 10
-_TEXT_NAMES = (
-    "value",
-    "message",
-    "messages",
-    "detail",
-    "details",
-    "description",
-    "reason",
-    "error",
+_TEXT_NAMES: tuple[str, ...] = (
+    *("value", "message", "messages", "detail", "details", "description", "reason", "error"),
+    *("errors", "fault", "faultstring", "title", "text", "msg", "messageid"),
 )
-_TEXT_NAMES += ("errors", "fault", "faultstring", "title", "text", "msg", "messageid")
 """Names in lower case of properties with the text of an error, the best first."""
 _BROKEN = frozenset({"GeneralError", "InternalError"})
 

@@ -18,7 +18,7 @@ import ssl
 import urllib.parse
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from ironic_lite.core import bmc_metrics, bounded_http
 from ironic_lite.core.json_types import Json
@@ -315,6 +315,25 @@ class Wire:
             with connection.exchange(method, target, headers, body) as answer:
                 content = bounded_http.content(answer, LIMIT)
                 return Response(url, answer.status, cast(Headers, answer.headers), content)
+
+
+class Keeper:
+    """A connector for sushy, which drops the answers to changes; this one keeps the last."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.last: Response | None = None
+        self.get = wire.get
+        self._wire = wire
+
+    def post(self, *args: Any, **options: Any) -> Response:
+        """Return the answer to a POST; see `Wire.post`."""
+        self.last = self._wire.post(*args, **options)
+        return self.last
+
+    def patch(self, *args: Any, **options: Any) -> Response:
+        """Return the answer to a PATCH; see `Wire.patch`."""
+        self.last = self._wire.patch(*args, **options)
+        return self.last
 
 
 def _usable_tags(etag: str | None) -> list[str]:

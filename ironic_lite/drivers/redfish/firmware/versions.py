@@ -21,7 +21,9 @@ def components(task: base.Task) -> list[base.FirmwareComponent]:
     bios = resources.text(system, "BiosVersion")
     if bios is not None:
         found.append(base.FirmwareComponent(arguments.BIOS, bios))
-    manager = _read_manager(task, system)
+    manager: Json = {}
+    with contextlib.suppress(errors.BmcBadAnswer):
+        manager = _read_manager(task, system)
     bmc = resources.text(manager, "FirmwareVersion")
     if bmc is not None:
         model = resources.text(manager, "Model")
@@ -61,8 +63,10 @@ def _read_manager(task: base.Task, system: Json) -> Json:
 
 
 def _network_cards(task: base.Task, system: Json) -> Iterator[base.FirmwareComponent]:
-    for chassis in resources.listed(task, system, "Links", "Chassis"):
-        for card in resources.members(task, resources.link(chassis, "NetworkAdapters")):
+    spare = resources.note_unreadable(task, "the network cards")
+    for chassis in resources.listed(task, system, "Links", "Chassis", spare=spare):
+        place = resources.link(chassis, "NetworkAdapters")
+        for card in resources.members(task, place, spare=spare):
             which = resources.text(card, "SerialNumber") or resources.text(card, "Id")
             for controller in resources.entries(card, "Controllers"):
                 found = resources.text(controller, "FirmwarePackageVersion")

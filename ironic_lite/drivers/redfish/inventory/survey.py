@@ -188,18 +188,16 @@ class Survey:
                 self._count_document()
                 kept.append(one)
         except errors.HardwareError as why:
-            if self._left < 0:
+            if self._left < 0 or time.monotonic() > self._until:
                 raise
             self._note_unreadable(name, why)
         return kept
 
     def _note_unreadable(self, name: str, why: errors.HardwareError) -> None:
         """Note an unreadable part; raise if the fault is not limited to that part."""
-        if not isinstance(why, errors.BmcBadAnswer | errors.BmcAccessDenied):
-            raise why
-        if isinstance(why, errors.BmcAccessDenied):
-            # A part may need another right or licence; if the login itself fails, this request
-            # raises.
+        if not isinstance(why, errors.BmcBadAnswer):
+            # A part may be silent or not ready, or need another right or licence. If the BMC itself
+            # is silent or the login fails, this request raises.
             resources.system(self.task)
         sentence = f"{name}: {str(why).rstrip('.')}"
         if sentence not in self.faults:

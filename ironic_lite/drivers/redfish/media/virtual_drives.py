@@ -19,7 +19,7 @@ from ironic_lite import errors
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish.bmc import connection, faults, quirks, resources
+from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, quirks, resources, transport
 from ironic_lite.drivers.redfish.bmc import library as sushy
 
 LOG = logging.getLogger(__name__)
@@ -65,6 +65,9 @@ TRIES, RETRY_PAUSE = 3, 3.0
 
 LOOKS, LOOK_PAUSE = 15, 2.0
 """Number and interval of the checks whether a drive has reached its requested state."""
+
+TASK_SECONDS = 900.0
+"""Time limit of a task that fills or empties a drive; a BMC may load the whole image first."""
 
 _NEXT = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.METHOD_NOT_ALLOWED})
 """Refusals of a drive that only the BMC's web page can fill, after which the next drive is
@@ -335,12 +338,14 @@ def _fill_first_drive(task: base.Task, drives: list[Drive], image: _Image) -> Dr
     """
     refusals, refusal = [], None
     for drive in drives:
+        uris: list[str] = []
         refusal = _retry_server_errors(
-            task, functools.partial(_insert_image, drive=drive, image=image)
+            task, functools.partial(_insert_image, drive=drive, image=image, uris=uris)
         )
         if refusal is None:
+            shown = masking.address(image.url)
+            jobs.follow(task, uris, f"insert {shown} into {drive.path}", TASK_SECONDS)
             if not _await_fill_state(task, drive, full=True):
-                shown = masking.address(image.url)
                 reason = (
                     f"The BMC accepted {shown} but does not show it in {drive.path}. "
                     "Check that the BMC reaches that address, and that it is an image."
@@ -353,11 +358,15 @@ def _fill_first_drive(task: base.Task, drives: list[Drive], image: _Image) -> Dr
 
 
 def _insert_image(
-    link: connection.Link, drive: Drive, image: _Image
+    link: connection.Link, drive: Drive, image: _Image, uris: list[str]
 ) -> errors.HardwareError | None:
-    """Insert an image with the properties that sushy knows the BMC needs; return a refusal."""
+    """Insert an image with the properties that sushy knows the BMC needs; return a refusal.
+
+    :param uris: is filled with the addresses of the BMC's task for it.
+    """
+    seen = transport.Keeper(link.wire)
     try:
-        medium = sushy.resources.manager.virtual_media.VirtualMedia(link.wire, drive.path)
+        medium = sushy.resources.manager.virtual_media.VirtualMedia(seen, drive.path)
         medium.insert_media(
             image.url,
             username=image.user,
@@ -370,6 +379,7 @@ def _insert_image(
         if error.status_code not in _NEXT or faults.is_busy(error):
             raise
         return faults.refused(error, link.node)
+    uris[:] = jobs.places(seen.last) if seen.last is not None else []
     return None
 
 
@@ -385,19 +395,20 @@ def _empty_drive(task: base.Task, drive: Drive) -> None:
     now = resources.read(task, drive.path)
     if now is None or not Drive(drive.path, now).full:
         return
-    _retry_server_errors(task, lambda link: _eject_medium(link, drive))
+    uris = _retry_server_errors(task, lambda link: _eject_medium(link, drive))
+    jobs.follow(task, uris or (), f"eject {drive.path}", TASK_SECONDS)
     if not _await_fill_state(task, drive, full=False):
         reason = f"The BMC ejected {drive.path} but still shows an image in it. Check it."
         raise errors.HardwareError(reason=reason)
 
 
-def _eject_medium(link: connection.Link, drive: Drive) -> None:
+def _eject_medium(link: connection.Link, drive: Drive) -> list[str]:
+    """Eject a drive's medium; return the addresses of the BMC's task for it."""
     action = resources.value(drive.document, "Actions", "#VirtualMedia.EjectMedia")
     target = resources.text(action, "target")
     if target is None:
-        resources.patch(link, drive.path, {"Image": None, "Inserted": False})
-        return
-    resources.act(link, target)
+        return jobs.places(resources.patch(link, drive.path, {"Image": None, "Inserted": False}))
+    return jobs.places(resources.act(link, target))
 
 
 def _retry_server_errors(task: base.Task, work: Callable[[connection.Link], T]) -> T | None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ironic_lite.core.json_types import Json
-from ironic_lite.drivers.redfish.bmc import connection, quirks, resources, transport
+from ironic_lite.drivers.redfish.bmc import connection, faults, quirks, resources, transport
 from ironic_lite.drivers.redfish.bmc import library as sushy
 from ironic_lite.drivers.redfish.raid import selection
 
@@ -39,6 +39,8 @@ _MOST = 512
 """Member limit of one collection; a larger collection is a fault of the BMC."""
 _LOCKED = frozenset({"Locked", "Foreign"})
 """Values of Drive.EncryptionStatus (DSP0268) of disks whose data is not accessible now."""
+_TROUBLE = "unreadable"
+"""Key of a drive whose document cannot be read, with the reason."""
 _WWN_DIGITS = 16
 _NVME_NAMES = ("NGUID", "EUI")
 """Linux names a namespace by its NGUID, and by its EUI if it has no other."""
@@ -256,6 +258,14 @@ def _drive_documents(link: connection.Link, storage: Json) -> Iterator[Json]:
         except sushy.exceptions.ResourceNotFoundError:
             # The drive was pulled out after the list was read.
             continue
+        except sushy.exceptions.SushyError as why:
+            if isinstance(why, sushy.exceptions.AccessError):
+                raise
+            if not isinstance(why, sushy.exceptions.HTTPError):
+                link.system_document()  # raises if the BMC itself is silent
+            said = faults.facts(why).get("http_status", type(why).__name__)
+            shown = f"it cannot be read ({said})"
+            yield {"@odata.id": path, "Id": plain_path(path).rpartition("/")[2], _TROUBLE: shown}
 
 
 def _apply_times(document: Json) -> tuple[str, ...] | None:
@@ -321,6 +331,7 @@ def _disk_trouble(drive: Json, *, emptied: bool) -> str | None:
     free = {"None", "Dedicated"} if emptied else {"None"}
     lock = drive.get("EncryptionStatus")
     for wrong, reason in (
+        (_TROUBLE in drive, drive.get(_TROUBLE)),
         (lock in _LOCKED, f"it is encrypted and locked ({lock})"),
         (_is_foreign(drive), "it is foreign: it holds volumes of another controller"),
         (state not in {"Enabled", "StandbyOffline"}, f"its state is {state}"),

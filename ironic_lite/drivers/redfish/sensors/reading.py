@@ -32,7 +32,9 @@ def get(task: base.Task) -> _Found:
     if not has_storage and not resources.entries(system, "Links", "Chassis"):
         raise resources.lacking(task, "get_sensors_data", "it shows no chassis and no storage")
     gathered = _Gathered(task)
-    for chassis in resources.listed(task, system, "Links", "Chassis"):
+    for chassis in resources.listed(
+        task, system, "Links", "Chassis", spare=gathered.note_unreadable
+    ):
         gathered.take(_read_cooling, chassis)
         gathered.take(_read_supplies, chassis)
     gathered.take(_read_drives, system)
@@ -52,9 +54,13 @@ class _Gathered:
         try:
             for kind, sensors in part(self.task, document).items():
                 self.found[kind].update(sensors)
-        except errors.BmcBadAnswer as why:
-            LOG.info("Node %s: cannot read some sensors: %s", self.task.node.uuid, why)
-            self.faults.append(why)
+        except (errors.BmcBadAnswer, errors.BmcUnreachable) as why:
+            self.note_unreadable(why)
+
+    def note_unreadable(self, why: errors.HardwareError) -> None:
+        """Note an unreadable document; raise if the BMC does not answer at all."""
+        resources.note_unreadable(self.task, "the sensors")(why)
+        self.faults.append(why)
 
     def result(self) -> _Found:
         """Return all sensors that were read."""
@@ -74,13 +80,14 @@ def _read_cooling(task: base.Task, chassis: Json) -> _Found:
         return values.thermal(old, name)
     new = _read_linked(task, chassis, "ThermalSubsystem")
     if new is not None:
-        fans = resources.members(task, resources.link(new, "Fans"))
+        fans = resources.members(task, resources.link(new, "Fans"), spare=_spare(task))
         metrics = _read_linked(task, new, "ThermalMetrics") or {}
         return {
             "Fan": values.fans(fans, name),
             "Temperature": values.metrics(metrics, name),
         }
-    return values.sensors(resources.members(task, resources.link(chassis, "Sensors")), name)
+    found = resources.members(task, resources.link(chassis, "Sensors"), spare=_spare(task))
+    return values.sensors(found, name)
 
 
 def _read_supplies(task: base.Task, chassis: Json) -> _Found:
@@ -98,7 +105,8 @@ def _read_supplies(task: base.Task, chassis: Json) -> _Found:
 
 def _supplies_with_metrics(task: base.Task, subsystem: Json) -> Iterator[Json]:
     """Yield the power supplies with their metrics."""
-    for supply in resources.members(task, resources.link(subsystem, "PowerSupplies")):
+    place = resources.link(subsystem, "PowerSupplies")
+    for supply in resources.members(task, place, spare=_spare(task)):
         yield {**(_read_linked(task, supply, "Metrics") or {}), **supply}
 
 
@@ -111,10 +119,15 @@ def _read_drives(task: base.Task, system: Json) -> _Found:
         real = [device for device in devices if device.get("CapacityBytes")]
         found.update(values.drives(real, _document_id(storage), name))
     if not found:
-        for storage in resources.members(task, resources.link(system, "Storage")):
-            drives = resources.listed(task, storage, "Drives")
+        place = resources.link(system, "Storage")
+        for storage in resources.members(task, place, spare=_spare(task)):
+            drives = resources.listed(task, storage, "Drives", spare=_spare(task))
             found.update(values.drives(drives, _document_id(storage), name))
     return {"Drive": found}
+
+
+def _spare(task: base.Task) -> resources.Spare:
+    return resources.note_unreadable(task, "the sensors")
 
 
 def _read_linked(task: base.Task, document: Json, name: str) -> Json | None:

@@ -48,6 +48,17 @@ def test_versions_are_told(served: bmc.Machine) -> None:
     assert set(versions(served)) == {"bios", "bmc"}
 
 
+def test_version_that_cannot_be_read_loses_only_itself(served: bmc.Machine) -> None:
+    served.tricks[f"GET {served.places.manager}"] = bmc.says(500)
+    assert set(versions(served)) == {"bios", CARD}
+    other = f"{served.places.chassis}/NetworkAdapters/NIC0"
+    served.tree[f"{served.places.chassis}/NetworkAdapters"]["Members"].insert(
+        0, {"@odata.id": other}
+    )
+    served.tricks[f"GET {other}"] = bmc.says(503)
+    assert set(versions(served)) == {"bios", CARD}
+
+
 def test_a_bmc_that_tells_no_version_says_so(served: bmc.Machine) -> None:
     del served[served.system]["BiosVersion"]
     del served[served.places.manager]["FirmwareVersion"]

@@ -68,6 +68,14 @@ def test_a_disk_that_deleting_volumes_does_not_free_is_never_used(
     assert there(machine) == [("RAID1", ["1", "2"])]
 
 
+@pytest.mark.parametrize("status", [500, 503, 200])
+def test_disk_that_cannot_be_read_loses_only_itself(machine: bmc.Machine, status: int) -> None:
+    machine.tricks["GET */Drives/0"] = bmc.says(status, b"null")
+    assert "disk 0 cannot be used: it cannot be read" in refusal(machine, named("0", "3"))
+    create(node_at(machine, ROOT))
+    assert there(machine) == [("RAID1", ["1", "2"])]
+
+
 @pytest.mark.parametrize("change", [{}, {"EncryptionStatus": "Unlocked"}, {"Oem": {"Dell": None}}])
 def test_a_disk_with_nothing_of_that_is_used(machine: bmc.Machine, change: Json) -> None:
     machine["Drives/0"].update(change)
