@@ -30,6 +30,8 @@ class Habits:
     """Tasks that start from now on end in Exception, with these words."""
     task_body: bool = True
     """The answer 202 carries the task, not only the address of its monitor."""
+    task_hidden: int = 0
+    """Instead of 202 and a task, changes of volumes are answered with this status, and go on."""
     monitor_end: str = "task"
     """What a monitor says after the end: the ``task`` (200), the ``operation``'s own answer (204,
     or 400 with the error), or that it is ``gone`` (404)."""

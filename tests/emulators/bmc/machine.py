@@ -139,7 +139,7 @@ class Machine:
         """Do what a request asks."""
         with self.guard:
             for task in self.tasks:
-                if task.ends is not None:
+                if task.ends is not None or self.habits.task_hidden:
                     task.look()
             if self.writing is not None:
                 self.writing.look()
@@ -400,6 +400,9 @@ class Machine:
             self.at_boot(functools.partial(setattr, task, "state", "Running"))
         self.tasks.append(task)
         self.tree[self.places.tasks]["Members"].append(shapes.link(task.path))
+        if habits.task_hidden and kind in {"create", "delete"}:
+            self.tree[self.places.tasks]["Members"].pop()
+            return Reply(habits.task_hidden)
         return task.accepted(body=habits.task_body)
 
     def finish_tasks(self) -> None:

@@ -29,6 +29,8 @@ FIRST_PAUSE = 5.0
 """Seconds before the first poll of a task; doubles up to raid_config_status_interval."""
 FORGOTTEN_LOOKS = 5
 """Checks whether a change took effect after its task has ended or is forgotten."""
+UNSEEN_LOOKS = 20
+"""Checks whether a change without a task took effect: about a quarter of an hour."""
 PATIENT_LOOKS = 5
 """Polls of a waiting task before a restart that the BMC did not request: two minutes."""
 
@@ -129,6 +131,10 @@ def _send_next(task: base.Task, work: Work, coming: list[Order]) -> float:
 
     connection.call(task, send, read=False)
     work.looks = 0
+    # Without a task the work may still be going on, whatever the answer: the volumes show its end.
+    blind = order.state == SENT and not order.uris and order.when != ON_RESET
+    if blind and connection.call(task, lambda link: _is_there(link, work, order)):
+        order.state = DONE
     _hand_to_us(work)
     more = len(coming) > 1 and coming[1].when == ON_RESET
     return 0.0 if more or order.state == DONE else _poll_pause(work)
@@ -205,12 +211,11 @@ def _send_order(link: connection.Link, work: Work, order: Order, *, unsure: bool
         raise _raid_failed(
             f"the BMC at {link.node.address} refused to {order.name}: {said}"
         ) from faults.refused(error, link.node)
-    accepted = response.status_code == HTTPStatus.ACCEPTED
     place = response.headers.get("Location")
     if response.status_code == HTTPStatus.CREATED and place:
         order.volume = resources.path(place)
     order.uris = jobs.places(response)
-    order.state = SENT if accepted or order.uris or order.when == ON_RESET else DONE
+    order.state = SENT
 
 
 def _post_order(link: connection.Link, order: Order, make: str) -> transport.Response:
@@ -265,6 +270,11 @@ def _poll_order(task: base.Task, work: Work, order: Order) -> str:
         ) from task_failed
     elif word == DONE:
         order.state = DONE
+    elif not word and not order.uris and order.when != ON_RESET and work.looks > UNSEEN_LOOKS:
+        raise _raid_failed(
+            f"the BMC accepted the request to {order.name}, but shows no task and no effect. Check "
+            "its log and the volumes of the machine, and run the step again"
+        )
     elif not word and order.uris and work.looks > FORGOTTEN_LOOKS:
         raise _raid_failed(
             f"the BMC no longer knows its task {order.uris[0]} to {order.name}, or reports it as "

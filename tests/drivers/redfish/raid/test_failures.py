@@ -200,6 +200,24 @@ def test_wrong_credentials_in_mid_task_fail_in_the_end(
     assert "refused the credentials of user root" in failure(task, polls=1)
 
 
+@pytest.mark.parametrize("status", [200, 201, 204])
+def test_change_without_a_task_ends_when_the_volumes_show_it(
+    machine: bmc.Machine, status: int
+) -> None:
+    machine.habits.task_hidden, machine.habits.task_polls = status, 15
+    create(node_at(machine, ROOT, DATA))
+    assert there(machine) == [("RAID1", ["0", "1"]), ("RAID5", ["3", "4", "5"])]
+    delete(node_at(machine))
+    assert (there(machine), len(changes(machine))) == ([], 4)
+
+
+def test_change_without_task_and_effect_fails_in_the_end(machine: bmc.Machine) -> None:
+    machine.tricks[f"POST {machine.places.volumes}"] = bmc.says(204)
+    task = begun(machine)
+    assert "shows no task and no effect" in failure(task)
+    assert len(changes(machine)) == 1 and sum(task.timers) > 600
+
+
 # -- what may have been sent already ----------------------------------------------------------
 
 
