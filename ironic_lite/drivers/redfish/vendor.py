@@ -12,6 +12,7 @@ from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import interface
 from ironic_lite.drivers.redfish.bmc import connection, resources
+from ironic_lite.drivers.redfish.bmc import library as sushy
 from ironic_lite.drivers.redfish.media import virtual_drives
 
 _SHOWN = ("Id", "Context", "Protocol", "Destination", "EventTypes")
@@ -23,6 +24,9 @@ _DEVICES: Mapping[str, str] = {
     "floppy": "floppy",
     **{device: device for device in virtual_drives.TYPES},
 }
+_USUAL = "Alert"
+_REFUSALS = frozenset({400, 405, 409, 422, 501})
+"""HTTP statuses of BMCs that do not take a request because of what it says."""
 _TEXTS, _LISTS = ("Context", "Protocol"), ("EventTypes", "HttpHeaders")
 _TAKEN: Mapping[str, tuple[str, ...]] = {
     "create_subscription": ("Destination", *_TEXTS, *_LISTS),
@@ -60,7 +64,11 @@ class RedfishVendor(interface.RedfishInterface, base.Vendor):
     def create_subscription(self, task: base.Task, call: base.Call) -> Json:
         """Return Id, Context, Protocol, Destination and EventTypes of the new subscription.
 
-        :raises errors.InvalidParameter: the BMC does not support one of ``EventTypes``.
+        EventTypes is deprecated (EventDestination v1.5), and BMCs that know it no more refuse it.
+        Without the argument, ``Alert`` is sent to those that may know it.
+
+        :raises errors.InvalidParameter: the BMC does not support one of ``EventTypes``, or refuses
+            the request.
         """
         service = _event_service(task)
         payload = _subscription_body(call.info)
@@ -70,12 +78,21 @@ class RedfishVendor(interface.RedfishInterface, base.Vendor):
             reason = f"this BMC does not have {', '.join(sorted(odd))}, but {', '.join(known)}"
             raise errors.InvalidParameter(path="EventTypes", reason=reason)
         place = _subscriptions_path(service, task)
+        bodies = [payload]
+        if call.info.get("EventTypes") is None and (not known or _USUAL in known):
+            bodies.insert(0, {**payload, "EventTypes": [_USUAL]})
 
         def work(link: connection.Link) -> tuple[str | None, Any]:
-            answer = link.wire.post(place, data=payload)
+            answer = _first_accepted(link, place, bodies)
             return answer.headers.get("Location"), answer.json() if answer.content else None
 
-        path, made = connection.call(task, work, read=False)
+        try:
+            path, made = connection.call(task, work, read=False)
+        except errors.BmcBadAnswer as why:
+            if why.facts.get("http_status") not in _REFUSALS:
+                raise
+            reason = f"the BMC refused the subscription: {why.facts['reason']}"
+            raise errors.InvalidParameter(path="create_subscription", reason=reason) from why
         if path and resources.text(made, "Id") is None:
             made = resources.read(task, resources.path(path))
         return _shown_subscription(made if isinstance(made, dict) else {})
@@ -140,9 +157,19 @@ def _subscription_body(info: JsonView) -> Json:
         "Destination": info["Destination"],
         "Protocol": info.get("Protocol", "Redfish"),
         "Context": info.get("Context", ""),
-        "EventTypes": info.get("EventTypes") or ["Alert"],
     }
-    return {**payload, "HttpHeaders": info["HttpHeaders"]} if info.get("HttpHeaders") else payload
+    return {**payload, **{key: info[key] for key in _LISTS if info.get(key)}}
+
+
+def _first_accepted(link: connection.Link, place: str, bodies: list[Json]) -> Any:
+    """Return the answer to the first body that the BMC does not refuse; the last one raises."""
+    for body in bodies[:-1]:
+        try:
+            return link.wire.post(place, data=body)
+        except sushy.exceptions.HTTPError as why:
+            if why.status_code not in _REFUSALS:
+                raise
+    return link.wire.post(place, data=bodies[-1])
 
 
 def _check_value(key: str, value: object, good: Callable[[Any], bool], reason: str) -> None:

@@ -90,6 +90,50 @@ def test_a_subscription_comes_is_seen_and_goes(
     assert machine.log.count(f"DELETE {ALL}/7") == 1
 
 
+def refuse_event_types(machine: bmc.Machine) -> None:
+    """Have the BMC refuse EventTypes, as those do that know RegistryPrefixes instead."""
+    create = machine.tricks[f"POST {ALL}"]
+
+    def judge(handler: Handler) -> None:
+        if "EventTypes" not in machine.requests[-1].body:
+            create(handler)
+            return
+        error = {"code": "Base.1.8.PropertyUnknown", "message": "EventTypes is unknown."}
+        handler.say(400, {"error": error})
+
+    machine.tricks[f"POST {ALL}"] = judge
+
+
+def test_event_types_that_nobody_asked_for_are_left_out_if_the_bmc_refuses_them(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
+) -> None:
+    refuse_event_types(machine)
+    assert call(task, "create_subscription", Destination=LISTENER)["Id"] == "7"
+    posted = [one.body for one in machine.requests if one.method == "POST"]
+    assert ["EventTypes" in body for body in posted] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("known", "asked"), [(["Alert"], []), (["ResourceAdded"], None)], ids=["empty", "not Alert"]
+)
+def test_event_types_are_not_sent_if_empty_or_if_the_bmc_has_no_alerts(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, known: list[str], asked: list[str] | None
+) -> None:
+    machine.tree[SERVICE]["EventTypesForSubscription"] = known
+    call(task, "create_subscription", Destination=LISTENER, EventTypes=asked)
+    (posted,) = [one.body for one in machine.requests if one.method == "POST"]
+    assert posted == {"Destination": LISTENER, "Protocol": "Redfish", "Context": ""}
+
+
+def test_subscription_that_the_bmc_refuses_is_a_fault_of_the_request(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
+) -> None:
+    refuse_event_types(machine)
+    with pytest.raises(errors.InvalidParameter, match=r"EventTypes is unknown") as caught:
+        call(task, "create_subscription", Destination=LISTENER, EventTypes=["Alert"])
+    assert caught.value.status == 400
+
+
 def test_all_that_is_told_is_sent(machine: bmc.Machine, task: bmc_tasks.BmcTask) -> None:
     told: Json = {
         "Destination": LISTENER,
