@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import logging
 import time
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
@@ -12,8 +13,14 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers import base
 
+LOG = logging.getLogger(__name__)
+
 FIRST_PAUSE, PAUSE_GROWTH, LONGEST_PAUSE = 0.1, 1.5, 2.0
 """Seconds between two polls of the power state, and their growth."""
+
+RESEND_SECONDS = 10.0
+"""Seconds after which a request is sent again to a BMC that still shows the state before it: some
+BMCs accept a power on right after a power off, and ignore it."""
 
 Order = TypeVar("Order")
 
@@ -117,6 +124,7 @@ class SwitchingPower(base.Power, abc.ABC):
         :raises errors.PowerFailure: the state was not reached in time; has the last state seen.
         """
         pause, end = FIRST_PAUSE, start + seconds
+        resend = time.monotonic() + RESEND_SECONDS
         while True:
             fault = None
             try:
@@ -130,6 +138,9 @@ class SwitchingPower(base.Power, abc.ABC):
                 if word == way.reached:
                     return
                 seen = f"the state {word}"
+                if time.monotonic() >= resend and self._is_ignored(way, word):
+                    self._tell_again(task, way, end)
+                    resend = time.monotonic() + RESEND_SECONDS
             left = end - time.monotonic()
             if left <= 0:
                 raise errors.PowerFailure(
@@ -140,3 +151,19 @@ class SwitchingPower(base.Power, abc.ABC):
                 ) from fault
             task.pause(min(pause, left))
             pause = min(pause * PAUSE_GROWTH, LONGEST_PAUSE)
+
+    def _is_ignored(self, way: Way[Any], word: str | None) -> bool:
+        """Return whether the machine rests in the other state, and the request may be repeated."""
+        return way.repeatable and word in {other.reached for other in self.ways.values()}
+
+    def _tell_again(self, task: base.Task, way: Way[Any], end: float) -> None:
+        """Send a request again that a BMC may have ignored; a refusal shows that it has not."""
+        LOG.warning(
+            "Node %s: the BMC accepted %s and shows no effect; it is sent again.",
+            task.node.uuid,
+            way.target,
+        )
+        try:
+            self.tell(task, way, end)
+        except errors.PowerFailure as refusal:
+            LOG.info("Node %s: %s", task.node.uuid, refusal)

@@ -26,6 +26,8 @@ class Again(enum.Enum):
     """The command may have run, so only idempotent commands are sent again."""
     CIPHER = "cipher"
     """The command was not sent: retry at once with another cipher suite."""
+    LOGIN = "login"
+    """The command was not sent: retry once if the BMC has accepted this login before."""
     SILENCE = "silence"
     """Nothing answers, so no password was sent: callers that have time may wait for the BMC."""
 
@@ -106,7 +108,7 @@ TABLE: Sequence[Row] = (
     Row("no matching cipher suite", Sort.CIPHER, Again.CIPHER),
     Row("unsupported cipher suite", Sort.CIPHER, Again.CIPHER),
     # With a reason after it, the BMC has answered.
-    Row("no response from rakp", Sort.LOST),
+    Row("no response from rakp", Sort.LOST, Again.LOGIN),
     Row("get session challenge command failed$", Sort.LOST),
     Row(r"set session privilege level to \w+ failed$", Sort.LOST),
     Row("hmac is invalid", Sort.DENIED),

@@ -130,6 +130,8 @@ class Bmc:
         self.address = address
         self.suite: int | None = None
         """The last suite of [ipmi]cipher_suite_versions that the BMC accepted."""
+        self.login: tuple[str | None, str] | None = None
+        """User and password that the BMC accepted last, until a login with them was lost."""
         self._lock = threading.Lock()
         self._tired_until = 0.0
 
@@ -289,7 +291,7 @@ class _Call:
             self._task.confirm_lock()
             return _Failure(self._command_barred(), faults.Again.HARMLESS)
         if ended.status == 0 and not (ended.late or ended.endless):
-            bmc.suite = suite
+            bmc.suite, bmc.login = suite, (self.node.username, self.node.password)
             return ended.out
         return self._command_failure(bmc, ended, suite)
 
@@ -305,10 +307,21 @@ class _Call:
             more=config.CONF.ipmi.additional_retryable_ipmi_errors,
         )
         LOG.debug("ipmitool failed: %s", fault.error)
+        if fault.again is faults.Again.LOGIN:
+            return _Failure(fault.error, self._lost_login(bmc))
         if fault.again is not faults.Again.CIPHER:
             return _Failure(fault.error, fault.again)
         self._cipher_suites.remove(suite)
         return _Failure(fault.error, fault.again if self._cipher_suites else faults.Again.NEVER)
+
+    def _lost_login(self, bmc: Bmc) -> faults.Again:
+        """Return whether a login without an answer is repeated.
+
+        A BMC may be silent to a wrong password, too, and lock a user out after several.
+        """
+        good = bmc.login == (self.node.username, self.node.password)
+        bmc.login = None
+        return faults.Again.ANY if good else faults.Again.NEVER
 
     def _command_killed(self, ended: process.Ended) -> errors.BmcUnreachable:
         what = f"did not end within {self.seconds:g} s"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.drivers import base
+from ironic_lite.drivers import base, power_switching
 from ironic_lite.drivers.ipmi import power, tool, vendor
 from tests.emulators import lossy
 from tests.emulators.ipmi import PASSWORD, Bmc
@@ -112,6 +112,47 @@ def test_a_machine_on_its_way_may_refuse_to_tell_where_it_is(
     POWER.set_power_state(machine, base.POWER_ON)
     assert bmc.power
     assert (folder / "known").exists()
+
+
+def test_power_on_that_the_bmc_accepts_and_ignores_is_sent_again(
+    bmc: Bmc, machine: BmcTask, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(power_switching, "RESEND_SECONDS", 0.2)
+    program(
+        'case "$*" in *" power on") [ -e sent ] || { touch sent; exit 0; } ;; esac\n'
+        'exec "$REAL" "$@"'
+    )
+    POWER.set_power_state(machine, base.POWER_ON)
+    assert bmc.power
+
+
+_NO_RAKP = (
+    'case "$*" in *" status") if [ -e good ]; then echo asked >> calls; '
+    'if [ ! -e lost{more} ]; then touch lost; echo "> Error: no response from RAKP 1 message" >&2; '
+    "exit 1; fi; fi; touch good ;; esac\n"
+    'exec "$REAL" "$@"'
+)
+
+
+def test_login_without_an_answer_after_a_good_one_is_repeated_once(
+    machine: BmcTask, program: Program
+) -> None:
+    folder = program(_NO_RAKP.format(more=""))
+    assert POWER.get_power_state(machine) == base.POWER_OFF
+    assert POWER.get_power_state(machine) == base.POWER_OFF
+    assert (folder / "calls").read_text().splitlines() == ["asked"] * 2
+
+
+def test_login_that_stays_without_an_answer_is_not_repeated_for_ever(
+    machine: BmcTask, program: Program
+) -> None:
+    """The BMC may be silent to a password that has changed, and lock the user out."""
+    folder = program(_NO_RAKP.format(more="-never"))
+    POWER.get_power_state(machine)
+    for _ in range(2):
+        with pytest.raises(errors.BmcUnreachable, match="then was silent"):
+            POWER.get_power_state(machine)
+    assert (folder / "calls").read_text().splitlines() == ["asked"] * 3
 
 
 def test_a_login_that_is_refused_meanwhile_is_not_tried_again(

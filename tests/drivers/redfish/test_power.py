@@ -68,6 +68,36 @@ def test_a_machine_that_never_changes_fails_with_target_state_and_seconds(
     )
 
 
+@pytest.mark.parametrize("second", [None, 409], ids=["accepted", "refused"])
+def test_power_on_that_the_bmc_accepts_and_ignores_is_sent_again(
+    liar: liars.Liar, monkeypatch: pytest.MonkeyPatch, second: int | None
+) -> None:
+    monkeypatch.setattr(power_switching, "RESEND_SECONDS", 0.2)
+    sent = []
+
+    def accept(handler: liars.Handler) -> None:
+        sent.append(1)
+        if len(sent) == 1:
+            handler.say(204)
+        elif len(sent) == 2 and second is not None:  # it has begun, after all
+            liar.power = "On"
+            handler.say(second, {"error": {"message": "A reset is under way."}})
+        else:
+            handler.truth()
+
+    liar.tricks[f"POST {liars.RESET}"] = accept
+    POWER.set_power_state(bmc_tasks.task_at(liar.address), base.POWER_ON)
+    assert (liar.power, len(sent)) == ("On", 2)
+
+
+def test_soft_power_off_is_sent_once(liar: liars.Liar, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(power_switching, "RESEND_SECONDS", 0.1)
+    liar.power, liar.stuck = "On", True
+    with pytest.raises(errors.PowerFailure):
+        POWER.set_power_state(bmc_tasks.task_at(liar.address), base.SOFT_POWER_OFF, timeout=1.5)
+    assert len(liar.sent) == 1
+
+
 def test_the_configured_time_out_holds_for_callers_that_name_none(liar: liars.Liar) -> None:
     liar.stuck = True
     config.CONF.set_override("power_state_change_timeout", 2, group="conductor")
