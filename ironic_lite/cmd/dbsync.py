@@ -23,6 +23,7 @@ from ironic_lite.db.tables import migrate, online_migrations, reencryption  # no
 PROG = "ironic-lite-dbsync"
 
 
+_LONGEST_REASON = 255
 EXIT_MORE = 1
 """Exit status if --max-count was reached and rows are left, as in Ironic's program."""
 
@@ -71,8 +72,8 @@ def _reencrypt_rows(conf: cfg.ConfigOpts, database: Database) -> int:
 def _end_runs(conf: cfg.ConfigOpts, database: Database) -> int:
     migrate.check(database)
     end_runs = entry.load("ironic_lite.cmd.end_runs")  # it loads the conductor
-    act: Callable[[Any, Database, bool], int] = end_runs.run
-    return act(conf, database, conf.command.yes)
+    act: Callable[[Any, Database, bool, str | None], int] = end_runs.run
+    return act(conf, database, conf.command.yes, conf.command.hold)
 
 
 _COMMANDS: dict[str, tuple[Callable[[Any, Database], int], str]] = {
@@ -99,6 +100,13 @@ def _read_count(text: str) -> int:
     return int(text)
 
 
+def _read_reason(text: str) -> str:
+    reason = text.strip()
+    if not 1 <= len(reason) <= _LONGEST_REASON or not reason.isprintable():
+        raise ArgumentTypeError(f"a reason has 1 to {_LONGEST_REASON} printable characters")
+    return reason
+
+
 def _add_commands(commands: Any) -> None:
     for name, (act, about) in _COMMANDS.items():
         parser = commands.add_parser(name, help=about, description=about)
@@ -112,6 +120,12 @@ def _add_commands(commands: Any) -> None:
         if name == "end_runs":
             parser.add_argument(
                 "--yes", action="store_true", help="end the runs (default: only list them)"
+            )
+            parser.add_argument(
+                "--hold",
+                type=_read_reason,
+                metavar="REASON",
+                help="freeze every node, as other tenants may have the machines since the backup",
             )
 
 

@@ -11,7 +11,7 @@ from ironic_lite.conductor.watch.batches import Batches
 from ironic_lite.conductor.watch.ended_runs import Found
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.db.engine.session import Database
-from ironic_lite.db.queries import conductors
+from ironic_lite.db.queries import conductors, server_health
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry
 from ironic_lite.membership import members
@@ -23,9 +23,10 @@ _ALIVE = (
 )
 
 
-def run(conf: Configuration, database: Database, confirmed: bool) -> int:
+def run(conf: Configuration, database: Database, confirmed: bool, hold: str | None = None) -> int:
     """List the work that conductors would continue, and end it if ``confirmed``.
 
+    :param hold: the reason of a hold of the kind freeze on every node, None for no holds.
     :returns: the exit status: 1 if a node could not be changed.
     :raises errors.Error: a conductor is alive, or the database is away.
     """
@@ -39,10 +40,13 @@ def run(conf: Configuration, database: Database, confirmed: bool) -> int:
         print(f"allocation {uuid}: allocating: becomes error")
     counts = (len(found.nodes), len(found.batches), len(found.allocations))
     number = "{} nodes, {} batches, {} allocations".format(*counts)
+    if hold is not None:
+        count = sum(each for *_, each in database.read(server_health.node_groups))
+        print(f"every node, {count}: becomes held (freeze), unless this command has held it before")
     if not confirmed:
         print(f"{number}. Nothing was changed. Repeat the command with --yes to do this.")
         return 0
-    failed = _end(conf, database, found)
+    failed = _end(conf, database, found, hold)
     for uuid, why in failed.items():
         print(f"node {uuid}: its run has not ended: {why}", file=sys.stderr)
     if failed:
@@ -52,13 +56,15 @@ def run(conf: Configuration, database: Database, confirmed: bool) -> int:
     return 0
 
 
-def _end(conf: Configuration, database: Database, found: Found) -> dict[str, errors.Error]:
+def _end(
+    conf: Configuration, database: Database, found: Found, hold: str | None
+) -> dict[str, errors.Error]:
     # No driver is loaded, so nothing can be sent to a machine. The service is never started.
     registry = Registry({}, {kind: {} for kind in base.KINDS}, {}, {})
     service = Service(conf, database, registry, None)
     batches = Batches(service.tasks, service.ownership, service.endpoints)
     try:
-        return ended_runs.end(service.tasks, batches, found)
+        return ended_runs.end(service.tasks, batches, found, hold=hold)
     finally:
         service.stop(0)
 

@@ -105,6 +105,24 @@ def document(row: RowView, now: datetime.datetime) -> Json:
     return found
 
 
+def event_data(row: RowView, standing: Json, project: str | None) -> Json:
+    """Return the data of the event of a hold's begin or end, an entry of the node's history.
+
+    :param standing: from `domain.history.standing_of`.
+    :param project: that has begun or ended the hold.
+    """
+    until = row["until"]
+    return {
+        **standing,
+        "project": project,
+        "hold": row["uuid"],
+        "kind": row["kind"],
+        "reason": row["reason"],
+        "blocks": [str(block) for block in stored_blocks(row["blocks"])],
+        "until": until.isoformat() if until is not None else None,
+    }
+
+
 def stored_blocks(text: str) -> tuple[Block, ...]:
     """Return the blocks that a column holds, without those of a newer release."""
     known = {str(block) for block in Block}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 
 import pytest
@@ -9,13 +10,14 @@ import pytest
 from ironic_lite.cmd import end_runs
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
-from ironic_lite.db.queries import allocations
+from ironic_lite.db.queries import allocations, events, holds
 from ironic_lite.domain import states
+from ironic_lite.domain.holds import MOST
 from ironic_lite.domain.states import Kind
 from tests.db import test_allocations
 from tests.support import prefork, service
 from tests.support.conductor_fixture import configure
-from tests.support.database_rows import add_node, get_node, lock_node
+from tests.support.database_rows import add_node, get_node, lock_node, new_uuid
 
 ENDED = {
     "verifying": "enroll",
@@ -76,6 +78,34 @@ def test_allocations_in_search_of_a_node_end(database: Database) -> None:
     assert database.read(lambda conn: allocations.get(conn, found))["state"] == "active"
 
 
+def test_every_node_is_held_before_its_run_ends(database: Database) -> None:
+    """Active and rescued ones as well: since the backup another tenant may have the machine."""
+    states_of = ("enroll", "available", "active", "rescue", "clean wait", "clean failed")
+    added = [add_node(database, provision_state=state) for state in states_of]
+    for _ in range(2):  # a repetition adds no second hold
+        assert end_runs.run(configure(), database, True, "restore of 3 May") == 0
+    for node in added:
+        (hold,) = database.read(functools.partial(holds.in_force, node_uuid=node))
+        assert (hold.kind, hold.reason) == ("freeze", "restore of 3 May")
+        assert hold.created_by == "restore of the database"
+        kinds = [
+            one["kind"] for one in database.read(functools.partial(events.page, node_uuid=node))
+        ]
+        assert kinds.count("hold_added") == 1
+        assert kinds[0] == "hold_added", "before the end of the run"
+
+
+def test_node_with_many_holds_is_frozen_as_well(database: Database) -> None:
+    node = add_node(database)
+    row = {**dict.fromkeys(holds.COLUMNS[1:]), "node_uuid": node, "kind": "hardware"}
+    row |= {"reason": "fan", "blocks": "use", "created_at": clock.now()}
+    many = [{**row, "uuid": new_uuid()} for _ in range(MOST)]
+    database.write(lambda conn: holds.add_all(conn, many))
+    assert end_runs.run(configure(), database, True, "restore") == 0
+    found = database.read(lambda conn: holds.in_force(conn, node))
+    assert [hold.kind for hold in found] == [*["hardware"] * MOST, "freeze"]
+
+
 def test_program_lists_and_ends_runs(sqlite_database: Database, tmp_path: pathlib.Path) -> None:
     node = add_node(sqlite_database, provision_state="clean wait")
     path = tmp_path / "ironic-lite.conf"
@@ -97,4 +127,15 @@ def test_program_lists_and_ends_runs(sqlite_database: Database, tmp_path: pathli
     assert get_node(sqlite_database, node)["provision_state"] == "clean wait"
     assert "Done: 1 nodes, 0 batches, 0 allocations." in run("end_runs", "--yes")
     assert get_node(sqlite_database, node)["provision_state"] == "clean failed"
-    assert "0 nodes, 0 batches, 0 allocations." in run("end_runs")
+    assert "0 nodes, 0 batches, 0 allocations." in run("end_runs", "--hold", "restore")
+    held = sqlite_database.read(lambda conn: holds.in_force(conn, node))
+    assert held == [], "nothing is changed without --yes"
+    run("end_runs", "--hold", "restore", "--yes")
+    assert sqlite_database.read(lambda conn: holds.in_force(conn, node))[0].reason == "restore"
+    refused = prefork.run(
+        [str(service.SCRIPTS / "ironic-lite-dbsync"), "end_runs", "--hold", " "],
+        env=service.environment(),
+        timeout=60,
+    )
+    assert refused.returncode == 2
+    assert "a reason has 1 to 255 printable characters" in refused.stderr

@@ -136,14 +136,5 @@ _NEEDED = ("uuid", "blocks", "until", "ended_at")
 
 def _event(request: Request, what: str, row: Json, node: Json) -> Json:
     """Return the event of a hold's begin or end, an entry of the node's history."""
-    until = row["until"]
-    data = {
-        **history.standing_of(node),
-        "project": request.who.project,
-        "hold": row["uuid"],
-        "kind": row["kind"],
-        "reason": row["reason"],
-        "blocks": [str(block) for block in core.stored_blocks(row["blocks"])],
-        "until": until.isoformat() if until is not None else None,
-    }
+    data = core.event_data(row, history.standing_of(node), request.who.project)
     return {**event_rows.of(request.who, node["uuid"], what, data), "event": row["kind"]}

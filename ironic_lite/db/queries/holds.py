@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core import clock
-from ironic_lite.core.json_types import RowView
+from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import paging
 from ironic_lite.db.tables import models
@@ -49,7 +49,7 @@ _SELECT = (
     sa.select(*(_HOLD[name] for name in Hold._fields))
     .where(_OF_NODE, IN_FORCE)
     .order_by(_HOLD.id)
-    .limit(holds.MOST)
+    .limit(2 * holds.MOST)  # a restore adds holds without this limit
 )
 _OF_NODES = (
     sa.select(*(_HOLD[name] for name in Hold._fields), _HOLD.node_uuid)
@@ -126,6 +126,24 @@ def add(conn: Connection, values: RowView) -> None:
     if last is not None:
         conn.execute(_TRIM, {**node, "k_id": last})
     conn.execute(models.holds.insert().inline(), dict(values))
+
+
+def without(conn: Connection, values: RowView, *, columns: Sequence[str], limit: int) -> list[Row]:
+    """Return the first nodes without such a hold in force, in the order of their ids.
+
+    :param values: kind, reason and created_by of the hold.
+    :param columns: of the nodes to return.
+    """
+    such = (_HOLD[name] == values[name] for name in ("kind", "reason", "created_by"))
+    lacking = sa.not_(sa.exists().where(_HOLD.node_uuid == _NODE.uuid, IN_FORCE, *such))
+    chosen = sa.select(*(_NODE[name] for name in columns)).where(lacking)
+    found = conn.execute(chosen.order_by(_NODE.id).limit(limit))
+    return [dict(row) for row in found.mappings()]
+
+
+def add_all(conn: Connection, rows: Sequence[RowView]) -> None:
+    """Add holds beyond the limit of each node, which only the end of runs after a restore does."""
+    conn.execute(models.holds.insert(), [dict(row) for row in rows])
 
 
 def get(conn: Connection, node_uuid: str, uuid: str) -> Any:
