@@ -210,6 +210,31 @@ def attempts(asked: Service, name: str) -> dict[str, tuple[int, str]]:
         return {row[0]: (row[1], row[2]) for row in database.execute(query, (name,))}
 
 
+@pytest.mark.parametrize("damage", ["removed", "cut"])
+def test_log_of_sqlite_that_is_lost_is_noticed_at_once(quick: Service, damage: str) -> None:
+    """A removed log holds all rows as long as the service runs; a cut one has lost some."""
+    program = quick.start()
+    quick.up()
+    quick.create("before")
+    log = quick.folder / "state" / "ironic-lite.sqlite-wal"
+    if damage == "removed":
+        log.unlink()
+    else:
+        os.truncate(log, 0)
+    for number in range(5):
+        body = {"driver": "fake-hardware", "name": f"after-{number}"}
+        answer = quick.ask("POST", "/v1/nodes", body)
+        assert answer.status_code == 503
+        assert f"-wal has been {damage} while it was in use" in answer.text
+    assert quick.ask("GET", "/v1/nodes").status_code == 503
+    assert quick.ask("GET", "/readyz").status_code == 503
+    if damage == "removed":
+        program.stop()
+        quick.start()
+        quick.up()
+        assert [node["name"] for node in quick.get("/v1/nodes")["nodes"]] == ["before"]
+
+
 def test_without_a_conductor_the_api_reads_and_says_who_is_away(quick: Service) -> None:
     program = quick.start()
     quick.up()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
+import subprocess
+import sys
 import threading
 import time
 
@@ -88,6 +91,112 @@ def test_a_connection_made_while_the_file_is_away_makes_no_new_one(
         sqlite_database.engine.connect()
     assert not path.exists()
     away.rename(path)
+    assert sqlite_database.read(_count) == 1
+
+
+def _beside(database: Database, suffix: str) -> pathlib.Path:
+    return pathlib.Path(f"{_path(database)}{suffix}")
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_database_whose_log_was_taken_away_is_not_used(
+    sqlite_database: Database, suffix: str, replaced: bool
+) -> None:
+    """Its rows would be lost with the process, and other processes would not see them."""
+    sqlite_database.write(_write)
+    path = _beside(sqlite_database, suffix)
+    away = path.rename(path.with_name("away"))
+    if replaced:
+        path.write_bytes(away.read_bytes())
+    said = "replaced" if replaced else "removed"
+    for work in (sqlite_database.read, sqlite_database.write):
+        with pytest.raises(errors.Unavailable, match=f"{suffix} has been {said} .* in order"):
+            work(_write)
+    away.rename(path)
+    assert sqlite_database.read(_count) == 1
+
+
+def _fill(conn: Connection) -> None:
+    conn.exec_driver_sql("CREATE TABLE filler (text TEXT)")
+    conn.exec_driver_sql("INSERT INTO filler VALUES (hex(zeroblob(1000000)))")
+
+
+@pytest.mark.parametrize("left", [0, 100, 5000])
+@pytest.mark.parametrize("emptied", [False, True])
+def test_database_whose_log_was_cut_is_not_used(
+    sqlite_database: Database, left: int, emptied: bool
+) -> None:
+    sqlite_database.write(_fill)
+    sqlite_database.write(_write)
+    if emptied:  # the rows are in the file, but a crash would lose those of the next frames
+        sqlite_database.read(lambda conn: conn.exec_driver_sql("PRAGMA wal_checkpoint").all())
+    sqlite_database.read(_count)
+    os.truncate(_beside(sqlite_database, "-wal"), left)
+    for work in (sqlite_database.read, sqlite_database.write):
+        with pytest.raises(errors.Unavailable, match="-wal has been cut while it was in use"):
+            work(_write)
+
+
+@pytest.mark.parametrize("in_log", [False, True])
+def test_database_whose_file_was_cut_is_not_used(sqlite_database: Database, in_log: bool) -> None:
+    path = _path(sqlite_database)
+    sqlite_database.write(_write)
+    if not in_log:
+        sqlite_database.read(lambda conn: conn.exec_driver_sql("PRAGMA wal_checkpoint").all())
+    sqlite_database.read(_count)
+    os.truncate(path, path.stat().st_size // 2)
+    for _ in range(2):
+        with pytest.raises(errors.Unavailable, match=r"sqlite has been cut while it was in use"):
+            sqlite_database.write(_write)
+
+
+def _other_program(database: Database, *statements: str) -> None:
+    """Run statements as an administrator does, in a process of its own."""
+    program = "import sqlite3, sys\nconn = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+    program += "for each in sys.argv[2:]:\n    conn.execute(each).fetchall()\n"
+    command = [sys.executable, "-c", program, str(_path(database)), *statements]
+    subprocess.run(command, check=True, timeout=60)
+
+
+def test_pages_that_are_only_in_the_log_are_no_fault(sqlite_database: Database) -> None:
+    path = _path(sqlite_database)
+    sqlite_database.write(_write)
+    before = path.stat().st_size
+    sqlite_database.write(_fill)
+    assert path.stat().st_size == before
+    assert sqlite_database.read(_count) == 1
+
+
+def test_checkpoint_and_vacuum_of_another_program_are_no_faults(sqlite_database: Database) -> None:
+    path, log = _path(sqlite_database), _beside(sqlite_database, "-wal")
+    sqlite_database.write(_fill)
+    sqlite_database.read(_count)
+    _other_program(sqlite_database, "PRAGMA wal_checkpoint(TRUNCATE)")
+    assert log.stat().st_size == 0
+    assert sqlite_database.read(_count) == 0
+    before = path.stat().st_size
+    _other_program(
+        sqlite_database, "DROP TABLE filler", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"
+    )
+    assert path.stat().st_size < before
+    sqlite_database.write(_write)
+    assert sqlite_database.read(_count) == 1
+
+
+def test_log_of_closed_connections_may_go(sqlite_database: Database) -> None:
+    sqlite_database.write(_write)
+    sqlite_database.close()
+    assert not _beside(sqlite_database, "-wal").exists()
+    assert sqlite_database.read(_count) == 1
+
+
+def test_rows_in_a_removed_log_are_kept_by_an_orderly_stop(sqlite_database: Database) -> None:
+    sqlite_database.write(_write)
+    _beside(sqlite_database, "-wal").unlink()
+    with pytest.raises(errors.Unavailable):
+        sqlite_database.read(_count)
+    sqlite_database.close()
     assert sqlite_database.read(_count) == 1
 
 

@@ -108,6 +108,7 @@ class Database:
             self._log = sqlite.WriteAheadLog(str(url.database))
             self._file = sqlite.OpenFile(str(url.database))
             sa.event.listen(engine, "connect", self._file.remember)
+            sa.event.listen(engine, "close", self._file.forget)
 
     def __repr__(self) -> str:
         return f"<Database {self.name}>"
@@ -185,7 +186,7 @@ class Database:
     def _once(self, work: Callable[[Connection], T]) -> T:
         """Return the result of ``work`` over one connection, without a repetition."""
         if self._file is not None:
-            self._file.confirm()
+            self._file.confirm(self._pragmas)
         conn = self._kept.take()
         try:
             found = work(conn)
@@ -197,6 +198,14 @@ class Database:
         with contextlib.suppress(sa.exc.DBAPIError):
             self._kept.give(conn)
         return found
+
+    def _pragmas(self, statements: Sequence[str]) -> list[Any]:
+        """Return the first row of each pragma, over one connection."""
+        conn = self._kept.take()
+        try:
+            return [conn.exec_driver_sql(each).first() for each in statements]
+        finally:
+            self._kept.give(conn)
 
     def _in_transaction(
         self, work: Callable[[Connection], T], progress: list[str], conn: Connection

@@ -6,9 +6,10 @@ import contextlib
 import os
 import pathlib
 import sqlite3
+import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.db.engine import faults
@@ -18,6 +19,12 @@ LOG_BYTES = 256 * 1024 * 1024
 """Size from which a writer shortens the write-ahead log."""
 _LOG_WAIT = 5000
 """Milliseconds for which it waits for reads under way."""
+_LOG, _INDEX = "-wal", "-shm"
+_LOG_HEADER, _FRAME_HEADER = 32, 24
+"""Bytes before all pages of the log, and before each."""
+_LOOKS = 3
+_LOOK_PAUSE = 0.02
+"""Seconds between two looks at a file that has become smaller."""
 
 
 def prepare(busy_timeout: float, *, foreign_keys: bool = True) -> Callable[[Any, Any], None]:
@@ -89,7 +96,7 @@ class WriteAheadLog:
     """
 
     def __init__(self, path: str) -> None:
-        self._path = None if path.startswith("file:") else f"{path}-wal"
+        self._path = None if path.startswith("file:") else f"{path}{_LOG}"
         self._limit = LOG_BYTES
 
     def shorten(self, connection: sqlite3.Connection) -> None:
@@ -117,12 +124,27 @@ def _truncate_log(connection: sqlite3.Connection) -> bool:
         connection.execute(f"PRAGMA busy_timeout={usual}")
 
 
+class _Identity(NamedTuple):
+    """Device and inode of a file, and its size in bytes."""
+
+    device: int
+    inode: int
+    size: int
+
+    def is_file(self, other: _Identity) -> bool:
+        return (self.device, self.inode) == (other.device, other.inode)
+
+
 class OpenFile:
-    """The file that the connections of a process have open.
+    """The file that the connections of a process have open, with its log and its index.
 
     A removed or replaced file lives on for the processes that have it open. They would continue to
-    write where no other process reads, and lose the rows at their end. So each transaction first
-    checks that the path still leads to the same file, which takes about two microseconds.
+    write where no other process reads, and lose the rows at their end. A file that was cut lacks
+    rows, which the next checkpoint replaces by zeros. So each transaction first checks that the
+    paths still lead to the same files, and that none has become smaller, which takes about five
+    microseconds. A checkpoint or VACUUM makes a file smaller, too; the connection tells which.
+
+    The files are never opened for this: closing one would drop the locks of all connections.
 
     :param path: from the URL; a ``file:`` URI is not checked.
     """
@@ -130,35 +152,128 @@ class OpenFile:
     def __init__(self, path: str) -> None:
         self._path = path
         self._seen = not path.startswith("file:")
-        self._file_identity: tuple[int, int] | None = None
+        self._file: _Identity | None = None
+        self._beside: dict[str, _Identity] = {}
+        """The log and the index, while a connection is open; the last one to close removes them."""
+        self._connections = 0
+        self._guard = threading.RLock()  # a question may open a connection
 
     def remember(self, _connection: object, _record: object) -> None:
-        """Record the file that the first connection has opened."""
-        if self._seen and self._file_identity is None:
-            with contextlib.suppress(OSError):
-                self._file_identity = _file_identity(self._path)
-
-    def confirm(self) -> None:
-        """Check that the path leads to the open file.
-
-        :raises errors.Unavailable: it does not; the message says what to do.
-        """
-        if self._file_identity is None:
+        """Record the files that the first connection has opened."""
+        if not self._seen:
             return
+        with self._guard, contextlib.suppress(OSError):
+            self._connections += 1
+            if self._file is None:
+                self._file = _identity(self._path)
+            for suffix in (_LOG, _INDEX):
+                if suffix not in self._beside:
+                    self._beside[suffix] = _identity(self._path + suffix)
+
+    def forget(self, _connection: object, _record: object) -> None:
+        """Record that a connection is closed."""
+        with self._guard:
+            self._connections -= 1
+            if self._connections <= 0:
+                self._beside = {}
+
+    def confirm(self, ask: Callable[[Sequence[str]], list[Any]]) -> None:
+        """Check that the paths lead to the open files.
+
+        :param ask: runs pragmas over one open connection; returns the first row of each.
+        :raises errors.Unavailable: they do not; the message says what to do.
+        """
+        if self._file is None:
+            return
+        found = self._found("", self._file)
+        known_beside = self._beside.copy()
+        looks = [(name, each, self._found(name, each)) for name, each in known_beside.items()]
+        if found.size < self._file.size:
+            self._confirm_size(ask)
+        elif found.size > self._file.size:
+            self._file = found
+        for suffix, known, present in looks:
+            if suffix == _LOG and present.size < known.size:
+                self._confirm_log(ask)
+            elif present.size > known.size and suffix in self._beside:
+                self._beside[suffix] = present
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _found(self, suffix: str, known: _Identity) -> _Identity:
+        """Return what is at a path, which must be the known file."""
+        changed = "replaced"
         try:
-            changed = "replaced" if _file_identity(self._path) != self._file_identity else None
+            found = _identity(self._path + suffix)
+            if found.is_file(known):
+                return found
         except FileNotFoundError:
             changed = "removed"
         except OSError as why:
             changed = f"made unreachable ({why.strerror})"
-        if changed is not None:
-            raise errors.Unavailable(
-                f"The database file {self._path} has been {changed} while it was in use. Put it "
-                "back, or stop every process of the service before you restore another.",
-                url=self._path,
-            )
+        if suffix and suffix not in self._beside:
+            return known  # the last connection was closed meanwhile
+        raise self._fault(suffix, changed)
+
+    def _cut(self, suffix: str, why: Exception) -> Exception:
+        return why if faults.classify(why) is Fault.CONTENTION else self._fault(suffix, "cut")
+
+    def _fault(self, suffix: str, changed: str) -> errors.Unavailable:
+        path = self._path + suffix
+        what = {"": "database file", _LOG: "write-ahead log", _INDEX: "index of the log"}[suffix]
+        advice = (
+            " Stop every process of the service in order, not by force: the last one writes what "
+            "the log holds into the database."
+            if suffix
+            else ""
+        )
+        return errors.Unavailable(
+            f"The {what} {path} has been {changed} while it was in use. Put it back, or stop every "
+            f"process of the service before you restore another.{advice}",
+            url=path,
+        )
+
+    def _confirm_size(self, ask: Callable[[Sequence[str]], list[Any]]) -> None:
+        """Accept a file that a VACUUM has made smaller.
+
+        A file that was cut still has all pages in its header. Pages that are only in the log are no
+        sign: the file never had them.
+        """
+        with self._guard:
+            assert self._file is not None
+            for _ in range(_LOOKS):
+                try:
+                    (size,), (pages,) = ask(("PRAGMA page_size", "PRAGMA page_count"))
+                except faults.DRIVER_ERRORS as why:
+                    raise self._cut("", why) from why
+                found = self._found("", self._file)
+                if found.size >= self._file.size or size * pages < self._file.size:
+                    self._file = found
+                    return
+                time.sleep(_LOOK_PAUSE)  # another process may be in the middle of its change
+            raise self._fault("", "cut")
+
+    def _confirm_log(self, ask: Callable[[Sequence[str]], list[Any]]) -> None:
+        """Accept a log that a checkpoint has made smaller: it has room for all its frames."""
+        with self._guard:
+            for _ in range(_LOOKS):
+                known = self._beside.get(_LOG)
+                if known is None:
+                    return
+                try:
+                    (size,), (_busy, frames, _done) = ask(
+                        ("PRAGMA page_size", "PRAGMA wal_checkpoint(PASSIVE)")
+                    )
+                except faults.DRIVER_ERRORS as why:
+                    raise self._cut(_LOG, why) from why
+                found = self._found(_LOG, known)
+                if frames <= 0 or found.size >= _LOG_HEADER + frames * (_FRAME_HEADER + size):
+                    self._beside[_LOG] = found
+                    return
+                time.sleep(_LOOK_PAUSE)
+            raise self._fault(_LOG, "cut")
 
 
-def _file_identity(path: str) -> tuple[int, int]:
+def _identity(path: str) -> _Identity:
     found = os.stat(path)
-    return found.st_dev, found.st_ino
+    return _Identity(found.st_dev, found.st_ino, found.st_size)
