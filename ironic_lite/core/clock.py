@@ -18,6 +18,7 @@ _NOTICED = datetime.timedelta(seconds=1)
 """Seconds; a smaller difference is the time between two readings, not a set clock."""
 _NOTICED_SECONDS = _NOTICED.total_seconds()
 
+_MOST_AHEAD = 10_000  # stamps of other clocks
 _REMEMBERED = 100  # settings; a clock that is set again and again must not fill the memory
 
 
@@ -50,6 +51,8 @@ class Clock:
         self._wall = wall
         self._steady = steady
         self._spans: tuple[Span, ...] = ()
+        self._future: dict[datetime.datetime, float] = {}
+        """When stamps were first seen that the clock had not shown by then."""
         self._reading = threading.Lock()
 
     def now(self) -> datetime.datetime:
@@ -79,18 +82,30 @@ class Clock:
         """Return the seconds since a stamp, at least 0, without changes of the clock.
 
         A time that the clock has shown twice counts from the second time, which is the shorter age.
+        A stamp that the clock has not shown yet is of a clock that was ahead, so it counts from the
+        first call with it. Otherwise a wait would last until this clock has caught up.
         """
         _, steady = self._read_clocks()
         spans, found = self._spans, float("-inf")
         for number, one in enumerate(spans):
             last = number + 1 == len(spans)
             begin = one.begin if number else float("-inf")
-            end = float("inf") if last else spans[number + 1].begin
+            end = steady if last else spans[number + 1].begin
             if begin <= (at := one.steady(stamp)) <= end:
                 found = max(found, at)
             elif not last and at > end and spans[number + 1].steady(stamp) < end:
                 found = max(found, end)  # a stamp of another machine's clock
+        if found == float("-inf"):
+            found = self._first_seen(stamp, steady)
+        elif stamp in self._future:
+            found = min(found, self._future[stamp])
         return max(0.0, steady - found)
+
+    def _first_seen(self, stamp: datetime.datetime, steady: float) -> float:
+        with self._reading:
+            if stamp not in self._future and len(self._future) >= _MOST_AHEAD:
+                del self._future[next(iter(self._future))]
+            return self._future.setdefault(stamp, steady)
 
 
 class Ahead:
@@ -167,7 +182,10 @@ def ago(seconds: float) -> datetime.datetime:
 
 
 def lived(stamp: datetime.datetime) -> float:
-    """Return the seconds since a stamp as `ago` counts them, 0 for a future one."""
+    """Return the seconds since a stamp as `ago` counts them.
+
+    A future stamp counts from the first call with it.
+    """
     return _CLOCK.lived(stamp)
 
 

@@ -99,6 +99,18 @@ def test_refused_request_keeps_nothing(api: Client, database: Database) -> None:
     assert api.post("/v1/chassis", {"description": "a"}, headers=keyed()).status == 201
 
 
+def test_key_whose_claim_was_written_by_a_clock_ahead_can_be_taken_over(
+    api: Client, database: Database
+) -> None:
+    first = api.post("/v1/chassis", {"description": "a"}, headers=keyed())
+    ahead = clock.now() + 5000 * MINUTES
+    values = {"state": "started", "busy_until": ahead, "status": None, "body": None}
+    change = models.idempotency.update().values(**values, headers=None)
+    database.write(lambda conn: conn.execute(change))
+    again = api.post("/v1/chassis", {"description": "a"}, headers=keyed())
+    assert (again.status, again.json["uuid"]) == (201, first.json["uuid"])
+
+
 def test_patch_and_delete_are_replayed(api: Client, add_node: AddNode) -> None:
     node = add_node()
     patch = [{"op": "add", "path": "/extra/a", "value": 1}]

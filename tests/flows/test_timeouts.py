@@ -11,6 +11,7 @@ import pytest
 
 from ironic_lite.conductor.watch import timeouts, timers
 from ironic_lite.core import clock
+from ironic_lite.db.tables import models
 from ironic_lite.domain.steps import WAIT
 from ironic_lite.drivers.registry import Registry
 from tests.support import crashes
@@ -250,6 +251,50 @@ def test_a_timer_rings_in_time_whatever_the_clock_is_set_to(
     row = rig.settled(early)
     assert row["provision_state"] == "clean wait"
     assert len(rig.started(early)) == 1
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("years", [2, -2])
+def test_wait_that_began_by_a_wrong_clock_ends_after_its_time(
+    build: Callable[..., ConductorFixture], wrong: Wrong, years: int, known: bool
+) -> None:
+    """The clock was set by years and back; a conductor that starts later does not know that."""
+    if not known and years < 0:
+        return  # such a wait looks as old as one of a service that was off for years
+    rig = build(conductor__clean_callback_timeout=600)
+    began = clock.after(years * 8760 * 3600)
+    if known:
+        wrong.set(years * 8760)
+        began = clock.now()
+        wrong.set(-years * 8760)
+    node = waiting(rig, "clean wait", "manageable", provision_updated_at=began)
+    for seconds in (0, 4, 500, 600):
+        assert rig.get(node)["provision_state"] == "clean wait"
+        wrong.let_pass(seconds)
+        rig.service.keepalive.beat()
+        sweep(rig)
+    assert rig.get(node)["provision_state"] == "clean failed"
+
+
+def test_timer_of_a_clock_that_was_ahead_rings_after_its_time(
+    rig: ConductorFixture, wrong: Wrong, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
+    node = rig.node(fake_async_steps=["*"], fake_step_seconds=600)
+    rig.ask("do_node_clean", node, clean_steps=[{"interface": "power", "step": "cycle"}])
+    rig.enters(node, "clean wait")
+    rig.settled(node)
+    ahead = clock.after(2 * 8760 * 3600)
+    values = {"updated_at": ahead, "wake_at": ahead + datetime.timedelta(seconds=900)}
+    change = models.nodes.update().where(models.nodes.c.uuid == node).values(**values)
+    rig.database.write(lambda conn: conn.execute(change))
+
+    def rings() -> bool:
+        wrong.let_pass(100)
+        rig.service.keepalive.beat()
+        return bool(rig.settled(node)["wake_at"] != values["wake_at"])
+
+    wait_for(rings)
 
 
 # -- drivers that say for ever that it goes on ------------------------------------------------

@@ -45,6 +45,22 @@ def test_a_stamp_from_before_a_setting_is_as_old_as_it_is(by: float) -> None:
     assert world.clock.ago(2 * HOUR + 61) < stamp
 
 
+@pytest.mark.parametrize("noticed", [True, False])
+@pytest.mark.parametrize("by", [2 * 8760 * HOUR, HOUR])
+def test_stamp_of_a_clock_that_was_ahead_grows_old(by: float, noticed: bool) -> None:
+    """It is a year in the future when the clock is right again."""
+    world = World()
+    world.clock.now()
+    world.after(100).wrong += by
+    stamp = world.clock.now() if noticed else world.wall()
+    world.after(2).set(-by)
+    assert world.clock.lived(stamp) == (2 if noticed else 0)
+    world.after(3)
+    assert world.clock.lived(stamp) == (5 if noticed else 3)
+    world.after(by / 2)
+    assert world.clock.lived(stamp) >= by / 2
+
+
 def test_a_wait_that_has_just_begun_is_not_over_because_the_clock_was_set_forward() -> None:
     world = World()
     stamp = world.after(10).clock.now()

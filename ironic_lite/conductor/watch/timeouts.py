@@ -27,6 +27,8 @@ from ironic_lite.domain.states import State
 LOG = logging.getLogger(__name__)
 _PAGE = 100
 
+_FIRST, _LATEST = datetime.datetime(1970, 1, 1), datetime.datetime(9999, 1, 1)
+
 
 class Timeouts:
     """Fails nodes that have waited too long."""
@@ -43,45 +45,67 @@ class Timeouts:
             if state is None or option is None or (seconds := settings[option]) <= 0:
                 continue
             before = clock.ago(seconds)  # a clock that was set forward must not end a wait
-            mine = itertools.islice(
-                self._overdue_nodes(state, before), settings.periodic_max_workers
+            found = itertools.chain(
+                self._overdue_nodes(state, before), self._nodes_ahead(state, seconds)
             )
-            for node_uuid in list(mine):
-                self._end_overdue(node_uuid, activity, before)
+            for node_uuid in list(itertools.islice(found, settings.periodic_max_workers)):
+                self._end_overdue(node_uuid, activity, before, seconds)
 
     def _overdue_nodes(self, state: State, before: datetime.datetime) -> Iterator[str]:
         """Yield this conductor's overdue nodes by age, whatever other conductors have."""
+        for row in self._waiting_nodes(state, before, since=_FIRST):
+            yield row["uuid"]
+
+    def _nodes_ahead(self, state: State, seconds: float) -> Iterator[str]:
+        """Yield the overdue nodes whose wait began by a clock that was ahead of this one."""
+        for row in self._waiting_nodes(state, _LATEST, since=clock.now()):
+            if clock.lived(row["provision_updated_at"]) >= seconds:
+                yield row["uuid"]
+
+    def _waiting_nodes(
+        self, state: State, before: datetime.datetime, since: datetime.datetime
+    ) -> Iterator[sweeps.Overdue]:
+        """Yield this conductor's nodes whose wait began between two times."""
         last = None
         while True:
             question = functools.partial(
-                sweeps.overdue, state=str(state), before=before, after=last, limit=_PAGE
+                sweeps.overdue,
+                state=str(state),
+                before=before,
+                after=last,
+                since=since,
+                limit=_PAGE,
             )
             page = self._tasks.runtime.database.read(question)
-            yield from (row["uuid"] for row in page if self._fleet.mine(row))
+            yield from (row for row in page if self._fleet.mine(row))
             if len(page) < _PAGE:
                 return
             last = page[-1]
 
-    def _end_overdue(self, node_uuid: str, activity: Activity, before: datetime.datetime) -> None:
+    def _end_overdue(
+        self, node_uuid: str, activity: Activity, before: datetime.datetime, seconds: float
+    ) -> None:
         who = context.internal("time-outs")
         try:
             with self._tasks.lock(
                 who, node_uuid, worker=True, patient=False, reserved=False, whole=False
             ) as task:
-                if _is_over(task, activity, before):
+                if _is_over(task, activity, before, seconds):
                     task.hand_over(_time_out, activity)
         except errors.Error as why:
             LOG.info("Node %s: its time-out will be checked again later: %s", node_uuid, why)
 
 
-def _is_over(task: Task, activity: Activity, before: datetime.datetime) -> bool:
+def _is_over(task: Task, activity: Activity, before: datetime.datetime, seconds: float) -> bool:
     """Return whether the node is still overdue under the lock."""
     node = task.node
     since, wake_at = node.provision_updated_at, node.wake_at
     # Maintenance set by an operator stops the clock, one that a fault has set does not.
     if task.state is not activity.waiting or (node.maintenance and node.fault is None):
         return False
-    return since is not None and since <= before and (wake_at is None or wake_at <= before)
+    if since is None or (since > before and clock.lived(since) < seconds):
+        return False
+    return wake_at is None or wake_at <= before
 
 
 def _time_out(task: Task, activity: Activity) -> None:

@@ -15,6 +15,7 @@ import heapq
 import logging
 import threading
 import time
+from collections.abc import Callable, Iterator
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import activities, admission, failure, retry
@@ -31,6 +32,9 @@ LOG = logging.getLogger(__name__)
 
 _LOOK_EVERY = 5.0  # seconds between two queries for timers of other conductors
 _PAGE = 500
+_FAR = 600.0
+"""Seconds; timers that end later than this are looked at, as a clock may have been ahead."""
+_LATEST = datetime.datetime(9999, 1, 1)
 _LAST_LOOK = 2.0  # seconds; a hung database must not keep a conductor from stopping
 _AGAIN = 1.0  # seconds until a retry for a node that could not be woken (locked, no worker)
 
@@ -99,7 +103,7 @@ class Timers:
         listed: dict[str, datetime.datetime] = {}
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + _LOOK_EVERY
-            listed = _listed(tasks, fleet, clock.now())
+            listed = {**_listed(tasks, fleet), **_listed_ahead(tasks, fleet)}
             self._told.back("Waiting nodes are woken again")
         due = self._due_here()  # last: timers that are due must not be lost if the query fails
         for node_uuid, when in listed.items():
@@ -201,14 +205,33 @@ def _go_on(task: Task, lack: errors.Error | None) -> None:
         task.hand_over(failure.give_up, lack)
 
 
-def _listed(tasks: Tasks, fleet: Ownership, now: datetime.datetime) -> dict[str, datetime.datetime]:
+def _listed(tasks: Tasks, fleet: Ownership) -> dict[str, datetime.datetime]:
     """Return all due nodes of this conductor, whichever process set the timer."""
-    found: dict[str, datetime.datetime] = {}
+    question = functools.partial(sweeps.due, now=clock.now())
+    return {row["uuid"]: row["wake_at"] for row in _mine(tasks, fleet, question)}
+
+
+def _listed_ahead(tasks: Tasks, fleet: Ownership) -> dict[str, datetime.datetime]:
+    """Return the nodes whose timer was set by a clock that was ahead, and has had its time."""
+    now = clock.now()
+    question = functools.partial(sweeps.due, now=_LATEST, since=clock.after(_FAR))
+    found = {}
+    for row in _mine(tasks, fleet, question):
+        written, wake_at = row["updated_at"], row["wake_at"]
+        if written is None or written <= now:
+            continue
+        if clock.lived(written) >= (wake_at - written).total_seconds():
+            found[row["uuid"]] = wake_at
+    return found
+
+
+def _mine(
+    tasks: Tasks, fleet: Ownership, question: Callable[..., list[sweeps.Due]]
+) -> Iterator[sweeps.Due]:
     last = None
     while True:
-        question = functools.partial(sweeps.due, now=now, after=last, limit=_PAGE)
-        page = tasks.runtime.database.read(question)
-        found.update((row["uuid"], row["wake_at"]) for row in page if fleet.mine(row))
+        page = tasks.runtime.database.read(functools.partial(question, after=last, limit=_PAGE))
+        yield from (row for row in page if fleet.mine(row))
         if len(page) < _PAGE:
-            return found
+            return
         last = page[-1]

@@ -39,6 +39,7 @@ class Due(Place):
 
     id: int
     wake_at: datetime.datetime
+    updated_at: datetime.datetime | None
 
 
 class Overdue(Place):
@@ -196,14 +197,20 @@ def notes(conn: Connection, *, uuids: Collection[str]) -> list[Notes]:
 
 
 def due(
-    conn: Connection, *, now: datetime.datetime, limit: int, after: Due | None = None
+    conn: Connection,
+    *,
+    now: datetime.datetime,
+    limit: int,
+    after: Due | None = None,
+    since: datetime.datetime = _FIRST,
 ) -> list[Due]:
     """Return the free nodes whose ``wake_at`` has come, earliest first.
 
+    :param since: no nodes whose ``wake_at`` is earlier.
     :param after: the last node of the page before.
-    :returns: id, uuid, driver, conductor_group, provision_state, wake_at.
+    :returns: id, uuid, driver, conductor_group, provision_state, wake_at, updated_at.
     """
-    last = (_FIRST, 0) if after is None else (after["wake_at"], after["id"])
+    last = (since, 0) if after is None else (after["wake_at"], after["id"])
     values = {"now": now, "limit_": limit, "after": last[0], "after_id": last[1]}
     found: list[Due] = _read_rows(conn, _DUE, _DUE_COLUMNS, **values)
     return found
@@ -216,15 +223,17 @@ def overdue(
     before: datetime.datetime,
     limit: int,
     after: Overdue | None = None,
+    since: datetime.datetime = _FIRST,
 ) -> list[Overdue]:
     """Return the free nodes in ``state`` since before ``before``, longest first.
 
     Nodes that an operator has put into maintenance are left out, because the operator watches them.
 
     :param after: as in `due`.
+    :param since: no nodes that are in the state since an earlier time.
     :returns: id, uuid, driver, conductor_group, provision_state, provision_updated_at.
     """
-    last = (_FIRST, 0) if after is None else (after["provision_updated_at"], after["id"])
+    last = (since, 0) if after is None else (after["provision_updated_at"], after["id"])
     values = {"state": state, "before": before, "after": last[0], "after_id": last[1]}
     found: list[Overdue] = _read_rows(conn, _OVERDUE, _OVERDUE_COLUMNS, **values, limit_=limit)
     return found
