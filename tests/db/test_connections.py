@@ -25,6 +25,7 @@ from ironic_lite.db.engine import faults, session
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import nodes, sweeps
 from ironic_lite.db.tables import migrate
+from tests.chaos import proxy
 from tests.support import database_servers
 from tests.support.database_rows import add_node, get_node
 
@@ -152,6 +153,25 @@ def test_a_statement_that_takes_too_long_is_ended(server_database: Database) -> 
     with pytest.raises(errors.Unavailable):
         hasty.read(lambda conn: conn.execute(slow).all())
     hasty.close()
+
+
+def test_server_that_falls_silent_is_away_after_the_limit_of_a_statement(
+    server_database: Database,
+) -> None:
+    """Its kernel acknowledges what we send, so no time-out of TCP helps."""
+    usual = {"postgresql": 5432, "mysql": 3306}
+    with proxy.before(server_database.url.port or usual[server_database.kind]) as way:
+        url = server_database.url.set(host="127.0.0.1", port=way.port)
+        limits: Any = {"statement_timeout": 1, "connect_timeout": 2}
+        with contextlib.closing(session.open_database(url, **limits)) as database:
+            add_node(database)
+            for work in (database.read, database.write):
+                with way.stalled():
+                    began = time.monotonic()
+                    with pytest.raises(errors.Unavailable, match="does not answer"):
+                        work(lambda conn: conn.exec_driver_sql("SELECT 1").all())
+                    assert time.monotonic() - began < 30, "one limit, not one for each retry"
+                assert add_node(database)
 
 
 def test_a_pool_without_a_free_connection_says_so(database: Database) -> None:

@@ -11,7 +11,7 @@ import functools
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
@@ -42,6 +42,8 @@ _DRIVERS = {
     "mariadb": "mariadb+pymysql",
 }
 _EXTRAS = {"psycopg": "postgresql", "pymysql": "mysql"}
+_SILENCE = 5
+"""Seconds after the limit of a statement until a server that has not ended it counts as silent."""
 _IDLE_TRANSACTION = 5000
 """Milliseconds after which the server ends a session that is idle in a transaction."""
 _BEGIN = {"postgresql": "BEGIN ISOLATION LEVEL READ COMMITTED", "mysql": "BEGIN"}
@@ -126,11 +128,13 @@ class Database:
 
         :raises errors.Unavailable: the database is away, or refuses this to our account.
         """
+        began = time.monotonic()
         try:
             return self._once(work)
         except faults.DRIVER_ERRORS as error:
             fault = faults.classify(error)
-            if fault not in (Fault.DISCONNECTED, Fault.CONTENTION):
+            silent = fault is Fault.DISCONNECTED and self._was_silent(began)
+            if silent or fault not in (Fault.DISCONNECTED, Fault.CONTENTION):
                 raise self._error_for_callers(error) from error
             if fault is Fault.DISCONNECTED:
                 self._kept.close()
@@ -157,6 +161,7 @@ class Database:
         end = time.monotonic() + self._retry_seconds
         while True:
             progress: list[str] = []
+            began = time.monotonic()
             try:
                 with self._write_turn(), self._complaints:
                     return self._once(functools.partial(self._in_transaction, work, progress))
@@ -167,6 +172,7 @@ class Database:
                         error, "; the change may have been made or not"
                     ) from error
                 late = fault is Fault.CONTENTION and time.monotonic() >= end
+                late |= fault is Fault.DISCONNECTED and self._was_silent(began)
                 if once or late or not left.get(fault):
                     raise self._error_for_callers(error) from error
                 left[fault] -= 1
@@ -198,6 +204,10 @@ class Database:
         with contextlib.suppress(sa.exc.DBAPIError):
             self._kept.give(conn)
         return found
+
+    def _was_silent(self, began: float) -> bool:
+        """Return whether work failed because the server was silent; a retry would take as long."""
+        return time.monotonic() - began > float(self.options["connect_timeout"])
 
     def _pragmas(self, statements: Sequence[str]) -> list[Any]:
         """Return the first row of each pragma, over one connection."""
@@ -322,7 +332,7 @@ def open_database(
             sqlite.keep_private(str(address.database))
     elif kind in ("mysql", "mariadb"):
         sa.event.listen(engine, "connect", _prepare_mysql(statement_timeout))
-    sa.event.listen(engine, "do_connect", _connect_driver)
+    sa.event.listen(engine, "do_connect", functools.partial(_connect_driver, statement_timeout))
     return Database(address, engine, options)
 
 
@@ -373,13 +383,47 @@ def _database_address(url: str | sa.URL) -> sa.URL:
     return address
 
 
-def _connect_driver(dialect: sa.Dialect, _record: Any, args: Any, options: Any) -> Any:
+def _connect_driver(
+    statement_timeout: float, dialect: sa.Dialect, _record: Any, args: Any, options: Any
+) -> Any:
     """Make a connection; only here a driver reports an unknown option of the URL."""
     driver: Any = dialect.loaded_dbapi
+    connect = driver.connect
+    if dialect.driver == "psycopg" and statement_timeout:
+        connect = _impatient(driver, statement_timeout + _SILENCE).connect
     try:
-        return driver.connect(*args, **options)
+        return connect(*args, **options)
     except (TypeError, ValueError, driver.ProgrammingError) as error:
         raise _bad_url(faults.reason(error)) from error
+
+
+@functools.cache
+def _impatient(driver: Any, seconds: float) -> Any:
+    """Return psycopg's connection with a limit for each answer of the server.
+
+    The server ends a slow statement first. A silent server, whose kernel may still acknowledge what
+    is sent, would otherwise be waited for without an end.
+    """
+
+    class Impatient(driver.Connection):  # type: ignore[misc]
+        def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+            return super().wait(self._limited(gen), *args, **options)
+
+        def _limited(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+            end = time.monotonic() + seconds
+            try:
+                wanted = next(gen)
+                while True:
+                    ready = yield wanted
+                    if not ready and time.monotonic() >= end:
+                        self.close()  # so that SQLAlchemy replaces the connection
+                        raise driver.OperationalError(f"no answer within {seconds:g} s")
+                    wanted = gen.send(ready)
+            except StopIteration as end_of_work:
+                result: T = end_of_work.value
+                return result
+
+    return Impatient
 
 
 def _engine_options(kind: str, options: Row) -> Row:
@@ -408,7 +452,7 @@ def _engine_options(kind: str, options: Row) -> Row:
             },
         }
     # The server ends a slow statement first; the socket's timeout is for a silent server.
-    network = int(options["statement_timeout"]) + 10 if statement else None
+    network = int(options["statement_timeout"] + _SILENCE) if statement else None
     return {
         "isolation_level": "AUTOCOMMIT",
         "skip_autocommit_rollback": True,  # after a read, it would be a second round trip
