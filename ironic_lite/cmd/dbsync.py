@@ -15,10 +15,13 @@ from collections.abc import Callable, Sequence  # noqa: E402
 
 from oslo_config import cfg  # noqa: E402
 
+from ironic_lite import errors  # noqa: E402
 from ironic_lite.cmd import checks, entry  # noqa: E402
 from ironic_lite.core import config  # noqa: E402
 from ironic_lite.db.engine.session import Database  # noqa: E402
+from ironic_lite.db.queries import conductors  # noqa: E402
 from ironic_lite.db.tables import migrate, online_migrations, reencryption  # noqa: E402
+from ironic_lite.membership import members  # noqa: E402
 
 PROG = "ironic-lite-dbsync"
 
@@ -76,6 +79,21 @@ def _end_runs(conf: cfg.ConfigOpts, database: Database) -> int:
     return act(conf, database, conf.command.yes, conf.command.hold)
 
 
+def _forget_conductor(conf: Any, database: Database) -> int:
+    migrate.check(database)
+    host, seconds = conf.command.hostname, conf.conductor.heartbeat_timeout
+    row = database.read(lambda conn: conductors.get(conn, host))
+    if members.Membership(seconds).lives(row) or not database.write(
+        lambda conn: conductors.forget(conn, row)
+    ):
+        raise errors.Conflict(
+            f"Conductor {host} is alive. Stop it first. A conductor that was killed counts as "
+            f"alive for [conductor]heartbeat_timeout seconds ({seconds}) after its last heartbeat."
+        )
+    print(f"Conductor {host} is forgotten.")
+    return 0
+
+
 _COMMANDS: dict[str, tuple[Callable[[Any, Database], int], str]] = {
     "upgrade": (_upgrade_schema, "upgrade the schema to a revision (default: the newest)"),
     "revision": (_print_revision, "print the revision of this database"),
@@ -86,6 +104,10 @@ _COMMANDS: dict[str, tuple[Callable[[Any, Database], int], str]] = {
         "encrypt secrets with the first of the keys, while the service runs",
     ),
     "online_data_migrations": (online, "rewrite rows of an older form, while the service runs"),
+    "forget_conductor": (
+        _forget_conductor,
+        "remove a conductor that was renamed or retired from all lists, while the service runs",
+    ),
     "end_runs": (
         _end_runs,
         "after a restore and before conductors start: list the runs that they would continue; "
@@ -117,6 +139,8 @@ def _add_commands(commands: Any) -> None:
             parser.add_argument(
                 "--max-count", type=_read_count, help="number of rows to rewrite (default: all)"
             )
+        if name == "forget_conductor":
+            parser.add_argument("hostname", help="name of the conductor, its [DEFAULT]host")
         if name == "end_runs":
             parser.add_argument(
                 "--yes", action="store_true", help="end the runs (default: only list them)"

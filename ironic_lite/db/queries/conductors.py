@@ -77,6 +77,18 @@ _TOLD = sa.select(
 _COUNTERS = sa.select(_CONDUCTOR.counters, _CONDUCTOR.updated_at).where(
     _CONDUCTOR.hostname == sa.bindparam("k_host")
 )
+_NAMED = 10
+_LOCKED_BY = (
+    sa.select(models.nodes.c.uuid)
+    .where(models.nodes.c.reservation == sa.bindparam("k_host"))
+    .order_by(models.nodes.c.id)
+    .limit(_NAMED + 1)
+)
+_FORGET = models.conductors.delete().where(
+    _CONDUCTOR.id == sa.bindparam("k_id", type_=sa.BigInteger),
+    _CONDUCTOR.online == sa.bindparam("k_online"),
+    _CONDUCTOR.updated_at == sa.bindparam("k_at", type_=_CONDUCTOR.updated_at.type),
+)
 _CLEAR = models.hardware_interfaces.delete().where(
     _INTERFACE.conductor_id == sa.bindparam("k_conductor")
 )
@@ -181,6 +193,26 @@ def offline(
 ) -> None:
     """Mark a conductor as stopped; other conductors own its nodes from now on."""
     touch(conn, host=host, now=now, online=False, boot=boot)
+
+
+def forget(conn: Connection, row: RowView) -> bool:
+    """Delete a conductor and its interfaces; return False if it has changed since it was read.
+
+    :param row: with id, hostname, online and updated_at, as read.
+    :raises errors.Conflict: nodes are locked by the conductor.
+    """
+    locked = list(conn.execute(_LOCKED_BY, {"k_host": row["hostname"]}).scalars())
+    if locked:
+        more = " and others" if len(locked) > _NAMED else ""
+        raise errors.Conflict(
+            f"Conductor {row['hostname']} holds the locks of nodes: {', '.join(locked[:_NAMED])}"
+            f"{more}. Another conductor of their group releases them when the leases have ended. "
+            "If there is none, start the conductor once more under its name, and stop it in order.",
+            conductor=row["hostname"],
+        )
+    conn.execute(_CLEAR, {"k_conductor": row["id"]})
+    values = {"k_id": row["id"], "k_online": row["online"], "k_at": row["updated_at"]}
+    return bool(conn.execute(_FORGET, values).rowcount)
 
 
 # -- reading ---------------------------------------------------------------------------------
