@@ -19,7 +19,7 @@ import pecan
 from ironic_lite import errors
 from ironic_lite.api import controllers, middleware
 from ironic_lite.api.auth import identify
-from ironic_lite.api.health import probes
+from ironic_lite.api.health import probes, readiness
 from ironic_lite.api.lock_waiters import LockWaiters
 from ironic_lite.api.resources import repeats
 from ironic_lite.api.routing import ConductorRouter
@@ -206,11 +206,14 @@ def build(
     conf: Configuration,
     told: Notifier | None = None,
     tail: Tail | None = None,
+    *,
+    page: readiness.Page | None = None,
 ) -> middleware.RequestMiddleware:
     """Return the whole API as a WSGI application; parameters as for `routed`.
 
+    :param page: as of `probes.table`.
     :raises config.ConfigError: as for `routed`, or [api]auth_strategy cannot be used.
     """
     inner = routed(database, client, conf, told, tail)
-    watched = {**probes.table(conf, lambda: inner.service), **files.table(conf)}
+    watched = {**probes.table(conf, lambda: inner.service, page), **files.table(conf)}
     return middleware.RequestMiddleware(inner, conf, identify.way(conf), watched)

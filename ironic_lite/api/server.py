@@ -15,6 +15,7 @@ from granian.server import embed
 
 from ironic_lite.api import app, middleware, rsgi
 from ironic_lite.api.auth import identify
+from ironic_lite.api.health import readiness
 from ironic_lite.api.traffic import listen_socket
 from ironic_lite.core import certificate_files, config
 from ironic_lite.core.configuration import Configuration
@@ -33,7 +34,11 @@ _LOGGING = {"handlers": {}, "formatters": {}, "loggers": {"_granian": {"propagat
 
 
 def serve(
-    conf: Configuration, address: listen_socket.Address, *, begin: Callable[[], object]
+    conf: Configuration,
+    address: listen_socket.Address,
+    *,
+    begin: Callable[[], object],
+    page: readiness.Page,
 ) -> None:
     """Answer requests until SIGTERM, then finish the running requests.
 
@@ -43,6 +48,7 @@ def serve(
         meanwhile.
     :param address: from `listen_socket.reserve`. Each process opens its own socket there, and Linux
         divides connections among the sockets (SO_REUSEPORT).
+    :param page: the last result of the readiness of all processes at this address.
     :raises RuntimeError: granian has stopped by itself.
     """
     _allow_files(conf.api.max_connections)
@@ -50,7 +56,9 @@ def serve(
     told = app.listening(database, conf)
     try:
         tail = Tail(database)
-        application = app.build(database, client.Client(transport.get()), conf, told, tail)
+        application = app.build(
+            database, client.Client(transport.get()), conf, told, tail, page=page
+        )
         begin()
         # uvloop wakes up faster, and each request takes two or three wake-ups.
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -60,6 +60,7 @@ def workers(
     # that it may count beside the worker that it replaces.
     boards = metrics.Pool(2 * count) if count > 1 else None
     ready = processes.Ready()
+    page = server.readiness.Page()
 
     def report() -> None:
         begin()
@@ -72,7 +73,7 @@ def workers(
         keeper.close()  # a stopping orphan must not hold the address
         if boards is not None:
             metrics.BOARD.share(boards, number + count * (children[number].lives % 2))
-        server.serve(conf, there, begin=report)
+        server.serve(conf, there, begin=report, page=page)
         return 0
 
     names = ["API"] if count == 1 else [f"API {number + 1}" for number in range(count)]

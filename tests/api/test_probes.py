@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -18,6 +18,8 @@ from ironic_lite.api.wire import request
 from ironic_lite.core import clock, metrics
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import conductors
+from ironic_lite.rpc import stub
+from tests.support import api_rows
 from tests.support.api_rows import HOST, AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.statements import count_statements
@@ -31,12 +33,16 @@ Build = Callable[..., Client]
 def build(database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts) -> Build:
     """Make an API anew with options, and perhaps with somebody at its door."""
 
-    def made(who: identify.Identify = request.anonymous, **options: Any) -> Client:
+    def made(
+        who: identify.Identify = request.anonymous,
+        page: readiness.Page | None = None,
+        **options: Any,
+    ) -> Client:
         for name, value in options.items():
             group, _, option = name.partition("__")
             conf.set_override(option, value, group=group)
         inner = app.routed(database, recorder, conf)
-        table = probes.table(conf, lambda: inner.service)
+        table = probes.table(conf, lambda: inner.service, page)
         return Client(middleware.RequestMiddleware(inner, conf, who, table))
 
     return made
@@ -166,7 +172,7 @@ def test_a_conductor_that_does_not_answer_is_told(build: Build, recorder: Record
     answer = build().get("/readyz")
     assert answer.status == 503
     assert answer.json["checks"]["conductors"] == {"status": "ok", "alive": 1}
-    assert answer.json["checks"]["rpc"]["reason"] == "a living conductor does not answer calls"
+    assert answer.json["checks"]["rpc"]["reason"] == "no living conductor answers calls"
 
 
 def test_a_conductor_that_refuses_has_answered(build: Build, recorder: Recorder) -> None:
@@ -189,6 +195,111 @@ def test_a_check_that_hangs_costs_one_thread_and_no_asker_more_than_the_limit(
         assert len(recorder.calls) == 1
     finally:
         go_on.set()
+
+
+@pytest.fixture
+def three(database: session.Database) -> tuple[str, ...]:
+    """Three living conductors."""
+    more = ("second", "third")
+    for host in more:
+        api_rows.add_conductor(database, host)
+    return (HOST, *more)
+
+
+class Hosts:
+    """Conductors of which some are silent: they do not answer before the test ends."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.silent: set[str | None] = set()
+        self.over = threading.Event()
+        self._recorder = recorder
+        recorder.send = self.send  # type: ignore[method-assign]
+
+    def send(self, call: stub.Call) -> Any:
+        self._recorder.hosts.append(call.host)
+        if call.host in self.silent:
+            self.over.wait(60)
+            raise errors.NoConductor(host=str(call.host), reason="silence")
+        return {}
+
+
+@pytest.fixture
+def hosts(recorder: Recorder) -> Iterator[Hosts]:
+    found = Hosts(recorder)
+    yield found
+    found.over.set()
+
+
+def test_silence_of_the_conductor_that_answered_last_leaves_the_api_ready(
+    build: Build,
+    three: tuple[str, ...],
+    hosts: Hosts,
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(readiness, "FRESH_SECONDS", -1.0)
+    api = build()
+    assert api.get("/readyz").status == 200
+    (last,) = recorder.hosts
+    assert api.get("/readyz").status == 200
+    assert recorder.hosts == [last, last]  # no other one is called without need
+    hosts.silent.add(last)
+    assert api.get("/readyz").status == 200
+    assert set(recorder.hosts) == set(three)
+    asked = recorder.hosts.copy()
+    for _ in range(10):
+        assert api.get("/readyz").status == 200
+    assert last not in recorder.hosts[len(asked) :]
+    assert len(recorder.hosts) == len(asked) + 10
+
+
+def test_api_is_not_ready_when_all_conductors_are_silent(
+    build: Build,
+    three: tuple[str, ...],
+    hosts: Hosts,
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(readiness, "LIMIT", 0.3)
+    monkeypatch.setattr(readiness, "SILENT_SECONDS", 0.1)
+    monkeypatch.setattr(readiness, "FRESH_SECONDS", -1.0)
+    hosts.silent.update(three)
+    api = build()
+    for _ in range(3):
+        answer = api.get("/readyz")
+        assert answer.status == 503
+        assert answer.json["checks"]["rpc"]["reason"] == "no answer within 0.3 s"
+    # Each has one call at a time, however long it is silent.
+    assert sorted(map(str, recorder.hosts)) == sorted(three)
+
+
+def test_processes_of_an_api_share_their_readiness(
+    build: Build,
+    three: tuple[str, ...],
+    hosts: Hosts,
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(readiness, "FRESH_SECONDS", 60.0)
+    page = readiness.Page()
+    first, second = build(page=page), build(page=page)
+    assert first.get("/readyz").status == 200
+    hosts.silent.update(three)
+    assert second.get("/readyz").status == 200  # the result of the other
+    assert len(recorder.hosts) == 1
+    hosts.silent.clear()
+    monkeypatch.setattr(readiness, "FRESH_SECONDS", -1.0)
+    assert second.get("/readyz").status == 200
+    assert recorder.hosts[0] == recorder.hosts[1]  # the first has found one that answers
+
+
+def test_mixed_result_of_two_processes_is_not_read() -> None:
+    page = readiness.Page()
+    assert page.read() is None
+    page.write({"begun": 1.0})
+    assert page.read() == {"begun": 1.0}
+    page.memory[10:12] = b"xx"
+    assert page.read() is None
 
 
 # -- /metrics --------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import orjson
 
 from ironic_lite import errors
 from ironic_lite.api.health.exposition import Exposition
-from ironic_lite.api.health.readiness import Readiness
+from ironic_lite.api.health.readiness import Page, Readiness
 from ironic_lite.api.service import Service
 from ironic_lite.api.wire import parsing, request
 from ironic_lite.api.wire.request import Environ, StartResponse
@@ -67,12 +67,15 @@ class Probe:
         return request.send(environ, start_response, found.status, found.body, headers)
 
 
-def table(conf: Configuration, service: Callable[[], Service]) -> Mapping[str, Probe]:
+def table(
+    conf: Configuration, service: Callable[[], Service], page: Page | None = None
+) -> Mapping[str, Probe]:
     """Return the enabled probes by path.
 
     :param service: returns the objects that requests use.
+    :param page: what the processes of an API share of their readiness.
     """
-    readiness, exposition = Readiness(service), Exposition(service)
+    readiness, exposition = Readiness(service, page), Exposition(service)
 
     def ready(_environ: Environ) -> Answer:
         well, results = readiness.ask()
