@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import time
 from collections.abc import Iterator
 
 import psutil
 import pytest
 
+from ironic_lite.rpc.sockets import sender
 from tests.support import database_servers, direct_rpc, service
 from tests.support.service import Program, Service
 
 FIRST, SECOND = "127.0.0.1", "127.0.0.2"
 NODES = 8
 ANSWER_SECONDS = 5
-LATE = "is not begun unless its caller repeats it"
 
 
 @pytest.fixture
@@ -84,20 +85,42 @@ def test_request_for_a_node_of_a_killed_conductor_is_done_by_the_other(fleet: Se
         fleet.provision(name, "provide", "available")
 
 
-def test_paused_conductor_does_not_begin_a_call_answered_503(fleet: Service) -> None:
+def pause(program: Program) -> None:
+    """Stop a conductor; return when nothing that was heard of it counts as new."""
+    program.process.send_signal(signal.SIGSTOP)
+    stopped = psutil.STATUS_STOPPED
+    service.until(lambda: psutil.Process(program.pid).status() == stopped, "its stop")
+    since = time.monotonic()
+    service.until(lambda: time.monotonic() - since > sender.PROVEN_SECONDS, "the pause")
+
+
+def test_call_answered_503_is_not_begun_by_a_paused_conductor(fleet: Service) -> None:
     (only,) = started(fleet, FIRST).values()
     fleet.create("idle")
     fleet.provision("idle", "manage", "manageable")
     before = fleet.get("/v1/nodes/idle")
-    only.process.send_signal(signal.SIGSTOP)
-    stopped = psutil.STATUS_STOPPED
-    service.until(lambda: psutil.Process(only.pid).status() == stopped, "its stop")
+    pause(only)
     late = fleet.ask("PUT", "/v1/nodes/idle/states/provision", {"target": "provide"})
     assert late.status_code == 503
+    assert int(late.headers["Retry-After"]) > 0
     only.process.send_signal(signal.SIGCONT)
-    service.until(lambda: LATE in only.said(), "the end of the late call")
+    service.until(lambda: fleet.get("/v1/nodes/idle/management/boot_device"), "its answers")
     assert fleet.get("/v1/nodes/idle") == before
     fleet.provision("idle", "provide", "available")
+
+
+def test_verbs_for_nodes_of_a_paused_conductor_are_done_by_the_other(fleet: Service) -> None:
+    programs = started(fleet, FIRST, SECOND)
+    names = [f"node-{number}" for number in range(NODES)]
+    for name in names:
+        fleet.create(name)
+        fleet.provision(name, "manage", "manageable")
+    assert set(owners(fleet, names).values()) == {FIRST, SECOND}
+    pause(programs[SECOND])
+    for name in names:
+        fleet.provision(name, "provide", "available")
+    runs = [fleet.get(f"/v1/nodes/{name}/runs")["runs"][0]["conductor"] for name in names]
+    assert set(runs) == {FIRST}
 
 
 def test_processes_of_a_conductor_are_called_by_their_ports(fleet: Service) -> None:

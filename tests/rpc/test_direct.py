@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import contextlib
 import errno
+import math
 import os
 import pathlib
 import shutil
@@ -646,13 +647,20 @@ def test_connection_to_a_silent_machine_ends(sent: bytes) -> None:
         assert caught.value.errno == errno.ETIMEDOUT, "the kernel's limit, not the test's"
 
 
+def heard(sock: socket.socket, address: str) -> sender.Connection:
+    """Return a connection to a server that is not asked whether it reads."""
+    found = sender.Connection(sock, address, 99)
+    found.heard_at = math.inf
+    return found
+
+
 def test_connections_that_are_no_longer_used_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[socket.socket] = []
 
     def connect(address: str, deadline: float | None) -> sender.Connection:
         ours, theirs = socket.socketpair()
         made.append(theirs)
-        return sender.Connection(ours, address, 99)
+        return heard(ours, address)
 
     pool = sender.Pool(connect)
 
@@ -690,7 +698,7 @@ def test_connections_to_conductors_that_are_gone_are_closed(
             ours, theirs = socket.socketpair()
             made.append(opened.enter_context(theirs))
             theirs.settimeout(rpc_conductor.SECONDS)
-            return sender.Connection(ours, address, 99)
+            return heard(ours, address)
 
         pool = opened.enter_context(contextlib.closing(sender.Pool(connect)))
         pool.post("gone", b"x")

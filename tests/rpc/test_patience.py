@@ -20,6 +20,7 @@ from ironic_lite.rpc import client, failures, server
 from ironic_lite.rpc.deadlines import deadlines, send_limit
 from ironic_lite.rpc.deadlines.admission import Admission
 from ironic_lite.rpc.deadlines.deadlines import CallDeadline, ClockOffsets
+from ironic_lite.rpc.sockets import sender
 from tests.support import rpc_conductor
 from tests.support.rpc_conductor import ONE, TWO, Serve
 
@@ -174,6 +175,23 @@ def test_a_conductor_that_stood_still_begins_nothing_for_callers_who_have_given_
     rpc_conductor.stop(process)
     with pytest.raises(errors.NoConductor):
         caller.call(ctxt, "note", host=ONE, timeout=4, word="late")
+    process.send_signal(signal.SIGCONT)
+    caller.call(ctxt, "note", host=ONE, word="after")
+    assert caller.call(ctxt, "noted", host=ONE) == ["before", "after"]
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept connection", "new connection"])
+def test_conductor_that_hangs_has_received_nothing(
+    kept: bool, brokerless: str, spawn: Spawn, connect: Connect, ctxt: Context
+) -> None:
+    process, first = spawn(brokerless, ONE), connect(brokerless)
+    first.call(ctxt, "note", host=ONE, word="before")
+    caller = first if kept else connect(brokerless)
+    rpc_conductor.stop(process)
+    stopped = clock.steady()
+    rpc_conductor.until(lambda: clock.steady() - stopped > sender.PROVEN_SECONDS)
+    with pytest.raises(errors.ConductorNotListening):
+        caller.call(ctxt, "note", host=ONE, timeout=rpc_conductor.SECONDS, word="late")
     process.send_signal(signal.SIGCONT)
     caller.call(ctxt, "note", host=ONE, word="after")
     assert caller.call(ctxt, "noted", host=ONE) == ["before", "after"]

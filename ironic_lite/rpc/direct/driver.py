@@ -57,6 +57,7 @@ class DirectDriver(driver.SocketDriver):
         conf.register_opts(options.GROUPS[_GROUP], group=_GROUP)
         self._settings = conf[_GROUP]
         self._credentials = credentials.Credentials(credentials.find_files(conf))
+        self._pool = sender.Pool(self._connect, float(self._settings.connect_timeout))
 
     # -- sending -----------------------------------------------------------------------------
 
@@ -95,7 +96,9 @@ class DirectDriver(driver.SocketDriver):
             if isinstance(why, _HANDSHAKE_FAULTS):
                 _refuse_server(place, why)
             raise
-        return sender.Connection(sock, place, self._limit, cipher)
+        found = sender.Connection(sock, place, self._limit, cipher)
+        found.heard_at = time.monotonic()  # by its greeting
+        return found
 
     def _limit_to_connect(self, deadline: float | None) -> float:
         """Return the seconds for one address, or for a handshake."""

@@ -7,6 +7,8 @@ remote exception      ``{"id": int, "failure": str}``, serialised by oslo.messag
 keepalive             ``{"id": int, "beat": true}``, only if the request has ``monitor`` seconds
 refusal               ``{"id": int | None, "refused": {"reason": str, "what": str | None,
                       "size": int | None, "limit": int | None}}``; without id it is the last
+question              ``{"ping": true}``, before a request: does the server read?
+reply                 ``{"pong": true}``
 ====================  ==========================================================================
 
 ``id`` is unique on its connection. A client has one call at a time on a connection, so a slow call
@@ -27,6 +29,7 @@ Body = Json
 HEADER = struct.Struct("!I")
 _CHUNK = 64 * 1024
 _LARGE_CHUNK = 1024 * 1024
+_PING, _PONG = "ping", "pong"
 
 
 def encode(body: Body, limit: int, what: str = "request") -> bytes:
@@ -61,6 +64,20 @@ def refused(body: Body) -> Exception | None:
     if reason.get("size") is not None:
         return transport_errors.FrameTooLarge(reason["size"], reason["limit"], reason["what"])
     return transport_errors.BadFrame(reason.get("reason"))
+
+
+def _short(key: str) -> bytes:
+    payload = encoding.dumps({key: True})
+    return HEADER.pack(len(payload)) + payload
+
+
+PING, PONG = _short(_PING), _short(_PONG)
+"""The question whether a server reads, and its reply."""
+
+
+def is_ping(body: Body) -> bool:
+    """Return whether a client asks if the server reads."""
+    return body.get(_PING) is True
 
 
 class Reader:

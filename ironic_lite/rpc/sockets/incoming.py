@@ -83,6 +83,9 @@ class Line:
         if not chunk:
             raise ConnectionResetError
         for body in self._reader.feed(self._decrypt(chunk)):
+            if frames.is_ping(body):
+                self._send_now(frames.PONG)
+                continue
             message = _new_incoming(self, body)
             with self._state:
                 self._owed += message.is_call
@@ -137,12 +140,15 @@ class Line:
 
     def refuse(self, why: Exception) -> None:
         """Send the client the reason why this connection ends; for the reading thread."""
+        self._send_now(frames.refusal(why))
+
+    def _send_now(self, frame: bytes) -> None:
+        """Send a short frame without waiting for the client, which may miss it."""
         # Do not interrupt an answer that is being sent.
         if not self._sending.acquire(blocking=False):
             return
         with contextlib.suppress(OSError):
-            last = b"".join(self._cipher.encrypt(frames.refusal(why)))
-            self.sock.send(last, socket.MSG_DONTWAIT)
+            self.sock.send(b"".join(self._cipher.encrypt(frame)), socket.MSG_DONTWAIT)
         self._sending.release()
 
     def drain(self) -> None:

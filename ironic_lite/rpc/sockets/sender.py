@@ -2,13 +2,15 @@
 
 A call has a connection to itself. Idle connections wait in a pool, last used first, so a process
 has as many as its concurrent calls; those unused for a minute are closed. Before reuse a connection
-is checked for end of file. So a server's restart causes no error, and a message is never sent
-twice.
+is checked for end of file, and a server that has not been heard just now is asked whether it reads.
+So a server's restart causes no error, a message is never sent twice, and a server that hangs, or
+whose machine is lost, has received nothing: another one may be called.
 """
 
 from __future__ import annotations
 
 import collections
+import math
 import os
 import socket
 import time
@@ -21,6 +23,12 @@ from ironic_lite.rpc.sockets import ciphers, frames, kernel, transport_errors
 
 _LEAST_WAIT = 0.001
 _SLACK = 0.01
+
+PROVEN_SECONDS = 0.5
+"""A server that was heard so long ago is not asked again."""
+
+REPLY_SECONDS = 5.0
+"""Most seconds in which a server replies that it reads; longer than a machine stalls."""
 
 IDLE_SECONDS = 60.0
 """A connection unused for so long is closed when another is made, or returned to its address."""
@@ -50,6 +58,8 @@ class Connection:
         self._wait = 0.0
         self.idle_since = 0.0
         """The time at which it was returned to the pool."""
+        self.heard_at = -math.inf
+        """The time at which the server's process was heard."""
         kernel.close_in_children(self)
 
     def is_fresh(self) -> bool:
@@ -61,6 +71,28 @@ class Connection:
         except OSError:
             pass
         return False
+
+    def ask(self, seconds: float) -> bool:
+        """Return whether the server reads this connection; False if it has closed it.
+
+        :raises transport_errors.PeerAbsent: it has not replied within these seconds.
+        """
+        if time.monotonic() - self.heard_at < PROVEN_SECONDS:
+            return True
+        try:
+            for piece in self._cipher.encrypt(frames.PING):
+                self._socket.sendall(piece)
+            reader, end = self._new_reader(), time.monotonic() + seconds
+            while True:
+                self._set_timeout(end)
+                for body in reader.feed(self._receive_bytes(reader.wanted)):
+                    return frames.refused(body) is None
+        except (BlockingIOError, oslo_messaging.MessagingTimeout):
+            raise transport_errors.PeerAbsent(
+                f"the conductor at {self._place} does not read calls"
+            ) from None
+        except (OSError, oslo_messaging.MessagingException):
+            return False
 
     def send(self, frame: bytes) -> None:
         """Send all of ``frame``.
@@ -139,6 +171,7 @@ class Connection:
                 f"the conductor at {self._place} went away before it answered; "
                 "it may have begun the call"
             )
+        self.heard_at = time.monotonic()
         return chunk
 
     def close(self) -> None:
@@ -153,9 +186,10 @@ Connect = Callable[[str, float | None], Connection]
 class Pool:
     """The idle connections of this process, by address."""
 
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, connect: Connect, reply_seconds: float = REPLY_SECONDS) -> None:
         """``connect`` makes a new connection."""
         self._connect = connect
+        self._reply_seconds = reply_seconds
         self._owner = os.getpid()
         self._idle: dict[str, collections.deque[Connection]] = {}
 
@@ -194,7 +228,7 @@ class Pool:
                 connection = stack.pop()
             except IndexError:
                 break
-            if connection.is_fresh() and self._try_kept_connection(connection, frame):
+            if connection.is_fresh() and self._try_kept_connection(connection, frame, deadline):
                 return connection
             connection.close()
         # A conductor that is gone, and will not come back under its address, is never called again.
@@ -202,15 +236,27 @@ class Pool:
             _close_unused(each)
         connection = self._connect(address, deadline)
         try:
+            if not connection.ask(self._limit_to_reply(deadline)):
+                raise transport_errors.PeerAbsent(f"the conductor at {address} has hung up")
             connection.send(frame)
         except BaseException:
             connection.close()
             raise
         return connection
 
-    @staticmethod
-    def _try_kept_connection(connection: Connection, frame: bytes) -> bool:
-        """Return whether a kept connection took the frame; if not, a new one may try."""
+    def _try_kept_connection(
+        self, connection: Connection, frame: bytes, deadline: float | None
+    ) -> bool:
+        """Return whether a kept connection took the frame; if not, a new one may try.
+
+        :raises transport_errors.PeerAbsent: the server hangs, as it would with a new connection.
+        """
+        try:
+            if not connection.ask(self._limit_to_reply(deadline)):
+                return False
+        except BaseException:
+            connection.close()
+            raise
         try:
             connection.send(frame)
         except transport_errors.PeerAbsent:
@@ -219,6 +265,11 @@ class Pool:
             connection.close()
             raise
         return True
+
+    def _limit_to_reply(self, deadline: float | None) -> float:
+        if deadline is None:
+            return self._reply_seconds
+        return max(min(self._reply_seconds, deadline - time.monotonic()), _LEAST_WAIT)
 
     def _idle_connections(self, address: str) -> collections.deque[Connection]:
         here = os.getpid()
