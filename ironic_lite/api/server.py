@@ -27,6 +27,7 @@ STOP_SECONDS = 25.0
 """Seconds that requests may take during a stop; then their connections are cut off."""
 _LARGEST_HEAD = 64 * 1024
 """Bytes of a request's headers; also the read-ahead of each connection."""
+_PROBE_SECONDS = 0.01
 _FILES = 1024
 """File descriptors for everything except client connections."""
 _LOGGING = {"handlers": {}, "formatters": {}, "loggers": {"_granian": {"propagate": True}}}
@@ -38,6 +39,7 @@ def serve(
     address: listen_socket.Address,
     *,
     begin: Callable[[], object],
+    listening: Callable[[], object],
     page: readiness.Page,
 ) -> None:
     """Answer requests until SIGTERM, then finish the running requests.
@@ -48,6 +50,7 @@ def serve(
         meanwhile.
     :param address: from `listen_socket.reserve`. Each process opens its own socket there, and Linux
         divides connections among the sockets (SO_REUSEPORT).
+    :param listening: called once the socket accepts connections.
     :param page: the last result of the readiness of all processes at this address.
     :raises RuntimeError: granian has stopped by itself.
     """
@@ -62,7 +65,7 @@ def serve(
         begin()
         # uvloop wakes up faster, and each request takes two or three wake-ups.
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve_until_stopped(application, conf, address, tail))
+            runner.run(_serve_until_stopped(application, conf, address, tail, listening))
     finally:
         told.close()
         database.close()
@@ -81,6 +84,7 @@ async def _serve_until_stopped(
     conf: Configuration,
     address: listen_socket.Address,
     tail: Tail,
+    listening: Callable[[], object],
 ) -> None:
     application = rsgi.Application(inner, conf, tail)
     server = _embedded_server(application, conf, address)
@@ -89,7 +93,9 @@ async def _serve_until_stopped(
     loop.add_signal_handler(signal.SIGTERM, stopping.set)
     serving = asyncio.create_task(server.serve())
     waiting = asyncio.create_task(stopping.wait())
+    probing = asyncio.create_task(_wait_until_listening(address, listening))
     await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    probing.cancel()
     if serving.done():
         waiting.cancel()
         serving.result()
@@ -100,6 +106,21 @@ async def _serve_until_stopped(
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(serving, STOP_SECONDS)
     await application.close()
+
+
+async def _wait_until_listening(
+    address: listen_socket.Address, listening: Callable[[], object]
+) -> None:
+    """Call ``listening`` once the address accepts a connection; the server has no hook for it."""
+    while True:
+        try:
+            _, writer = await asyncio.open_connection(*address)
+        except OSError:
+            await asyncio.sleep(_PROBE_SECONDS)
+        else:
+            writer.close()
+            listening()
+            return
 
 
 def _embedded_server(

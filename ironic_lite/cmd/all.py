@@ -13,6 +13,7 @@ import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 
 from ironic_lite.cmd import api, checks, conductors, entry, processes  # noqa: E402
+from ironic_lite.core import notify  # noqa: E402
 from ironic_lite.db.tables import migrate, reencryption  # noqa: E402
 from ironic_lite.rpc import transport  # noqa: E402
 
@@ -50,20 +51,30 @@ def _run_service(conf: Configuration) -> int:
     preparation = processes.Child(PROG, lambda: _prepare_start(conf))
     prepared, registered = processes.Flag(), processes.Flag()
 
-    working = conductors.children(conf, prepared=prepared.wait, registered=registered.set)
+    working = conductors.children(conf, prepared=prepared.wait, registered=registered)
     # All load their modules at the same time; the API's workers share the memory.
     preparation.start()
     for one in working:
         one.start()
     # A client with an answer may enroll at once, so the API waits for a conductor.
-    begin = functools.partial(registered.wait, _READY_SECONDS)
-    serving, renewal = api.workers(conf, keeper, begin=begin)
-    status = processes.run(preparation)
+    begin, listening = functools.partial(registered.wait, _READY_SECONDS), api.flags(conf)
+    serving, renewal = api.workers(conf, keeper, listening, begin=begin)
+    with notify.extending("migrating the database"):
+        status = processes.run(preparation)
     if status:
         return status
     prepared.set()
+
+    def announce() -> None:
+        processes.wait(listening)
+        if not registered.wait(0):
+            notify.ready("no conductor is registered; the log has the reason")
+            registered.wait()
+        notify.ready(api.status(conf, keeper))
+
     # The API is stopped first, so that no new work reaches the conductor.
-    return processes.supervise(serving, working, conductors.file_servers(conf), renewal=renewal)
+    files = conductors.file_servers(conf)
+    return processes.supervise(serving, working, files, renewal=renewal, announce=announce)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

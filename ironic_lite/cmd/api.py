@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence  # noqa: E402
 
 from ironic_lite.api.traffic import listen_socket  # noqa: E402
 from ironic_lite.cmd import checks, entry, processes  # noqa: E402
-from ironic_lite.core import certificate_files, config, metrics, modules  # noqa: E402
+from ironic_lite.core import certificate_files, config, metrics, modules, notify  # noqa: E402
 
 LOG = logging.getLogger(__name__)
 PROG = "ironic-lite-api"
@@ -40,13 +40,18 @@ def reserve(conf: Configuration) -> socket.socket:
 
 
 def workers(
-    conf: Configuration, keeper: socket.socket, *, begin: Callable[[], object] = lambda: None
+    conf: Configuration,
+    keeper: socket.socket,
+    listening: Sequence[processes.Flag],
+    *,
+    begin: Callable[[], object] = lambda: None,
 ) -> tuple[list[processes.Child], processes.Renewal | None]:
     """Return the processes that serve the API, not yet started, and what renews them.
 
     With TLS they are replaced when the certificate has changed.
 
     :param keeper: from `reserve`; this process keeps it open as long as it starts workers.
+    :param listening: from `flags`.
     :param begin: called by each worker before it answers requests; may wait.
     :raises config.ConfigError: [api]auth_strategy cannot be used.
     """
@@ -65,15 +70,13 @@ def workers(
     def report() -> None:
         begin()
         ready.set()
-        LOG.info("Listening on %s", listen_socket.url(conf, there))
-        if conf.api.enable_window:
-            LOG.info("Window at %s/ui/", listen_socket.url(conf, there))
+        _log_address(conf, there)
 
     def body(number: int) -> int:
         keeper.close()  # a stopping orphan must not hold the address
         if boards is not None:
             metrics.BOARD.share(boards, number + count * (children[number].lives % 2))
-        server.serve(conf, there, begin=report, page=page)
+        server.serve(conf, there, begin=report, listening=listening[number].set, page=page)
         return 0
 
     names = ["API"] if count == 1 else [f"API {number + 1}" for number in range(count)]
@@ -99,6 +102,22 @@ def _renewal(
     return None if pair is None else processes.Renewal(children, pair.renewed, pause, ready)
 
 
+def _log_address(conf: Configuration, there: listen_socket.Address) -> None:
+    LOG.info("Listening on %s", listen_socket.url(conf, there))
+    if conf.api.enable_window:
+        LOG.info("Window at %s/ui/", listen_socket.url(conf, there))
+
+
+def flags(conf: Configuration) -> list[processes.Flag]:
+    """Return for each worker the flag that it sets once it accepts connections."""
+    return [processes.Flag() for _ in range(config.api_workers(conf))]
+
+
+def status(conf: Configuration, keeper: socket.socket) -> str:
+    """Return the line that ``systemctl status`` shows of a running API."""
+    return f"serving {listen_socket.url(conf, listen_socket.address(keeper))}"
+
+
 def serve(conf: Configuration) -> int:
     """Run the API until SIGTERM or SIGINT; return the exit status.
 
@@ -107,8 +126,14 @@ def serve(conf: Configuration) -> int:
     """
     keeper = reserve(conf)
     checks.run(conf)
-    serving, renewal = workers(conf, keeper)
-    return processes.supervise(serving, renewal=renewal)
+    listening = flags(conf)
+    serving, renewal = workers(conf, keeper, listening)
+
+    def announce() -> None:
+        processes.wait(listening)
+        notify.ready(status(conf, keeper))
+
+    return processes.supervise(serving, renewal=renewal, announce=announce)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

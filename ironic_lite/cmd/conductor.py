@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence  # noqa: E402
 from ironic_lite import errors  # noqa: E402
 from ironic_lite.cmd import checks, conductors, entry, processes, signals  # noqa: E402
 from ironic_lite.conductor.service import Service  # noqa: E402
+from ironic_lite.core import notify  # noqa: E402
 from ironic_lite.db.tables import migrate, reencryption  # noqa: E402
 from ironic_lite.drivers.registry import Registry, Settings  # noqa: E402
 from ironic_lite.rpc import transport  # noqa: E402
@@ -42,7 +43,16 @@ def serve(conf: Configuration) -> int:
     if conf.conductor.processes == 1:
         return conduct(conf)
     checks.run(conf)
-    return processes.supervise(conductors.children(conf), conductors.file_servers(conf))
+    up = conductors.flags(conf)
+
+    def announce() -> None:
+        with notify.extending("registering"):
+            processes.wait(up)
+        notify.ready(f"{len(up)} conductors are registered")
+
+    return processes.supervise(
+        conductors.children(conf, registered=up), conductors.file_servers(conf), announce=announce
+    )
 
 
 def conduct(
@@ -75,16 +85,19 @@ def conduct(
         os.kill(os.getpid(), signal.SIGTERM)
 
     service = Service(conf, database, registry, messaging, give_way)
-    with stop.at_once():
+    with stop.at_once(), notify.extending("registering"):
         service.claim()
         service.announce()
     registered()
+    notify.ready(f"conductor {conf.host} is registered")
     service.begin()
     drain = stop.wait() is signals.DRAIN
+    notify.stopping()
     threading.Thread(
         target=_end_wait, args=(stop, service), name="stop-waiting", daemon=True
     ).start()
-    finished = service.stop(conf.conductor.drain_shutdown_timeout if drain else None)
+    with notify.extending():
+        finished = service.stop(conf.conductor.drain_shutdown_timeout if drain else None)
     database.close()
     if displaced.is_set():
         raise errors.Error(_DISPLACED.format(host=conf.host))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ironic_lite.cmd import entry, processes, signals
 from ironic_lite.core import config
@@ -20,12 +20,15 @@ def children(
     conf: Configuration,
     *,
     prepared: Callable[[], object] = lambda: None,
-    registered: Callable[[], object] = lambda: None,
+    registered: processes.Flag | Sequence[processes.Flag],
 ) -> list[processes.Child]:
     """Return the processes of [conductor]processes, not yet started.
 
     Each is a conductor with a name, a lease and an address of its own, so the death of one concerns
-    only its own nodes. Parameters as of ``cmd.conductor.conduct``.
+    only its own nodes.
+
+    :param prepared: as of ``cmd.conductor.conduct``.
+    :param registered: set by each conductor once the API can find it: one for all, or of `flags`.
 
     :raises config.ConfigError: [DEFAULT]host is already the name of one process of several.
     """
@@ -35,24 +38,30 @@ def children(
         )
         raise config.ConfigError(reason=reason)
 
-    def conduct(host: str) -> int:
+    def conduct(host: str, flag: processes.Flag) -> int:
         conf.set_override("host", host)
         # Loaded here, unless the parent has loaded it for all.
         loaded = entry.load("ironic_lite.cmd.conductor")
-        status: int = loaded.conduct(conf, prepared=prepared, registered=registered)
+        status: int = loaded.conduct(conf, prepared=prepared, registered=flag.set)
         return status
 
     settings = conf.conductor
     hosts = names.of_processes(conf.host, settings.processes)
+    up = [registered] * len(hosts) if isinstance(registered, processes.Flag) else registered
     return [
         processes.Child(
             "conductor" if len(hosts) == 1 else f"conductor {host}",
-            functools.partial(conduct, host),
+            functools.partial(conduct, host, flag),
             stop_seconds=_stop_seconds(settings.graceful_shutdown_timeout),
             drain_seconds=_stop_seconds(settings.drain_shutdown_timeout),
         )
-        for host in hosts
+        for host, flag in zip(hosts, up, strict=True)
     ]
+
+
+def flags(conf: Configuration) -> list[processes.Flag]:
+    """Return for each process of [conductor]processes the flag that it sets once registered."""
+    return [processes.Flag() for _ in range(conf.conductor.processes)]
 
 
 def file_servers(conf: Configuration) -> list[processes.Child]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.core import config
+from ironic_lite.core import config, notify
 
 EXIT_CONFIG = 2
 EXIT_FAULT = 1
@@ -29,6 +29,7 @@ def run(
     :returns: the exit status: the body's; 2 for an unusable configuration; 1 for an error of the
         service. Both errors print one line and no traceback.
     """
+    notify.begin()
     try:
         conf = config.load(
             prog,

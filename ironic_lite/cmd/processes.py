@@ -15,12 +15,13 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 
 from ironic_lite import errors
 from ironic_lite.cmd import entry, signals
-from ironic_lite.core import parent_death
+from ironic_lite.core import notify, parent_death
 
 LOG = logging.getLogger(__name__)
 
@@ -55,6 +56,12 @@ class Flag:
         """Free its descriptors in this process."""
         os.close(self._read)
         os.close(self._write)
+
+
+def wait(flags: Sequence[Flag]) -> None:
+    """Wait until all flags are set."""
+    for one in flags:
+        one.wait()
 
 
 class Child:
@@ -314,8 +321,15 @@ class Ready:
         return self._since is not None and time.monotonic() - self._since > _OPENING
 
 
-def supervise(*groups: Sequence[Child], renewal: Renewal | None = None) -> int:
+def supervise(
+    *groups: Sequence[Child],
+    renewal: Renewal | None = None,
+    announce: Callable[[], object] = lambda: None,
+) -> int:
     """Run children until a signal and restart those that die; return the exit status.
+
+    :param announce: called on a thread when all children are started; it waits until they are up,
+        and reports it to the service manager.
 
     A child whose first life ends with status 2 (bad configuration) ends all children with that
     status. Later, the same status has another cause, such as a changed file. Then the child is
@@ -329,12 +343,15 @@ def supervise(*groups: Sequence[Child], renewal: Renewal | None = None) -> int:
     for child in children:
         if not child.lives:
             child.start()
+    threading.Thread(target=announce, name="announce", daemon=True).start()
     fatal = _watch_children(children, stops, renewal)
+    notify.stopping()
     drain = fatal == -signals.DRAIN
     if drain or not fatal:
         LOG.info("Stopping%s", ", after all work has ended" if drain else "")
-    for group in groups:
-        _end_children(group, stops, drain=drain)
+    with notify.extending():
+        for group in groups:
+            _end_children(group, stops, drain=drain)
     return 0 if drain else fatal
 
 

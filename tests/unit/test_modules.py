@@ -38,7 +38,7 @@ conf = config.load("ironic-lite-api", ["--config-file", "/dev/null"])
 conf.set_override("host_ip", "127.0.0.1", "api")
 conf.set_override("port", 0, "api")
 keeper = api.reserve(conf)
-api.workers(conf, keeper)
+api.workers(conf, keeper, api.flags(conf))
 assert "pecan" in sys.modules
 print(*sorted({"jinja2", "pygments", "sushy", "cryptography", "pycdlib"} & set(sys.modules)))
 """
