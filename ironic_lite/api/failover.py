@@ -37,7 +37,9 @@ class Failover:
         host, tried = self._host, set[str]()
         while True:
             try:
-                return send(call._replace(host=host))
+                answer = send(call._replace(host=host))
+                self._fleet.trust(host)
+                return answer
             except errors.ConductorNotListening:
                 tried.add(host)
                 self._fleet.doubt(host)

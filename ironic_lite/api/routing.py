@@ -1,6 +1,7 @@
 """The conductor of a node, found by cached membership rows and `ring`.
 
-A conductor that did not answer is doubted: other conductors are asked until its next heartbeat.
+A conductor that did not answer is doubted: other conductors are asked until it answers a call, or
+until its next heartbeat.
 Doubt changes only the choice of a conductor to ask. The owner of a node, and the owner that the API
 shows, stay the same.
 """
@@ -85,6 +86,13 @@ class ConductorRouter:
         with self._reading:
             self._doubted = {**self._doubted, host: self._signs.get(host)}
         LOG.warning("Conductor %s does not answer; other conductors are asked until it does", host)
+
+    def trust(self, host: str) -> None:
+        """Record that a conductor has answered, which ends its doubt."""
+        if host not in self._doubted:
+            return
+        with self._reading:
+            self._doubted = {each: sign for each, sign in self._doubted.items() if each != host}
 
     def trusted(self, hosts: Iterable[str]) -> str:
         """Return the first of these hosts without doubt, or the first if all are doubted."""

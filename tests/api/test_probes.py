@@ -238,13 +238,17 @@ def test_silence_of_the_conductor_that_answered_last_leaves_the_api_ready(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(readiness, "FRESH_SECONDS", -1.0)
+    monkeypatch.setattr(readiness, "LIMIT", 60.0)
+    monkeypatch.setattr(readiness, "SILENT_SECONDS", 60.0)
     api = build()
     assert api.get("/readyz").status == 200
     (last,) = recorder.hosts
     assert api.get("/readyz").status == 200
     assert recorder.hosts == [last, last]  # no other one is called without need
     hosts.silent.add(last)
+    monkeypatch.setattr(readiness, "SILENT_SECONDS", 0.1)
     assert api.get("/readyz").status == 200
+    monkeypatch.setattr(readiness, "SILENT_SECONDS", 60.0)
     assert set(recorder.hosts) == set(three)
     asked = recorder.hosts.copy()
     for _ in range(10):

@@ -11,6 +11,7 @@ from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.api import app
+from ironic_lite.api.health import readiness
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import conductors
@@ -102,6 +103,19 @@ def test_call_that_may_have_been_accepted_is_not_sent_again(
     assert int(answer.headers["retry-after"]) > 0
     assert manage(api, node).status == 202
     assert recorder.hosts == [first, second], "the request that comes after it goes elsewhere"
+
+
+def test_conductor_that_answers_is_no_longer_doubted(
+    database: Database, conf: cfg.ConfigOpts, recorder: Recorder, add_node: AddNode, away: Away
+) -> None:
+    service, node = app.routed(database, recorder, conf).service, add_node()
+    first, second, _ = order(node)
+    for host in HOSTS:
+        service.fleet.doubt(host)
+    assert service.fleet.host_for(node) == first
+    away.how = {host: errors.ConductorUnresponsive for host in HOSTS if host != second}
+    assert readiness.Readiness(lambda: service).ask()[0]
+    assert service.fleet.host_for(node) == second
 
 
 def test_a_broker_that_is_away_makes_nobody_doubted(

@@ -165,7 +165,9 @@ class _Round:
                 raise self._failed_part("conductors", None)
             self._found["conductors"] = {"status": "ok", "alive": len(living)}
             host = self._check_part("rpc", lambda: self._find_answer(service, living))
-            self._host = host or self._host
+            if host:
+                self._host = host
+                service.fleet.trust(host)
             self._found["rpc"] = {"status": "ok"} if host else _silence()
         except _Failed:
             pass
