@@ -397,6 +397,7 @@ def _start_logging(conf: cfg.ConfigOpts, prog: str) -> None:
         log.setup(conf, prog, version(), fix_eventlet=False)
         for handler in logging.getLogger().handlers:
             handler.addFilter(context.LogFilter())
+            handler.addFilter(log_lines.Seldom(*log_lines.BROKER_LIBRARIES, least=logging.INFO))
         log_lines.guard(logging.getLogger())
     except OSError as error:
         raise errors.OpenError(reason=f"[DEFAULT]log_file, log_dir: cannot log: {error}") from None

@@ -18,6 +18,8 @@ _IN_BLOCK = re.compile(f"[{_CONTROLS}{_DECEIVING}{_NO_TEXT}]")
 _IN_LINE = re.compile(f"[\n{_CONTROLS}{_DECEIVING}{_NO_TEXT}]")
 LONGEST_PATH = 256
 """Limit of a path in a log line, in characters."""
+BROKER_LIBRARIES = ("oslo.messaging", "oslo_messaging", "kombu", "amqp")
+"""Loggers of the libraries that connect to a message broker."""
 _REMINDED = 600.0
 """Seconds until a persistent fault is logged again."""
 
@@ -74,15 +76,30 @@ class LogThrottle:
 
 
 class Seldom(logging.Filter):
-    """Passes a warning or error of a logger once in ten minutes, whatever its values."""
+    """Passes each statement of libraries once in ten minutes, whatever its values.
 
-    def __init__(self) -> None:
+    Their peers decide how often they log: a service that is away is tried again all the time.
+
+    :param libraries: names of loggers, which include those below them; without a name, all loggers.
+    :param least: the level from which records are limited.
+    """
+
+    def __init__(self, *libraries: str, least: int = logging.WARNING) -> None:
         super().__init__()
         self._throttle = LogThrottle()
+        self._libraries = libraries
+        self._least = least
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record is written."""
-        return record.levelno < logging.WARNING or self._throttle.new(str(record.msg))
+        if record.levelno < self._least or not self._limits(record.name):
+            return True
+        return self._throttle.new(f"{record.pathname}:{record.lineno}")
+
+    def _limits(self, name: str) -> bool:
+        if not self._libraries:
+            return True
+        return any(name == each or name.startswith(f"{each}.") for each in self._libraries)
 
 
 def escaped(text: str) -> str:

@@ -114,3 +114,19 @@ def test_repeated_warnings_of_a_logger_are_written_once(written: Written) -> Non
         written.logger.info("Request %s was served", request)
     assert len([line for line in written.lines if "cannot be served" in line]) == 1
     assert len([line for line in written.lines if "was served" in line]) == 3
+
+
+def test_statements_of_named_libraries_are_written_once(written: Written) -> None:
+    written.logger.addFilter(log_lines.Seldom(written.logger.name, least=logging.INFO))
+    for number in range(3):
+        written.logger.info("Connection %s was lost", number)
+        written.logger.info("Connection %s was made", number)
+    assert len(written.lines) == 2
+    other = log_lines.Seldom("another", least=logging.INFO)
+    assert all(other.filter(record(written.logger.name)) for _ in range(3))
+    assert [other.filter(record("another.part")) for _ in range(3)] == [True, False, False]
+
+
+def record(name: str) -> logging.LogRecord:
+    """Return what a logger passes to its filters."""
+    return logging.LogRecord(name, logging.ERROR, "place.py", 7, "away", None, None)

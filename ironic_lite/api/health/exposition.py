@@ -13,7 +13,7 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.service import Service
-from ironic_lite.core import certificate_files, metrics
+from ironic_lite.core import certificate_files, log_lines, metrics
 from ironic_lite.core.json_types import Json
 from ironic_lite.core.metrics import Family
 from ironic_lite.db.queries import batches, conductors, holds, node_counts
@@ -49,6 +49,7 @@ class Exposition:
         self._guard = threading.Lock()
         self._read_at = float("-inf")
         self._read: Json | None = None
+        self._complaints = log_lines.LogThrottle()
 
     def text(self, accept: str, *, api: bool = True, fleet: bool = True) -> tuple[bytes, str]:
         """Return the answer and its content type.
@@ -71,9 +72,11 @@ class Exposition:
         with self._guard:
             if self._read is None or time.monotonic() - self._read_at > _FRESH:
                 try:
-                    self._read = self._read_database()
+                    with self._complaints:
+                        self._read = self._read_database()
                 except errors.Error as why:
-                    LOG.warning("Metrics without the database: %s", why)
+                    if self._complaints.new(type(why).__name__):
+                        LOG.warning("Metrics without the database: %s", why)
                     self._read = {"database": 0, "conductors": [], "nodes": []}
                 self._read_at = time.monotonic()
             return self._read

@@ -23,7 +23,7 @@ import orjson
 
 from ironic_lite import errors
 from ironic_lite.api.service import Service
-from ironic_lite.core import context
+from ironic_lite.core import context, log_lines
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import conductors
 from ironic_lite.membership import ring
@@ -93,6 +93,7 @@ class Readiness:
         self._guard = threading.Lock()
         self._round: _Round | None = None
         self._was_ready: bool | None = None
+        self._complaints = log_lines.LogThrottle()
 
     def ask(self) -> tuple[bool, Json]:
         """Return whether the service is ready, and the results as JSON.
@@ -110,6 +111,8 @@ class Readiness:
         ready, results = last.results()
         if ready is not self._was_ready:
             self._was_ready = ready
+            if ready:
+                self._complaints = log_lines.LogThrottle()
             failed = [name for name in CHECKS if results["checks"][name]["status"] == "failed"]
             if failed:
                 LOG.warning("Not ready: %s", ", ".join(failed))
@@ -120,7 +123,7 @@ class Readiness:
 
         :param host: the conductor that answered last.
         """
-        found = _Round(self._service, self._calls, self._page, host)
+        found = _Round(self._service, self._calls, self._page, host, self._complaints)
         try:
             threading.Thread(target=found.run, name="readiness", daemon=True).start()
         except RuntimeError as why:
@@ -134,7 +137,12 @@ class _Round:
     """One round of checks."""
 
     def __init__(
-        self, service: Callable[[], Service], calls: _Calls, page: Page, host: str | None
+        self,
+        service: Callable[[], Service],
+        calls: _Calls,
+        page: Page,
+        host: str | None,
+        complaints: log_lines.LogThrottle,
     ) -> None:
         self.begun = time.monotonic()
         self.done = threading.Event()
@@ -142,6 +150,7 @@ class _Round:
         self._calls = calls
         self._page = page
         self._host = host
+        self._complaints = complaints
         self._found: dict[str, Json] = {}
 
     def results(self) -> tuple[bool, Json]:
@@ -189,7 +198,7 @@ class _Round:
     def _failed_part(self, name: str, why: Exception | None) -> _Failed:
         # The probe needs no login, so addresses and other details appear only in the log.
         self._found[name] = {"status": "failed", "reason": _WORDS[name]}
-        if why is not None:
+        if why is not None and self._complaints.new(f"{name} {type(why).__name__}"):
             known = isinstance(why, errors.Error)
             LOG.info("Not ready, %s: %s", name, why, exc_info=None if known else why)
         return _Failed(name)

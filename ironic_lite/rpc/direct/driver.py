@@ -14,7 +14,7 @@ from typing import Never
 import oslo_messaging
 
 from ironic_lite import errors
-from ironic_lite.core import config, options
+from ironic_lite.core import config, log_lines, options
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.rpc.direct import addresses, credentials, tcp, tls
 from ironic_lite.rpc.sockets import driver, frames, kernel, listener, sender, transport_errors
@@ -56,6 +56,7 @@ class DirectDriver(driver.SocketDriver):
             )
         conf.register_opts(options.GROUPS[_GROUP], group=_GROUP)
         self._settings = conf[_GROUP]
+        self._complaints = log_lines.LogThrottle()
         self._credentials = credentials.Credentials(credentials.find_files(conf))
         self._pool = sender.Pool(self._connect, float(self._settings.connect_timeout))
 
@@ -89,16 +90,42 @@ class DirectDriver(driver.SocketDriver):
             cipher = tls.TlsCipher(self._credentials.client(), server=host)
             end = time.monotonic() + self._limit_to_connect(deadline)
             greeting = _shake_hands(sock, cipher, end)
-            _check_name(greeting, address, place)
+            self._check_name(greeting, address, place)
             kernel.bound_receiving(sock, 0)
         except BaseException as why:
             sock.close()
             if isinstance(why, _HANDSHAKE_FAULTS):
-                _refuse_server(place, why)
+                self._refuse_server(place, why)
             raise
         found = sender.Connection(sock, place, self._limit, cipher)
         found.heard_at = time.monotonic()  # by its greeting
         return found
+
+    def _check_name(self, greeting: frames.Body, name: str, place: str) -> None:
+        """Check that a conductor has the name by which it was called."""
+        if greeting.get("server") != name:
+            text = f"the conductor at {place} is {greeting.get('server')}, not {name}"
+            self._complain("Check the addresses of both names, and [DEFAULT]host there: %s", text)
+            raise _absent(text)
+
+    def _refuse_server(self, place: str, why: Exception) -> Never:
+        """Raise the error of a handshake, and log what an operator must correct."""
+        match why:
+            case ssl.SSLCertVerificationError():
+                what = why.verify_message
+                text = f"the certificate of the conductor at {place} is refused: {what}"
+                self._complain("Check [direct]ca_file here and cert_file there: %s", text)
+            case ssl.SSLError():
+                text = f"no TLS with the conductor at {place}: {_problem(why)}"
+                self._complain("Check [direct]cert_file here and ca_file there: %s", text)
+            case _:
+                text = f"no conductor answers at {place}: {_problem(why)}"
+        raise _absent(text) from None
+
+    def _complain(self, advice: str, text: str) -> None:
+        """Log a fault of the configuration, rarely, because each call meets it."""
+        if self._complaints.new(text):
+            LOG.warning(advice, text)
 
     def _limit_to_connect(self, deadline: float | None) -> float:
         """Return the seconds for one address, or for a handshake."""
@@ -193,28 +220,6 @@ def _shake_hands(sock: socket.socket, cipher: tls.TlsCipher, end: float) -> fram
             raise TimeoutError("it does not answer in time") from None
         if not received:
             raise ConnectionResetError("it has closed the connection")
-
-
-def _check_name(greeting: frames.Body, name: str, place: str) -> None:
-    """Check that a conductor has the name by which it was called."""
-    if greeting.get("server") != name:
-        text = f"the conductor at {place} is {greeting.get('server')}, not {name}"
-        LOG.warning("Check the addresses of both names, and [DEFAULT]host there: %s", text)
-        raise _absent(text)
-
-
-def _refuse_server(place: str, why: Exception) -> Never:
-    """Raise the error of a handshake, and log what an operator must correct."""
-    match why:
-        case ssl.SSLCertVerificationError():
-            text = f"the certificate of the conductor at {place} is refused: {why.verify_message}"
-            LOG.warning("Check [direct]ca_file here and cert_file there: %s", text)
-        case ssl.SSLError():
-            text = f"no TLS with the conductor at {place}: {_problem(why)}"
-            LOG.warning("Check [direct]cert_file here and ca_file there: %s", text)
-        case _:
-            text = f"no conductor answers at {place}: {_problem(why)}"
-    raise _absent(text) from None
 
 
 def _absent(text: str) -> transport_errors.PeerAbsent:

@@ -269,7 +269,8 @@ class Listener:
                 self._take_message(message)
             self._note_progress(line)
         except (transport_errors.FrameTooLarge, transport_errors.BadFrame) as why:
-            LOG.warning("Closed the connection of an RPC client: %s", why)
+            if self._refusals.new(type(why).__name__):
+                LOG.warning("Closed the connection of an RPC client: %s", why)
             line.refuse(why)
             self._forget_line(line)
         except OSError as why:
