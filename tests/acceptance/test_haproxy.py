@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import pathlib
-import shutil
+import json
 import signal
 import socket
 import ssl
-import subprocess
 import time
 from collections.abc import Iterator
 
@@ -16,69 +14,28 @@ import psutil
 import pytest
 import requests
 
+from tests.support import balancer
 from tests.support.ports import free_port
-from tests.support.service import CONDUCTOR_UP, HOST, ROOT, Service, family, service, until
+from tests.support.service import CONDUCTOR_UP, HOST, Service, alive, family, service, until
 
-CONFIGURATION = ROOT / "etc" / "ironic-lite" / "examples" / "haproxy.cfg"
-HAPROXY = shutil.which("haproxy", path="/usr/sbin:/usr/bin:/usr/local/sbin")
 HEAD_SECONDS = 2
 """Instead of the ten seconds of the shipped file."""
 IDLE_SECONDS = 5
 """Instead of the 75 seconds of the shipped file."""
 LARGE = 5
 """Nodes whose list is larger than what sockets and haproxy hold for a client that does not read."""
+QUICKER = {
+    "timeout client 75s": f"timeout client {IDLE_SECONDS}s",
+    "timeout http-request 10s": f"timeout http-request {HEAD_SECONDS}s",
+}
 OTHERS = 4
 """Connections of the APIs at most besides: checks, and those that clients keep for a while."""
 
 pytestmark = [
-    pytest.mark.skipif(
-        HAPROXY is None, reason="NOT TESTED: haproxy is not installed; apt-get install haproxy"
-    ),
+    balancer.NEEDED,
     pytest.mark.filterwarnings("ignore:Unverified HTTPS request"),
     pytest.mark.xdist_group("haproxy"),
 ]
-
-
-def _configured(port: int, apis: list[int], certificate: pathlib.Path) -> str:
-    """Return the shipped file with addresses of this test, and quicker."""
-    text = CONFIGURATION.read_text(encoding="utf-8")
-    for old, new in (
-        ("bind :6385 ssl crt /etc/haproxy/metal.pem", f"bind {HOST}:{port} ssl crt {certificate}"),
-        ("one.example.org:6385", f"{HOST}:{apis[0]}"),
-        ("two.example.org:6385", f"{HOST}:{apis[1]}"),
-        ("timeout client 75s", f"timeout client {IDLE_SECONDS}s"),
-        ("timeout http-request 10s", f"timeout http-request {HEAD_SECONDS}s"),
-    ):
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    return text
-
-
-def _certificate(folder: pathlib.Path) -> pathlib.Path:
-    key, certificate, both = (folder / name for name in ("key.pem", "cert.pem", "both.pem"))
-    subject = ["-subj", "/CN=localhost", "-addext", f"subjectAltName=IP:{HOST}", "-days", "2"]
-    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    command = ["openssl", "req", "-x509", *curve, "-keyout", key, "-out", certificate, *subject]
-    subprocess.run(list(map(str, command)), check=True, capture_output=True, timeout=60)
-    both.write_bytes(certificate.read_bytes() + key.read_bytes())
-    return both
-
-
-@contextlib.contextmanager
-def _haproxy(folder: pathlib.Path, apis: list[int]) -> Iterator[int]:
-    """Run haproxy with the shipped configuration; give its port."""
-    port, settings = free_port(), folder / "haproxy.cfg"
-    settings.write_text(_configured(port, apis, _certificate(folder)), encoding="utf-8")
-    with (folder / "haproxy.log").open("wb") as log:
-        process = subprocess.Popen(
-            [str(HAPROXY), "-db", "-f", str(settings)], stdout=log, stderr=log
-        )
-    try:
-        yield port
-    finally:
-        process.kill()
-        process.wait(60)
-        print((folder / "haproxy.log").read_text(errors="replace")[-3000:])
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +53,8 @@ def balanced() -> Iterator[tuple[Service, int, list[int]]]:
         ]
         conductor = found.start("ironic-lite-conductor")
         until(lambda: conductor.pids(CONDUCTOR_UP), "the conductor")
-        with _haproxy(found.folder, apis) as port:
+        addresses = [f"{HOST}:{api}" for api in apis]
+        with balancer.run(found.folder, addresses, changes=QUICKER) as port:
             until(lambda: _get(port).ok, "haproxy")
             yield found, port, pids
 
@@ -214,3 +172,54 @@ def test_no_request_is_lost_when_an_api_is_restarted(
         answers.append(_get(port).status_code)
     answers += [_get(port).status_code for _ in range(20)]
     assert set(answers) == {200}
+
+
+@contextlib.contextmanager
+def paused(processes: list[psutil.Process]) -> Iterator[None]:
+    """Stop processes for the length of a block."""
+    for one in processes:
+        one.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for one in processes:
+            one.send_signal(signal.SIGCONT)
+
+
+def fault(answer: requests.Response) -> str:
+    """Return the text of an error body, as clients parse it."""
+    assert answer.headers["Content-Type"].startswith("application/json")
+    return str(json.loads(answer.json()["error_message"])["faultstring"])
+
+
+def test_apis_answer_for_themselves_when_none_is_ready(
+    balanced: tuple[Service, int, list[int]],
+) -> None:
+    found, port, _ = balanced
+    (conductor,) = [one for one in found.running() if one.pids(CONDUCTOR_UP)]
+    with paused(family(conductor.pid)):
+        log = found.folder / "haproxy.log"
+        until(lambda: "Running on backup" in log.read_text(), "no API that is ready")
+        body = {"driver": "fake-hardware"}
+        refused = requests.post(
+            f"https://{HOST}:{port}/v1/nodes", json=body, verify=False, timeout=60
+        )
+        assert (refused.status_code, int(refused.headers["Retry-After"]) > 0) == (503, True)
+        assert "tester" in fault(refused)
+        assert "X-OpenStack-Request-Id" in refused.headers
+        assert _get(port).ok
+    until(lambda: _get(port, "/readyz").ok, "the conductor")
+
+
+def test_balancer_without_apis_answers_as_an_api_does(
+    balanced: tuple[Service, int, list[int]],
+) -> None:
+    _, port, pids = balanced
+    apis = [process for pid in pids for process in family(pid)]
+    for one in apis:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.kill()
+    until(lambda: not any(map(alive, apis)), "the end of the APIs")
+    answer = _get(port)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+    assert "retry later" in fault(answer)
