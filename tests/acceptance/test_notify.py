@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import signal
 import socket
 import sqlite3
 from collections.abc import Iterator
@@ -65,7 +66,7 @@ def test_service_that_has_started_accepts_the_first_node(fresh: Service, manager
     assert (pid, found) == (program.pid, {"READY": "1", "STATUS": f"serving {fresh.url}"})
     assert fresh.ask("GET", "/readyz").status_code == 200
     fresh.create("first")
-    program.process.terminate()
+    program.process.send_signal(signal.SIGTERM)
     assert manager.until("STOPPING")[0] == program.pid
     assert program.process.wait(service.PATIENCE) == 0
 
@@ -123,6 +124,6 @@ def test_conductor_alone_has_started_when_its_processes_are_registered(
         (count,) = database.execute("SELECT count(*) FROM conductors WHERE online").fetchone()
     assert count == processes
     service.until(lambda: len(program.pids(CONDUCTOR_UP)) == processes, "all processes")
-    program.process.terminate()
+    program.process.send_signal(signal.SIGTERM)
     assert manager.until("STOPPING")[0] == program.pid
     assert program.process.wait(service.PATIENCE) == 0
