@@ -26,7 +26,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick vm-test life repeats recorded fuzz compare tempest chaos attack outage busy-test stall-test static lint services evidence-wheel bench bench-smoke bench-ironic bench-ironic-start demo shots sample window docs format clean
+.PHONY: help venv test quick vm-test life repeats recorded fuzz compare tempest chaos attack outage partition busy-test stall-test static lint services evidence-wheel bench bench-smoke bench-ironic bench-ironic-start demo shots sample window docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -99,6 +99,9 @@ tempest: $(VENV)-tempest/.installed ## run the API tests of ironic-tempest-plugi
 
 outage: $(STAMP) ## kill PostgreSQL and MariaDB during runs, for longer than leases last
 	$(VENV)/bin/pytest tests/chaos/killed_database.py $(ARGS)
+
+partition: $(STAMP) ## cut one of two machines off for 95 s behind the shipped haproxy.cfg (root, haproxy, RabbitMQ)
+	PARTITION_SECONDS=95 $(VENV)/bin/pytest -s -n0 --stuck-after 0 tests/acceptance/test_partition.py $(ARGS)
 
 busy-test: $(STAMP) ## run a command beside BUSY=8 busy loops: the whole suite, or RUN="pytest tests/x"
 	scripts/busy.sh $(BUSY) $(RUN)

@@ -144,9 +144,13 @@ def program(name: str, *places: str) -> str:
 
 
 class PostgreSQL(Server):
-    """PostgreSQL."""
+    """PostgreSQL.
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    :param also: a further address of this machine at which it listens, and trusts its network.
+    """
+
+    def __init__(self, folder: pathlib.Path, also: str | None = None) -> None:
+        self._also = also
         newest = sorted(str(one) for one in pathlib.Path("/usr/lib/postgresql").glob("*/bin"))
         self._places = newest[::-1]
         self._postgres = program("postgres", *self._places)
@@ -154,6 +158,9 @@ class PostgreSQL(Server):
         options = ("--auth=trust", f"--username={ACCOUNT}", "--encoding=UTF8", "--no-sync")
         initdb = program("initdb", *self._places)
         self.run(initdb, *options, "--locale=C.UTF-8", "-D", str(self.folder / "data"))
+        if also is not None:
+            with (self.folder / "data" / "pg_hba.conf").open("a") as rules:
+                print(f"host all all {also}/24 trust", file=rules)
         self.start()
         at = ("-h", HOST, "-p", str(self.port), "-U", ACCOUNT)
         self.run(program("createdb", *self._places), *at, ACCOUNT)
@@ -161,7 +168,7 @@ class PostgreSQL(Server):
     def command(self) -> list[str]:
         """Return what starts it."""
         settings = {
-            "listen_addresses": HOST,
+            "listen_addresses": ",".join(filter(None, (HOST, self._also))),
             "port": self.port,
             "unix_socket_directories": self.folder,
             "max_connections": 300,
