@@ -64,8 +64,7 @@ def workers(
     # A worker answers Prometheus with the counts of all workers. Each of them has two boards, so
     # that it may count beside the worker that it replaces.
     boards = metrics.Pool(2 * count) if count > 1 else None
-    ready = processes.Ready()
-    page = server.readiness.Page()
+    ready, page = processes.Ready(), server.readiness.Page()
 
     def report() -> None:
         begin()
@@ -79,16 +78,15 @@ def workers(
         server.serve(conf, there, begin=report, listening=listening[number].set, page=page)
         return 0
 
-    names = ["API"] if count == 1 else [f"API {number + 1}" for number in range(count)]
     # An orphan finishes its running requests; other processes may listen at once.
     children = [
         processes.Child(
-            name,
+            "API" if count == 1 else f"API {number + 1}",
             functools.partial(body, number),
             stop_seconds=_STOP_SECONDS,
             orphaned=signal.SIGTERM,
         )
-        for number, name in enumerate(names)
+        for number in range(count)
     ]
     return children, _renewal(conf, children, ready)
 
