@@ -40,6 +40,7 @@ TOLD: Mapping[str, frozenset[str] | None] = MappingProxyType(
         "management": frozenset({"fail"}),
         "fault": None,
         "taken_over": None,
+        "agent_refused": None,
         "hold_added": None,
         "hold_ended": None,
     }
@@ -222,6 +223,11 @@ def _taken_over(_event: Event, data: JsonView) -> _Told:
     return _Told("takeover", INFO, f"Taken over from the conductor {data.get('from')}.")
 
 
+def _agent_refused(_event: Event, data: JsonView) -> _Told:
+    text = f"A ramdisk at {data.get('address')} was refused: {data.get('reason')}"
+    return _Told("ramdisk", ERROR, text)
+
+
 def _hold_added(_event: Event, data: JsonView) -> _Told:
     blocks = ", ".join(data.get("blocks") or ())
     until = f" until {data['until']}" if data.get("until") else ""
@@ -253,6 +259,7 @@ _TELLERS: Mapping[str, Callable[[Event, JsonView], _Told]] = {
     "management": _management_entry,
     "fault": _fault_entry,
     "taken_over": _taken_over,
+    "agent_refused": _agent_refused,
     "hold_added": _hold_added,
     "hold_ended": _hold_ended,
 }

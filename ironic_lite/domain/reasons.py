@@ -66,6 +66,7 @@ class Facts:
     :ivar operation: the event of the failed operation that has set last_error, if the newest run
         has not.
     :ivar earlier: the run of this operation.
+    :ivar refused: the event of the last ramdisk that was refused since the wait began.
     :ivar held: the holds in force.
     :ivar batch: the newest batch with the node, None without one.
     :ivar orders: the orders of the node outside of verbs.
@@ -83,6 +84,7 @@ class Facts:
     settings: Group
     now: datetime.datetime
     earlier: Run | None = None
+    refused: Event | None = None
     batch: JsonView | None = None
     orders: Sequence[Order] = ()
 
@@ -305,7 +307,15 @@ def _waits(facts: Facts) -> str:
         end = f" {condition} fails at {_moment(wait.given_up_at)} ({wait.limit})."
     time = _for_time(facts)
     clause = f"{what}{time}" if time else what.removesuffix(",")
-    return f"{_name(facts)} waits for {clause}{_at_step(facts)}.{end}"
+    return f"{_name(facts)} waits for {clause}{_at_step(facts)}.{_refused_agent(facts)}{end}"
+
+
+def _refused_agent(facts: Facts) -> str:
+    if facts.refused is None:
+        return ""
+    data = facts.refused["data"] or {}
+    about = f"A ramdisk at {data.get('address')} was refused {_ago(facts, facts.refused['at'])}"
+    return f" {about}: {_sentence(str(data.get('reason')))}"
 
 
 def _for_agent(facts: Facts, wait: waiting.Wait) -> str:

@@ -1,4 +1,4 @@
-"""Failed attempts of unidentified callers, counted per minute in limited memory."""
+"""Failed attempts of unidentified callers, counted for a time in limited memory."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 
-_WINDOW = 60.0
-"""Seconds."""
+_WINDOW = 60.0  # seconds
 _MOST = 10_000
 """Most keys counted at once."""
 
@@ -16,10 +15,12 @@ class Failures:
     """Counts failures by key in the current minute; one object serves all threads.
 
     :param now: seconds of a monotonic clock.
+    :param window: seconds instead of a minute.
     """
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic, window: float = _WINDOW) -> None:
         self._now = now
+        self._window = window
         self._counts: dict[Hashable, int] = {}
         self._until = 0.0
         self._guard = threading.Lock()
@@ -38,7 +39,7 @@ class Failures:
         """Count a failure for each of these keys."""
         with self._guard:
             if self._now() >= self._until:
-                self._counts, self._until = {}, self._now() + _WINDOW
+                self._counts, self._until = {}, self._now() + self._window
             for key in keys:
                 # Move the key to the end: the key that failed longest ago is dropped first, so a
                 # client cannot fill the table under some names to reset another.

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 from ironic_lite import errors
-from ironic_lite.api.auth import failures
+from ironic_lite.api.auth import failures, refused_agents
 from ironic_lite.api.service import Service
 from ironic_lite.api.wire import client_address, expose, refusals
 from ironic_lite.core.configuration import Configuration
@@ -77,10 +77,19 @@ class Unauthenticated(expose.Controller):
     def __init__(self, service: Service) -> None:
         super().__init__(service)
         self.limiter = RefusalLimiter(service.conf)
+        self.refused = refused_agents.RefusedAgents(service)
 
     def named(self, request: Any, *words: str) -> str:
         """Return the node that a request names, or the query that searches a node."""
         return words[0] if words else request.environ.get("QUERY_STRING") or ""
+
+    def concerned(self, request: Any, name: str) -> str | None:
+        """Return the node that a refused request names; None without one.
+
+        :param name: as `named` returns it.
+        """
+        given: str | None = request.query.get("node_uuid")
+        return given
 
     def doubt(self, request: Any, name: str) -> None:
         """Check a request of a sender with too many failures, before its method runs.
@@ -100,9 +109,11 @@ def counted(method: Handler) -> Handler:
 
     @functools.wraps(method)
     def answer(self: Unauthenticated, request: Any, *words: str) -> Any:
-        if not self.service.conf.api.enable_ramdisk_endpoints:
-            raise errors.Forbidden(what="the endpoints of ramdisk agents")
         name = self.named(request, *words)
+        if not self.service.conf.api.enable_ramdisk_endpoints:
+            closed = errors.Forbidden(what="the endpoints of ramdisk agents")
+            self.refused.trace(request, None, closed)
+            raise closed
         key = self.limiter.key(request.environ, name)
         over = self.limiter.over(key)
         try:
@@ -115,6 +126,7 @@ def counted(method: Handler) -> Handler:
             self.limiter.note(key)
             if over:
                 raise self.limiter.refusal() from None
+            self.refused.trace(request, self.concerned(request, name), why)
             raise
 
     return answer  # type: ignore[return-value]  # same calls, seen from the routes

@@ -10,7 +10,6 @@ import contextlib
 import functools
 import hmac
 import ipaddress
-import logging
 import re
 import time
 import urllib.parse
@@ -19,17 +18,14 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api.auth import rate_limit
+from ironic_lite.api.auth import rate_limit, refused_agents
 from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose, refusals
 from ironic_lite.api.wire.request import Request
-from ironic_lite.core import log_lines
 from ironic_lite.core.json_types import Json
 from ironic_lite.rpc import interface
-
-LOG = logging.getLogger(__name__)
 
 _SINCE = 22
 LIMIT = 64
@@ -121,11 +117,11 @@ class Heartbeat(rate_limit.Unauthenticated):
         self._check_url(callback_url)
         try:
             self._hand_on(request, ident, callback_url=callback_url, **given)
-        except errors.NotFound as why:
-            LOG.debug("A heartbeat of %s was refused: %s", ident[:_SHOWN], log_lines.path(why))
+        except errors.NotFound:
+            reason = refused_agents.Reason("its heartbeat: there is no such node")
             raise errors.InvalidParameter(
                 path="agent_token", reason=interface.WRONG_TOKEN
-            ) from None
+            ) from reason
 
     def named(self, request: Request, *words: str) -> str:
         """Return the node of the path, or else that of the body or the query.
@@ -134,6 +130,10 @@ class Heartbeat(rate_limit.Unauthenticated):
         """
         found = words[0] if words else _ident_beside(request)
         return rules.uuid(found, "node") if rules.uuid_like(found) else found
+
+    def concerned(self, _request: Request, name: str) -> str | None:
+        """Return the node of the path or of the body."""
+        return name or None
 
     def doubt(self, request: Request, name: str) -> None:
         """Refuse a wrong token by one read, before all other work."""

@@ -13,7 +13,7 @@ import urllib.parse
 from http import HTTPStatus
 
 from ironic_lite import errors
-from ironic_lite.api.auth import rate_limit
+from ironic_lite.api.auth import rate_limit, refused_agents
 from ironic_lite.api.controllers import lookup
 from ironic_lite.api.resources import queries
 from ironic_lite.api.service import Service
@@ -41,6 +41,7 @@ _FIRST = 1
 WAITING = (str(State.INSPECTING), str(State.INSPECTWAIT))
 """A machine may report before its BMC has responded; then the conductor delays the report."""
 _MOST_SEARCHED = 1000  # nodes
+_MOST_LISTED = 5  # nodes
 _BMCS = ("ipmi_address", "redfish_address")
 
 
@@ -80,9 +81,10 @@ class ContinueInspection(rate_limit.Unauthenticated):
         if uuid is None and not known:
             reason = "has no valid address of a card or a BMC, and the query has no node_uuid"
             raise errors.InvalidParameter(path="inventory", reason=reason)
-        row = self.service.database.read(lambda conn: _find_node(conn, uuid, inventory))
-        if row is None:
-            raise _no_such_node()
+        try:
+            row = self.service.database.read(lambda conn: _find_node(conn, uuid, inventory))
+        except refused_agents.Reason as why:
+            raise _no_such_node() from why
         conductor = self.service.conductor_of(row)
         try:
             token = conductor.continue_inspection(
@@ -93,7 +95,8 @@ class ContinueInspection(rate_limit.Unauthenticated):
                 with_token=whole,
             )
         except errors.NodeNotFound:
-            raise _no_such_node() from None
+            reason = "its report: the node does not wait for the report of a ramdisk any more"
+            raise _no_such_node() from refused_agents.Reason(reason, [row["uuid"]])
         if token is None:
             return {"uuid": row["uuid"]}
         shown = str(token["agent_token"]) if token["fresh"] else masking.MASK
@@ -134,29 +137,45 @@ def _no_such_node() -> errors.NodeNotFound:
 # -- node of a report -------------------------------------------------------------------------
 
 
-def _find_node(conn: Connection, uuid: str | None, inventory: Json) -> Json | None:
-    """Return the waiting node of a report, found by UUID, MAC addresses, or else BMC address."""
+def _find_node(conn: Connection, uuid: str | None, inventory: Json) -> Json:
+    """Return the waiting node of a report, found by UUID, MAC addresses, or else BMC address.
+
+    :raises refused_agents.Reason: no node, or several nodes, match.
+    """
     owners = set(ports.by_addresses(conn, inspection.addresses(inventory)))
     if uuid is not None:
         owners.add(uuid)  # a MAC address of another node makes the report ambiguous
     if not owners:
         return _by_bmc(conn, inspection.bmc_addresses(inventory))
     if len(owners) > 1:
-        return None
+        known = sorted(owners)
+        first = uuid or known[0]
+        others = ", ".join([one for one in known if one != first][:_MOST_LISTED])
+        named = f"is for node {first}" if uuid else f"has an address of a port of node {first}"
+        reason = f"its report {named}, but has an address of a port of node {others}. Correct the "
+        raise refused_agents.Reason(f"{reason}ports, or the machine that was booted.", known)
+    found = owners.pop()
     try:
-        row = nodes.get(conn, owners.pop(), lookup.COLUMNS)
+        row = nodes.get(conn, found, lookup.COLUMNS)
     except errors.NodeNotFound:
-        return None
-    return row if row["provision_state"] in WAITING else None
+        raise refused_agents.Reason("its report: there is no such node") from None
+    state = row["provision_state"]
+    if state not in WAITING:
+        raise refused_agents.Reason(f'its report: none is expected in state "{state}"', [found])
+    return row
 
 
-def _by_bmc(conn: Connection, wanted: frozenset[str]) -> Json | None:
-    if not wanted:
-        return None
-    where = {"provision_state": list(WAITING), "include_children": True}
-    rows = nodes.page(conn, columns=lookup.COLUMNS, where=where, limit=_MOST_SEARCHED)
+def _by_bmc(conn: Connection, wanted: frozenset[str]) -> Json:
+    rows = []
+    if wanted:
+        where = {"provision_state": list(WAITING), "include_children": True}
+        rows = nodes.page(conn, columns=lookup.COLUMNS, where=where, limit=_MOST_SEARCHED)
     found = [row for row in rows if wanted & _bmc_addresses(row["driver_info"] or {})]
-    return found[0] if len(found) == 1 else None
+    if len(found) != 1:
+        many = "several nodes that wait have" if found else "no node that waits has"
+        reason = f"its report: no node has its addresses, and {many} its BMC's address"
+        raise refused_agents.Reason(reason, [row["uuid"] for row in found])
+    return found[0]
 
 
 def _bmc_addresses(driver_info: JsonView) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ironic_lite import errors
-from ironic_lite.api.auth import rate_limit
+from ironic_lite.api.auth import rate_limit, refused_agents
 from ironic_lite.api.resources import queries, views
 from ironic_lite.api.validation import rules
 from ironic_lite.api.wire import expose
@@ -18,6 +18,7 @@ from ironic_lite.domain.states import State
 SINCE = 22
 _ARGUMENTS = ("addresses", "node_uuid")
 _TOKEN_SINCE = 62
+_MOST_LISTED = 5  # nodes
 _SHOWN = ("uuid", "properties", "instance_info", "driver_internal_info")
 _NOTES = "driver_notes"  # key of driver_internal_info where drivers store their notes
 _OF_INSTANCE = ("root_device", "capabilities", "deploy_boot_mode")
@@ -60,13 +61,16 @@ class Lookup(rate_limit.Unauthenticated):
             raise errors.InvalidRequest(
                 "At least one of addresses (MAC addresses) and node_uuid must be given."
             )
-        row = self.service.database.read(lambda conn: _find_node(conn, macs, uuid))
-        if row is None or not self._may_run(row):
-            raise _no_such_node(uuid or ",".join(macs))
+        try:
+            row = self.service.database.read(lambda conn: _find_node(conn, macs, uuid))
+            self._check_state(row)
+        except refused_agents.Reason as why:
+            raise _no_such_node(uuid or ",".join(macs)) from why
         try:
             token = self._token_for(request, row) if request.version >= _TOKEN_SINCE else None
         except errors.NodeNotFound:  # the node has changed state or was deleted meanwhile
-            raise _no_such_node(uuid or ",".join(macs)) from None
+            reason = refused_agents.Reason("the node changed its state meanwhile", [row["uuid"]])
+            raise _no_such_node(uuid or ",".join(macs)) from reason
         return self.document(request, row, token)
 
     def document(self, request: Request, row: Json, token: str | None) -> Json:
@@ -76,13 +80,18 @@ class Lookup(rate_limit.Unauthenticated):
         """
         return {"node": _agent_view(request, row), "config": self._agent_config(row, token)}
 
-    def _may_run(self, row: Json) -> bool:
-        """Return whether an agent may run; with fast track it may also run between two verbs."""
+    def _check_state(self, row: Json) -> None:
+        """Refuse an agent where none may run; with fast track it may also run between two verbs.
+
+        :raises refused_agents.Reason: no agent may run.
+        """
         conf, state = self.service.conf, State(row["provision_state"])
         if not conf.api.restrict_lookup or state in states.LOOKUP_ALLOWED:
-            return True
+            return
         fast = fast_track.wanted(row["driver_info"] or {}, conf.deploy.fast_track)
-        return fast and state in states.FAST_TRACK_LOOKUP
+        if not (fast and state in states.FAST_TRACK_LOOKUP):
+            reason = f'its lookup: no ramdisk is expected in state "{state}"'
+            raise refused_agents.Reason(reason, [row["uuid"]])
 
     def _token_for(self, request: Request, row: Json) -> str:
         """Return the token at the first request, and a mask afterwards."""
@@ -116,17 +125,24 @@ class Lookup(rate_limit.Unauthenticated):
         }
 
 
-def _find_node(conn: Connection, macs: list[str], uuid: str | None) -> Json | None:
-    """Return the node, or None; addresses of several nodes match no node."""
+def _find_node(conn: Connection, macs: list[str], uuid: str | None) -> Json:
+    """Return the node.
+
+    :raises refused_agents.Reason: no node, or several nodes, have the addresses.
+    """
     if uuid is None:
-        owners = set(ports.by_addresses(conn, macs))
-        if len(owners) != 1:
-            return None
-        uuid = owners.pop()
+        owners = sorted(set(ports.by_addresses(conn, macs)))
+        if not owners:
+            raise refused_agents.Reason("its lookup: no node has a port with one of its addresses")
+        if len(owners) > 1:
+            listed = ", ".join(owners[:_MOST_LISTED])
+            reason = f"its lookup: its addresses are those of ports of several nodes: {listed}"
+            raise refused_agents.Reason(reason, owners)
+        uuid = owners[0]
     try:
         return nodes.get(conn, uuid, COLUMNS)
     except errors.NodeNotFound:
-        return None
+        raise refused_agents.Reason("its lookup: there is no such node") from None
 
 
 def _no_such_node(asked: str) -> errors.NodeNotFound:

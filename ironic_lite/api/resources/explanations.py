@@ -1,4 +1,6 @@
-"""Read the facts that explain a node's state: at most four statements, five if it is held.
+"""Read the facts that explain a node's state: at most four statements, one more if it is held.
+
+One more reads the last refused ramdisk of a node that waits.
 
 The methods of interfaces are read once a minute, by one more.
 """
@@ -63,6 +65,7 @@ def show(service: Service, request: Request, ident: str, orders: bmc_orders.Orde
         operation=operation,
         earlier=earlier,
         overdue=_overdue(service, node, run, steps),
+        refused=_refused(service, node),
         held=held,
         batch=service.database.read(lambda conn: batches.latest_of(conn, node["uuid"])),
         offers=tuple(_offers(service, request, node, run, steps, held=held)),
@@ -98,6 +101,14 @@ def _operation(
         if (event["data"] or {}).get("error") == node["last_error"]:
             return event, run
     return None, None
+
+
+def _refused(service: Service, node: Json) -> Event | None:
+    """Return the last ramdisk that was refused since the node waits."""
+    since, uuid = node["provision_updated_at"] or node["created_at"], node["uuid"]
+    if states.kind(State(node["provision_state"])) is not Kind.WAIT:
+        return None
+    return service.database.read(lambda conn: events.refused_agent(conn, uuid, since))
 
 
 def _overdue(service: Service, node: Json, run: Run | None, steps: list[RunStep]) -> Json | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any, cast
@@ -75,6 +76,16 @@ _END = (
         _EVENT.request_id == sa.bindparam("k_request"),
         _EVENT.kind.in_(("power", "management")),
         _EVENT.event.in_(("end", "fail")),
+    )
+    .order_by(_EVENT.id.desc())
+    .limit(1)
+)
+_REFUSED_AGENT = (
+    sa.select(models.events)
+    .where(
+        _EVENT.node_uuid == sa.bindparam("k_node"),
+        _EVENT.kind == "agent_refused",
+        _EVENT.at >= sa.bindparam("k_since"),
     )
     .order_by(_EVENT.id.desc())
     .limit(1)
@@ -214,6 +225,12 @@ def failures(conn: Connection, node_uuid: str) -> list[tuple[Event, Run | None]]
         run = cast(Run, about) if about["uuid"] is not None else None
         found.append((_event_of_row(row[: len(COLUMNS)]), run))
     return found
+
+
+def refused_agent(conn: Connection, node_uuid: str, since: datetime.datetime) -> Event | None:
+    """Return a node's newest event of a refused ramdisk since a time, None without one."""
+    found = conn.execute(_REFUSED_AGENT, {"k_node": node_uuid, "k_since": since}).first()
+    return _event_of_row(found) if found is not None else None
 
 
 def _event_of_row(found: Sequence[Any]) -> Event:

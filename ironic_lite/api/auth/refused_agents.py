@@ -1,0 +1,131 @@
+"""Traces of refused ramdisks, whose answers must not say why: a warning, and an event of the node.
+
+A refused ramdisk shows its operator nothing, and its node waits until its time-out. Senders need
+no login, so traces are limited: one in ten minutes for each node, or each sender that names no
+node, and reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.api.auth import failures
+from ironic_lite.api.service import Service
+from ironic_lite.api.wire import client_address, refusals
+from ironic_lite.core import clock, log_lines
+from ironic_lite.core.json_types import Row
+from ironic_lite.db.queries import events, nodes
+from ironic_lite.domain import history, states
+from ironic_lite.domain.states import Kind, State
+
+LOG = logging.getLogger(__name__)
+
+_SECONDS = 600.0
+_MOST = 600
+"""Most traces of a process in this time."""
+_MOST_NODES = 5
+"""Most nodes of one trace: addresses may belong to several."""
+_LONGEST = 400  # characters of a reason
+_EXPECTING = frozenset({Kind.WAIT, Kind.BUSY, Kind.HELD})
+_UUID = re.compile(r"[0-9a-f-]{36}")
+_COLUMNS = ("uuid", *history.STANDING)
+
+
+class Reason(Exception):
+    """The reason of a refusal that its sender does not learn; the cause of the refusal.
+
+    :param reason: a text without secrets.
+    :param nodes: UUIDs of the nodes that the request may concern.
+    """
+
+    def __init__(self, reason: str, nodes: Sequence[str] = ()) -> None:
+        super().__init__(reason)
+        self.nodes = tuple(nodes)
+
+
+class RefusedAgents:
+    """Leaves the traces of a process; one object serves all threads.
+
+    :param now: seconds of a monotonic clock.
+    """
+
+    def __init__(self, service: Service, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._service = service
+        self._traced = failures.Failures(now, _SECONDS)
+
+    def trace(self, request: Any, named: str | None, why: Exception) -> None:
+        """Leave a trace of a refusal, unless the same has one already. Raises nothing.
+
+        :param named: the node that the request names by UUID or name.
+        """
+        try:
+            self._trace(request, named, why)
+        except errors.Error as fault:  # such as a lost database
+            LOG.debug("A refused ramdisk left no trace: %s", fault)
+
+    def _trace(self, request: Any, named: str | None, why: Exception) -> None:
+        proxied = self._service.conf.api.enable_proxy_headers_parsing
+        sender = client_address.of(request.environ, proxied=proxied)
+        reason, kind = _reason(why)
+        found = list(self._nodes(named, why))
+        for node in found:
+            if self._is_new(node["uuid"], kind):
+                LOG.warning(
+                    "Node %s: a ramdisk at %s was refused: %s", node["uuid"], sender, reason
+                )
+                if states.kind(State(node["provision_state"])) in _EXPECTING:
+                    self._add_event(request, node, sender, reason)
+        if not found and self._is_new(client_address.network(sender), kind):
+            about = f" as {log_lines.path(named)}" if named else ""
+            LOG.warning("A ramdisk at %s%s was refused: %s", sender, about, reason)
+
+    def _nodes(self, named: str | None, why: Exception) -> Iterator[Row]:
+        cause = why.__cause__
+        wanted = cause.nodes if isinstance(cause, Reason) else ()
+        for ident in wanted[:_MOST_NODES] or ((named,) if named else ()):
+            read = functools.partial(nodes.get, ident=ident, columns=_COLUMNS)
+            with contextlib.suppress(errors.NodeNotFound):
+                yield self._service.database.read(read)
+
+    def _is_new(self, about: str, kind: str) -> bool:
+        """Return whether to leave a trace, and count it."""
+        key = about, kind
+        if self._traced.count(key) or self._traced.count("") >= _MOST:
+            return False
+        self._traced.note(key, "")
+        if self._traced.count("") == _MOST:
+            LOG.warning("%d refusals of ramdisks; more are not logged for now", _MOST)
+        return True
+
+    def _add_event(self, request: Any, node: Row, sender: str, reason: str) -> None:
+        row = {
+            "at": clock.now(),
+            "node_uuid": node["uuid"],
+            "kind": "agent_refused",
+            "requester": request.who.user,
+            "request_id": request.who.request_id,
+            "data": {**history.standing_of(node), "address": sender, "reason": reason},
+        }
+        self._service.database.write(lambda conn: events.add(conn, [row]))
+
+
+def _reason(why: Exception) -> tuple[str, str]:
+    """Return the text of a reason, and its kind, which does not depend on the sender."""
+    cause = why.__cause__
+    if isinstance(cause, Reason):
+        text = str(cause)
+        kind = _UUID.sub("", text)
+    elif isinstance(why, refusals.Refusal):
+        text = kind = f"{why.status} {HTTPStatus(why.status).phrase}"
+    else:
+        kind = f"{type(why).__name__} {getattr(why, 'facts', {}).get('path')}"
+        text = str(why)
+    return (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."), kind
