@@ -13,10 +13,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def write(folder: pathlib.Path, days: float, name: str = "served") -> tuple[pathlib.Path, ...]:
+def write(
+    folder: pathlib.Path, days: float, name: str = "served", since: float = -400
+) -> tuple[pathlib.Path, ...]:
     """Write a certificate for 127.0.0.1, its own authority; return its file and its key's.
 
     :param days: until it expires; negative if it has expired.
+    :param since: days until it is valid; negative if it is.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.datetime.now(datetime.UTC)
@@ -28,7 +31,7 @@ def write(folder: pathlib.Path, days: float, name: str = "served") -> tuple[path
         .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=400))
+        .not_valid_before(now + datetime.timedelta(days=since))
         .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.SubjectAlternativeName([address]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
+import ssl
 from typing import Any
 
 import pytest
@@ -12,10 +14,11 @@ from oslo_config import cfg
 from ironic_lite import errors
 from ironic_lite.api.resources import provisioning
 from ironic_lite.drivers import base
-from ironic_lite.drivers.agent import about, logs, results
+from ironic_lite.drivers.agent import about, client, logs, results
 from ironic_lite.drivers.agent.client import LIMIT, Client
 from ironic_lite.drivers.agent.results import Status
 from tests.emulators.agent import process
+from tests.support import certificates
 from tests.support.fake_task import FakeTask
 from tests.support.real_agent import until
 
@@ -125,6 +128,32 @@ def test_only_the_agents_own_certificate_is_believed(
     machine.answers()
     with pytest.raises(errors.AgentRefused, match="certificate differs from that"):
         Client(task).commands()
+
+
+@pytest.mark.parametrize(("since", "days"), [(300, 700), (-400, -1)], ids=["early", "expired"])
+def test_pinned_certificate_is_trusted_whatever_the_clocks_say(
+    tmp_path: pathlib.Path, since: float, days: float
+) -> None:
+    pem, key = certificates.write(tmp_path, days, since=since)
+    other, _ = certificates.write(tmp_path, days, "other", since=since)
+    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    served.load_cert_chain(pem, key)
+    for pinned, trusted in ((pem, True), (other, False)):
+        context = client.tls_context(pinned.read_text(), "1.2")
+        ours, theirs, here, there = (ssl.MemoryBIO() for _ in range(4))
+        asks = context.wrap_bio(ours, theirs, server_hostname="127.0.0.1")
+        answers = served.wrap_bio(here, there, server_side=True)
+        with contextlib.suppress(ssl.SSLWantReadError):
+            asks.do_handshake()
+        here.write(theirs.read())
+        with contextlib.suppress(ssl.SSLWantReadError):
+            answers.do_handshake()
+        ours.write(there.read())
+        if trusted:
+            asks.do_handshake()
+        else:
+            with pytest.raises(ssl.SSLCertVerificationError):
+                asks.do_handshake()
 
 
 @pytest.mark.parametrize("pem", [None, "", "nonsense", "é"])
