@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ironic_lite.db.queries import inspection_rules, inventories, ports, traits
-from tests.support.conductor_fixture import ConductorFixture
+from ironic_lite.drivers.registry import Registry, Settings
+from tests.support.conductor_fixture import ConductorFixture, configure
 from tests.support.database_rows import new_uuid
 
 Json = dict[str, Any]
@@ -93,6 +94,25 @@ def test_a_driver_that_cannot_drive_the_node_fails_the_inspection(
     row = rig.reaches(inspected(rig, **fakes)["uuid"], "inspect failed")
     assert row["driver"] == "fake-hardware"
     assert "A rule sets the driver" in row["last_error"]
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["all", "all others"])
+def test_new_driver_of_a_rule_resets_the_interfaces(
+    build: Callable[..., ConductorFixture], named: bool
+) -> None:
+    types = {"DEFAULT__enabled_hardware_types": ["fake-hardware", "manual-management"]}
+    rig = build(registry=Registry.load(Settings.read(configure(**types))), **types)
+    rule(rig, act("set-attribute", path="/driver", value="manual-management"))
+    if named:
+        rule(rig, act("set-attribute", path="/inspect_interface", value="no-inspect"))
+    fakes = {f"{kind}_interface": "fake" for kind in ("power", "management", "vendor", "bios")}
+    row = rig.reaches(inspected(rig, **fakes)["uuid"], "manageable")
+    wanted = rig.service.runtime.registry.resolve(
+        "manual-management", {"inspect": "no-inspect"} if named else {}
+    )
+    assert (row["driver"], row["last_error"]) == ("manual-management", None)
+    assert {kind: row[f"{kind}_interface"] for kind in wanted} == wanted
+    assert row["management_interface"] != "fake"
 
 
 def test_a_driver_that_can_drive_the_node_is_kept(rig: ConductorFixture) -> None:

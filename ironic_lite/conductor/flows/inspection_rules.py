@@ -29,7 +29,8 @@ LOG = logging.getLogger(__name__)
 
 # A console interface cannot stop what another one has started.
 _CONSOLE = ("driver", "console_interface")
-_DRIVING = frozenset({"driver", *(f"{kind}_interface" for kind in fields.INTERFACE_KINDS)})
+_INTERFACES = {f"{kind}_interface": kind for kind in fields.INTERFACE_KINDS}
+_DRIVING = frozenset({"driver", *_INTERFACES})
 
 
 def apply(task: Task) -> None:
@@ -84,7 +85,7 @@ def _plain_value(value: object) -> Any:
 def _write_changes(task: Task, subject: Subject, held: set[str]) -> None:
     uuid, at = task.node.uuid, clock.now()
     if subject.changed & _DRIVING:
-        _check_driver(task, subject.node)
+        _complete_interfaces(task, subject)
     changed = subject.changed & NODE.keys()
     bounds.check(**{name: subject.node[name] for name in changed}, plugin_data=subject.plugin_data)
     for name in changed:
@@ -100,19 +101,25 @@ def _write_changes(task: Task, subject: Subject, held: set[str]) -> None:
         task.add_write(functools.partial(_update_port, port, values))
 
 
-def _check_driver(task: Task, wanted: Json) -> None:
-    """Refuse a driver or interfaces that this conductor cannot use for the node.
+def _complete_interfaces(task: Task, subject: Subject) -> None:
+    """Check the driver and its interfaces; with a new driver, reset those that no rule has set.
 
     :raises errors.HardwareError: naming the missing part, or a console that would keep running.
     """
+    wanted = subject.node
     driver = str(wanted["driver"])
-    kinds = {kind: wanted[f"{kind}_interface"] for kind in fields.INTERFACE_KINDS}
-    moved = [name for name in _CONSOLE if wanted[name] != getattr(task.node, name)]
+    if driver != task.node.driver:
+        kept = {name for name in _INTERFACES if name not in subject.changed}
+        wanted.update(dict.fromkeys(kept))
+        subject.changed |= kept
+    kinds = {kind: wanted[name] for name, kind in _INTERFACES.items()}
     try:
+        names = task.runtime.registry.resolve(driver, kinds)
+        wanted.update({name: names[kind] for name, kind in _INTERFACES.items()})
+        moved = [name for name in _CONSOLE if wanted[name] != getattr(task.node, name)]
         if moved and task.node.console_enabled:
             reason = "cannot be changed while the console is enabled"
             raise errors.InvalidParameter(path=moved[0], reason=reason)
-        task.runtime.registry.driver_for(driver, kinds)
     except errors.Error as why:
         text = f"A rule sets the driver {driver[:64]!r}: {why.message}"
         raise errors.HardwareError(text, reason=text) from None
