@@ -16,7 +16,8 @@ MOST = 1000  # TLVs: more than fit into a frame of 1500 octets, each has two at 
 _MAC = 6  # octets
 _CHASSIS_MAC, _CHASSIS_ADDRESS = 4, 5  # IEEE 802.1AB 8.5.2.2
 _PORT_MAC, _PORT_ADDRESS = 3, 4  # IEEE 802.1AB 8.5.3.2
-_FAMILIES = {1: 4, 2: 16}
+_MAC_FAMILY = 6
+_FAMILIES = {1: 4, 2: 16, _MAC_FAMILY: _MAC}
 """Numbers of address families (IANA), and the lengths of their addresses."""
 
 _CAPABILITIES = (
@@ -24,6 +25,30 @@ _CAPABILITIES = (
     *("DOCSIS cable device", "Station only", "C-Vlan", "S-Vlan", "TPMR"),
 )
 """IEEE 802.1AB 8.5.8.1, the first bit first."""
+_PHYSICAL = (
+    *("1000BASE-T fdx", "1000BASE-T hdx", "1000BASE-X fdx", "1000BASE-X hdx"),
+    *("Asym and Sym PAUSE fdx", "Sym PAUSE fdx", "Asym PAUSE fdx", "PAUSE fdx"),
+    *("100BASE-T2 fdx", "100BASE-T2 hdx", "100BASE-TX fdx", "100BASE-TX hdx"),
+    *("10BASE-T4", "10BASE-T fdx", "10BASE-T hdx"),
+)
+"""IANAifMauAutoNegCapBits of RFC 4836, the last bit first."""
+_HALF_AND_FULL = (
+    *("100BASE-TX", "100BASE-FX", "100BASE-T2", "1000BASE-X", "1000BASE-LX"),
+    *("1000BASE-SX", "1000BASE-CX", "1000BASE-T"),
+)
+_MEDIA = (
+    *("Unknown", "AUI", "10BASE-5", "FOIRL", "10BASE-2", "10BASE-T duplex mode unknown"),
+    *("10BASE-FP", "10BASE-FB", "10BASE-FL duplex mode unknown", "10BROAD36"),
+    *("10BASE-T half duplex", "10BASE-T full duplex"),
+    *("10BASE-FL half duplex", "10BASE-FL full duplex", "100 BASE-T4"),
+    *(f"{medium} {half} duplex" for medium in _HALF_AND_FULL for half in ("half", "full")),
+    *("10GBASE-X", "10GBASE-LX4", "10GBASE-R", "10GBASE-ER", "10GBASE-LR", "10GBASE-SR"),
+    *("10GBASE-W", "10GBASE-EW", "10GBASE-LW", "10GBASE-SW", "10GBASE-CX4"),
+    *("2BASE-TL", "10PASS-TS", "100BASE-BX10D", "100BASE-BX10U", "100BASE-LX10"),
+    *("1000BASE-BX10D", "1000BASE-BX10U", "1000BASE-LX10"),
+    *("1000BASE-PX10D", "1000BASE-PX10U", "1000BASE-PX20D", "1000BASE-PX20U"),
+)
+"""Media attachment units by their number in IANAifMauTypeListBits of RFC 4836."""
 
 
 def parse(tlvs: object) -> Json:
@@ -90,19 +115,24 @@ def _number_reader(name: str, *, at: int, size: int) -> Callable[[bytes], Json]:
 def _identity_reader(name: str, mac: int, network: int) -> Callable[[bytes], Json]:
     def read(value: bytes) -> Json:
         subtype, rest = value[0], value[1:]
-        if subtype == mac and len(rest) == _MAC:
-            return {name: rest.hex(":")}
+        if subtype == mac:
+            return {name: _exactly(rest, _MAC).hex(":")}
         return {name: _read_address(rest) if subtype == network else _decoded_text(rest)}
 
     return read
 
 
+def _exactly(value: bytes, size: int) -> bytes:
+    """Return the first octets of a value; raises ValueError if there are fewer."""
+    if len(value) < size:
+        raise ValueError(value)
+    return value[:size]
+
+
 def _read_address(value: bytes) -> str:
-    """Return a network address, which begins with the number of its family."""
-    size = _FAMILIES.get(value[0])
-    if size is None or len(value) < 1 + size:
-        raise ValueError(value[0])
-    return str(ipaddress.ip_address(value[1 : 1 + size]))
+    """Return a network or MAC address, which begins with the number of its family."""
+    found = _exactly(value[1:], _FAMILIES.get(value[0], len(value)))
+    return found.hex(":") if value[0] == _MAC_FAMILY else str(ipaddress.ip_address(found))
 
 
 def _read_management(value: bytes) -> Json:
@@ -110,7 +140,8 @@ def _read_management(value: bytes) -> Json:
 
 
 def _read_capabilities(value: bytes) -> Json:
-    known, enabled = int.from_bytes(value[0:2]), int.from_bytes(value[2:4])
+    whole = _exactly(value, 4)
+    known, enabled = int.from_bytes(whole[:2]), int.from_bytes(whole[2:])
     return {
         "switch_capabilities_support": _capability_names(known),
         "switch_capabilities_enabled": _capability_names(enabled),
@@ -122,18 +153,45 @@ def _capability_names(bits: int) -> list[str]:
 
 
 def _read_vlan(value: bytes) -> Json:
-    size = value[2]
-    name = _decoded_text(value[3 : 3 + size])
+    name = _decoded_text(_exactly(value[3:], value[2]))
     return {"switch_port_vlans": [{"id": int.from_bytes(value[:2]), "name": name}]}
 
 
 def _read_aggregation(value: bytes) -> Json:
-    bits, number = value[0], int.from_bytes(value[1:5])
+    bits, number = value[0], int.from_bytes(_exactly(value[1:], 4))
     return {
         "switch_port_link_aggregation_support": bool(bits & 1),
         "switch_port_link_aggregation_enabled": bool(bits & 2),
         "switch_port_link_aggregation_id": number,
     }
+
+
+def _read_protocol_vlan(value: bytes) -> Json:
+    bits = value[0]
+    return {
+        "switch_port_protocol_vlan_support": bool(bits & 2),
+        "switch_port_protocol_vlan_enabled": bool(bits & 4),
+        "switch_port_protocol_vlan_ids": [int.from_bytes(_exactly(value[1:], 2))],
+    }
+
+
+def _read_protocol(value: bytes) -> Json:
+    return {"switch_protocol_identities": [_exactly(value[1:], value[0]).hex()]}
+
+
+def _read_physical(value: bytes) -> Json:
+    """Read the configuration of MAC and PHY; an unknown medium has no name."""
+    whole = _exactly(value, 5)
+    offers, medium = int.from_bytes(whole[1:3]), int.from_bytes(whole[3:])
+    found: Json = {
+        "switch_port_autonegotiation_support": bool(whole[0] & 1),
+        "switch_port_autonegotiation_enabled": bool(whole[0] & 2),
+    }
+    named = sorted(name for place, name in enumerate(_PHYSICAL) if offers & 1 << place)
+    found["switch_port_physical_capabilities"] = named
+    if medium < len(_MEDIA):
+        found["switch_port_mau_type"] = _MEDIA[medium]
+    return found
 
 
 _READERS: Mapping[int, Callable[[bytes], Json]] = {
@@ -149,8 +207,12 @@ _PREFIX = 4  # octets: the organization and its subtype
 _ORGANIZED: Mapping[bytes, Callable[[bytes], Json]] = {
     # IEEE 802.1Q D.2 and IEEE 802.3 79.3
     b"\x00\x80\xc2\x01": _number_reader("switch_port_untagged_vlan_id", at=0, size=2),
+    b"\x00\x80\xc2\x02": _read_protocol_vlan,
     b"\x00\x80\xc2\x03": _read_vlan,
+    b"\x00\x80\xc2\x04": _read_protocol,
+    b"\x00\x80\xc2\x06": _number_reader("switch_port_management_vlan_id", at=0, size=2),
     b"\x00\x80\xc2\x07": _read_aggregation,
+    b"\x00\x12\x0f\x01": _read_physical,
     b"\x00\x12\x0f\x03": _read_aggregation,
     b"\x00\x12\x0f\x04": _number_reader("switch_port_mtu", at=0, size=2),
 }

@@ -54,8 +54,63 @@ def test_no_more_is_read_than_a_frame_can_hold() -> None:
 
 
 @pytest.mark.parametrize(
+    ("digits", "found"),
+    [
+        (
+            "00120f01036c01001e",
+            {
+                "switch_port_autonegotiation_support": True,
+                "switch_port_autonegotiation_enabled": True,
+                "switch_port_physical_capabilities": [
+                    "1000BASE-T fdx",
+                    "100BASE-TX fdx",
+                    "100BASE-TX hdx",
+                    "10BASE-T fdx",
+                    "10BASE-T hdx",
+                ],
+                "switch_port_mau_type": "1000BASE-T full duplex",
+            },
+        ),
+        (
+            "00120f01000000ffff",
+            {
+                "switch_port_autonegotiation_support": False,
+                "switch_port_autonegotiation_enabled": False,
+                "switch_port_physical_capabilities": [],
+            },
+        ),
+        (
+            "0080c202060067",
+            {
+                "switch_port_protocol_vlan_support": True,
+                "switch_port_protocol_vlan_enabled": True,
+                "switch_port_protocol_vlan_ids": [103],
+            },
+        ),
+        ("0080c2040200aa", {"switch_protocol_identities": ["00aa"]}),
+        ("0080c2060042", {"switch_port_management_vlan_id": 66}),
+    ],
+)
+def test_facts_of_a_port_are_read(digits: str, found: Any) -> None:
+    name = [5, "737769746368310a00"]
+    whole = {**found, "switch_system_name": "switch1"}
+    assert lldp.parse([[127, digits], name]) == whole
+    broken = [[127, digits[:places]] for places in range(8, len(digits), 2)]
+    assert lldp.parse([*broken, name, ["x"], [127, 7], [127, "0"]]) == {
+        "switch_system_name": "switch1"
+    }
+
+
+def test_address_of_a_switchs_management_may_be_a_mac() -> None:
+    assert lldp.parse([[8, "0706525400000001020000023f00"], [8, "050652540000"]]) == {
+        "switch_mgmt_addresses": ["52:54:00:00:00:01"]
+    }
+
+
+@pytest.mark.parametrize(
     "tlvs",
     [
+        *([[7, "0014"]], [[1, "045254"]], [[127, "0080c303000a0474"]], [[127, "0080c20703"]]),
         *(None, {}, "x", [], [None], [7], [["1", "04"]], [[1, None]], [[1, "0"]], [[1, "zz"]]),
         *([[1, ""]], [[2, "04"]], [[2, "0403"]], [[8, "05"]], [[127, "0080c201"]], [[1, 2, 3]]),
         *([[127, "0080c203"]], [[127, "00120f04aa"]], [[8, ""]], [[127, ""]], [[126, "00"]], "ab"),
