@@ -32,7 +32,8 @@ _PXELINUX = re.compile(r"[0-9a-f]{2}-(?P<mac>[0-9a-f]{2}(-[0-9a-f]{2}){5})")
 class Case:
     """An inventory, and the results of the hooks so far.
 
-    ``ports`` maps each address that gets a port to whether machines may boot from it. ``remarks``
+    ``ports`` maps each address that gets a port to whether machines may boot from it, and
+    ``client_ids`` those of InfiniBand cards to their DHCP client identifiers. ``remarks``
     are sentences for the log. ``extra`` is the node's field of that name, ``aliases`` names PCI
     devices: ``{(vendor, product): name}``, each of four hexadecimal digits.
     """
@@ -44,6 +45,7 @@ class Case:
     extra: Json = dataclasses.field(default_factory=dict)
     aliases: Mapping[tuple[str, str], str] = dataclasses.field(default_factory=dict)
     ports: dict[str, bool] = dataclasses.field(default_factory=dict)
+    client_ids: dict[str, str] = dataclasses.field(default_factory=dict)
     remarks: list[str] = dataclasses.field(default_factory=list)
 
 
@@ -67,9 +69,9 @@ def run(names: Iterable[str], case: Case) -> Case:
 def check(report: object) -> tuple[Json, Json]:
     """Return the inventory in a ramdisk's report, and all else in it.
 
-    An inventory has at least one network card, and each card has an address. The numbers of cards
-    and of disks are limited to those of a real machine. A collection that failed may be missing, if
-    ``error`` says why.
+    An inventory has at least one network card with an address; hooks leave out other cards. The
+    numbers of cards and of disks are limited to those of a real machine. A collection that failed
+    may be missing, if ``error`` says why.
 
     :param report: an untrusted JSON value.
     :raises errors.InvalidParameter, errors.MissingParameter: naming the path.
@@ -96,16 +98,15 @@ def _check_cards(cards: object) -> None:
     if not isinstance(cards, list) or not cards:
         reason = "must be a list of at least one network card"
         raise errors.InvalidParameter(path="inventory/interfaces", reason=reason)
-    for place, card in enumerate(cards):
-        told = card.get("mac_address") if isinstance(card, dict) else None
-        if not isinstance(told, str) or not told:
-            path = f"inventory/interfaces/{place}/mac_address"
-            raise errors.InvalidParameter(path=path, reason="must be text")
+    told = [card.get("mac_address") for card in cards if isinstance(card, dict)]
+    if not any(isinstance(one, str) and one for one in told):
+        path = "inventory/interfaces/0/mac_address"
+        raise errors.InvalidParameter(path=path, reason="must be text, at least of one card")
 
 
 def addresses(inventory: JsonView) -> list[str]:
     """Return the MAC addresses of an inventory in the form of ports."""
-    cards = inventory.get("interfaces") or ()
+    cards = [card for card in inventory.get("interfaces") or () if isinstance(card, dict)]
     return [mac for card in cards if (mac := address(card.get("mac_address"))) is not None]
 
 
@@ -210,6 +211,11 @@ def _find_ports(case: Case) -> None:
     if case.add_ports != "disabled":
         valid = case.plugin_data["valid_interfaces"].values()
         case.ports = {one["mac_address"]: one["pxe_enabled"] for one in valid}
+        case.client_ids = {
+            one["mac_address"]: told
+            for one in valid
+            if isinstance(told := one.get("client_id"), str) and 0 < len(told) <= _WORD
+        }
 
 
 def _find_architecture(case: Case) -> None:
@@ -225,16 +231,14 @@ def _find_cpus(case: Case) -> None:
 
 
 def _put_property(case: Case, name: str, value: object) -> None:
-    """Write a property; an operator may have written one that the inventory lacks."""
+    """Write a property, unless the machine does not report a usable value."""
     word = isinstance(value, str) and 0 < len(value) <= _WORD
     number = isinstance(value, int) and value is not True and value > 0
     if word or number:
         case.properties[name] = value
-    elif lacking(case.properties, [name]):
-        raise errors.HardwareError(
-            reason=f"The inventory does not have {name}. Write it into the node's properties, or "
-            "remove the hook from the list."
-        )
+    else:
+        kept = "" if lacking(case.properties, [name]) else "; the node's property stays"
+        case.remarks.append(f"The inventory does not have {name}: it is {value!r:.80}{kept}")
 
 
 def _boot_mode(case: Case) -> None:

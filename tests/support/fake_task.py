@@ -121,7 +121,9 @@ class FakeTask:
     def node_ports(self) -> base.Cards:
         return FakeCards(self._ports)
 
-    def add_ports(self, addresses: Iterable[str]) -> None:
+    def add_ports(
+        self, addresses: Iterable[str], client_ids: Mapping[str, str] | None = None
+    ) -> None:
         self.added.extend(addresses)
 
     def keep_inventory(self, inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]) -> None:

@@ -132,15 +132,36 @@ def test_properties_are_those_of_the_inventory() -> None:
 def test_missing_properties_keep_known_values(told: Json) -> None:
     known = {"cpu_arch": "x86_64"}
     assert inspection.run(["architecture"], case(properties=known, **told)).properties == known
-    with pytest.raises(errors.HardwareError, match="does not have cpu_arch"):
-        inspection.run(["architecture"], case(**told))
+    found = inspection.run(["architecture"], case(**told))
+    assert found.properties == {}
+    assert ["does not have cpu_arch" in remark for remark in found.remarks] == [True]
 
 
 @pytest.mark.parametrize("told", ["x" * 256, -1, -(2**63)], ids=["long", "negative", "least"])
 def test_impossible_properties_are_left_out(told: Any) -> None:
     """Lists of nodes carry their properties along."""
-    with pytest.raises(errors.HardwareError, match="does not have cpu_arch"):
-        inspection.run(["architecture"], case(cpu={"architecture": told}))
+    found = inspection.run(["architecture"], case(cpu={"architecture": told}))
+    assert (found.properties, len(found.remarks)) == ({}, 1)
+
+
+@pytest.mark.parametrize("told", [None, 8192.5, "", {}, [8192], True, 0], ids=str)
+def test_unknown_sizes_are_left_out_and_the_rest_is_kept(told: Any) -> None:
+    more: Json = {"memory": {"physical_mb": told}, "cpu": {"count": 4, "architecture": "x86_64"}}
+    odd = [{"name": "eth7", "mac_address": ""}, {"name": "eth8"}, None, *CARDS]
+    inventory, _ = inspection.check({"inventory": {"interfaces": odd}})
+    hooks = ["ports", "memory", "cpus", "architecture"]
+    found = inspection.run(hooks, case(interfaces=inventory["interfaces"], **more))
+    assert found.properties == {"cpus": 4, "cpu_arch": "x86_64"}
+    assert len(found.remarks) == 4
+    assert set(inspection.addresses(inventory)) >= set(found.ports)
+    assert found.ports
+
+
+def test_infiniband_cards_have_client_identifiers() -> None:
+    client = "ff:00:00:00:00:00:02:00:00:02:c9:00:7c:fe:90:03:00:29:26:52"
+    cards = [{**CARDS[0], "client_id": client}, *({**one, "client_id": 7} for one in CARDS[1:])]
+    found = inspection.run(["ports"], case("all", interfaces=cards))
+    assert found.client_ids == {inspection.address(CARDS[0]["mac_address"]): client}
 
 
 def test_no_sentence_is_as_long_as_what_it_repeats() -> None:

@@ -217,7 +217,7 @@ CARD = {"mac_address": "52:54:00:00:00:01"}
         ({"inventory": {}}, "inventory/interfaces"),
         ({"inventory": {"interfaces": []}}, "inventory/interfaces"),
         ({"inventory": {"interfaces": {"a": 1}}}, "inventory/interfaces"),
-        ({"inventory": {"interfaces": [CARD, 7]}}, "inventory/interfaces/1/mac_address"),
+        ({"inventory": {"interfaces": [7]}}, "inventory/interfaces/0/mac_address"),
         (
             {"inventory": {"interfaces": [{"mac_address": None}]}},
             "inventory/interfaces/0/mac_address",

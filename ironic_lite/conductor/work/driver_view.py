@@ -60,9 +60,11 @@ class DriverView:
         """The node's ports, read once."""
         return self.node_ports.all()
 
-    def add_ports(self, addresses: Iterable[str]) -> None:
+    def add_ports(
+        self, addresses: Iterable[str], client_ids: Mapping[str, str] | None = None
+    ) -> None:
         """Add a port for each network card without one; see `node_ports.NodePorts.add`."""
-        self.node_ports.add(addresses)
+        self.node_ports.add(addresses, client_ids)
 
     def keep_inventory(self, inventory: JsonView, plugin_data: JsonView) -> None:
         """Store the result of an inspection with the next save."""

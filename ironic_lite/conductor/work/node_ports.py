@@ -23,6 +23,9 @@ from ironic_lite.rpc.notifier import Notifier
 
 LOG = logging.getLogger(__name__)
 
+CLIENT_ID = "client-id"
+"""Key in a port's ``extra`` with the DHCP client identifier of its InfiniBand card."""
+
 
 class NodePorts:
     """The ports and portgroups of one node under work.
@@ -91,11 +94,12 @@ class NodePorts:
             raise errors.LockLost(node=self._node)
         return self._token
 
-    def add(self, addresses: Iterable[str]) -> None:
+    def add(self, addresses: Iterable[str], client_ids: Mapping[str, str] | None = None) -> None:
         """Add a port at once for each address that no node has yet.
 
         :param addresses: of network cards; the values of a mapping say whether machines may boot
             from the card (default: they may).
+        :param client_ids: address -> DHCP client identifier of an InfiniBand card.
         :raises errors.LockLost: another conductor now has the node.
         """
         token = self._held_token()
@@ -104,7 +108,7 @@ class NodePorts:
         def write(conn: Connection) -> list[_Added]:
             nodes.save(conn, self._node, {}, token=token)
             made = [
-                self._insert_port(conn, *one)
+                self._insert_port(conn, *one, (client_ids or {}).get(one[0]))
                 for one in _free_addresses(conn, self._node, wanted).items()
             ]
             if made:
@@ -115,7 +119,9 @@ class NodePorts:
             self._notifier.tell(self._who, [added.event], added.port)
         self._known = None
 
-    def _insert_port(self, conn: Connection, address: str, boots: bool) -> _Added:
+    def _insert_port(
+        self, conn: Connection, address: str, boots: bool, client_id: str | None
+    ) -> _Added:
         """Add a port; return it with its event."""
         made = {"uuid": str(uuid.uuid4()), "created_at": clock.now(), "pxe_enabled": boots}
         port: Row = {
@@ -124,6 +130,8 @@ class NodePorts:
             "address": address,
             "node_uuid": self._node,
         }
+        if client_id is not None:
+            port["extra"] = {CLIENT_ID: client_id}
         ports.insert(conn, port)
         about = {"port": port["uuid"], "address": address}
         event = {**self._port_event(port["created_at"], about), "kind": "port_created"}

@@ -133,7 +133,7 @@ def _store_result(task: base.Task, case: inspection.Case) -> None:
     """Store the result of the hooks."""
     for remark in case.remarks:
         LOG.warning("Node %s: %s", task.node.uuid, remark)
-    task.add_ports(case.ports)
+    task.add_ports(case.ports, case.client_ids)
     task.node.properties, task.node.extra = case.properties, case.extra
     task.keep_inventory(case.inventory, case.plugin_data)
 

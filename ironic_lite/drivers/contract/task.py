@@ -67,12 +67,15 @@ class Task(Protocol):
     def node_ports(self) -> Cards:
         """The node's ports and portgroups."""
 
-    def add_ports(self, addresses: Iterable[str]) -> None:
+    def add_ports(
+        self, addresses: Iterable[str], client_ids: Mapping[str, str] | None = None
+    ) -> None:
         """Add a port for each MAC address of an inspected machine that no node has yet.
 
         Written at once. Invalid addresses and other nodes' addresses are skipped and logged.
 
         :param addresses: a mapping states for each whether the machine may boot from that card.
+        :param client_ids: address -> DHCP client identifier of an InfiniBand card, for ``extra``.
 
         Source: S5.8.
         """

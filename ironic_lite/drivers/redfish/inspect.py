@@ -48,7 +48,7 @@ class RedfishInspect(interface.RedfishInterface, base.Inspect):
             LOG.warning("Node %s: %s", task.node.uuid, remark)
         if found.faults:
             case.plugin_data["faults"] = found.faults
-        task.add_ports(case.ports)
+        task.add_ports(case.ports, case.client_ids)
         task.node.properties, task.node.extra = case.properties, case.extra
         task.keep_inventory(inventory, case.plugin_data)
         return base.DONE
