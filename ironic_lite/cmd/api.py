@@ -13,6 +13,7 @@ import signal  # noqa: E402
 import socket  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
+from typing import Any  # noqa: E402
 
 from ironic_lite.api.traffic import listen_socket  # noqa: E402
 from ironic_lite.cmd import checks, entry, processes  # noqa: E402
@@ -55,11 +56,7 @@ def workers(
     :param begin: called by each worker before it answers requests; may wait.
     :raises config.ConfigError: [api]auth_strategy cannot be used.
     """
-    # Loaded once for all workers, after the configuration has been checked.
-    with modules.left_out("genshi", "jinja2", "kajiki", "pygments"):
-        server = entry.load("ironic_lite.api.server")
-    server.check(conf)
-
+    server = _load_server(conf)
     there, count = listen_socket.address(keeper), config.api_workers(conf)
     # A worker answers Prometheus with the counts of all workers. Each of them has two boards, so
     # that it may count beside the worker that it replaces.
@@ -98,6 +95,14 @@ def _renewal(
     pair = listen_socket.certificate(conf)
     pause = certificate_files.LOOK_SECONDS
     return None if pair is None else processes.Renewal(children, pair.renewed, pause, ready)
+
+
+def _load_server(conf: Configuration) -> Any:
+    """Return the module of the server, loaded once for all workers."""
+    with modules.left_out("genshi", "jinja2", "kajiki", "pygments"):
+        server = entry.load("ironic_lite.api.server")
+    server.check(conf)
+    return server
 
 
 def _log_address(conf: Configuration, there: listen_socket.Address) -> None:
