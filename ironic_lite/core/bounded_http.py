@@ -17,6 +17,7 @@ import math
 import re
 import socket
 import ssl
+import threading
 import time
 import urllib.parse
 import zlib
@@ -41,6 +42,8 @@ bound.
 """
 
 _CHUNK = 64 * 1024
+_LARGE = 2 * 1024 * 1024
+_LARGE_SLOTS = threading.BoundedSemaphore(2)
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _SAFE = "!#$%&'()*+,/:;=?@[]~"
 """Characters of a path and query that are sent as they are (RFC 3986, 2.2)."""
@@ -278,11 +281,34 @@ def parts(answer: http.client.HTTPResponse, size: int = _CHUNK) -> Iterator[byte
         raise AnswerCutOff(count, int(promised))
 
 
-def content(answer: http.client.HTTPResponse, limit: int) -> bytes:
+@contextlib.contextmanager
+def large_slot(seconds: float) -> Iterator[Callable[[], None]]:
+    """Yield a function that waits for one of the slots for large answers; free it at the end.
+
+    Each large answer takes several times its size until it is parsed and used, so only a few are
+    read at the same time, however many machines answer.
+
+    :param seconds: the longest wait.
+    """
+    with contextlib.ExitStack() as held:
+
+        def take() -> None:
+            if not _LARGE_SLOTS.acquire(timeout=seconds):
+                raise TimeoutError("no memory became free for its large answer")
+            held.callback(_LARGE_SLOTS.release)
+
+        yield take
+
+
+def content(
+    answer: http.client.HTTPResponse, limit: int, slot: Callable[[], None] | None = None
+) -> bytes:
     """Return the whole body of a response, decompressed if necessary.
 
     :param limit: bytes of the decompressed body.
+    :param slot: of `large_slot`; called once if the body is large.
     :raises AnswerTooLarge: it has more.
+    :raises TimeoutError: of the slot.
     :raises AnswerCutOff, OSError, http.client.HTTPException: see `parts`.
     """
     packing = answer.headers.get("Content-Encoding", "").strip().lower()
@@ -295,6 +321,9 @@ def content(answer: http.client.HTTPResponse, limit: int) -> bytes:
             raise http.client.HTTPException(f"its body is not {packing}: {why}") from None
         if len(body) > limit:
             raise AnswerTooLarge(limit)
+        if slot is not None and len(body) > _LARGE:
+            slot()
+            slot = None
     return bytes(body)
 
 

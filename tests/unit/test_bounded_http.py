@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import gzip
 import http.client
@@ -50,6 +51,34 @@ def serve() -> Iterator[Serve]:
             return int(listener.getsockname()[1])
 
         yield put
+
+
+def _content_in_a_slot(port: int) -> bytes:
+    made = bounded_http.Connection(
+        "127.0.0.1", port, limits=bounded_http.Limits(connect=30, whole=30, size=9_000_000)
+    )
+    with (
+        bounded_http.large_slot(30) as slot,
+        contextlib.closing(made),
+        made.exchange("GET", "/", {}) as answer,
+    ):
+        return bounded_http.content(answer, 8_000_000, slot)
+
+
+def test_only_a_few_large_answers_are_read_at_once(serve: Serve) -> None:
+    """Small ones pass them; a large one waits until the others are used."""
+    large = serve(said(OK + b"Content-Length: 3000000\r\n\r\n" + b"x" * 3_000_000))
+    small = serve(said(OK + b"Content-Length: 5\r\n\r\nsmall"))
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        with bounded_http.large_slot(30) as one, bounded_http.large_slot(30) as two:
+            one()
+            two()
+            waiting = pool.submit(_content_in_a_slot, large)
+            assert {_content_in_a_slot(small) for _ in range(20)} == {b"small"}
+            assert not waiting.done()
+            with bounded_http.large_slot(0.1) as late, pytest.raises(TimeoutError):
+                late()
+        assert len(waiting.result(GENEROUS)) == 3_000_000
 
 
 def said(text: bytes) -> Callable[[socket.socket], None]:

@@ -257,11 +257,12 @@ class Client:
         made = bounded_http.Connection(host, port, limits=limits, judge=judge, tls=self._tls)
         target = f"{self._path}{path}?{asked}"
         try:
-            with contextlib.closing(made) as connection:
+            with bounded_http.large_slot(seconds) as slot, contextlib.closing(made) as connection:
                 connection.connect()
                 self._task.confirm_lock()  # after connecting, which may take long
                 with connection.exchange(method, target, headers, body) as answer:
-                    content = bounded_http.content(answer, LIMIT)
+                    content = bounded_http.content(answer, LIMIT, slot)
+                return self._checked_answer(answer.status, content)
         except ssl.SSLCertVerificationError as why:
             reason = f"its certificate differs from that of its heartbeat: {why.verify_message}"
             raise self._agent_refused("TLS", reason) from None
@@ -269,7 +270,6 @@ class Client:
             raise self._agent_refused("connect", f"its address {why}") from None
         except http.client.HTTPException as why:
             raise ConnectionError(f"{type(why).__name__}: {why}") from None
-        return self._checked_answer(answer.status, content)
 
     def _checked_answer(self, status: int, content: bytes) -> Any:
         try:
