@@ -28,7 +28,7 @@ from granian import rsgi
 from ironic_lite import errors
 from ironic_lite.api import middleware
 from ironic_lite.api.middleware import Wsgi
-from ironic_lite.api.traffic import body_reader, source_limit, thread_pool
+from ironic_lite.api.traffic import body_reader, limits, source_limit, thread_pool
 from ironic_lite.api.watching import sender, text_streams, watchers
 from ironic_lite.api.wire import refusals, request
 from ironic_lite.api.wire.later import Later, Stream, Suspension, TextStream
@@ -79,6 +79,7 @@ class Application:
         self._bodies = inner.bodies
         self._sources = source_limit.SourceLimit(conf)
         self._threads = thread_pool.ThreadPool(_MOST_THREADS)
+        self._unsent = limits.UnsentAnswers(conf)
         self._watchers = watchers.Watchers(tail, self._threads.run, conf)
 
     async def end_watches(self) -> None:
@@ -104,10 +105,28 @@ class Application:
                 later = await self._answer_in_thread(self._front, environ, answer, place)
             if later is not None:
                 await self._watch(later, environ, place, answer, protocol)
+            if answer.large:
+                await self._send_large(environ, answer, place, protocol)
         except (refusals.Refusal, errors.Error) as why:
+            answer.large = b""
             answer.send(self._front.refuse(environ, answer, why))
         finally:
             self._bodies.release(environ)
+
+    async def _send_large(
+        self, environ: Environ, answer: _Answer, place: str, protocol: Exchange
+    ) -> None:
+        """Send a large answer, and count its memory until the client has read it or has left.
+
+        :raises errors.TooManyRequests: too many answers are unsent, and this one changed nothing.
+        """
+        must = environ["REQUEST_METHOD"] != "GET"
+        async with self._unsent.hold(len(answer.large), place, must=must):
+            transport = protocol.response_stream(answer.status, answer.headers)
+            # granian copies the answer, and reports when the whole response has left.
+            await transport.send_bytes(answer.large)
+            answer.large = b""
+            await protocol.client_disconnect()
 
     async def _answer_in_thread(
         self, front: Wsgi, environ: Environ, answer: _Answer, place: str
@@ -260,14 +279,26 @@ class Application:
 class _Answer:
     """Passes the answer of a WSGI application to RSGI; used as ``start_response``."""
 
-    __slots__ = ("_headers", "_protocol", "_status", "kept")
+    __slots__ = ("_headers", "_protocol", "_status", "kept", "large")
 
     def __init__(self, protocol: Exchange) -> None:
         self._protocol = protocol
+        self.large = b""
+        """A large body, which the coroutine of the request sends."""
         self._status = 500
         self._headers: list[tuple[str, str]] = []
         self.kept: tuple[int, list[tuple[str, str]], Iterable[bytes]] | None = None
         """The answer of a suspended request, if the time were over."""
+
+    @property
+    def status(self) -> int:
+        """The status."""
+        return self._status
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """All headers."""
+        return self._headers
 
     @property
     def extra(self) -> list[tuple[str, str]]:
@@ -322,7 +353,9 @@ class _Answer:
     def send(self, parts: Iterable[bytes]) -> None:
         """Pass status, headers and body to the server, from any thread."""
         body = b"".join(parts)
-        if body:
+        if len(body) > limits.LARGE_ANSWER:
+            self.large = body
+        elif body:
             self._protocol.response_bytes(self._status, self._headers, body)
         else:
             self._protocol.response_empty(self._status, self._headers)

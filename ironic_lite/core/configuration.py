@@ -39,6 +39,7 @@ class ApiOptions(Group, Protocol):
     stream_seconds: int
     max_password_checks: int
     max_body_memory_mib: int
+    max_answer_memory_mib: int
     body_timeout: int
     ssl_cert_file: str | None
     ssl_key_file: str | None

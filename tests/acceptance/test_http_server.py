@@ -20,10 +20,10 @@ import pytest
 from tests.support import service
 from tests.support.service import API_UP, HOST, PATIENCE, Program, Service
 
-BODY_SECONDS, HEAD_SECONDS, OF_ONE = 2, 2, 100
+BODY_SECONDS, HEAD_SECONDS, OF_ONE, UNSENT_MIB = 2, 2, 100, 34
 MORE = (
     f"[api]\nbody_timeout = {BODY_SECONDS}\nhead_timeout = {HEAD_SECONDS}\n"
-    f"max_requests_per_address = {OF_ONE}\n"
+    f"max_requests_per_address = {OF_ONE}\nmax_answer_memory_mib = {UNSENT_MIB}\n"
 )
 STRANGER = "127.0.0.2"
 REASON = b'{"reason": "told by a body that came whole"}'
@@ -105,6 +105,44 @@ def test_long_json_is_compressed_for_clients_that_take_gzip(
         body, packed = gzip.decompress(body), body
         assert len(packed) < len(body) / 4
     assert json.loads(body) == rig.service.get(path)
+
+
+def test_answers_that_nobody_reads_are_bounded(rig: Rig) -> None:
+    """Large nodes fill a page early; a client that stops reading delays large answers alone."""
+    for number in range(24):
+        rig.service.create(f"large-{number}", extra={"text": "x" * 1_000_000})
+    found, path = [], "/v1/nodes/detail"
+    while path:
+        page = rig.service.get(path)
+        assert len(json.dumps(page)) < 9 * 1024 * 1024
+        found += [node["name"] for node in page["nodes"]]
+        path = page.get("next", "").removeprefix(rig.service.url)
+    assert len(found) == len(set(found)) == 25
+    before = rig.api.memory_info().rss
+    ask = b"GET /v1/nodes/detail HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with contextlib.ExitStack() as opened:
+        found_statuses = []
+        for _ in range(6):
+            line = opened.enter_context(rig.connect())
+            line.sendall(ask)
+            found_statuses.append(statuses_of_one(line))
+        assert found_statuses == [200, 200, 503, 503, 503, 503]
+        assert rig.service.get("/v1/nodes?limit=1")
+        stranger = opened.enter_context(rig.connect(STRANGER))
+        stranger.sendall(ask)
+        assert statuses_of_one(stranger) == 200
+        assert rig.api.memory_info().rss - before < 150 * 1024 * 1024
+    assert len(rig.service.get("/v1/nodes/detail")["nodes"]) > 5
+    for number in range(24):
+        rig.service.ask("DELETE", f"/v1/nodes/large-{number}").raise_for_status()
+
+
+def statuses_of_one(line: socket.socket) -> int:
+    """Return the status of the next answer."""
+    line.settimeout(PATIENCE)
+    found = STATUS.match(line.recv(100, socket.MSG_WAITALL))
+    assert found is not None
+    return int(found[1])
 
 
 CHUNKED = "Transfer-Encoding: chunked"

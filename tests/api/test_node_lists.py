@@ -7,6 +7,7 @@ import uuid
 import pytest
 from oslo_config import cfg
 
+from ironic_lite.api.resources import pages
 from ironic_lite.db.engine import session
 from tests.support.api_rows import HOST, AddNode, add_conductor
 from tests.support.callers import OWNER, STRANGER, Callers
@@ -18,14 +19,14 @@ NOBODY = "00000000-0000-4000-8000-00000000dead"
 
 def test_pages_walk_through_all_nodes(api: Client, add_node: AddNode) -> None:
     added = [add_node()["uuid"] for _ in range(5)]
-    path, walked, pages = "/v1/nodes?limit=2&fields=uuid", [], 0
+    path, walked, count = "/v1/nodes?limit=2&fields=uuid", [], 0
     while path:
         answer = api.get(path).json
         walked += [node["uuid"] for node in answer["nodes"]]
         path = answer.get("next", "").removeprefix("http://localhost:6385")
-        pages += 1
+        count += 1
     assert walked == added
-    assert pages == 3
+    assert count == 3
 
 
 def test_the_link_to_go_on_repeats_what_was_asked(api: Client, add_node: AddNode) -> None:
@@ -47,6 +48,49 @@ def test_a_list_is_cut_at_the_operators_limit(
     conf.set_override("max_limit", 2, "api")
     assert len(api.get("/v1/nodes?limit=100").json["nodes"]) == 2
     assert len(api.get("/v1/nodes").json["nodes"]) == 2
+
+
+@pytest.mark.parametrize("path", ["nodes", "ports", "volume/targets"])
+@pytest.mark.parametrize("size", [100, 20_000], ids=["several a page", "one a page"])
+def test_large_documents_end_a_page_early(
+    api: Client, add_node: AddNode, monkeypatch: pytest.MonkeyPatch, path: str, size: int
+) -> None:
+    """Each is on one page; its next page begins after it."""
+    monkeypatch.setattr(pages, "MOST_BYTES", 9000)
+    added = []
+    for number in range(40):
+        extra = {"text": "x" * size}
+        if path.startswith("nodes") or number == 0:
+            node = add_node(extra=extra)["uuid"]
+            added.append(node)
+        if path.startswith("ports"):
+            body = {"node_uuid": node, "address": f"52:54:00:00:00:{number:02x}", "extra": extra}
+            added.append(api.post("/v1/ports", body).json["uuid"])
+        elif path.startswith("volume"):
+            body = {
+                "node_uuid": node,
+                "volume_type": "iscsi",
+                "boot_index": number,
+                "volume_id": str(number),
+                "properties": {"auth_password": "secret", "text": "x" * size},
+                "extra": extra,
+            }
+            added.append(api.post("/v1/volume/targets", body).json["uuid"])
+    if not path.startswith("nodes"):
+        del added[0]
+    walked, link, lengths = [], f"/v1/{path}?limit=1000&detail=True", []
+    while link:
+        answer = api.get(link)
+        ((_, found),) = ((k, v) for k, v in answer.json.items() if isinstance(v, list))
+        assert found
+        assert len(answer.body) < 9500 or len(found) == 1
+        assert "secret" not in answer.text
+        walked += [one["uuid"] for one in found]
+        lengths.append(len(found))
+        link = answer.json.get("next", "").removeprefix("http://localhost:6385")
+    assert walked == added
+    assert 1 < len(lengths) <= len(added)
+    assert set(lengths) == {1} if size > 9000 else max(lengths) > 1
 
 
 def test_filters_pick(api: Client, add_node: AddNode) -> None:

@@ -68,9 +68,9 @@ class Batches(expose.Controller):
             return _documents(conn, [(row, counts.get(row["uuid"], {})) for row in found])
 
         shown = self.service.database.read(read)
-        last = shown[-1]["uuid"] if shown else ""
+        keys = [one["uuid"] for one in shown]
         chosen = [{name: one[name] for name in query.fields} for one in shown]
-        return pages.body(request, query, "batches", chosen, last)
+        return pages.body(request, query, "batches", chosen, keys)
 
     @expose.expose("GET", "/batches/{ident}", types.word, raw_query=True)
     def show(self, request: Request, ident: str) -> Json:
@@ -113,9 +113,9 @@ class Batches(expose.Controller):
             return [_member(row, row["node_uuid"] in hidden) for row in rows]
 
         found = self.service.database.read(read)
-        last = found[-1]["uuid"] if found else ""
+        keys = [one["uuid"] for one in found]
         chosen = [{name: one[name] for name in query.fields} for one in found]
-        return pages.body(request, query, "nodes", chosen, last)
+        return pages.body(request, query, "nodes", chosen, keys)
 
     @expose.expose(
         "POST",

@@ -42,8 +42,8 @@ class Conductors(expose.Controller):
             rows.reverse()
         some = _rows_after(rows, query.marker)[: query.limit]
         shown = [_conductor_document(request, row, query.fields) for row in some]
-        last = some[-1]["hostname"] if some else ""
-        return pages.body(request, query, "conductors", shown, last)
+        keys = [row["hostname"] for row in some]
+        return pages.body(request, query, "conductors", shown, keys)
 
     @expose.expose(
         "GET",

@@ -55,9 +55,8 @@ class Erasures(expose.Controller):
                 limit=query.limit,
             )
         )
-        last = rows[-1]["uuid"] if rows else ""
         shown = [{name: each.get(name) for name in query.fields} for each in rows]
-        return pages.body(request, query, "erasures", shown, last)
+        return pages.body(request, query, "erasures", shown, [each["uuid"] for each in rows])
 
     @expose.expose("GET", "/erasures/{erasure}", types.word)
     def show(self, request: Request, erasure: str) -> orjson.Fragment:

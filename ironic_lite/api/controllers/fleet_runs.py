@@ -56,10 +56,9 @@ class FleetRuns(expose.Controller):
                 )
             )
         run_places.add(self.service, shown, rows)
-        last = rows[-1]["uuid"] if rows else ""
-        return pages.body(
-            request, query, "runs", run_documents.several(request, None, shown, rows), last
-        )
+        keys = [row["uuid"] for row in rows]
+        documents = run_documents.several(request, None, shown, rows)
+        return pages.body(request, query, "runs", documents, keys)
 
     @expose.expose("GET", "/runs/{run}", types.word, raw_query=True)
     def show(self, request: Request, run: str) -> Json:

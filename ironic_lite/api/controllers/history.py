@@ -39,8 +39,8 @@ class History(expose.Controller):
         if not query.detail and not query.chosen:
             for entry in entries:
                 entry["event"] = _shortened_text(entry["event"])
-        last = history.ident(rows[-1]["id"]) if rows else ""
-        return pages.body(request, query, "history", entries, last)
+        keys = [history.ident(row["id"]) for row in rows]
+        return pages.body(request, query, "history", entries, keys)
 
     @expose.expose("GET", "/nodes/{ident}/history/{entry}", types.word, types.word, since=_SINCE)
     def show(self, request: Request, ident: str, entry: str) -> Json:

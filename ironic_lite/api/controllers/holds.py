@@ -64,10 +64,10 @@ class Holds(expose.Controller):
                 limit=query.limit,
             )
         )
-        last, now = rows[-1]["uuid"] if rows else "", clock.now()
+        now = clock.now()
         documents = [core.document(row, now) for row in rows]
         shown = [{name: each[name] for name in query.fields} for each in documents]
-        return pages.body(request, query, "holds", shown, last)
+        return pages.body(request, query, "holds", shown, [row["uuid"] for row in rows])
 
     @expose.expose(
         "POST",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from functools import cache
@@ -120,20 +121,30 @@ class Nodes(expose.Controller):
         linker = views.linker(shown, request.base)
         compute = self._field_computer(request, shown)
 
-        def read(conn: Connection) -> tuple[list[bytes], int, str]:
-            done, count, last = [], 0, ""
-            for rows in node_pages.read(conn, self.service, query, shown):
-                count, last = count + len(rows), rows[-1]["uuid"]
-                done.append(render.items(shown.show_texts(rows, linker, compute)))
-            return done, count, last
+        def read(conn: Connection) -> tuple[list[bytes], int, str, bool]:
+            done: list[bytes] = []
+            count, last, used = 0, "", 0
+            with contextlib.closing(node_pages.read(conn, self.service, query, shown)) as parts:
+                for rows in parts:
+                    keys = [row["uuid"] for row in rows]
+                    documents = shown.show_texts(rows, linker, compute)
+                    text = render.items(documents)
+                    if used + len(text) > pages.MOST_BYTES:
+                        some = pages.fitting(documents, used)
+                        last = keys[len(some) - 1] if some else last
+                        return [*done, *some], count + len(some), last, len(some) < len(keys)
+                    count, last, used = count + len(keys), keys[-1], used + len(text)
+                    done.append(text)
+            return done, count, last, False
 
-        done, count, last = self.service.database.read(read)
+        done, count, last, cut = self.service.database.read(read)
         asked = "chassis_uuid" in query.where
         if not count and asked and request.access.allows("baremetal:chassis:get"):
             # An empty list would hide a mistyped UUID, which is worth a statement in this case.
             self.service.database.read(lambda conn: chassis.get(conn, query.where["chassis_uuid"]))
         body: Json = {shown.collection: render.joined(done)}
-        link = queries.next_link(f"{request.base}/v1{request.path}", query, count, last)
+        url = f"{request.base}/v1{request.path}"
+        link = queries.next_link(url, query, count, last, cut=cut)
         return {**body, "next": link} if link else body
 
     # -- showing -----------------------------------------------------------------------------

@@ -61,9 +61,9 @@ class Runs(expose.Controller):
             )
         )
         run_places.add(self.service, shown, rows)
-        last = rows[-1]["uuid"] if rows else ""
+        keys = [row["uuid"] for row in rows]
         documents = run_documents.several(request, node["uuid"], shown, rows)
-        return pages.body(request, query, "runs", documents, last)
+        return pages.body(request, query, "runs", documents, keys)
 
     @expose.expose("GET", "/nodes/{ident}/runs/{run}", types.word, types.word, raw_query=True)
     def show(self, request: Request, ident: str, run: str) -> Json:

@@ -6,7 +6,7 @@ nodes are read in their order until enough of them belong to that conductor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from ironic_lite.api.resources import queries, views
 from ironic_lite.api.service import Service
@@ -21,7 +21,7 @@ _STRIDE = 1000
 
 def read(
     conn: Connection, service: Service, query: queries.Query, plan: views.Plan
-) -> Iterator[list[Row]]:
+) -> Generator[list[Row]]:
     """Yield the rows of a page in parts, with ``traits`` if the plan shows them.
 
     :raises errors.NotFound: the marker is not a node.

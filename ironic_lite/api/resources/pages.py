@@ -6,9 +6,15 @@ from collections.abc import Callable, Sequence
 
 from ironic_lite.api.resources import queries, views
 from ironic_lite.api.service import Service
+from ironic_lite.api.wire import render
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import fields
+
+MOST_BYTES = 8 * 1024 * 1024
+"""Bytes of the documents of a page. Without a limit, the rows of a few large nodes would fill the
+memory of the API and of its clients.
+"""
 
 
 def query(
@@ -97,16 +103,41 @@ def answer(request: Request, query: queries.Query, shown: views.Plan, rows: Sequ
 
     The resource must have no computed fields except links.
     """
-    last = rows[-1][shown.key] if rows else ""
+    keys = [row[shown.key] for row in rows]
     linker = views.linker(shown, request.base)
-    return body(request, query, shown.listed, shown.show_all(list(rows), linker), last)
+    return body(request, query, shown.listed, shown.show_all(list(rows), linker), keys)
 
 
-def body(request: Request, query: queries.Query, name: str, shown: list[Json], last: str) -> Json:
+def body(
+    request: Request, query: queries.Query, name: str, shown: list[Json], keys: Sequence[str]
+) -> Json:
     """Return the body of a list, with the link to the next page unless this is the last.
 
+    A page ends early, with a link, when its documents have `MOST_BYTES`.
+
     :param name: of the collection.
-    :param last: the identifier of the last of the documents ``shown``: the next page's marker.
+    :param keys: the identifiers of the documents ``shown``: markers of following pages.
     """
-    link = queries.next_link(f"{request.base}/v1{request.path}", query, len(shown), last)
-    return {name: shown, "next": link} if link else {name: shown}
+    count = len(shown)
+    if len(render.items(shown)) > MOST_BYTES:
+        count = len(fitting(shown))
+    url = f"{request.base}/v1{request.path}"
+    last, cut = keys[count - 1] if count else "", count < len(shown)
+    link = queries.next_link(url, query, count, last, cut=cut)
+    found = shown[:count]
+    return {name: found, "next": link} if link else {name: found}
+
+
+def fitting(shown: Sequence[Json], used: int = 0) -> list[bytes]:
+    """Return the texts of the first documents that fit into a page.
+
+    :param used: bytes that the page has already; a page without any has at least one document.
+    """
+    texts: list[bytes] = []
+    for one in shown:
+        text = render.items([one])
+        used += len(text)
+        if used > MOST_BYTES and used > len(text):
+            break
+        texts.append(text)
+    return texts

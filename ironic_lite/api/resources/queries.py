@@ -435,14 +435,15 @@ def _names(resource: Resource, asked: str) -> tuple[str, ...]:
 # -- writing ---------------------------------------------------------------------------------
 
 
-def next_link(url: str, query: Query, rows: int, last: str) -> str | None:
+def next_link(url: str, query: Query, rows: int, last: str, *, cut: bool = False) -> str | None:
     """Return the link to the next page, or None if this page was not full.
 
     :param url: absolute URL of the collection without a query string.
     :param rows: the number of rows of this page.
     :param last: the identifier of the last row: the next page's marker.
+    :param cut: the page has ended early, because it was large.
     """
-    if rows < query.limit or "instance_uuid" in query.where:
+    if (rows < query.limit and not cut) or "instance_uuid" in query.where:
         return None
     kept = {name: text for name, text in query.given.items() if name not in ("limit", "marker")}
     arguments = {**kept, "limit": str(query.limit), "marker": last}

@@ -8,10 +8,12 @@ send heartbeats. Each connection has a thread, so no request waits where it coul
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import queue
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from ironic_lite import errors
@@ -95,6 +97,67 @@ class ConcurrencyLimits:
         """Hold a slot as `asking` during a call; an interceptor of conductor calls."""
         with self.asking():
             return send(call)
+
+
+LARGE_ANSWER = 128 * 1024
+"""Bytes from which an answer counts for the memory of unsent answers."""
+_SHARE = 2
+"""Divisor of that memory: the part that the clients of one address may take."""
+_SEND_PATIENCE = 5.0
+_PAUSE = 0.02
+
+
+class UnsentAnswers:
+    """Memory that large answers take until their clients have read them; for one event loop.
+
+    A client that reads nothing keeps its connection and the server keeps its answer, so only a
+    limit of all answers bounds the memory.
+    """
+
+    def __init__(self, conf: Configuration) -> None:
+        self._mib = int(conf.api.max_answer_memory_mib)
+        self._most = self._mib * 1024 * 1024
+        self._held: dict[str, int] = {}
+        self._waiting = 0
+
+    @contextlib.asynccontextmanager
+    async def hold(self, size: int, place: str, *, must: bool) -> AsyncIterator[None]:
+        """Count an answer for the length of the block.
+
+        :param place: the network of the client, "" for none.
+        :param must: the request has changed something, so its answer is always sent.
+        :raises errors.TooManyRequests: the memory did not become free in time.
+        """
+        if not must and not self._fits(size, place):
+            await self._wait_for_room(size, place)
+        self._held[place] = self._held.get(place, 0) + size
+        try:
+            yield
+        finally:
+            left = self._held.pop(place) - size
+            if left:
+                self._held[place] = left
+
+    async def _wait_for_room(self, size: int, place: str) -> None:
+        """Wait for free memory; waiting answers take some, too, so few may wait."""
+        end = time.monotonic() + _SEND_PATIENCE
+        if self._waiting + size > self._most // _SHARE:
+            end = 0.0
+        self._waiting += size
+        try:
+            while not self._fits(size, place):
+                if time.monotonic() >= end:
+                    limit = f"{self._mib} MiB of answers that clients have not read yet"
+                    raise errors.TooManyRequests(limit=limit, option="max_answer_memory_mib")
+                await asyncio.sleep(_PAUSE)
+        finally:
+            self._waiting -= size
+
+    def _fits(self, size: int, place: str) -> bool:
+        its = self._held.get(place, 0) + size if place else size
+        return sum(self._held.values()) + size <= self._most and its <= max(
+            size, self._most // _SHARE
+        )
 
 
 def _slots(count: int) -> queue.SimpleQueue[None]:

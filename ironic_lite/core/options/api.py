@@ -109,6 +109,14 @@ API = (
         "first 16 KiB of each are not counted. A request that would exceed this gets 503.",
     ),
     cfg.IntOpt(
+        "max_answer_memory_mib",
+        default=128,
+        min=32,
+        help="MiB that answers of more than 128 KiB may take in a process of the API until their "
+        "clients have read them; clients of one address may take half. A read that would exceed "
+        "this waits five seconds, and then gets 503.",
+    ),
+    cfg.IntOpt(
         "body_timeout",
         default=60,
         min=1,

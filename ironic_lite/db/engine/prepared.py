@@ -36,6 +36,9 @@ _MOST = 1000
 _TOGETHER = 12
 """Rows that one INSERT has at most; each number of rows is a statement of its own."""
 
+_FEWEST, _FETCHED = 4, 256 * 1024
+"""Rows that are fetched together at least, and bytes of large rows."""
+
 Make = Callable[..., sa.Select[Any]]
 Convert = Callable[[Any], Any]
 T = TypeVar("T")
@@ -63,7 +66,7 @@ def parts(
     names: Sequence[str],
     size: int,
 ) -> Iterator[list[Row]]:
-    """Yield the rows of a select as dictionaries, ``size`` at a time.
+    """Yield the rows of a select as dictionaries, at most ``size`` at a time; fewer large ones.
 
     ``conn`` must not be used otherwise meanwhile.
 
@@ -320,6 +323,10 @@ class _Rows(_Statement):
         self._run(conn, self._text.bound(dict(zip(self._keys, values, strict=True))))
 
 
+def _text_bytes(row: Sequence[Any]) -> int:
+    return sum(len(value) for value in row if isinstance(value, str | bytes))
+
+
 _REPORTED = (sa.Numeric, sa.Float)
 
 
@@ -391,10 +398,13 @@ class _Select(_Statement):
             cursor = self._cursor(conn)
             try:
                 self._execute(conn, cursor, self._text.bound(values))
-                while some := cursor.fetchmany(size):
+                count = min(size, _FEWEST)
+                while some := cursor.fetchmany(count):
                     yield some
-                    if len(some) < size:
+                    if len(some) < count:
                         break
+                    fitting = _FETCHED // (1 + _text_bytes(some[-1]))
+                    count = min(size, max(_FEWEST, fitting))
             finally:
                 self._close(cursor)
         except self._error as why:

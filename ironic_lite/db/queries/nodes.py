@@ -9,7 +9,7 @@ The queries of the conductor's sweeps are in ``db.queries.sweeps`` and available
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -211,7 +211,7 @@ def parts(
     limit: int,
     texts: Sequence[str] = (),
     with_traits: bool = False,
-) -> Iterator[list[Row]]:
+) -> Generator[list[Row]]:
     """Yield the nodes of `page` some at a time, as ``paging.Listing.parts``.
 
     :param texts: JSON columns to return as their stored text.
