@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from http import HTTPStatus
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
@@ -11,6 +12,7 @@ from ironic_lite.domain import steps
 from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.redfish import attributes, interface
 from ironic_lite.drivers.redfish.bmc import connection, jobs, quirks, resources
+from ironic_lite.drivers.redfish.bmc import library as sushy
 
 LOG = logging.getLogger(__name__)
 
@@ -235,7 +237,14 @@ def _send_settings(task: base.Task, path: str, body: Json) -> list[str]:
     """Send settings; return the addresses of the BMC's task for them."""
 
     def work(link: connection.Link) -> list[str]:
-        return jobs.places(link.wire.patch(path, data=body, etag=link.wire.get(path).etag))
+        try:
+            answer = resources.patch(link, path, body)
+        except sushy.exceptions.HTTPError as error:
+            # Old BMCs replace the settings resource.
+            if error.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
+                raise
+            answer = link.wire.put(path, data=body)
+        return jobs.places(answer)
 
     return connection.call(task, work, read=False)
 

@@ -70,6 +70,14 @@ def test_settings_are_sent_for_the_next_boot_and_seen_after_it(served: bmc.Machi
     assert task.recall(bios.NOTE) is None
 
 
+def test_settings_are_put_where_a_bmc_does_not_patch_them(served: bmc.Machine) -> None:
+    served.tricks[f"PATCH {served.places.bios}/Settings"] = bmc.says(405)
+    task = bmc_tasks.task_of(served)
+    assert apply(task, BootMode="Bios") is base.WAIT
+    assert poll(task, step(BootMode="Bios")) is base.DONE
+    assert shown(served)["BootMode"] == "Bios"
+
+
 def test_a_machine_that_is_on_is_restarted(served: bmc.Machine) -> None:
     served[served.system]["PowerState"] = "On"
     task = bmc_tasks.task_of(served)

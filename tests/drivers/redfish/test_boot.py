@@ -131,6 +131,30 @@ def test_the_machine_boots_once_from_a_medium_of_its_own(
     assert len(publisher) == 36
 
 
+MANNERS: dict[str, dict[str, Any]] = {
+    "tasks": {"tasks": frozenset({"media"}), "task_polls": 20},
+    "tasks that vanish": {"tasks": frozenset({"media"}), "tasks_vanish": True},
+    "redirections": {"redirects": 301},
+    "503 with Retry-After": {"early": 3},
+    "429 with Retry-After": {"early": 3, "early_status": 429},
+}
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+def test_machine_boots_from_its_medium_however_the_bmc_answers(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, manner: str
+) -> None:
+    for name, value in MANNERS[manner].items():
+        setattr(machine.habits, name, value)
+    BOOT.prepare_ramdisk(task, TOKEN)
+    assert inserted(machine)
+    assert device(machine) == ("Cd", "Once")
+    task.driver.power.set_power_state(task, base.POWER_ON)
+    assert machine.booted == ["Cd"]
+    BOOT.clean_up_ramdisk(task)
+    assert inserted(machine) is None
+
+
 def test_drive_is_emptied_before_it_is_filled(
     machine: bmc.Machine, task: bmc_tasks.BmcTask
 ) -> None:

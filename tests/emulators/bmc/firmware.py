@@ -190,5 +190,6 @@ def _take_firmware(machine: Machine, part: str, version: str) -> None:
 ACTS = (
     ("POST", r".*/Actions/Bios\.ResetBios", _reset_bios),
     ("PATCH", r".*/Bios/Settings", _settings),
+    ("PUT", r".*/Bios/Settings", _settings),
     ("POST", r".*/Actions/UpdateService\.SimpleUpdate", _update),
 )

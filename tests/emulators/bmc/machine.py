@@ -236,6 +236,10 @@ class Machine:
 
     def _task(self, task: tasks.Task, path: str) -> Reply:
         task.look()
+        if task.ended and self.habits.tasks_vanish:
+            listed = self.tree[self.places.tasks]["Members"]
+            listed[:] = [one for one in listed if one != shapes.link(task.path)]
+            return refusal(404, "ResourceMissingAtURI", f"There is nothing at {path}.")
         if path == task.path:
             return Reply(200, task.document())
         if not task.ended:

@@ -103,6 +103,8 @@ def look(link: connection.Link, uris: Sequence[str]) -> tuple[str, str]:
         except sushy.exceptions.ResourceNotFoundError:
             continue
         except sushy.exceptions.HTTPError as error:
+            if error.status_code == HTTPStatus.GONE:
+                continue
             # The monitor of a finished task returns the answer to the request itself (DSP0266).
             if not faults.is_refusal(error):
                 raise

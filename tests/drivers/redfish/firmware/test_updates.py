@@ -455,6 +455,18 @@ def test_request_is_not_repeated_while_the_service_shows_an_update(
     assert (len(orders(served)), served.ruined) == (1, False)
 
 
+@pytest.mark.parametrize("status", [404, 410])
+def test_vanished_monitor_is_not_a_failed_update(served: bmc.Machine, status: int) -> None:
+    place = "/redfish/v1/TaskService/TaskMonitors/7"
+    served.tricks[UPDATE] = bmc.says(202, None, Location=place)
+    served.tricks[f"GET {place}"] = bmc.says(status)
+    task = bmc_tasks.task_of(served)
+    begin(task, BIOS)
+    for _ in range(6):
+        assert poll(task, BIOS) is base.WAIT
+    assert (phase(task), served.sent) == ("watch", [])
+
+
 @pytest.mark.parametrize(
     ("document", "expected"),
     [

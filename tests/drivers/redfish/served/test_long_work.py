@@ -74,6 +74,7 @@ HABITS: dict[str, dict[str, Any]] = {
     "without the task in its answer": {"task_body": False},
     "monitor ends as the operation": {"monitor_end": "operation", "task_body": False},
     "monitor is gone at the end": {"monitor_end": "gone", "task_body": False},
+    "tasks vanish": {"tasks_vanish": True},
     "changes volumes without a task": {"task_hidden": 204, "task_polls": 12},
     "redirected": {"redirects": 301},
     "too early": {"early": 2},
