@@ -39,6 +39,23 @@ def test_a_console_is_started_and_stopped(operator: Operator) -> None:
     assert operator.api.get(path(node)).json == off
 
 
+def test_console_stays_enabled_over_an_undeployment(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    for name in ("start_console", "stop_console"):
+        monkeypatch.setattr(FakeConsole, name, lambda *_args, name=name: calls.append(name))
+    node = operator.enroll("active", console_interface="fake", console_enabled=True)
+    assert operator.asks(node, "deleted").status == 202
+    row = operator.rig.reaches(node, "available")
+    assert (row["console_enabled"], calls) == (True, ["stop_console"])
+    assert operator.api.get(path(node)).json == {"console_enabled": True, "console_info": {}}
+    assert operator.asks(node, "active").status == 202
+    row = operator.rig.reaches(node, "active")
+    assert (row["console_enabled"], calls) == (True, ["stop_console", "start_console"])
+    assert "console_paused" not in row["driver_internal_info"]
+
+
 def test_a_machine_without_a_console_says_so(operator: Operator) -> None:
     node = operator.enroll("enroll", console_interface="no-console")
     assert operator.api.get(path(node)).json == {"console_enabled": False, "console_info": None}

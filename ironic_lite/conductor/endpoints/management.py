@@ -148,10 +148,10 @@ class Management:
             )
 
     def get_console_information(self, context: Context, *, node_uuid: str) -> Json:
-        """Return the address of a started console."""
+        """Return the address of a started console, {} while it waits for the next instance."""
         task = self.tasks.look(context, node_uuid)
         task.driver.console.validate(task)
-        return task.driver.console.get_console(task)
+        return {} if task.notes.console_paused else task.driver.console.get_console(task)
 
 
 def _management_of(task: Task) -> base.Management:

@@ -108,6 +108,7 @@ def console(task: Task, enabled: bool) -> None:
     else:
         task.driver.console.stop_console(task)
     task.node.console_enabled = enabled
+    task.notes.console_paused = False
 
 
 def _current_value(task: Task, ask: Callable[[Task], object]) -> Any:

@@ -1,4 +1,4 @@
-"""Restart of a lost console, for ``watch/consoles``."""
+"""Restart of a console that was lost, for ``watch/consoles``, or stopped with an instance."""
 
 from __future__ import annotations
 
@@ -6,14 +6,40 @@ import logging
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text
+from ironic_lite.conductor.work.notes import Notes
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import masking
 from ironic_lite.domain import causes
+from ironic_lite.records import Node
 
 LOG = logging.getLogger(__name__)
 
 LEAST_SECONDS = 10.0
 """A program that ended sooner than this is not restarted, because it would end again."""
+
+
+def wanted(node: Node) -> bool:
+    """Return whether the console of a node must be reachable now."""
+    return bool(node.console_enabled) and not Notes(node).console_paused
+
+
+def resume(task: Task) -> None:
+    """Start the console that was stopped with the last instance; the caller saves the node.
+
+    A console that cannot be started is stored as stopped, and fails no deployment.
+    """
+    if not task.notes.console_paused:
+        return
+    task.notes.console_paused = False
+    if not task.node.console_enabled:
+        return
+    try:
+        task.driver.console.start_console(task)
+    except (errors.LockLost, errors.Stopping):
+        raise
+    except Exception as why:  # drivers may raise anything
+        LOG.warning("Node %s: its console cannot be started", task.node.uuid, exc_info=why)
+        _note_failure(task, error_text.as_error(why))
 
 
 def restore(task: Task) -> None:
@@ -25,7 +51,7 @@ def restore(task: Task) -> None:
     """
     console = task.driver.console
     proxy = console.proxies().get(task.node.uuid)
-    if not (task.node.console_enabled and console.by_program) or (proxy and proxy.running):
+    if not (wanted(task.node) and console.by_program) or (proxy and proxy.running):
         return
     if proxy is not None and proxy.lived < LEAST_SECONDS:
         console.let_go(task.node.uuid, proxy)
@@ -47,9 +73,13 @@ def restore(task: Task) -> None:
 
 
 def _give_up(task: Task, why: errors.Error) -> None:
+    _note_failure(task, why)
+    task.save()
+
+
+def _note_failure(task: Task, why: errors.Error) -> None:
     text = masking.mask(f"The console was stopped: {why.message}")
     task.node.console_enabled = False
     task.node.last_error = text
     cause = causes.of(why, task.journal.hide)
     task.journal.event("management", event="fail", data={"error": text, "cause": cause})
-    task.save()

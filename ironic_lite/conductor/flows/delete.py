@@ -58,10 +58,13 @@ def _forget_instance(task: Task) -> None:
 
 
 def _close_console(task: Task) -> None:
-    """Stop the console, so that the instance's user sees nothing later."""
+    """Stop the console until the next deployment, so that the instance's user sees nothing later.
+
+    ``console_enabled`` stays, as in Ironic.
+    """
     if task.node.console_enabled:
         task.driver.console.stop_console(task)
-        task.node.console_enabled = False
+        task.notes.console_paused = True
 
 
 def _drop_allocation(task: Task) -> None:

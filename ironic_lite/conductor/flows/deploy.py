@@ -11,7 +11,7 @@ import logging
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import error_text, retry, templates
+from ironic_lite.conductor.flows import consoles, error_text, retry, templates
 from ironic_lite.conductor.steps import agent_steps, available, evidence, requested, stepper
 from ironic_lite.conductor.steps.phases import Checks, Phase
 from ironic_lite.conductor.work.task import Task
@@ -249,6 +249,7 @@ def finish(task: Task) -> None:
     task.node.deploy_step = None
     task.notes.settle_steps(StepKind.DEPLOY, forget_list=True)
     task.notes.forget_agent()
+    consoles.resume(task)
     task.move("done", last=True)
 
 

@@ -87,7 +87,7 @@ class Consoles:
         """
         database = self._tasks.runtime.database
         for node in own_nodes.read(database, sweeps.with_console, self._fleet.mine):
-            console = self._console_of(node) if node.console_enabled else None
+            console = self._console_of(node) if consoles.wanted(node) else None
             if console is None or not console.by_program:
                 continue
             standing.add((console, node.uuid))
@@ -126,5 +126,5 @@ class Consoles:
         if node.reservation is not None:
             self._check_soon()
             return True
-        here = node.console_enabled and self._fleet.mine(node.as_dict())
+        here = consoles.wanted(node) and self._fleet.mine(node.as_dict())
         return bool(here) and self._console_of(node) in {None, console}

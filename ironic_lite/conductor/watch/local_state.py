@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ironic_lite import errors
+from ironic_lite.conductor.flows import consoles
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.conductor.work.task import Task
@@ -176,7 +177,7 @@ def _needs_console(task: Task) -> bool:
     """Return whether this sweep must keep the node's console reachable."""
     console = task.driver.console
     can = type(console).start_console is not base.Console.start_console and not console.by_program
-    return bool(task.node.console_enabled) and can
+    return consoles.wanted(task.node) and can
 
 
 def _row_stamp(row: JsonView) -> Stamp:

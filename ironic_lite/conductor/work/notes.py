@@ -2,7 +2,7 @@
 
 Its keys are Ironic's, because old clients read them. ``agent_changes``, ``order``, ``retry``,
 ``automatic_retries``, ``step_list``, ``maintenance_of_failure``, ``untidied``, ``begun``,
-``polled_since``, ``paused``, ``cleaning_runbook``, ``deploy_templates`` and
+``polled_since``, ``paused``, ``console_paused``, ``cleaning_runbook``, ``deploy_templates`` and
 ``agent_secret_machine`` are ours.
 Whole dictionaries are assigned, so that the record notices the change.
 """
@@ -42,6 +42,7 @@ _CHANGES = "agent_changes"  # {"count": of the run, "first": ordinal of the list
 _TEMPLATES = "deploy_templates"  # ours
 _ORDER = "order"  # ours
 _UNTIDIED = "untidied"  # ours
+_CONSOLE_PAUSED = "console_paused"  # ours
 _POLLED = "polled_since"  # ours
 _RUNBOOK = "cleaning_runbook"  # ours
 _BEGUN = "begun"  # ours: {"work": name, "times": count}; set on the first begin
@@ -189,6 +190,18 @@ class Notes(retry_notes.RetryNotes):
             self._put_notes(automatic_lessee=True)
         else:
             self._drop_notes("automatic_lessee")
+
+    @property
+    def console_paused(self) -> bool:
+        """True if the console was stopped with the instance, and starts with the next one."""
+        return bool(self._get_note(_CONSOLE_PAUSED))
+
+    @console_paused.setter
+    def console_paused(self, value: bool) -> None:
+        if value:
+            self._put_notes(**{_CONSOLE_PAUSED: True})
+        else:
+            self._drop_notes(_CONSOLE_PAUSED)
 
     # -- the agent ---------------------------------------------------------------------------
 

@@ -324,7 +324,11 @@ def test_console_ends_with_the_instance(serve: Serve, folder: pathlib.Path) -> N
     node = enroll(operator, "active")
     where = port(switch(operator, node, True))
     operator.provision(node, "deleted")
-    assert operator.api.get(path(node)).json == OFF
+    waits = {"console_enabled": True, "console_info": {}}  # for the next instance, as in Ironic
+    assert operator.api.get(path(node)).json == waits
+    assert not talks(where)
+    sweep(operator)
+    assert operator.api.get(path(node)).json == waits
     assert not talks(where)
 
 
