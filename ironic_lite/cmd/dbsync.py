@@ -79,6 +79,22 @@ def _end_runs(conf: cfg.ConfigOpts, database: Database) -> int:
     return act(conf, database, conf.command.yes, conf.command.hold)
 
 
+def _end_holds(conf: Any, database: Database) -> int:
+    migrate.check(database)
+    given = {
+        "owner": conf.command.owner,
+        "conductor_group": None if conf.command.group is None else conf.command.group.lower(),
+        "uuid": conf.command.nodes or None,
+    }
+    where = {name: value for name, value in given.items() if value is not None}
+    if len(where) + conf.command.all != 1:
+        print(f"{PROG} end_holds: name nodes, or --owner, --group or --all", file=sys.stderr)
+        return entry.EXIT_CONFIG
+    end_runs = entry.load("ironic_lite.cmd.end_runs")  # it loads the conductor
+    act: Callable[[Database, Any, str], int] = end_runs.end_holds
+    return act(database, where, conf.command.reason)
+
+
 def _forget_conductor(conf: Any, database: Database) -> int:
     migrate.check(database)
     host, seconds = conf.command.hostname, conf.conductor.heartbeat_timeout
@@ -107,6 +123,10 @@ _COMMANDS: dict[str, tuple[Callable[[Any, Database], int], str]] = {
     "forget_conductor": (
         _forget_conductor,
         "remove a conductor that was renamed or retired from all lists, while the service runs",
+    ),
+    "end_holds": (
+        _end_holds,
+        "end the holds that end_runs --hold has set, on some or all nodes, while the service runs",
     ),
     "end_runs": (
         _end_runs,
@@ -141,6 +161,14 @@ def _add_commands(commands: Any) -> None:
             )
         if name == "forget_conductor":
             parser.add_argument("hostname", help="name of the conductor, its [DEFAULT]host")
+        if name == "end_holds":
+            parser.add_argument("nodes", nargs="*", help="names or UUIDs of nodes")
+            parser.add_argument("--owner", help="nodes of this project")
+            parser.add_argument("--group", help="nodes of this conductor group")
+            parser.add_argument("--all", action="store_true", help="all nodes")
+            parser.add_argument(
+                "--reason", type=_read_reason, required=True, help="why the holds end"
+            )
         if name == "end_runs":
             parser.add_argument(
                 "--yes", action="store_true", help="end the runs (default: only list them)"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import pathlib
+from typing import Any
 
 import pytest
 
+from ironic_lite import errors
 from ironic_lite.cmd import end_runs
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
@@ -95,6 +97,36 @@ def test_every_node_is_held_before_its_run_ends(database: Database) -> None:
         assert kinds[0] == "hold_added", "before the end of the run"
 
 
+@pytest.mark.parametrize("chosen", ["owner", "group", "list", "all"])
+def test_holds_of_a_restore_end_together(database: Database, chosen: str) -> None:
+    named = add_node(database, name="r1", owner="p1", conductor_group="rack-7")
+    other, free = add_node(database), add_node(database)
+    row = {**dict.fromkeys(holds.COLUMNS[1:]), "node_uuid": named, "kind": "freeze"}
+    row |= {"reason": "mine", "blocks": "verbs", "created_at": clock.now(), "uuid": new_uuid()}
+    database.write(lambda conn: holds.add(conn, row))
+    assert end_runs.run(configure(), database, True, "restore") == 0
+    choices: dict[str, dict[str, Any]] = {
+        "owner": {"owner": "p1"},
+        "group": {"conductor_group": "rack-7"},
+        "list": {"uuid": ["r1"]},
+        "all": {},
+    }
+    with pytest.raises(errors.NodeNotFound):
+        end_runs.end_holds(database, {"uuid": ["r1", "r2"]}, "compared")
+    assert end_runs.end_holds(database, choices[chosen], "compared") == 0
+    held = {
+        node: [
+            hold.reason for hold in database.read(functools.partial(holds.in_force, node_uuid=node))
+        ]
+        for node in (named, other, free)
+    }
+    rest = [] if chosen == "all" else ["restore"]
+    assert held == {named: ["mine"], other: rest, free: rest}
+    written = database.read(functools.partial(events.page, node_uuid=named))
+    assert written[-1]["kind"] == "hold_ended"
+    assert (written[-1]["data"] or {})["reason"] == "compared"
+
+
 def test_node_with_many_holds_is_frozen_as_well(database: Database) -> None:
     node = add_node(database)
     row = {**dict.fromkeys(holds.COLUMNS[1:]), "node_uuid": node, "kind": "hardware"}
@@ -132,6 +164,7 @@ def test_program_lists_and_ends_runs(sqlite_database: Database, tmp_path: pathli
     assert held == [], "nothing is changed without --yes"
     run("end_runs", "--hold", "restore", "--yes")
     assert sqlite_database.read(lambda conn: holds.in_force(conn, node))[0].reason == "restore"
+    assert run("end_holds", "--all", "--reason", "compared") == "1 holds have ended.\n"
     refused = prefork.run(
         [str(service.SCRIPTS / "ironic-lite-dbsync"), "end_runs", "--hold", " "],
         env=service.environment(),

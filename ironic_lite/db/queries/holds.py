@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core import clock
-from ironic_lite.core.json_types import Row, RowView
+from ironic_lite.core.json_types import JsonView, Row, RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import paging
 from ironic_lite.db.tables import models
@@ -139,6 +139,31 @@ def without(conn: Connection, values: RowView, *, columns: Sequence[str], limit:
     chosen = sa.select(*(_NODE[name] for name in columns)).where(lacking)
     found = conn.execute(chosen.order_by(_NODE.id).limit(limit))
     return [dict(row) for row in found.mappings()]
+
+
+def begun_by(
+    conn: Connection, author: str, where: JsonView, *, columns: Sequence[str], limit: int
+) -> list[tuple[Row, Row]]:
+    """Return holds in force of an author, the oldest first, each with its node.
+
+    :param where: owner or conductor_group of the nodes, or ``uuid``, a list; empty for all.
+    :param columns: of the nodes to return.
+    """
+    wanted = [_HOLD.created_by == author, IN_FORCE]
+    for name, value in where.items():
+        wanted.append(_NODE[name].in_(value) if name == "uuid" else _NODE[name] == value)
+    joined = models.holds.join(models.nodes, _NODE.uuid == _HOLD.node_uuid)
+    chosen = sa.select(models.holds, *(_NODE[name].label(f"node__{name}") for name in columns))
+    found = conn.execute(
+        chosen.select_from(joined).where(*wanted).order_by(_HOLD.id).limit(limit)
+    ).mappings()
+    return [
+        (
+            {name: row[name] for name in COLUMNS},
+            {name: row[f"node__{name}"] for name in columns},
+        )
+        for row in found
+    ]
 
 
 def add_all(conn: Connection, rows: Sequence[RowView]) -> None:
