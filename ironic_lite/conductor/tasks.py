@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text, failure, power
-from ironic_lite.conductor.work import db_retry, locks, node_interfaces
+from ironic_lite.conductor.work import db_retry, locks, node_interfaces, rights
 from ironic_lite.conductor.work.leases import Leases
 from ironic_lite.conductor.work.notes import Notes
 from ironic_lite.conductor.work.runtime import Runtime
@@ -72,24 +72,22 @@ class Tasks:
         :param worker: the block may call ``task.hand_over``. A worker slot is claimed first, so
             that a full pool refuses before anything changes.
         :param patient: retry as ``[conductor]node_locked_retry_*`` configures; False: try once.
-        :param reserved: whether the worker may come from the reserve. Work in the background never
-            takes one of the reserve.
+        :param reserved: the worker may come from the reserve, except for work in the background.
         :param stale: a dead holder's lock, which this one may replace unless it is renewed.
         :param whole: refuse a node whose interfaces are not all loaded here. False: a missing
             interface (see ``lack``) refuses to be called, and the node can be put away.
-        :raises errors.NodeNotFound:
-        :raises errors.NodeLocked: naming the holder.
-        :raises errors.NoFreeWorker: nothing has changed.
+        :raises errors.NodeNotFound, errors.NodeLocked: the latter names the holder.
+        :raises errors.NoFreeWorker, errors.RightsLost: nothing has changed.
         """
         if worker:
             self.runtime.workers.claim(reserved=reserved and not context.background)
-        handed_over = False
+        handed_over = doubt = False
         held = task = None
-        doubt = False
         try:
             note = node_locks.note(context)
             held = self._acquire_lock(node_uuid, note, patient=patient, stale=stale)
             node = self.runtime.database.read(lambda conn: nodes.load(conn, node_uuid))
+            rights.check_owners(context, node.uuid, node.owner, node.lessee)
             driver = self._driver_of(node, whole=whole)
             task = Task(self.runtime, context, node, driver, held, other_nodes=self)
             # A step on a child node, which has no run of its own, adds to the parent's log.
@@ -125,6 +123,7 @@ class Tasks:
         :raises errors.NodeNotFound, errors.NodeLocked, errors.NoFreeWorker: as `lock`.
         """
         node = self.runtime.database.read(lambda conn: nodes.load(conn, node_uuid))
+        rights.check_owners(context, node.uuid, node.owner, node.lessee)
         if node.lock_token is None:
             try:
                 return self._start_unlocked(context, node, act, worker=worker)

@@ -16,7 +16,8 @@ class Context:
 
     ``request_id`` is ``req-<UUID>`` as in the response headers; ``user`` is None for anonymous
     clients. ``background`` is True if no client waits for the work, which then leaves the reserve
-    of workers free; it stays in this process.
+    of workers free; it stays in this process. ``owners`` are the UUID, owner and lessee of the node
+    for which the caller's rights were checked; None if the rights do not depend on them.
     """
 
     request_id: str
@@ -25,6 +26,7 @@ class Context:
     roles: tuple[str, ...] = ()
     global_request_id: str | None = None
     background: bool = False
+    owners: tuple[str, str | None, str | None] | None = None
 
     def as_dict(self) -> Json:
         """Return plain JSON types, for the wire between the processes."""
@@ -46,6 +48,8 @@ class Context:
         """Rebuild a context; keys of a newer sender are ignored for mixed versions."""
         kept = {name: data[name] for name in _FIELDS if name in data}
         kept["roles"] = tuple(kept.get("roles") or ())
+        if kept.get("owners"):
+            kept["owners"] = tuple(kept["owners"])
         return cls(**kept)
 
 

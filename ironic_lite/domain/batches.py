@@ -6,6 +6,7 @@ the next state of the batch and how many nodes may start.
 
 from __future__ import annotations
 
+import datetime
 import enum
 import re
 import uuid
@@ -13,11 +14,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ironic_lite import errors
-from ironic_lite.core import masking
+from ironic_lite.core import clock, masking
 from ironic_lite.core.json_types import Json, JsonView
 
 MOST_NODES = 10_000
 MOST_OPEN = 100
+MOST_OPEN_OF_PROJECTS = 80
+"""Open batches of all projects together; the others are for callers of the whole system."""
+MOST_OPEN_OF_PROJECT = 20
 MOST_WAVES = 100
 MOST_CONCURRENT = 1000
 DEFAULT_CONCURRENCY = 10
@@ -26,6 +30,8 @@ MOST_TRIES = 64
 LIMIT_SECONDS = 10
 """Seconds until a node is tried again that has met a limit of the service."""
 KEPT_DAYS = 90
+PAUSED_DAYS = 30
+"""Days after which a paused batch is aborted, because it takes a place and keeps its nodes."""
 SKIPPED_BY_ABORT: Json = {
     "code": "Aborted",
     "text": "The batch was aborted before the node started.",
@@ -36,6 +42,7 @@ LONGEST_PAUSE = 60
 """Seconds between two tries, at most."""
 _SHARE = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,2}))?%")
 _ALL = 100 * 100  # hundredths of a percent
+_OWNERS = ("owner", "lessee")
 _HIDDEN = ("configdrive", "rescue_password")
 _NAMESPACE = uuid.UUID("5d6dd8a4-6e0c-4f5c-9c57-0b1f63b9a6b4")
 
@@ -68,8 +75,9 @@ ENDED = tuple(state for state in NodeState if state not in UNENDED)
 FAILURES = (NodeState.FAILED, NodeState.REFUSED)
 BY_FAILURES = "failures"
 BY_WAVE = "end of a wave"
+BY_AGE = f"pause of {PAUSED_DAYS} days"
 BY_RESTORE = "restore of the database"
-"""Values of ``paused_by`` that are no user: see `turn` and ``conductor/watch/ended_runs``."""
+"""Values of ``by`` that are no user: see `turn` and ``conductor/watch/ended_runs``."""
 
 Counts = Mapping[tuple[int, str], int]
 """Number of nodes by wave and `NodeState`."""
@@ -82,6 +90,7 @@ class Batch(NamedTuple):
     :ivar forgiven: failures before the last resume, which do not count.
     :ivar on_failures: ``pause`` or ``abort``.
     :ivar between_waves: ``go on`` or ``pause``.
+    :ivar forgotten: it has been paused for `PAUSED_DAYS`.
     """
 
     state: str
@@ -92,20 +101,21 @@ class Batch(NamedTuple):
     forgiven: int
     on_failures: str = "pause"
     between_waves: str = "go on"
+    forgotten: bool = False
 
 
 class Turn(NamedTuple):
     """The decision about a batch.
 
     :ivar start: nodes of the wave that may start now.
-    :ivar paused_by: reason of a pause, None without one.
+    :ivar by: reason of a pause or an abort that begins now, None without one.
     :ivar ended: True if no node is pending or under way any more.
     """
 
     state: BatchState
     wave: int
     start: int = 0
-    paused_by: str | None = None
+    by: str | None = None
     ended: bool = False
 
     @property
@@ -125,17 +135,19 @@ def turn(batch: Batch, counts: Counts) -> Turn:
         end = BatchState.ABORTED if state is BatchState.ABORTED else BatchState.DONE
         return Turn(end, wave, ended=True)
     if state is not BatchState.RUNNING:
-        return Turn(state, wave, ended=state is BatchState.ABORTED and not under_way)
+        by = BY_AGE if state is BatchState.PAUSED and batch.forgotten else None
+        state = BatchState.ABORTED if by else state
+        return Turn(state, wave, by=by, ended=state is BatchState.ABORTED and not under_way)
     if failures_left(batch, counts) < 0:
         if batch.on_failures == "abort":
-            return Turn(BatchState.ABORTED, wave, ended=not under_way)
-        return Turn(BatchState.PAUSED, wave, paused_by=BY_FAILURES)
+            return Turn(BatchState.ABORTED, wave, by=BY_FAILURES, ended=not under_way)
+        return Turn(BatchState.PAUSED, wave, by=BY_FAILURES)
     # The last wave is never complete here, because a node is pending or under way.
     complete = not sum(n for (at, each), n in counts.items() if at <= wave and each in UNENDED)
     if complete and wave + 1 < batch.waves:
         wave += 1
         if batch.between_waves == "pause":
-            return Turn(BatchState.PAUSED, wave, paused_by=BY_WAVE)
+            return Turn(BatchState.PAUSED, wave, by=BY_WAVE)
     pending = counts.get((wave, NodeState.PENDING), 0)
     return Turn(state, wave, start=max(0, min(pending, batch.concurrency - under_way)))
 
@@ -148,6 +160,25 @@ def total(counts: Counts, states: Sequence[str]) -> int:
 def failures_left(batch: Batch, counts: Counts) -> int:
     """Return how many more nodes may fail; negative when too many have failed."""
     return batch.max_failures - (total(counts, FAILURES) - batch.forgiven)
+
+
+def change_of_hands(
+    before: Sequence[str | None], now: Sequence[str | None], names: Sequence[str] = _OWNERS
+) -> str:
+    """Return what has changed between two pairs of owner and lessee as a clause; "" if nothing.
+
+    Work of a caller that begins later must not meet a node that belongs to others by then.
+    """
+    return " and ".join(
+        f"the {name} was {was or 'none'} and is {is_ or 'none'}"
+        for name, was, is_ in zip(names, before, now, strict=True)
+        if (was or None) != (is_ or None)
+    )
+
+
+def rights_lost(change: str) -> Json:
+    """Return the error of a node that was not started, because of a lost right."""
+    return {"code": "RightsLost", "text": f"{change[:1].upper()}{change[1:]}."}
 
 
 # -- options ---------------------------------------------------------------------------------
@@ -235,6 +266,8 @@ def masked(request: JsonView) -> Json:
 def of_row(row: JsonView) -> Batch:
     """Return what `turn` reads from a row of ``batches``."""
     options = row["options"]
+    changed: datetime.datetime | None = row["updated_at"]
+    oldest = clock.ago(PAUSED_DAYS * 24 * 3600)
     return Batch(
         state=row["state"],
         wave=row["wave"],
@@ -244,6 +277,7 @@ def of_row(row: JsonView) -> Batch:
         forgiven=row["forgiven"],
         on_failures=options["on_failures"],
         between_waves=options["between_waves"],
+        forgotten=changed is not None and changed < oldest,
     )
 
 

@@ -31,6 +31,7 @@ The branch tells a caller what to do, so branches are few::
     |  +- KeyInUse                      a request with this Idempotency-Key is under way
     |  +- StepInDoubt                   a step whose end is unknown must not run twice
     |  +- ConcurrentUpdate              another request has changed the node
+    |  +- RightsLost                    the node has another owner or lessee than at the request
     |  +- LockLost                      the worker's lease is lost: stop at once
     |  +- Duplicate                     a unique value is taken
     |  +- NodeRetired                   take it back into service first
@@ -146,6 +147,7 @@ from ironic_lite.errors.refusals import (
     PortgroupNotFound,
     PortNotFound,
     PreconditionFailed,
+    RightsLost,
     RunbookNotFound,
     StepInDoubt,
     TooLarge,
@@ -255,6 +257,7 @@ __all__ = [
     "PortgroupNotFound",
     "PowerFailure",
     "PreconditionFailed",
+    "RightsLost",
     "RowTooLarge",
     "RunbookNotFound",
     "StepFailed",

@@ -245,6 +245,15 @@ class ConcurrentUpdate(Conflict):
     retryable = True
 
 
+class RightsLost(Conflict):
+    """The caller may have lost the right to the work since the right was checked."""
+
+    text = (
+        "Node {node} has changed hands since the rights of the request were checked: {change}. "
+        "Nothing was done; repeat the request if it is still to be done."
+    )
+
+
 class LockLost(Conflict):
     text = "The lock on node {node} was lost to another conductor; this worker stops."
 

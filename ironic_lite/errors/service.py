@@ -47,7 +47,7 @@ class TooManyActions(Unavailable):
 
 class TooManyBatches(Unavailable):
     retry_after = 60
-    text = "There are {limit} open batches, which is the limit; retry when one has ended."
+    text = "There are {limit} open batches{whose}, which is the limit; retry when one has ended."
 
 
 class Stopping(Unavailable):

@@ -11,7 +11,8 @@ import pytest
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.tables import models
 from tests.support.api_rows import AddNode
-from tests.support.callers import Callers
+from tests.support.callers import As, Callers
+from tests.support.conductor_recorder import Recorder
 
 ERROR = {"code": "TimedOut", "text": "the disk of ann"}
 
@@ -151,3 +152,70 @@ def test_refusal_names_the_part_of_the_body(
     refused = callers("admin").post("/v1/batches", whole)
     text = json.loads(refused.json["error_message"])["faultstring"]
     assert (refused.status, text[: len(named)]) == (400, named)
+
+
+def begin_as(database: Database, client: As, nodes: list[str], **request: Any) -> str:
+    """Begin a batch of the project p-lessee; return its UUID."""
+    answer = client.post("/v1/batches", {"nodes": nodes, "request": request})
+    assert answer.status == 201, answer.text
+    own = models.batches.update().where(models.batches.c.uuid == answer.json["uuid"])
+    database.write(lambda conn: conn.execute(own.values(project="p-lessee")))
+    return str(answer.json["uuid"])
+
+
+def results_of(callers: Callers, batch: str) -> list[tuple[str, Any]]:
+    nodes = callers("admin").get(f"/v1/batches/{batch}/nodes").json["nodes"]
+    return [(one["result"], (one["error"] or {}).get("code")) for one in nodes]
+
+
+def test_resume_needs_the_rights_of_the_request_for_each_node(
+    callers: Callers, add_node: AddNode, database: Database
+) -> None:
+    add_node(name="n1", owner="p-lessee", provision_state="active")
+    add_node(name="n2", owner="p-else", lessee="p-lessee", provision_state="active")
+    manager = callers("manager", "p-lessee")
+    batch = begin_as(database, manager, ["n1", "n2"], target="rebuild")
+    path = f"/v1/batches/{batch}/state"
+    assert manager.put(path, {"target": "pause"}).status == 200
+    resumed = callers("member", "p-lessee").put(path, {"target": "resume"})
+    assert (resumed.status, resumed.json["counts"]["skipped"]) == (200, 1), resumed.text
+    assert results_of(callers, batch) == [("pending", None), ("skipped", "RightsLost")]
+
+
+def test_abort_leaves_the_runs_that_the_caller_may_not_stop(
+    callers: Callers, add_node: AddNode, database: Database
+) -> None:
+    add_node(name="n1", owner="p-lessee", provision_state="active")
+    add_node(name="n2", owner="p-else", lessee="p-lessee", provision_state="active")
+    batch = begin_as(database, callers("manager", "p-lessee"), ["n1", "n2"], target="rebuild")
+    running = models.batch_nodes.update().values(state="running")
+    database.write(lambda conn: conn.execute(running))
+    body = {"target": "abort", "runs": "abort"}
+    aborted = callers("member", "p-lessee").put(f"/v1/batches/{batch}/state", body)
+    assert (aborted.status, aborted.json["refused"]) == (200, {"count": 1}), aborted.text
+    kept = models.batch_nodes.select().order_by(models.batch_nodes.c.place)
+    found = database.read(lambda conn: [row.keeps_run for row in conn.execute(kept)])
+    assert found == [None, True]
+
+
+@pytest.mark.parametrize("plan", ["", "?plan=true"])
+def test_refusal_names_no_batch_that_the_caller_may_not_see(
+    callers: Callers, add_node: AddNode, database: Database, plan: str
+) -> None:
+    add_node(name="n1", owner="p-owner", lessee="p-lessee", provision_state="active")
+    batch = begin_as(database, callers("manager", "p-lessee"), ["n1"], target="rebuild")
+    body = {"nodes": ["n1"], "request": {"target": "rebuild"}}
+    for project, named in (("p-owner", False), ("p-lessee", True), (None, True)):
+        refused = callers("manager", project).post(f"/v1/batches{plan}", body)
+        assert (refused.status, batch in refused.text) == (409, named), refused.text
+
+
+def test_conductor_is_told_the_owners_that_were_checked(
+    callers: Callers, add_node: AddNode, recorder: Recorder
+) -> None:
+    node = add_node(name="n1", owner="p-owner", lessee="p-lessee", provision_state="active")
+    for who in (callers("manager", "p-lessee"), callers("admin")):
+        answer = who.put("/v1/nodes/n1/states/provision", {"target": "rebuild"})
+        assert answer.status == 202, answer.text
+    owners = (node["uuid"], "p-owner", "p-lessee")
+    assert [one.owners for one in recorder.contexts] == [owners, owners]

@@ -267,6 +267,21 @@ def test_limit_of_open_batches_holds_for_requests_at_once(database: Database) ->
     assert database.read(batches.count_open) == core.MOST_OPEN
 
 
+@pytest.mark.parametrize(
+    ("project", "most", "whose"),
+    [("p-%d", core.MOST_OPEN_OF_PROJECTS, "of all projects"), ("p-0", 20, "of project p-0")],
+)
+def test_projects_leave_open_batches_to_the_system(
+    database: Database, project: str, most: int, whose: str
+) -> None:
+    for number in range(most):
+        name = project % (number % 8) if "%" in project else project
+        add_batch(database, [new_uuid()], project=name)
+    with pytest.raises(errors.TooManyBatches, match=f"{most} open batches {whose}"):
+        add_batch(database, [new_uuid()], project=project.replace("%d", "9"))
+    add_batch(database, [new_uuid()])
+
+
 def test_limit_is_not_counted_without_the_row_that_additions_lock(database: Database) -> None:
     def add(conn: Connection) -> None:
         conn.execute(sa.delete(models.marks))  # rolled back with the refusal

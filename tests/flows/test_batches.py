@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import pathlib
 import threading
 import time
 from collections.abc import Callable
@@ -595,3 +596,35 @@ def test_several_conductors_share_a_batch(
     assert [len(runs) for runs in found] == [1] * 24
     first = max(runs[0]["ended_at"] for runs in found[:4])
     assert all(runs[0]["started_at"] >= first for runs in found[4:]), "a wave waits for the other"
+
+
+def test_node_that_changes_hands_is_refused_under_its_lock(rig: ConductorFixture) -> None:
+    node = rig.node("manageable", lessee="p-b")
+    who = dataclasses.replace(rig.who, owners=(node, None, "p-a"))
+    with pytest.raises(errors.RightsLost, match="the lessee was p-a and is p-b"):
+        rig.endpoints.do_provisioning_action(who, node_uuid=node, action="provide")
+    with pytest.raises(errors.RightsLost):
+        rig.endpoints.change_node_power_state(who, node_uuid=node, target="power on")
+    with pytest.raises(errors.RightsLost):
+        rig.endpoints.destroy_node(who, node_uuid=node)
+    assert rig.get(node)["provision_state"] == "manageable"
+    assert rig.runs(node) == []
+
+
+def test_batch_of_a_removed_user_starts_no_more_nodes(build: Build, tmp_path: pathlib.Path) -> None:
+    users = tmp_path / "htpasswd"
+    users.write_text("ann:$2y$\n")
+    options = {"api__auth_strategy": "http_basic", "DEFAULT__http_basic_auth_user_file": str(users)}
+    rig = build(**options)
+    nodes = [rig.node("enroll") for _ in range(3)]
+    begin(rig, nodes, [3], 1, was="enroll")
+    of_ann = {"request_id": "req-ann", "user": "ann"}
+    rig.database.write(lambda conn: batches.update(conn, BATCH, {"context": of_ann}))
+    rig.sweep("batches")
+    rig.reaches(nodes[0], "manageable")
+    users.write_text("ben:$2y$\n")
+    rig.sweep("batches")
+    rig.sweep("batches")
+    found = [(row["state"], (row["error"] or {}).get("code")) for row in rows(rig.database)]
+    assert found == [("done", None), ("skipped", "RightsLost"), ("skipped", "RightsLost")]
+    assert [rig.runs(node) for node in nodes[1:]] == [[], []]

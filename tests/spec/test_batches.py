@@ -638,3 +638,75 @@ def test_batch_that_cannot_be_carried_out_does_not_stop_the_others(
     sweep(operator, 3)
     assert look(operator, whole)["state"] == "done"
     assert f"Batch {broken['uuid']}: the sweep failed" in caplog.text
+
+
+def state_of(operator: Operator, batch: Json, target: str, **more: Any) -> Json:
+    """Pause, resume or abort a batch."""
+    answer = operator.api.put(f"/v1/batches/{batch['uuid']}/state", {"target": target, **more})
+    assert answer.status == 200, answer.text
+    return dict(answer.json)
+
+
+@pytest.mark.parametrize("field", ["owner", "lessee"])
+def test_node_that_changes_hands_leaves_a_paused_batch(operator: Operator, field: str) -> None:
+    moved, kept = fleet(operator, 2, "active", **{field: "p-a"})
+    batch = begin(operator, [moved, kept], {"target": "deleted"}, concurrency=1)
+    state_of(operator, batch, "pause")
+    operator.patches(moved, maintenance=True)  # of an active node; its owner may change then
+    assert operator.patches(moved, **{field: "p-b"}).status == 200
+    operator.patches(moved, maintenance=False)
+    shown = members(operator, batch)[0]
+    text = f"The {field} was p-a and is p-b."
+    assert (shown["result"], shown["error"]) == ("skipped", {"code": "RightsLost", "text": text})
+    assert post(operator, [moved], {"target": "rebuild"}).status == 201
+    state_of(operator, batch, "resume")
+    sweep(operator, 2)
+    assert results(operator, batch) == ["skipped", "done"]
+    assert look(operator, batch)["failures_left"] == 0
+    assert "deleted" not in {run["verb"] for run in operator.rig.runs(moved)}
+
+
+def test_node_whose_owner_a_conductor_changed_does_not_start(operator: Operator) -> None:
+    nodes = fleet(operator, 2, "manageable", lessee="p-a")
+    batch = begin(operator, nodes, {"target": "provide"})
+    operator.rig.edit(nodes[0], lessee="p-b")  # as an automatic lessee, without a PATCH
+    other = begin(operator, nodes[:1], {"target": "inspect"})
+    sweep(operator, 2)
+    assert results(operator, batch) == ["skipped", "done"]
+    assert results(operator, other) == ["done"]
+    operator.rig.edit(nodes[1], lessee=None)
+    third = begin(operator, nodes[1:], {"target": "manage"})
+    operator.rig.edit(nodes[1], owner="p-c")
+    sweep(operator)
+    (shown,) = members(operator, third)
+    assert shown["error"] == {"code": "RightsLost", "text": "The owner was none and is p-c."}
+
+
+def test_run_of_a_node_that_changed_hands_is_not_aborted(operator: Operator) -> None:
+    waits = {"fake_async_steps": ["deploy.erase_devices"], "fake_step_seconds": 3600}
+    nodes = fleet(operator, 2, "manageable", lessee="p-a")
+    for node in nodes:
+        operator.patches(node, driver_info=waits)
+    steps = [{"interface": "deploy", "step": "erase_devices"}] * 2
+    batch = begin(operator, nodes, {"target": "clean", "clean_steps": steps})
+    sweep(operator)
+    assert results(operator, batch) == ["running"] * 2
+    state_of(operator, batch, "abort", runs="abort")
+    operator.rig.edit(nodes[0], lessee="p-b")
+    sweep(operator, 3)
+    assert results(operator, batch) == ["running", "aborted"]
+
+
+def test_batch_that_is_paused_for_weeks_is_aborted(operator: Operator) -> None:
+    (node,) = fleet(operator, 1)
+    batch = begin(operator, [node])
+    state_of(operator, batch, "pause")
+    sweep(operator)
+    assert look(operator, batch)["state"] == "paused"
+    long_ago = {"updated_at": clock.ago((core.PAUSED_DAYS + 1) * 24 * 3600)}
+    operator.rig.database.write(lambda conn: rows.update(conn, batch["uuid"], long_ago))
+    sweep(operator)
+    assert look(operator, batch)["state"] == "aborted"
+    assert results(operator, batch) == ["skipped"]
+    events = operator.api.get("/v1/events?kind=batch_aborted").json["events"]
+    assert [one["data"]["by"] for one in events] == ["pause of 30 days"]

@@ -53,7 +53,7 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...], Turn]] = {
     "pauses between waves": (
         {"waves": 2, "between_waves": "pause"},
         ("d", "pp"),
-        Turn(PAUSED, 1, paused_by="end of a wave"),
+        Turn(PAUSED, 1, by="end of a wave"),
     ),
     "goes on after that pause": (
         {"waves": 2, "wave": 1, "between_waves": "pause"},
@@ -65,19 +65,19 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...], Turn]] = {
         ("dd",),
         Turn(DONE, 0, ended=True),
     ),
-    "one failure too many pauses": ({}, ("fpp",), Turn(PAUSED, 0, paused_by="failures")),
-    "a refusal is a failure": ({}, ("Rpp",), Turn(PAUSED, 0, paused_by="failures")),
+    "one failure too many pauses": ({}, ("fpp",), Turn(PAUSED, 0, by="failures")),
+    "a refusal is a failure": ({}, ("Rpp",), Turn(PAUSED, 0, by="failures")),
     "aborted and skipped nodes are no failures": ({}, ("aSp",), Turn(RUNNING, 0, 1)),
     "failures within the limit": ({"max_failures": 2}, ("fRp",), Turn(RUNNING, 0, 1)),
     "failures of all waves count": (
         {"max_failures": 1, "waves": 2, "wave": 1},
         ("f", "fp"),
-        Turn(PAUSED, 1, paused_by="failures"),
+        Turn(PAUSED, 1, by="failures"),
     ),
     "failures come before the next wave": (
         {"waves": 2},
         ("f", "p"),
-        Turn(PAUSED, 0, paused_by="failures"),
+        Turn(PAUSED, 0, by="failures"),
     ),
     "failures before the resume do not count": (
         {"forgiven": 2},
@@ -87,20 +87,26 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...], Turn]] = {
     "failures after the resume do": (
         {"forgiven": 2},
         ("fffp",),
-        Turn(PAUSED, 0, paused_by="failures"),
+        Turn(PAUSED, 0, by="failures"),
     ),
     "failures abort": (
         {"on_failures": "abort"},
         ("fpp",),
-        Turn(ABORTED, 0, ended=True),
+        Turn(ABORTED, 0, by="failures", ended=True),
     ),
     "failures abort, and runs go on": (
         {"on_failures": "abort"},
         ("frp",),
-        Turn(ABORTED, 0),
+        Turn(ABORTED, 0, by="failures"),
     ),
     "a pause starts nothing": ({"state": "paused"}, ("pp",), Turn(PAUSED, 0)),
     "a pause begins no wave": ({"state": "paused", "waves": 2}, ("d", "p"), Turn(PAUSED, 0)),
+    "a pause of weeks aborts": (
+        {"state": "paused", "forgotten": True},
+        ("pr",),
+        Turn(ABORTED, 0, by="pause of 30 days"),
+    ),
+    "only a pause is too old": ({"forgotten": True}, ("p",), Turn(RUNNING, 0, 1)),
     "an abort waits for runs": ({"state": "aborted"}, ("rS",), Turn(ABORTED, 0)),
     "an abort ends with the last run": (
         {"state": "aborted"},

@@ -15,10 +15,10 @@ from ironic_lite.api import policy
 from ironic_lite.api.policy import NODE
 from ironic_lite.api.policy.access import OWNERS, target
 from ironic_lite.api.resources import (
+    batch_changes,
     batch_plans,
     batch_requests,
     changes,
-    event_rows,
     pages,
     queries,
 )
@@ -30,7 +30,7 @@ from ironic_lite.api.wire.request import Request
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import batches, events, nodes
+from ironic_lite.db.queries import batch_owners, batches, events, nodes
 from ironic_lite.domain import batches as core
 from ironic_lite.domain.batches import BatchState, NodeState
 
@@ -131,9 +131,14 @@ class Batches(expose.Controller):
         row = _new_row(request, wanted)
         members = list(wanted.members(row["uuid"]))
         counts = _first_counts(wanted)
+        uuids = [node["uuid"] for node in wanted.nodes]
+
+        def shown(project: str | None) -> bool:
+            about = target(policy.BATCH, {"owner": project})
+            return request.access.allows("baremetal:batch:get", about)
+
         if plan:
-            uuids = [node["uuid"] for node in wanted.nodes]
-            self.service.database.read(lambda conn: batches.refuse_taken(conn, uuids))
+            self.service.database.read(lambda conn: batch_owners.refuse_taken(conn, uuids, shown))
             request.answer.status = HTTPStatus.OK
             refused = batch_plans.refusals(self.service, request, wanted)
             first = [{"uuid": one["node_uuid"], "name": one["name"]} for one in members]
@@ -142,9 +147,12 @@ class Batches(expose.Controller):
             return {**_document(row, counts), **planned, "refused": refused}
 
         def write(conn: Connection) -> None:
-            batches.refuse_taken(conn, [one["node_uuid"] for one in members])
+            batch_owners.take_out(conn, uuids, clock.now())
+            batch_owners.refuse_taken(conn, uuids, shown)
             batches.add(conn, row, members)
-            events.add(conn, [_event(request, row, "batch_started", {"nodes": len(members)})])
+            events.add(
+                conn, [batch_changes.event(request, row, "batch_started", {"nodes": len(members)})]
+            )
 
         changes.write(self.service, request, write)
         location = f"{request.base}/v1/batches/{row['uuid']}"
@@ -155,7 +163,9 @@ class Batches(expose.Controller):
     @expose.expose("PUT", "/batches/{ident}/state", types.word, body=expose.WHOLE)
     def set_state(self, request: Request, ident: str) -> Json:
         """Pause, resume or abort a batch; a repetition changes nothing."""
-        self.service.database.read(lambda conn: self._get(conn, request, ident))
+        seen = self.service.database.read(
+            lambda conn: self._get(conn, request, ident, _columns(request.access.limited))
+        )
         body = request.json
         shapes.check("batch_state", body, "", "Schema error for state")
         if "runs" in body and body["target"] != "abort":
@@ -165,30 +175,15 @@ class Batches(expose.Controller):
                 path="max_failures", reason="belongs to the target resume"
             )
 
+        rights = batch_changes.without_right(self.service, request, seen, body)
+
         def write(conn: Connection) -> Json:
             row = self._get(conn, request, ident, _columns(True), hold=True)
-            counts = batches.counts(conn, row["uuid"])
-            values = _CHANGES[body["target"]](request, row, counts, body)
-            if values:
-                if values.get("state") == BatchState.ABORTED:
-                    batches.skip_pending(conn, row["uuid"], clock.now(), core.SKIPPED_BY_ABORT)
-                    counts = batches.counts(conn, row["uuid"])
-                values["updated_at"] = clock.now()
-                batches.update(conn, row["uuid"], values)
-                row.update(values)
-                by = {"by": request.who.user}
-                told = {
-                    "pause": _event(request, row, "batch_paused", by),
-                    "resume": _event(request, row, "batch_resumed", by),
-                    "abort": _event(request, row, "batch_aborted", by),
-                }
-                if body["target"] != "resume" or "state" in values:
-                    events.add(conn, [told[body["target"]]])
-            return _documents(conn, [(row, counts)])[0]
+            return _documents(conn, [batch_changes.change(conn, request, row, body, rights)])[0]
 
         found = changes.write(self.service, request, write)
         _add_tag(request, found)
-        return found
+        return {**found, "refused": {"count": len(rights.kept)}} if body.get("runs") else found
 
     @expose.expose("DELETE", "/batches/{ident}", types.word, status=HTTPStatus.NO_CONTENT)
     def delete(self, request: Request, ident: str) -> None:
@@ -203,7 +198,7 @@ class Batches(expose.Controller):
                     batch=row["uuid"],
                 )
             batches.delete(conn, row["uuid"])
-            events.add(conn, [_event(request, row, "batch_deleted", {})])
+            events.add(conn, [batch_changes.event(request, row, "batch_deleted", {})])
 
         changes.write(self.service, request, write)
 
@@ -236,54 +231,6 @@ class Batches(expose.Controller):
                 batch=known,
             )
         return row
-
-
-# -- changes of the state --------------------------------------------------------------------
-
-
-def _pause(request: Request, row: Json, _counts: core.Counts, _body: Json) -> Json:
-    _refuse_ended(row, "paused")
-    if row["state"] == BatchState.PAUSED:
-        return {}
-    return {"state": BatchState.PAUSED.value, "paused_by": request.who.user or "anonymous"}
-
-
-def _resume(_request: Request, row: Json, counts: core.Counts, body: Json) -> Json:
-    _refuse_ended(row, "resumed")
-    values: Json = {}
-    if "max_failures" in body:
-        count = sum(counts.values())
-        values["max_failures"] = core.failures_allowed(body["max_failures"], count)
-    if row["state"] == BatchState.PAUSED:
-        values |= {
-            "state": BatchState.RUNNING.value,
-            "paused_by": None,
-            "forgiven": core.total(counts, core.FAILURES),
-        }
-    return values
-
-
-def _abort(request: Request, row: Json, _counts: core.Counts, body: Json) -> Json:
-    values: Json = {}
-    if body.get("runs") == "abort":
-        # No node starts any more: what conductors ask for from now on, this caller asks for.
-        values = {"abort_runs": True, "context": request.who.as_dict()}
-    if row["ended_at"] is None and row["state"] == BatchState.ABORTED:
-        return {} if row["abort_runs"] else values
-    _refuse_ended(row, "aborted")
-    return {"state": BatchState.ABORTED.value, "paused_by": None, **values}
-
-
-def _refuse_ended(row: Json, what: str) -> None:
-    if row["ended_at"] is not None or row["state"] == BatchState.ABORTED:
-        raise errors.Conflict(
-            f"Batch {row['uuid']} is {row['state']} and cannot be {what}. Begin another batch "
-            'with {"batch": ..., "result": ...} as its nodes.',
-            batch=row["uuid"],
-        )
-
-
-_CHANGES = {"pause": _pause, "resume": _resume, "abort": _abort}
 
 
 # -- versions --------------------------------------------------------------------------------
@@ -406,11 +353,6 @@ def _member(row: JsonView, hidden: bool) -> Json:
         "error": {**error, "text": "See the runs of the node."} if error and hidden else error,
         **{name: row[name] for name in kept},
     }
-
-
-def _event(request: Request, row: JsonView, kind: str, data: Json) -> Json:
-    about = {"batch": row["uuid"], "name": row["name"], **data}
-    return event_rows.of(request.who, row["uuid"], kind, about)
 
 
 def _check_wait(request: Request, wait: waits.Wait, found: JsonView) -> None:

@@ -166,6 +166,12 @@ _FOUND: Json = {"type": "object", "properties": {"node": _OBJECT, "config": _OBJ
 _WAITED = (HTTPStatus.FAILED_DEPENDENCY, HTTPStatus.GATEWAY_TIMEOUT)
 _WAIT = {"wait": {"type": "integer", "minimum": 1}, "until": _TEXT}
 _BATCH: Json = {"$ref": "#/components/schemas/Batches"}
+_CHANGED_BATCH: Json = {
+    "anyOf": [
+        _BATCH,
+        {"type": "object", "properties": {"refused": _OBJECT}, "required": ["refused"]},
+    ]
+}
 _OF_WAIT = Schemas(beside=_WAIT, refusals=_WAITED)
 _STATES = Schemas({"$ref": "#/components/schemas/NodeStates"})
 _WAITING_STATES = dataclasses.replace(_STATES, refusals=_WAITED)
@@ -317,7 +323,7 @@ ROUTES: Mapping[str, Schemas] = {
     "POST /batches": Schemas(
         _BATCH, takes=shapes.schema("batch"), also={200: _OBJECT}, refusals=(404,)
     ),
-    "PUT /batches/{ident}/state": Schemas(_BATCH, takes=shapes.schema("batch_state")),
+    "PUT /batches/{ident}/state": Schemas(_CHANGED_BATCH, takes=shapes.schema("batch_state")),
     "PUT /nodes/{ident}/data_state": Schemas(
         takes=shapes.schema("data_state"), refusals=(HTTPStatus.CONFLICT,)
     ),

@@ -18,7 +18,8 @@ from ironic_lite.api.resources import (
     verb_checks,
 )
 from ironic_lite.api.service import Service
-from ironic_lite.api.validation import rules, schemas, shapes
+from ironic_lite.api.validation import rules as forms
+from ironic_lite.api.validation import schemas, shapes
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
@@ -65,6 +66,8 @@ class Wanted:
                     "was": node["provision_state"],
                     "retry_of": node.get("retry_of"),
                     "tries": 0,
+                    "owner": node["owner"],
+                    "lessee": node["lessee"],
                 }
                 place += 1
 
@@ -77,7 +80,7 @@ def read(service: Service, request: Request) -> Wanted:
     body = request.json
     shapes.check("batch", body, "", "Schema error for batch")
     if body.get("name"):
-        rules.text(body["name"], "name")
+        forms.text(body["name"], "name")
     # Shares depend on the count of nodes; their form is checked before anything is read.
     core.wave_sizes(body.get("waves", []), 1)
     core.failures_allowed(body.get("max_failures", 0), 1)
@@ -86,7 +89,7 @@ def read(service: Service, request: Request) -> Wanted:
     with _below("nodes"):
         found = _choose(service, request, body, with_traits=book is not None)
     _check_count(body, len(found))
-    more = _name_runs(service, request, found) if asked.get("target") == "retry" else {}
+    more = name_runs(service, request, found) if asked.get("target") == "retry" else {}
     _check_rights(request, found, asked, more)
     for node in found if book is not None else ():
         runbooks.check(book or {}, node["uuid"], node["traits"], request.version)
@@ -188,7 +191,7 @@ def _named(
 
 def _of_batch(service: Service, request: Request, given: Json, *, with_traits: bool) -> list[Json]:
     errors.UnexpectedArguments.check(given, ("batch", "result"))
-    uuid = rules.uuid(given["batch"], "nodes/batch")
+    uuid = forms.uuid(given["batch"], "nodes/batch")
     result = given.get("result", core.NodeState.FAILED.value)
     if result not in core.ENDED:
         known = ", ".join(core.ENDED)
@@ -251,7 +254,7 @@ def _check_count(body: Json, count: int) -> None:
         raise errors.UnexpectedCount(found=count, expect=body["expect"])
 
 
-def _name_runs(
+def name_runs(
     service: Service, request: Request, found: Sequence[Json]
 ) -> dict[str, tuple[str, ...]]:
     """Set ``retry_of`` of nodes whose newest run is to be retried.
@@ -291,21 +294,36 @@ def _check_rights(
 
     :param more: further rules of the request, by node.
     """
-    access = request.access
-    if not access.limited:
-        return
+    for uuid, what in refused(request, found, rules(request, asked), more):
+        raise errors.Forbidden(
+            f"Access to {what} is refused for node {uuid}; the batch was not begun.",
+            what=what,
+            node=uuid,
+        )
+
+
+def rules(request: Request, asked: JsonView) -> tuple[str, ...]:
+    """Return the rules of a batch's request, which hold for each of its nodes."""
     if "power" in asked:
-        names: tuple[str, ...] = (_POWER_RULE,)
-    else:
-        names = provisioning.rules(asked, access)
-    for node in found:
+        return (_POWER_RULE,)
+    return provisioning.rules(asked, request.access)
+
+
+def refused(
+    request: Request,
+    found: Sequence[JsonView],
+    names: Sequence[str],
+    more: Mapping[str, tuple[str, ...]],
+) -> Iterator[tuple[str, str]]:
+    """Yield each node that the caller may see but not use in this way, and the rule.
+
+    :param names: rules to pass for all nodes, beside those of ``more`` for single ones.
+    :raises errors.NodeNotFound: the caller may not see one of the nodes.
+    """
+    for node in found if request.access.limited else ():
         uuid = node["uuid"]
+        missing = errors.NodeNotFound(node=uuid)
         try:
-            access.node(node, errors.NodeNotFound(node=uuid), *names, *more.get(uuid, ()))
+            request.access.node(dict(node), missing, *names, *more.get(uuid, ()))
         except errors.Forbidden as why:
-            what = why.facts.get("what", "the request")
-            raise errors.Forbidden(
-                f"Access to {what} is refused for node {uuid}; the batch was not begun.",
-                what=what,
-                node=uuid,
-            ) from None
+            yield uuid, str(why.facts.get("what", "the request"))

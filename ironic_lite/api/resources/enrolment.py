@@ -20,7 +20,7 @@ from ironic_lite.core import clock
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json, JsonView, Row
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import allocations, events, nodes, parents
+from ironic_lite.db.queries import allocations, batch_owners, events, nodes, parents
 from ironic_lite.domain import fields, node_locks
 from ironic_lite.domain.states import State
 
@@ -138,6 +138,8 @@ def _save_node(service: Service, request: Request, before: Row, written: Row) ->
         nodes.edit(conn, before["uuid"], values, generation=before["generation"])
         if allocation is not None:
             allocations.forget(conn, allocation)
+        if written.keys() & set(OWNERS):
+            batch_owners.take_out(conn, [before["uuid"]], at)
         events.add(conn, [event])
 
     _write_node(service, request, work)

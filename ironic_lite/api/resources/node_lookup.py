@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Sequence
 
 from ironic_lite import errors
@@ -65,7 +66,10 @@ def fetch(
     """
     known = node(request, ident)
     wanted = request.if_match if request.path.startswith(_BELOW) else frozenset()
-    needed = (*(OWNERS if request.access.limited else ()), *((_GENERATION,) if wanted else ()))
+    needed = (
+        *(("uuid", *OWNERS) if request.access.limited else ()),
+        *((_GENERATION,) if wanted else ()),
+    )
     more = [] if columns is None else [name for name in needed if name not in columns]
     read = columns if columns is None else (*columns, *more)
     names = (f"{known}{request.suffix}", known) if request.path == f"{_BELOW}{ident}" else (known,)
@@ -76,6 +80,9 @@ def fetch(
         )
         if request.access.limited:
             request.access.node(found, errors.NodeNotFound(node=known), *rules, enough=enough)
+            # A conductor compares them again under the lock of the node.
+            owners = (found["uuid"], found["owner"], found["lessee"])
+            request.who = dataclasses.replace(request.who, owners=owners)
         return found
 
     row = _first_visible(names, find)

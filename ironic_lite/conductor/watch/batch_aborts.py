@@ -10,6 +10,7 @@ from ironic_lite import errors
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch import batch_results
 from ironic_lite.conductor.watch.ownership import Ownership
+from ironic_lite.conductor.work import rights
 from ironic_lite.core import clock
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Row, RowView
@@ -24,7 +25,7 @@ from ironic_lite.rpc import interface
 LOG = logging.getLogger(__name__)
 _STOPPED = "The batch was aborted."
 _ABORT = verbs.BY_TARGET["abort"]
-_COLUMNS = ("uuid", *history.STANDING, "run_uuid", "run_stop", "automated_clean")
+_COLUMNS = ("uuid", "owner", "lessee", *history.STANDING, "run_uuid", "run_stop", "automated_clean")
 
 
 class Aborts:
@@ -63,7 +64,8 @@ class Aborts:
                 read = functools.partial(batches.get, uuid=batch, columns=("context",))
                 callers[batch] = self._database.read(read)["context"]
             ident = core.request_id(batch, node, "abort")
-            who = Context.from_dict({**callers[batch], "request_id": ident})
+            owners = (node, row["owner"], row["lessee"])
+            who = Context.from_dict({**callers[batch], "request_id": ident, "owners": owners})
             state = State(row["provision_state"])
             cleans = self._settings.automated_clean_enable
             if _may_stop(row, cleans=cleans):
@@ -99,6 +101,7 @@ def _asked(text: str | None, run: str) -> bool:
 def _stop(conn: Connection, node: str, run: str, who: Context, *, cleans: bool) -> None:
     """Ask for the abort of a run at its next step; a repetition changes nothing."""
     row: RowView = nodes.get(conn, node, _COLUMNS, hold=True)
+    rights.check_owners(who, node, row["owner"], row["lessee"])
     if row["run_uuid"] != run or _asked(row["run_stop"], run):
         return
     if not _may_stop(row, cleans=cleans):

@@ -40,6 +40,10 @@ def skipped(member: RowView, state: str) -> Json:
     return ended(NodeState.SKIPPED, {"code": "StateChanged", "text": text})
 
 
+def rights_lost(change: str) -> Json:
+    return ended(NodeState.SKIPPED, core.rights_lost(change))
+
+
 def run_changed(member: RowView, run: str | None) -> Json:
     """Return the values of a node that was not retried, because another run is its newest."""
     wanted = member["retry_of"]

@@ -12,11 +12,13 @@ from ironic_lite import errors
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch import batch_results, node_queue
 from ironic_lite.conductor.watch.ownership import Ownership
+from ironic_lite.conductor.work import rights
 from ironic_lite.core import context
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json, Row, RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import batches, events, nodes, runs
+from ironic_lite.domain import batches as core
 from ironic_lite.domain import verbs
 from ironic_lite.domain.batches import BatchState, NodeState
 from ironic_lite.drivers import deadline
@@ -91,7 +93,8 @@ class Starts:
         if self._runtime.draining.is_set():
             return False  # the next owner starts it
         who = Context.from_dict({**batch["context"], "request_id": member["request_id"]})
-        who = dataclasses.replace(who, background=True)
+        owners = (member["node_uuid"], member["owner"], member["lessee"])
+        who = dataclasses.replace(who, background=True, owners=owners)
         before = context.enter(who)
         try:
             found = self._send(batch, member, who)
@@ -112,7 +115,7 @@ class Starts:
         try:
             return (
                 self._accepted(batch, member)
-                or self._kept_back(batch, member)
+                or self._kept_back(batch, member, who)
                 or (
                     batch_results.accepted(
                         self._call(batch["request"], who, node), batch["request"]
@@ -121,6 +124,9 @@ class Starts:
             )
         except errors.NodeNotFound:
             return batch_results.ended(NodeState.SKIPPED, batch_results.GONE)
+        except errors.RightsLost as why:
+            lost = batch_results.rights_lost(str(why.facts["change"]))
+            return self._accepted(batch, member) or lost
         except errors.Error as why:
             # The request may have been carried out by another conductor, or before an error.
             return self._accepted(batch, member) or (None if batch_results.is_unknown(why) else why)
@@ -128,7 +134,7 @@ class Starts:
             LOG.exception("Batch %s, node %s: the request failed", batch["uuid"], node)
             return self._accepted(batch, member) or errors.Unexpected(str(why))
 
-    def _kept_back(self, batch: Row, member: Row) -> Json | None:
+    def _kept_back(self, batch: Row, member: Row, who: Context) -> Json | None:
         """Return the values of a node whose request must not be sent, None for others.
 
         :raises errors.NoValidHost: no living conductor can drive the node.
@@ -137,9 +143,14 @@ class Starts:
         state = self._database.read(lambda conn: batches.state_of(conn, batch["uuid"]))
         if state != BatchState.RUNNING:
             return batch_results.stopped(member, state)
-        columns = ("uuid", "provision_state", "driver", "conductor_group")
+        columns = ("uuid", "provision_state", "driver", "conductor_group", "owner", "lessee")
         read = functools.partial(nodes.get, ident=member["node_uuid"], columns=columns)
         row = self._database.read(read)
+        # The owners are compared again under the lock of the node: see `work.rights`.
+        before, now = ((one["owner"], one["lessee"]) for one in (member, row))
+        lost = core.change_of_hands(before, now) or rights.lost_login(self._runtime.conf, who.user)
+        if lost:
+            return batch_results.rights_lost(lost)
         if row["provision_state"] != member["was"]:
             return batch_results.skipped(member, row["provision_state"])
         if batch["request"].get("target") == "retry":
@@ -148,11 +159,9 @@ class Starts:
             newest = run[row["uuid"]]["uuid"] if run else None
             if newest != member["retry_of"]:
                 return batch_results.run_changed(member, newest)
-        if self._fleet.mine(row):
-            return None
         if not self._fleet.has_owner(row):
             raise batch_results.no_host(row)
-        return batch_results.released(member)  # to its owner
+        return None if self._fleet.mine(row) else batch_results.released(member)  # to its owner
 
     def _call(self, request: RowView, who: Context, node: str) -> str | None:
         with deadline.until(_SECONDS):

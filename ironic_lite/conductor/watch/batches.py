@@ -104,7 +104,7 @@ class Batches:
         def write(conn: Connection) -> None:
             row = batches.get(conn, uuid, batch_sweeps.OPEN, hold=True)
             if row["state"] == BatchState.RUNNING:
-                decided = core.Turn(BatchState.PAUSED, row["wave"], paused_by=by)
+                decided = core.Turn(BatchState.PAUSED, row["wave"], by=by)
                 self._write_turn(conn, row, core.of_row(row), decided)
 
         self._database.write(write)
@@ -302,11 +302,11 @@ class Batches:
             changes["wave"] = decided.wave
             told.append({"kind": "batch_wave", "data": {"wave": decided.wave}})
         if decided.state is BatchState.PAUSED and before.state != BatchState.PAUSED:
-            changes |= {"state": decided.state.value, "paused_by": decided.paused_by}
-            told.append({"kind": "batch_paused", "data": {"by": decided.paused_by}})
+            changes |= {"state": decided.state.value, "paused_by": decided.by}
+            told.append({"kind": "batch_paused", "data": {"by": decided.by}})
         if decided.state is BatchState.ABORTED and before.state != BatchState.ABORTED:
-            changes["state"] = decided.state.value
-            told.append({"kind": "batch_aborted", "data": {"by": core.BY_FAILURES}})
+            changes |= {"state": decided.state.value, "paused_by": None}
+            told.append({"kind": "batch_aborted", "data": {"by": decided.by}})
         if decided.skips:
             batches.skip_pending(conn, row["uuid"], now, core.SKIPPED_BY_ABORT)
         if decided.ended:

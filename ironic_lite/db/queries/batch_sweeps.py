@@ -14,7 +14,7 @@ from ironic_lite.domain.batches import NodeState
 
 OPEN = (
     *("uuid", "name", "state", "wave", "options", "max_failures", "forgiven", "abort_runs"),
-    "ended_at",
+    *("updated_at", "ended_at"),
 )
 """The columns of a batch that decide its next state; the request may be large, and is secret."""
 _BATCH, _MEMBER = models.batches.c, models.batch_nodes.c
@@ -97,10 +97,16 @@ _STANDS = (
 _UNDER_WAY = (
     sa.select(
         *(_MEMBER.batch_uuid, _MEMBER.node_uuid, _MEMBER.run_uuid),
+        *(_MEMBER.owner, _MEMBER.lessee),
         *(_NODE[name] for name in _STANDS),
     )
     .select_from(models.batch_nodes.join(models.nodes, _NODE.uuid == _MEMBER.node_uuid))
-    .where(_IN_BATCHES, _RUNNING, _NODE.run_uuid == _MEMBER.run_uuid)
+    .where(
+        _IN_BATCHES,
+        _RUNNING,
+        _NODE.run_uuid == _MEMBER.run_uuid,
+        _MEMBER.keeps_run.is_not(sa.true()),
+    )
 )
 
 
@@ -162,12 +168,12 @@ def left(
 
 
 def under_way(conn: Connection, uuids: Sequence[str]) -> list[Row]:
-    """Return the nodes whose run in these batches is under way.
+    """Return the nodes whose run in these batches is under way and may be aborted.
 
-    Keys: batch_uuid, node_uuid, run_uuid, driver, conductor_group, provision_state, run_stop,
-    generation, automated_clean.
+    Keys: batch_uuid, node_uuid, run_uuid, owner and lessee at the abort, driver, conductor_group,
+    provision_state, run_stop, generation, automated_clean.
     """
-    names = (*_OF_RUN[:3], *_STANDS)
+    names = (*_OF_RUN[:3], "owner", "lessee", *_STANDS)
     found = conn.execute(_UNDER_WAY, {"k_batches": list(uuids)}) if uuids else ()
     return [dict(zip(names, row, strict=True)) for row in found]
 

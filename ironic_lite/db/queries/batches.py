@@ -19,7 +19,14 @@ from ironic_lite.core.json_types import Json, Row, RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import batch_sweeps, limits, paging
 from ironic_lite.db.tables import models
-from ironic_lite.domain.batches import LONGEST_PAUSE, MOST_OPEN, UNDER_WAY, NodeState
+from ironic_lite.domain.batches import (
+    LONGEST_PAUSE,
+    MOST_OPEN,
+    MOST_OPEN_OF_PROJECT,
+    MOST_OPEN_OF_PROJECTS,
+    UNDER_WAY,
+    NodeState,
+)
 
 _BATCH, _MEMBER = models.batches.c, models.batch_nodes.c
 _NODE, _RUN, _EVENT = models.nodes.c, models.runs.c, models.events.c
@@ -72,13 +79,6 @@ _PENDING = (
     .limit(sa.bindparam("k_limit", type_=sa.Integer))
 )
 _OWN_PENDING = _PENDING.where(_PLACE.in_(sa.bindparam("k_own", expanding=True)))
-_TAKEN = (
-    sa.select(_MEMBER.node_uuid, _MEMBER.name, _MEMBER.batch_uuid, _BATCH.name)
-    .select_from(models.batch_nodes.join(models.batches, _BATCH.uuid == _MEMBER.batch_uuid))
-    .where(_MEMBER.open_uuid.in_(sa.bindparam("k_nodes", expanding=True)))
-    .order_by(_MEMBER.place)
-    .limit(1)
-)
 _BY_STATE = (
     sa.select(_BATCH.uuid, _BATCH.state, _MEMBER.state, sa.func.count())
     .select_from(models.batch_nodes.join(models.batches, _BATCH.uuid == _MEMBER.batch_uuid))
@@ -128,12 +128,11 @@ RUNS_OF_BATCH = _RUN.uuid.in_(
 def add(conn: Connection, batch: RowView, members: Sequence[RowView]) -> None:
     """Add a batch with all its nodes.
 
-    :raises errors.TooManyBatches: `domain.batches.MOST_OPEN` are open.
+    :raises errors.TooManyBatches: too many are open, in all or of its project.
     :raises errors.Conflict: a node has not ended in another batch.
     """
     limits.lock(conn, "batches")
-    if count_open(conn) >= MOST_OPEN:
-        raise errors.TooManyBatches(limit=MOST_OPEN)
+    _refuse_too_many(conn, batch["project"])
     conn.execute(models.batches.insert().inline(), dict(batch))
     try:
         for first in range(0, len(members), _ROWS):
@@ -144,18 +143,19 @@ def add(conn: Connection, batch: RowView, members: Sequence[RowView]) -> None:
         raise errors.Conflict(f"{text} to see which.") from why
 
 
-def refuse_taken(conn: Connection, nodes: Sequence[str]) -> None:
-    """Refuse nodes that have not ended in another batch.
-
-    :raises errors.Conflict: naming the first of them, and its batch.
-    """
-    for first in range(0, len(nodes), _ROWS):
-        found = conn.execute(_TAKEN, {"k_nodes": list(nodes[first : first + _ROWS])}).first()
-        if found is not None:
-            node, name, batch, title = found
-            known = f"{batch} ({title})" if title else batch
-            reason = f"it is in the open batch {known}; wait for its end there, or abort it"
-            raise errors.Conflict(node=name or node, batch=batch, reason=reason)
+def _refuse_too_many(conn: Connection, project: str | None) -> None:
+    """Refuse one more batch of a project; callers of the whole system always have places left."""
+    if project is None:
+        if count_open(conn) >= MOST_OPEN:
+            raise errors.TooManyBatches(limit=MOST_OPEN, whose="")
+        return
+    limits_of_projects = (
+        (_BATCH.project == project, MOST_OPEN_OF_PROJECT, f" of project {project}"),
+        (_BATCH.project.is_not(None), MOST_OPEN_OF_PROJECTS, " of all projects"),
+    )
+    for condition, most, whose in limits_of_projects:
+        if conn.execute(_COUNT_OPEN.where(condition)).scalar_one() >= most:
+            raise errors.TooManyBatches(limit=most, whose=whose)
 
 
 def count_open(conn: Connection) -> int:

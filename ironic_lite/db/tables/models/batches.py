@@ -22,7 +22,9 @@ batches = sa.Table(
     column.flag("abort_runs"),
     column.text("requester"),
     column.text("project"),
-    column.json("context"),  # of the creator; of the caller who aborts its runs, from then on
+    column.json(
+        "context"
+    ),  # of the creator; later of the caller who resumes it, or aborts its runs
     column.text("paused_by"),
     *column.made(),
     column.time("ended_at", index=True),  # NULL: a conductor still has to look at it
@@ -56,6 +58,11 @@ batch_nodes = sa.Table(
     column.time("started_at"),
     column.time("ended_at"),
     column.uuid("retry_of"),  # the run that a retry continues: the newest when the batch was made
+    # The node's owner and lessee when the rights of the caller were checked.
+    column.text("owner"),
+    column.text("lessee"),
+    # The caller who has aborted the runs of the batch may not abort the run of this node.
+    sa.Column("keeps_run", sa.Boolean),
     sa.UniqueConstraint("batch_uuid", "node_uuid", name="uq_batch_nodes_batch_uuid"),
     sa.Index("ix_batch_nodes_batch_uuid_state", "batch_uuid", "state", "wave", "place"),
     sa.Index("ix_batch_nodes_node_uuid_id", "node_uuid", "id"),
