@@ -57,6 +57,8 @@ class ApiOptions(Group, Protocol):
     allowed_hosts: list[str]
     enable_window: bool
     idempotency_hours: int
+    idempotency_max_rows: int
+    idempotency_max_mib: int
     enable_ramdisk_endpoints: bool
     restrict_lookup: bool
     ramdisk_refusals_per_minute: int

@@ -35,6 +35,7 @@ The branch tells a caller what to do, so branches are few::
     |  +- LockLost                      the worker's lease is lost: stop at once
     |  +- Duplicate                     a unique value is taken
     |  +- NodeRetired                   take it back into service first
+    +- TooManyKeys                 429  too many answers are kept for Idempotency-Keys
     +- KeyReused                   422  the Idempotency-Key belongs to another request
     +- EndedOtherwise              424  what was waited for has ended, and not as asked
     +- NotYet                      504  not in the time asked for: repeat the request
@@ -151,6 +152,7 @@ from ironic_lite.errors.refusals import (
     RunbookNotFound,
     StepInDoubt,
     TooLarge,
+    TooManyKeys,
     TooManyWebhooks,
     Unauthorized,
     UnexpectedArguments,
@@ -269,6 +271,7 @@ __all__ = [
     "TooLarge",
     "TooManyActions",
     "TooManyBatches",
+    "TooManyKeys",
     "TooManyRequests",
     "TooManyWebhooks",
     "Unauthorized",

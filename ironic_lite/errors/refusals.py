@@ -218,6 +218,17 @@ class KeyReused(Error):
     )
 
 
+class TooManyKeys(Error):
+    """Kept answers would take too much room; a request without the header is carried out."""
+
+    status = HTTPStatus.TOO_MANY_REQUESTS
+    text = (
+        "The answers kept for requests with an Idempotency-Key are at their limit ({limit}, see "
+        "[api]{option}); repeat the request later, or send it without the header."
+    )
+    retryable = True
+
+
 class NodeHeld(Conflict):
     """A hold forbids the operation until an operator ends it, so retrying is of no use."""
 

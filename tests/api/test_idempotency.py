@@ -336,6 +336,12 @@ def test_every_change_below_a_node_is_refused_after_its_repetition(
 # -- rights ----------------------------------------------------------------------------------
 
 
+def give_to(database: Database, owner: str) -> None:
+    """Let all nodes belong to another project."""
+    change = models.nodes.update().values(owner=owner)
+    database.write(lambda conn: conn.execute(change))
+
+
 def test_repetition_is_refused_when_the_node_has_another_owner(
     callers: Callers, add_node: AddNode, database: Database
 ) -> None:
@@ -344,8 +350,7 @@ def test_repetition_is_refused_when_the_node_has_another_owner(
     path = f"/v1/nodes/{node['uuid']}/maintenance"
     assert owner.put(path, {"reason": "a"}, headers=keyed()).status == 202
     assert owner.put(path, {"reason": "a"}, headers=keyed()).headers[REPLAY] == "true"
-    change = models.nodes.update().values(owner=STRANGER)
-    database.write(lambda conn: conn.execute(change))
+    give_to(database, STRANGER)
     assert owner.put(path, {"reason": "a"}, headers=keyed()).status == 404
 
 
@@ -354,6 +359,95 @@ def test_repetition_is_refused_when_the_role_is_gone(callers: Callers) -> None:
     answer = callers("reader").post("/v1/chassis", {}, headers=keyed())
     assert answer.status == 403
     assert REPLAY not in answer.headers
+
+
+def test_repetition_is_refused_when_the_node_of_a_port_has_another_owner(
+    callers: Callers, add_node: AddNode, database: Database
+) -> None:
+    node = add_node(owner=OWNER, name="n1")
+    owner = callers("admin", OWNER)
+    body = {"address": "52:54:00:00:00:01", "node_uuid": node["uuid"]}
+    first = owner.post("/v1/ports", body, headers=keyed())
+    assert first.status == 201, first.text
+    path = f"/v1/ports/{first.json['uuid']}"
+    patch = [{"op": "add", "path": "/extra/a", "value": 1}]
+    requests = ((owner.post, "/v1/ports", body, "k1"), (owner.patch, path, patch, "k2"))
+    assert owner.patch(path, patch, headers=keyed("k2")).status == 200
+    for owner_, statuses in ((OWNER, (201, 200)), (STRANGER, (403, 404)), (OWNER, (201, 200))):
+        give_to(database, owner_)
+        answers = [send(at, sent, headers=keyed(key)) for send, at, sent, key in requests]
+        assert tuple(answer.status for answer in answers) == statuses
+        shown = {node["uuid"].encode() in answer.body for answer in answers}
+        assert shown == {owner_ == OWNER}
+    assert owner.delete(path, headers=keyed("k3")).status == 204
+    assert owner.delete(path, headers=keyed("k3")).headers[REPLAY] == "true"
+    assert owner.post("/v1/ports", body, headers=keyed("k1")).json["uuid"] == first.json["uuid"]
+
+
+def test_other_role_of_a_user_gets_no_kept_answer(callers: Callers, add_node: AddNode) -> None:
+    add_node(owner=OWNER, name="n1")
+    body = {"reason": "a"}
+    path = "/v1/nodes/n1/maintenance"
+    assert callers("admin", OWNER).put(path, body, headers=keyed()).status == 202
+    other = callers("member", OWNER).put(path, body, headers=keyed())
+    assert (other.status, REPLAY in other.headers) == (202, False)
+
+
+# -- room ------------------------------------------------------------------------------------
+
+
+def limited(database: Database, recorder: Recorder, conf: cfg.ConfigOpts, **values: int) -> Client:
+    """Return a client of an API whose kept answers have little room, which is counted at once."""
+    for name, value in values.items():
+        conf.set_override(name, value, "api")
+    return Client(app.build(database, recorder, conf))
+
+
+def test_caller_with_too_many_rows_gets_429(
+    database: Database, recorder: Recorder, conf: cfg.ConfigOpts
+) -> None:
+    api = limited(database, recorder, conf, idempotency_max_rows=3)
+    made = [api.post("/v1/chassis", {}, headers=keyed(f"k{n}")) for n in range(4)]
+    assert [answer.status for answer in made] == [201, 201, 201, 429]
+    assert "3 requests of one caller, see [api]idempotency_max_rows" in made[-1].text
+    assert 60 <= int(made[-1].headers["retry-after"]) <= 120
+    assert len(chassis(api)) == len(rows(database)) == 3
+    again = api.post("/v1/chassis", {}, headers=keyed("k0"))
+    assert (again.status, again.headers[REPLAY]) == (201, "true")
+    assert api.post("/v1/chassis", {}).status == 201
+    others = limited(database, recorder, conf, idempotency_max_rows=3)
+    database.write(lambda conn: conn.execute(models.idempotency.delete()))
+    assert others.post("/v1/chassis", {}, headers=keyed("k9")).status == 201
+
+
+def test_kept_answers_have_a_limit_of_bytes(conf: cfg.ConfigOpts) -> None:
+    mib = 1024 * 1024
+    conf.set_override("idempotency_max_mib", 16, "api")
+    used = {"a": (10, 2 * mib)}
+    room = kept_answers.Room(conf, lambda: used)
+    room.admit("a", project=True)
+    room.add("a", 4 * mib)  # a quarter, after which the table is read again
+    room.admit("a", project=True)
+    used["a"] = (10, 4 * mib)
+    room.add("a", 2 * mib)
+    with pytest.raises(errors.TooManyKeys, match=r"16 MiB, see .api.idempotency_max_mib"):
+        room.admit("a", project=True)
+    used |= {"b": (1, 4 * mib - 1), "c": (1, 4 * mib)}
+    room.add("c", 2 * mib)
+    room.admit("b", project=True)
+    used["b"] = (1, 4 * mib)
+    room.add("c", 2 * mib)
+    with pytest.raises(errors.TooManyKeys):
+        room.admit("d", project=True)
+    room.admit("d", project=False)
+
+
+def test_rows_and_bytes_are_counted_for_each_caller(database: Database, callers: Callers) -> None:
+    for name in ("k1", "k2"):
+        body = {"extra": {"text": "x" * 1000}}
+        assert callers("admin").post("/v1/chassis", body, headers=keyed(name)).status == 201
+    (found,) = database.read(idempotency.used).values()
+    assert (found[0], 2000 < found[1] < 4000) == (2, True), found
 
 
 def test_ramdisks_and_reads_ignore_the_header(

@@ -109,6 +109,7 @@ def test_retryable_errors_are_those_that_may_pass() -> None:
         "TooManyBatches",
         "Stopping",
         "TooManyRequests",
+        "TooManyKeys",
         "Pinned",
         "DiskFull",
         "OpenError",

@@ -55,7 +55,11 @@ _TABLE: tuple[tuple[HTTPStatus, Applies], ...] = (
     (HTTPStatus.CONFLICT, lambda route: route.method not in _READING),
     (HTTPStatus.PRECONDITION_FAILED, bound),
     (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, lambda route: route.receives),
-    (HTTPStatus.TOO_MANY_REQUESTS, lambda route: route.path.startswith(_OF_AGENTS)),
+    # Of ramdisks, or with an Idempotency-Key while too many answers are kept.
+    (
+        HTTPStatus.TOO_MANY_REQUESTS,
+        lambda route: route.path.startswith(_OF_AGENTS) or keyed(route),
+    ),
     # The Idempotency-Key belongs to another request.
     (HTTPStatus.UNPROCESSABLE_ENTITY, keyed),
     # With Prefer: wait=N, the work has failed.

@@ -24,7 +24,9 @@ from ironic_lite.api.resources import preferred
 from ironic_lite.api.resources.kept_answers import (
     Captured,
     Kept,
+    Room,
     body_of,
+    check_subject,
     headers_of,
     show_subject,
     stored_body,
@@ -62,6 +64,7 @@ class Repeats:
         self._service = service
         self._table = table
         self._enabled = service.conf.api.idempotency_hours > 0
+        self._room = Room(service.conf, lambda: service.database.read(idempotency.used))
         self._patience = _answer_seconds(service.conf) + _SPARE_SECONDS
 
     def answer(self, environ: Environ, start_response: StartResponse, act: Act) -> Iterable[bytes]:
@@ -87,9 +90,13 @@ class Repeats:
 
         :raises errors.KeyInUse: the earlier one is under way.
         :raises errors.KeyReused: the earlier one was another request.
+        :raises errors.TooManyKeys: it is the first one, and there is no room for its answer.
         """
         key = idempotency_key.read(str(environ[idempotency_key.HEADER]))
-        caller = idempotency_key.hashed(call.who.user, call.who.project)
+        access, who = call.access, call.who
+        # The roles, too: a reader must not get the answer that was given to an administrator.
+        scope = "system" if access.system else None
+        caller = idempotency_key.hashed(who.user, who.project, scope, *sorted(access.roles))
         claim = Claim(caller, idempotency_key.hashed(key), call.who.request_id, str(uuid.uuid4()))
         now = clock.now()
         query = str(environ.get("QUERY_STRING") or "")
@@ -100,8 +107,15 @@ class Repeats:
             "busy_until": self._until(now),
             "created_at": now,
         }
+        database = self._service.database
         try:
-            self._service.database.write(lambda conn: idempotency.insert(conn, claim, values))
+            self._room.admit(caller, project=who.project is not None)
+        except errors.TooManyKeys:
+            if database.read(lambda conn: idempotency.get(conn, caller, claim.key)) is None:
+                _count("full")
+                raise
+        try:
+            database.write(lambda conn: idempotency.insert(conn, claim, values))
         except errors.Duplicate:
             return self._earlier(claim, values["fingerprint"])
         call.claim = claim
@@ -162,7 +176,11 @@ class Repeats:
         """Keep an answer; without the database, a repetition finds out what was done."""
         headers = [list(pair) for pair in kept.headers]
         stored = stored_body(kept.body)
-        self._write(lambda conn: idempotency.keep(conn, claim, kept.status, headers, stored))
+        size = len(str(headers)) + len(str(stored))
+        self._room.add(claim.caller, size)
+        self._write(
+            lambda conn: idempotency.keep(conn, claim, kept.status, headers, stored, size=size)
+        )
         claim.kept = True
 
     def _keep_acceptance(self, call: Call) -> None:
@@ -210,6 +228,7 @@ class Repeats:
         """Give the kept answer; with a preference, wait for the end of accepted work."""
         call: Call = environ[request.CALL]
         node = self._checked_node(call)
+        check_subject(self._table, environ, act, found["subject_uuid"])
         _count("replayed")
         call.replayed = True
         call.headers = (*call.headers, _REPLAYED)

@@ -65,6 +65,8 @@ def of(why: errors.Error) -> Refusal:
         return handled(int(why.status), why.message, (("Link", f'<{href}>; rel="monitor"'),))
     if isinstance(why, errors.NotYet | errors.KeyInUse):
         return handled(int(why.status), why.message, (("Retry-After", "1"),))
+    if isinstance(why, errors.TooManyKeys):
+        return handled(int(why.status), why.message, (("Retry-After", _spread(60, 120)),))
     if isinstance(why, errors.NodeLocked):
         seconds = _RUN_SECONDS if why.facts.get("run") else _LOCK_SECONDS
         return handled(int(why.status), why.message, (("Retry-After", _spread(*seconds)),))

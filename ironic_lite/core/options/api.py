@@ -227,6 +227,21 @@ API = (
         help="Hours for which answers to changing requests with the header Idempotency-Key are "
         "kept, for repetitions. 0: ignore the header.",
     ),
+    cfg.IntOpt(
+        "idempotency_max_rows",
+        default=100_000,
+        min=1,
+        help="Most requests of one caller with the header Idempotency-Key that are kept; one more "
+        "is 429. The limit is not exact.",
+    ),
+    cfg.IntOpt(
+        "idempotency_max_mib",
+        default=256,
+        min=16,
+        help="Size in MiB of all answers that are kept for requests with the header "
+        "Idempotency-Key, beyond which further ones are 429. One caller may take a quarter of it, "
+        "all projects together three quarters. The limit is not exact.",
+    ),
     cfg.BoolOpt(
         "enable_ramdisk_endpoints",
         default=True,

@@ -21,7 +21,7 @@ from ironic_lite.db.tables import models
 STARTED, CHANGED, DONE = "started", "changed", "done"
 COLUMNS: tuple[str, ...] = models.columns(models.idempotency)
 _KEY = models.idempotency.c
-_BLANK: Row = {"status": None, "headers": None, "body": None}
+_BLANK: Row = {"status": None, "headers": None, "body": None, "size": None}
 
 
 @dataclasses.dataclass(slots=True)
@@ -64,6 +64,9 @@ _UPDATE = models.idempotency.update().where(*_MINE)
 _TAKE = models.idempotency.update().where(*_MINE, _KEY.state != DONE)
 _MARK = models.idempotency.update().where(*_MINE, _KEY.state != DONE).values(state=CHANGED)
 _DROP = models.idempotency.delete().where(*_MINE, _KEY.state == STARTED)
+_USED = sa.select(
+    _KEY.caller, sa.func.count(), sa.func.coalesce(sa.func.sum(_KEY.size), 0)
+).group_by(_KEY.caller)
 _OLDEST = (
     sa.select(_KEY.id)
     .where(_KEY.created_at < sa.bindparam("k_before"))
@@ -120,9 +123,14 @@ def mark(conn: Connection, claim: Claim) -> None:
         raise errors.KeyInUse
 
 
-def keep(conn: Connection, claim: Claim, status: int, headers: Any, body: Any) -> None:
-    """Keep an answer."""
-    values = {"state": DONE, "status": status, "headers": headers, "body": body}
+def keep(
+    conn: Connection, claim: Claim, status: int, headers: Any, body: Any, *, size: int = 0
+) -> None:
+    """Keep an answer.
+
+    :param size: bytes of headers and body.
+    """
+    values = {"state": DONE, "status": status, "headers": headers, "body": body, "size": size}
     _change(conn, _UPDATE.values(**values), claim)
 
 
@@ -134,6 +142,11 @@ def release(conn: Connection, claim: Claim, until: datetime.datetime) -> None:
 def drop(conn: Connection, claim: Claim) -> bool:
     """Remove the row of a request that has changed nothing; return False if it has."""
     return conn.execute(_DROP, claim.bound).rowcount > 0
+
+
+def used(conn: Connection) -> dict[str, tuple[int, int]]:
+    """Return the number of rows and the bytes of each caller, from an index alone."""
+    return {caller: (int(rows), int(size)) for caller, rows, size in conn.execute(_USED)}
 
 
 def remove_old(conn: Connection, before: datetime.datetime, limit: int) -> int:

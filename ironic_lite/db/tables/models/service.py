@@ -129,7 +129,7 @@ idempotency = sa.Table(
     "idempotency",
     metadata,
     column.id_(),
-    column.text("caller", 64, nullable=False),  # hash of user and project
+    column.text("caller", 64, nullable=False),  # hash of user, scope and roles
     column.text("key", 64, nullable=False),  # hash of the header
     column.text("fingerprint", 64, nullable=False),  # hash of method, path, query and body
     column.text("request_id", 64, nullable=False),
@@ -142,7 +142,9 @@ idempotency = sa.Table(
     column.json("headers"),
     column.encrypted_json("body"),
     column.time("created_at", nullable=False, index=True),
+    sa.Column("size", sa.Integer),  # bytes of headers and body
     sa.UniqueConstraint("caller", "key", name="uq_idempotency_caller"),
+    sa.Index("ix_idempotency_caller_size", "caller", "size"),
     **column.OPTIONS,
 )
 
