@@ -131,7 +131,11 @@ class RequestMiddleware:
     def answer(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Carry out an admitted request, with its body in its `Call`; never raises."""
         try:
-            context.enter(environ[request.CALL].who)
+            call: request.Call = environ[request.CALL]
+            context.enter(call.who)
+            if call.waited and not call.accepted and call.access.login_seconds <= 0:
+                text = "The login has ended while the request waited; log in again."
+                raise refusals.login(HTTPStatus.UNAUTHORIZED, text)
             return self._carry_out(environ, start_response)
         except Exception as why:
             return self.refuse(environ, start_response, why)

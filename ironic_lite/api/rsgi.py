@@ -202,6 +202,7 @@ class Application:
         answer that it had: its work may have been accepted.
         """
         clock = asyncio.get_running_loop().time
+        access = environ[request.CALL].access
         until = clock() + suspension.seconds
         last = suspension
 
@@ -223,11 +224,12 @@ class Application:
                 answer.send_kept()
                 return None
             last, until = later, clock() + later.seconds
-            return later
+            return later.within(access.login_seconds)
 
         try:
             with self._watchers.place("wait", source):
-                if not await self._watchers.wait(suspension, again):
+                begun = suspension.within(access.login_seconds)
+                if not await self._watchers.wait(begun, again):
                     answer.send_kept()
         except errors.TooManyRequests:
             call: request.Call = environ[request.CALL]

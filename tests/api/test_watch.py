@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import datetime
 import json
+import time
 
 import pytest
+from oslo_config import cfg
 
+from ironic_lite.api import app, middleware
+from ironic_lite.api.policy import enforcer
 from ironic_lite.api.watching.blocking import BlockingWatches
+from ironic_lite.api.wire import request as wire_request
 from ironic_lite.core import clock
+from ironic_lite.core.context import Context
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events, nodes, retention, runs
 from ironic_lite.feed.tail import Tail
 from tests.support.api_rows import AddNode
-from tests.support.callers import Callers
+from tests.support.callers import Callers, Known
 from tests.support.conductor_recorder import Recorder
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client
@@ -131,6 +137,35 @@ def test_plain_wsgi_server_waits_in_a_thread(
     told = [json.loads(line) for line in answer.body.splitlines()]
     assert told[0] == {"cursor": "0"}
     assert [line.get("kind", line.get("end")) for line in told[1:]] == ["power", "power", "limit"]
+
+
+class Expiring(Known):
+    """Callers whose tokens expire in half a second."""
+
+    def __call__(self, environ: wire_request.Environ, request_id: str) -> Context:
+        who = super().__call__(environ, request_id)
+        environ[wire_request.CALL].access.expires_at = f"{clock.ago(-0.5).isoformat()}+00:00"
+        return who
+
+
+def test_wait_and_stream_end_with_the_token(
+    database: Database,
+    recorder: Recorder,
+    conf: cfg.ConfigOpts,
+    asker: enforcer.AccessFactory,
+    add_node: AddNode,
+) -> None:
+    add_node(name="n1", owner="p-owner")
+    inner = app.routed(database, recorder, conf)
+    api = middleware.RequestMiddleware(inner, conf, Expiring(asker))
+    waiting = BlockingWatches(api, api.answer, lambda: Tail(database))
+    caller = Callers(waiting)("reader", "p-owner")
+    begun = time.monotonic()
+    waited = caller.get("/v1/nodes/n1?wait=50&until=active")
+    assert (waited.status, b"login has ended" in waited.body) == (401, True), waited.body
+    streamed = caller.get("/v1/events?since=0&follow=true")
+    assert json.loads(streamed.body.splitlines()[-1])["end"] == "login"
+    assert time.monotonic() - begun < 40
 
 
 def test_events_are_the_last_statement_of_a_change(

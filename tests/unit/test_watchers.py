@@ -240,6 +240,25 @@ def test_bytes_of_logs_count_among_those_of_all_streams(
     assert ("ends: size" in large, len(large) < 6000) == (True, True)
 
 
+def test_streams_end_with_the_login_of_their_caller(
+    sqlite_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_streams, "LOOK_SECONDS", 0.01)
+    add(sqlite_database, NODE, 2)
+
+    async def act(found: watchers.Watchers, tail: Tail) -> tuple[list[dict[str, Any]], str]:
+        tail.look()
+        lines = await told(found, Stream(0, Filter(), login_seconds=0.3))
+        text = Text()
+        endless = TextStream(lambda: Piece("", last=False), NODE, login_seconds=0.3)
+        await asyncio.wait_for(found.stream_text(endless, text), 60)
+        return lines, text.found
+
+    lines, text = watch(sqlite_database, act)
+    assert [line.get("end") for line in lines] == [None, None, None, "login"]
+    assert "this stream ends: login" in text
+
+
 def test_database_that_is_away_is_logged_once_until_it_answers(
     sqlite_database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

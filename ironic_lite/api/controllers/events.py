@@ -47,7 +47,9 @@ class Events(expose.Controller):
         since = self._start(query, notes)
         if query.follow:
             skipped, removed = notes["skipped"], tail.removed()
-            request.call.later = Stream(since, choice, query.limit, skipped, removed)
+            request.call.later = Stream(
+                since, choice, query.limit, skipped, removed, request.access.login_seconds
+            )
             return None
         limit = query.limit or feed_query.MOST
         newest = query.since is None

@@ -94,7 +94,9 @@ class Runs(expose.Controller):
         row = self._find_run(node, run, or_newest=True)
         reader = run_logs.Reader(self.service.database, row)
         if follow:
-            request.call.later = TextStream(reader.piece, node["uuid"])
+            request.call.later = TextStream(
+                reader.piece, node["uuid"], request.access.login_seconds
+            )
             return None
         request.answer.headers.extend(_PLAIN)
         return orjson.Fragment(reader.text().encode())

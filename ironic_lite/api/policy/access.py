@@ -11,11 +11,14 @@ caller may see but not use in this way.
 
 from __future__ import annotations
 
+import datetime
 import logging
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from ironic_lite import errors
 from ironic_lite.api import policy
+from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row
 
 LOG = logging.getLogger(__name__)
@@ -71,6 +74,15 @@ class Access:
         self.key = key
         self.expires_at: str | None = None
         """When the caller's token expires, in ISO 8601; None without a token."""
+
+    @property
+    def login_seconds(self) -> float:
+        """The seconds until the caller's token expires; infinite without a token."""
+        if self.expires_at is None:
+            return math.inf
+        end = datetime.datetime.fromisoformat(self.expires_at)
+        utc = end.astimezone(datetime.UTC).replace(tzinfo=None)
+        return (utc - clock.now()).total_seconds()
 
     @property
     def limited(self) -> bool:

@@ -270,5 +270,7 @@ def _next_pause(call: Call) -> float:
 
 def _suspend(request: Request, preference: prefer.Preference, node: str) -> None:
     left = preference.seconds - request.call.watch.seconds
+    # Without a login the accepted work goes on, and its end is not shown.
+    left = min(left, request.access.login_seconds)
     if left > 0:
         request.call.later = Suspension(left, node=node)

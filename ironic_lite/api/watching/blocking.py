@@ -76,7 +76,7 @@ class BlockingWatches:
             if not isinstance(later, Suspension):
                 start_response(held.status, held.headers)
                 return parts
-            self._sleep(later)
+            self._sleep(later.within(call.access.login_seconds))
 
     def _sleep(self, suspension: Suspension) -> None:
         """Return after an event that the request waits for, or when it must look again."""
@@ -130,7 +130,8 @@ class _Body:
 def _lines(tail: Tail, stream: Stream) -> Iterator[bytes]:
     """Yield the lines of a stream; a line with the cursor alone shows whether the client lives."""
     cursor, left, removed = stream.after, stream.limit, stream.removed
-    until, end, told = time.monotonic() + _STREAM_SECONDS, "time", time.monotonic()
+    end, told = "time", time.monotonic()
+    until = told + min(_STREAM_SECONDS, stream.login_seconds)
     # The first line comes at once: a client sees that no proxy on the way holds lines back.
     yield bookmark(cursor, trimmed=cursor < removed)
     while end == "time" and time.monotonic() < until:
@@ -161,7 +162,8 @@ def _lines(tail: Tail, stream: Stream) -> Iterator[bytes]:
                 told = time.monotonic()
                 yield bookmark(cursor)
             time.sleep(_PAUSE)
-    yield bookmark(cursor, end=end)
+    by_login = end == "time" and stream.login_seconds < _STREAM_SECONDS
+    yield bookmark(cursor, end="login" if by_login else end)
 
 
 class _Held:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
 
@@ -34,10 +35,12 @@ class Progress:
     """The bytes and the time that one stream has used.
 
     :param seconds: its longest life.
+    :param login_seconds: the time until the login of the caller ends.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, login_seconds: float = math.inf) -> None:
         self._until = time.monotonic() + seconds
+        self._login = time.monotonic() + login_seconds
         self._last = time.monotonic()
         self.bytes = 0
         """Bytes sent so far."""
@@ -64,6 +67,8 @@ class Progress:
 
         :param full: all streams of the process have sent too much, and this one has to end.
         """
+        if time.monotonic() >= self._login:
+            return "login"
         if closing:
             return "closing"
         if full or self.bytes >= STREAM_BYTES:
@@ -112,7 +117,7 @@ async def send(
 
 def lines(stream: TextStream) -> Iterator[bytes]:
     """Yield the chunks of a stream in a thread of its own, for WSGI servers."""
-    progress = Progress(_LONGEST)
+    progress = Progress(_LONGEST, stream.login_seconds)
     while True:
         try:
             piece = stream.read()

@@ -259,7 +259,8 @@ class Watchers:
                 return await self._run(work)
 
         waiter = asyncio.Event()
-        progress = text_streams.Progress(self._stream_seconds * random.uniform(0.9, 1.1))
+        seconds = self._stream_seconds * random.uniform(0.9, 1.1)
+        progress = text_streams.Progress(seconds, stream.login_seconds)
 
         def end() -> str | None:
             self._sent += progress.count()
@@ -277,6 +278,7 @@ class Watchers:
 
     async def _follow(self, stream: Stream, sender: Sender, waiter: asyncio.Event) -> None:
         cursor, left = stream.after, stream.limit
+        login = self._loop.time() + stream.login_seconds
         until = self._loop.time() + self._stream_seconds * random.uniform(0.9, 1.1)
         # The first line comes at once: a client sees that no proxy on the way holds lines back.
         await sender.bookmark(cursor, trimmed=cursor < sender.removed)
@@ -294,19 +296,24 @@ class Watchers:
                 cursor = found.cursor
             elif taken:
                 cursor = lines[taken - 1][0]
-            end = self._end(left, until, sender)
+            end = self._end(left, until, login, sender)
             if end is not None:
                 await sender.bookmark(cursor, end=end)
                 return
             if sender.silent >= BOOKMARK_SECONDS:
                 await sender.bookmark(cursor)
             if not found.more:
-                pause = min(until - self._loop.time(), BOOKMARK_SECONDS - sender.silent)
+                pause = min(min(until, login) - self._loop.time(), BOOKMARK_SECONDS - sender.silent)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(waiter.wait(), max(0.0, pause))
 
-    def _end(self, left: int | None, until: float, sender: Sender) -> str | None:
-        """Return why a stream ends now, or None."""
+    def _end(self, left: int | None, until: float, login: float, sender: Sender) -> str | None:
+        """Return why a stream ends now, or None.
+
+        :param until: the end of its time; ``login`` is the end of the caller's login.
+        """
+        if self._loop.time() >= login:
+            return "login"
         if left == 0:
             return "limit"
         if sender.full or self._exceeds_share(sender.bytes):

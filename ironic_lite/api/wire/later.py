@@ -33,6 +33,10 @@ class Suspension:
         """Seconds after which the handler is called without a change."""
         return max(0.0, min(self.seconds, self.pause))
 
+    def within(self, login_seconds: float) -> Suspension:
+        """Return a suspension that calls the handler when the login of the caller has ended."""
+        return dataclasses.replace(self, pause=min(self.pause, login_seconds))
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stream:
@@ -43,6 +47,7 @@ class Stream:
     :ivar limit: end after this number of events, None for no limit.
     :ivar skipped: ids above the cursor that the client does not want.
     :ivar removed: the largest id of a removed event, 0 if none was removed.
+    :ivar login_seconds: the time until the login of the caller ends.
     """
 
     after: int
@@ -50,6 +55,7 @@ class Stream:
     limit: int | None = None
     skipped: frozenset[int] = frozenset()
     removed: int = 0
+    login_seconds: float = math.inf
 
 
 class Piece(NamedTuple):
@@ -65,10 +71,12 @@ class TextStream:
 
     :ivar read: returns the part that follows the part before; it may block on the database.
     :ivar node: read again after any event of this node.
+    :ivar login_seconds: the time until the login of the caller ends.
     """
 
     read: Callable[[], Piece]
     node: str
+    login_seconds: float = math.inf
 
 
 Later = Suspension | Stream | TextStream
