@@ -16,6 +16,7 @@ from ironic_lite.api.wire import routes
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import nodes, ports
+from ironic_lite.domain import fields
 from tests.api.test_policy import _routes
 from tests.support.api_rows import AddNode
 from tests.support.callers import LESSEE, OWNER, STRANGER, As, Callers, Known
@@ -270,6 +271,8 @@ FIELDS: list[tuple[str, Any, set[str]]] = [
     ("/automated_clean", False, {"admin"}),
     ("/automated_clean", "False", {"admin"}),
     ("/automated_clean", True, SYSTEM_MEMBERS | OWNERS | {"lessee-admin", "lessee-member"}),
+    ("/maintenance", True, SYSTEM_MEMBERS | OWNERS | {"lessee-admin"}),
+    ("/maintenance", "false", SYSTEM_MEMBERS | OWNERS | {"lessee-admin"}),
 ]
 
 
@@ -284,6 +287,63 @@ def test_each_field_has_its_rule(callers: Callers, add_node: AddNode) -> None:
             assert status in {200, 403}
             did |= {name} if status == 200 else set()
         wrong += [(path, value, did)] if did != may else []
+    assert not wrong
+
+
+SAMPLES: dict[str, Any] = {
+    "automated_clean": False,
+    "boot_mode": "uefi",
+    "chassis_uuid": NOBODY,
+    "console_enabled": True,
+    "disable_power_off": True,
+    "instance_uuid": NOBODY,
+    "maintenance": True,
+    "network_data": {"links": [], "networks": [], "services": []},
+    "protected": True,
+    "retired": True,
+    "secure_boot": True,
+}
+ROUTES: dict[str, tuple[str, Any]] = {
+    "maintenance": ("maintenance", {}),
+    "boot_mode": ("states/boot_mode", {"target": "uefi"}),
+    "secure_boot": ("states/secure_boot", {"target": True}),
+    "console_enabled": ("states/console", {"enabled": True}),
+}
+"""Fields with a route of their own -> its path below the node, and its body."""
+COVERED = {"uuid", "driver", "owner"}
+"""Fields that the right to enroll a node covers."""
+
+
+def _sample(field: fields.Field) -> Any:
+    if field.name in SAMPLES:
+        return SAMPLES[field.name]
+    if field.name.endswith("_interface"):
+        return "fake"
+    return {"x": 1} if field.type is fields.Type.OBJECT else "x"
+
+
+@pytest.mark.parametrize("name", ["owner-admin", "lessee-admin", "lessee-member"])
+def test_field_has_one_rule_on_every_route(callers: Callers, add_node: AddNode, name: str) -> None:
+    role, project = ROLES[name]
+    caller, enrolls = callers(role, project), name == "owner-admin"
+    wrong = []
+    for field in fields.NODE:
+        if not (field.creatable or field.patchable) or field.name in COVERED:
+            continue
+        value, found = _sample(field), {}
+        row = add_node(owner=OWNER, lessee=LESSEE, provision_state="manageable")
+        path = f"/v1/nodes/{row['uuid']}"
+        if field.patchable:
+            patch = [{"op": "add", "path": f"/{field.name}", "value": value}]
+            found["PATCH"] = caller.patch(path, patch)
+        if field.creatable and enrolls:
+            body = {"driver": "fake-hardware", "lessee": LESSEE, field.name: value}
+            found["POST"] = caller.post("/v1/nodes", body)
+        if field.name in ROUTES:
+            below, asked = ROUTES[field.name]
+            found["PUT"] = caller.put(f"{path}/{below}", asked)
+        refused = {method: answer.status == 403 for method, answer in found.items()}
+        wrong += [(field.name, refused)] if len(set(refused.values())) > 1 else []
     assert not wrong
 
 

@@ -55,6 +55,8 @@ def create(service: Service, request: Request, body: object) -> Row:
     ownership.claim(given, owner)
     row = {**BLANK, **given, **_configured_defaults(service.conf, given), "created_at": clock.now()}
     row["uuid"] = row["uuid"] or changes.subject(request)
+    ownership.check_fields(request, given, row, BLANK)
+    guards.check_retired_reason(row)
     enrolls = request.version >= _ENROLL_SINCE  # S5.3, C30
     row["provision_state"] = (State.ENROLL if enrolls else State.AVAILABLE).value
     _find_parent(service, request, given, row)

@@ -109,9 +109,17 @@ def _guard_protected(change: Change) -> None:
         raise errors.Conflict(node=change.ident, reason=reason)
 
 
-def _guard_retired(change: Change) -> None:
-    if change.after.get("retired_reason") and not change.after.get("retired"):
+def check_retired_reason(row: JsonView) -> None:
+    """Refuse a reason of a retirement without it, in a new node and in a PATCH.
+
+    :raises errors.InvalidParameter: there is one.
+    """
+    if row.get("retired_reason") and not row.get("retired"):
         raise errors.InvalidParameter(path="retired_reason", reason="needs retired to be true")
+
+
+def _guard_retired(change: Change) -> None:
+    check_retired_reason(change.after)
     asked = "retired" in change.changed and change.after["retired"]
     if asked and change.state is State.AVAILABLE:  # S4.3
         reason = "an available node cannot be retired; take it back with the verb manage first"

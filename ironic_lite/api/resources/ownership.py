@@ -52,6 +52,12 @@ PATCHED: Mapping[str, str] = {
     },
 }
 """Field -> rule; the rule of all other fields is ``baremetal:node:update``."""
+_CREATED: Mapping[str, str] = {
+    "boot_mode": "baremetal:node:set_boot_mode",
+    "secure_boot": "baremetal:node:set_secure_boot",
+    "console_enabled": "baremetal:node:set_console_state",
+}
+"""Fields that only a POST and a route of their own change -> the rule of that route."""
 
 
 def rules(patch: object) -> tuple[str, ...]:
@@ -69,9 +75,40 @@ def _rule_of(operation: Any) -> str:
         return _UPDATE
     root = path.split("/")[1] if path.startswith("/") else ""
     root = root.replace("~1", "/").replace("~0", "~")
-    if root == "automated_clean" and str(operation.get("value")).strip().lower() in _NO:
+    removes = operation.get("op") == "remove"
+    return rule_of_field(root, None if removes else operation.get("value"))
+
+
+def rule_of_field(name: str, value: object) -> str:
+    """Return the rule for setting a field of a node to a value, the same on every route.
+
+    :param value: None for its removal; booleans may have the texts that requests may have.
+    """
+    off = value is None or str(value).strip().lower() in _NO
+    if name == "automated_clean" and off and value is not None:
         return _UNCLEANED
-    return PATCHED.get(root, _UPDATE)
+    if name == "maintenance":
+        return f"baremetal:node:{'clear' if off else 'set'}_maintenance"
+    return PATCHED.get(name) or _CREATED.get(name, _UPDATE)
+
+
+def check_fields(request: Request, given: Row, row: Row, blank: Row) -> None:
+    """Check the rules of the fields of a new node, as a PATCH checks them.
+
+    :param given: the fields of the body; those that are as ``blank`` set nothing.
+    :param row: the new node with its owners.
+    :raises errors.Forbidden: the caller could not set one of them by another request.
+    """
+    if not request.access.limited:
+        return
+    owners = target(policy.NODE, row)
+    for name, value in given.items():
+        # The right to enroll covers the driver, the UUID, and the caller's own project as owner.
+        covered = name in {"uuid", "driver"} or (
+            name == "owner" and value == request.access.project
+        )
+        if not covered and value not in (None, blank.get(name)):
+            request.access.demand(rule_of_field(name, value), owners)
 
 
 _NO = frozenset({"false", "f", "no", "n", "off", "0"})
