@@ -325,6 +325,66 @@ def browsers(target: Target) -> Iterator[str]:
     yield from _judged("a foreign Origin", exchange(target.address, posted), REFUSED)
 
 
+# -- rights that were checked before ---------------------------------------------------------
+
+
+def moved_leases(target: Target) -> Iterator[str]:
+    """A paused batch on a node whose lease moves to another project before it goes on."""
+
+    def ask(method: str, path: str, body: object = None) -> dict[str, object]:
+        sent = json.dumps(body).encode() if body is not None else b""
+        answer = exchange(
+            target.address, target.request(method, f"/v1{path}", sent, "Connection: close")
+        )
+        (status,) = statuses_of(answer)
+        if status >= REFUSED[0]:
+            raise _Refused(f"{method} {path}: {answer[:300]!r}")
+        return dict(json.loads(answer.partition(b"\r\n\r\n")[2] or b"{}"))
+
+    def wait_for(batch: object, state: str) -> None:
+        end = time.monotonic() + MOVED_WITHIN
+        while ask("GET", f"/batches/{batch}?fields=state")["state"] != state:
+            if time.monotonic() > end:
+                raise _Refused(f"batch {batch} is not {state} after {MOVED_WITHIN:.0f} s")
+            time.sleep(0.2)
+
+    # Nothing here leaves a run or a node for the checker of the load.
+    body = {"driver": "fake-hardware", "lessee": "p-a"}
+    made: list[str] = []
+
+    def begin(nodes: object, power: str, **more: object) -> str:
+        found = ask("POST", "/batches", {"nodes": nodes, "request": {"power": power}, **more})
+        made.append(f"/batches/{found['uuid']}")
+        return str(found["uuid"])
+
+    try:
+        nodes = [ask("POST", "/nodes", body)["uuid"] for _ in range(3)]
+        made += [f"/nodes/{node}" for node in nodes]
+        batch = begin(nodes, "power on", waves=[1, 2], between_waves="pause")
+        wait_for(batch, "paused")
+        lease = [{"op": "replace", "path": "/lessee", "value": "p-b"}]
+        ask("PATCH", f"/nodes/{nodes[1]}", lease)
+        other = begin(nodes[1:2], "power off")  # of the new lessee
+        ask("PUT", f"/batches/{batch}/state", {"target": "resume"})
+        for uuid in (batch, other):
+            wait_for(uuid, "done")
+        if (shown := ask("GET", f"/nodes/{nodes[1]}"))["power_state"] == "power on":
+            yield f"a batch went on with the node of a new lessee: {shown}"
+    except _Refused as why:
+        yield str(why)
+    for path in made:
+        with contextlib.suppress(_Refused):
+            ask("DELETE", path)
+
+
+MOVED_WITHIN = 120.0
+"""Seconds for a step of a batch, on a loaded machine."""
+
+
+class _Refused(Exception):
+    """The service has refused an honest request."""
+
+
 BOTH = ("noauth", "http_basic")
 TABLE: tuple[Attack, ...] = (
     Attack("silent", silent),
@@ -344,4 +404,5 @@ TABLE: tuple[Attack, ...] = (
     Attack("strangers", strangers, auth=BOTH),
     Attack("passwords", passwords, auth=("http_basic",)),
     Attack("browsers", browsers, short=True),
+    Attack("moved-leases", moved_leases, short=True, auth=BOTH),
 )
