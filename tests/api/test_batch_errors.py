@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
 from tests.support.api_rows import AddNode
 from tests.support.callers import As, Callers
@@ -219,3 +221,18 @@ def test_conductor_is_told_the_owners_that_were_checked(
         assert answer.status == 202, answer.text
     owners = (node["uuid"], "p-owner", "p-lessee")
     assert [one.owners for one in recorder.contexts] == [owners, owners]
+
+
+@pytest.mark.parametrize(
+    ("patch", "kept"),
+    [({"lessee": "p-b"}, False), ({"owner": "p-b"}, False), ({"name": "x"}, True)],
+)
+def test_node_that_changes_hands_is_not_retried_by_the_service(
+    callers: Callers, add_node: AddNode, database: Database, patch: dict[str, str], kept: bool
+) -> None:
+    node = add_node(owner="p-a", lessee="p-a", provision_state="clean failed", wake_at=clock.now())
+    body = [{"op": "add", "path": f"/{name}", "value": value} for name, value in patch.items()]
+    answer = callers("admin").patch(f"/v1/nodes/{node['uuid']}", body)
+    assert answer.status == 200, answer.text
+    stored = database.read(lambda conn: nodes.get(conn, node["uuid"], ("wake_at",)))
+    assert (stored["wake_at"] is not None) is kept

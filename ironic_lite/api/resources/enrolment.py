@@ -21,7 +21,7 @@ from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json, JsonView, Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import allocations, batch_owners, events, nodes, parents
-from ironic_lite.domain import fields, node_locks
+from ironic_lite.domain import fields, node_locks, states
 from ironic_lite.domain.states import State
 
 _ENROLL_SINCE = 11
@@ -131,16 +131,19 @@ def _save_node(service: Service, request: Request, before: Row, written: Row) ->
     # The event contains names only, because values may be secret.
     event = event_rows.of(request.who, before["uuid"], "node_updated", {"fields": sorted(written)})
 
+    changes_hands = not written.keys().isdisjoint(OWNERS)
     allocation = before["allocation_uuid"] if "allocation_uuid" in written else None
 
     def work(conn: Connection) -> None:
         values = {**written, "updated_at": at}
         if written.get("parent_node"):
             parents.check(conn, before["uuid"], written["parent_node"])
+        if changes_hands and states.kind(State(before["provision_state"])) is states.Kind.FAIL:
+            values["wake_at"] = None  # the service must not retry the run of the former users
         nodes.edit(conn, before["uuid"], values, generation=before["generation"])
         if allocation is not None:
             allocations.forget(conn, allocation)
-        if written.keys() & set(OWNERS):
+        if changes_hands:
             batch_owners.take_out(conn, [before["uuid"]], at)
         events.add(conn, [event])
 
