@@ -44,7 +44,9 @@ ANSWERS = {
 }
 PLAIN = st.none() | st.booleans() | st.integers() | st.text(max_size=20)
 FACTS = st.dictionaries(
-    st.from_regex(r"[a-z][a-z_]{0,8}", fullmatch=True).filter(lambda name: name != "message"),
+    st.from_regex(r"[a-z][a-z_]{0,8}", fullmatch=True).filter(
+        lambda name: name not in {"self", "message"}
+    ),
     PLAIN | st.lists(PLAIN, max_size=3),
     max_size=4,
 )
