@@ -128,3 +128,23 @@ def test_user_and_folder_of_installing_are_created(tmp_path: pathlib.Path) -> No
     assert user[0] == "ironic-lite"
     assert (found.st_mode & 0o777, found.st_uid) == (0o640, 0)
     assert (tmp_path / "etc/ironic-lite").stat().st_mode & 0o777 == 0o750
+
+
+OPEN = re.compile(
+    r"^ *(allow_unauthenticated_bind *= *true|.*guest:guest@"
+    r"|.*sslmode=(require|prefer|allow|disable)"
+    r"|.*(verify_ca|verify)\"?[ =:]+(false|none)\b|.*curl.* (-k|--insecure) )",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Lines that no example has: an open API, a known password, an unverified certificate."""
+
+
+def test_no_example_is_less_safe_than_production() -> None:
+    paths = [*(ROOT / "etc").rglob("*.conf"), *(ROOT / "etc").rglob("*.cfg")]
+    paths += [*(ROOT / "docs").glob("*.rst"), ROOT / "README.rst"]
+    found = {
+        f"{path.relative_to(ROOT)}: {match[0].strip()}"
+        for path in paths
+        for match in OPEN.finditer(path.read_text(encoding="utf-8"))
+    }
+    assert found == set()
