@@ -82,10 +82,15 @@ class Client:
         futures.wait(self._sent)
 
     def cut(self, act: Callable[[], None]) -> None:
-        """Cut while no request is under way, because a request inside has no answer."""
+        """Cut while no request is under way, and no node locked: these have no answer, or 409."""
         self.idle()
+        service.until(self._at_rest, "the locks of all nodes")
         act()
         self._zero = time.monotonic()
+
+    def _at_rest(self) -> bool:
+        answer = self.ask("GET", "/v1/nodes?fields=reservation&limit=1000")
+        return answer.ok and not any(one["reservation"] for one in answer.json()["nodes"])
 
     def _verb(self, node: str) -> None:
         begun, path = time.monotonic(), f"/v1/nodes/{node}/states/power"
