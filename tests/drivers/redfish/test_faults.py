@@ -418,6 +418,22 @@ def test_wrong_credentials_are_told_with_the_user_and_without_the_password(
     assert "hunter2" not in str(error.as_data())
 
 
+@pytest.mark.parametrize("kind", ["basic", "session", "auto"])
+def test_service_root_behind_a_login_is_read_with_the_credentials(
+    liar: liars.Liar, kind: str
+) -> None:
+    liar.users, liar.habits.root_needs_login = {"root": "right"}, True
+    login = {"redfish_username": "root", "redfish_auth_type": kind}
+    task = bmc_tasks.task_at(liar.address, **login, redfish_password="right")
+    assert POWER.get_power_state(task) == base.POWER_OFF
+    assert liar.logins == (kind != "basic")
+    liar.requests.clear()
+    error = error_of(bmc_tasks.task_at(liar.address, **login, redfish_password="wrong"))
+    assert "refused the credentials of user root" in error.message
+    # Credentials that were sent are to blame, and they are sent once.
+    assert ["Authorization" in one.headers for one in liar.requests] == [False, True]
+
+
 def test_wrong_credentials_do_not_hammer_the_bmc(liar: liars.Liar) -> None:
     liar.users = {"root": "right"}
     error_of(

@@ -57,6 +57,8 @@ class Habits:
     """The place of a session that has ended is given to the next one."""
     expands: bool = False
     """Collections are given whole, to whom asks for it (DSP0266, query parameter $expand)."""
+    root_needs_login: bool = False
+    """The service root is refused with 401 without a login."""
     redirects: int = 0
     """Status of a redirection to the same path with a slash, for every change without one."""
     early: int = 0

@@ -253,7 +253,7 @@ class Machine:
     # -- who may ask --------------------------------------------------------------------------
 
     def _lets_in(self, request: Request, path: str) -> bool:
-        opened = path in {shapes.ROOT, "/redfish"} or (
+        opened = (path in {shapes.ROOT, "/redfish"} and not self.habits.root_needs_login) or (
             request.method == "POST" and path == self.places.sessions
         )
         return opened or not self.users or self._has_token(request) or self._has_password(request)

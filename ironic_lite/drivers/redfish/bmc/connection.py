@@ -12,6 +12,7 @@ import functools
 import hmac
 import importlib
 import logging
+import re
 import secrets
 import threading
 import time
@@ -44,6 +45,9 @@ changed."""
 
 _LISTED = 10
 """Systems that an error lists before it only counts the rest."""
+
+_TYPE = re.compile(r"#(\w+)\.")
+_LONGEST_TYPE = 60
 
 _SECRET = secrets.token_bytes(32)
 """Key for the password digests in our cache keys, so they are worthless outside this process."""
@@ -190,9 +194,11 @@ class Link:
         """Return the system as JSON; sends one GET."""
         path = self.system_path()
         try:
-            return self.wire.document(path)
+            found = self.wire.document(path)
         except sushy.exceptions.ResourceNotFoundError:
             raise self._no_system(path) from None
+        _refuse_other_kind(found, "ComputerSystem", "driver_info/redfish_system_id")
+        return found
 
     @property
     def root_document(self) -> Json:
@@ -277,14 +283,27 @@ class Link:
         logins = importlib.import_module("ironic_lite.drivers.redfish.bmc.logins")
         auth = logins.Login(node, wire)
         sessions.warn(node)
+        read_root = functools.partial(
+            logins.Root, node.address, root_prefix=node.root_prefix, auth=auth, connector=wire
+        )
         try:
-            root = logins.Root(
-                node.address, root_prefix=node.root_prefix, auth=auth, connector=wire
-            )
+            try:
+                root = read_root()
+            except sushy.exceptions.AccessError:
+                if auth.has_root or node.username is None:
+                    raise
+                # DSP0266 gives the root to everybody; some BMCs want the password first.
+                wire.use_password(node.username, node.password or "")
+                root = read_root()
         except sushy.exceptions.ResourceNotFoundError:
             raise self._no_service(auth) from None
         self._root, self._wire, self._auth = root, wire, auth
         self._end_leftover()
+        try:
+            _refuse_other_kind(root.json, "ServiceRoot", "driver_info/redfish_address")
+        except errors.InvalidParameter:
+            self.close()
+            raise
 
     def _no_service(self, auth: Any) -> errors.BmcBadAnswer:
         node = self.node
@@ -302,6 +321,18 @@ class Link:
             # Use the session's own token: a restarted BMC may have given its path to another
             # session.
             wire.delete(path, headers={"X-Auth-Token": token})
+
+
+def _refuse_other_kind(document: Json, kind: str, path: str) -> None:
+    """Refuse settings that lead to another resource, such as a manager, which has a power, too.
+
+    :param kind: the type that the document must have, if it names one (DSP0266, type property).
+    :raises errors.InvalidParameter: naming ``path``.
+    """
+    found = _TYPE.match(str(document.get("@odata.type")))
+    if found is not None and found[1] != kind:
+        reason = f"leads to a resource of the type {found[1][:_LONGEST_TYPE]}, not to a {kind}"
+        raise errors.InvalidParameter(path=path, reason=reason)
 
 
 def _allow_unowned_request() -> None:

@@ -35,6 +35,11 @@ class Login(sushy.auth.AuthBase):  # type: ignore[misc]  # sushy ships no types
         self._node, self._wire = node, wire
         self._root: Json = {}
 
+    @property
+    def has_root(self) -> bool:
+        """Return whether the service root has been read."""
+        return bool(self._root)
+
     def set_context(self, root_resource: Any, connector: Any) -> None:
         """Take the service root from sushy."""
         super().set_context(root_resource, connector)

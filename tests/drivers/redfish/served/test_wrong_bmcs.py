@@ -25,6 +25,7 @@ from tests.support.redfish_service import RedfishOperator
 # -- a BMC that cannot be spoken to: the node goes back to enroll --------------------------------
 
 
+SYSTEM = "/redfish/v1/Systems/1"
 WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "password": (
         {"redfish_password": "wrong"},
@@ -49,6 +50,14 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "place of the service": (
         {"redfish_address": "{url}/elsewhere"},
         ("no Redfish service at /elsewhere/", "check redfish_address"),
+    ),
+    "manager as the service": (
+        {"redfish_address": "{url}/redfish/v1/Managers/1", "redfish_system_id": SYSTEM},
+        ("driver_info/redfish_address: leads to a resource of the type Manager",),
+    ),
+    "manager as the system": (
+        {"redfish_system_id": "/redfish/v1/Managers/1"},
+        ("driver_info/redfish_system_id: leads to .* Manager, not to a ComputerSystem",),
     ),
     "port": (
         {"redfish_address": f"http://127.0.0.1:{free_port()}"},
