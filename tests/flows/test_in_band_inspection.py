@@ -176,7 +176,7 @@ def test_ramdisk_failure_is_in_last_error(
 
 @pytest.mark.parametrize(
     ("found", "said"),
-    [({}, "sent no inventory"), (inventory(cpu={}), "does not have cpu_arch")],
+    [({}, "sent no inventory"), (inventory(interfaces=[]), "no network interface")],
     ids=["nothing", "too little"],
 )
 def test_a_report_nothing_can_be_made_of_leaves_all_as_it_was(
@@ -190,6 +190,14 @@ def test_a_report_nothing_can_be_made_of_leaves_all_as_it_was(
     row = rig.call("inspect_hardware", node)
     assert row["provision_state"] == "inspect wait"
     assert reports(rig, node)["provision_state"] == "manageable"
+
+
+def test_unknown_value_is_left_out_and_the_rest_is_kept(rig: ConductorFixture) -> None:
+    node = waiting(rig)
+    row = reports(rig, node, inventory(cpu={}, memory={"physical_mb": 8192.5}))
+    assert (row["provision_state"], row["last_error"]) == ("manageable", None)
+    assert not {"cpu_arch", "memory_mb"} & row["properties"].keys()
+    assert cards(rig, node)
 
 
 def test_a_machine_that_cannot_be_switched_off_fails_the_inspection(rig: ConductorFixture) -> None:
