@@ -9,6 +9,7 @@ from ironic_lite.core import threads
 threads.native()  # before anything imports an oslo library
 
 import contextlib  # noqa: E402
+import os  # noqa: E402
 import sys  # noqa: E402
 from argparse import ArgumentTypeError  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
@@ -181,10 +182,22 @@ def _add_commands(commands: Any) -> None:
             )
 
 
+def _give_files(conf: Any) -> None:
+    """Give the files that root has made to the owner of the state path, the service's user."""
+    if conf.database.connection or os.geteuid() != 0:
+        return
+    folder = config.state_path(conf)
+    owner = folder.stat()
+    for path in folder.glob("ironic-lite.sqlite*"):
+        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
 def _run_command(conf: cfg.ConfigOpts) -> int:
     create = conf.command.name == "upgrade"
     with checks.quiet(), contextlib.closing(checks.database(conf, create=create)) as database:
         status: int = conf.command.act(conf, database)
+    if create:
+        _give_files(conf)
     return status
 
 

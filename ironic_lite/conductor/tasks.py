@@ -91,7 +91,7 @@ class Tasks:
             driver = self._driver_of(node, whole=whole)
             task = Task(self.runtime, context, node, driver, held, other_nodes=self)
             # A step on a child node, which has no run of its own, adds to the parent's log.
-            with run_lines.gathering(task.journal.log, below=node.run_uuid is None):
+            with task.journal.gathering(below=node.run_uuid is None):
                 yield task
                 if task.save_on_release and task.work is None:
                     task.rest()
@@ -160,7 +160,7 @@ class Tasks:
     def _act_unlocked(self, task: Task, held: locks.Held, act: Callable[[Task], T]) -> T:
         task.take_lock_by_save(functools.partial(self._lock_values, held, task.context))
         try:
-            with run_lines.gathering(task.journal.log, below=task.node.run_uuid is None):
+            with task.journal.gathering(below=task.node.run_uuid is None):
                 return act(task)
         except BaseException as why:
             doubt = db_retry.outcome_unknown(why)
@@ -385,7 +385,7 @@ class Tasks:
         context.enter(task.context)  # work from a sweep has its own request id
         with db_retry.waiting_for_database(held.refuse_hung):
             try:
-                with run_lines.gathering(task.journal.log):
+                with task.journal.gathering():
                     self._do_work(task)
             finally:
                 # An abort still has to be cleaned up if a stop of the service has interrupted it.

@@ -13,6 +13,7 @@ import logging
 import os
 import pathlib
 import re
+import sys
 import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -50,7 +51,7 @@ _LOG_LEVELS = (
 )
 _LOG_FORMAT = "%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s %(message)s"
 
-_CONTEXT_FORMAT = _LOG_FORMAT.replace("%(name)s", "%(name)s [%(request_id)s]")
+_CONTEXT_FORMAT = _LOG_FORMAT.replace("%(name)s", "%(name)s [%(request_id)s %(user_name)s]")
 """Log format for lines written for a request, in any process."""
 
 _NOT_VALID = re.compile(
@@ -69,6 +70,10 @@ _PLAIN = (
 """Messages of oslo.config's types, and their plain wording."""
 
 _EPILOG = "Options of the configuration file: see ironic-lite.conf.sample, at {path}"
+
+
+_LOG_MODE = 0o640
+"""Mode of a new log file, which names users and machines."""
 
 
 class ConfigError(errors.Error):
@@ -235,11 +240,6 @@ def state_path(conf: Configuration = CONF) -> pathlib.Path:
     return path
 
 
-def database_url(conf: Configuration = CONF) -> str:
-    """Return [database]connection, or the URL of the SQLite file in the state path."""
-    return conf.database.connection or f"sqlite:///{state_path(conf)}/ironic-lite.sqlite"
-
-
 def api_certificate(conf: Configuration) -> tuple[str, str] | None:
     """Return the files of certificate chain and key of the API; None without TLS.
 
@@ -386,6 +386,23 @@ def _check_conductor(conf: Configuration) -> str | None:
     return None
 
 
+def _log_files(conf: cfg.ConfigOpts, prog: str) -> list[pathlib.Path]:
+    """Return the file that oslo.log writes to, if any; in a folder, of one of these names."""
+    own = (prog, pathlib.Path(sys.argv[0]).name)
+    names = [conf.log_file] if conf.log_file else [f"{one}.log" for one in own]
+    folder = conf.log_dir or ""
+    return [pathlib.Path(folder, name) for name in names] if conf.log_file or folder else []
+
+
+def _is_journal() -> bool:
+    """Return whether standard error is the journal, as systemd says in the environment."""
+    try:
+        about = os.fstat(sys.stderr.fileno())
+    except (OSError, ValueError):  # a test has replaced it
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{about.st_dev}:{about.st_ino}"
+
+
 def _start_logging(conf: cfg.ConfigOpts, prog: str) -> None:
     """Log to standard error unless the configuration names another place.
 
@@ -393,14 +410,26 @@ def _start_logging(conf: cfg.ConfigOpts, prog: str) -> None:
     """
     elsewhere = conf.log_file or conf.log_dir or conf.use_journal
     conf.set_default("use_stderr", not elsewhere)
+    created = [path for path in _log_files(conf, prog) if not path.exists()]
     try:
         log.setup(conf, prog, version(), fix_eventlet=False)
         for handler in logging.getLogger().handlers:
             handler.addFilter(context.LogFilter())
             handler.addFilter(log_lines.Seldom(*log_lines.BROKER_LIBRARIES, least=logging.INFO))
         log_lines.guard(logging.getLogger())
+        if not elsewhere and _is_journal():
+            log_lines.add_priorities(logging.getLogger())
+        for path in filter(pathlib.Path.exists, created):
+            path.chmod(_LOG_MODE)
     except OSError as error:
         raise errors.OpenError(reason=f"[DEFAULT]log_file, log_dir: cannot log: {error}") from None
+    except RuntimeError as error:
+        if not conf.use_journal:
+            raise
+        raise ConfigError(
+            reason=f"[DEFAULT]use_journal: {error}; remove it: under systemd, standard error goes "
+            "to the journal, with priorities"
+        ) from None
     except (cfg.Error, ValueError, log.LogConfigError) as error:
         found = _NOT_VALID.fullmatch(str(error))
         what = f"[DEFAULT]{found['name']}" if found else "cannot set up logging"

@@ -39,7 +39,7 @@ class Context:
             "global_request_id": self.global_request_id or "",
             "user": self.user,
             "project": self.project,
-            "user_name": self.user or "",
+            "user_name": self.user or "-",
             "project_name": self.project or "",
         }
 

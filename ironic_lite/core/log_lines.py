@@ -11,6 +11,8 @@ import logging
 import re
 import time
 
+from ironic_lite.core import run_lines, text_masking
+
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f"  # Unicode's category Cc without tab and line feed
 _DECEIVING = "\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff"  # invisible, or reorder text
 _NO_TEXT = "\ud800-\udfff"  # cannot be encoded
@@ -46,8 +48,17 @@ class OneLine(logging.Formatter):
         tails = [tail for tail in (own.exc_text, own.stack_info) if tail]
         cut = text.find(f"\n{tails[0]}") if tails else -1
         if cut < 0:
-            return escaped(text)
-        return escaped(text[:cut]) + _IN_BLOCK.sub(_escape_character, text[cut:])
+            return escaped(_without_secrets(text))
+        block = _IN_BLOCK.sub(_escape_character, _without_secrets(text[cut:]))
+        return escaped(_without_secrets(text[:cut])) + block
+
+
+_HIDE = text_masking.TextMask(prose=True)
+
+
+def _without_secrets(text: str) -> str:
+    """Hide values after secret names, and the secrets of the node that this thread works on."""
+    return _HIDE(run_lines.hidden(text))
 
 
 class LogThrottle:
@@ -118,6 +129,37 @@ def guard(logger: logging.Logger) -> None:
     for handler in logger.handlers:
         if not isinstance(handler.formatter, OneLine):
             handler.setFormatter(OneLine(handler.formatter or logging.Formatter()))
+
+
+class _Prioritized(logging.Formatter):
+    """Begins each line with the priority that the journal reads from standard error."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of a record; each line of a traceback is an entry of the journal."""
+        text = self._inner.format(record)
+        level = next(value for least, value in _PRIORITIES if record.levelno >= least)
+        return "\n".join(f"<{level}>{line}" for line in text.split("\n"))
+
+
+_PRIORITIES = (
+    (logging.CRITICAL, 2),
+    (logging.ERROR, 3),
+    (logging.WARNING, 4),
+    (logging.INFO, 6),
+    (logging.NOTSET, 7),
+)
+"""Least level of Python, and the priority of syslog."""
+
+
+def add_priorities(logger: logging.Logger) -> None:
+    """Make all handlers of a logger that `guard` has changed write priorities."""
+    for handler in logger.handlers:
+        if isinstance(handler.formatter, OneLine):
+            handler.setFormatter(_Prioritized(handler.formatter))
 
 
 def _escape_character(found: re.Match[str]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 OMITTED = {"omitted": True}
@@ -36,17 +36,27 @@ _HERE = threading.local()
 
 
 @contextlib.contextmanager
-def gathering(sink: Sink, *, below: bool = False) -> Iterator[None]:
+def gathering(
+    sink: Sink, *, below: bool = False, hide: Callable[[str], str] = str
+) -> Iterator[None]:
     """Send the lines of this thread to ``sink`` for the block.
 
     :param below: the sink that the thread has already goes on, if it has one.
+    :param hide: hides the secrets of the node that the block works on, see `hidden`.
     """
     before: Sink | None = getattr(_HERE, "sink", None)
-    _HERE.sink = before if below and before is not None else sink
+    hid: Callable[[str], str] = getattr(_HERE, "hide", str)
+    _HERE.sink, _HERE.hide = before if below and before is not None else sink, hide
     try:
         yield
     finally:
-        _HERE.sink = before
+        _HERE.sink, _HERE.hide = before, hid
+
+
+def hidden(text: str) -> str:
+    """Return a text without the secrets of the node that this thread works on, if any."""
+    hide: Callable[[str], str] = getattr(_HERE, "hide", str)
+    return hide(text)
 
 
 def note(source: str, text: str, *, minor: bool = False) -> None:

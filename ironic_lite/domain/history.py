@@ -23,7 +23,7 @@ MONITORING = "monitoring"
 FOR_PARENT = "for_parent"
 """The event of a step that a node ran for its parent, and that belongs to no run of the node."""
 UNMASKED = "unmasked"
-"""The error as in last_error, in the data of an event whose error is masked; only for entries."""
+"""In the data of older events: the error with its secrets, which nothing shows."""
 
 TOLD: Mapping[str, frozenset[str] | None] = MappingProxyType(
     {
@@ -97,14 +97,14 @@ def standing_of(node: JsonView) -> Json:
 
 
 def hidden(data: Json | None, hide: Callable[[str], str]) -> Json | None:
-    """Return the data of an event with its error masked; entries keep the words of last_error.
+    """Return the data of an event with its error masked, as last_error is.
 
     :param hide: the mask of the node's texts.
     """
     error = (data or {}).get("error")
     if data is None or not isinstance(error, str) or (shown := hide(error)) == error:
         return data
-    return {UNMASKED: error, **data, "error": shown}
+    return {**data, "error": shown}
 
 
 # -- afterwards ------------------------------------------------------------------------------
@@ -123,8 +123,6 @@ def entry(event: Event) -> Json:
     :returns: the fields of an entry, without links.
     """
     data = event["data"] or {}
-    if UNMASKED in data:
-        data = {**data, "error": data[UNMASKED]}
     said = _TELLERS[event["kind"]](event, data)
     return {
         "uuid": ident(event["id"]),

@@ -300,3 +300,31 @@ def test_full_disk_is_reported_with_advice(sqlite_database: Database) -> None:
 
     with pytest.raises(errors.Unavailable, match=r"has no space left .*full\)\. Free space"):
         sqlite_database.write(fill)
+
+
+@pytest.mark.parametrize("name", ["a%20b%41", "{x}$$HOME", "what?x=1#b", "%(x)s"])
+def test_state_path_of_any_characters_holds_the_database(tmp_path: pathlib.Path, name: str) -> None:
+    folder = tmp_path / name.replace("$$", "$")
+    file = tmp_path / "test.conf"
+    file.write_text(f"[DEFAULT]\nstate_path = {tmp_path}/{name}\nhost = t\n")
+    command = [sys.executable, "-m", "ironic_lite.cmd.dbsync", "--config-file", str(file)]
+    done = subprocess.run(
+        [*command, "upgrade"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert [one.name for one in folder.iterdir()] == ["ironic-lite.sqlite"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can give files away")
+def test_tables_made_by_root_belong_to_the_owner_of_the_folder(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir(0o700)
+    os.chown(folder, 65534, 65534)
+    file = tmp_path / "test.conf"
+    file.write_text(f"[DEFAULT]\nstate_path = {folder}\nhost = t\n")
+    command = [sys.executable, "-m", "ironic_lite.cmd.dbsync", "--config-file", str(file)]
+    done = subprocess.run(
+        [*command, "upgrade"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert {one.stat().st_uid for one in folder.iterdir()} == {65534}

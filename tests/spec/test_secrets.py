@@ -1,13 +1,19 @@
-"""Secrets in the words of a failure: masked in each document about it, unchanged in Ironic's."""
+"""Secrets in the words of a failure: masked in each document about it and in the log."""
 
 from __future__ import annotations
 
+import io
+import logging
+from collections.abc import Iterator
+
 import pytest
 
+from ironic_lite.core import log_lines
 from tests.support.operator import Operator
 
 OWN = "own-s3cret-of-the-bmc"
 MARK = "hunter"
+TEXTS = ("last_error", "maintenance_reason")
 SECRETS: dict[str, str] = {
     "password of a URL": "bmc http://root:hunter22@10.0.0.1/x is gone",
     "query of a URL": "cannot fetch https://images/x.iso?sig=hunter22",
@@ -50,14 +56,33 @@ def leaking(texts: dict[str, str]) -> list[str]:
     return [name for name, text in texts.items() if MARK in text or OWN in text]
 
 
+def texts_of(operator: Operator, node: str) -> dict[str, str]:
+    """Return the texts that the service has written into a node."""
+    info = operator.shows(node)["driver_internal_info"]
+    return {name: str(operator.shows(node)[name]) for name in TEXTS} | {"internal": str(info)}
+
+
+@pytest.fixture
+def log() -> Iterator[io.StringIO]:
+    """What the service logs meanwhile, as a program would write it."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(log_lines.OneLine(logging.Formatter()))
+    logger = logging.getLogger("ironic_lite")
+    logger.addHandler(handler)
+    yield stream
+    logger.removeHandler(handler)
+
+
 @pytest.mark.parametrize("said", SECRETS.values(), ids=SECRETS)
 def test_secret_in_a_failure_is_masked_in_every_document_about_it(
-    operator: Operator, said: str
+    operator: Operator, log: io.StringIO, said: str
 ) -> None:
     info = {"fake_fail_steps": {"deploy.erase_devices": said}, "ipmi_password": OWN}
     node = operator.rig.node("manageable", driver_info=info)
     failed = operator.clean(node, "deploy.erase_devices")
-    assert said in failed["last_error"]
+    assert not leaking(texts_of(operator, node))
+    assert "******" in failed["last_error"]
     found = shown(operator, node, OF_A_RUN | OF_A_NODE)
     assert [name for name, text in found.items() if "******" in text] == [
         *OF_A_RUN,
@@ -68,10 +93,14 @@ def test_secret_in_a_failure_is_masked_in_every_document_about_it(
     assert (failure["code"], failure["step"]) == ("CleanStepFailed", "deploy.erase_devices")
     history = operator.api.get(f"/v1/nodes/{node}/history?detail=true").json["history"]
     assert failed["last_error"] in [entry["event"] for entry in history]
+    assert not leaking({"history": str(history), "log": log.getvalue()})
+    assert "******" in log.getvalue()
 
 
 @pytest.mark.parametrize("said", SECRETS.values(), ids=SECRETS)
-def test_secret_in_the_failure_of_an_operation_is_masked(operator: Operator, said: str) -> None:
+def test_secret_in_the_failure_of_an_operation_is_masked(
+    operator: Operator, log: io.StringIO, said: str
+) -> None:
     info = {"fake_fail_power": said, "ipmi_password": OWN}
     node = operator.rig.node("manageable", driver_info=info)
     reason = {"reason": said}
@@ -79,7 +108,7 @@ def test_secret_in_the_failure_of_an_operation_is_masked(operator: Operator, sai
     order = {"target": "power off"}
     assert operator.api.put(f"/v1/nodes/{node}/states/power", order).status == 202
     failed = operator.rig.settled(node)
-    assert said in failed["last_error"]
+    assert not leaking({"last_error": failed["last_error"], "log": log.getvalue()})
     found = shown(operator, node, OF_A_NODE)
     assert [name for name, text in found.items() if "******" in text] == list(OF_A_NODE)
     assert not leaking(found)

@@ -63,14 +63,6 @@ def test_the_state_path_does_not_depend_on_where_one_stands(
     assert {one.name for one in tmp_path.iterdir()} == {"test.conf"}
 
 
-def test_the_database_is_a_file_in_the_state_path_unless_named(
-    load: Load, tmp_path: pathlib.Path
-) -> None:
-    assert config.database_url(load("")) == f"sqlite:///{tmp_path}/state/ironic-lite.sqlite"
-    named = load("[database]\nconnection = postgresql+psycopg://u@h/d")
-    assert config.database_url(named) == "postgresql+psycopg://u@h/d"
-
-
 @pytest.mark.parametrize("name", ["automated_clean_enable", "automated_clean", "clean_nodes"])
 def test_cleaning_is_switched_by_its_name_and_both_old_names(load: Load, name: str) -> None:
     conf = load(f"[conductor]\n{name} = false")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -42,7 +43,7 @@ def said(folder: pathlib.Path, *options: str) -> list[str]:
 def test_a_line_names_the_request_it_was_written_for(tmp_path: pathlib.Path) -> None:
     before, within, after = said(tmp_path)
     assert before.endswith(" WARNING ironic_lite.some before")
-    assert within.endswith(" WARNING ironic_lite.some [req-ours] within")
+    assert within.endswith(" WARNING ironic_lite.some [req-ours ann] within")
     assert after.endswith(" WARNING ironic_lite.some after")
 
 
@@ -77,3 +78,33 @@ def test_work_that_is_handed_over_is_done_for_the_same_request() -> None:
 def nobody() -> None:
     """No test begins in the request of another."""
     context.enter(None)
+
+
+def test_lines_for_the_journal_begin_with_their_priority(tmp_path: pathlib.Path) -> None:
+    settings, log = tmp_path / "test.conf", tmp_path / "journal"
+    settings.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
+    code = _PROGRAM + "\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    log.exception('broken')\n"
+    with log.open("wb") as stream:
+        about = os.fstat(stream.fileno())
+        for told in (f"{about.st_dev}:{about.st_ino}", "1:1"):
+            subprocess.run(
+                [sys.executable, "-c", code, str(settings)],
+                stderr=stream,
+                env={**os.environ, "JOURNAL_STREAM": told},
+                timeout=60,
+                check=True,
+            )
+    lines = [line for line in log.read_text().splitlines() if "ironic_lite.some" in line]
+    assert [line[:3] for line in lines[:3]] == ["<4>"] * 3
+    trace = log.read_text().split("Traceback", 1)[1].split("ZeroDivisionError", 1)[0].splitlines()
+    assert {line[:3] for line in trace[1:]} == {"<3>"}
+    assert not any(line.startswith("<") for line in lines[len(lines) // 2 :])
+
+
+def test_new_log_file_is_not_for_everybody(tmp_path: pathlib.Path) -> None:
+    log = tmp_path / "some.log"
+    said(tmp_path, f"log_file = {log}")
+    assert log.stat().st_mode & 0o777 == 0o640
+    log.chmod(0o604)
+    said(tmp_path, f"log_file = {log}")
+    assert log.stat().st_mode & 0o777 == 0o604  # the operator's choice

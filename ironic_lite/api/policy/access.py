@@ -28,13 +28,14 @@ Ask = Callable[[str, Target], bool]
 """Return whether the caller passes the rule of this name for an object with these owners."""
 
 OWNERS = ("owner", "lessee")
-REDACTED: Mapping[str, bool] = {
-    "last_error": False,
-    "reservation": False,
-    "driver_internal_info": True,
-    "driver_info": True,
+REDACTED: Mapping[str, tuple[str, bool]] = {
+    "last_error": ("last_error", False),
+    "maintenance_reason": ("last_error", False),  # which it repeats after a failure
+    "reservation": ("reservation", False),
+    "driver_internal_info": ("driver_internal_info", True),
+    "driver_info": ("driver_info", True),
 }
-"""Fields of a node with a rule for reading -> whether the value is an object."""
+"""Fields of a node that a rule hides -> the field in the rule's name; whether it is an object."""
 
 
 class Access:
@@ -233,8 +234,8 @@ class Access:
 
         def redact(row: Row) -> None:
             owners = target(policy.NODE, row)
-            for name, is_object in REDACTED.items():
-                rule = f"baremetal:node:get:{name}"
+            for name, (field, is_object) in REDACTED.items():
+                rule = f"baremetal:node:get:{field}"
                 if row.get(name) and not self._passes_rule(rule, owners):
                     text = f"** Redacted - requires {rule} permission. **"
                     row[name] = {"content": text} if is_object else text

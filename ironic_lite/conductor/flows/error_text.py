@@ -83,10 +83,11 @@ def _switch_off(task: Task) -> None:
 
 def put_into_maintenance(task: Task, fault: str, why: errors.Error) -> None:
     """Put a node into maintenance for a fault; an existing reason stays."""
+    reason = task.journal.hide(why.message)
     if not task.node.maintenance:
-        task.notes.own_maintenance = why.message
+        task.notes.own_maintenance = reason
     if not task.node.maintenance or task.node.maintenance_reason is None:
-        task.node.maintenance_reason = why.message
+        task.node.maintenance_reason = reason
     task.node.maintenance = True
     task.node.fault = fault
 

@@ -7,11 +7,12 @@ happen (invariants 1 and 3).
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 
 from ironic_lite.conductor.work import run_log
 from ironic_lite.conductor.work.run_metrics import METER
-from ironic_lite.core import clock, text_masking
+from ironic_lite.core import clock, run_lines, text_masking
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Row
 from ironic_lite.core.text_masking import TextMask
@@ -115,6 +116,13 @@ class Journal:
     def hide(self) -> TextMask:
         """The mask of texts about the node, with its present secrets."""
         return text_masking.of_node(self._node, prose=True)
+
+    def gathering(self, *, below: bool = False) -> contextlib.AbstractContextManager[None]:
+        """Gather the lines of this thread, whose log hides the node's secrets; see `run_lines`."""
+        return run_lines.gathering(self.log, below=below, hide=self._hidden)
+
+    def _hidden(self, text: str) -> str:
+        return self.hide(text)  # with the secrets that the node has by then
 
     def once(self) -> None:
         """Refuse the next save if this request has already changed the node.
@@ -259,9 +267,10 @@ class Journal:
         briefly for it (`feed.horizon`).
         """
         if self._events:
-            events.add(conn, [self._masked(one) for one in self._events])
+            events.add(conn, [self.masked(one) for one in self._events])
 
-    def _masked(self, event: Row) -> Row:
+    def masked(self, event: Row) -> Row:
+        """Return an event without the node's secrets in its error."""
         if not (event["data"] or {}).get("error"):
             return event
         return {**event, "data": history.hidden(event["data"], self.hide)}

@@ -29,6 +29,9 @@ Write = Callable[[Connection], None]
 _UNDER_WAY = ("run_uuid", "target_power_state")
 """Columns that become None at the end of a run, and of a power change."""
 
+_TEXTS = ("last_error", "maintenance_reason")
+"""Columns of a node with texts of errors."""
+
 
 class Transaction:
     """The unsaved changes of one task.
@@ -105,7 +108,7 @@ class Transaction:
         node, token = self._node, self._held_token()
         if node.changes.get("power_state") == POWER_OFF:
             self._notes.forget_agent(keep_token=True)
-        changes = node.changes
+        changes = self._masked_changes()
         noted = len(self._journal.events)
         self._note_changes(changes)
         guarded = self._write_node is not nodes.save
@@ -213,9 +216,17 @@ class Transaction:
         notifier = self._runtime.notifier
         if notifier.on:
             about = {**self._node.as_dict(), "updated_at": clock.now()}
-            told = self._journal.events
+            told = [self._journal.masked(one) for one in self._journal.events]
             notifier.tell(self._context, told, about, previous_target=self._target)
         self._target = self._node.target_provision_state
+
+    def _masked_changes(self) -> Row:
+        """Return the changes, after hiding secrets in texts: BMCs and agents repeat passwords."""
+        for name in _TEXTS:
+            text = self._node.changes.get(name)
+            if text:
+                setattr(self._node, name, self._journal.hide(text))
+        return self._node.changes
 
     def _note_changes(self, changes: Row) -> None:
         if "power_state" in changes:
@@ -224,7 +235,8 @@ class Transaction:
 
     def _note_error(self, text: str | None) -> None:
         """Record a changed last_error in history, unless an event already contains it."""
-        if text and all((one["data"] or {}).get("error") != text for one in self._journal.events):
+        told = ((one["data"] or {}).get("error") for one in self._journal.events)
+        if text and all(not one or self._journal.hide(one) != text for one in told):
             run = self._node.run_uuid
             self._journal.event("fault", run=run, event="error", data={"error": text})
 

@@ -85,7 +85,7 @@ LIBRARY: Sequence[cfg.Opt] = (
     cfg.StrOpt(
         "logging_context_format_string",
         sample_default="%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s "
-        "[%(request_id)s] %(message)s",
+        "[%(request_id)s %(user_name)s] %(message)s",
         help="The form of log lines that are written for a request.",
     ),
 )

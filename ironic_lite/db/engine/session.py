@@ -290,7 +290,12 @@ def configured(conf: Configuration, *, create: bool = False) -> Database:
         the file is moved away, a process that starts would use an empty one.
     """
     options = {name: conf.database[name] for name in _OPTIONS}
-    return open_database(config.database_url(conf), sqlite_create=create, **options)
+    url: str | sa.URL | None = conf.database.connection
+    if not url:
+        # Not as text, in which a %20 or a ? of the path has another meaning.
+        file = config.state_path(conf) / "ironic-lite.sqlite"
+        url = sa.URL.create("sqlite", database=str(file))
+    return open_database(url, sqlite_create=create, **options)
 
 
 def open_database(

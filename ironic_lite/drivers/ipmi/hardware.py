@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from ironic_lite.drivers import base
+from ironic_lite.drivers.ipmi import tool
 
 _COMMON: Mapping[str, tuple[str, ...]] = {
     "bios": ("no-bios", "fake"),
@@ -43,6 +44,9 @@ class IpmiHardware(base.HardwareType):
         "power": ("ipmitool",),
         "vendor": ("ipmitool", "no-vendor", "fake"),
     }
+
+    def __init__(self) -> None:
+        tool.warn_if_missing()
 
 
 class ManualManagementHardware(base.HardwareType):

@@ -32,9 +32,6 @@ class IpmiPower(interface.IpmiInterface, power_switching.SwitchingPower):
     settle_seconds = 5.0
     connection_checks = connection_checks.TABLE
 
-    def __init__(self) -> None:
-        tool.warn_if_missing()
-
     def get_power_state(self, task: base.Task) -> str | None:
         """Read the power state with one command.
 
