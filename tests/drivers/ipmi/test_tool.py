@@ -16,7 +16,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers import base, deadline
-from ironic_lite.drivers.ipmi import management, power, process, tool
+from ironic_lite.drivers.ipmi import hardware, management, power, process, tool
 from tests.support.bmc_tasks import BmcTask, Program, task_with
 from tests.support.conductor_fixture import wait_for
 
@@ -142,7 +142,9 @@ def test_a_program_that_is_missing_is_named(
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(errors.HardwareError, match="install the package ipmitool"):
         tool.run(at(), STATUS)
-    power.IpmiPower()
+    power.IpmiPower()  # loaded although no hardware type of IPMI is enabled
+    assert caplog.records == []
+    hardware.IpmiHardware()
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "install the package ipmitool" in caplog.text
 
@@ -151,7 +153,7 @@ def test_a_program_that_is_there_is_no_news(
     program: Program, caplog: pytest.LogCaptureFixture
 ) -> None:
     program("exit 0")
-    power.IpmiPower()
+    hardware.IpmiHardware()
     assert caplog.text == ""
 
 
