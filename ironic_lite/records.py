@@ -286,6 +286,8 @@ class Run(TypedDict):
     code: str | None
     retry_of: str | None
     listed: Json | None
+    owner: str | None
+    lessee: str | None
 
 
 class RunStep(TypedDict):
@@ -325,6 +327,8 @@ class Event(TypedDict):
     requester: str | None
     request_id: str | None
     data: Json | None
+    owner: str | None
+    lessee: str | None
 
 
 class Lease(NamedTuple):

@@ -333,7 +333,7 @@ def _with_chain(records: Iterable[_Record]) -> Iterator[_Record]:
         if named is None and last is not None:
             yield one._replace(fault=one.fault or "names no record before it, and there is one")
         elif named != last:
-            yield _Record(str(named), str(named), {}, "this record before the next one is missing")
+            yield _Record(str(named), str(named), {}, "missing, or of another project's time")
             yield one
         else:
             yield one

@@ -62,12 +62,16 @@ REFUSED: Mapping[Block, frozenset[str]] = MappingProxyType(
 """The operations that each block refuses."""
 
 
+PROJECTS = ("owner", "lessee", "project")
+"""Columns with a hold's own projects: those of its node at that time, and of its author."""
+
+
 class Hold(NamedTuple):
-    """A hold of a node; times are naive UTC."""
+    """A hold of a node; times are naive UTC. Other projects read it without its reason."""
 
     uuid: str
     kind: str
-    reason: str
+    reason: str | None
     blocks: tuple[Block, ...]
     until: datetime.datetime | None
     created_at: datetime.datetime
@@ -94,6 +98,16 @@ def read(row: RowView) -> Hold:
     """Return the hold of a row, of which ``blocks`` is text with commas."""
     chosen = {name: row[name] for name in Hold._fields}
     return Hold(**{**chosen, "blocks": stored_blocks(row["blocks"])})
+
+
+def is_own(row: RowView, project: str | None) -> bool:
+    """Return whether a hold is one of a project; None stands for the system scope."""
+    return project is None or project in (row[name] for name in PROJECTS)
+
+
+def read_of_others(row: RowView) -> Hold:
+    """Return the hold of a row as other projects read it."""
+    return read(row)._replace(reason=None)
 
 
 def document(row: RowView, now: datetime.datetime) -> Json:
@@ -170,11 +184,14 @@ def refusal(
                 node=node_uuid,
                 hold=hold.uuid,
                 about=hold.about,
-                reason=hold.reason.rstrip("."),
+                reason=(hold.reason or _HIDDEN).rstrip("."),
                 block=str(block),
                 operation=said,
             )
     return None
+
+
+_HIDDEN = "its reason is shown to its own projects"
 
 
 def _moment(at: datetime.datetime) -> str:

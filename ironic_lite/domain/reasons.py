@@ -218,7 +218,8 @@ def _maintenance(node: JsonView, most: int) -> Json | None:
 
 def _hold(hold: Hold, most: int) -> Json:
     by = hold.created_by and shortened(hold.created_by, most)
-    return {**hold.document, "reason": shortened(hold.reason, most), "created_by": by}
+    reason = hold.reason and shortened(hold.reason, most)
+    return {**hold.document, "reason": reason, "created_by": by}
 
 
 # -- sentences -------------------------------------------------------------------------------
@@ -410,7 +411,8 @@ def _about_holds(facts: Facts) -> str:
     first, *more = facts.held
     others = f" {len(more)} more: see holds." if more else ""
     blocks = ", ".join(first.blocks)
-    return f"It is held ({first.kind}), which blocks {blocks}: {_sentence(first.reason)}{others}"
+    why = f": {_sentence(first.reason)}" if first.reason else "."
+    return f"It is held ({first.kind}), which blocks {blocks}{why}{others}"
 
 
 def _about_verbs(facts: Facts) -> str:

@@ -58,7 +58,8 @@ class Filter(NamedTuple):
 
     :ivar nodes: UUIDs of nodes.
     :ivar runs: UUIDs of runs.
-    :ivar owner: the only project whose events are shown: those of its nodes and batches.
+    :ivar owner: the only project whose events are shown: those of batches and nodes that it owned
+        when they were written.
     """
 
     nodes: frozenset[str] | None = None

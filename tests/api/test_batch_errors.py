@@ -117,7 +117,7 @@ def test_project_sees_the_events_of_its_own_batches(
     begun = callers("admin", "p-owner").post(
         "/v1/batches", {"nodes": ["n1"], "request": {"target": "rebuild"}}
     )
-    own = models.batches.update().values(project="p-owner")
+    own = models.events.update().values(owner="p-owner")
     database.write(lambda conn: conn.execute(own))
     told = {}
     for project in ("p-owner", "p-else", None):

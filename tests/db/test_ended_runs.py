@@ -87,7 +87,7 @@ def test_every_node_is_held_before_its_run_ends(database: Database) -> None:
     for _ in range(2):  # a repetition adds no second hold
         assert end_runs.run(configure(), database, True, "restore of 3 May") == 0
     for node in added:
-        (hold,) = database.read(functools.partial(holds.in_force, node_uuid=node))
+        (hold,) = database.read(functools.partial(holds.in_force, node_uuid=node, project=None))
         assert (hold.kind, hold.reason) == ("freeze", "restore of 3 May")
         assert hold.created_by == "restore of the database"
         kinds = [
@@ -116,7 +116,10 @@ def test_holds_of_a_restore_end_together(database: Database, chosen: str) -> Non
     assert end_runs.end_holds(database, choices[chosen], "compared") == 0
     held = {
         node: [
-            hold.reason for hold in database.read(functools.partial(holds.in_force, node_uuid=node))
+            hold.reason
+            for hold in database.read(
+                functools.partial(holds.in_force, node_uuid=node, project=None)
+            )
         ]
         for node in (named, other, free)
     }
@@ -134,7 +137,7 @@ def test_node_with_many_holds_is_frozen_as_well(database: Database) -> None:
     many = [{**row, "uuid": new_uuid()} for _ in range(MOST)]
     database.write(lambda conn: holds.add_all(conn, many))
     assert end_runs.run(configure(), database, True, "restore") == 0
-    found = database.read(lambda conn: holds.in_force(conn, node))
+    found = database.read(lambda conn: holds.in_force(conn, node, None))
     assert [hold.kind for hold in found] == [*["hardware"] * MOST, "freeze"]
 
 
@@ -160,10 +163,11 @@ def test_program_lists_and_ends_runs(sqlite_database: Database, tmp_path: pathli
     assert "Done: 1 nodes, 0 batches, 0 allocations." in run("end_runs", "--yes")
     assert get_node(sqlite_database, node)["provision_state"] == "clean failed"
     assert "0 nodes, 0 batches, 0 allocations." in run("end_runs", "--hold", "restore")
-    held = sqlite_database.read(lambda conn: holds.in_force(conn, node))
+    held = sqlite_database.read(lambda conn: holds.in_force(conn, node, None))
     assert held == [], "nothing is changed without --yes"
     run("end_runs", "--hold", "restore", "--yes")
-    assert sqlite_database.read(lambda conn: holds.in_force(conn, node))[0].reason == "restore"
+    (hold,) = sqlite_database.read(lambda conn: holds.in_force(conn, node, None))
+    assert hold.reason == "restore"
     assert run("end_holds", "--all", "--reason", "compared") == "1 holds have ended.\n"
     refused = prefork.run(
         [str(service.SCRIPTS / "ironic-lite-dbsync"), "end_runs", "--hold", " "],

@@ -37,6 +37,7 @@ def fleet(database: Database) -> Database:
         {
             "uuid": str(uuid.uuid4()),
             "node_uuid": node["uuid"],
+            "owner": node["owner"],
             "verb": "clean",
             "request_id": "req-1",
             "started_at": NOON + datetime.timedelta(minutes=number * NODES + place),

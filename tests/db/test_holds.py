@@ -62,7 +62,7 @@ def add(database: Database, node: str, blocks: str = "use", **values: Any) -> st
 
 def held(database: Database, node: str) -> list[str]:
     """Return the UUIDs of the holds in force."""
-    return [one.uuid for one in database.read(lambda conn: holds.in_force(conn, node))]
+    return [one.uuid for one in database.read(lambda conn: holds.in_force(conn, node, None))]
 
 
 def is_held(database: Database, node: str) -> bool:
@@ -93,7 +93,7 @@ def test_hold_is_in_force_until_it_is_ended(database: Database, node: str) -> No
     assert end(database, first)
     assert not end(database, first)
     assert held(database, node) == [second]
-    found = database.read(lambda conn: holds.in_force_of(conn, [other, node]))
+    found = database.read(lambda conn: holds.in_force_of(conn, [other, node], None))
     assert {one: [hold.uuid for hold in some] for one, some in found.items()} == {node: [second]}
     assert end(database, second)
     assert (is_held(database, node), listed(database, True)) == (False, set())
@@ -131,10 +131,10 @@ def test_allocation_passes_nodes_by_that_it_could_not_deploy(
     assert found == ({node, free} if taken else {free})
     assert database.read(lambda conn: allocations.tally(conn, WANTED)).free == len(found)
     if taken:
-        database.read(lambda conn: holds.refuse(conn, node, ALLOCATION, ALLOCATION))
+        database.read(lambda conn: holds.refuse(conn, node, ALLOCATION, ALLOCATION, None))
     else:
         with pytest.raises(errors.NodeHeld):
-            database.read(lambda conn: holds.refuse(conn, node, ALLOCATION, ALLOCATION))
+            database.read(lambda conn: holds.refuse(conn, node, ALLOCATION, ALLOCATION, None))
 
 
 def test_number_of_holds_in_force_is_limited(database: Database, node: str) -> None:

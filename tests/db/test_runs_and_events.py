@@ -275,7 +275,7 @@ def test_history_is_read_out_of_the_events_in_both_directions(database: Database
 
     def read(**more: Any) -> list[Event]:
         shape = {"marker": None, "direction": "asc", "limit": 10, **more}
-        return database.read(lambda conn: events.entries(conn, one, **shape))
+        return database.read(lambda conn: events.entries(conn, one, own={}, **shape))
 
     found = read()
     assert [(row["kind"], row["event"]) for row in found] == told

@@ -65,7 +65,7 @@ def family(rig: ConductorFixture, kind: str, count: int = 3, **told: Any) -> Fam
 def entries(rig: ConductorFixture, node: str) -> list[dict[str, Any]]:
     """Return a node's history, the oldest entry first."""
     rows = rig.database.read(
-        lambda conn: events.entries(conn, node, marker=None, direction="asc", limit=100)
+        lambda conn: events.entries(conn, node, marker=None, direction="asc", limit=100, own={})
     )
     return [history.entry(row) for row in rows]
 

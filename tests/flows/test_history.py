@@ -73,7 +73,7 @@ def asked(rig: ConductorFixture) -> ConductorFixture:
 def told(rig: ConductorFixture, node: str) -> list[dict[str, Any]]:
     """Return the entries of a node's history, the oldest first."""
     rows = rig.database.read(
-        lambda conn: events.entries(conn, node, marker=None, direction="asc", limit=1000)
+        lambda conn: events.entries(conn, node, marker=None, direction="asc", limit=1000, own={})
     )
     return [history.entry(row) for row in rows]
 

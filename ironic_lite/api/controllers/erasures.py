@@ -33,13 +33,14 @@ class Erasures(expose.Controller):
         """Return a page of a node's records, the newest first: two statements."""
         query = pages.query(self.service, request, queries.NODES_ERASURES)
         node = node_lookup.fetch(self.service, request, ident, ("uuid",))
-        return self._page(request, query, {**query.where, "node_uuid": node["uuid"]})
+        own = node_lookup.own_filters(request, "baremetal:node:erasures:get")
+        return self._page(request, query, {**query.where, **own, "node_uuid": node["uuid"]})
 
     @expose.expose("GET", "/erasures", raw_query=True)
     def fleet(self, request: Request) -> Json:
-        """Return a page of all records; ``node`` by UUID also after the node was deleted."""
+        """Return a page of all records: to a project those of its time, also of deleted nodes."""
         query = pages.query(self.service, request, queries.ERASURES)
-        where = node_lookup.where_visible(self.service, request, query.where, deleted=True)
+        where = node_lookup.where_visible(self.service, request, query.where)
         return self._page(request, query, where)
 
     def _page(self, request: Request, query: queries.Query, where: Json) -> Json:

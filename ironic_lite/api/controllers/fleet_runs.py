@@ -26,6 +26,7 @@ from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import fleet_runs, nodes, runs
 from ironic_lite.records import Run
 
+_READ = "baremetal:run:get"
 _NODE = ("uuid", "name", *run_times.MACHINE, *OWNERS)
 
 
@@ -78,11 +79,18 @@ class FleetRuns(expose.Controller):
 def _read_run(conn: Connection, request: Request, known: str) -> tuple[Run, Json]:
     """Return the rows of a run and of its node: two statements.
 
-    :raises errors.NotFound: the run does not exist, or the caller may not see its node.
-    :raises errors.Forbidden: the caller may see the node, but not its runs.
+    :raises errors.NotFound: the run does not exist, the caller may not see its node, or the run has
+        ended and was of another owner.
+    :raises errors.Forbidden: the caller may see the node, but no runs.
     """
     row = runs.get(conn, known)
-    missing = errors.NotFound(what="Run", ident=known)
     node = nodes.get(conn, row["node_uuid"], _NODE)
-    request.access.node(node, missing)
+    if request.access.reads(_READ, row):  # also by the owner of its time
+        request.access.settle()
+        return row, node
+    missing = errors.NotFound(what="Run", ident=known)
+    own = request.access.own_sides(_READ) or {}
+    request.access.node(node, missing, "baremetal:node:get" if any(own.values()) else _READ)
+    if not run_documents.visible(request, row, _READ):
+        raise missing
     return row, node

@@ -18,6 +18,7 @@ from ironic_lite.domain import fields, history
 from ironic_lite.records import Event
 
 _SINCE = 78
+_RULE = "baremetal:node:history:get"
 _CUT = 255  # largest number of characters of an event's text in a list without details
 
 
@@ -32,7 +33,12 @@ class History(expose.Controller):
         node = self._node_uuid_of(request, ident)
         rows = self.service.database.read(
             lambda conn: events.entries(
-                conn, node, marker=marker, direction=query.direction, limit=query.limit
+                conn,
+                node,
+                marker=marker,
+                direction=query.direction,
+                limit=query.limit,
+                own=node_lookup.own_filters(request, _RULE),
             )
         )
         entries = [_entry_document(request, node, row, query.fields) for row in rows]
@@ -48,7 +54,7 @@ class History(expose.Controller):
         node = self._node_uuid_of(request, ident)
         known = _event_id(entry, _WHAT)
         row = self.service.database.read(lambda conn: events.entry(conn, node, known))
-        if row is None:
+        if row is None or not request.access.reads(_RULE, row):
             raise errors.NotFound(what=_WHAT, ident=entry)
         names = [field.name for field in fields.visible(fields.HISTORY, request.version)]
         return _entry_document(request, node, row, names)

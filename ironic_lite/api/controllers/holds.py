@@ -8,6 +8,7 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from ironic_lite import errors
+from ironic_lite.api.policy.access import OWNERS
 from ironic_lite.api.resources import (
     changes,
     event_rows,
@@ -41,8 +42,10 @@ class Holds(expose.Controller):
         With ``ended``, those that have ended are in the list, too.
         """
         query = pages.query(self.service, request, queries.NODES_HOLDS)
-        node = node_lookup.fetch(self.service, request, ident, ("uuid",))
-        return self._page(request, query, {**query.where, "node_uuid": node["uuid"]})
+        node, own = node_lookup.fetch_beside(
+            self.service, request, ident, ("uuid",), node_holds.READ
+        )
+        return self._page(request, query, {**query.where, **own, "node_uuid": node["uuid"]})
 
     @expose.expose("GET", "/holds", raw_query=True)
     def fleet(self, request: Request) -> Json:
@@ -65,6 +68,9 @@ class Holds(expose.Controller):
             )
         )
         now = clock.now()
+        for row in rows:
+            if not node_holds.reads_reason(request, row):
+                row["reason"] = None
         documents = [core.document(row, now) for row in rows]
         shown = [{name: each[name] for name in query.fields} for each in documents]
         return pages.body(request, query, "holds", shown, [row["uuid"] for row in rows])
@@ -100,7 +106,8 @@ class Holds(expose.Controller):
             events.add(conn, [_event(request, "hold_added", row, standing)])
 
         changes.write(self.service, request, write)
-        return core.document(row, clock.now())
+        shown = {name: value for name, value in row.items() if name not in OWNERS}
+        return core.document(shown, clock.now())
 
     @expose.expose(
         "DELETE",
@@ -131,7 +138,7 @@ class Holds(expose.Controller):
         changes.write(self.service, request, write)
 
 
-_NEEDED = ("uuid", "blocks", "until", "ended_at")
+_NEEDED = ("uuid", "blocks", "until", "ended_at", *core.PROJECTS)
 
 
 def _event(request: Request, what: str, row: Json, node: Json) -> Json:

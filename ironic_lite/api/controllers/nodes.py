@@ -103,7 +103,7 @@ class Nodes(expose.Controller):
         rules = bmc_orders.removal_rules(self.service)
         columns = ("uuid", "driver", "conductor_group", "held")
         row = node_lookup.fetch(self.service, request, ident, columns, rules=rules, enough=any)
-        node_holds.refuse(self.service, row, holds.REMOVAL, holds.REMOVAL)
+        node_holds.refuse(self.service, request, row, holds.REMOVAL, holds.REMOVAL)
         conductor = self.service.conductor_of(row)
         conductor.destroy_node(request.who, node_uuid=row["uuid"])
 

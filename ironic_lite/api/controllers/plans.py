@@ -71,7 +71,7 @@ class Plans(expose.Controller):
             return plans.document(
                 target, None, body=body, refusals=[why], planned=plans.unplanned(), usual={}
             )
-        held = node_holds.of(self.service, node)
+        held = node_holds.of(self.service, request, node)
         asked = verb_checks.Asked(verb, body, node, request.version, self.service.conf, held)
         find = functools.partial(runbook_access.to_use, self.service, request)
         asked, refusals = verb_checks.refusals(asked, find)

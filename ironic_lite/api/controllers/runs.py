@@ -5,6 +5,9 @@ Ironic does not have runs: every version of this API has them, and documents of 
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
+
 import orjson
 
 from ironic_lite import errors
@@ -24,11 +27,12 @@ from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.later import TextStream
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
-from ironic_lite.db.queries import runs
+from ironic_lite.db.queries import nodes, runs
 from ironic_lite.domain import fields
 from ironic_lite.records import Run
 
 _CURRENT = "current"
+_READ_LOG = "baremetal:node:log:get"
 _LISTED = tuple(field.name for field in fields.RUN)
 """The fields of a list, also of one in detail, if the client names none."""
 _NODE = ("uuid", "provision_state")
@@ -48,13 +52,15 @@ class Runs(expose.Controller):
         query = pages.query(self.service, request, queries.NODES_RUNS)
         names = query.fields if query.chosen else _LISTED
         shown = views.plan(views.LISTED_NODES_RUNS, names, request.version, full=False)
-        node = node_lookup.fetch(self.service, request, ident, _NODE)
+        node, own = node_lookup.fetch_beside(
+            self.service, request, ident, _NODE, run_documents.READ
+        )
         rows = self.service.database.read(
             lambda conn: runs.page(
                 conn,
                 node["uuid"],
                 columns=shown.columns,
-                where=query.where,
+                where={**query.where, **own},
                 marker_id=query.marker,
                 direction=query.direction,
                 limit=query.limit,
@@ -73,10 +79,10 @@ class Runs(expose.Controller):
         """
         given, wait = waits.split(request.query, self.service.conf, waits.of_run)
         chosen = queries.one(queries.NODES_RUN, given, version=request.version)
-        node = node_lookup.fetch(self.service, request, ident, _NODE_OF_ONE)
+        node = self._find_node(request, ident, run, _NODE_OF_ONE, run_documents.READ)
         # The current run stays the same one while the request waits for its end.
         known = request.call.notes.setdefault("run", run)
-        row = self._find_run(node, known, or_newest=wait is not None)
+        row = self._find_run(request, node, known, or_newest=wait is not None)
         if wait is not None:
             request.call.notes["run"] = row["uuid"]
             waits.check_run(request, wait, row)
@@ -90,8 +96,10 @@ class Runs(expose.Controller):
 
         ``current`` is the active run, or the newest one.
         """
-        node = node_lookup.fetch(self.service, request, ident, _NODE)
-        row = self._find_run(node, run, or_newest=True)
+        node = self._find_node(request, ident, run, _NODE, _READ_LOG)
+        row = self._find_run(request, node, run, or_newest=True)
+        if not request.access.reads(_READ_LOG, row):
+            raise errors.Forbidden(what=_READ_LOG)
         reader = run_logs.Reader(self.service.database, row)
         if follow:
             request.call.later = TextStream(
@@ -101,8 +109,29 @@ class Runs(expose.Controller):
         request.answer.headers.extend(_PLAIN)
         return orjson.Fragment(reader.text().encode())
 
-    def _find_run(self, node: Json, run: str, *, or_newest: bool) -> Run:
-        """Return the row of a node's run.
+    def _find_node(
+        self, request: Request, ident: str, run: str, columns: Sequence[str], rule: str
+    ) -> Json:
+        """Return a node that the caller may see, or one of whose runs is the caller's own.
+
+        :param rule: for the caller's own runs. It guards the node, too, if it allows none of them.
+        :raises errors.NodeNotFound, errors.Forbidden: as `node_lookup.fetch`.
+        """
+        try:
+            return node_lookup.fetch_beside(self.service, request, ident, columns, rule)[0]
+        except errors.NodeNotFound:
+            if not (rules.uuid_like(ident) and rules.uuid_like(run)):
+                raise
+            node, known = rules.uuid(ident, "node"), rules.uuid(run, "run")
+            with contextlib.suppress(errors.NotFound):
+                row = self.service.database.read(lambda conn: runs.get(conn, known))
+                if row["node_uuid"] == node and request.access.reads(rule, row):
+                    request.access.settle()
+                    return self.service.database.read(lambda conn: nodes.get(conn, node, columns))
+            raise
+
+    def _find_run(self, request: Request, node: Json, run: str, *, or_newest: bool) -> Run:
+        """Return the row of a node's run that the caller may see.
 
         :param or_newest: the newest run stands for the current one that has just ended.
         :raises errors.NotFound: the node does not have this run, or has no active run.
@@ -110,7 +139,7 @@ class Runs(expose.Controller):
         if run == _CURRENT:
             choose = runs.latest if or_newest else runs.current
             found = self.service.database.read(lambda conn: choose(conn, node["uuid"]))
-            if found is None:
+            if found is None or not run_documents.visible(request, found):
                 raise errors.NotFound(
                     f"Node {node['uuid']} has no active run; it is in the state "
                     f'"{node["provision_state"]}". GET /v1/nodes/{node["uuid"]}/runs lists its '
@@ -121,6 +150,6 @@ class Runs(expose.Controller):
             raise errors.NotFound(what="Run", ident=run)
         known = rules.uuid(run, "run")
         row = self.service.database.read(lambda conn: runs.get(conn, known))
-        if row["node_uuid"] != node["uuid"]:
+        if row["node_uuid"] != node["uuid"] or not run_documents.visible(request, row):
             raise errors.NotFound(what="Run", ident=known)
         return row

@@ -96,7 +96,7 @@ class States(expose.Controller):
             self.service, request, ident, columns, with_traits=traits, rules=rules
         )
         verb = verb_checks.verb(body["target"], node, request.version)
-        held = node_holds.of(self.service, node)
+        held = node_holds.of(self.service, request, node)
         asked = verb_checks.Asked(verb, body, node, request.version, self.service.conf, held)
         find = functools.partial(runbook_access.to_use, self.service, request)
         asked = verb_checks.check(asked, find)
@@ -124,7 +124,7 @@ class States(expose.Controller):
         """Request a power state; ``timeout`` in seconds."""
         node = node_lookup.fetch(self.service, request, ident, _POWER)
         _check_power(request.version, node, target, timeout)
-        node_holds.refuse(self.service, node, holds.POWER, target)
+        node_holds.refuse(self.service, request, node, holds.POWER, target)
         conductor = self.service.conductor_of(node)
         conductor.change_node_power_state(
             request.who, node_uuid=node["uuid"], target=target, timeout=timeout

@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from ironic_lite import errors
 from ironic_lite.api import policy
 from ironic_lite.core import clock
-from ironic_lite.core.json_types import Row
+from ironic_lite.core.json_types import Row, RowView
 
 LOG = logging.getLogger(__name__)
 
@@ -224,6 +224,26 @@ class Access:
             raise errors.Forbidden(what=name)
         return self.project
 
+    def own_sides(self, name: str) -> dict[str, str | None] | None:
+        """Return what a rule lets the caller read of rows with owner and lessee of their time.
+
+        :param name: of a rule about nodes.
+        :return: the caller's project under owner and lessee, None for a side that does not suffice;
+            None if the rule needs neither.
+        """
+        if self._ask is None or self._passes_rule(name, {}):
+            return None
+        return {
+            side: self.project
+            if self.project and self._passes_rule(name, {f"{policy.NODE}.{side}": self.project})
+            else None
+            for side in OWNERS
+        }
+
+    def reads(self, name: str, row: RowView) -> bool:
+        """Return whether the caller passes a rule about nodes for a row with owner and lessee."""
+        return self._ask is None or self._passes_rule(name, target(policy.NODE, row))
+
     def redactor(self) -> Callable[[Row], None] | None:
         """Return a function that hides fields of a node that the caller may not see, or None.
 
@@ -243,7 +263,7 @@ class Access:
         return redact
 
 
-def target(kind: str, row: Row) -> dict[str, str]:
+def target(kind: str, row: RowView) -> dict[str, str]:
     """Return the owners of an object under the names that rules use.
 
     A missing owner is left out, because None would match a token without a project.

@@ -228,7 +228,13 @@ _IRONICS = (
 )
 
 OWN = (
-    _node_rule("runs:get", OWNER_SEES, "See the runs of a node.", "GET ./runs", "GET ./runs/{run}"),
+    _node_rule(
+        "runs:get",
+        OWNER_SEES,
+        "See the runs of a node in the own project's time; those under way need no rule.",
+        "GET ./runs",
+        "GET ./runs/{run}",
+    ),
     _node_rule(
         "runs:stop",
         RUNS,
@@ -236,7 +242,13 @@ OWN = (
         "PUT ./runs/{run}/stop",
         "DELETE ./runs/{run}/stop",
     ),
-    Rule("baremetal:run:get", OWNER_SEES, "See a run.", ("GET /runs/{run}",), about=NODE),
+    Rule(
+        "baremetal:run:get",
+        OWNER_SEES,
+        "See a run of the own project's time; one under way needs no rule.",
+        ("GET /runs/{run}",),
+        about=NODE,
+    ),
     _node_rule("log:get", OWNER_SEES, "See the logs of a node's runs.", "GET ./runs/{run}/log"),
     _node_rule(
         "why:get",
@@ -244,7 +256,12 @@ OWN = (
         "See why a node is in its state, with its last error and its last run.",
         "GET ./why",
     ),
-    _node_rule("hold:get", OWNER_SEES, "See the holds of a node.", "GET ./holds"),
+    _node_rule(
+        "hold:get",
+        OWNER_SEES,
+        "See reasons and ended holds of the own project's time; holds in force need no rule.",
+        "GET ./holds",
+    ),
     _node_rule("hold:create", MANAGES, "Hold a node.", "POST ./holds"),
     _node_rule("hold:delete", MANAGES, "End a hold of a node.", "DELETE ./holds/{hold}"),
     _node_rule("erasures:get", OWNER_SEES, "See the erasure records of a node.", "GET ./erasures"),

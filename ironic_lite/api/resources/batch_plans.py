@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator, Sequence
 
 from ironic_lite import errors
-from ironic_lite.api.resources import batch_requests, bmc_orders, verb_checks
+from ironic_lite.api.resources import batch_requests, bmc_orders, node_holds, verb_checks
 from ironic_lite.api.service import Service
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json, JsonView
@@ -38,7 +38,8 @@ def refusals(service: Service, request: Request, wanted: batch_requests.Wanted) 
     count = 0
     for first in range(0, len(wanted.nodes), _PART):
         uuids = [node["uuid"] for node in wanted.nodes[first : first + _PART]]
-        for node, held in service.database.read(functools.partial(_read, uuids=uuids)):
+        read = functools.partial(_read, uuids=uuids, project=node_holds.reader(request))
+        for node, held in service.database.read(read):
             why = next(_refusals(service, request, wanted.request, node, held), None)
             if why is not None:
                 count += 1
@@ -47,11 +48,13 @@ def refusals(service: Service, request: Request, wanted: batch_requests.Wanted) 
     return {"count": count, "first": found}
 
 
-def _read(conn: Connection, uuids: Sequence[str]) -> list[tuple[Json, Sequence[Hold]]]:
+def _read(
+    conn: Connection, uuids: Sequence[str], project: str | None
+) -> list[tuple[Json, Sequence[Hold]]]:
     """Return nodes in this order, each with its holds in force."""
     where = {"uuid": uuids, "include_children": True}
     known = {row["uuid"]: row for row in nodes.page(conn, columns=_COLUMNS, where=where)}
-    held = rows.in_force_of(conn, uuids)
+    held = rows.in_force_of(conn, uuids, project)
     return [(known[uuid], held.get(uuid, ())) for uuid in uuids if uuid in known]
 
 

@@ -145,12 +145,25 @@ def _save_node(service: Service, request: Request, before: Row, written: Row) ->
             allocations.forget(conn, allocation)
         if changes_hands:
             batch_owners.take_out(conn, [before["uuid"]], at)
-        events.add(conn, [event])
+        events.add(conn, _for_each_owner(event, before, written))
 
     _write_node(service, request, work)
     if service.notifier.on:
         service.notifier.tell(request.who, [event], {**before, **written, "updated_at": at})
     return at
+
+
+def _for_each_owner(event: Row, before: Row, written: Row) -> list[Row]:
+    """Return the event of a change, once for the owner before it, and once for another after it.
+
+    So the feed of a project ends with the change that takes its node away, and the feed of the next
+    owner begins with it.
+    """
+    if "owner" not in written:
+        return [event]
+    sides = (before, {**before, **written})
+    owners = {row["owner"]: {name: row[name] for name in OWNERS} for row in sides}
+    return [{**event, **one} for owner, one in owners.items() if owner] or [event]
 
 
 def _check_reset(request: Request, asked: bool) -> None:

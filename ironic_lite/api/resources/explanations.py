@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 from ironic_lite import errors
-from ironic_lite.api.policy import NODE
+from ironic_lite.api.policy import BATCH, NODE
 from ironic_lite.api.policy.access import OWNERS, target
 from ironic_lite.api.resources import (
     bmc_orders,
     node_holds,
     node_lookup,
     provisioning,
+    run_documents,
     run_logs,
     run_times,
     verb_checks,
@@ -43,6 +44,8 @@ from ironic_lite.domain.holds import Hold
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.records import Event, Run, RunStep, StoredStep
 
+_READ = "baremetal:node:why:get"
+
 
 def show(service: Service, request: Request, ident: str, orders: bmc_orders.Orders) -> Json:
     """Return the explanation of a node's state, as the caller may use its verbs and orders.
@@ -54,9 +57,12 @@ def show(service: Service, request: Request, ident: str, orders: bmc_orders.Orde
     node = _masked(node_lookup.fetch(service, request, ident, columns))
     node_lookup.add_tag(request, node)
     run, steps = service.database.read(lambda conn: runs.newest_with_steps(conn, node["uuid"]))
-    held = node_holds.of(service, node)
+    held = node_holds.of(service, request, node)
+    offered = tuple(_offers(service, request, node, run, steps, held=held))
+    if run is not None and not run_documents.visible(request, run, _READ):
+        run, steps = None, []  # of an earlier owner, and so like one that was removed
     failure = failures.of(node, run, None)
-    operation, earlier = _operation(service, node, failure)
+    operation, earlier = _operation(service, request, node, failure)
     facts = reasons.Facts(
         node=node,
         run=run,
@@ -67,8 +73,8 @@ def show(service: Service, request: Request, ident: str, orders: bmc_orders.Orde
         overdue=_overdue(service, node, run, steps),
         refused=_refused(service, node),
         held=held,
-        batch=service.database.read(lambda conn: batches.latest_of(conn, node["uuid"])),
-        offers=tuple(_offers(service, request, node, run, steps, held=held)),
+        batch=_batch(service, request, node),
+        offers=offered,
         orders=tuple(orders.offers(request, node, held)),
         settings=service.conf.conductor,
         now=clock.now(),
@@ -90,16 +96,27 @@ def _log(service: Service, failure: Failure | None) -> list[str]:
     return run_logs.tail(service.database, failure.run, failures.LINES)
 
 
+def _batch(service: Service, request: Request, node: Json) -> Json | None:
+    """Return the newest batch with a node, None without one that the caller may see."""
+    found = service.database.read(lambda conn: batches.latest_of(conn, node["uuid"]))
+    if found is None:
+        return None
+    owners = target(BATCH, {"owner": found.pop("project")})
+    return found if request.access.allows("baremetal:batch:get", owners) else None
+
+
 def _operation(
-    service: Service, node: Json, failure: Failure | None
+    service: Service, request: Request, node: Json, failure: Failure | None
 ) -> tuple[Event | None, Run | None]:
     """Return the event of the operation that has set last_error, and its run, if it was one."""
     if failure is None or failure.run is not None:
         return None, None
     found = service.database.read(lambda conn: events.failures(conn, node["uuid"]))
     for event, run in found:
-        if (event["data"] or {}).get("error") == node["last_error"]:
-            return event, run
+        told = (event["data"] or {}).get("error") == node["last_error"]
+        if told and request.access.reads(_READ, event):
+            mine = run is not None and request.access.reads(_READ, run)
+            return event, run if mine else None
     return None, None
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from ironic_lite import errors
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import rules, shapes
+from ironic_lite.api.wire.request import Request
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.queries import holds as rows
@@ -22,22 +23,39 @@ from ironic_lite.domain.holds import Hold
 _LONGEST = 255
 
 
-def of(service: Service, node: JsonView) -> list[Hold]:
-    """Return the holds in force: no statement if the node has none.
+READ = "baremetal:node:hold:get"
+"""The rule for reading the holds of a caller's own project, and their reasons."""
+
+
+def reads_reason(request: Request, row: JsonView) -> bool:
+    """Return whether the caller may read the reason of a hold; ``row`` has `holds.PROJECTS`."""
+    mine = request.access.project is not None and row["project"] == request.access.project
+    return mine or request.access.reads(READ, row)
+
+
+def reader(request: Request) -> str | None:
+    """Return the project to whose holds the reasons are bound that the caller reads; None: all."""
+    every = request.access.own_sides(READ) is None
+    return None if every else request.access.project or ""
+
+
+def of(service: Service, request: Request, node: JsonView) -> list[Hold]:
+    """Return the holds in force as the caller reads them: no statement if the node has none.
 
     :param node: with uuid and ``held``.
     """
     if not node["held"]:
         return []
-    return service.database.read(lambda conn: rows.in_force(conn, node["uuid"]))
+    project = reader(request)
+    return service.database.read(lambda conn: rows.in_force(conn, node["uuid"], project))
 
 
-def refuse(service: Service, node: JsonView, operation: str, said: str) -> None:
+def refuse(service: Service, request: Request, node: JsonView, operation: str, said: str) -> None:
     """Refuse an operation on a node; ``node`` as `of`, the others as ``domain.holds.refusal``.
 
     :raises errors.NodeHeld: a hold blocks it.
     """
-    why = holds.refusal(node["uuid"], of(service, node), operation, said)
+    why = holds.refusal(node["uuid"], of(service, request, node), operation, said)
     if why is not None:
         raise why
 

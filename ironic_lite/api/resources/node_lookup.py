@@ -13,7 +13,7 @@ from ironic_lite.api.validation import rules as forms
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import nodes
+from ironic_lite.db.queries import nodes, whose
 
 NAMES_SINCE = 5
 _LONGEST = 255
@@ -111,6 +111,32 @@ def _first_visible(names: Sequence[str], find: Callable[[str], Json]) -> Json:
     return find(last)
 
 
+def fetch_beside(
+    service: Service, request: Request, ident: str, columns: Sequence[str], rule: str
+) -> tuple[Json, Json]:
+    """Return a node whose rows in force the caller may see, and the filters of its rows.
+
+    Runs under way and holds in force refuse operations, so they are for all who may see the node;
+    the rest is for the projects of its time.
+
+    :param rule: for rows of the caller's own project. If it allows none, it guards the node, too.
+    :return: columns, and the filters of ``db.queries.whose`` for a list of one node.
+    :raises errors.NodeNotFound, errors.Forbidden: as `fetch`.
+    """
+    own = own_filters(request, rule)
+    rules = ("baremetal:node:get",) if any(own.values()) else (rule,)
+    return fetch(service, request, ident, columns, rules=rules), own
+
+
+def own_filters(request: Request, rule: str) -> Json:
+    """Return the filters of a list of one node's rows, by owner and lessee of their time.
+
+    :param rule: about nodes; without a filter if the caller passes it for all nodes.
+    """
+    sides = request.access.own_sides(rule)
+    return {} if sides is None else {whose.OWNER: sides["owner"], whose.LESSEE: sides["lessee"]}
+
+
 def judge(
     conn: Connection, request: Request, node_uuid: str, missing: errors.Error, *rules: str
 ) -> None:
@@ -124,22 +150,22 @@ def judge(
         request.access.node(nodes.get(conn, node_uuid, OWNERS), missing, *rules)
 
 
-def where_visible(
-    service: Service, request: Request, where: JsonView, *, deleted: bool = False
-) -> Json:
+def where_visible(service: Service, request: Request, where: JsonView) -> Json:
     """Return the filters of a list about all nodes, for what the caller may see of it.
 
     ``of_owner`` is added for a caller bound to a project, and ``node`` becomes ``node_uuid``.
 
-    :param deleted: a UUID may be that of a deleted node, so it is not looked up.
-    :raises errors.NodeNotFound: the node does not exist, or the caller may not see it.
+    A UUID may be that of a node which was deleted or belongs to another project now, because the
+    rows are chosen by the owner of their time.
+
+    :raises errors.NodeNotFound: no node has this name, or the caller may not see it.
     """
     found, owner = dict(where), request.access.only()
     if owner is not None:
-        found["of_owner"] = owner
+        found[whose.IN_LIST] = owner
     if "node" in found:
         ident = found.pop("node")
-        if deleted and forms.uuid_like(ident):
+        if forms.uuid_like(ident):
             found["node_uuid"] = forms.uuid(ident, "node")
         else:
             found["node_uuid"] = fetch(service, request, ident, ("uuid",))["uuid"]

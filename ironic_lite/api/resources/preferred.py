@@ -13,8 +13,6 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from ironic_lite import errors
-from ironic_lite.api.policy import NODE
-from ironic_lite.api.policy.access import OWNERS, target
 from ironic_lite.api.resources import guards, run_documents
 from ironic_lite.api.service import Service
 from ironic_lite.api.watching import prefer
@@ -70,7 +68,7 @@ def verb(service: Service, request: Request, act: Act) -> Any:
     )
     if run is None:
         return None
-    shown = _may_read(service, request, node, "runs:get")
+    shown = request.access.reads(run_documents.READ, run)
     if run["state"] in _OPEN:
         _suspend(request, preference, node)
         return _run_document(service, request, run, whole=shown)
@@ -88,14 +86,6 @@ def _run_document(service: Service, request: Request, run: Run, *, whole: bool) 
     if whole:
         return run_documents.show(service, request, run["node_uuid"], run)
     return {"uuid": run["uuid"], "verb": run["verb"], "state": run["state"]}
-
-
-def _may_read(service: Service, request: Request, node: str, what: str) -> bool:
-    """Return whether the caller passes a rule of reading for a node; lessees may not."""
-    if not request.access.limited:
-        return True
-    owners = service.database.read(lambda conn: nodes.get(conn, node, OWNERS))
-    return request.access.allows(f"baremetal:node:{what}", target(NODE, owners))
 
 
 def operation(service: Service, request: Request, act: Act) -> Any:
@@ -165,7 +155,7 @@ def _wait_for_event(
     if ended["event"] == "fail":
         text = (ended["data"] or {}).get("error") or ""
         text = text.get("text", text) if isinstance(text, dict) else text
-        if not _may_read(service, request, node, "get:last_error"):
+        if not request.access.reads("baremetal:node:get:last_error", ended):
             text = "See last_error of the node."
         raise errors.EndedOtherwise(f"The operation on node {node} has failed. {text}", node=node)
     request.answer.status = HTTPStatus.OK

@@ -15,7 +15,27 @@ from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.queries import runs
 from ironic_lite.records import Run, RunStep
 
+READ = "baremetal:node:runs:get"
+"""The rule for reading the runs of a caller's own project."""
+_OPEN = ("running", "waiting")
 _HIDDEN = ("id", "run_uuid", "overdue_at")  # columns not shown
+
+
+def visible(request: Request, row: Run, rule: str = READ) -> bool:
+    """Return whether the caller may see a run of a node that it may see.
+
+    A run under way refuses verbs, so it is for all who may see the node. One that has ended is for
+    the projects of its time. A request that has waited for its end sees that, too.
+
+    :param rule: for the caller's own runs.
+    """
+    seen = request.call.notes.setdefault(_SEEN, [])
+    if row["state"] in _OPEN:
+        seen.append(row["uuid"])
+    return row["uuid"] in seen or request.access.reads(rule, row)
+
+
+_SEEN = "runs_seen"
 
 
 def show(

@@ -57,14 +57,14 @@ def of_holds(task: Task, operation: str, said: str, *, with_run: bool = False) -
     """
     if not holds.refusable(operation):
         return
-    uuid = task.node.uuid
+    uuid, project = task.node.uuid, task.context.project
     if task.locks_by_save:
         if with_run:
             task.journal.refuse_held(operation, said)
         else:
-            task.add_write(lambda conn: hold_rows.refuse(conn, uuid, operation, said))
+            task.add_write(lambda conn: hold_rows.refuse(conn, uuid, operation, said, project))
         return
-    found = task.runtime.database.read(lambda conn: hold_rows.in_force(conn, uuid))
+    found = task.runtime.database.read(lambda conn: hold_rows.in_force(conn, uuid, project))
     why = holds.refusal(uuid, found, operation, said)
     if why is not None:
         yield why
@@ -117,7 +117,8 @@ def keep_limit(task: Task, flow: Flow, target: str) -> None:
 
     def count(conn: Connection) -> None:
         for refusal in of_limit(task, flow, lambda states: sweeps.count_alone(conn, states)):
-            hold_rows.refuse(conn, task.node.uuid, verbs.BY_TARGET[target].event, target)
+            operation, project = verbs.BY_TARGET[target].event, task.context.project
+            hold_rows.refuse(conn, task.node.uuid, operation, target, project)
             raise refusal
 
     if flow.activity.limit is not None:

@@ -136,7 +136,8 @@ def _run_on_child(task: Task, phase: Phase, step: StoredStep, *, parent: Task) -
         raise errors.HardwareError(reason=reason)
     uuid = task.node.uuid
     # Under the lock, because a hold may have been set since the request to the parent.
-    found = task.runtime.database.read(lambda conn: hold_rows.in_force(conn, uuid))
+    project = task.context.project
+    found = task.runtime.database.read(lambda conn: hold_rows.in_force(conn, uuid, project))
     held = refusal_of_hold(found, uuid, phase.kind, step)
     if held is not None:
         raise held

@@ -42,8 +42,8 @@ def child_refusals(
 def _refusals_of_holds(
     task: Task, kind: StepKind, wanted: Sequence[StoredStep], known: list[Node]
 ) -> Iterator[errors.NodeHeld]:
-    uuids = [child.uuid for child in known]
-    found = task.runtime.database.read(lambda conn: holds.in_force_of(conn, uuids))
+    uuids, project = [child.uuid for child in known], task.context.project
+    found = task.runtime.database.read(lambda conn: holds.in_force_of(conn, uuids, project))
     for step in filter(step_planning.for_children, wanted):
         for child in children.chosen(step, known):
             held = found.get(child.uuid, [])

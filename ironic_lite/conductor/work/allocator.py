@@ -157,7 +157,8 @@ class Allocator:
             node = nodes.get(conn, offer.uuid, None if listened else ("instance_info",))
             columns = {**core.taken(node, wanted), "updated_at": at}
             nodes.edit(conn, offer.uuid, columns, generation=offer.generation)
-            holds.refuse(conn, offer.uuid, ALLOCATION, ALLOCATION)  # the row is locked now
+            # the row is locked now
+            holds.refuse(conn, offer.uuid, ALLOCATION, ALLOCATION, context.project)
             events.add(conn, [event])
             return {**node, **columns}
 

@@ -110,7 +110,13 @@ class Journal:
         if history.told(kind, row["event"]):
             stands = self._stood or history.standing(self._node)
             row["data"] = {**stands, "project": self._project, **(row["data"] or {})}
-        self._events.append({**self._who, "at": clock.now(), "kind": kind, "run_uuid": run, **row})
+        about = {**self._who, **self._owners, "at": clock.now(), "kind": kind, "run_uuid": run}
+        self._events.append({**about, **row})
+
+    @property
+    def _owners(self) -> Row:
+        """Owner and lessee of the node, for rows that show them later to no other project."""
+        return {"owner": self._node.owner, "lessee": self._node.lessee}
 
     @property
     def hide(self) -> TextMask:
@@ -154,6 +160,7 @@ class Journal:
         run_log.SIZES.know(run_uuid, 0)
         self._new_run = {
             **self._who,
+            **self._owners,
             "uuid": run_uuid,
             "verb": verb,
             "project": self._project,
@@ -258,7 +265,7 @@ class Journal:
 
     def _refuse_held(self, conn: Connection) -> None:
         for operation, said in self._held:
-            holds.refuse(conn, self._who["node_uuid"], operation, said)
+            holds.refuse(conn, self._who["node_uuid"], operation, said, self._project)
 
     def write_events(self, conn: Connection) -> None:
         """Write the collected events, as the last statement of the transaction.

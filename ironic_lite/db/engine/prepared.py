@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import repeat
 from typing import Any, TypeVar
 
@@ -40,6 +40,8 @@ _FEWEST, _FETCHED = 4, 256 * 1024
 """Rows that are fetched together at least, and bytes of large rows."""
 
 Make = Callable[..., sa.Select[Any]]
+Compute = Callable[[Mapping[str, sa.BindParameter[Any]]], sa.ColumnElement[Any]]
+"""Returns the expression of a column from the parameters of its row, by column."""
 Convert = Callable[[Any], Any]
 T = TypeVar("T")
 Statements = dict[tuple[Any, Any], Any]
@@ -82,13 +84,19 @@ class Write:
     :param statement: an INSERT, UPDATE or DELETE without lists of values, and without columns whose
         default Python computes.
     :param columns: whether values without a parameter of the statement are columns to write.
+    :param computed: columns that `insert_all` writes as expressions of the row's values.
     """
 
     def __init__(
-        self, statement: sa.Insert | sa.Update | sa.Delete, *, columns: bool = True
+        self,
+        statement: sa.Insert | sa.Update | sa.Delete,
+        *,
+        columns: bool = True,
+        computed: Mapping[str, Compute] | None = None,
     ) -> None:
         self.statement = statement
         self.columns = columns
+        self.computed = computed or {}
 
     def execute(self, conn: sa.Connection, values: RowView) -> int:
         """Execute the statement once; return the number of its rows.
@@ -103,11 +111,13 @@ class Write:
 
         A few rows are one statement: psycopg's ``executemany`` takes longer than a few statements.
         """
-        if len(rows) == 1:
+        if len(rows) == 1 and not self.computed:
             self.execute(conn, rows[0])
         elif len(rows) <= _TOGETHER:
             form = (frozenset(rows[0]), len(rows))
             _prepared(conn, _Rows, self, form).execute(conn, rows)
+        elif self.computed:
+            _prepared(conn, _Rows, self, (frozenset(rows[0]), 1)).execute_many(conn, rows)
         else:
             _prepared(conn, _Change, self, frozenset(rows[0])).execute_many(conn, rows)
 
@@ -306,13 +316,14 @@ class _Rows(_Statement):
         self._names, count = sorted(form[0]), form[1]
         insert: Any = write.statement
         self._keys = [f"{name}__{place}" for place in range(count) for name in self._names]
-        rows = [
-            {
+        rows = []
+        for place in range(count):
+            binds = {
                 name: sa.bindparam(f"{name}__{place}", type_=insert.table.c[name].type)
                 for name in self._names
             }
-            for place in range(count)
-        ]
+            computed = {name: make(binds) for name, make in write.computed.items()}
+            rows.append({**binds, **computed})
         self._text = _Text(insert.values(rows), dialect)
         self._text.check(set(self._keys))
         super().__init__(self._text.sql, dialect)
@@ -321,6 +332,13 @@ class _Rows(_Statement):
         """Insert the rows."""
         values = [row[name] for row in rows for name in self._names]
         self._run(conn, self._text.bound(dict(zip(self._keys, values, strict=True))))
+
+    def execute_many(self, conn: sa.Connection, rows: Sequence[RowView]) -> None:
+        """Insert rows one by one; prepared for one row."""
+        given = [
+            self._text.bound({f"{name}__0": row[name] for name in self._names}) for row in rows
+        ]
+        self._run(conn, given, many=True)
 
 
 def _text_bytes(row: Sequence[Any]) -> int:

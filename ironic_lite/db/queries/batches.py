@@ -93,10 +93,13 @@ _OLD = (
 )
 _SHOWN = (
     *("batch_uuid", "wave", "state", "run_uuid", "tries", "error"),
-    *("batch_name", "batch_state", "paused_by"),
+    *("batch_name", "batch_state", "paused_by", "project"),
 )
 _LATEST_OF_NODE = (
-    sa.select(*(_MEMBER[name] for name in _SHOWN[:6]), _BATCH.name, _BATCH.state, _BATCH.paused_by)
+    sa.select(
+        *(_MEMBER[name] for name in _SHOWN[:6]),
+        *(_BATCH.name, _BATCH.state, _BATCH.paused_by, _BATCH.project),
+    )
     .select_from(models.batch_nodes.join(models.batches, _BATCH.uuid == _MEMBER.batch_uuid))
     .where(_MEMBER.node_uuid == sa.bindparam("k_node"))
     .order_by(_MEMBER.id.desc())

@@ -10,21 +10,16 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Row, RowView
+from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import paging
+from ironic_lite.db.queries import paging, whose
 from ironic_lite.db.tables import models
 
-_RECORD, _DISK, _KEY, _NODE = (
-    models.erasures.c,
-    models.erasure_disks.c,
-    models.evidence_keys.c,
-    models.nodes.c,
-)
-_OWNED = sa.select(_NODE.uuid).where(_NODE.owner == sa.bindparam("of_owner", type_=sa.String))
+_RECORD, _DISK, _KEY = models.erasures.c, models.erasure_disks.c, models.evidence_keys.c
 _NAMING = sa.select(_DISK.erasure_uuid).where(
     _DISK.serial == sa.bindparam("serial", type_=sa.String)
 )
-_OF_OWNER = _RECORD.node_uuid.in_(_OWNED)
+_OF_OWNER = _RECORD.owner == sa.bindparam("of_owner", type_=sa.String)
 _ONE = sa.select(models.erasures).where(_RECORD.uuid == sa.bindparam("k_uuid"))
 _ONE_OWNED = _ONE.where(_OF_OWNER)
 _LAST = (
@@ -41,13 +36,14 @@ _PROOF = (
     .order_by(_RECORD.id.desc())
     .limit(1)
 )
+_INSERT = prepared.Write(models.erasures.insert().inline(), computed=whose.OF_NODE)
 _ANY = sa.select(_RECORD.id).limit(1)
 _PEM = sa.select(_KEY.pem).where(_KEY.key == sa.bindparam("k_key"))
 
 LISTING = paging.Listing(
     models.erasures,
     {
-        "of_owner": paging.Bound(_OF_OWNER),
+        **whose.filters(models.erasures),
         "serial": paging.Bound(_RECORD.uuid.in_(_NAMING)),
         "since": paging.Bound(_RECORD.at >= sa.bindparam("since", type_=_RECORD.at.type)),
     },
@@ -74,7 +70,7 @@ def proof(conn: Connection, node_uuid: str, run_uuid: str) -> str | None:
 
 def add(conn: Connection, row: RowView) -> None:
     """Add a record with the serial numbers of its disks."""
-    conn.execute(models.erasures.insert().inline(), dict(row))
+    _INSERT.insert_all(conn, [{"owner": None, "lessee": None, **row}])
     disks = [{"erasure_uuid": row["uuid"], "serial": one} for one in row["serials"]]
     if disks:
         conn.execute(models.erasure_disks.insert().inline(), disks)
@@ -83,7 +79,7 @@ def add(conn: Connection, row: RowView) -> None:
 def get(conn: Connection, uuid: str, *, owner: str | None = None) -> Any:
     """Return a record with all columns.
 
-    :param owner: the project that must own its node; None for all records.
+    :param owner: the project that must have owned its node then; None for all records.
     :raises errors.NotFound: there is no such record.
     """
     statement = _ONE if owner is None else _ONE_OWNED

@@ -13,6 +13,7 @@ from ironic_lite import errors
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import whose
 from ironic_lite.db.tables import models
 from ironic_lite.domain import history
 from ironic_lite.records import Event, Run
@@ -20,7 +21,11 @@ from ironic_lite.records import Event, Run
 COLUMNS: tuple[str, ...] = models.columns(models.events)
 _EVENT = models.events.c
 _BLANK: Row = {name: None for name in COLUMNS if name != "id"}
-_INSERT = prepared.Write(models.events.insert().inline())
+
+_INSERT = prepared.Write(
+    models.events.insert().inline(),
+    computed=whose.OF_NODE,
+)
 TOLD = sa.or_(
     *(
         _EVENT.kind == kind
@@ -48,7 +53,7 @@ _AGAIN = (
     .limit(1)
 )
 _RUN = models.runs.c
-_OF_RUN = ("uuid", "node_uuid", "verb", "state", "ended_at", "error")
+_OF_RUN = ("uuid", "node_uuid", "verb", "state", "ended_at", "error", "owner", "lessee")
 _NEWEST_FAILURES = 10
 _FAILURES = (
     sa.select(*models.events.c, *(_RUN[name] for name in _OF_RUN))
@@ -119,8 +124,10 @@ def _select_events(of_node: bool, of_kinds: bool) -> sa.Select[Any]:
 
 
 @cache
-def _select_entries(down: bool, after: bool) -> sa.Select[Any]:
+def _select_entries(down: bool, after: bool, of_own: bool) -> sa.Select[Any]:
     statement = sa.select(models.events).where(_EVENT.node_uuid == sa.bindparam("k_node"), TOLD)
+    if of_own:
+        statement = statement.where(whose.own(models.events))
     if after:
         marker = sa.bindparam("k_marker", type_=sa.BigInteger)
         statement = statement.where(_EVENT.id < marker if down else _EVENT.id > marker)
@@ -129,7 +136,10 @@ def _select_entries(down: bool, after: bool) -> sa.Select[Any]:
 
 
 def add(conn: Connection, rows: Sequence[RowView]) -> None:
-    """Append events by one statement: at, node_uuid and kind; other columns if known."""
+    """Append events by one statement: at, node_uuid and kind; other columns if known.
+
+    Owner and lessee are those of the node in this transaction, unless they are given.
+    """
     if rows:
         _INSERT.insert_all(conn, [{**_BLANK, **row} for row in rows])
 
@@ -194,17 +204,25 @@ def page(
 
 
 def entries(
-    conn: Connection, node_uuid: str, *, marker: int | None, direction: str, limit: int
+    conn: Connection,
+    node_uuid: str,
+    *,
+    marker: int | None,
+    direction: str,
+    limit: int,
+    own: RowView,
 ) -> list[Event]:
     """Return the entries of a node's history, in the order of writing.
 
     :param marker: the id of the last event of the previous page, which may have been removed.
     :param direction: ``asc`` or ``desc``.
+    :param own: ``whose.OWNER`` and ``whose.LESSEE`` of the only entries to return; empty for all.
     """
-    values: Row = {"k_node": node_uuid, "limit_": limit}
+    values: Row = {"k_node": node_uuid, "limit_": limit, **own}
     if marker is not None:
         values["k_marker"] = marker
-    found = conn.execute(_select_entries(direction == "desc", marker is not None), values).all()
+    statement = _select_entries(direction == "desc", marker is not None, bool(own))
+    found = conn.execute(statement, values).all()
     return list(map(_event_of_row, found))
 
 

@@ -1,7 +1,7 @@
 """Queries for readers that follow the event table.
 
-Rows contain the current name and owner of their node, so that readers need no second statement. An
-event about a batch belongs to the project of the batch.
+Rows contain the current name of their node, so that readers need no second statement. Their owner
+is that of the time when they were written.
 """
 
 from __future__ import annotations
@@ -23,15 +23,10 @@ def _number(name: str) -> sa.BindParameter[Any]:
 
 
 _EVENT, _NODE = models.events.c, models.nodes.c
-_BATCH = models.batches.c
-# The column node_uuid of an event about a batch has the UUID of the batch.
-_OWNER = sa.func.coalesce(_NODE.owner, _BATCH.project).label("owner")
-_COLUMNS = (*models.events.c, _NODE.name, _OWNER)
+_COLUMNS = (*models.events.c, _NODE.name)
 NAMES: tuple[str, ...] = tuple(column.name for column in _COLUMNS)
-"""The keys of a row: the columns of an event, ``name`` of its node, ``owner`` of node or batch."""
-_JOINED = models.events.outerjoin(models.nodes, _NODE.uuid == _EVENT.node_uuid).outerjoin(
-    models.batches, _BATCH.uuid == _EVENT.node_uuid
-)
+"""The keys of a row: the columns of an event, and ``name`` of its node."""
+_JOINED = models.events.outerjoin(models.nodes, _NODE.uuid == _EVENT.node_uuid)
 _HEAD = sa.select(sa.func.max(_EVENT.id))
 _TRIMMED = "trimmed"
 _MARK = models.marks.c
@@ -166,8 +161,7 @@ def _page(newest: bool, names: frozenset[str]) -> sa.Select[Any]:
     wanted = [_EVENT.id > _number("after"), _EVENT.id <= _number("upto")]
     for name in sorted(names):
         given = sa.bindparam(f"k_{name}", expanding=True, type_=sa.String)
-        owned = sa.or_(_NODE.owner.in_(given), _BATCH.project.in_(given))
-        wanted.append(owned if name == "owner" else _EVENT[name].in_(given))
+        wanted.append(_EVENT[name].in_(given))
     order = _EVENT.id.desc() if newest else _EVENT.id
     statement = sa.select(*_COLUMNS).select_from(_JOINED).where(*wanted)
     return statement.order_by(order).limit(_number("limit_"))

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import batches, paging
+from ironic_lite.db.queries import batches, paging, runs, whose
 from ironic_lite.db.queries.unindexed import unindexed
 from ironic_lite.db.tables import models
 
@@ -37,7 +37,6 @@ def _of_nodes(column: sa.Column[Any], name: str) -> paging.Bound:
     return paging.Bound(found.in_(value), list)
 
 
-_OWNED = sa.select(_NODE.uuid).where(_NODE.owner == sa.bindparam("of_owner", type_=sa.String))
 # The walk from the newest run meets the newest ones first, so a page looks at few others.
 _NEWEST = (
     sa.select(sa.func.max(_OTHER.c.id))
@@ -54,7 +53,7 @@ LISTING = paging.Listing(
         "before": paging.Bound(_RUN.started_at < sa.bindparam("before", type_=_TIME)),
         **{column.name: _of_nodes(column, column.name) for column in _OF_NODES},
         "of_nodes": paging.any_of(_RUN.node_uuid, "of_nodes"),
-        "of_owner": paging.Bound(_RUN.node_uuid.in_(_OWNED)),
+        **whose.filters(models.runs, runs.UNDER_WAY),
         "batch": paging.Bound(batches.RUNS_OF_BATCH),
         # No run is newer than the newest. PostgreSQL expects few equal ones, and would sort them.
         "latest": paging.Switch(on=unindexed(_RUN.id) >= _NEWEST),
@@ -97,8 +96,9 @@ def page(
 
     :param columns: of the run, and ``node_name``.
     :param where: columns of the run; ``since`` and ``before`` (its start), ``driver`` and
-        ``resource_class`` of its node, ``of_owner`` (the node's owner), ``latest`` (True: only the
-        newest run of each node), ``batch`` (UUID).
+        ``resource_class`` of its node, ``of_owner`` (the owner of its time; of a run under way also
+        the present owner or lessee), ``latest`` (True: only the newest run of each node), ``batch``
+        (UUID).
     :param marker_id: UUID of the last run of the page before.
     :raises errors.NotFound: no run that the owner may see is the marker.
     """

@@ -15,8 +15,9 @@ import sqlalchemy as sa
 from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import JsonView, Row, RowView
+from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import paging
+from ironic_lite.db.queries import paging, whose
 from ironic_lite.db.tables import models
 from ironic_lite.domain import holds
 from ironic_lite.domain.holds import Block, Hold
@@ -44,18 +45,20 @@ HELD = sa.exists().where(_HOLD.node_uuid == _NODE.uuid, IN_FORCE)
 HELD_NODES = sa.select(_HOLD.node_uuid).where(IN_FORCE)
 """The nodes that have a hold in force."""
 
+_READ = (*Hold._fields, *holds.PROJECTS)
 _OF_NODE = _HOLD.node_uuid == sa.bindparam("k_node")
 _SELECT = (
-    sa.select(*(_HOLD[name] for name in Hold._fields))
+    sa.select(*(_HOLD[name] for name in _READ))
     .where(_OF_NODE, IN_FORCE)
     .order_by(_HOLD.id)
     .limit(2 * holds.MOST)  # a restore adds holds without this limit
 )
 _OF_NODES = (
-    sa.select(*(_HOLD[name] for name in Hold._fields), _HOLD.node_uuid)
+    sa.select(*(_HOLD[name] for name in _READ), _HOLD.node_uuid)
     .where(_HOLD.node_uuid.in_(sa.bindparam("k_nodes", expanding=True)), IN_FORCE)
     .order_by(_HOLD.id)
 )
+_INSERT = prepared.Write(models.holds.insert().inline(), computed=whose.OF_NODE)
 _COUNT = sa.select(sa.func.count()).select_from(models.holds).where(_OF_NODE, IN_FORCE)
 _ONE = sa.select(models.holds).where(_OF_NODE, _HOLD.uuid == sa.bindparam("k_uuid"))
 _END = models.holds.update().where(_HOLD.uuid == sa.bindparam("k_uuid"), _HOLD.ended_at.is_(None))
@@ -70,13 +73,12 @@ _TRIM = models.holds.delete().where(
     _OF_NODE, sa.not_(IN_FORCE), _HOLD.id <= sa.bindparam("k_id", type_=sa.BigInteger)
 )
 _BY_KIND = sa.select(_HOLD.kind, sa.func.count()).where(IN_FORCE).group_by(_HOLD.kind)
-_OWNED = sa.select(_NODE.uuid).where(_NODE.owner == sa.bindparam("of_owner", type_=sa.String))
 
 LISTING = paging.Listing(
     models.holds,
     {
         "ended": paging.Switch(off=IN_FORCE),
-        "of_owner": paging.Bound(_HOLD.node_uuid.in_(_OWNED)),
+        **whose.filters(models.holds, IN_FORCE),
     },
 )
 page = LISTING.page
@@ -88,27 +90,42 @@ def refusing(operation: str) -> sa.ColumnElement[bool]:
     return sa.exists().where(_HOLD.node_uuid == _NODE.uuid, IN_FORCE, sa.or_(*blocks))
 
 
-def in_force(conn: Connection, node_uuid: str) -> list[Hold]:
-    """Return the holds in force on a node, the oldest first."""
+def in_force(conn: Connection, node_uuid: str, project: str | None) -> list[Hold]:
+    """Return the holds in force on a node, the oldest first.
+
+    :param project: of the reader, who sees the reasons of its own holds; None for all reasons.
+    """
     found = conn.execute(_SELECT, {"k_node": node_uuid})
-    return [holds.read(dict(zip(Hold._fields, row, strict=True))) for row in found]
+    return [_hold_of_row(row, project) for row in found]
 
 
-def in_force_of(conn: Connection, nodes: Sequence[str]) -> dict[str, list[Hold]]:
-    """Return the holds in force on some hundred nodes by node, the oldest of each first."""
+def in_force_of(
+    conn: Connection, nodes: Sequence[str], project: str | None
+) -> dict[str, list[Hold]]:
+    """Return the holds in force on some hundred nodes by node, the oldest of each first.
+
+    :param project: as for `in_force`.
+    """
     found: dict[str, list[Hold]] = {}
     for *row, node in conn.execute(_OF_NODES, {"k_nodes": list(nodes)}):
-        hold = holds.read(dict(zip(Hold._fields, row, strict=True)))
-        found.setdefault(str(node), []).append(hold)
+        found.setdefault(str(node), []).append(_hold_of_row(row, project))
     return found
 
 
-def refuse(conn: Connection, node_uuid: str, operation: str, said: str) -> None:
+def _hold_of_row(row: Sequence[Any], project: str | None) -> Hold:
+    about = dict(zip(_READ, row, strict=True))
+    return holds.read(about) if holds.is_own(about, project) else holds.read_of_others(about)
+
+
+def refuse(
+    conn: Connection, node_uuid: str, operation: str, said: str, project: str | None
+) -> None:
     """Refuse an operation if a hold in force blocks it; parameters as ``domain.holds.refusal``.
 
+    :param project: as for `in_force`.
     :raises errors.NodeHeld: a hold blocks it.
     """
-    why = holds.refusal(node_uuid, in_force(conn, node_uuid), operation, said)
+    why = holds.refusal(node_uuid, in_force(conn, node_uuid, project), operation, said)
     if why is not None:
         raise why
 
@@ -125,7 +142,7 @@ def add(conn: Connection, values: RowView) -> None:
     last = conn.execute(_PAST, node).scalar()
     if last is not None:
         conn.execute(_TRIM, {**node, "k_id": last})
-    conn.execute(models.holds.insert().inline(), dict(values))
+    _INSERT.insert_all(conn, [{"owner": None, "lessee": None, **values}])
 
 
 def without(conn: Connection, values: RowView, *, columns: Sequence[str], limit: int) -> list[Row]:
@@ -168,7 +185,7 @@ def begun_by(
 
 def add_all(conn: Connection, rows: Sequence[RowView]) -> None:
     """Add holds beyond the limit of each node, which only the end of runs after a restore does."""
-    conn.execute(models.holds.insert(), [dict(row) for row in rows])
+    _INSERT.insert_all(conn, [{"owner": None, "lessee": None, **row} for row in rows])
 
 
 def get(conn: Connection, node_uuid: str, uuid: str) -> Any:

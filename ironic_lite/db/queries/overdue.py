@@ -61,7 +61,9 @@ def _long_steps(of_owner: bool) -> sa.Select[Any]:
         sa.bindparam("k_after", type_=sa.BigInteger) < _BY_ID,
     ]
     if of_owner:
-        wanted.append(_NODE.owner == sa.bindparam("k_owner", type_=sa.String))
+        project = sa.bindparam("k_owner", type_=sa.String)
+        theirs = (_NODE.owner, _NODE.lessee, _RUN.owner)
+        wanted.append(sa.or_(*(column == project for column in theirs)))
     statement = sa.select(*_COLUMNS).select_from(_JOINED).where(*wanted)
     return statement.order_by(_BY_ID).limit(sa.bindparam("limit_", type_=sa.Integer))
 
@@ -90,7 +92,7 @@ def long_steps(
 
     One statement for each 500.
 
-    :param owner: only those of nodes with this owner.
+    :param owner: only those of runs and nodes with this owner, and of nodes with this lessee.
     """
     values: Row = {"k_before": before, "k_after": 0, "limit_": _PAGE}
     if owner is not None:

@@ -14,7 +14,7 @@ from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import holds, paging
+from ironic_lite.db.queries import holds, paging, whose
 from ironic_lite.db.tables import models
 from ironic_lite.records import Run, RunStep
 
@@ -41,7 +41,7 @@ _STEP_BLANK: Row = {
 
 # -- statements ------------------------------------------------------------------------------
 
-_INSERT = prepared.Write(models.runs.insert().inline())
+_INSERT = prepared.Write(models.runs.insert().inline(), computed=whose.OF_NODE)
 _UPDATE = prepared.Write(models.runs.update().where(_RUN.uuid == sa.bindparam("k_uuid")))
 _INSERTED = tuple(name for name in COLUMNS if name != "id")
 
@@ -168,7 +168,7 @@ def _update_steps(shape: tuple[tuple[str, ...], ...]) -> prepared.Write:
 
 def insert(conn: Connection, values: RowView) -> None:
     """Add a run."""
-    _INSERT.execute(conn, values)
+    _INSERT.insert_all(conn, [{"owner": None, "lessee": None, **values}])
 
 
 def insert_first(conn: Connection, values: RowView, *, unheld: bool) -> bool:
@@ -264,7 +264,8 @@ def newest_with_steps(conn: Connection, node_uuid: str) -> tuple[Run | None, lis
     return cast(Run, about), [cast(RunStep, one) for one in steps_of_run]
 
 
-LISTING = paging.Listing(models.runs)
+UNDER_WAY = sa.or_(*(_RUN.state == state for state in _OPEN))
+LISTING = paging.Listing(models.runs, whose.filters(models.runs, UNDER_WAY))
 
 
 def page(

@@ -23,9 +23,12 @@ erasures = sa.Table(
     column.text("signature", 128),  # hexadecimal
     column.text("key", 64),
     column.text("sha256", 64, nullable=False),  # of the statement
+    column.text("owner"),  # of the node when the record was made, as the lessee
+    column.text("lessee"),
     sa.Index("ix_erasures_node_uuid_id", "node_uuid", "id"),
     sa.Index("ix_erasures_at", "at"),
     sa.Index("ix_erasures_result_id", "result", "id"),
+    sa.Index("ix_erasures_owner_id", "owner", "id"),
     **column.OPTIONS,
 )
 

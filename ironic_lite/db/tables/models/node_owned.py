@@ -84,7 +84,10 @@ holds = sa.Table(
     column.time("ended_at"),
     column.text("ended_by"),
     column.text("end_reason"),
+    column.text("owner"),  # of the node when the hold began, as the lessee
+    column.text("lessee"),
     sa.Index("ix_holds_ended_at", "ended_at"),
     sa.Index("ix_holds_node_uuid_ended_at", "node_uuid", "ended_at"),
+    sa.Index("ix_holds_owner_id", "owner", "id"),
     **column.OPTIONS,
 )

@@ -66,6 +66,8 @@ runs = sa.Table(
     column.text("code", 64),  # of the error's cause
     column.uuid("retry_of"),
     column.encrypted_json("listed"),  # the list of steps as the engine stores it
+    column.text("owner"),  # of the node when the run began, as the lessee
+    column.text("lessee"),
     sa.Index("ix_runs_node_uuid_id", "node_uuid", "id"),
     sa.Index("ix_runs_started_at", "started_at"),
     sa.Index("ix_runs_code_started_at", "code", "started_at"),
@@ -75,6 +77,7 @@ runs = sa.Table(
     sa.Index("ix_runs_project_started_at", "project", "started_at"),
     sa.Index("ix_runs_retry_of", "retry_of"),
     sa.Index("ix_runs_request_id", "request_id"),
+    sa.Index("ix_runs_owner_started_at", "owner", "started_at"),
     **column.OPTIONS,
 )
 
@@ -174,7 +177,10 @@ events = sa.Table(
     column.text("requester"),
     column.text("request_id", 64),
     column.json("data"),
+    column.text("owner"),  # of the node when the event was written, as the lessee
+    column.text("lessee"),
     sa.Index("ix_events_node_uuid_id", "node_uuid", "id"),
+    sa.Index("ix_events_owner_id", "owner", "id"),
     sqlite_autoincrement=True,  # ids, which are cursors, are never reused after a removal
     **column.OPTIONS,
 )

@@ -1,0 +1,229 @@
+"""Events, runs, logs, holds and erasure records are read by the projects of their time.
+
+A machine goes from one project to the next; what was done on it before stays with the former.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import erasures, events, run_logs, runs
+from ironic_lite.db.tables import models
+from tests.support.api_rows import AddNode
+from tests.support.callers import LESSEE, As, Callers
+from tests.support.database_rows import new_uuid
+
+OLD, NEW = "p-old", "p-new"
+SECRET = "audit of project old"
+
+
+class Moved:
+    """A node that OLD has used for a while, and that NEW has now."""
+
+    def __init__(self, callers: Callers, database: Database, add_node: AddNode) -> None:
+        self.admin, self.old, self.new = (
+            callers("admin"),
+            callers("admin", OLD),
+            callers("admin", NEW),
+        )
+        self.lessee = callers("admin", LESSEE)
+        self.database = database
+        self.node = add_node(owner=OLD, provision_state="manageable")["uuid"]
+        self.path = f"/v1/nodes/{self.node}"
+        self.ended = self.add_run(OLD, "failed")
+        self.erasure = self._add_erasure(OLD)
+        self.hold = self._add_hold(self.old)
+        self.lifted = self._add_hold(self.old)
+        assert self.old.delete(f"{self.path}/holds/{self.lifted}?reason={SECRET}").status == 204
+
+    def add_run(self, owner: str | None, state: str) -> str:
+        """Insert a run with a line of its log and an event, and return its UUID."""
+        run, at = new_uuid(), clock.now()
+        row: dict[str, Any] = {
+            **{
+                "uuid": run,
+                "node_uuid": self.node,
+                "verb": "clean",
+                "state": state,
+                "owner": owner,
+            },
+            **{"started_at": at, "error": {"code": "X", "text": SECRET}, "requester": "olga"},
+            "ended_at": at if state == "failed" else None,
+        }
+        told = {"at": at, "node_uuid": self.node, "kind": "fault", "event": "error", "owner": owner}
+
+        def write(conn: Connection) -> None:
+            runs.insert(conn, row)
+            run_logs.append(conn, run, at=at, text=SECRET)
+            events.add(conn, [{**told, "run_uuid": run, "data": {"error": SECRET}}])
+
+        self.database.write(write)
+        return run
+
+    def _add_erasure(self, owner: str) -> str:
+        row = {
+            **dict.fromkeys(models.columns(models.erasures)[1:]),
+            **{"uuid": new_uuid(), "node_uuid": self.node, "at": clock.now(), "owner": owner},
+            **{"result": "complete", "level": "clear", "serials": ["S-OLD"], "statement": "{}"},
+            "sha256": "0" * 64,
+        }
+        self.database.write(lambda conn: erasures.add(conn, row))
+        return str(row["uuid"])
+
+    def _add_hold(self, caller: As) -> str:
+        answer = caller.post(f"{self.path}/holds", {"kind": "freeze", "reason": SECRET})
+        assert answer.status == 201, answer.text
+        return str(answer.json["uuid"])
+
+    def hand_over(self, owner: str | None = NEW, lessee: str | None = None) -> None:
+        """Change owner and lessee by requests, as an administrator."""
+        patch = [
+            {"op": "replace", "path": f"/{name}", "value": value}
+            for name, value in (("owner", owner), ("lessee", lessee))
+        ]
+        answer = self.admin.patch(self.path, patch)
+        assert answer.status == 200, answer.text
+
+    def lists(self, caller: As) -> dict[str, list[str]]:
+        """Return the UUIDs in each list about all nodes."""
+        found = {}
+        for kind in ("runs", "holds", "erasures"):
+            more = "&ended=true" if kind == "holds" else ""
+            answer = caller.get(f"/v1/{kind}?node={self.node}{more}")
+            assert answer.status == 200, answer.text
+            found[kind] = [one["uuid"] for one in answer.json[kind]]
+        return found
+
+    def kinds(self, caller: As) -> list[str]:
+        """Return the kinds of the events that a caller reads of the node."""
+        answer = caller.get(f"/v1/events?since=0&node={self.node}")
+        assert answer.status == 200, answer.text
+        return [one["kind"] for one in answer.json["events"]]
+
+
+@pytest.fixture
+def moved(callers: Callers, database: Database, add_node: AddNode) -> Moved:
+    """A node of OLD, with something of each kind."""
+    return Moved(callers, database, add_node)
+
+
+READ = (
+    *("{path}/runs/{ended}", "{path}/runs/current?wait=1", "{path}/runs/{ended}/log"),
+    *("{path}/runs/current/log", "/v1/runs/{ended}"),
+    *("/v1/erasures/{erasure}", "/v1/erasures/{erasure}/signature"),
+)
+LISTS = ("runs", "history", "erasures", "holds?ended=true", "why")
+
+
+@pytest.mark.parametrize("path", READ)
+def test_the_new_owner_reads_no_record_of_the_time_before(moved: Moved, path: str) -> None:
+    moved.hand_over()
+    assert moved.new.get(path.format(**vars(moved))).status == 404
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_lists_of_a_node_have_nothing_of_the_time_before(moved: Moved, path: str) -> None:
+    before = moved.old.get(f"{moved.path}/{path}").body.decode()
+    assert SECRET in before or "S-OLD" in before
+    moved.hand_over()
+    answer = moved.new.get(f"{moved.path}/{path}")
+    assert answer.status == 200
+    told = answer.body.decode()
+    assert not any(word in told for word in (SECRET, "S-OLD", moved.ended, moved.lifted))
+
+
+def test_lists_of_all_nodes_follow_the_owner_of_the_time(moved: Moved) -> None:
+    everything = {
+        "runs": [moved.ended],
+        "holds": [moved.hold, moved.lifted],
+        "erasures": [moved.erasure],
+    }
+    assert moved.lists(moved.old) == everything
+    moved.hand_over()
+    assert moved.lists(moved.old) == everything
+    assert moved.lists(moved.new) == {"runs": [], "holds": [moved.hold], "erasures": []}
+    assert moved.lists(moved.admin) == everything
+
+
+def test_the_former_owner_keeps_its_evidence(moved: Moved) -> None:
+    moved.hand_over()
+    assert moved.old.get(moved.path).status == 404
+    for path in ("{path}/runs/{ended}", "/v1/runs/{ended}", "/v1/erasures/{erasure}"):
+        assert moved.old.get(path.format(**vars(moved))).status == 200
+    assert SECRET in moved.old.get(f"{moved.path}/runs/{moved.ended}/log").body.decode()
+    assert "fault" in moved.kinds(moved.old)
+
+
+def test_both_owners_see_the_change_of_owner_and_their_own_side_only(moved: Moved) -> None:
+    before = moved.kinds(moved.old)
+    moved.hand_over()
+    assert moved.kinds(moved.old) == [*before, "node_updated"]
+    assert moved.kinds(moved.new) == ["node_updated"]
+    moved.new.post(f"{moved.path}/holds", {"kind": "freeze", "reason": "of new"})
+    assert moved.kinds(moved.new) == ["node_updated", "hold_added"]
+    assert moved.kinds(moved.old) == [*before, "node_updated"]
+
+
+def test_hold_in_force_is_shown_without_its_reason(moved: Moved) -> None:
+    moved.hand_over(lessee=LESSEE)
+    for caller in (moved.new, moved.lessee):
+        for path in (f"{moved.path}/holds", "/v1/holds"):
+            [shown] = caller.get(path).json["holds"]
+            assert (shown["uuid"], shown["kind"], shown["reason"]) == (moved.hold, "freeze", None)
+    assert moved.admin.get("/v1/holds").json["holds"][0]["reason"] == SECRET
+    refused = moved.new.put(f"{moved.path}/states/provision", {"target": "provide"})
+    assert refused.status == 409
+    assert moved.hold in refused.text
+    assert SECRET not in refused.text
+    refused = moved.admin.put(f"{moved.path}/states/provision", {"target": "provide"})
+    assert SECRET in refused.text
+
+
+def test_run_under_way_is_shown_to_all_who_may_read_the_node(moved: Moved) -> None:
+    run = moved.add_run(OLD, "running")
+    moved.hand_over(lessee=LESSEE)
+    for caller in (moved.new, moved.lessee):
+        for path in (f"{moved.path}/runs", "/v1/runs"):
+            assert [one["uuid"] for one in caller.get(path).json["runs"]] == [run]
+        assert caller.get(f"{moved.path}/runs/current").json["uuid"] == run
+        assert caller.get(f"/v1/runs/{run}").status == 200
+        assert caller.get(f"{moved.path}/runs/{run}/log").status == 403
+    moved.database.write(lambda conn: runs.update(conn, run, {"state": "done"}))
+    for caller in (moved.new, moved.lessee):
+        assert caller.get(f"/v1/runs/{run}").status == 404
+        assert caller.get("/v1/runs").json["runs"] == []
+
+
+def test_rows_without_an_owner_are_for_the_system_scope(moved: Moved) -> None:
+    run = moved.add_run(None, "failed")
+    moved.hand_over(OLD)
+
+    def forget(conn: Connection) -> None:
+        for table in (models.events, models.runs):
+            conn.execute(table.update().values(owner=None))
+
+    moved.database.write(forget)
+    assert moved.old.get(f"/v1/runs/{run}").status == 404
+    assert run not in [one["uuid"] for one in moved.old.get("/v1/runs").json["runs"]]
+    assert moved.kinds(moved.old) == []
+    assert moved.admin.get(f"/v1/runs/{run}").status == 200
+
+
+def test_owners_feed_shows_what_was_done_on_its_deleted_node(moved: Moved) -> None:
+    before = moved.kinds(moved.old)
+    moved.hand_over()
+
+    def destroy(conn: Connection) -> None:
+        conn.execute(models.nodes.delete().where(models.nodes.c.uuid == moved.node))
+        row = {"at": clock.now(), "node_uuid": moved.node, "kind": "node_deleted", "owner": NEW}
+        events.add(conn, [row])
+
+    moved.database.write(destroy)
+    assert moved.kinds(moved.old) == [*before, "node_updated"]
+    assert moved.kinds(moved.new) == ["node_updated", "node_deleted"]
+    assert moved.lists(moved.old)["erasures"] == [moved.erasure]
+    assert moved.lists(moved.new)["erasures"] == []
