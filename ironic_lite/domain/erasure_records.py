@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime
 import enum
 import hashlib
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
 
 import orjson
 
@@ -70,6 +70,9 @@ def judge(
     :param metadata: the step erases metadata alone.
     """
     fallen = DataState.DIRTY if before == DataState.CLEAN else None
+    others = [one["result"] for one in reported.disks if one["result"] != "erased"]
+    if others and set(others) == {"missing"}:
+        fallen = DataState.UNKNOWN  # such a disk may have been taken out
     if not reported.disks:
         doubt = DataState.UNKNOWN if before == DataState.CLEAN or not failed else None
         result = "failed" if failed else "unknown"
@@ -157,26 +160,144 @@ def serials(disks: Sequence[Disk]) -> list[str]:
 
 
 def unrecorded_disks(inventory: JsonView, proof: str) -> list[str]:
-    """Return the disks of an inventory that a record does not name, by serial number or WWN.
-
-    A disk without both cannot be compared, so it is no stranger.
+    """Return the names of the disks of an inventory that a record does not name; see `unreported`.
 
     :param proof: the statement of the record.
-    :return: their serial numbers or WWNs.
     """
     statement = orjson.loads(proof)
-    known = [_identity(one) for one in (*statement["disks"], *statement["not_erased"])]
-    listed = inventory.get("disks")
-    told = [_identity(one) for one in (listed if isinstance(listed, list) else ())]
-    return [sorted(one)[0] for one in told if one and not any(one & each for each in known)]
+    return [_title(one) for one in unreported(inventory, statement["disks"])]
 
 
-def _identity(disk: object) -> set[str]:
-    """Return serial number and WWN of a disk without the marks in which two reports differ."""
-    about = disk if isinstance(disk, dict) else {}
-    texts = [about.get(name) for name in ("serial", "wwn")]
-    bare = ("".join(filter(str.isalnum, text)) for text in texts if isinstance(text, str))
-    return {text.casefold() for text in bare if text}
+def missing_disks(inventory: JsonView, disks: Sequence[Disk]) -> list[Disk]:
+    """Return the disks of an inventory that a report does not have, as a record shows them."""
+    return [
+        cast(Disk, {**_shown(one), "name": _title(one), **_LOST})
+        for one in unreported(inventory, cast(Sequence[JsonView], disks))
+    ]
+
+
+_WHY = (
+    "the inventory of the node has it, and the ramdisk did not report it. If it was taken out, "
+    "inspect the node again; otherwise find out why the ramdisk does not see it. Then erase again"
+)
+_LOST = {"result": "missing", "level": "none", "why": _WHY}
+_Same = Callable[[JsonView, JsonView], bool]
+
+
+def unreported(inventory: JsonView, reported: Sequence[JsonView]) -> list[JsonView]:
+    """Return the disks of an inventory that a report does not have.
+
+    Each disk of the report stands for one of the inventory, because namespaces of one drive, and
+    disks behind cheap bridges, may share a serial number. A drive that its controller shows as a
+    member of volumes counts by these, if the report has all of them. Spares and unassigned drives
+    do not.
+    """
+    left = list(reported)
+    disks = _objects(inventory.get("disks"))
+    # Controllers with two paths to a drive list it twice.
+    named = {str([one.get(name) for name in _FACTS]): one for one in disks}
+    missing = list(named.values())
+    by_number: tuple[_Same, ...] = (_same_wwn, _same_serial, _same_unnamed)
+    for same in by_number:
+        missing = _unmatched(missing, left, same)
+    if not missing:
+        return []
+    controllers = _objects(inventory.get("storage_controllers"))
+    volumes = [one for each in controllers for one in _objects(each.get("volumes"))]
+    lost = volumes
+    by_volume: tuple[_Same, ...] = (_same_volume, _same_size)
+    for same in by_volume:
+        lost = _unmatched(lost, left, same)
+    return [one for one in missing if not _counts_by_volumes(one, volumes, lost)]
+
+
+_FACTS = ("name", "serial", "wwn", "size")
+_PREFIXES = ("0x", "naa.", "eui.", "nguid.", "uuid.")
+_SHORT_WWN = 16
+"""Digits of a WWN without its extension, which some ramdisks leave out."""
+
+
+def _unmatched(
+    wanted: list[JsonView],
+    left: list[JsonView],
+    same: _Same,
+) -> list[JsonView]:
+    """Return what has no counterpart in ``left``, from which counterparts are removed."""
+    missing = []
+    for one in wanted:
+        place = next((at for at, each in enumerate(left) if same(one, each)), None)
+        if place is None:
+            missing.append(one)
+        else:
+            del left[place]
+    return missing
+
+
+def _counts_by_volumes(
+    drive: JsonView, volumes: Sequence[JsonView], lost: Sequence[JsonView]
+) -> bool:
+    """Return whether a drive is a member of volumes that are all reported."""
+    mine = [
+        each
+        for each in volumes
+        for member in _objects(each.get("members"))
+        if _same_wwn(drive, member) or _same_serial(drive, member)
+    ]
+    return bool(mine) and not any(each is one for each in mine for one in lost)
+
+
+def _same_wwn(one: JsonView, other: JsonView) -> bool:
+    return bool(mine := _wwn(one)) and mine == _wwn(other)
+
+
+def _same_serial(one: JsonView, other: JsonView) -> bool:
+    return bool(mine := _bare(one.get("serial"))) and mine == _bare(other.get("serial"))
+
+
+def _same_unnamed(one: JsonView, other: JsonView) -> bool:
+    """Compare a disk without serial number and WWN by its name and size."""
+    if _wwn(one) or _bare(one.get("serial")):
+        return False
+    return one.get("name") == other.get("name") or _same_size(one, other)
+
+
+def _same_size(one: JsonView, other: JsonView) -> bool:
+    return isinstance(one.get("size"), int) and one.get("size") == other.get("size")
+
+
+def _same_volume(volume: JsonView, disk: JsonView) -> bool:
+    short, long = sorted((_wwn(volume), _wwn(disk)), key=len)
+    return short == long != "" or (len(short) >= _SHORT_WWN and long.startswith(short))
+
+
+def _wwn(disk: JsonView) -> str:
+    text = disk.get("wwn")
+    if not isinstance(text, str):
+        return ""
+    text = text.strip().casefold()
+    for prefix in _PREFIXES:
+        text = text.removeprefix(prefix)
+    return _bare(text)
+
+
+def _bare(value: object) -> str:
+    """Return a text without the marks in which two reports differ."""
+    return "".join(filter(str.isalnum, value)).casefold() if isinstance(value, str) else ""
+
+
+def _title(disk: JsonView) -> str:
+    texts = (disk.get(name) for name in ("serial", "wwn", "name"))
+    return next((text for text in texts if isinstance(text, str) and text), "disk")
+
+
+def _shown(disk: JsonView) -> Json:
+    kept = ("vendor", "model", "serial", "wwn", "size")
+    return {name: disk[name] for name in kept if disk.get(name) is not None}
+
+
+def _objects(value: object) -> list[JsonView]:
+    found = value if isinstance(value, list) else []
+    return [one for one in found if isinstance(one, dict)]
 
 
 def machine(inventory: RowView | None) -> Json:

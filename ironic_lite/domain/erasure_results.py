@@ -83,6 +83,7 @@ class HiddenAreas(TypedDict, total=False):
 class Disk(TypedDict, total=False):
     """A disk of the ramdisk's inventory; ``name`` and ``result`` are there.
 
+    A record also has disks with the result ``missing``, which only the node's inventory has.
     ``size`` is in bytes, ``logical_sectors`` are bytes of a sector; times are ISO 8601; ``why``
     explains a disk that was not erased.
     """
@@ -97,7 +98,7 @@ class Disk(TypedDict, total=False):
     logical_sectors: int
     media: str
     hidden_areas: HiddenAreas
-    result: Literal["erased", "skipped", "failed"]
+    result: Literal["erased", "skipped", "failed", "missing"]
     level: Level
     method: str
     tools: list[Tool]

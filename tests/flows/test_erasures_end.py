@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from ironic_lite.conductor.work import db_retry
 from ironic_lite.core import clock, metrics
 from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import inventories
 from ironic_lite.db.tables import models
 from ironic_lite.domain.steps import WAIT
 from tests.support import crashes, db_faults
@@ -313,3 +314,36 @@ def test_report_about_a_step_of_service_leaves_no_note(
     row = rig.reaches(node, "active")
     assert seen
     assert "erasure_recorded" not in json.dumps(row["driver_internal_info"])
+
+
+def put_inventory(rig: ConductorFixture, node: str, *disks: Json) -> None:
+    """Store the result of an inspection."""
+    found = {"disks": list(disks)}
+    rig.database.write(lambda conn: inventories.put(conn, node, found, {}, at=clock.now()))
+
+
+@pytest.mark.parametrize("before", ["clean", "dirty"])
+def test_disk_of_the_inventory_that_is_not_reported_makes_the_record_partial(
+    build: Callable[..., ConductorFixture], before: str
+) -> None:
+    rig = build()
+    node = rig.node(fake_erasures=[DISK], data_state=before)
+    put_inventory(rig, node, DISK, {"name": "/dev/sdb", "serial": "S9", "size": 5})
+    rig.ask("do_node_clean", node, clean_steps=listed(ERASE))
+    row = rig.reaches(node, "manageable")
+    (record,) = records(rig, node)
+    (missing,) = record["not_erased"]
+    assert (record["result"], missing["serial"], missing["result"]) == ("partial", "S9", "missing")
+    assert "inspect the node again" in missing["why"]
+    assert row["data_state"] == "unknown"
+
+
+def test_node_with_an_unreported_disk_does_not_become_available(
+    build: Callable[..., ConductorFixture],
+) -> None:
+    rig = build(conductor__require_clean_data=True)
+    node = rig.node(fake_erasures=[DISK], data_state="dirty")
+    put_inventory(rig, node, {"name": "/dev/sdb", "serial": "S9"})
+    rig.ask("do_provisioning_action", node, action="provide")
+    row = rig.reaches(node, "clean failed")
+    assert "are not proven to be erased (data_state is unknown)" in row["last_error"]

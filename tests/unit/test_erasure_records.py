@@ -10,7 +10,10 @@ import pytest
 from ironic_lite.domain import erasure_records
 
 Json = dict[str, Any]
-PROOF = {"disks": [{"serial": "S-1", "wwn": "0x5A"}, {"serial": "S2"}, {}], "not_erased": []}
+PROOF = {
+    "disks": [{"serial": "S-1", "wwn": "0x5A"}, {"serial": "S2"}, {"name": "/dev/sda"}],
+    "not_erased": [],
+}
 
 
 @pytest.mark.parametrize(
@@ -21,9 +24,10 @@ PROOF = {"disks": [{"serial": "S-1", "wwn": "0x5A"}, {"serial": "S2"}, {}], "not
         ([{"serial": "S-1", "wwn": "0x99"}], []),
         ([{"serial": "other", "wwn": "0x5a"}], []),
         ([{"serial": " s1 "}], []),
-        ([{"name": "/dev/sda"}, {"serial": "", "wwn": None}, {"serial": 7}, "text", None], []),
-        ([{"serial": "S-1"}, {"serial": "S3"}], ["s3"]),
-        ([{"serial": "S3", "wwn": "0x99"}], ["0x99"]),
+        ([{"name": "/dev/sda", "serial": "", "wwn": None}, "text", None], []),
+        ([{"name": "/dev/sdb"}, {"serial": 7, "name": "x"}], ["/dev/sdb", "x"]),
+        ([{"serial": "S-1"}, {"serial": "S3"}], ["S3"]),
+        ([{"serial": "S3", "wwn": "0x99"}], ["S3"]),
         ({"serial": "S3"}, []),
         (None, []),
     ],
@@ -31,3 +35,72 @@ PROOF = {"disks": [{"serial": "S-1", "wwn": "0x5A"}, {"serial": "S2"}, {}], "not
 def test_stranger_is_a_disk_that_the_record_does_not_name(disks: Any, found: list[str]) -> None:
     inventory: Json = {"disks": disks}
     assert erasure_records.unrecorded_disks(inventory, json.dumps(PROOF)) == found
+
+
+GIB = 1024**3
+LUN: Json = {"name": "/dev/sda", "serial": "LUN0", "wwn": "0x600508b1001c0001", "size": 400 * GIB}
+"""A volume as a ramdisk reports it, whose serial number no BMC knows."""
+
+
+def drive(number: int) -> Json:
+    """Return a drive of an out-of-band inspection."""
+    return {"name": f"Bay {number}", "serial": f"D{number}", "size": 480 * GIB}
+
+
+def volume(*members: int, **facts: Any) -> Json:
+    """Return a volume of an out-of-band inspection."""
+    return {"name": "V", "members": [{"serial": f"D{one}"} for one in members], **facts}
+
+
+WWN, SIZE = {"wwn": "0x600508b1001c0001deadbeefdeadbeef"}, {"size": 400 * GIB}
+
+
+@pytest.mark.parametrize(
+    ("drives", "volumes", "reported", "missing"),
+    [
+        ([1, 2], [volume(1, 2, **WWN)], [LUN], []),
+        ([1, 2], [volume(1, 2, **SIZE)], [LUN], []),
+        ([1, 2, 3], [volume(1, 2, **WWN)], [LUN], ["D3"]),  # a spare, or an unassigned drive
+        ([1, 2, 3], [volume(1, 2, **WWN)], [LUN, drive(3)], []),  # passed through
+        ([1, 2], [volume(1, 2, wwn="0x600508b1001c9999")], [LUN], ["D1", "D2"]),
+        ([1, 2], [volume(1, 2, size=1)], [LUN], ["D1", "D2"]),
+        # Two volumes share the drives, and one of them is not reported.
+        ([1, 2], [volume(1, 2, **SIZE), volume(1, 2, **SIZE)], [LUN], ["D1", "D2"]),
+        ([1, 2], [volume(1, 2, **SIZE), volume(1, 2, **SIZE)], [LUN, {**LUN, "name": "b"}], []),
+        ([1, 1], [], [drive(1)], []),  # a controller with two paths lists it twice
+        ([1, 2], [], [], ["D1", "D2"]),
+    ],
+)
+def test_drive_counts_by_its_volumes_if_all_of_them_are_reported(
+    drives: list[int], volumes: list[Json], reported: list[Any], missing: list[str]
+) -> None:
+    inventory = {
+        "disks": [drive(one) for one in drives],
+        "storage_controllers": [{"drives": [], "volumes": volumes}],
+    }
+    assert [one["name"] for one in erasure_records.missing_disks(inventory, reported)] == missing
+
+
+NAMESPACE = {"serial": "N1", "wwn": "eui.01"}
+SDA, SDB = {"name": "/dev/sda", "serial": "0"}, {"name": "/dev/sdb", "serial": "0"}
+VDA, VDB = {"name": "/dev/vda", "size": 5}, {"name": "/dev/vdb", "size": 6}
+
+
+@pytest.mark.parametrize(
+    ("disks", "reported", "missing"),
+    [
+        # Namespaces of one drive have its serial number.
+        ([NAMESPACE, {**NAMESPACE, "wwn": "eui.02"}], [NAMESPACE], ["N1"]),
+        ([NAMESPACE], [{"serial": "N1", "wwn": "0x01"}], []),
+        # Bridges may give each disk the same serial number.
+        ([SDA, SDB], [SDA], ["0"]),
+        # Without any number: by name or size, each disk of the report once.
+        ([VDA, VDB], [VDA], ["/dev/vdb"]),
+        ([{"name": "Disk 1", "size": 5}, {"name": "Disk 2", "size": 5}], [VDA], ["Disk 2"]),
+    ],
+)
+def test_each_disk_of_a_report_stands_for_one_of_the_inventory(
+    disks: list[Json], reported: list[Any], missing: list[str]
+) -> None:
+    found = erasure_records.missing_disks({"disks": disks}, reported)
+    assert [one["name"] for one in found] == missing

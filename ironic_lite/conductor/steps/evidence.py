@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import logging
 import uuid
 from typing import NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock, config, metrics
-from ironic_lite.core.json_types import Json
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.core.text_masking import TextMask
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import erasures, inventories, runs
@@ -21,6 +22,8 @@ from ironic_lite.domain import erasure_records, erasure_results, step_planning, 
 from ironic_lite.domain.erasure_records import DataState, Facts
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.records import RunStep, StoredStep
+
+LOG = logging.getLogger(__name__)
 
 _RECORDED = "erasure_recorded"
 """The driver note with the id of a step whose record was made before the step's end."""
@@ -150,6 +153,10 @@ def _judge(task: Task, end: _Ended, before: str | None) -> DataState | None:
         reported = erasure_results.Reported(fault="no report has come")
     if not reported.disks and reported.fault is None:
         reported = erasure_results.Reported(fault="the ramdisk has found no disk")
+    inventory = task.runtime.database.read(lambda conn: _inventory(conn, task.node.uuid))
+    if reported.disks and inventory is not None:
+        missing = erasure_records.missing_disks(inventory, reported.disks)
+        reported = dataclasses.replace(reported, disks=(*reported.disks, *missing))
     verdict = erasure_records.judge(
         reported,
         before=before,
@@ -157,7 +164,7 @@ def _judge(task: Task, end: _Ended, before: str | None) -> DataState | None:
         wanted=task.runtime.conf.conductor.clean_level,
         metadata=metadata,
     )
-    _record(task, end, reported, verdict)
+    _record(task, end, reported, verdict, inventory)
     change(task, verdict.after, run=end.run)
     return verdict.after
 
@@ -225,13 +232,16 @@ def _record(
     end: _Ended,
     reported: erasure_results.Reported,
     verdict: erasure_records.Verdict,
+    inventory: JsonView | None,
 ) -> None:
     at, ident = clock.now(), str(uuid.uuid4())
     reported = _without_secrets(task, reported)
     # Once, because its file may get another key meanwhile.
     key = task.runtime.evidence_key.current
     name = None if key is None else key.name
-    facts, previous = task.runtime.database.read(lambda conn: _facts(conn, task, end, at, name))
+    facts, previous = task.runtime.database.read(
+        lambda conn: _facts(conn, task, end, at, key=name, inventory=inventory)
+    )
     data = erasure_records.statement(
         ident, at, reported, facts=facts, verdict=verdict, previous=previous
     )
@@ -248,11 +258,23 @@ def _record(
         "signature": None if key is None else key.sign(data),
         "key": name,
         "sha256": erasure_records.digest(data),
+        "owner": task.node.owner,
+        "lessee": task.node.lessee,
     }
     task.add_write(lambda conn: erasures.add(conn, row))
-    told = {"erasure": ident, "result": verdict.result, "level": verdict.level}
-    task.journal.event("erasure", run=end.run, event=verdict.result, data=told)
-    labels = (verdict.result, verdict.level)
+    _tell(task, end, reported, {name: row[name] for name in ("uuid", "result", "level")})
+
+
+def _tell(task: Task, end: _Ended, reported: erasure_results.Reported, about: Json) -> None:
+    """Add the event of a record, and count it; warn of the disks that were not reported."""
+    missing = [one["name"] for one in reported.disks if one["result"] == "missing"]
+    told: Json = {"erasure": about["uuid"], "result": about["result"], "level": about["level"]}
+    if missing:
+        told["missing"] = missing
+        text = "Node %s: the ramdisk has not reported these disks of its inventory: %s"
+        LOG.warning(text, task.node.uuid, ", ".join(missing))
+    task.journal.event("erasure", run=end.run, event=about["result"], data=told)
+    labels = (about["result"], about["level"])
     task.transaction.after_commit(lambda: metrics.BOARD.count("erasures_total", *labels))
 
 
@@ -279,7 +301,9 @@ def _facts(
     task: Task,
     end: _Ended,
     at: datetime.datetime,
+    *,
     key: str | None,
+    inventory: JsonView | None,
 ) -> tuple[Facts, str | None]:
     """Return the facts of a record, and the digest of the node's record before it."""
     node, hide = task.node, task.journal.hide
@@ -288,13 +312,9 @@ def _facts(
     listed = runs.steps(conn, run_uuid) if run_uuid is not None else []
     mine = next((one for one in listed if (one["kind"], one["ordinal"]) == (kind, ordinal)), None)
     begun = end.begun or (None if mine is None else mine["started_at"])
-    try:
-        found = inventories.get(conn, node.uuid)["inventory"]
-    except errors.NotFound:
-        found = None
     facts = Facts(
         issuer={"host": task.runtime.host, "version": config.version(), "key": key},
-        node={"uuid": node.uuid, "name": node.name, **erasure_records.machine(found)},
+        node={"uuid": node.uuid, "name": node.name, **erasure_records.machine(inventory)},
         run={
             "uuid": run_uuid,
             "node": end.node,
@@ -315,6 +335,15 @@ def _facts(
         error=None if end.failure is None else hide(end.failure.message)[:1024],
     )
     return facts, erasures.last_digest(conn, node.uuid)
+
+
+def _inventory(conn: Connection, node: str) -> JsonView | None:
+    """Return what the last inspection of a node has found, None without one."""
+    try:
+        found: JsonView = inventories.get(conn, node)["inventory"]
+    except errors.NotFound:
+        return None
+    return found
 
 
 def _waived(listed: list[RunStep], hide: TextMask) -> list[Json]:

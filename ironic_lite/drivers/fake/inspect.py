@@ -32,19 +32,29 @@ class FakeInspect(stage.Staged, base.Inspect):
         stage.fail_verb(task, "inspect")
         known = {key: value for key, value in task.node.properties.items() if value is not None}
         task.node.properties = {**task.node.properties, **FOUND, **known}
-        cards = sorted(stage.told(task).ports)
+        told = stage.told(task)
+        cards = sorted(told.ports)
         task.add_ports(cards)
-        task.keep_inventory(_fake_inventory(cards), {})
+        task.keep_inventory(_fake_inventory(cards, told.erasures or []), {})
         return base.DONE
 
 
-def _fake_inventory(cards: list[str]) -> Json:
-    """Return the inventory in the format of ironic-python-agent."""
+_OF_DISK = ("name", "serial", "wwn", "model", "vendor")
+
+
+def _fake_inventory(cards: list[str], erasures: list[Json]) -> Json:
+    """Return the inventory in the format of ironic-python-agent.
+
+    :param erasures: the disks that the erasing step reports; without one the machine has one disk.
+    """
     names = ((f"eth{number}", address) for number, address in enumerate(cards))
     size, memory = FOUND["local_gb"] * 1024**3, FOUND["memory_mb"]
     return {
         "interfaces": [{"name": name, "mac_address": address} for name, address in names],
         "cpu": {"count": FOUND["cpus"], "architecture": FOUND["cpu_arch"]},
         "memory": {"physical_mb": memory, "total": memory * 1024**2},
-        "disks": [{"name": "/dev/fake", "size": size}],
+        "disks": [
+            {name: one[name] for name in _OF_DISK if name in one} | {"size": one.get("size", size)}
+            for one in erasures or [{"name": "/dev/fake"}]
+        ],
     }

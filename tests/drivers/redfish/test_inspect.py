@@ -101,6 +101,9 @@ def test_volumes_and_names_are_told(machine: bmc.Machine) -> None:
     (controller,) = inventory(task)["storage_controllers"]
     assert [one["size"] for one in controller["volumes"]] == [500 * 1024**3]
     assert len(controller["drives"]) == 6
+    (one,) = controller["volumes"]
+    serials = [machine.tree[drive["@odata.id"]]["SerialNumber"] for drive in drives]
+    assert [member["serial"] for member in one["members"]] == serials
     assert (task.node.properties["local_gb"], inventory(task)["hostname"]) == (499, "metal-7")
 
 

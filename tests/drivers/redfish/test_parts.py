@@ -205,7 +205,7 @@ def test_a_disk_is_told_as_agents_do() -> None:
 @pytest.mark.parametrize("spoilt", [ABSENT, {"CapacityBytes": None}, {"CapacityBytes": 0}], ids=str)
 def test_an_empty_place_is_no_disk(spoilt: Json) -> None:
     assert parts.disk({**DRIVE, **spoilt}) is None
-    assert parts.volume({**DRIVE, **spoilt}) is None
+    assert parts.volume({**DRIVE, **spoilt}, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_no_document_is_too_odd(document: Json) -> None:
     parts.functions([document])
     parts.neighbour(document)
     parts.disk(document)
-    parts.volume(document)
+    parts.volume(document, {"/d": document})
     parts.maker(document)
     parts.boot(document)
     parts.pci(document)

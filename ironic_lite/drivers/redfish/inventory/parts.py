@@ -214,13 +214,38 @@ def disk(drive: Json) -> Json | None:
     )
 
 
-def volume(document: Json) -> Json | None:
-    """Return a volume as ``{"name", "size", "raid_level"}``; None without a size."""
+def volume(document: Json, drives: Mapping[str, Json]) -> Json | None:
+    """Return a volume as ``{"name", "size", "raid_type", "wwn", "members"}``; None without a size.
+
+    :param drives: the drives of its controller by path. Spares are no members.
+    """
     size = _read_integer(resources.number(document, "CapacityBytes"))
     if not size or not _is_present(document):
         return None
     name = resources.text(document, "Name") or resources.text(document, "Id")
-    return _known_facts(name=name, size=size, raid_type=resources.text(document, "RAIDType"))
+    linked = (resources.text(one, "@odata.id") for one in resources.entries(document, *_MEMBERS))
+    found = [drives[path.rstrip("/")] for path in linked if path and path.rstrip("/") in drives]
+    members = [
+        _known_facts(serial=resources.text(one, "SerialNumber"), wwn=_drive_wwn(one))
+        for one in found
+        if not _is_spare(one)
+    ]
+    return _known_facts(
+        name=name,
+        size=size,
+        raid_type=resources.text(document, "RAIDType"),
+        wwn=_drive_wwn(document),
+        members=members,
+    )
+
+
+_MEMBERS = ("Links", "Drives")
+
+
+def _is_spare(drive: Json) -> bool:
+    """Return whether a drive is a hot spare; before schema 1.5 only its indicator reports it."""
+    spare = resources.text(drive, "HotspareType") or "None"
+    return spare != "None" or resources.text(drive, "StatusIndicator") == "Hotspare"
 
 
 def controller(storage: Json, disks: Sequence[Json], volumes: Sequence[Json]) -> Json:
@@ -252,7 +277,7 @@ def _smallest_size(sizes: Iterable[int]) -> int | None:
 def _drive_wwn(drive: Json) -> str | None:
     for one in resources.entries(drive, "Identifiers"):
         name = (resources.text(one, "DurableName") or "").lower()
-        if name and resources.text(one, "DurableNameFormat") in {"NAA", "EUI"}:
+        if name and resources.text(one, "DurableNameFormat") in {"NAA", "EUI", "NGUID"}:
             return f"0x{name.removeprefix('naa.').removeprefix('0x')}"
     return None
 

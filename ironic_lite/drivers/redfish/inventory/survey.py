@@ -111,10 +111,11 @@ class Survey:
         )
 
     def _read_controller(self, storage: Json) -> Json:
-        drives = self._linked_documents("Drives", storage, "Drives")
+        drives = list(self._linked_documents("Drives", storage, "Drives"))
         volumes = self._collection_members("Volumes", storage)
-        disks = _known_only(map(parts.disk, drives))
-        return parts.controller(storage, disks, _known_only(map(parts.volume, volumes)))
+        paths = {str(one.get("@odata.id")).rstrip("/"): one for one in drives}
+        known = _known_only(parts.volume(one, paths) for one in volumes)
+        return parts.controller(storage, _known_only(map(parts.disk, drives)), known)
 
     def _pci_devices(self) -> Iterator[Json]:
         for device in self._linked_documents("PCIeDevices", self.system, "PCIeDevices"):
