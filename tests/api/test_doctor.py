@@ -210,7 +210,9 @@ def test_open_api_is_a_warning(
 def test_expired_certificate_of_the_api_is_a_failed_check(
     api: Client, conf: cfg.ConfigOpts, tmp_path: pathlib.Path
 ) -> None:
-    conf.set_override("ssl_cert_file", str(certificates.write(tmp_path, -1)[0]), "api")
+    certificate, key = certificates.write(tmp_path, -1)
+    conf.set_override("ssl_cert_file", str(certificate), "api")
+    conf.set_override("ssl_key_file", str(key), "api")
     (found,) = named(api.get("/v1/doctor").json, "certificate")
     assert found["status"] == "failed"
 
