@@ -226,7 +226,7 @@ def test_newest_runs_and_their_steps_are_read_for_many_nodes(database: Database)
 
 def test_events_of_a_batch_belong_to_its_project(database: Database) -> None:
     batch = add_batch(database, [add_node(database)], project="p-owner")
-    told = {"at": clock.now(), "node_uuid": batch, "kind": "batch_started"}
+    told = {"at": clock.now(), "node_uuid": batch, "kind": "batch_started", "owner": "p-owner"}
     database.write(lambda conn: events.add(conn, [told]))
     last = database.read(feed.head)
     for owner, count in (("p-owner", 1), ("p-else", 0)):

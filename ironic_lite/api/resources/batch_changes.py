@@ -171,4 +171,4 @@ def event(request: Request, row: JsonView, kind: str, data: Json) -> Json:
     """Return an event of a batch; its UUID stands in place of a node's."""
     about = {"batch": row["uuid"], "name": row["name"], **data}
     told = event_rows.of(request.who, row["uuid"], kind, about)
-    return {**told, "owner": row["project"]}  # also when the batch is deleted
+    return {**told, "owner": row["project"]}

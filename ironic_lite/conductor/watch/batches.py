@@ -330,6 +330,7 @@ class Batches:
             "conductor": self._runtime.host,
             "requester": who.user,
             "request_id": who.request_id,
+            "owner": row["project"],
         }
         batch = {"batch": row["uuid"], "name": row["name"]}
         events.add(conn, [{**about, **one, "data": {**batch, **one["data"]}} for one in told])

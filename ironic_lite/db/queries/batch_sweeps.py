@@ -14,7 +14,7 @@ from ironic_lite.domain.batches import NodeState
 
 OPEN = (
     *("uuid", "name", "state", "wave", "options", "max_failures", "forgiven", "abort_runs"),
-    *("updated_at", "ended_at"),
+    *("updated_at", "ended_at", "project"),
 )
 """The columns of a batch that decide its next state; the request may be large, and is secret."""
 _BATCH, _MEMBER = models.batches.c, models.batch_nodes.c

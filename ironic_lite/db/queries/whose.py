@@ -15,22 +15,17 @@ from ironic_lite.db.engine import prepared
 from ironic_lite.db.queries.filters import Bound, Either, Switch
 from ironic_lite.db.tables import models
 
-_NODE, _BATCH = models.nodes.c, models.batches.c
+_NODE = models.nodes.c
 IN_LIST, OWNER, LESSEE = "of_owner", "own_owner", "own_lessee"
 """Filters: of a list about all nodes; of a list of one node, which needs both of the others."""
 
 
 def _of_node(name: str) -> prepared.Compute:
-    """Return the expression of owner or lessee in a new row: as given, else as the node has it.
-
-    An event about a batch belongs to the project of the batch, whose UUID is in ``node_uuid``.
-    """
+    """Return the expression of owner or lessee in a new row: as given, else as the node has it."""
 
     def compute(row: Mapping[str, sa.BindParameter[Any]]) -> sa.ColumnElement[Any]:
-        known = [sa.select(_NODE[name]).where(_NODE.uuid == row["node_uuid"])]
-        if name == "owner":
-            known.append(sa.select(_BATCH.project).where(_BATCH.uuid == row["node_uuid"]))
-        return sa.func.coalesce(row[name], *(each.scalar_subquery() for each in known))
+        known = sa.select(_NODE[name]).where(_NODE.uuid == row["node_uuid"])
+        return sa.func.coalesce(row[name], known.scalar_subquery())
 
     return compute
 
