@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ironic_lite.api.resources import batch_changes
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import nodes
@@ -182,6 +183,44 @@ def test_resume_needs_the_rights_of_the_request_for_each_node(
     resumed = callers("member", "p-lessee").put(path, {"target": "resume"})
     assert (resumed.status, resumed.json["counts"]["skipped"]) == (200, 1), resumed.text
     assert results_of(callers, batch) == [("pending", None), ("skipped", "RightsLost")]
+
+
+def test_resume_waits_for_nodes_that_start_with_the_rights_of_others(
+    callers: Callers, add_node: AddNode, database: Database
+) -> None:
+    add_node(name="n1", owner="p-lessee", provision_state="active")
+    add_node(name="n2", owner="p-else", lessee="p-lessee", provision_state="active")
+    batch = begin_as(database, callers("manager", "p-lessee"), ["n1", "n2"], target="rebuild")
+    path = f"/v1/batches/{batch}/state"
+    assert callers("manager", "p-lessee").put(path, {"target": "pause"}).status == 200
+    starting = models.batch_nodes.update().values(state="starting")
+    database.write(lambda conn: conn.execute(starting))
+    refused = callers("member", "p-lessee").put(path, {"target": "resume"})
+    assert (refused.status, "is starting" in refused.text) == (409, True), refused.text
+    assert callers("admin").get(f"/v1/batches/{batch}").json["state"] == "paused"
+    assert callers("manager", "p-lessee").put(path, {"target": "resume"}).status == 200
+
+
+def test_resume_of_a_batch_that_is_paused_meanwhile_checks_the_rights(
+    callers: Callers,
+    add_node: AddNode,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    add_node(name="n2", owner="p-else", lessee="p-lessee", provision_state="active")
+    batch = begin_as(database, callers("manager", "p-lessee"), ["n2"], target="rebuild")
+    checked = batch_changes.without_right
+
+    def pause_after(*args: Any) -> batch_changes.Lost:
+        found = checked(*args)
+        paused = models.batches.update().values(state="paused")
+        database.write(lambda conn: conn.execute(paused))
+        return found
+
+    monkeypatch.setattr(batch_changes, "without_right", pause_after)
+    path = f"/v1/batches/{batch}/state"
+    resumed = callers("member", "p-lessee").put(path, {"target": "resume"})
+    assert (resumed.status, resumed.json["counts"]["skipped"]) == (200, 1), resumed.text
 
 
 def test_abort_leaves_the_runs_that_the_caller_may_not_stop(

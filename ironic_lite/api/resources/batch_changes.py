@@ -36,12 +36,14 @@ class Lost(NamedTuple):
 def without_right(service: Service, request: Request, batch: JsonView, body: JsonView) -> Lost:
     """Return the nodes for which the caller may not resume a batch, or abort its runs.
 
-    :param batch: with uuid and state, and the request if rules bind the caller.
+    The state of the batch is not asked, because it may be paused until the change is written.
+
+    :param batch: with uuid, and the request if rules bind the caller.
     :param body: of ``PUT /batches/{ident}/state``.
     """
     if not request.access.limited:
         return Lost([], [])
-    if body["target"] == "resume" and batch["state"] == core.BatchState.PAUSED:
+    if body["target"] == "resume":
         return Lost(_lost_by_resume(service, request, batch), [])
     if body.get("runs") == "abort":
         found = _present_nodes(service, batch, core.UNDER_WAY)
@@ -50,7 +52,7 @@ def without_right(service: Service, request: Request, batch: JsonView, body: Jso
 
 
 def _lost_by_resume(service: Service, request: Request, batch: JsonView) -> list[str]:
-    """Return the pending nodes for which the caller may not send the request of a batch.
+    """Return the nodes to start for which the caller may not send the request of a batch.
 
     A pause keeps no right: the caller who resumes a batch needs the rights of its request.
 
@@ -62,7 +64,7 @@ def _lost_by_resume(service: Service, request: Request, batch: JsonView) -> list
             runbook_access.to_use(service, request, asked["runbook"])
         except errors.Error:  # without the runbook, its steps are those of the caller
             del asked["runbook"]
-    found = _present_nodes(service, batch, (core.NodeState.PENDING,))
+    found = _present_nodes(service, batch, (core.NodeState.PENDING, core.NodeState.STARTING))
     more = (
         batch_requests.name_runs(service, request, found) if asked.get("target") == "retry" else {}
     )
@@ -106,6 +108,7 @@ def change(
     if values.get("state") == BatchState.RUNNING:
         for node in rights.skipped:
             batches.skip_pending(conn, uuid, now, _NO_RIGHT, nodes=[node])
+        _refuse_starting(conn, uuid, rights.skipped)
     if "abort_runs" in values:
         batch_owners.mark_aborts(conn, uuid, rights.kept)
     if values.get("state") == BatchState.ABORTED:
@@ -152,6 +155,23 @@ def _abort(request: Request, row: Json, _counts: core.Counts, body: Json) -> Jso
         return {} if row["abort_runs"] else values
     _refuse_ended(row, "aborted")
     return {"state": BatchState.ABORTED.value, "paused_by": None, **values}
+
+
+def _refuse_starting(conn: Connection, uuid: str, lost: Sequence[str]) -> None:
+    """Refuse a resume while nodes are starting that the caller has no right to.
+
+    Their requests would go on under the name of this caller. Conductors soon record whether they
+    have begun.
+    """
+    starting = set(batches.nodes_with(conn, uuid, core.NodeState.STARTING))
+    for node in lost:
+        if node in starting:
+            raise errors.Conflict(
+                f"Batch {uuid} cannot be resumed while its node {node} is starting, because the "
+                "caller may not send its request to this node. Try again in a minute.",
+                batch=uuid,
+                node=node,
+            )
 
 
 def _refuse_ended(row: Json, what: str) -> None:
