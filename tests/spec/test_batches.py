@@ -697,6 +697,38 @@ def test_run_of_a_node_that_changed_hands_is_not_aborted(operator: Operator) -> 
     assert results(operator, batch) == ["running", "aborted"]
 
 
+@pytest.mark.parametrize(
+    ("project", "change", "result"),
+    [
+        ("p-a", "remove", "skipped"),
+        ("p-a", "private", "skipped"),
+        ("p-a", "none", "done"),
+        (None, "remove", "done"),
+    ],
+)
+def test_batch_of_a_project_needs_its_runbook_when_nodes_start(
+    operator: Operator, project: str | None, change: str, result: str
+) -> None:
+    (node,) = fleet(operator, 1, "manageable")
+    operator.api.put(f"/v1/nodes/{node}/traits", {"traits": ["CUSTOM_BOOK"]})
+    steps = [{"interface": "deploy", "step": "erase_devices_metadata", "args": {}, "order": 1}]
+    book = {"name": "CUSTOM_BOOK", "steps": steps, "public": True}
+    made = operator.api.post("/v1/runbooks", book)
+    assert made.status == 201, made.text
+    path = f"/v1/runbooks/{made.json['uuid']}"
+    assert operator.api.put(f"{path}/traits", {"traits": ["CUSTOM_BOOK"]}).status == 204
+    batch = begin(operator, [node], {"target": "clean", "runbook": "CUSTOM_BOOK"})
+    of_project = models.batches.update().values(project=project)
+    operator.rig.database.write(lambda conn: conn.execute(of_project))
+    if change == "remove":
+        assert operator.api.delete(path).status == 204
+    elif change == "private":
+        patch = [{"op": "replace", "path": "/public", "value": False}]
+        assert operator.api.patch(path, patch).status == 200
+    sweep(operator, 2)
+    assert results(operator, batch) == [result]
+
+
 def test_batch_that_is_paused_for_weeks_is_aborted(operator: Operator) -> None:
     (node,) = fleet(operator, 1)
     batch = begin(operator, [node])

@@ -38,7 +38,8 @@ class Wanted:
     """A request for a batch that has passed all checks of the API.
 
     :ivar request: with the steps of a runbook beside its name.
-    :ivar options: waves, concurrency, on_failures, between_waves.
+    :ivar options: waves, concurrency, on_failures, between_waves, and for the conductors
+        ``runbook``: uuid, owner and public of the runbook that the caller may use, or None.
     :ivar nodes: the chosen nodes in their order, with uuid, name and provision_state, and for a
         retry ``retry_of``, the run that it continues.
     """
@@ -101,6 +102,7 @@ def read(service: Service, request: Request) -> Wanted:
             "concurrency": body.get("concurrency", core.DEFAULT_CONCURRENCY),
             "on_failures": body.get("on_failures", "pause"),
             "between_waves": body.get("between_waves", "go on"),
+            "runbook": book and {name: book[name] for name in ("uuid", "owner", "public")},
         },
         core.failures_allowed(body.get("max_failures", 0), len(found)),
         found,

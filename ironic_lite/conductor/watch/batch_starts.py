@@ -17,7 +17,7 @@ from ironic_lite.core import context
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json, Row, RowView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import batches, events, nodes, runs
+from ironic_lite.db.queries import batches, events, nodes, runbooks, runs
 from ironic_lite.domain import batches as core
 from ironic_lite.domain import verbs
 from ironic_lite.domain.batches import BatchState, NodeState
@@ -35,7 +35,7 @@ _SECONDS = 50.0
 """Limit for drivers that, against their contract, ask a machine while they check a request."""
 BORNE = 60.0
 """Seconds after which a request is no longer waited for."""
-_REQUEST = ("uuid", "request", "context")
+_REQUEST = ("uuid", "request", "options", "project", "context")
 
 
 class _Claimed(NamedTuple):
@@ -149,7 +149,7 @@ class Starts:
         # The owners are compared again under the lock of the node: see `work.rights`.
         before, now = ((one["owner"], one["lessee"]) for one in (member, row))
         lost = core.change_of_hands(before, now) or rights.lost_login(self._runtime.conf, who.user)
-        if lost:
+        if lost := lost or self._database.read(lambda conn: _lost_runbook(conn, batch)):
             return batch_results.rights_lost(lost)
         if row["provision_state"] != member["was"]:
             return batch_results.skipped(member, row["provision_state"])
@@ -197,3 +197,20 @@ class Starts:
             )
 
         self._database.write(write)
+
+
+def _lost_runbook(conn: Connection, batch: RowView) -> str | None:
+    """Return why the project of a batch can no longer use its runbook, None if it can.
+
+    Callers of the whole system need no runbook for its steps.
+    """
+    book = batch["options"].get("runbook")
+    if book is None or batch["project"] is None:
+        return None
+    try:
+        now = runbooks.get(conn, book["uuid"])
+    except errors.RunbookNotFound:
+        return f"the runbook {book['uuid']} was removed"
+    if now["public"] or (now["owner"] == book["owner"] and not book["public"]):
+        return None
+    return f"the runbook {book['uuid']} is not the project's any more"
