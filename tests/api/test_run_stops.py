@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
-from ironic_lite.db.queries import runs
+from ironic_lite.db.queries import nodes, runs
 from tests.support.api_rows import AddNode, set_node
 from tests.support.callers import LESSEE, OWNER, STRANGER, Callers
 from tests.support.conductor_recorder import Recorder
@@ -285,3 +285,20 @@ def test_list_of_runs_shows_stops_where_they_are_named(
     assert api.delete(place).status == 204
     shown = api.get(f"{listed}?fields=stop,place").json["runs"]
     assert [one["stop"] for one in shown] == [None, None]
+
+
+@pytest.mark.parametrize(("field", "kept"), [("owner", False), ("lessee", False), ("name", True)])
+def test_change_of_hands_takes_a_stop_back(
+    callers: Callers, add_node: AddNode, database: Database, field: str, kept: bool
+) -> None:
+    row = add_node(owner=OWNER, lessee=LESSEE, provision_state="clean wait")
+    node = {**row, "run": begin(database, row, LIST)}
+    asked = callers("manager", OWNER).put(path_of(node), {"how": "abort", "after": 2})
+    assert asked.status == 202, asked.text
+    body = [{"op": "replace", "path": f"/{field}", "value": STRANGER}]
+    moved = callers("admin").patch(f"/v1/nodes/{node['uuid']}", body)
+    assert moved.status == 200, moved.text
+    stored = database.read(lambda conn: nodes.get(conn, node["uuid"], ("run_stop",)))
+    assert (stored["run_stop"] is not None) is kept
+    told = callers("admin").get("/v1/events?kind=stop_withdrawn").json["events"]
+    assert len(told) == (0 if kept else 1)

@@ -56,6 +56,22 @@ def test_console_stays_enabled_over_an_undeployment(
     assert "console_paused" not in row["driver_internal_info"]
 
 
+@pytest.mark.parametrize("field", ["owner", "lessee"])
+def test_console_ends_when_the_node_changes_hands(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(FakeConsole, "stop_console", lambda *_args: calls.append("stop"))
+    node = operator.enroll("manageable", console_interface="fake", **{field: "p-a"})
+    assert operator.api.put(path(node), {"enabled": True}).status == 202
+    operator.rig.settled(node)
+    assert operator.patches(node, name="same-hands").json["console_enabled"] is True
+    moved = operator.patches(node, **{field: "p-b"})
+    assert (moved.status, moved.json["console_enabled"]) == (200, False), moved.text
+    operator.rig.settled(node)
+    assert (operator.shows(node)["console_enabled"], calls) == (False, ["stop"])
+
+
 def test_a_machine_without_a_console_says_so(operator: Operator) -> None:
     node = operator.enroll("enroll", console_interface="no-console")
     assert operator.api.get(path(node)).json == {"console_enabled": False, "console_info": None}

@@ -6,13 +6,23 @@ interfaces; it touches neither machine nor database for the check.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import functools
+import logging
 from collections.abc import Callable
 
 from ironic_lite import errors
 from ironic_lite.api.policy.access import OWNERS
-from ironic_lite.api.resources import changes, event_rows, guards, node_lookup, ownership, patches
+from ironic_lite.api.resources import (
+    changes,
+    event_rows,
+    guards,
+    node_lookup,
+    ownership,
+    patches,
+    run_stops,
+)
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import schemas
 from ironic_lite.api.wire.request import Request
@@ -23,6 +33,8 @@ from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import allocations, batch_owners, events, nodes, parents
 from ironic_lite.domain import fields, node_locks, states
 from ironic_lite.domain.states import State
+
+LOG = logging.getLogger(__name__)
 
 _ENROLL_SINCE = 11
 _RESET_SINCE = 45
@@ -117,9 +129,30 @@ def update(service: Service, request: Request, ident: str, *, reset_interfaces: 
     written = {
         name: value for name, value in after.items() if name in changed or value != before[name]
     }
+    if before["console_enabled"] and _changes_hands(written):
+        after["console_enabled"] = written["console_enabled"] = False
     after["updated_at"] = _save_node(service, request, before, written)
     after["generation"] += 1
+    if before["console_enabled"] and not after["console_enabled"]:
+        _end_console(service, request, after)
     return after
+
+
+def _changes_hands(written: Row) -> bool:
+    return not written.keys().isdisjoint(OWNERS)
+
+
+def _end_console(service: Service, request: Request, node: Row) -> None:
+    """Have the console of a node ended that its former users may have open."""
+    who = dataclasses.replace(request.who, owners=None)  # the rights were checked for the change
+    try:
+        service.conductor_of(node).set_console_mode(who, node_uuid=node["uuid"], enabled=False)
+    except errors.Error as why:
+        LOG.warning(
+            "Node %s has changed hands; a program of its console is ended by a later sweep: %s",
+            node["uuid"],
+            why,
+        )
 
 
 def _save_node(service: Service, request: Request, before: Row, written: Row) -> datetime.datetime:
@@ -131,7 +164,7 @@ def _save_node(service: Service, request: Request, before: Row, written: Row) ->
     # The event contains names only, because values may be secret.
     event = event_rows.of(request.who, before["uuid"], "node_updated", {"fields": sorted(written)})
 
-    changes_hands = not written.keys().isdisjoint(OWNERS)
+    changes_hands = _changes_hands(written)
     allocation = before["allocation_uuid"] if "allocation_uuid" in written else None
 
     def work(conn: Connection) -> None:
@@ -144,6 +177,7 @@ def _save_node(service: Service, request: Request, before: Row, written: Row) ->
         if allocation is not None:
             allocations.forget(conn, allocation)
         if changes_hands:
+            run_stops.withdraw(conn, before["uuid"], request.who)
             batch_owners.take_out(conn, [before["uuid"]], at)
         events.add(conn, _for_each_owner(event, before, written))
 

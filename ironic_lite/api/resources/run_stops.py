@@ -94,6 +94,18 @@ def take_back(conn: Connection, node_uuid: str, run: str | None, who: Context) -
     _tell(conn, node, who, "stop_withdrawn", known)
 
 
+def withdraw(conn: Connection, node_uuid: str, who: Context) -> None:
+    """Remove the stop of a node's run that has not happened, because the node changes hands.
+
+    The new users have not asked for it.
+    """
+    node = nodes.get(conn, node_uuid, COLUMNS, hold=True)
+    known = Stop.read(node["run_stop"], node["run_uuid"])
+    if known is not None and known.progress is Progress.ASKED:
+        run_stops.put(conn, node_uuid, known.run, None)
+        _tell(conn, node, who, "stop_withdrawn", known)
+
+
 def _active(conn: Connection, node_uuid: str, run: str | None) -> tuple[Json, Stop | None]:
     """Lock the row of a node; return it with the stop of its active run."""
     node = nodes.get(conn, node_uuid, COLUMNS, hold=True)
