@@ -771,3 +771,26 @@ def test_a_ramdisk_needs_no_token_unless_the_policy_says_so(
         f"/v1/heartbeat/{node['uuid']}", {"callback_url": "http://x", "agent_token": "t"}
     )
     assert beat.status == 400  # by its handler
+
+
+@pytest.mark.parametrize("leased", [LESSEE, STRANGER, None])
+@pytest.mark.parametrize("way", ["request", "batch"])
+def test_steps_for_children_need_the_rights_on_each_child(
+    callers: Callers, add_node: AddNode, leased: str | None, way: str
+) -> None:
+    parent = add_node(owner=OWNER, lessee=LESSEE, provision_state="manageable")["uuid"]
+    child = add_node(owner=OWNER, lessee=leased, parent_node=parent)["uuid"]
+    step = {"interface": "power", "step": "power_on", "execute_on_child_nodes": True}
+    body = {"target": "clean", "clean_steps": [step]}
+    path = f"/v1/nodes/{parent}/states/provision"
+    for project, allowed in ((LESSEE, leased == LESSEE), (OWNER, True), (None, True)):
+        api = callers("admin", project)
+        if way == "request":
+            answer = api.put(path, body)
+        else:
+            answer = api.post("/v1/batches?plan=true", {"nodes": [parent], "request": body})
+        assert (answer.status == 403) is not allowed, answer.text
+        assert allowed or child not in answer.text
+    other = {**step, "limit_child_node_execution": [parent]}
+    answer = callers("admin", LESSEE).put(path, {"target": "clean", "clean_steps": [other]})
+    assert answer.status != 403, answer.text

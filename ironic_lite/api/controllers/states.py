@@ -100,6 +100,8 @@ class States(expose.Controller):
         asked = verb_checks.Asked(verb, body, node, request.version, self.service.conf, held)
         find = functools.partial(runbook_access.to_use, self.service, request)
         asked = verb_checks.check(asked, find)
+        steps = provisioning.steps_of(asked.body)
+        provisioning.demand_children(self.service, request, node["uuid"], steps, rules)
         if asked.verb.event == "retry":
             provisioning.demand_steps_of_retry(self.service, request, ident, node["uuid"])
         conductor = self.service.conductor_of(node)

@@ -92,6 +92,9 @@ def read(service: Service, request: Request) -> Wanted:
     _check_count(body, len(found))
     more = name_runs(service, request, found) if asked.get("target") == "retry" else {}
     _check_rights(request, found, asked, more)
+    steps, needed = provisioning.steps_of(asked), rules(request, asked)
+    for node in found:
+        provisioning.demand_children(service, request, node["uuid"], steps, needed)
     for node in found if book is not None else ():
         runbooks.check(book or {}, node["uuid"], node["traits"], request.version)
     return Wanted(

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
+from ironic_lite import errors
 from ironic_lite.api import policy
-from ironic_lite.api.policy.access import Access
+from ironic_lite.api.policy.access import OWNERS, Access
 from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.resources.verb_checks import Asked
 from ironic_lite.api.service import Service
@@ -16,9 +18,10 @@ from ironic_lite.api.wire.request import Request
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import runs
+from ironic_lite.db.queries import nodes, runs
+from ironic_lite.domain import step_planning
 from ironic_lite.domain.steps import StepKind
-from ironic_lite.records import Run, RunStep
+from ironic_lite.records import Run, RunStep, StoredStep
 from ironic_lite.rpc import interface, verb_calls
 
 RULE = "baremetal:node:set_provision_state"
@@ -46,12 +49,6 @@ def rules(body: JsonView, access: Access, *, first: str = RULE) -> tuple[str, ..
     return (first, *(f"{RULE}:{key}" for key in named), *access.written(single))
 
 
-def rules_of_retry(conn: Connection, node_uuid: str, access: Access) -> tuple[str, ...]:
-    """Return the names of further rules of a retry: those of the steps that may run again."""
-    run = runs.latest(conn, node_uuid)
-    return () if run is None else rules_of_steps(run, runs.steps(conn, run["uuid"]), access)
-
-
 def rules_of_steps(run: Run, steps: Sequence[RunStep], access: Access) -> tuple[str, ...]:
     """Return the names of the rules for running the steps of this run once more.
 
@@ -67,9 +64,52 @@ def rules_of_steps(run: Run, steps: Sequence[RunStep], access: Access) -> tuple[
 
 def demand_steps_of_retry(service: Service, request: Request, ident: str, node_uuid: str) -> None:
     """Refuse a retry to callers who may not run its steps."""
-    more = service.database.read(lambda conn: rules_of_retry(conn, node_uuid, request.access))
+    if not request.access.limited:
+        return
+
+    def read(conn: Connection) -> tuple[Run | None, list[RunStep]]:
+        run = runs.latest(conn, node_uuid)
+        return run, [] if run is None else runs.steps(conn, run["uuid"])
+
+    run, rows = service.database.read(read)
+    if run is None:
+        return
+    more = rules_of_steps(run, rows, request.access)
     if more:
         node_lookup.fetch(service, request, ident, ("uuid",), rules=more)
+    steps = (run["listed"] or {}).get("steps") or ()
+    demand_children(service, request, node_uuid, steps, (RULE, *more))
+
+
+def steps_of(body: JsonView) -> list[JsonView]:
+    """Return the steps that a request names, or its runbook."""
+    return [step for key in _STEPS for step in body.get(key) or ()]
+
+
+def demand_children(
+    service: Service,
+    request: Request,
+    node_uuid: str,
+    steps: Sequence[JsonView],
+    rules: Sequence[str],
+) -> None:
+    """Refuse steps for child nodes to callers without the rights of the request on each child.
+
+    A child has the owner of its parent, but may be leased to another project.
+
+    :param rules: those of the request.
+    :raises errors.Forbidden: naming the first rule that the caller does not pass.
+    """
+    wanted = [step for step in steps if step_planning.for_children(cast(StoredStep, step))]
+    if not wanted or not request.access.limited:
+        return
+    limits = [{str(one).lower() for one in step.get(step_planning.LIMIT) or ()} for step in wanted]
+    where = {"parent_node": node_uuid}
+    columns = ("uuid", *OWNERS)
+    found = service.database.read(lambda conn: nodes.page(conn, columns=columns, where=where))
+    for child in found:
+        if any(not limit or child["uuid"] in limit for limit in limits):
+            request.access.node(child, errors.Forbidden(what=rules[0]), *rules)
 
 
 # -- asking the conductor --------------------------------------------------------------------
