@@ -447,17 +447,19 @@ def test_forgetting(callers: Callers, node: dict[str, Any], conf: cfg.ConfigOpts
     assert callers("admin").delete(path).status == 204
 
 
-def test_a_parent_is_a_node_that_the_caller_sees_and_of_one_owner(
+def test_a_parent_is_named_by_those_who_may_change_it_and_has_one_owner(
     callers: Callers, add_node: AddNode
 ) -> None:
-    foreign = add_node(name="foreign", owner=STRANGER)["uuid"]
-    body = {"driver": "fake-hardware", "parent_node": foreign}
-    refused = callers("admin", OWNER).post("/v1/nodes", body)
-    missing = callers("admin", OWNER).post("/v1/nodes", {**body, "parent_node": NOBODY})
-    assert refused.status == missing.status == 400
-    assert refused.text == missing.text.replace(NOBODY, foreign)
-    own = add_node(owner=OWNER)["uuid"]
-    assert callers("admin", OWNER).post("/v1/nodes", {**body, "parent_node": own}).status == 201
+    foreign, own = add_node(owner=STRANGER)["uuid"], add_node(owner=OWNER)["uuid"]
+    body = {"driver": "fake-hardware", "owner": OWNER}
+    project, system = callers("admin", OWNER), callers("admin")
+    patched = [{"op": "add", "path": "/parent_node", "value": own}]
+    refused = [project.post("/v1/nodes", {**body, "parent_node": p}) for p in (foreign, NOBODY)]
+    refused.append(project.patch(f"/v1/nodes/{own}", patched))
+    assert {answer.status for answer in refused} == {403}
+    assert len({answer.text for answer in refused}) == 1
+    for parent, status in ((foreign, 400), (NOBODY, 400), (own, 201)):
+        assert system.post("/v1/nodes", {**body, "parent_node": parent}).status == status
 
 
 def test_children_of_others_are_left_out(

@@ -565,7 +565,7 @@ def test_fault_of_the_power_read_is_a_failed_check(rig: ConductorFixture) -> Non
 
 
 def test_setting_that_a_driver_refuses_is_a_failed_check(rig: ConductorFixture) -> None:
-    node = rig.node(fake_fail_power=7)
+    node = rig.node(fake_fail_power=[7])
     found = rig.endpoints.examine_node(rig.who, node_uuid=node)
     settings = next(one for one in shown(found, "settings") if one["status"] == "failed")
     assert "power interface: driver_info/fake_fail_power" in settings["text"]

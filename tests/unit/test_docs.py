@@ -10,6 +10,7 @@ import tomllib
 from typing import Any
 
 import pytest
+from keystonemiddleware import opts as auth_token_options
 
 from ironic_lite.api.health import exposition
 from ironic_lite.core import metrics, options
@@ -38,8 +39,10 @@ _TITLE = re.compile(r"^(?P<title>\S.*)\n(?P<line>([=\-~^])\3+)$", re.MULTILINE)
 
 
 def known_options() -> set[tuple[str, str]]:
-    """Return (group, name) of all options: ours, their old names, and those of the sample."""
+    """Return (group, name) of all options: ours, old names, the sample's, keystonemiddleware's."""
     known = {("DEFAULT", str(opt.dest)) for opt in options.LIBRARY} | set(options.REFUSED)
+    for login, opts in auth_token_options.list_auth_token_opts():
+        known |= {(login, str(opt.dest)) for opt in opts}
     for group, opts in options.GROUPS.items():
         for opt in opts:
             known |= {(group, name) for name in (opt.dest, *old_names(opt))}
