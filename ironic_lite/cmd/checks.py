@@ -79,11 +79,19 @@ def run(conf: Configuration) -> None:
     with contextlib.ExitStack() as opened:
         with quiet():
             found = opened.enter_context(contextlib.closing(database(conf)))
-            transport.build()
-            notifier.build(conf, "", lambda _: ())
-            pins.pinned(conf)
+            transports(conf)
             migrate.check(found)
         reencryption.check(found)
+
+
+def transports(conf: Configuration) -> None:
+    """Check that calls and notifications can be sent as configured, without connecting.
+
+    :raises config.ConfigError: a URL, a pin, or the notification options cannot be used.
+    """
+    transport.build()
+    notifier.build(conf, "", lambda _: ())
+    pins.pinned(conf)
 
 
 def claim(conf: Configuration) -> None:

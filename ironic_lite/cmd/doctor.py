@@ -21,10 +21,12 @@ from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite.cmd import checks
+from ironic_lite.api.traffic import listen_socket
+from ironic_lite.cmd import checks, conductors, entry, processes
 from ironic_lite.core import bounded_http, clock, config
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json
+from ironic_lite.db.engine import encryption, session
 from ironic_lite.db.engine.session import Database, Transactions
 from ironic_lite.doctor import certificates, database, disk, options, programs, rounds
 from ironic_lite.domain import examination
@@ -214,6 +216,50 @@ TABLE: tuple[Check[Place], ...] = (
 """The checks that the command makes."""
 
 
+# -- the checks of a configuration ---------------------------------------------------------------
+
+
+def find_transport(place: Place) -> Iterator[Verdict]:
+    """Check the transports as all programs do at their start."""
+    checks.transports(place.conf)
+    yield passed("[DEFAULT]transport_url and the options of notifications can be used")
+
+
+def find_api(place: Place) -> Iterator[Verdict]:
+    """Check certificate, logins and policy as the API does at its start."""
+    listen_socket.check_tls(place.conf)
+    entry.load("ironic_lite.api.server").check(place.conf)
+    entry.load("ironic_lite.api.policy.enforcer").build(place.conf)
+    yield passed("certificate, logins and policy file can be used")
+
+
+def find_conductor(place: Place) -> Iterator[Verdict]:
+    """Load keys, drivers and rules as a conductor does at its start."""
+    encryption.Keys(place.conf.database.encryption_keys)
+    conductors.children(place.conf, registered=processes.Flag())
+    registry = entry.load("ironic_lite.drivers.registry")
+    found = registry.Registry.load(registry.Settings.read(place.conf))
+    for what, reason in found.failures.items():
+        yield warning(f"{what} cannot be loaded: {reason}", "Install it, or disable it.")
+    if place.conf.deploy.http_port is not None:
+        entry.load("ironic_lite.conductor.fileserver").configured(place.conf)
+    with contextlib.closing(session.configured(place.conf)) as closed:
+        entry.load("ironic_lite.conductor.service").Service(place.conf, closed, found, None)
+    yield passed(f"hardware types {', '.join(found.hardware_types)}")
+
+
+STARTS: tuple[Check[Place], ...] = (
+    *(one for one in TABLE if one.name in ("options", "programs", "certificate")),
+    Check("transport", "As at a start.", find_transport, "Correct the option."),
+    Check("API", "As at a start.", find_api, "Correct the option."),
+    Check("conductor", "As at a start.", find_conductor, "Correct the option."),
+    database.SERVER,
+    database.SCHEMA,
+    database.KEYS,
+)
+"""What stops the start of a program, found without a start."""
+
+
 # -- the command --------------------------------------------------------------------------------
 
 
@@ -228,12 +274,19 @@ def add_arguments(parser: Any) -> None:
     )
 
 
-def run(conf: Configuration, *, node: str | None, url: str | None, form: str) -> int:
+def run(
+    conf: Configuration,
+    *,
+    node: str | None = None,
+    url: str | None = None,
+    form: str = "text",
+    table: Sequence[Check[Place]] = TABLE,
+) -> int:
     """Make all checks and print them; return 0, 1 for a warning, or 2 for a failed check."""
     with checks.quiet(), contextlib.ExitStack() as opened:
         place = Place(conf, node, url, opened)
         at = clock.now().replace(tzinfo=datetime.UTC).isoformat()
-        own = rounds.Examiner().examine(rounds.lines(WHERE, TABLE, place), SECONDS)
+        own = rounds.Examiner().examine(rounds.lines(WHERE, table, place), SECONDS)
     findings = own + place.told
     if form == "json":
         print(json.dumps(examination.document(findings, at), indent=2))

@@ -120,6 +120,8 @@ def _add_commands(commands: Any) -> None:
     upgrade = commands.add_parser("upgrade", help=about, description=about)
     what = upgrade.add_subparsers(dest="what", required=True)
     what.add_parser("check", help="exit status 0: no problem; 1: a warning; 2: it would fail")
+    about = "check what stops a program's start, without a start"
+    commands.add_parser("config", help=about, description=about)
     about = "examine this machine, the service and a node; works without the service, too"
     status = f"{about}. Exit status 0: all is well; 1: a warning; 2: a check has failed."
     doctor.add_arguments(commands.add_parser("doctor", help=about, description=status))
@@ -129,6 +131,8 @@ def _run_command(conf: Any) -> int:
     asked = conf.command
     if asked.name == "doctor":
         return doctor.run(conf, node=asked.node, url=asked.url, form=asked.form)
+    if asked.name == "config":
+        return doctor.run(conf, table=doctor.STARTS)
     return _run_checks(conf)
 
 

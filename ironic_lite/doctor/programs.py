@@ -21,8 +21,8 @@ def find_programs(conf: Configuration, nodes: dict[str, int] | None = None) -> I
     if _OF_IPMI & set(conf.enabled_hardware_types):
         count = sum((nodes or {}).get(name, 0) for name in _OF_IPMI)
         yield _check_program("ipmitool", f"{count} nodes of the hardware type ipmi", bool(count))
-    if "ipmitool-socat" in conf.enabled_console_interfaces:
-        yield _check_program("socat", "consoles of the interface ipmitool-socat", True)
+        if "ipmitool-socat" in conf.enabled_console_interfaces:
+            yield _check_program("socat", "consoles of the interface ipmitool-socat", True)
     if "redfish-virtual-media" in conf.enabled_boot_interfaces:
         yield from _find_isolinux(conf)
 

@@ -52,7 +52,7 @@ BAD = {
         "[database]\nconnection = sqlite:///{folder}/file\n",
     ),
     "a key of the database that is none": (
-        "number 1 is no Fernet key",
+        "1 is no Fernet key",
         "[database]\nencryption_keys = nonsense\n",
     ),
     "a password file that is not there": (
@@ -74,6 +74,10 @@ BAD = {
         "default_power_interface",
         "[DEFAULT]\ndefault_power_interface = steam\n",
     ),
+    "a file server on every address": (
+        "[deploy]http_url",
+        "[deploy]\nhttp_port = 8089\nhttp_host = 0.0.0.0\n",
+    ),
     "a priority that is none": (
         "clean_step_priority_override",
         "[conductor]\nclean_step_priority_override = first\n",
@@ -87,6 +91,9 @@ MAY_PASS = {
     "a database that is a folder",
 }
 """Refusals of the system: the same configuration may be usable later, so the status is 1."""
+
+NEEDS_A_START = {"a state path too long for a socket", "an address of somebody else"}
+"""Refusals of addresses, which only a start takes."""
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +127,27 @@ def test_a_start_that_cannot_be_is_one_line_and_a_status(folder: pathlib.Path, f
     # Drivers are judged by the conductor, which names itself.
     assert done.stderr.startswith(("ironic-lite: ", "conductor: "))
     assert words in done.stderr
+
+
+@pytest.mark.parametrize("fault", sorted(BAD.keys() - NEEDS_A_START))
+def test_what_stops_a_start_is_found_without_one(folder: pathlib.Path, fault: str) -> None:
+    words, more = BAD[fault]
+    with service.service(more.format(folder=folder)) as found:
+        done = warm("ironic-lite-status", "--config-file", found.settings, "config")
+    assert done.returncode == 2 or (fault in MAY_PASS and done.returncode == 1)
+    assert words in done.stdout + done.stderr
+
+
+def test_a_sound_configuration_is_checked_without_a_trace() -> None:
+    with service.service("") as found:
+        assert (
+            warm("ironic-lite-dbsync", "--config-file", found.settings, "upgrade").returncode == 0
+        )
+        before = sorted(found.settings.parent.rglob("*"))
+        done = warm("ironic-lite-status", "--config-file", found.settings, "config")
+        assert sorted(found.settings.parent.rglob("*")) == before
+    assert (done.returncode, done.stderr) == (1, "")  # a warning of what real machines need
+    assert not [line for line in done.stdout.splitlines() if line.startswith(("failed", "unkn"))]
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,8 @@ def test_missing_programs_are_failed_if_nodes_need_them(
     assert [status for status, _ in found] == [Status.FAILED] * 3
     assert found[0][1] == ("ipmitool is not installed; needed by 3 nodes of the hardware type ipmi")
     assert "isolinux_bin" in found[2][1]
+    options(DEFAULT__enabled_hardware_types=["redfish"])
+    assert "isolinux_bin" in one(programs.find_programs(config.CONF)).text
 
 
 # -- certificates -----------------------------------------------------------------------------
