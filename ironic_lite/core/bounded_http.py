@@ -48,6 +48,7 @@ _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _SAFE = "!#$%&'()*+,/:;=?@[]~"
 """Characters of a path and query that are sent as they are (RFC 3986, 2.2)."""
 _LENGTH = re.compile(r"[0-9]{1,18}")
+_PEM = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 
 
@@ -183,6 +184,36 @@ def tls_context() -> ssl.SSLContext:
     return context
 
 
+class _PinnedContext(ssl.SSLContext):
+    trusted: frozenset[bytes] = frozenset()
+
+    def wrap_socket(self, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
+        made = super().wrap_socket(*args, **kwargs)
+        if made.getpeercert(binary_form=True) not in self.trusted:
+            made.close()
+            raise ssl.SSLCertVerificationError("the server has another certificate")
+        return made
+
+
+def pinned_tls_context(pem: str) -> ssl.SSLContext:
+    """Return settings for a `Connection` that trust only servers with one of these certificates.
+
+    The octets are compared, and the server proves in the handshake that it has the private key.
+    So the names and the time of the certificate do not matter: the clock of a machine without a
+    battery, or of this host, may be wrong by years. A connection to another server raises
+    ``ssl.SSLCertVerificationError`` before anything is sent.
+
+    :raises ValueError: ``pem`` contains no certificate.
+    """
+    context = _PinnedContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.sslsocket_class = _TlsSocket
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.trusted = frozenset(map(ssl.PEM_cert_to_DER_cert, _PEM.findall(pem)))
+    if not context.trusted:
+        raise ValueError("it is not in PEM")
+    return context
+
+
 class Connection(http.client.HTTPConnection):
     """A connection for one exchange."""
 
@@ -197,7 +228,7 @@ class Connection(http.client.HTTPConnection):
     ) -> None:
         """Prepare; nothing is resolved or connected yet.
 
-        :param tls: of `tls_context`; None speaks plain HTTP.
+        :param tls: of `tls_context` or `pinned_tls_context`; None speaks plain HTTP.
         """
         usual = http.client.HTTP_PORT if tls is None else http.client.HTTPS_PORT
         super().__init__(host, port or usual)

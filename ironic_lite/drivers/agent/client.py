@@ -43,25 +43,6 @@ _TLS: Mapping[str, ssl.TLSVersion] = {
 }
 
 
-_NO_CHECK_TIME = 0x200000  # X509_V_FLAG_NO_CHECK_TIME of OpenSSL, for which ssl has no name
-
-
-def tls_context(pem: str, minimum: str) -> ssl.SSLContext:
-    """Return a TLS context that trusts only these certificates, whatever the clocks say.
-
-    The agent has given them with its token. The clock of a machine without a battery, or of this
-    host, may be wrong by years.
-
-    :raises ssl.SSLError, TypeError: ``pem`` contains no certificate.
-    """
-    context = bounded_http.tls_context()
-    context.minimum_version = _TLS[minimum]
-    # The agent's certificate is self-signed, but not marked as a CA.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
-    context.load_verify_locations(cadata=pem)
-    return context
-
-
 class Client:
     """Commands to the agent that runs in the machine of a task.
 
@@ -89,9 +70,11 @@ class Client:
         if not agent.verify_ca:
             raise self._agent_refused("connect", "it has an https address but gave no certificate")
         try:
-            return tls_context(agent.verify_ca, config.CONF.agent.tls_minimum_version)
-        except (ssl.SSLError, TypeError) as why:  # TypeError: the text is not ASCII
+            context = bounded_http.pinned_tls_context(agent.verify_ca)
+        except ValueError as why:
             raise self._agent_refused("connect", f"its certificate cannot be read: {why}") from None
+        context.minimum_version = _TLS[config.CONF.agent.tls_minimum_version]
+        return context
 
     # -- questions ---------------------------------------------------------------------------
 
@@ -263,8 +246,8 @@ class Client:
                 with connection.exchange(method, target, headers, body) as answer:
                     content = bounded_http.content(answer, LIMIT, slot)
                 return self._checked_answer(answer.status, content)
-        except ssl.SSLCertVerificationError as why:
-            reason = f"its certificate differs from that of its heartbeat: {why.verify_message}"
+        except ssl.SSLCertVerificationError:
+            reason = "its certificate differs from that of its heartbeat"
             raise self._agent_refused("TLS", reason) from None
         except bounded_http.AddressRefused as why:
             raise self._agent_refused("connect", f"its address {why}") from None

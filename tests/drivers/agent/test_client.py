@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import http.server
 import pathlib
 import ssl
-from typing import Any
+import threading
+from typing import Any, ClassVar
 
 import pytest
 from oslo_config import cfg
@@ -14,7 +15,7 @@ from oslo_config import cfg
 from ironic_lite import errors
 from ironic_lite.api.resources import provisioning
 from ironic_lite.drivers import base
-from ironic_lite.drivers.agent import about, client, logs, results
+from ironic_lite.drivers.agent import about, logs, results
 from ironic_lite.drivers.agent.client import LIMIT, Client
 from ironic_lite.drivers.agent.results import Status
 from tests.emulators.agent import process
@@ -130,30 +131,46 @@ def test_only_the_agents_own_certificate_is_believed(
         Client(task).commands()
 
 
+class _Commands(http.server.BaseHTTPRequestHandler):
+    """An agent without commands; ``asked`` are the requests that reached it."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"commands": []}')
+
+    def log_message(self, *_args: object) -> None:
+        """Write nothing."""
+
+
 @pytest.mark.parametrize(("since", "days"), [(300, 700), (-400, -1)], ids=["early", "expired"])
 def test_pinned_certificate_is_trusted_whatever_the_clocks_say(
-    tmp_path: pathlib.Path, since: float, days: float
+    task: FakeTask, tmp_path: pathlib.Path, since: float, days: float
 ) -> None:
     pem, key = certificates.write(tmp_path, days, since=since)
     other, _ = certificates.write(tmp_path, days, "other", since=since)
     served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     served.load_cert_chain(pem, key)
-    for pinned, trusted in ((pem, True), (other, False)):
-        context = client.tls_context(pinned.read_text(), "1.2")
-        ours, theirs, here, there = (ssl.MemoryBIO() for _ in range(4))
-        asks = context.wrap_bio(ours, theirs, server_hostname="127.0.0.1")
-        answers = served.wrap_bio(here, there, server_side=True)
-        with contextlib.suppress(ssl.SSLWantReadError):
-            asks.do_handshake()
-        here.write(theirs.read())
-        with contextlib.suppress(ssl.SSLWantReadError):
-            answers.do_handshake()
-        ours.write(there.read())
-        if trusted:
-            asks.do_handshake()
-        else:
-            with pytest.raises(ssl.SSLCertVerificationError):
-                asks.do_handshake()
+    _Commands.asked.clear()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Commands) as server:
+        server.socket = served.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        assert task.agent is not None
+        url = f"https://127.0.0.1:{server.server_port}"
+        for text in (pem.read_text(), f"{other.read_text()}{pem.read_text()}"):
+            task.agent = dataclasses.replace(task.agent, url=url, verify_ca=text)
+            assert Client(task).commands() == []
+        assert len(_Commands.asked) == 2
+        task.agent = dataclasses.replace(task.agent, verify_ca=other.read_text())
+        with pytest.raises(errors.AgentRefused, match="certificate differs from that"):
+            Client(task).commands()
+        assert len(_Commands.asked) == 2
+        server.shutdown()
 
 
 @pytest.mark.parametrize("pem", [None, "", "nonsense", "é"])
