@@ -245,3 +245,5 @@ def test_deleted_parent_leaves_its_children_in_lists(house: House) -> None:
     house.rig.ask("destroy_node", top)
     after = house.rig.get(low)
     assert (after["parent_node"], after["generation"]) == (None, before["generation"] + 1)
+    (event,) = house.rig.events(low, "node_updated")
+    assert event["data"] == {"fields": ["parent_node"]}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from collections.abc import Iterable
 
 from ironic_lite.conductor.work import run_log
 from ironic_lite.conductor.work.run_metrics import METER
@@ -267,14 +268,17 @@ class Journal:
         for operation, said in self._held:
             holds.refuse(conn, self._who["node_uuid"], operation, said, self._project)
 
-    def write_events(self, conn: Connection) -> None:
+    def write_events(self, conn: Connection, *, lost_parent: Iterable[str] = ()) -> None:
         """Write the collected events, as the last statement of the transaction.
 
         So the time between the number of an event and its commit is short, and followers wait
         briefly for it (`feed.horizon`).
+
+        :param lost_parent: the children of this node, which was deleted; each gets an event.
         """
-        if self._events:
-            events.add(conn, [self.masked(one) for one in self._events])
+        about = {"kind": "node_updated", "at": clock.now(), "data": {"fields": ["parent_node"]}}
+        more = [{**self._who, **about, "node_uuid": child} for child in lost_parent]
+        events.add(conn, [*map(self.masked, self._events), *more])
 
     def masked(self, event: Row) -> Row:
         """Return an event without the node's secrets in its error."""

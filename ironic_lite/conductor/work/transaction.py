@@ -193,13 +193,13 @@ class Transaction:
                 nodes.get(conn, node.uuid, ("uuid",), hold=True)
             for act in (*self._before, *self._after):
                 act(conn)
-            parents.release(conn, node.uuid)
             if self._lock.taken:
                 nodes.delete(conn, node.uuid, token=token)
             else:
                 nodes.delete_unlocked(conn, node.uuid, generation=node.generation)
+            children = parents.release(conn, node.uuid)
             self._journal.write(conn)
-            self._journal.write_events(conn)
+            self._journal.write_events(conn, lost_parent=children)
 
         self._runtime.database.write(write)
         node.settle(**nodes.FREE)

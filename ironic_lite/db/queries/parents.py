@@ -10,6 +10,9 @@ from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
 
 _NODE = models.nodes.c
+_CHILDREN = (
+    sa.select(_NODE.uuid).where(_NODE.parent_node == sa.bindparam("k_uuid")).with_for_update()
+)
 _RELEASE = (
     models.nodes.update()
     .where(_NODE.parent_node == sa.bindparam("k_uuid"))
@@ -40,9 +43,15 @@ def check(conn: Connection, uuid: str, parent: str) -> None:
             raise errors.InvalidParameter(path="parent_node", reason=why.message) from None
 
 
-def release(conn: Connection, uuid: str) -> None:
-    """Remove a node, which is to be deleted, from its children; their locks do not matter.
+def release(conn: Connection, uuid: str) -> list[str]:
+    """Remove a node, which has been deleted, from its children; their locks do not matter.
 
     No conductor writes this column, and by ``updated_at`` a conductor recognises its own writes.
+    A request that makes the node a parent locks its row, so it comes before the deletion or fails.
+
+    :return: the UUIDs of the children.
     """
-    conn.execute(_RELEASE, {"k_uuid": uuid})
+    found = conn.execute(_CHILDREN, {"k_uuid": uuid}).scalars().all()
+    if found:
+        conn.execute(_RELEASE, {"k_uuid": uuid})
+    return list(found)
