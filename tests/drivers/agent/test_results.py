@@ -80,6 +80,12 @@ def test_nonsense_is_told_as_such(document: Any) -> None:
         results.read_list(document)
 
 
+@pytest.mark.parametrize("broken", [None, {}, command("0", "DANCING")])
+def test_broken_command_before_the_last_is_left_out(broken: Any) -> None:
+    listed = results.read_list({"commands": [broken, command("1", "RUNNING")]})
+    assert [one.id for one in listed] == ["1"]
+
+
 def test_extensions_of_a_name_are_left_out() -> None:
     assert results.read(command("1", "RUNNING", "clean.execute_clean_step")).name == (
         "execute_clean_step"
