@@ -68,7 +68,8 @@ def matching(disks: object, hints: JsonView) -> Json | None:
 
 def serials(disks: object) -> list[str]:
     """Return the serial numbers of disks, in their order, without missing ones."""
-    return [disk["serial"] for disk in _disk_objects(disks) if isinstance(disk.get("serial"), str)]
+    told = (disk.get("serial") for disk in _disk_objects(disks))
+    return [one for one in told if isinstance(one, str) and one.strip()]
 
 
 def _disk_objects(disks: object) -> Iterable[Json]:
@@ -80,9 +81,10 @@ def _disk_fits(disk: Json, name: str, wanted: object) -> bool:
     if told is None:
         return False
     if name == "rotational":
-        return bool(told) == (_plain_text(wanted) in _TRUE)
+        return _plain_text(told) in (_TRUE if _plain_text(wanted) in _TRUE else _FALSE)
     if name == "size":
-        return isinstance(told, int | float) and _value_fits(told / GIB, str(wanted), equal="==")
+        number = isinstance(told, int | float) and not isinstance(told, bool)
+        return number and _value_fits(told / GIB, str(wanted), equal="==")
     return _value_fits(urllib.parse.quote(_plain_text(told)), str(wanted))
 
 

@@ -57,6 +57,26 @@ def test_all_hints_must_fit(hints: Json, found: Json | None) -> None:
     assert root_device.matching(DISKS, hints) == found
 
 
+@pytest.mark.parametrize("told", [None, "", "?", 2, []])
+@pytest.mark.parametrize("wanted", [True, False])
+def test_disk_of_unknown_rotation_has_no_rotation(told: Any, wanted: bool) -> None:
+    disks = [{**SMALL, "rotational": told}]
+    assert root_device.matching(disks, {"rotational": wanted}) is None
+
+
+@pytest.mark.parametrize(("told", "wanted"), [("false", False), ("true", True), (0, False)])
+def test_rotation_may_be_a_text(told: Any, wanted: bool) -> None:
+    disks = [{**SMALL, "rotational": told}]
+    assert root_device.matching(disks, {"rotational": wanted}) == disks[0]
+    assert root_device.matching(disks, {"rotational": not wanted}) is None
+
+
+@pytest.mark.parametrize("told", [None, "", "10", True, [], {}])
+@pytest.mark.parametrize("wanted", ["< 960", ">= 1", "!= 1"])
+def test_disk_of_unknown_size_matches_no_size(told: Any, wanted: str) -> None:
+    assert root_device.matching([{**SMALL, "size": told}], {"size": wanted}) is None
+
+
 def test_a_hint_nobody_knows_is_named() -> None:
     with pytest.raises(ValueError, match="colour"):
         root_device.matching(DISKS, {"serial": "S1", "colour": "red"})
@@ -138,6 +158,16 @@ def test_a_disk_that_is_new_becomes_the_root_device() -> None:
     second = inspection.run(["raid-device"], case(extra=first.extra))
     assert second.properties == {"root_device": {"serial": "S2"}}
     assert second.extra == {"block_devices": {"serials": ["S1", "S2"]}}
+
+
+@pytest.mark.parametrize("serial", ["", " ", None, 7])
+def test_disk_without_a_serial_number_does_not_become_the_root_device(serial: Any) -> None:
+    told = {"disks": [SMALL, {**LARGE, "serial": serial}]}
+    found = inspection.run(
+        ["raid-device"], case(inventory=told, extra={"block_devices": {"serials": ["S1"]}})
+    )
+    assert found.properties == {}
+    assert found.extra == {"block_devices": {"serials": ["S1"]}}
 
 
 @pytest.mark.parametrize(
