@@ -71,9 +71,12 @@ _PLAIN = (
 
 _EPILOG = "Options of the configuration file: see ironic-lite.conf.sample, at {path}"
 
-
 _LOG_MODE = 0o640
 """Mode of a new log file, which names users and machines."""
+
+
+_DEPRECATED = frozenset({"automated_clean", "clean_nodes"})
+"""Old names that are logged when they are used (S1.10)."""
 
 
 class ConfigError(errors.Error):
@@ -149,8 +152,8 @@ def _read_sources(
     conf: cfg.ConfigOpts, prog: str, argv: Sequence[str], description: str | None
 ) -> None:
     """Read command line, environment and files. Raises as `load`."""
-    # Ironic's names of our options are as good as ours.
-    logging.getLogger("oslo_config.cfg").addFilter(_is_no_old_name)
+    # Ironic's names of our options are as good as ours, but for those of `_DEPRECATED`.
+    logging.getLogger("oslo_config.cfg").addFilter(_is_worth_a_line)
     try:
         conf(
             list(argv),
@@ -175,8 +178,11 @@ def _refuse(fault: str | None) -> None:
         raise ConfigError(reason=fault)
 
 
-def _is_no_old_name(record: logging.LogRecord) -> bool:
-    return "%(dep_option)s" not in str(record.msg)
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    """Return whether a log line of oslo.config is about more than an accepted old name."""
+    if "%(dep_option)s" not in str(record.msg):
+        return True
+    return isinstance(record.args, dict) and record.args.get("dep_option") in _DEPRECATED
 
 
 def _not_text(prog: str, argv: Sequence[str]) -> str:

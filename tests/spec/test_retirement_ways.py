@@ -171,6 +171,7 @@ def test_s4_14_every_round_of_the_conductor_is_one_of_these(operator: Operator) 
     see_it |= {"overdue steps"}  # a retired node may be cleaned, too
     see_it |= {"batches"}  # the verbs refuse it as they refuse requests
     of_no_node = {"old history", "old files", "old keys", "old batches", "webhooks"}
+    of_no_node |= {"evidence key"}
     assert rounds - of_no_node == leave_it_out | see_it
 
 
