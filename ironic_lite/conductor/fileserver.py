@@ -26,7 +26,7 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor import served_files
-from ironic_lite.core import certificate_files, config
+from ironic_lite.core import certificate_files, config, log_lines
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.images import boot_requests, published
 
@@ -149,6 +149,7 @@ class FileServer:
         self._pair = None if tls is None else certificate_files.Pair(CERTIFICATE, *tls)
         self._tls = None if self._pair is None else _tls_context(self._pair)
         self._clients: dict[_Client, None] = {}
+        self._complaints = log_lines.LogThrottle()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over: asyncio.Event | None = None
         self._started: futures.Future[int] = futures.Future()
@@ -243,6 +244,10 @@ class FileServer:
             await self._answer_requests(client)
         except _FAILED:
             client.abort()  # faults of clients are not logged
+        except Exception as why:  # asyncio would log each
+            client.abort()
+            if self._complaints.new(type(why).__name__):
+                LOG.exception("A request for a file ended in an unexpected fault")
         finally:
             self._clients.pop(client, None)
             await client.close()

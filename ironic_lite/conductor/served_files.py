@@ -87,7 +87,10 @@ def _open_public_file(root: pathlib.Path, target: str) -> BinaryIO | None:
 
     The target of a link must be below ``root``. Names that begin with a dot are not public.
     """
-    path = urllib.parse.urlsplit(target).path if "://" in target else target.partition("?")[0]
+    try:
+        path = urllib.parse.urlsplit(target).path if "://" in target else target.partition("?")[0]
+    except ValueError:  # the host of an absolute URL is malformed
+        return None
     parts = urllib.parse.unquote(path, errors="replace").removeprefix("/").split("/")
     if "\0" in "".join(parts) or any(not part or part.startswith(".") for part in parts):
         return None

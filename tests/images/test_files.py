@@ -19,7 +19,7 @@ import pytest
 import requests
 
 from ironic_lite import errors
-from ironic_lite.conductor import fileserver, service
+from ironic_lite.conductor import fileserver, served_files, service
 from ironic_lite.core import certificate_files, config
 from ironic_lite.images import cache, checksums, published
 from tests.emulators import images
@@ -157,6 +157,7 @@ def test_one_connection_serves_many_parts(root: pathlib.Path, server: str) -> No
         "/a%00b",
         "//outside",
         "/media/%ff",
+        "//[::1?://",
         "/no",
     ],
 )
@@ -175,6 +176,24 @@ def test_file_outside_the_public_folder_is_404(root: pathlib.Path, server: str, 
         body = answer.read()
     assert answer.status in {400, 404}
     assert b"secret" not in body
+
+
+def test_unexpected_fault_of_a_request_is_logged_once(
+    root: pathlib.Path,
+    server: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("odd")
+
+    published.reached(root / "media")
+    monkeypatch.setattr(served_files, "answer", fail)
+    for _ in range(3):
+        with pytest.raises(requests.ConnectionError):
+            requests.get(f"{server}/media/a", timeout=60)
+    assert caplog.text.count("ended in an unexpected fault") == 1
+    assert "client_connected_cb" not in caplog.text
 
 
 def test_clients_that_say_nothing_leave_room_for_others(root: pathlib.Path, server: str) -> None:
