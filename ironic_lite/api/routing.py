@@ -1,9 +1,8 @@
 """The conductor of a node, found by cached membership rows and `ring`.
 
 A conductor that did not answer is doubted: other conductors are asked until it answers a call, or
-until its next heartbeat.
-Doubt changes only the choice of a conductor to ask. The owner of a node, and the owner that the API
-shows, stay the same.
+until its next heartbeat. Doubt changes only the choice of a conductor to ask. The owner of a node,
+and the owner that the API shows, stay the same.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from ironic_lite import errors
+from ironic_lite.core import log_lines
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Database
@@ -44,6 +44,7 @@ class ConductorRouter:
         self._roster = Membership(conf.conductor.heartbeat_timeout)
         self._reading = threading.Lock()
         self._signs: Json = {}
+        self._complaints = log_lines.LogThrottle()
         self._doubted: Json = {}  # by host: its last heartbeat before it did not answer
 
     def members(self) -> tuple[ring.Member, ...]:
@@ -85,7 +86,9 @@ class ConductorRouter:
             self.refresh()
         with self._reading:
             self._doubted = {**self._doubted, host: self._signs.get(host)}
-        LOG.warning("Conductor %s does not answer; other conductors are asked until it does", host)
+        if self._complaints.new(host):  # it may answer some calls, which end the doubt
+            text = "Conductor %s does not answer; other conductors are asked until it does"
+            LOG.warning(text, host)
 
     def trust(self, host: str) -> None:
         """Record that a conductor has answered, which ends its doubt."""
@@ -171,9 +174,8 @@ class ConductorRouter:
             living = self.members()
         if not living:
             raise errors.NoConductor(_NONE_ALIVE, host="any", reason="none is alive")
-        return random.choice(
-            self._preferred_members(list(living))
-        ).host  # spreads the work; no secret
+        # Spreads the work; no secret.
+        return random.choice(self._preferred_members(list(living))).host
 
     def _able_members(self, driver: str, group: str) -> list[ring.Member]:
         """Return the living conductors for such nodes; without any, read them again."""

@@ -10,6 +10,7 @@ import copy
 import logging
 import re
 import time
+from collections.abc import Sequence
 
 from ironic_lite.core import run_lines, text_masking
 
@@ -24,6 +25,8 @@ BROKER_LIBRARIES = ("oslo.messaging", "oslo_messaging", "kombu", "amqp")
 """Loggers of the libraries that connect to a message broker."""
 _REMINDED = 600.0
 """Seconds until a persistent fault is logged again."""
+_MOST_REMARKS = 20
+"""Limit of the lines about one answer of a machine."""
 
 
 class OneLine(logging.Formatter):
@@ -70,12 +73,14 @@ class LogThrottle:
     def new(self, why: str) -> bool:
         """Return whether to log a fault: the first time, and rarely while it persists.
 
-        :param why: one of a limited number of texts; each is remembered.
+        :param why: the fault, and what it concerns; it is remembered as long as it is not logged.
         """
         now = time.monotonic()
         if now - self._logged.get(why, -_REMINDED) < _REMINDED:
             return False
-        self._logged[why] = now
+        # Replaced instead of changed, because other threads may read it.
+        kept = {each: at for each, at in self._logged.items() if now - at < _REMINDED}
+        self._logged = {**kept, why: now}
         return True
 
     def __enter__(self) -> None:
@@ -116,6 +121,15 @@ class Seldom(logging.Filter):
 def escaped(text: str) -> str:
     """Return a text as one line of plain characters."""
     return _IN_LINE.sub(_escape_character, text)
+
+
+def some(remarks: Sequence[str]) -> list[str]:
+    """Return the remarks about one answer of a machine that are logged; the last counts the rest.
+
+    The machine decides how many remarks its answer gives cause for.
+    """
+    more = len(remarks) - _MOST_REMARKS
+    return [*remarks[:_MOST_REMARKS], *([f"{more} more remarks are left out"] if more > 0 else [])]
 
 
 def path(text: object) -> str:

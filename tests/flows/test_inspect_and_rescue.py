@@ -77,6 +77,15 @@ def test_inspection_adds_ports_for_cards_that_no_node_has(
     assert "no port is added for a network card with the address 'n/a'" in caplog.text
 
 
+def test_machine_with_many_odd_cards_fills_no_log(
+    rig: ConductorFixture, caplog: pytest.LogCaptureFixture
+) -> None:
+    with rig.tasks.lock(rig.who, rig.node()) as task:
+        task.add_ports([f"card-{number}" for number in range(500)])
+    assert caplog.text.count("no port is added") == 20
+    assert "480 more remarks are left out" in caplog.text
+
+
 def test_task_that_lost_the_lock_adds_no_ports(rig: ConductorFixture) -> None:
     node = rig.node()
     with pytest.raises(errors.LockLost), rig.tasks.lock(rig.who, node) as task:

@@ -210,6 +210,19 @@ def test_refused_delivery_is_put_aside_after_ten_tries(
     assert get(rig, hook)["state"] == "active"
 
 
+def test_receiver_that_refuses_every_delivery_fills_no_log(
+    rig: ConductorFixture, served: Webhooks, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver.status = 422
+    add_events(rig, 3)
+    hook = add_hook(rig, receiver.url)
+    for number in (1, 2, 3):
+        change(rig, hook, first=number, last=number, refusals=9, not_before=None)
+        sweep_until(served, lambda done=number: get(rig, hook)["position"] == done)
+    assert len(rig.database.read(lambda conn: rows.failures(conn, hook))) == 3
+    assert caplog.text.count("is put aside") == 1
+
+
 def test_redirection_is_a_failure(
     rig: ConductorFixture, served: Webhooks, receiver: Receiver
 ) -> None:

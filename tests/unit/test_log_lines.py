@@ -107,6 +107,12 @@ def test_a_fault_that_goes_on_is_not_a_new_one() -> None:
     assert not throttle.new("disk full")
 
 
+def test_remarks_about_one_answer_are_few() -> None:
+    assert log_lines.some(["one", "two"]) == ["one", "two"]
+    found = log_lines.some([f"card {number}" for number in range(1000)])
+    assert (len(found), found[-1]) == (21, "980 more remarks are left out")
+
+
 def test_repeated_warnings_of_a_logger_are_written_once(written: Written) -> None:
     written.logger.addFilter(log_lines.Seldom())
     for request in range(3):

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ironic_lite import errors
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.conductor.work.runtime import Runtime
-from ironic_lite.core import bounded_http, clock, metrics, networks
+from ironic_lite.core import bounded_http, clock, log_lines, metrics, networks
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json, Row
 from ironic_lite.db.engine.session import Connection
@@ -82,6 +82,7 @@ class Webhooks:
         self._guard = threading.Lock()
         self._busy: set[str] = set()
         self._mine: list[Row] = []
+        self._complaints = log_lines.LogThrottle()
 
     @property
     def interval(self) -> float:
@@ -144,9 +145,11 @@ class Webhooks:
         except errors.NotFound:
             LOG.info("Webhook %s was removed", uuid)
         except errors.Error as why:
-            LOG.warning("Webhook %s will be served again later: %s", uuid, why)
-        except Exception:
-            LOG.exception("Webhook %s will be served again later", uuid)
+            if self._complaints.new(f"{uuid} {type(why).__name__}"):
+                LOG.warning("Webhook %s will be served again later: %s", uuid, why)
+        except Exception as why:
+            if self._complaints.new(f"{uuid} {type(why).__name__}"):
+                LOG.exception("Webhook %s will be served again later", uuid)
         finally:
             with self._guard:
                 self._busy.discard(uuid)
@@ -192,7 +195,8 @@ class Webhooks:
         refusals = row["refusals"] + webhooks.refuses(answer.status)
         failed: Json = {"last_status": answer.status, "last_error": answer.text[:_SHOWN]}
         if refusals >= webhooks.MOST_REFUSALS:
-            LOG.error("Webhook %s: a delivery was refused and is put aside", row["uuid"])
+            if self._complaints.new(row["uuid"]):  # the receiver may refuse each one
+                LOG.error("Webhook %s: a delivery was refused and is put aside", row["uuid"])
             return self._change(row, {**_delivered(row), **failed}, aside=answer)
         pause = webhooks.delay(tries, answer.retry_after)
         failed |= {

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ironic_lite import errors
-from ironic_lite.core import clock
+from ironic_lite.core import clock, log_lines
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection, Transactions
@@ -156,17 +156,14 @@ class _Added(NamedTuple):
 def _usable_addresses(node_uuid: str, addresses: Iterable[str]) -> dict[str, bool]:
     """Return the valid MAC addresses among a machine's card addresses, each once."""
     may = addresses if isinstance(addresses, Mapping) else dict.fromkeys(addresses, True)
-    found = {}
+    found, odd = {}, []
     for told, boots in may.items():
         address = inspection.address(told)
         if address is None:
-            LOG.warning(
-                "Node %s: no port is added for a network card with the address %r",
-                node_uuid,
-                told[:40],
-            )
+            odd.append(f"no port is added for a network card with the address {told[:40]!r}")
         else:
             found[address] = bool(boots)
+    _log_remarks(node_uuid, odd)
     return found
 
 
@@ -175,8 +172,15 @@ def _free_addresses(
 ) -> dict[str, bool]:
     """Return the requested addresses without a port; log the owners of the others."""
     owners = ports.owners(conn, wanted)
-    for address, owner in owners.items():
-        if owner != node_uuid:
-            text = "Node %s: no port is added for network card %s: it is a port of node %s."
-            LOG.warning(text, node_uuid, address, owner)
+    foreign = [
+        f"no port is added for network card {address}: it is a port of node {owner}."
+        for address, owner in owners.items()
+        if owner != node_uuid
+    ]
+    _log_remarks(node_uuid, foreign)
     return {address: boots for address, boots in wanted.items() if address not in owners}
+
+
+def _log_remarks(node_uuid: str, remarks: list[str]) -> None:
+    for remark in log_lines.some(remarks):
+        LOG.warning("Node %s: %s", node_uuid, remark)

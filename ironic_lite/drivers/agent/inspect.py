@@ -10,7 +10,7 @@ import logging
 from typing import ClassVar
 
 from ironic_lite import errors
-from ironic_lite.core import config
+from ironic_lite.core import config, log_lines
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import inspection
 from ironic_lite.drivers import base
@@ -131,7 +131,7 @@ def _checked_inventory(inventory: object) -> tuple[Json, Json]:
 
 def _store_result(task: base.Task, case: inspection.Case) -> None:
     """Store the result of the hooks."""
-    for remark in case.remarks:
+    for remark in log_lines.some(case.remarks):
         LOG.warning("Node %s: %s", task.node.uuid, remark)
     task.add_ports(case.ports, case.client_ids)
     task.node.properties, task.node.extra = case.properties, case.extra

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from ironic_lite import errors
-from ironic_lite.core import config
+from ironic_lite.core import config, log_lines
 from ironic_lite.core.json_types import Json
 from ironic_lite.domain import capabilities, inspection
 from ironic_lite.drivers import base
@@ -44,7 +44,7 @@ class RedfishInspect(interface.RedfishInterface, base.Inspect):
             aliases=dict(config.CONF.pci_devices.alias or ()),
         )
         inspection.run(config.CONF.redfish.inspection_hooks, case)
-        for remark in (*case.remarks, *found.faults):
+        for remark in log_lines.some([*case.remarks, *found.faults]):
             LOG.warning("Node %s: %s", task.node.uuid, remark)
         if found.faults:
             case.plugin_data["faults"] = found.faults
