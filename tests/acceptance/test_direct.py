@@ -11,7 +11,8 @@ import psutil
 import pytest
 
 from ironic_lite.rpc.sockets import sender
-from tests.support import database_servers, direct_rpc, service
+from tests.support import balancer, database_servers, direct_rpc, service
+from tests.support.ports import free_port
 from tests.support.service import Program, Service
 
 FIRST, SECOND = "127.0.0.1", "127.0.0.2"
@@ -39,6 +40,13 @@ def fleet() -> Iterator[Service]:
         yield found
 
 
+@pytest.fixture
+def balanced(fleet: Service) -> Iterator[Service]:
+    """The same with two APIs behind the shipped haproxy.cfg."""
+    with balancer.before(fleet):
+        yield fleet
+
+
 def conductor(fleet: Service, host: str) -> Program:
     """Start a conductor on a machine of its own."""
     settings = fleet.folder / f"machine-{host}.conf"
@@ -47,8 +55,7 @@ def conductor(fleet: Service, host: str) -> Program:
 
 
 def started(fleet: Service, *hosts: str) -> dict[str, Program]:
-    """Start an API and conductors, and wait until the API knows them."""
-    fleet.start("ironic-lite-api")
+    """Start conductors, and wait until the API knows them."""
     programs = {host: conductor(fleet, host) for host in hosts}
     service.until(lambda: conductors(fleet) == set(hosts), "the conductors")
     return programs
@@ -64,25 +71,25 @@ def owners(fleet: Service, names: list[str]) -> dict[str, str]:
     return {name: fleet.get(f"/v1/nodes/{name}")["conductor"] for name in names}
 
 
-def test_request_for_a_node_of_a_killed_conductor_is_done_by_the_other(fleet: Service) -> None:
-    programs = started(fleet, FIRST, SECOND)
+def test_request_for_a_node_of_a_killed_conductor_is_done_by_the_other(balanced: Service) -> None:
+    programs = started(balanced, FIRST, SECOND)
     names = [f"node-{number}" for number in range(NODES)]
     for name in names:
-        fleet.create(name)
-        fleet.provision(name, "manage", "manageable")
-    assert set(owners(fleet, names).values()) == {FIRST, SECOND}
+        balanced.create(name)
+        balanced.provision(name, "manage", "manageable")
+    assert set(owners(balanced, names).values()) == {FIRST, SECOND}
     programs[SECOND].clear()
     for name in names:  # none gets 503, long before SECOND counts as dead
-        fleet.provision(name, "provide", "available")
-    runs = [fleet.get(f"/v1/nodes/{name}/runs")["runs"][0]["conductor"] for name in names]
+        balanced.provision(name, "provide", "available")
+    runs = [balanced.get(f"/v1/nodes/{name}/runs")["runs"][0]["conductor"] for name in names]
     assert set(runs) == {FIRST}
-    conductor(fleet, SECOND)
-    service.until(lambda: SECOND in owners(fleet, names).values(), "its return")
+    conductor(balanced, SECOND)
+    service.until(lambda: SECOND in owners(balanced, names).values(), "its return")
     for name in names:
-        fleet.provision(name, "manage", "manageable")
+        balanced.provision(name, "manage", "manageable")
     assert programs[FIRST].stop() == 0  # which it does when the API knows
     for name in names:
-        fleet.provision(name, "provide", "available")
+        balanced.provision(name, "provide", "available")
 
 
 def pause(program: Program) -> None:
@@ -94,33 +101,57 @@ def pause(program: Program) -> None:
     service.until(lambda: time.monotonic() - since > sender.PROVEN_SECONDS, "the pause")
 
 
-def test_call_answered_503_is_not_begun_by_a_paused_conductor(fleet: Service) -> None:
-    (only,) = started(fleet, FIRST).values()
-    fleet.create("idle")
-    fleet.provision("idle", "manage", "manageable")
-    before = fleet.get("/v1/nodes/idle")
+def test_call_answered_503_is_not_begun_by_a_paused_conductor(balanced: Service) -> None:
+    (only,) = started(balanced, FIRST).values()
+    balanced.create("idle")
+    balanced.provision("idle", "manage", "manageable")
+    before = balanced.get("/v1/nodes/idle")
     pause(only)
-    late = fleet.ask("PUT", "/v1/nodes/idle/states/provision", {"target": "provide"})
+    late = balanced.ask("PUT", "/v1/nodes/idle/states/provision", {"target": "provide"})
     assert late.status_code == 503
     assert int(late.headers["Retry-After"]) > 0
     only.process.send_signal(signal.SIGCONT)
-    service.until(lambda: fleet.get("/v1/nodes/idle/management/boot_device"), "its answers")
-    assert fleet.get("/v1/nodes/idle") == before
-    fleet.provision("idle", "provide", "available")
+    service.until(lambda: balanced.get("/v1/nodes/idle/management/boot_device"), "its answers")
+    assert balanced.get("/v1/nodes/idle") == before
+    balanced.provision("idle", "provide", "available")
 
 
-def test_verbs_for_nodes_of_a_paused_conductor_are_done_by_the_other(fleet: Service) -> None:
-    programs = started(fleet, FIRST, SECOND)
+def test_verbs_for_nodes_of_a_paused_conductor_are_done_by_the_other(balanced: Service) -> None:
+    programs = started(balanced, FIRST, SECOND)
     names = [f"node-{number}" for number in range(NODES)]
     for name in names:
-        fleet.create(name)
-        fleet.provision(name, "manage", "manageable")
-    assert set(owners(fleet, names).values()) == {FIRST, SECOND}
+        balanced.create(name)
+        balanced.provision(name, "manage", "manageable")
+    assert set(owners(balanced, names).values()) == {FIRST, SECOND}
     pause(programs[SECOND])
     for name in names:
-        fleet.provision(name, "provide", "available")
-    runs = [fleet.get(f"/v1/nodes/{name}/runs")["runs"][0]["conductor"] for name in names]
+        balanced.provision(name, "provide", "available")
+    runs = [balanced.get(f"/v1/nodes/{name}/runs")["runs"][0]["conductor"] for name in names]
     assert set(runs) == {FIRST}
+
+
+APIS, ROUNDS, PAUSE = 4, 10, 1.1
+"""APIs, the looks at each, and the seconds between them: an API repeats its answer for a second."""
+
+
+def test_apis_stay_ready_while_a_paused_conductor_counts_as_living(fleet: Service) -> None:
+    ports = [fleet.port, *(free_port() for _ in range(APIS - 1))]
+    for port in ports:
+        settings = fleet.folder / f"api-{port}.conf"
+        settings.write_text(f"[api]\nport = {port}\n", encoding="utf-8")
+        fleet.start("ironic-lite-api", "--config-file", str(settings))
+    programs = {host: conductor(fleet, host) for host in (FIRST, SECOND)}
+    urls = [f"http://{service.HOST}:{port}/readyz" for port in ports]
+    for url in urls:
+        service.until(lambda url=url: fleet.session.get(url, timeout=60).ok, url)  # type: ignore[misc]
+    service.until(lambda: conductors(fleet) == {FIRST, SECOND}, "the conductors")
+    pause(programs[SECOND])
+    seen = []
+    for _ in range(ROUNDS):
+        seen += [fleet.session.get(url, timeout=60).status_code for url in urls]
+        time.sleep(PAUSE)
+    assert sum(status != 200 for status in seen) <= 1, seen
+    assert conductors(fleet) == {FIRST, SECOND}
 
 
 def test_processes_of_a_conductor_are_called_by_their_ports(fleet: Service) -> None:

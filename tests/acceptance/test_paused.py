@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support import rabbit, service
+from tests.support import balancer, rabbit, service
 from tests.support.service import Program, Service
 
 LEASES = """heartbeat_interval = 1
@@ -25,11 +25,12 @@ LOST = "the lock was lost, its new owner continues"
 
 @pytest.fixture
 def fleet() -> Iterator[Service]:
-    """Two conductors on one machine, with short leases."""
+    """APIs behind haproxy, for two conductors on one machine, with short leases."""
     with service.service(LEASES) as found:
         upgrade = found.start("ironic-lite-dbsync", "upgrade")
         assert upgrade.process.wait(service.PATIENCE) == 0
-        yield found
+        with balancer.before(found):
+            yield found
 
 
 def runs(fleet: Service) -> list[dict[str, Any]]:
@@ -39,7 +40,6 @@ def runs(fleet: Service) -> list[dict[str, Any]]:
 
 
 def test_conductor_that_was_paused_writes_nothing_and_touches_no_machine(fleet: Service) -> None:
-    fleet.start("ironic-lite-api")
     programs: dict[str, Program] = {
         host: fleet.start("ironic-lite-conductor", host=host) for host in ("first", "second")
     }
@@ -77,18 +77,18 @@ LATE = "is not begun unless its caller repeats it"
 
 @pytest.fixture
 def brokered() -> Iterator[Service]:
-    """A configuration with a broker, the database upgraded."""
+    """APIs behind haproxy, with a broker, the database upgraded."""
     with rabbit.own_url() as broker, service.service() as found:
         text = found.settings.read_text(encoding="utf-8")
         with_broker = text.replace("[DEFAULT]\n", f"[DEFAULT]\ntransport_url = {broker}\n")
         found.settings.write_text(with_broker, encoding="utf-8")
         upgrade = found.start("ironic-lite-dbsync", "upgrade")
         assert upgrade.process.wait(service.PATIENCE) == 0
-        yield found
+        with balancer.before(found):
+            yield found
 
 
 def test_conductor_that_was_paused_does_not_begin_a_call_answered_503(brokered: Service) -> None:
-    brokered.start("ironic-lite-api")
     conductor = brokered.start("ironic-lite-conductor", host="only")
     service.until(lambda: conductors(brokered) == ["only"], "the conductor")
     brokered.create("idle")
