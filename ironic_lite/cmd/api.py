@@ -112,7 +112,7 @@ def _log_address(conf: Configuration, there: listen_socket.Address) -> None:
 
 
 def flags(conf: Configuration) -> list[processes.Flag]:
-    """Return for each worker the flag that it sets once it accepts connections."""
+    """Return for each worker the flag that it sets once the address accepts connections."""
     return [processes.Flag() for _ in range(config.api_workers(conf))]
 
 

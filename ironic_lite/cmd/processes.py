@@ -233,7 +233,10 @@ def run(child: Child) -> int:
 _REPLACING = 0.1
 """Seconds between two looks at a process that is being replaced."""
 _OPENING = 3.0
-"""Seconds a process that begins to serve may take to open its socket."""
+"""Seconds a process that begins to serve may take to open its socket.
+
+The server does not report its own socket, and a connection to the address may reach another process.
+"""
 _REPLACING_SECONDS = 60.0
 """Most seconds until a replacement serves, or has ended."""
 _LOOK = 3600.0
