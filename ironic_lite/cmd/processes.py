@@ -235,7 +235,8 @@ _REPLACING = 0.1
 _OPENING = 3.0
 """Seconds a process that begins to serve may take to open its socket.
 
-The server does not report its own socket, and a connection to the address may reach another process.
+The server does not report its own socket, and a connection to the address may reach another
+process.
 """
 _REPLACING_SECONDS = 60.0
 """Most seconds until a replacement serves, or has ended."""
