@@ -18,16 +18,29 @@ LOG = logging.getLogger(__name__)
 
 NOTE = "redfish_bios"
 """Key of the state of a running step: ``until``, ``tasks``, the number of polls (``looks``), the
-polls in a row that found the machine up (``booted``), and whether a poll saw it boot
-(``began``)."""
+polls in a row that found the machine up (``booted``), whether a poll saw it boot (``began``), the
+newest boot progress (``progress``, at first that before the restart), the polls in a row that found
+it (``same``), and whether it has changed since the restart (``moved``)."""
 
 DENIED_PAUSE = 60.0
 """Least pause in seconds after a BMC refused the login, because it may lock the user."""
 
 _BOOTED = frozenset({"OSBootStarted", "OSRunning"})
 """Values of BootProgress.LastState (DSP0268) after which the firmware has finished."""
+_STARTING = frozenset(
+    {
+        "PrimaryProcessorInitializationStarted",
+        "BusInitializationStarted",
+        "MemoryInitializationStarted",
+        "SecondaryProcessorInitializationStarted",
+        "PCIResourceConfigStarted",
+    }
+)
+"""Values while the firmware tests the machine. Many BMCs stay for ever at one of the others: None,
+OEM, SystemHardwareInitializationComplete, SetupEntered."""
 BLIND_LOOKS = 12
-"""Polls after which a machine without boot progress counts as up: three minutes."""
+"""Polls after which a machine counts as up whose boot progress is absent or stands still: three
+minutes."""
 STALE_LOOKS = 4
 """Polls in which the boot progress may still be from before the restart, if no boot is seen."""
 _ON_RESET = "OnReset"
@@ -69,7 +82,8 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
         :raises errors.UnsupportedDriverExtension: the BMC shows no settings.
         """
         asked = arguments.settings(settings)
-        bios = _read_bios(task, "apply_configuration")
+        system = resources.system(task)
+        bios = _read_bios(task, system, "apply_configuration")
         values = _bios_attributes(bios)
         wanted, faults = attributes.convert(asked, values, _read_registry(task, bios))
         if faults:
@@ -82,7 +96,7 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
         tasks = []
         if any(waiting.get(name) != value for name, value in wanted.items()):
             tasks = _send_settings(task, place or bios["@odata.id"], _settings_body(bios, wanted))
-        return _restart_for_settings(task, tasks)
+        return _restart_for_settings(task, system, tasks)
 
     @base.clean_step(priority=0, requires_ramdisk=False, destroys=("settings",), restarts=1)
     @base.deploy_step(priority=0, rerunnable=True, destroys=("settings",), restarts=1, lasting=True)
@@ -92,18 +106,19 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
 
         :raises errors.UnsupportedDriverExtension: the BMC cannot reset them.
         """
-        bios = _read_bios(task, "factory_reset")
+        system = resources.system(task)
+        bios = _read_bios(task, system, "factory_reset")
         target = resources.text(bios, "Actions", "#Bios.ResetBios", "target")
         if target is None:
             raise resources.lacking(task, "factory_reset", "it offers no Bios.ResetBios")
-        return _restart_for_settings(task, _post_action(task, target))
+        return _restart_for_settings(task, system, _post_action(task, target))
 
     def cache_bios_settings(self, task: base.Task) -> list[base.BiosSetting]:
         """Return all current settings, with the registry's facts about them.
 
         :raises errors.UnsupportedDriverExtension: the BMC shows no settings.
         """
-        bios = _read_bios(task, "cache_bios_settings")
+        bios = _read_bios(task, resources.system(task), "cache_bios_settings")
         return attributes.settings(_bios_attributes(bios), _read_registry(task, bios))
 
     def poll_step(
@@ -146,9 +161,9 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
 # -- reading ----------------------------------------------------------------------------------
 
 
-def _read_bios(task: base.Task, method: str) -> Json:
-    """Return the Bios resource of the system."""
-    path = resources.link(resources.system(task), "Bios")
+def _read_bios(task: base.Task, system: Json, method: str) -> Json:
+    """Return the Bios resource of a system."""
+    path = resources.link(system, "Bios")
     found = resources.read(task, path) if path else None
     if found is None or path is None:
         raise resources.lacking(task, method, "it shows no BIOS settings")
@@ -253,13 +268,14 @@ def _post_action(task: base.Task, target: str) -> list[str]:
     return connection.call(task, lambda link: jobs.places(resources.act(link, target)), read=False)
 
 
-def _restart_for_settings(task: base.Task, tasks: list[str]) -> base.Outcome:
-    """Restart the machine and schedule polls until it is up."""
+def _restart_for_settings(task: base.Task, before: Json, tasks: list[str]) -> base.Outcome:
+    """Restart the machine, whose system was ``before``, and schedule polls until it is up."""
     task.driver.deploy.prepare_restart(task)
     task.switch_power(base.REBOOT)
     task.forget_agent(keep_token=True)
     task.node.power_state = base.POWER_ON
-    task.keep(NOTE, {"until": clock.stamp() + _boot_limit(), "tasks": tasks})
+    until, progress = clock.stamp() + _boot_limit(), _boot_progress(before)
+    task.keep(NOTE, {"until": until, "tasks": tasks, "progress": progress})
     task.wake_after(_interval())
     return base.WAIT
 
@@ -293,11 +309,14 @@ def _remaining_differences(
     under_way = word not in {jobs.DONE, jobs.FORGOTTEN}
     up = _is_up(task, note, under_way=under_way)
     limit = config.CONF.redfish.bios_config_timeout
-    booting = f"the machine has not finished booting within {limit:g} s"
+    booting = (
+        f"the machine has not finished booting within {limit:g} s; its boot progress "
+        f"(BootProgress) is {note['progress'] or 'unknown'}"
+    )
     if step["step"] == "factory_reset":
         return "" if up else booting
     wanted = arguments.settings(steps.arguments(step)["settings"])
-    bios = _read_bios(task, "apply_configuration")
+    bios = _read_bios(task, resources.system(task), "apply_configuration")
     wrong = attributes.differing(wanted, _bios_attributes(bios))
     if wrong:
         names = attributes.listed(wrong)
@@ -315,13 +334,39 @@ def _remaining_differences(
 
 def _is_up(task: base.Task, note: Json, *, under_way: bool) -> bool:
     """Return whether the machine has booted since the restart, as far as the BMC shows it."""
-    progress = resources.text(resources.system(task), "BootProgress", "LastState")
+    system = resources.system(task)
+    state, progress = _boot_state(system), _boot_progress(system)
     looks = note["looks"] = int(note.get("looks", 0)) + 1
-    note["began"] = bool(note.get("began")) or progress not in {None, *_BOOTED}
+    note["began"] = bool(note.get("began")) or state not in {None, *_BOOTED}
     fresh = note["began"] or looks >= STALE_LOOKS
-    booted = progress in _BOOTED and fresh and not under_way
+    booted = state in _BOOTED and fresh and not under_way
     note["booted"] = int(note.get("booted", 0)) + 1 if booted else 0
-    return booted or (progress is None and not under_way and looks >= BLIND_LOOKS)
+    same = progress == note.get("progress", progress)
+    note["same"] = int(note.get("same", 0)) + 1 if same else 1
+    note["moved"] = bool(note.get("moved")) or not same
+    note["progress"] = progress
+    if booted or under_way or resources.text(system, "PowerState") == "Off":
+        return booted
+    return looks >= BLIND_LOOKS if state is None else _stands_still(state, note)
+
+
+def _stands_still(state: str, note: Json) -> bool:
+    """Return whether the boot progress has no more to say.
+
+    A state while the firmware starts only counts if the BMC has shown it since before the restart.
+    """
+    hung = state in _STARTING and note["moved"]
+    return state not in _BOOTED and not hung and int(note["same"]) >= BLIND_LOOKS
+
+
+def _boot_state(system: Json) -> str | None:
+    return resources.text(system, "BootProgress", "LastState")
+
+
+def _boot_progress(system: Json) -> str:
+    """Return the boot progress with the vendor's own state; empty if the BMC shows none."""
+    own = resources.text(system, "BootProgress", "OemLastState")
+    return " ".join(one for one in (_boot_state(system), own) if one)
 
 
 def _settings_messages(bios: Json) -> str:

@@ -384,6 +384,62 @@ def test_a_factory_reset_waits_for_the_boot(served: bmc.Machine) -> None:
     assert poll(task, RESET) is base.DONE
 
 
+@pytest.mark.parametrize(
+    "state",
+    [
+        "None",
+        "OEM",
+        "SystemHardwareInitializationComplete",
+        "SetupEntered",
+        "PCIResourceConfigStarted",
+        "Ready",
+    ],
+)
+def test_factory_reset_ends_on_a_bmc_whose_boot_progress_stands_still(
+    served: bmc.Machine, state: str
+) -> None:
+    served.habits.boot_progress = state
+    served.go("On", boots=True)
+    served[served.system]["BootProgress"] = {"LastState": state}
+    task = bmc_tasks.task_of(served)
+    BIOS.execute_clean_step(task, RESET)
+    for _ in range(bios.BLIND_LOOKS - 1):
+        assert poll(task, RESET) is base.WAIT
+    assert poll(task, RESET) is base.DONE
+
+
+def test_factory_reset_ends_where_the_boot_progress_stops(served: bmc.Machine) -> None:
+    """A machine without a boot device stays in its setup."""
+    task = bmc_tasks.task_of(served)
+    BIOS.execute_clean_step(task, RESET)
+    for state in ("MemoryInitializationStarted", "PCIResourceConfigStarted"):
+        served[served.system]["BootProgress"] = {"LastState": state}
+        for _ in range(bios.BLIND_LOOKS + 1):
+            assert poll(task, RESET) is base.WAIT
+    for number in range(bios.BLIND_LOOKS + 1):
+        progress = {"LastState": "OEM", "OemLastState": f"Stage {number}"}
+        served[served.system]["BootProgress"] = progress
+        assert poll(task, RESET) is base.WAIT
+    served[served.system]["BootProgress"] = {"LastState": "SetupEntered"}
+    for _ in range(bios.BLIND_LOOKS - 1):
+        assert poll(task, RESET) is base.WAIT
+    assert poll(task, RESET) is base.DONE
+
+
+def test_factory_reset_of_a_machine_that_is_off_or_hangs_is_not_done(
+    served: bmc.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = bmc_tasks.task_of(served)
+    BIOS.execute_clean_step(task, RESET)
+    for power, state in (("Off", "None"), ("On", "MemoryInitializationStarted")):
+        served[served.system].update(PowerState=power, BootProgress={"LastState": state})
+        for _ in range(bios.BLIND_LOOKS + 1):
+            assert poll(task, RESET) is base.WAIT
+    pass_time(monkeypatch)
+    with pytest.raises(errors.StepFailed, match=r"BootProgress\) is MemoryInitializationStarted$"):
+        poll(task, RESET)
+
+
 def test_a_bmc_without_factory_reset_says_so(served: bmc.Machine) -> None:
     del served[served.places.bios]["Actions"]["#Bios.ResetBios"]
     with pytest.raises(errors.UnsupportedDriverExtension, match=r"offers no Bios\.ResetBios"):

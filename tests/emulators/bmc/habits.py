@@ -15,6 +15,9 @@ class Habits:
     """Resets are accepted, and nothing happens."""
     deaf_to_button: bool = False
     """GracefulShutdown and GracefulRestart are accepted, and the system ignores them."""
+    boot_progress: str | None = None
+    """Instead of the boot progress: the state that is shown while the machine is on, as None of
+    Supermicro X13 and SystemHardwareInitializationComplete of BlueField-3."""
     keeps_boot: bool = True
     """BootSourceOverrideEnabled may be Continuous."""
     whole_boot: bool = False

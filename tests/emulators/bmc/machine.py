@@ -358,7 +358,7 @@ class Machine:
 
     def _arrive(self, target: str) -> None:
         self._show_power(target)
-        state = "None" if target == "Off" else "OSRunning"
+        state = "None" if target == "Off" else self.habits.boot_progress or "OSRunning"
         self.tree[self.system]["BootProgress"] = {"LastState": state}
 
     def _show_power(self, word: str) -> None:
