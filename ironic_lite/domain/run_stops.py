@@ -78,6 +78,11 @@ class Stop(NamedTuple):
         return taken or self.after is None or ordinal > self.after
 
     @property
+    def without_reason(self) -> Self:
+        """The stop as callers see it who may not read the run: a reason is for its projects."""
+        return self._replace(reason="")
+
+    @property
     def document(self) -> Json:
         """The stop as clients see it."""
         shown = self._asdict()

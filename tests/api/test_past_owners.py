@@ -5,14 +5,20 @@ A machine goes from one project to the next; what was done on it before stays wi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
+from ironic_lite.api import middleware
+from ironic_lite.api.watching.blocking import BlockingWatches
+from ironic_lite.api.wire.request import Environ, StartResponse
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import erasures, events, run_logs, runs
 from ironic_lite.db.tables import models
+from ironic_lite.domain.run_stops import How, Progress, Stop
+from ironic_lite.feed.tail import Tail
 from tests.support.api_rows import AddNode
 from tests.support.callers import LESSEE, As, Callers
 from tests.support.database_rows import new_uuid
@@ -196,6 +202,79 @@ def test_run_under_way_is_shown_to_all_who_may_read_the_node(moved: Moved) -> No
     for caller in (moved.new, moved.lessee):
         assert caller.get(f"/v1/runs/{run}").status == 404
         assert caller.get("/v1/runs").json["runs"] == []
+
+
+def _ends_at_the_second_look(moved: Moved, run: str) -> As:
+    """Return NEW as a client whose wait for a run goes on when the run has failed meanwhile."""
+    application = moved.new.app
+    assert isinstance(application, middleware.RequestMiddleware)
+
+    def look_again(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        values = {"state": "failed", "ended_at": clock.now()}
+        moved.database.write(lambda conn: runs.update(conn, run, values))
+        return application.answer(environ, start_response)
+
+    waiting = BlockingWatches(application, look_again, lambda: Tail(moved.database))
+    return Callers(waiting)("admin", NEW)
+
+
+@pytest.mark.parametrize("path", ["{path}/runs/{run}", "{path}/runs/current", "/v1/runs/{run}"])
+def test_waiting_new_owner_gets_the_state_of_the_run_alone(moved: Moved, path: str) -> None:
+    run = moved.add_run(OLD, "running")
+    arguments = {"path": moved.path, "run": run}
+    _add_step(moved, run)
+    moved.hand_over()
+    under_way = moved.new.get(path.format(**arguments))
+    caller = _ends_at_the_second_look(moved, run)
+    ended = caller.get(f"{path.format(**arguments)}?wait=30")
+    for answer, state in ((under_way, "running"), (ended, "failed")):
+        assert (answer.status, answer.json["state"]) == (200, state), answer.body.decode()
+        shown = [answer.json[name] for name in ("steps", "eta", "error")]
+        assert shown == [[], None, None]
+        assert SECRET not in answer.body.decode()
+    whole = moved.admin.get(f"/v1/runs/{run}")
+    assert whole.json["steps"][0]["args"] == {"note": SECRET}
+    assert whole.json["error"]["text"] == SECRET
+
+
+@pytest.mark.parametrize("path", ["{path}/runs/current", "/v1/runs/{run}"])
+def test_refused_wait_of_the_new_owner_has_no_error_of_the_run(moved: Moved, path: str) -> None:
+    run = moved.add_run(OLD, "running")
+    moved.hand_over()
+    caller = _ends_at_the_second_look(moved, run)
+    refused = caller.get(f"{path.format(path=moved.path, run=run)}?wait=30&until=done")
+    assert refused.status == 424
+    assert "has ended as failed" in refused.body.decode()
+    assert SECRET not in refused.body.decode()
+
+
+def test_reason_of_a_stop_is_for_the_projects_of_its_run(moved: Moved) -> None:
+    run = moved.add_run(OLD, "waiting")
+    moved.hand_over()
+    stop = Stop(run, How.HOLD, None, SECRET, "olga", clock.now().isoformat(), Progress.DONE)
+    held = {"provision_state": "clean hold", "run_uuid": run, "run_stop": stop.text}
+    moved.database.write(
+        lambda conn: conn.execute(
+            models.nodes.update().where(models.nodes.c.uuid == moved.node).values(held)
+        )
+    )
+    for path in (f"{moved.path}/runs", "/v1/runs"):
+        listed = f"{path}?fields=uuid,stop"
+        [shown] = moved.new.get(listed).json["runs"]
+        assert (shown["uuid"], shown["stop"]["how"], shown["stop"]["reason"]) == (run, "hold", "")
+        assert SECRET in moved.admin.get(listed).body.decode()
+    assert SECRET not in moved.new.get(f"{moved.path}/why").body.decode()
+    assert SECRET in moved.admin.get(f"{moved.path}/why").body.decode()
+
+
+def _add_step(moved: Moved, run: str) -> None:
+    row = {
+        **{"run_uuid": run, "ordinal": 0, "kind": "clean", "interface": "deploy"},
+        **{"step": "erase_devices", "args": {"note": SECRET}, "state": "running"},
+    }
+    moved.database.write(
+        lambda conn: conn.execute(models.run_steps.insert().values(abortable=False, **row))
+    )
 
 
 def test_rows_without_an_owner_are_for_the_system_scope(moved: Moved) -> None:

@@ -26,7 +26,7 @@ from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import fleet_runs, nodes, runs
 from ironic_lite.records import Run
 
-_READ = "baremetal:run:get"
+_READ = run_documents.READ_OF_FLEET
 _NODE = ("uuid", "name", *run_times.MACHINE, *OWNERS)
 
 
@@ -56,7 +56,7 @@ class FleetRuns(expose.Controller):
                     limit=query.limit,
                 )
             )
-        run_places.add(self.service, shown, rows)
+        run_places.add(self.service, request, shown, rows)
         keys = [row["uuid"] for row in rows]
         documents = run_documents.several(request, None, shown, rows)
         return pages.body(request, query, "runs", documents, keys)
@@ -70,7 +70,7 @@ class FleetRuns(expose.Controller):
             raise errors.NotFound(what="Run", ident=run)
         known = rules.uuid(run, "run")
         row, node = self.service.database.read(lambda conn: _read_run(conn, request, known))
-        waits.check_run(request, wait, row)
+        waits.check_run(request, wait, row, _READ)
         return run_documents.show(
             self.service, request, node["uuid"], row, chosen, machine=node, resource=views.RUNS
         )

@@ -66,7 +66,7 @@ class Runs(expose.Controller):
                 limit=query.limit,
             )
         )
-        run_places.add(self.service, shown, rows)
+        run_places.add(self.service, request, shown, rows)
         keys = [row["uuid"] for row in rows]
         documents = run_documents.several(request, node["uuid"], shown, rows)
         return pages.body(request, query, "runs", documents, keys)
@@ -85,7 +85,7 @@ class Runs(expose.Controller):
         row = self._find_run(request, node, known, or_newest=wait is not None)
         if wait is not None:
             request.call.notes["run"] = row["uuid"]
-            waits.check_run(request, wait, row)
+            waits.check_run(request, wait, row, run_documents.READ)
         return run_documents.show(self.service, request, node["uuid"], row, chosen, machine=node)
 
     @expose.expose("GET", "/nodes/{ident}/runs/{run}/log", types.word, types.word, types.boolean)

@@ -41,6 +41,7 @@ from ironic_lite.domain import (
 from ironic_lite.domain.activities import StepActivity, stepping
 from ironic_lite.domain.failures import Failure
 from ironic_lite.domain.holds import Hold
+from ironic_lite.domain.run_stops import Stop
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.records import Event, Run, RunStep, StoredStep
 
@@ -61,6 +62,9 @@ def show(service: Service, request: Request, ident: str, orders: bmc_orders.Orde
     offered = tuple(_offers(service, request, node, run, steps, held=held))
     if run is not None and not run_documents.visible(request, run, _READ):
         run, steps = None, []  # of an earlier owner, and so like one that was removed
+    elif run is not None and not request.access.reads(_READ, run):
+        stop = Stop.read(node["run_stop"], run["uuid"])
+        node["run_stop"] = stop and stop.without_reason.text
     failure = failures.of(node, run, None)
     operation, earlier = _operation(service, request, node, failure)
     facts = reasons.Facts(

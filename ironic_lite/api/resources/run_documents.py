@@ -16,7 +16,8 @@ from ironic_lite.db.queries import runs
 from ironic_lite.records import Run, RunStep
 
 READ = "baremetal:node:runs:get"
-"""The rule for reading the runs of a caller's own project."""
+READ_OF_FLEET = "baremetal:run:get"
+"""The rules for reading the runs of a caller's own project, below the node and in /v1/runs."""
 _OPEN = ("running", "waiting")
 _HIDDEN = ("id", "run_uuid", "overdue_at")  # columns not shown
 
@@ -48,7 +49,7 @@ def show(
     machine: JsonView | None = None,
     resource: views.Resource = views.NODES_RUNS,
 ) -> Json:
-    """Return the document of one run.
+    """Return the document of one run; a run of another project without its steps and its error.
 
     One statement for its steps, and one for their usual durations if those are not known.
 
@@ -59,10 +60,14 @@ def show(
     """
     of_fleet = resource is views.RUNS
     chosen = tuple(names or (field.name for field in resource.table))
+    mine = request.access.reads(READ_OF_FLEET if of_fleet else READ, row)
+    row = row if mine else {**row, "error": None, "code": None}
     shown = views.plan(resource, chosen, request.version, full=False)
     full: Json = {**row, "node_name": (machine or {}).get("name")}
     kept = {column: full[column] for column in shown.columns}
-    if {"steps", "eta"} & shown.computed:
+    if not mine and "steps" in shown.computed:
+        kept["steps"] = []
+    elif mine and {"steps", "eta"} & shown.computed:
         found = service.database.read(lambda conn: runs.steps(conn, row["uuid"]))
         times = RunTimes(service, row, found, machine)
         known = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from ironic_lite.api.resources import views
+from ironic_lite.api.resources import run_documents, views
 from ironic_lite.api.resources.run_times import RunTimes
 from ironic_lite.api.service import Service
+from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import run_steps
 from ironic_lite.domain.run_stops import Stop
@@ -16,10 +17,11 @@ from ironic_lite.records import Run
 _OPEN = ("running", "waiting")
 
 
-def add(service: Service, plan: views.Plan, rows: Sequence[Json]) -> None:
+def add(service: Service, request: Request, plan: views.Plan, rows: Sequence[Json]) -> None:
     """Add ``place``, ``eta`` and ``stop`` to the rows of runs under way, as the plan shows them.
 
-    One statement for all steps, and one for each 50 names of steps whose durations are not known.
+    The reason of a stop is shown to the projects of the time of its run. One statement for all
+    steps, and one for each 50 names of steps whose durations are not known.
 
     :param rows: with uuid and state; other runs than those under way stay as they are.
     """
@@ -38,6 +40,8 @@ def add(service: Service, plan: views.Plan, rows: Sequence[Json]) -> None:
             row["place"] = _place(steps)
         if "stop" in wanted:
             stop = Stop.read(machine.get("run_stop"), row["uuid"])
+            if stop is not None and not request.access.reads(run_documents.READ, machine):
+                stop = stop.without_reason
             row["stop"] = stop and stop.document
         if "eta" in wanted and steps:
             row["eta"] = RunTimes(service, cast(Run, row), steps, machine).eta

@@ -172,10 +172,11 @@ def _refuse_failed(until: Collection[str], node: RowView, run: RowView | None) -
     )
 
 
-def check_run(request: Request, wait: Wait | None, run: RowView) -> None:
+def check_run(request: Request, wait: Wait | None, run: RowView, rule: str) -> None:
     """Return if a run is in a state that the request waits for.
 
-    :param run: with uuid, node_uuid, state and error.
+    :param run: with uuid, node_uuid, state, error, owner and lessee.
+    :param rule: for reading the run's error; the end of a run is for all who could wait for it.
     :raises errors.EndedOtherwise: the run has ended otherwise.
     :raises errors.NotYet: it may still come.
     """
@@ -186,9 +187,10 @@ def check_run(request: Request, wait: Wait | None, run: RowView) -> None:
     if state in wait.until or (over and ENDED in wait.until):
         return
     if over:
+        text = (run["error"] or {}).get("text", "") if request.access.reads(rule, run) else ""
         raise errors.EndedOtherwise(
             f"Run {run['uuid']} has ended as {state}, not as {' or '.join(wait.until)}. "
-            f"{(run['error'] or {}).get('text', '')}".rstrip(),
+            f"{text}".rstrip(),
             node=run["node_uuid"],
             run=run["uuid"],
         )
