@@ -58,11 +58,12 @@ class Work:
 
     ``index`` is the current image, ``phase`` its next action, ``since`` the start of the phase.
     ``silent`` is the time of the BMC's last answer if it is silent now. ``by`` is the claim of the
-    process that sends the request, ``uris`` are the addresses of its task, ``before`` is the
-    replaced version, ``sure`` means that the BMC reported success. ``good`` counts answers in a
-    row, ``lost`` counts those in a row without the task. ``known`` are the tasks from before the
-    request, None if they could not be read; ``said`` is the word of the update service from then;
-    ``busy`` means that the BMC has shown the update in progress.
+    process that sends the request, ``uris`` are the addresses of its task, ``found`` means that the
+    task was searched for and may be of other work, ``before`` is the replaced version, ``sure``
+    means that the BMC reported success. ``good`` counts answers in a row, ``lost`` counts those in
+    a row without the task. ``known`` are the tasks from before the request, None if they could not
+    be read; ``said`` is the word of the update service from then; ``busy`` means that the BMC has
+    shown the update in progress.
     """
 
     began: float
@@ -72,6 +73,7 @@ class Work:
     silent: float | None = None
     by: str = ""
     uris: list[str] = dataclasses.field(default_factory=list)
+    found: bool = False
     before: str | None = None
     sure: bool = False
     rebooted: bool = False
@@ -89,7 +91,7 @@ class Work:
         """Start with the next image."""
         self.index += 1
         self.by, self.uris, self.before, self.sure, self.rebooted = "", [], None, False, False
-        self.lost, self.known, self.said, self.busy = 0, None, None, False
+        self.lost, self.known, self.said, self.busy, self.found = 0, None, None, False, False
         self.enter("look")
 
     @property
@@ -152,6 +154,7 @@ def _send_update(task: base.Task, image: Image, work: Work) -> float | None:
     # Each search is a call of its own, because a call that fails is repeated as a whole.
     if unsure:
         work.uris = _search_task(task, work, target)
+        work.found = bool(work.uris)
     if unsure and not work.uris and service.state(service.word(task, document), work.said).busy:
         work.enter("watch")
         return _first_pause()
@@ -177,6 +180,10 @@ def _search_task(task: base.Task, work: Work, target: str) -> list[str]:
 
 def _follow_update(task: base.Task, image: Image, work: Work) -> float | None:
     word, said = connection.call(task, lambda link: jobs.look(link, work.uris))
+    rests = word == jobs.DONE or word in jobs.FAILED or word in jobs.WAITING
+    if rests and work.found and _is_writing(task, work):
+        work.busy = True  # whatever the task is for
+        return _poll_interval()
     if word in jobs.FAILED:
         said = said or "it gives no reason"
         cause = errors.BmcTaskFailed(task=work.uris[0], state=word, reason=image.hide(said))
@@ -184,7 +191,7 @@ def _follow_update(task: base.Task, image: Image, work: Work) -> float | None:
     work.lost = work.lost + 1 if word == jobs.FORGOTTEN else 0
     if word == jobs.DONE:
         work.sure = True
-        work.enter("prove")
+        work.enter("watch" if work.found else "prove")
         return None
     if work.lost >= FORGOTTEN_LOOKS:
         work.enter("watch")
@@ -199,6 +206,12 @@ def _follow_update(task: base.Task, image: Image, work: Work) -> float | None:
     return _poll_interval()
 
 
+def _is_writing(task: base.Task, work: Work) -> bool:
+    """Return whether the BMC shows that it writes firmware."""
+    word = service.word(task, service.read(task))
+    return service.state(word, None if work.busy else work.said).busy
+
+
 def _watch_update(task: base.Task, image: Image, work: Work) -> float | None:
     """Search for signs of an update that has no task, and wait for its end.
 
@@ -208,8 +221,9 @@ def _watch_update(task: base.Task, image: Image, work: Work) -> float | None:
     document = service.read(task)
     target = service.target(document) or ""
     lost = work.uris
-    if found := [uri for uri in _search_task(task, work, target) if uri not in lost]:
-        work.uris, work.lost = found, 0
+    found = [] if work.sure else _search_task(task, work, target)
+    if found := [uri for uri in found if uri not in lost]:
+        work.uris, work.lost, work.found = found, 0, True
         work.enter("follow")
         return None
     word = service.word(task, document)
@@ -220,7 +234,7 @@ def _watch_update(task: base.Task, image: Image, work: Work) -> float | None:
     if now.failed:
         said = service.message(document) or "it gives no reason"
         raise failed(image, f"the BMC could not do it ({word}): {said}")
-    if now.changed or (work.busy and now.idle):
+    if work.sure or now.changed or (work.busy and now.idle):
         work.sure = True
         work.enter("prove")
         return None

@@ -410,6 +410,27 @@ def test_option_allows_a_restart_without_a_shown_end(served: bmc.Machine, option
     assert (served.ruined, versions(served)["bios"]) == (False, "2.0")
 
 
+@pytest.mark.parametrize("ended", [True, False], ids=["ended", "ends later"])
+def test_end_of_other_work_does_not_count_while_the_service_shows_an_update(
+    served: bmc.Machine, ended: bool
+) -> None:
+    """Some BMCs have tasks of their own, and tasks that do not name their request."""
+
+    def takes_it(handler: bmc.Handler) -> None:
+        handler.serving.host.work("update", "Telemetry", lambda: None)
+        if ended:
+            served.finish_tasks()
+        handler.truth()
+
+    served.tricks[UPDATE] = takes_it
+    task = started(served, "service", BIOS)
+    served.habits.task_polls = 100
+    poll(task, BIOS)
+    served.tasks[0].polls = 1
+    finish(task, BIOS)
+    assert (served.ruined, versions(served)["bios"]) == (False, "2.0")
+
+
 def test_reason_of_an_update_that_failed_without_a_task_is_shown(served: bmc.Machine) -> None:
     served.habits.task_fails = "wrong signature"
     said = failure(started(served, "service", BIOS), BIOS)
