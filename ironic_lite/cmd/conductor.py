@@ -29,6 +29,8 @@ ABOUT = (
     "after running work has ended or [conductor]graceful_shutdown_timeout is over. On SIGUSR2 "
     "running work may take [conductor]drain_shutdown_timeout. A second signal ends the wait."
 )
+_REST = 3600.0
+"""Seconds the main thread rests at most."""
 _DISPLACED = (
     "Another process has taken the name of conductor {host} while this one was away. Give each "
     "conductor a [DEFAULT]host of its own"
@@ -90,8 +92,9 @@ def conduct(
         service.announce()
     registered()
     notify.ready(f"conductor {conf.host} is registered")
-    service.begin()
-    drain = stop.wait() is signals.DRAIN
+    with notify.extending():
+        service.begin()
+    drain = stop.wait(notify.pause(_REST), notify.alive) is signals.DRAIN
     notify.stopping()
     threading.Thread(
         target=_end_wait, args=(stop, service), name="stop-waiting", daemon=True

@@ -367,6 +367,7 @@ def _watch_children(
     Return 0 after a signal, minus `signals.DRAIN` after that signal, or a status that ends all.
     """
     while True:
+        notify.alive()
         for child, status in _reap_children(children):
             if status == entry.EXIT_CONFIG and child.lives == 1:
                 return status
@@ -375,7 +376,7 @@ def _watch_children(
         pause = _seconds_to_next_start(children)
         if renewal is not None:
             pause = min(pause, renewal.step())
-        seen = signal.sigtimedwait(waited, pause)
+        seen = signal.sigtimedwait(waited, notify.pause(pause))
         if seen is not None and seen.si_signo in stops:
             return -signals.DRAIN if seen.si_signo == signals.DRAIN else 0
         if seen is not None and seen.si_signo == signal.SIGHUP:

@@ -12,7 +12,7 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 DRAIN = signal.SIGUSR2
 """Asks for a stop that gives running work much more time."""
@@ -91,9 +91,17 @@ class StopRequest:
         if any(number in self._wanted for number in self._read.recv(4096)):
             raise SystemExit(0)
 
-    def wait(self) -> signal.Signals:
-        """Wait for the next signal to stop, and return it."""
+    def wait(
+        self, pause: float | None = None, meanwhile: Callable[[], object] = lambda: None
+    ) -> signal.Signals:
+        """Wait for the next signal to stop, and return it.
+
+        :param meanwhile: called at the begin, and again after each ``pause`` seconds or signal.
+        """
         while True:
+            meanwhile()
+            if not select.select([self._read], [], [], pause)[0]:
+                continue
             for number in self._read.recv(1):
                 if number in self._wanted:
                     return signal.Signals(number)

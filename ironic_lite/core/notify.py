@@ -1,7 +1,7 @@
 """Messages to the service manager, systemd, for units of ``Type=notify``.
 
 Only the main process of a unit sends them; children do not get the address. Without a service
-manager nothing is sent. See sd_notify(3).
+manager nothing is sent. See sd_notify(3) and sd_watchdog_enabled(3).
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Iterator
 
 EXTEND_SECONDS = 10.0
 """Seconds between two requests for more time, each of which asks for three times as much."""
+_BEATS = 3
+"""Number of `alive` within the limit of the watchdog."""
 
 
 class _Manager:
@@ -22,6 +24,8 @@ class _Manager:
     def __init__(self) -> None:
         self.address: str | None = None
         self.main = 0
+        self.watchdog: float | None = None
+        """Seconds without `alive` after which the service manager ends the program."""
 
     @property
     def waits(self) -> bool:
@@ -35,6 +39,9 @@ _MANAGER = _Manager()
 def begin() -> None:
     """Take the address from the environment; the main process calls this before it forks."""
     _MANAGER.address, _MANAGER.main = os.environ.pop("NOTIFY_SOCKET", None) or None, os.getpid()
+    limit, whose = os.environ.pop("WATCHDOG_USEC", ""), os.environ.pop("WATCHDOG_PID", "")
+    ours = limit.isdecimal() and whose in ("", str(os.getpid()))
+    _MANAGER.watchdog = int(limit) / 1_000_000 if ours else None
 
 
 def _send(*lines: str) -> None:
@@ -59,6 +66,18 @@ def stopping() -> None:
     _send("STOPPING=1", "STATUS=finishing running work")
 
 
+def alive() -> None:
+    """Report that the main loop runs, for ``WatchdogSec``."""
+    if _MANAGER.watchdog is not None:
+        _send("WATCHDOG=1")
+
+
+def pause(longest: float) -> float:
+    """Return the seconds that the main loop may rest until `alive`, at most ``longest``."""
+    known = _MANAGER.watchdog if _MANAGER.waits else None
+    return longest if known is None else min(longest, known / _BEATS)
+
+
 @contextlib.contextmanager
 def extending(status: str | None = None) -> Iterator[None]:
     """Ask for more time again and again inside a block, which may take longer than the unit allows.
@@ -71,7 +90,8 @@ def extending(status: str | None = None) -> Iterator[None]:
         lines = [] if status is None else [f"STATUS={status}"]
         while True:
             _send(f"EXTEND_TIMEOUT_USEC={3 * EXTEND_SECONDS * 1_000_000:.0f}", *lines)
-            if over.wait(EXTEND_SECONDS):
+            alive()
+            if over.wait(pause(EXTEND_SECONDS)):
                 return
 
     if not _MANAGER.waits:

@@ -25,10 +25,10 @@ class Manager:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._socket.bind(self.address)
-        self._socket.settimeout(service.PATIENCE)
 
-    def receive(self) -> tuple[int, dict[str, str]]:
+    def receive(self, seconds: float = service.PATIENCE) -> tuple[int, dict[str, str]]:
         """Return the sender's process and the next message."""
+        self._socket.settimeout(seconds)
         text, [(_, _, credentials)], *_ = self._socket.recvmsg(4096, 4096)
         lines = text.decode().splitlines()
         pid = int.from_bytes(credentials[:4], "little")
@@ -69,6 +69,40 @@ def test_service_that_has_started_accepts_the_first_node(fresh: Service, manager
     program.process.send_signal(signal.SIGTERM)
     assert manager.until("STOPPING")[0] == program.pid
     assert program.process.wait(service.PATIENCE) == 0
+
+
+@pytest.mark.parametrize("name", ["ironic-lite", "ironic-lite-conductor"])
+def test_watchdog_hears_of_the_main_loop_until_it_hangs(
+    name: str, fresh: Service, manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = fresh.start("ironic-lite-dbsync", "upgrade")
+    assert first.process.wait(service.PATIENCE) == 0
+    monkeypatch.setenv("WATCHDOG_USEC", "300000")
+    program = fresh.start(name)
+    manager.until("READY")
+    for _ in range(5):
+        assert manager.until("WATCHDOG") == (program.pid, {"WATCHDOG": "1"})
+    program.process.send_signal(signal.SIGSTOP)
+    with pytest.raises(TimeoutError):
+        for _ in range(100):  # those sent before
+            manager.receive(seconds=2.0)
+    program.process.send_signal(signal.SIGCONT)
+    assert manager.until("WATCHDOG")[0] == program.pid
+
+
+def test_watchdog_of_another_process_is_not_ours(
+    manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", "300000")
+    monkeypatch.setenv("WATCHDOG_PID", "1")
+    notify.begin()
+    try:
+        notify.alive()
+        notify.stopping()
+        assert "STOPPING" in manager.receive()[1]
+        assert notify.pause(60.0) == 60.0
+    finally:
+        notify.begin()
 
 
 def test_long_work_asks_for_time_until_it_ends(
