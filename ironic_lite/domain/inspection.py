@@ -20,8 +20,8 @@ from ironic_lite.domain import capabilities, lldp, root_device
 ADD_PORTS = ("all", "active", "pxe", "disabled")
 """Network cards that become ports: all, with an IP address, the booting one, none."""
 
-_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
-_NO_MACS = frozenset({"00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"})
+_MAC = re.compile(r"[0-9a-f][02468ace](:[0-9a-f]{2}){5}")  # no group (IEEE 802), no broadcast
+_NO_MAC = "00:00:00:00:00:00"
 _LONGEST = 4096  # characters of a sentence that quotes a machine
 _WORD = 255  # characters of a property
 _MOST = 4096  # cards or disks: each may become a row, or part of a statement
@@ -122,11 +122,11 @@ def lacking(properties: JsonView, wanted: Sequence[str]) -> list[str]:
 
 
 def address(value: object) -> str | None:
-    """Return a MAC address in the form of ports, None for an invalid one."""
+    """Return a MAC address in the form of ports, None for an invalid or impossible one."""
     if not isinstance(value, str):
         return None
     found = value.strip().lower().replace("-", ":")
-    return found if _MAC.fullmatch(found) and found not in _NO_MACS else None
+    return found if _MAC.fullmatch(found) and found != _NO_MAC else None
 
 
 def boots_from(inventory: JsonView) -> str | None:
@@ -161,6 +161,7 @@ def _validate_interfaces(case: Case) -> None:
     if not every:
         raise errors.HardwareError(
             reason="The inventory has no network interface with a name and a MAC address."
+            + "".join(f" {remark}." for remark in case.remarks)[:_LONGEST]
         )
     valid = {name: one for name, one in every.items() if _is_wanted_port(case, name, one)}
     if not valid:

@@ -42,6 +42,7 @@ class RedfishInspect(interface.RedfishInterface, base.Inspect):
             options.add_ports,
             extra=dict(task.node.extra or {}),
             aliases=dict(config.CONF.pci_devices.alias or ()),
+            remarks=list(found.remarks),
         )
         inspection.run(config.CONF.redfish.inspection_hooks, case)
         for remark in log_lines.some([*case.remarks, *found.faults]):

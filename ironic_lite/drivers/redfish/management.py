@@ -11,7 +11,7 @@ from ironic_lite.drivers import base, bmc_reset
 from ironic_lite.drivers.redfish import bmc_clock, indicators, interface, override, secure_boot
 from ironic_lite.drivers.redfish.bmc import connection, faults, pending_settings, resources
 from ironic_lite.drivers.redfish.bmc import library as sushy
-from ironic_lite.drivers.redfish.inventory import parts
+from ironic_lite.drivers.redfish.inventory import survey
 from ironic_lite.drivers.redfish.media import virtual_drives
 from ironic_lite.drivers.redfish.sensors import reading
 
@@ -130,14 +130,14 @@ class RedfishManagement(interface.RedfishInterface, bmc_reset.RestartingManageme
     def get_mac_addresses(self, task: base.Task) -> list[str]:
         """Return the MAC addresses in lower case, of disabled cards only if none is enabled.
 
-        :raises errors.UnsupportedDriverExtension: the BMC does not list the cards.
+        :raises errors.UnsupportedDriverExtension: the BMC reports no address.
         """
-        place = resources.link(resources.system(task), "EthernetInterfaces")
-        if place is None:
-            raise resources.lacking(task, "get_mac_addresses", "it lists no EthernetInterfaces")
-        cards = list(resources.members(task, place))
-        found = parts.interfaces(cards) or parts.interfaces(cards, disabled=True)
-        return [card["mac_address"] for card in found]
+        read = survey.Survey(task)
+        found = [card["mac_address"] for card in read.interfaces()]
+        if not found:
+            why = "; ".join(["it lists no MAC address of a card", *read.remarks, *read.faults])
+            raise resources.lacking(task, "get_mac_addresses", why)
+        return found
 
     # -- virtual media --------------------------------------------------------------------
 

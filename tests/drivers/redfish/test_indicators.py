@@ -199,6 +199,7 @@ def test_cards_that_are_off_or_without_an_address_are_left_out(
         "5": {"MACAddress": "52:54:00:AA:00:01"},
         "6": {"MACAddress": ""},
     }
+    del machine[machine.places.chassis]["NetworkAdapters"]
     path = f"{machine.system}/EthernetInterfaces"
     machine.tree[machine.system]["EthernetInterfaces"] = shapes.link(path)
     places = [f"{path}/{name}" for name in cards]
@@ -209,7 +210,11 @@ def test_cards_that_are_off_or_without_an_address_are_left_out(
     assert found == [f"52:54:00:aa:00:0{number}" for number in (1, 2, 3)]
 
 
-def test_a_bmc_that_lists_no_cards_says_so(machine: bmc.Machine, task: bmc_tasks.BmcTask) -> None:
+def test_cards_of_adapters_count_and_a_bmc_without_any_says_so(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
+) -> None:
     machine.tree[machine.system].pop("EthernetInterfaces", None)
-    with pytest.raises(errors.UnsupportedDriverExtension, match="lists no EthernetInterfaces"):
+    assert MANAGEMENT.get_mac_addresses(task) == [f"12:44:6a:3b:04:0{n}" for n in (1, 2)]
+    del machine[machine.places.chassis]["NetworkAdapters"]
+    with pytest.raises(errors.UnsupportedDriverExtension, match="lists no MAC address of a card"):
         MANAGEMENT.get_mac_addresses(task)

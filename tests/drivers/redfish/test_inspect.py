@@ -12,6 +12,7 @@ from ironic_lite.core import config
 from ironic_lite.drivers.redfish import inspect
 from ironic_lite.drivers.redfish.inventory import survey
 from tests.emulators import bmc
+from tests.emulators.bmc import inventory as shown
 from tests.emulators.bmc import volumes
 from tests.support import bmc_tasks
 from tests.support.bmc_tasks import BmcTask, task_of
@@ -119,6 +120,51 @@ def test_cards_are_found_at_their_adapters_too(machine: bmc.Machine) -> None:
     task = inspected(machine)
     assert task.added == [A, B]
     assert [one["name"] for one in inventory(task)["interfaces"]] == ["NIC1-1", "NIC1-2"]
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["cards", "no cards"])
+@pytest.mark.parametrize(
+    "source", ["PermanentMACAddress", "NetworkDeviceFunctions", "Ports", "NetworkPorts"]
+)
+def test_addresses_of_cards_are_taken_from_the_next_source(
+    machine: bmc.Machine, source: str, listed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    shown.keep_macs_in(machine.tree, machine.places, source)
+    if not listed and source != "PermanentMACAddress":
+        forget(machine, machine.system, "EthernetInterfaces")
+    task = inspected(machine)
+    assert task.added == [A, B]
+    assert [one["mac_address"] for one in inventory(task)["interfaces"]] == [A, B]
+    assert "no possible MAC address" not in caplog.text
+
+
+@pytest.mark.parametrize("nothing", ["00:00:00:00:00:00", "01:00:5E:00:00:01", "N/A", "", None])
+def test_card_without_an_address_gets_that_of_its_adapter(
+    machine: bmc.Machine, nothing: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    card = {"MACAddress": nothing, "PermanentMACAddress": nothing}
+    machine["EthernetInterfaces/NIC1-2"].update(card)
+    assert inspected(machine).added == [A, B]
+    assert caplog.text == ""
+    machine["NetworkDeviceFunctions/NIC1-2"]["Ethernet"] = card
+    assert inspected(machine).added == [A]
+    assert "EthernetInterfaces: the BMC reports no possible MAC address of NIC1-2" in caplog.text
+
+
+def test_cards_without_any_address_are_named_in_the_refusal(machine: bmc.Machine) -> None:
+    shown.keep_macs_in(machine.tree, machine.places, "nothing")
+    fails(machine, "no network interface", "no possible MAC address of NIC1-1, NIC1-2.")
+    forget(machine, machine.system, "EthernetInterfaces")
+    fails(machine, "no network interface", "NetworkAdapters: ", "no possible MAC address of NIC1.")
+
+
+def test_adapters_of_a_system_without_a_chassis_are_found(machine: bmc.Machine) -> None:
+    """The lists of its NetworkInterfaces lead to the same documents."""
+    adapter = machine["NetworkAdapters/NIC1"]
+    machine["NetworkInterfaces/NIC1"]["Ports"] = adapter["Ports"]
+    shown.keep_macs_in(machine.tree, machine.places, "Ports")
+    forget(machine, machine.places.chassis, "NetworkAdapters")
+    assert inspected(machine).added == [A, B]
 
 
 def test_a_bmc_that_has_a_name_tells_its_address_itself(machine: bmc.Machine) -> None:

@@ -138,7 +138,11 @@ def test_cards_are_told_once_and_only_with_an_address() -> None:
         {"Id": "null", "MACAddress": None, "PermanentMACAddress": "52-54-00-00-00-0C"},
         {"Id": "zero", "MACAddress": "00:00:00:00:00:00"},
         {"Id": "na", "MACAddress": "N/A"},
+        {"Id": "group", "MACAddress": "01:00:5E:00:00:01"},
+        {"Id": "all", "MACAddress": "FF:FF:FF:FF:FF:FF"},
+        {"Id": "both", "MACAddress": "00:00:00:00:00:00", "PermanentMACAddress": "52540000000D"},
     ]
+    assert parts.without_address(cards) == ["zero", "na", "group", "all"]
     assert parts.interfaces(cards) == [
         {
             "name": "NIC1",
@@ -147,6 +151,7 @@ def test_cards_are_told_once_and_only_with_an_address() -> None:
             "has_carrier": False,
         },
         {"name": "null", "mac_address": "52:54:00:00:00:0c"},
+        {"name": "both", "mac_address": "52:54:00:00:00:0d"},
     ]
 
 
@@ -176,6 +181,35 @@ def test_functions_of_adapters_are_cards() -> None:
     inside = {"MACAddress": "52:54:00:00:00:0A"}
     found = parts.functions([{"Id": "f1", "Ethernet": inside}, {"Id": "f2", "Ethernet": None}])
     assert found == [{"name": "f1", "mac_address": "52:54:00:00:00:0a"}]
+
+
+def test_ports_of_adapters_are_cards() -> None:
+    port = {
+        "Id": "1",
+        "CurrentSpeedGbps": 25,
+        "LinkStatus": "LinkUp",
+        "Ethernet": {"AssociatedMACAddresses": [None, "00:00:00:00:00:00", "52:54:00:00:00:0A"]},
+    }
+    old = {"Id": "2", "LinkStatus": "Up", "AssociatedNetworkAddresses": ["52-54-00-00-00-0B"]}
+    odd = {"Id": "3", "AssociatedMACAddresses": "52540000000C"}
+    wwn = {"Id": "4", "AssociatedNetworkAddresses": ["20:00:00:25:b5:00:00:01"]}
+    assert parts.functions([port, old, odd, wwn]) == [
+        {"name": "1", "mac_address": "52:54:00:00:00:0a", "speed_mbps": 25000, "has_carrier": True},
+        {"name": "2", "mac_address": "52:54:00:00:00:0b", "has_carrier": True},
+        {"name": "3", "mac_address": "52:54:00:00:00:0c"},
+    ]
+
+
+def test_functions_of_two_adapters_with_one_name_are_kept_apart() -> None:
+    cards = [
+        ("slot-1", {"name": "1", "mac_address": "52:54:00:00:00:0a"}),
+        ("slot-2", {"name": "1", "mac_address": "52:54:00:00:00:0b"}),
+        ("slot-3", {"name": "2", "mac_address": "52:54:00:00:00:0b"}),
+    ]
+    assert parts.named_apart(cards) == [
+        {"name": "1", "mac_address": "52:54:00:00:00:0a"},
+        {"name": "slot-2 1", "mac_address": "52:54:00:00:00:0b"},
+    ]
 
 
 def test_a_port_tells_of_its_switch() -> None:

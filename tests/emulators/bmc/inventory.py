@@ -27,6 +27,30 @@ def links(at: Places) -> Json:
     return found
 
 
+def keep_macs_in(tree: dict[str, Json], at: Places, source: str) -> None:
+    """Show the MAC addresses of the cards at one place alone.
+
+    :param source: ``PermanentMACAddress``, beside addresses of zeros; ``NetworkDeviceFunctions``;
+        ``Ports``, as on Lenovo XCC; ``NetworkPorts``, as on older ones; ``nothing``.
+    """
+    adapter = f"{at.chassis}/NetworkAdapters/NIC1"
+    if source == "NetworkPorts":
+        old = [{"@version": "v1_4_1", "Id": str(n), "LinkStatus": "Up"} for n in (1, 2)]
+        tree.update(group(adapter, "NetworkPorts", "NetworkPort", old))
+        tree[adapter]["NetworkPorts"] = link(f"{adapter}/NetworkPorts")
+    for number in (1, 2):
+        card = tree[f"{at.system}/EthernetInterfaces/NIC1-{number}"]
+        mac, zeros = card["MACAddress"], "00:00:00:00:00:00"
+        permanent = mac if source == "PermanentMACAddress" else zeros
+        card.update(MACAddress=zeros, PermanentMACAddress=permanent)
+        function = tree[f"{adapter}/NetworkDeviceFunctions/NIC1-{number}"]["Ethernet"]
+        function.update(MACAddress=mac if source == "NetworkDeviceFunctions" else zeros)
+        if source == "Ports":
+            tree[f"{adapter}/Ports/{number}"]["Ethernet"] = {"AssociatedMACAddresses": [mac]}
+        if source == "NetworkPorts":
+            tree[f"{adapter}/NetworkPorts/{number}"]["AssociatedNetworkAddresses"] = [mac]
+
+
 def group(parent: str, name: str, kind: str, members: list[Json]) -> dict[str, Json]:
     """Return a collection below ``parent``, and its members; each has ``Id`` and ``@version``."""
     place = f"{parent}/{name}"

@@ -136,7 +136,7 @@ def interfaces(cards: Iterable[Json], *, disabled: bool = False) -> list[Json]:
     """
     found: dict[str, Json] = {}
     for card in cards:
-        address = inspection.address(_mac_address(card, disabled=disabled))
+        address = _mac_address(card) if _is_enabled(card, disabled=disabled) else None
         if address is not None and address not in found:
             found[address] = _known_facts(
                 name=resources.text(card, "Id") or address,
@@ -149,22 +149,68 @@ def interfaces(cards: Iterable[Json], *, disabled: bool = False) -> list[Json]:
     return list(found.values())
 
 
-def _mac_address(card: Json, *, disabled: bool) -> str | None:
+def without_address(cards: Iterable[Json]) -> list[str]:
+    """Return the enabled cards among EthernetInterface documents that have no possible address."""
+    bare = (one for one in cards if _is_enabled(one, disabled=False) and not _mac_address(one))
+    return [resources.text(card, "Id") or "a card without an Id" for card in bare]
+
+
+def _is_enabled(card: Json, *, disabled: bool) -> bool:
     state = resources.text(card, "Status", "State")
     set_off = resources.value(card, "InterfaceEnabled") is False
-    if state == "Absent" or (state == "Disabled" and (set_off or not disabled)):
-        return None
-    address = resources.text(card, "MACAddress") or resources.text(card, "PermanentMACAddress")
-    return address.lower().replace("-", ":") if address else None
+    return state != "Absent" and (state != "Disabled" or (disabled and not set_off))
+
+
+def _mac_address(card: Json) -> str | None:
+    """Return the first possible MAC address of a card.
+
+    The address lists are those of a Port, of a NetworkPort, and of ports of old BMCs.
+    """
+    told = [resources.value(card, name) for name in ("MACAddress", "PermanentMACAddress")]
+    for name in ("AssociatedMACAddresses", "AssociatedNetworkAddresses"):
+        listed = resources.value(card, name)
+        told += listed if isinstance(listed, list) else [listed]
+    return next((known for one in told if (known := _possible_address(one))), None)
+
+
+def _possible_address(value: object) -> str | None:
+    """Return a MAC address; some BMCs write it without separators."""
+    text = value.strip() if isinstance(value, str) else ""
+    bare = re.fullmatch(r"[0-9A-Fa-f]{12}", text)
+    return inspection.address(":".join(re.findall("..", text)) if bare else text)
 
 
 def functions(found: Iterable[Json]) -> list[Json]:
-    """Return ``interfaces`` from NetworkDeviceFunction documents, with nested addresses."""
-    cards = []
-    for function in found:
-        inside = resources.value(function, "Ethernet")
-        cards.append({**(inside if isinstance(inside, dict) else {}), **function})
-    return interfaces(cards)
+    """Return ``interfaces`` from NetworkDeviceFunction or Port documents, with nested addresses."""
+    return interfaces(map(_flat_card, found))
+
+
+def _flat_card(document: Json) -> Json:
+    """Return a NetworkDeviceFunction, Port or NetworkPort in the form of an EthernetInterface."""
+    inside = resources.value(document, "Ethernet")
+    gigabits = resources.number(document, "CurrentSpeedGbps")
+    speed = {} if gigabits is None else {"SpeedMbps": gigabits * 1000}
+    return {**speed, **(inside if isinstance(inside, dict) else {}), **document}
+
+
+def is_ethernet(document: Json) -> bool:
+    """Return whether a function or port may have a MAC address, as Fibre Channel has none."""
+    kinds = ("NetDevFuncType", "PortProtocol", "ActiveLinkTechnology", "LinkNetworkTechnology")
+    told = {word for name in kinds if (word := resources.text(document, name))}
+    return _is_enabled(document, disabled=False) and (not told or "Ethernet" in told)
+
+
+def named_apart(found: Iterable[tuple[str, Json]]) -> list[Json]:
+    """Return ``interfaces`` of several adapters, each address and each name once.
+
+    :param found: the adapter's name and an entry. Many adapters call their first function ``1``.
+    """
+    kept: dict[str, Json] = {}
+    for adapter, card in found:
+        names = {one["name"] for one in kept.values()}
+        name = card["name"] if card["name"] not in names else f"{adapter} {card['name']}"
+        kept.setdefault(card["mac_address"], {**card, "name": name})
+    return list(kept.values())
 
 
 def neighbour(port: Json) -> Json:
@@ -191,7 +237,7 @@ def _ip_address(card: Json, name: str) -> str | None:
 
 
 def _has_carrier(word: str | None) -> bool | None:
-    return None if word is None else word == "LinkUp"
+    return None if word is None else word in {"LinkUp", "Up"}
 
 
 # -- disks ---------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ costs several attempts."""
 class Survey:
     """The parts of one machine, read on demand.
 
-    ``faults`` are sentences about parts that could not be read.
+    ``faults`` are sentences about parts that could not be read, ``remarks`` about other ones.
 
     :raises errors.HardwareError: the system itself cannot be read; see `connection.call`.
     """
@@ -40,8 +40,10 @@ class Survey:
     def __init__(self, task: base.Task) -> None:
         self.task = task
         self.faults: list[str] = []
+        self.remarks: list[str] = []
         self.disks_told = True
         self._address = connection.settings(task).address
+        self._listed: dict[str, list[Json]] = {}
         self._left = MOST
         self._until = time.monotonic() + SECONDS
         self.system = resources.system(task)
@@ -57,7 +59,7 @@ class Survey:
             "memory": self._read_memory(),
             "system_vendor": parts.maker(self.system),
             "boot": parts.boot(self.system),
-            "interfaces": self._read_interfaces(),
+            "interfaces": self.interfaces(),
         }
         told = any(resources.text(one, "InstructionSet") for one in processors)
         if "architecture" in inventory["cpu"] and not told:
@@ -77,20 +79,54 @@ class Survey:
         told = parts.memory(self.system, ())
         return told or parts.memory(self.system, self._collection_members("Memory", self.system))
 
-    def _read_interfaces(self) -> list[Json]:
+    def interfaces(self) -> list[Json]:
+        """Return the network cards with the MAC address of the first source that has one.
+
+        The sources are EthernetInterfaces, and each adapter's functions or else its ports.
+        """
         cards = self._collection_members("EthernetInterfaces", self.system)
-        found = parts.interfaces(cards)
-        if found:
+        found, bare = parts.interfaces(cards), parts.without_address(cards)
+        if found and not bare:
             return found
-        each = (
-            self._collection_members("NetworkDeviceFunctions", one)
-            for one in self._network_adapters
-        )
-        found = parts.functions(function for some in each for function in some)
+        own = [("", card) for card in found]
+        every = parts.named_apart([*own, *self._adapter_cards(name_bare=not cards)])
         # Some BMCs report all cards as disabled while the machine is off.
-        if not found and (found := parts.interfaces(cards, disabled=True)):
+        if not every and (every := parts.interfaces(cards, disabled=True)):
             quirks.CARDS_OFF.log(f"Node {self.task.node.uuid}")
-        return found
+        if len(every) - len(found) < len(bare):
+            self._remark_bare("EthernetInterfaces", bare)
+        return every
+
+    def _adapter_cards(self, *, name_bare: bool) -> Iterator[tuple[str, Json]]:
+        """Yield the adapter's name and an entry of ``interfaces``, for each card of each adapter.
+
+        :param name_bare: remark on adapters without an address.
+        """
+        for adapter in self._network_adapters:
+            name = resources.text(adapter, "Id") or "adapter"
+            ethernet = False
+            for source in ("NetworkDeviceFunctions", "Ports", "NetworkPorts"):
+                members = self._adapter_members(source, adapter)
+                ethernet |= any(map(parts.is_ethernet, members))
+                if cards := parts.functions(members):
+                    yield from ((name, card) for card in cards)
+                    break
+            else:
+                if name_bare and ethernet:
+                    self._remark_bare("NetworkAdapters", [name])
+
+    def _adapter_members(self, source: str, adapter: Json) -> list[Json]:
+        """Return a list of an adapter; it is read once for addresses and switches together."""
+        path = resources.link(adapter, source)
+        if path is None:
+            return []
+        if path not in self._listed:
+            self._listed[path] = self._collection_members(source, adapter)
+        return self._listed[path]
+
+    def _remark_bare(self, place: str, names: list[str]) -> None:
+        listed = ", ".join(names)
+        self.remarks.append(f"{place}: the BMC reports no possible MAC address of {listed}")
 
     def _read_disks(self, inventory: Json) -> int | None:
         """Read disks into the inventory; return the size of the one for an image."""
@@ -124,9 +160,7 @@ class Survey:
     def _lldp_neighbours(self) -> Json:
         """Return the switches that network cards see by LLDP, by port name."""
         ports = (
-            port
-            for card in self._network_adapters
-            for port in self._collection_members("Ports", card)
+            port for card in self._network_adapters for port in self._adapter_members("Ports", card)
         )
         found = ((resources.text(port, "Id"), parts.neighbour(port)) for port in ports)
         return {name: heard for name, heard in found if name and heard}
@@ -134,8 +168,10 @@ class Survey:
     @functools.cached_property
     def _network_adapters(self) -> list[Json]:
         chassis = self._linked_documents("Chassis", self.system, "Links", "Chassis")
-        found = (self._collection_members("NetworkAdapters", one) for one in chassis)
-        return [card for some in found for card in some]
+        listed = (self._collection_members("NetworkAdapters", one) for one in chassis)
+        found = [card for some in listed for card in some]
+        # A NetworkInterface has the lists of its adapter.
+        return found or self._collection_members("NetworkInterfaces", self.system)
 
     def _bmc_addresses(self) -> Json:
         """Return the BMC's addresses from driver_info, or else from its manager."""
