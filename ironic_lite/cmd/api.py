@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
 from ironic_lite.api.traffic import listen_socket  # noqa: E402
-from ironic_lite.cmd import checks, entry, processes  # noqa: E402
+from ironic_lite.cmd import checks, entry, processes, signals  # noqa: E402
 from ironic_lite.core import certificate_files, config, metrics, modules, notify  # noqa: E402
 
 LOG = logging.getLogger(__name__)
@@ -70,6 +70,7 @@ def workers(
 
     def body(number: int) -> int:
         keeper.close()  # a stopping orphan must not hold the address
+        signals.follow_log_level()
         if boards is not None:
             metrics.BOARD.share(boards, number + count * (children[number].lives % 2))
         server.serve(conf, there, begin=report, listening=listening[number].set, page=page)

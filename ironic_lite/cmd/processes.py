@@ -176,9 +176,17 @@ class Child:
         else:
             os.kill(self.pid, self._stop_signal)
 
+    def take_log_level(self) -> None:
+        """Ask it to take over this process's log level."""
+        for pid in self._running():
+            os.kill(pid, signals.LOG_LEVEL)
+
+    def _running(self) -> list[int]:
+        return [pid for pid in (self.pid, self.former) if pid]
+
     def kill(self) -> None:
         """End it at once."""
-        for pid in filter(None, (self.pid, self.former)):
+        for pid in self._running():
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         self.pid = self.former = 0
@@ -209,6 +217,7 @@ def held() -> set[signal.Signals]:
 
     Children started later do not block them.
     """
+    signals.log_level()
     stops = signals.stops()
     waiting = {*stops, signal.SIGHUP, signal.SIGCHLD}
     signal.pthread_sigmask(signal.SIG_BLOCK, {*waiting, *signals.harmless()})
@@ -372,7 +381,7 @@ def _watch_children(
             if status == entry.EXIT_CONFIG and child.lives == 1:
                 return status
             LOG.error("%s ended %s; it is restarted", child.name, _exit_text(status))
-        waited = {*stops, signal.SIGHUP, signal.SIGCHLD}
+        waited = {*stops, signal.SIGHUP, signals.LOG_LEVEL, signal.SIGCHLD}
         pause = _seconds_to_next_start(children)
         if renewal is not None:
             pause = min(pause, renewal.step())
@@ -381,6 +390,10 @@ def _watch_children(
             return -signals.DRAIN if seen.si_signo == signals.DRAIN else 0
         if seen is not None and seen.si_signo == signal.SIGHUP:
             LOG.warning("SIGHUP changes nothing: restart the service for its configuration")
+        if seen is not None and seen.si_signo == signals.LOG_LEVEL:
+            signals.log_level().switch()
+            for child in children:
+                child.take_log_level()
         _start_due(children)
 
 

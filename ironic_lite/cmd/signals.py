@@ -1,6 +1,6 @@
-"""Signals of the service's programs: stop, drain, or no effect.
+"""Signals of the service's programs: stop, drain, another log level, or no effect.
 
-A service gets signals by mistake: log rotation sends SIGUSR1 or SIGHUP, a script the wrong number.
+A service gets signals by mistake: log rotation sends SIGHUP, a script the wrong number.
 These must not end it or make it ignore later signals. Only signals of a fault of the program
 (SIGSEGV, SIGABRT ...) and uncatchable ones (SIGKILL, SIGSTOP) keep the kernel's action.
 """
@@ -8,14 +8,22 @@ These must not end it or make it ignore later signals. Only signals of a fault o
 from __future__ import annotations
 
 import contextlib
+import functools
+import logging
+import mmap
 import os
 import select
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
+
+LOG = logging.getLogger(__name__)
 
 DRAIN = signal.SIGUSR2
 """Asks for a stop that gives running work much more time."""
+LOG_LEVEL = signal.SIGUSR1
+"""Switches the log level between the configured one and DEBUG."""
 OF_TERMINALS = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGHUP})
 """A terminal sends these to all processes of a program at once."""
 _JOB_CONTROL = frozenset({signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU})
@@ -52,8 +60,55 @@ def harmless() -> set[int]:
     return found
 
 
+class LogLevel:
+    """The level of the root logger in a process and its children.
+
+    The process that makes this object switches the level, and its children take it over. So all
+    agree though a service manager may send the signal to each of them, or the kernel merges two.
+    """
+
+    def __init__(self) -> None:
+        self._first = os.getpid()
+        self._configured = logging.getLogger().level
+        self._debug = mmap.mmap(-1, 1)  # shared with children
+        self._debug[0] = False
+
+    def switch(self) -> None:
+        """Switch the level and log it; in a child: take over the level of its parent."""
+        first = os.getpid() == self._first
+        if first:
+            self._debug[0] = not self._debug[0]
+        debug = self._debug[0]
+        logging.getLogger().setLevel(logging.DEBUG if debug else self._configured)
+        if first and debug:
+            LOG.warning("SIGUSR1: the log level is DEBUG until the next SIGUSR1, or a restart")
+        elif first:
+            name = logging.getLevelName(self._configured)
+            LOG.warning("SIGUSR1: the log level is %s again, as configured", name)
+
+
+@functools.cache
+def log_level() -> LogLevel:
+    """Return the level; the first process of a program calls this before it forks."""
+    return LogLevel()
+
+
+def follow_log_level() -> None:
+    """Take over the parent's log level at each signal; for a child that blocks `harmless`."""
+
+    def follow() -> None:
+        while True:
+            signal.sigwait({LOG_LEVEL})
+            log_level().switch()
+
+    threading.Thread(target=follow, name="log-level", daemon=True).start()
+
+
 class StopRequest:
-    """A request to stop, caught once this object exists; for the main thread."""
+    """A request to stop, caught once this object exists; for the main thread.
+
+    `wait` switches the log level meanwhile.
+    """
 
     def __init__(self) -> None:
         # Any thread may get a signal; its number is written here, before Python runs. Blocking the
@@ -62,6 +117,7 @@ class StopRequest:
         self._read, self._write = socket.socketpair()
         self._write.setblocking(False)
         self._wanted = stops()
+        self._level = log_level()
         self._at_once = False
         for one in {*self._wanted, *harmless()}:
             if signal.getsignal(one) is not signal.SIG_IGN:
@@ -81,15 +137,18 @@ class StopRequest:
         """
         self._at_once = True
         try:
-            if select.select([self._read], [], [], 0)[0]:
-                self._drop_harmless()
+            if select.select([self._read], [], [], 0)[0] and self._read_stop(4096) is not None:
+                raise SystemExit(0)
             yield
         finally:
             self._at_once = False
 
-    def _drop_harmless(self) -> None:
-        if any(number in self._wanted for number in self._read.recv(4096)):
-            raise SystemExit(0)
+    def _read_stop(self, most: int) -> signal.Signals | None:
+        """Read signals, switch the log level if they ask for it; return one to stop, if any."""
+        numbers = self._read.recv(most)
+        for _ in range(numbers.count(LOG_LEVEL)):
+            self._level.switch()
+        return next((signal.Signals(each) for each in numbers if each in self._wanted), None)
 
     def wait(
         self, pause: float | None = None, meanwhile: Callable[[], object] = lambda: None
@@ -102,6 +161,6 @@ class StopRequest:
             meanwhile()
             if not select.select([self._read], [], [], pause)[0]:
                 continue
-            for number in self._read.recv(1):
-                if number in self._wanted:
-                    return signal.Signals(number)
+            found = self._read_stop(1)
+            if found is not None:
+                return found

@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import psutil
@@ -103,6 +104,120 @@ def test_a_conductor_apart_goes_on_after_a_hangup_and_stops_when_asked(
         apart.process.send_signal(number)
     assert apart.stop(signal.SIGQUIT) == 0
     assert "apart has stopped" in apart.said()
+
+
+# -- the log level ---------------------------------------------------------------------------
+
+DEBUG = r"^\S+ \S+ (?P<pid>\d+) DEBUG "
+
+
+def debuggers(found: Service, program: Program, wanted: set[int]) -> None:
+    """Ask until these processes have logged at DEBUG."""
+
+    def look() -> bool:
+        found.session.close()  # the next connection may reach another worker
+        found.get("/v1/nodes")
+        return wanted <= set(program.pids(DEBUG))
+
+    service.until(look, f"lines of {wanted}")
+
+
+def test_sigusr1_switches_the_log_level_of_a_program_and_its_children(
+    running: tuple[Service, Program],
+) -> None:
+    found, program = running
+    workers = set(program.pids(API_UP))
+    found.get("/v1/nodes")
+    assert program.pids(DEBUG) == []
+    # A service manager may send a signal to all processes of a unit, and in any order.
+    for one in service.family(program.pid):
+        os.kill(one.pid, signal.SIGUSR1)
+    service.until(lambda: "SIGUSR1: the log level is DEBUG" in program.said(), "the level")
+    debuggers(found, program, workers)
+
+    last = program.pids(API_UP)[-1]
+    os.kill(last, signal.SIGKILL)
+    again(program, API_UP, last)
+    debuggers(found, program, {program.pids(API_UP)[-1]})
+
+    os.kill(program.pid, signal.SIGUSR1)
+    service.until(lambda: "SIGUSR1: the log level is INFO again" in program.said(), "the level")
+    assert program.said().count("SIGUSR1: ") == 2
+
+    def quiet() -> bool:
+        before = len(program.pids(DEBUG))
+        for _ in range(20):
+            found.session.close()
+            found.get("/v1/nodes")
+        return len(program.pids(DEBUG)) == before
+
+    service.until(quiet, "an end of the lines")
+    assert program.stop() == 0
+
+
+TALKATIVE = """\
+import logging, os, threading, time
+from ironic_lite.cmd import processes, signals
+
+logging.basicConfig(level=logging.INFO, format="%(process)d %(levelname)s %(message)s")
+
+
+def talk():
+    while True:
+        logging.debug("more")
+        time.sleep(0.05)
+
+
+def body():
+    stop = signals.StopRequest()
+    threading.Thread(target=talk, daemon=True).start()
+    logging.info("begun")
+    stop.wait()
+    return 0
+
+
+processes.supervise([processes.Child("one", body), processes.Child("other", body)])
+"""
+
+
+def test_children_that_read_signals_take_over_the_level(tmp_path: pathlib.Path) -> None:
+    program = Program([sys.executable, "-c", TALKATIVE], tmp_path / "log", cwd=service.ROOT)
+    more = r"^(?P<pid>\d+) DEBUG more"
+    try:
+        begun = r"^(?P<pid>\d+) INFO begun"
+        service.until(lambda: len(program.pids(begun)) == 2, "two children")
+        children = set(program.pids(begun))
+        assert program.pids(more) == []
+        for child in children:
+            os.kill(child, signal.SIGUSR1)  # the level is the parent's
+        os.kill(program.pid, signal.SIGUSR1)
+        service.until(lambda: set(program.pids(more)) == children, "their lines")
+        os.kill(program.pid, signal.SIGUSR1)
+        service.until(lambda: "the log level is INFO again" in program.said(), "the level")
+
+        def quiet() -> bool:
+            before = len(program.pids(more))
+            time.sleep(0.5)
+            return len(program.pids(more)) == before
+
+        service.until(quiet, "an end of the lines")
+        assert program.said().count("SIGUSR1: ") == 2
+        assert program.stop() == 0
+    finally:
+        program.clear()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_sigusr1_switches_the_log_level_of_a_conductor(processes: int) -> None:
+    with service.service(f"[conductor]\nprocesses = {processes}\n") as found:
+        found.start("ironic-lite-dbsync", "upgrade").process.wait(service.PATIENCE)
+        program = found.start("ironic-lite-conductor")
+        service.until(lambda: len(program.pids(CONDUCTOR_UP)) == processes, "the conductors")
+        for words in ("the log level is DEBUG", "the log level is INFO again"):
+            program.process.send_signal(signal.SIGUSR1)
+            service.until(lambda: words in program.said(), words)  # noqa: B023
+        assert program.said().count("SIGUSR1: ") == 2
+        assert program.stop() == 0
 
 
 # -- a terminal ------------------------------------------------------------------------------
