@@ -46,7 +46,8 @@ def run(
 
 def refuse(prog: str, why: errors.Error) -> int:
     """Print an error as one line and return its exit status."""
-    print(f"{prog}: {' '.join(why.message.split())}", file=sys.stderr)
+    priority = "<3>" if config.is_journal() else ""  # of an error
+    print(f"{priority}{prog}: {' '.join(why.message.split())}", file=sys.stderr)
     return EXIT_CONFIG if isinstance(why, config.ConfigError) else EXIT_FAULT
 
 

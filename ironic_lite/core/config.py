@@ -144,6 +144,7 @@ def load(
     _start_logging(conf, prog)
     for text in written.doubts(conf, found):
         LOG.warning("The configuration sets %s.", text)
+    _warn_of_rotation(conf)
     warn(conf, prog)
     return conf
 
@@ -400,8 +401,8 @@ def _log_files(conf: cfg.ConfigOpts, prog: str) -> list[pathlib.Path]:
     return [pathlib.Path(folder, name) for name in names] if conf.log_file or folder else []
 
 
-def _is_journal() -> bool:
-    """Return whether standard error is the journal, as systemd says in the environment."""
+def is_journal() -> bool:
+    """Return whether standard error is the journal, by JOURNAL_STREAM of systemd.exec(5)."""
     try:
         about = os.fstat(sys.stderr.fileno())
     except (OSError, ValueError):  # a test has replaced it
@@ -423,7 +424,7 @@ def _start_logging(conf: cfg.ConfigOpts, prog: str) -> None:
             handler.addFilter(context.LogFilter())
             handler.addFilter(log_lines.Seldom(*log_lines.BROKER_LIBRARIES, least=logging.INFO))
         log_lines.guard(logging.getLogger())
-        if not elsewhere and _is_journal():
+        if is_journal():
             log_lines.add_priorities(logging.getLogger())
         for path in filter(pathlib.Path.exists, created):
             path.chmod(_LOG_MODE)
@@ -433,10 +434,19 @@ def _start_logging(conf: cfg.ConfigOpts, prog: str) -> None:
         if not conf.use_journal:
             raise
         raise ConfigError(
-            reason=f"[DEFAULT]use_journal: {error}; remove it: under systemd, standard error goes "
-            "to the journal, with priorities"
+            reason=f"[DEFAULT]use_journal: {error}; remove it, because under systemd standard error "
+            "goes to the journal, with priorities; or install the Python package systemd-python"
         ) from None
-    except (cfg.Error, ValueError, log.LogConfigError) as error:
+    except (cfg.Error, TypeError, ValueError, log.LogConfigError) as error:
         found = _NOT_VALID.fullmatch(str(error))
         what = f"[DEFAULT]{found['name']}" if found else "cannot set up logging"
         raise ConfigError(reason=f"{what}: {_explain_value(error)}") from None
+
+
+def _warn_of_rotation(conf: cfg.ConfigOpts) -> None:
+    if (conf.log_file or conf.log_dir) and conf.log_rotation_type != "none":
+        LOG.warning(
+            "[DEFAULT]log_rotation_type = %s loses lines, because each process rotates the file: "
+            "remove it, and use logrotate, which has an example in etc/ironic-lite/examples.",
+            conf.log_rotation_type,
+        )

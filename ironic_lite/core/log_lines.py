@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import logging
 import re
+import sys
 import time
 from collections.abc import Sequence
 
@@ -170,9 +171,10 @@ _PRIORITIES = (
 
 
 def add_priorities(logger: logging.Logger) -> None:
-    """Make all handlers of a logger that `guard` has changed write priorities."""
+    """Make handlers of a logger that `guard` has changed write priorities to standard error."""
     for handler in logger.handlers:
-        if isinstance(handler.formatter, OneLine):
+        stream = handler.stream if isinstance(handler, logging.StreamHandler) else None
+        if stream is sys.stderr and isinstance(handler.formatter, OneLine):
             handler.setFormatter(_Prioritized(handler.formatter))
 
 

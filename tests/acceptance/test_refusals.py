@@ -23,6 +23,11 @@ BAD = {
         f"[DEFAULT]\nstate_path = {{folder}}/{'long' * 30}\n",
     ),
     "a log nobody can write": ("log", "[DEFAULT]\nlog_file = {folder}/nowhere/at/all.log\n"),
+    "a journal without its library": ("systemd-python", "[DEFAULT]\nuse_journal = true\n"),
+    "a facility of syslog that is none": (
+        "syslog facility must be one of",
+        "[DEFAULT]\nuse_syslog = true\nsyslog_log_facility = steam\n",
+    ),
     "an address of somebody else": (
         "Cannot assign requested address",
         "[api]\nhost = 192.0.2.1\nallow_unauthenticated_bind = true\n",

@@ -101,6 +101,46 @@ def test_lines_for_the_journal_begin_with_their_priority(tmp_path: pathlib.Path)
     assert not any(line.startswith("<") for line in lines[len(lines) // 2 :])
 
 
+def test_file_beside_the_journal_has_no_priorities(tmp_path: pathlib.Path) -> None:
+    settings, journal, log = (tmp_path / name for name in ("test.conf", "journal", "file"))
+    settings.write_text(
+        f"[DEFAULT]\nstate_path = {tmp_path}\nlog_file = {log}\nuse_stderr = true\n"
+    )
+    with journal.open("wb") as stream:
+        about = os.fstat(stream.fileno())
+        subprocess.run(
+            [sys.executable, "-c", _PROGRAM, str(settings)],
+            stderr=stream,
+            env={**os.environ, "JOURNAL_STREAM": f"{about.st_dev}:{about.st_ino}"},
+            timeout=60,
+            check=True,
+        )
+    assert [line[:3] for line in journal.read_text().splitlines()] == ["<4>"] * 3
+    assert [line[:2] for line in log.read_text().splitlines()] == ["20"] * 3
+
+
+def test_refused_start_is_an_error_of_the_journal(tmp_path: pathlib.Path) -> None:
+    journal, argv = tmp_path / "journal", ["--config-file", "/no/such/file"]
+    code = f"from ironic_lite.cmd import api; api.main({argv!r})"
+    with journal.open("wb") as stream:
+        about = os.fstat(stream.fileno())
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            stderr=stream,
+            env={**os.environ, "JOURNAL_STREAM": f"{about.st_dev}:{about.st_ino}"},
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert journal.read_text().startswith("<3>ironic-lite-api: cannot read the configuration")
+
+
+def test_rotation_by_several_processes_is_warned_of(tmp_path: pathlib.Path) -> None:
+    log = tmp_path / "log"
+    said(tmp_path, f"log_file = {log}", "log_rotation_type = size")
+    assert "log_rotation_type = size loses lines" in log.read_text()
+
+
 def test_new_log_file_is_not_for_everybody(tmp_path: pathlib.Path) -> None:
     log = tmp_path / "some.log"
     said(tmp_path, f"log_file = {log}")
