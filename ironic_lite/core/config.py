@@ -434,8 +434,8 @@ def _start_logging(conf: cfg.ConfigOpts, prog: str) -> None:
         if not conf.use_journal:
             raise
         raise ConfigError(
-            reason=f"[DEFAULT]use_journal: {error}; remove it, because under systemd standard error "
-            "goes to the journal, with priorities; or install the Python package systemd-python"
+            reason=f"[DEFAULT]use_journal: {error}; remove it, because under systemd standard "
+            "error goes to the journal, with priorities; or install the package systemd-python"
         ) from None
     except (cfg.Error, TypeError, ValueError, log.LogConfigError) as error:
         found = _NOT_VALID.fullmatch(str(error))
