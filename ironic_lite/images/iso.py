@@ -19,7 +19,7 @@ import re
 import struct
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 from ironic_lite import errors
@@ -117,9 +117,9 @@ class Bases:
         def write() -> None:
             with self._open_base(recipe) as base, _replacing_file(target) as made:
                 room.copy(base, made)
-                _patch(made, recipe, config, publisher)
+                _patch(made, _loader_configs(recipe.uefi, recipe.config), config, publisher)
 
-        with _translate_file_errors(recipe, target):
+        with _translate_file_errors(recipe.loader, target):
             room.once_more(target.parent, write, _coming_bytes(recipe))
 
     @contextlib.contextmanager
@@ -160,6 +160,26 @@ class Bases:
                     total -= size
 
 
+def renew(
+    last: pathlib.Path, target: pathlib.Path, text: str, publisher: str, *, uefi: bool, config: str
+) -> None:
+    """Write a medium with the parts of another one, which was made by `Bases.make`.
+
+    :param last: that medium; it stays unless it is ``target``.
+    :param uefi, config: as in its recipe.
+    :raises errors.Error: as `Bases.make`.
+    """
+    padded = _padded_text(text)
+
+    def write() -> None:
+        with last.open("rb") as base, _replacing_file(target) as made:
+            room.copy(base, made)
+            _patch(made, _loader_configs(uefi, config), padded, publisher)
+
+    with _translate_file_errors(last, target):
+        room.once_more(target.parent, write, last.stat().st_size)
+
+
 def _coming_bytes(recipe: Recipe) -> int:
     return sum(path.stat().st_size for path in (recipe.kernel, recipe.ramdisk, recipe.loader))
 
@@ -190,7 +210,7 @@ def _build(recipe: Recipe, made: BinaryIO) -> None:
         for name, path in places.items():
             file = opened.enter_context(path.open("rb"))
             tree.add(name, file, path.stat().st_size)
-        for name in _grub_configs(recipe):
+        for name in _loader_configs(recipe.uefi, recipe.config):
             tree.add(name, io.BytesIO(blanks), len(blanks))
         _make_bootable(disc, recipe)
         disc.write_fp(made)
@@ -238,10 +258,10 @@ def _iso_path(name: str) -> str:
     return kept + slash + re.sub(r"[^A-Z0-9_.]", "_", plain)
 
 
-def _grub_configs(recipe: Recipe) -> tuple[str, ...]:
-    if not recipe.uefi:
+def _loader_configs(uefi: bool, config: str) -> tuple[str, ...]:
+    if not uefi:
         return (_ISOLINUX_CONFIG,)
-    given = "/" + recipe.config.strip("/")
+    given = "/" + config.strip("/")
     same = given.upper() == _GRUB_CONFIG.upper()
     return (_GRUB_CONFIG,) if same else (given, _GRUB_CONFIG)
 
@@ -292,11 +312,11 @@ def _padded_text(text: str) -> bytes:
     return data.ljust(CONFIG_BYTES, b"\n")
 
 
-def _patch(made: BinaryIO, recipe: Recipe, config: bytes, publisher: str) -> None:
+def _patch(made: BinaryIO, names: Sequence[str], config: bytes, publisher: str) -> None:
     offset, length = _PUBLISHER
     disc = _new_disc()
     disc.open_fp(made)
-    places = [_file_offset(disc, name) for name in _grub_configs(recipe)]
+    places = [_file_offset(disc, name) for name in names]
     disc.close()
     for place in places:
         made.seek(place)
@@ -336,7 +356,7 @@ def _replacing_file(target: pathlib.Path, *, lasting: bool = False) -> Iterator[
 
 
 @contextlib.contextmanager
-def _translate_file_errors(recipe: Recipe, target: pathlib.Path) -> Iterator[None]:
+def _translate_file_errors(parts: pathlib.Path, target: pathlib.Path) -> Iterator[None]:
     """Raise errors of files as errors of this service."""
     from pycdlib import pycdlibexception  # noqa: PLC0415  # with pycdlib, see `_new_disc`
 
@@ -344,7 +364,7 @@ def _translate_file_errors(recipe: Recipe, target: pathlib.Path) -> Iterator[Non
         yield
     except pycdlibexception.PyCdlibException as why:
         raise errors.LocalFileError(
-            path=str(recipe.loader), reason=f"no bootable medium can be made with it: {why}"
+            path=str(parts), reason=f"no bootable medium can be made with it: {why}"
         ) from None
     except OSError as why:
         path = str(why.filename or target)

@@ -45,10 +45,17 @@ def drive(place: str) -> dict[str, bytes]:
 class Images:
     """The files of one folder, by HTTP; ``fetched`` are those that were, oldest first."""
 
-    def __init__(self, folder: pathlib.Path, url: str, fetched: list[str]) -> None:
+    def __init__(
+        self, folder: pathlib.Path, url: str, fetched: list[str], hanging: threading.Event
+    ) -> None:
         self.folder = folder
         self.url = url
         self.fetched = fetched
+        self._hanging = hanging
+
+    def hang(self) -> None:
+        """Take requests from now on, and answer none."""
+        self._hanging.set()
 
     def put(self, name: str, content: bytes) -> dict[str, Any]:
         """Offer a file; return what instance_info says of an instance made of it."""
@@ -63,12 +70,22 @@ class Images:
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
-    def __init__(self, *args: Any, fetched: list[str], **options: Any) -> None:
-        self._fetched = fetched
+    def __init__(
+        self,
+        *args: Any,
+        fetched: list[str],
+        hanging: threading.Event,
+        ended: threading.Event,
+        **options: Any,
+    ) -> None:
+        self._fetched, self._hanging, self._ended = fetched, hanging, ended
         super().__init__(*args, **options)
 
     def do_GET(self) -> None:
         self._fetched.append(self.path.lstrip("/"))
+        if self._hanging.is_set():
+            self._ended.wait()
+            return
         how, _, name = self.path.lstrip("/").partition("/")
         if how == "moved":
             self.send_response(302)
@@ -98,7 +115,10 @@ def serve(folder: pathlib.Path, certificate: Certificate | None = None) -> Itera
     :param certificate: files of a certificate and its key: then it is https.
     """
     fetched: list[str] = []
-    handler = functools.partial(_Handler, directory=str(folder), fetched=fetched)
+    hanging, ended = threading.Event(), threading.Event()
+    handler = functools.partial(
+        _Handler, directory=str(folder), fetched=fetched, hanging=hanging, ended=ended
+    )
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     scheme = "http"
     if certificate is not None:
@@ -108,8 +128,9 @@ def serve(folder: pathlib.Path, certificate: Certificate | None = None) -> Itera
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
-        yield Images(folder, f"{scheme}://127.0.0.1:{server.server_address[1]}", fetched)
+        yield Images(folder, f"{scheme}://127.0.0.1:{server.server_address[1]}", fetched, hanging)
     finally:
+        ended.set()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -56,6 +56,7 @@ def node(**values: Any) -> base.Node:
         "power_state": None,
         "last_error": None,
         "provision_state": "manageable",
+        "run_uuid": None,
         "disable_power_off": False,
         "raid_config": None,
         "target_raid_config": None,

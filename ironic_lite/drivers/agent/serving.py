@@ -20,7 +20,10 @@ FOLDER = published.IMAGES
 NOTE = "served_image_secret"
 """Key of the image's secret name, under which it is served for a node."""
 PROOF = "served_image"
-"""Key of the facts of this file: digest, format, and a mark of the request it was made for."""
+"""Key of the facts of this file: digest, format, and a mark of the request it was made for.
+
+``run`` is the UUID of the run that has fetched it.
+"""
 _PROXIES = {"http": "image_http_proxy", "https": "image_https_proxy"}
 _NO_PROXY = "image_no_proxy"
 
@@ -91,6 +94,8 @@ def check(task: base.Task) -> None:
 def make_ready(task: base.Task) -> None:
     """Fetch, verify and publish the image, if this conductor serves it. Repeatable.
 
+    A repetition in the same run uses the published image; another run asks its server again.
+
     The boot mode is stored for the agent, which repeats its lookup before it partitions the disk.
 
     :raises errors.Error: the image is not available, or invalid.
@@ -98,7 +103,9 @@ def make_ready(task: base.Task) -> None:
     image = wanted(task)
     task.keep(capabilities.DEPLOYED_MODE, modes.wanted(task.node))
     if served(task, image):
-        _publish_image(task, image)
+        known, run = task.recall(PROOF) or {}, task.node.run_uuid
+        again = run is not None and known.get("run") == run
+        (_served_image if again else _publish_image)(task, image)
 
 
 def for_agent(task: base.Task) -> Json:
@@ -199,7 +206,7 @@ def _publish_image(task: base.Task, image: image_info.Image) -> tuple[image_info
 
     published.place(file, published.root() / name, check)
     proof = {"algorithm": checksum.algorithm, "value": checksum.value, "format": form}
-    task.keep(PROOF, {"of": _request_mark(image), **proof})
+    task.keep(PROOF, {"of": _request_mark(image), "run": task.node.run_uuid, **proof})
     return _known_image(image, checksum, form), published.url(name)
 
 

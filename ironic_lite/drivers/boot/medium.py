@@ -13,7 +13,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import live, loaders, modes, parameters, sources
-from ironic_lite.images import cache, configdrive, iso, published
+from ironic_lite.images import cache, checksums, configdrive, iso, published
 
 LOG = logging.getLogger(__name__)
 
@@ -31,29 +31,56 @@ def new_name(task: base.Task, suffix: str = SUFFIX) -> str:
     return f"{FOLDER}/{published.secret_name(task.node.uuid, suffix)}"
 
 
+def mark(task: base.Task, parts: sources.Parts, mode: str) -> str:
+    """Return the mark of the node's medium, see `sources.run_mark`.
+
+    :param mode: one of ``base.RAMDISKS``, or ``sources.INSTANCE``.
+    """
+    node, conf = task.node, config.CONF
+    uefi = modes.wanted(node) == "uefi" and parts.iso is None
+    loader = (conf.isolinux_bin, conf.ldlinux_c32)
+    facts = (mode, parts, sources.bootloader(node) if uefi else loader, conf.grub_config_path)
+    if mode == sources.INSTANCE:
+        return sources.run_mark(node, *facts, sorted(node.instance_info.items()))
+    authority = _ca_file()
+    return sources.run_mark(node, *facts, authority and checksums.known_digest(authority, "sha256"))
+
+
 @cache.holding()
-def make(task: base.Task, parts: sources.Parts, words: Sequence[str], name: str) -> None:
+def make(
+    task: base.Task,
+    parts: sources.Parts,
+    words: Sequence[str],
+    name: str,
+    last: pathlib.Path | None = None,
+) -> None:
     """Make the medium that boots kernel and ramdisk with these parameters.
 
     :param parts: with kernel and ramdisk.
     :param words: from `words`.
     :param name: from `new_name`.
+    :param last: a medium with the same parts; without it they are fetched.
     :raises errors.Error: a part is not available, or the medium cannot be made.
     """
     if parts.kernel is None or parts.ramdisk is None:
         raise errors.MissingParameter(path=f"{parts.place}kernel, {parts.place}ramdisk")
     publisher = str(uuid.uuid4())
-    recipe = _medium_recipe(task.node, parts.kernel, parts.ramdisk, parts.place)
-    if not _is_instance(parts):  # an instance is not a ramdisk of this service
-        recipe = dataclasses.replace(recipe, authority=_ca_file())
+    uefi = modes.wanted(task.node) == "uefi"
     line = [*words, f"ir_pub_id={publisher}"]
     text = (
         loaders.grub(iso.KERNEL, iso.RAMDISK, line, label=iso.LABEL)
-        if recipe.uefi
+        if uefi
         else loaders.syslinux(iso.KERNEL, iso.RAMDISK, line)
     )
     target = published.root() / name
     published.reached(target.parent)
+    if last is not None:
+        config_path = config.CONF.grub_config_path
+        iso.renew(last, target, text, publisher, uefi=uefi, config=config_path)
+        return
+    recipe = _medium_recipe(task.node, parts.kernel, parts.ramdisk, parts.place)
+    if not _is_instance(parts):  # an instance is not a ramdisk of this service
+        recipe = dataclasses.replace(recipe, authority=_ca_file())
     _shared_bases().make(recipe, target, text, publisher)
 
 
@@ -86,13 +113,18 @@ def handed_on(node: base.Node, parts: sources.Parts) -> bool:
 
 
 @cache.holding()
-def publish(task: base.Task, parts: sources.Parts, name: str) -> None:
+def publish(
+    task: base.Task, parts: sources.Parts, name: str, last: pathlib.Path | None = None
+) -> None:
     """Publish an ISO image that is not `handed_on` for the BMC.
 
+    :param last: the same image as it was published before; without it the image is fetched.
     :raises errors.Error: the image is not available, or its checksum differs.
     """
     target = published.root() / name
-    if _is_instance(parts):
+    if last is not None:
+        published.place(last, target)
+    elif _is_instance(parts):
         image = live.fetch(task.node.instance_info)
         task.confirm_lock()
         published.place(image.file, target, image.prove)
@@ -119,10 +151,16 @@ def drive(task: base.Task) -> bytes | None:
     return configdrive.fetched(cache.fetch(source.url, configdrive.PATH))
 
 
-def remove(task: base.Task) -> None:
-    """Remove all media of a node that were made here."""
+def is_here(name: str | None) -> bool:
+    """Return whether a medium is published on this conductor; False without a name."""
+    return name is not None and (published.root() / name).exists()
+
+
+def remove(task: base.Task, *but: str | None) -> None:
+    """Remove the media of a node that were made here, except some."""
     task.confirm_lock()  # the folder may be shared, and the media may be another conductor's
-    published.remove(*(published.root() / FOLDER).glob(f"{task.node.uuid}-*.*"))
+    found = (published.root() / FOLDER).glob(f"{task.node.uuid}-*.*")
+    published.remove(*(file for file in found if f"{FOLDER}/{file.name}" not in but))
 
 
 def cards(task: base.Task) -> list[str]:

@@ -10,24 +10,31 @@ import abc
 import logging
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import dnsmasq, live, modes, parameters, sources
-from ironic_lite.images import cache, published
+from ironic_lite.images import cache, checksums, published
 
 LOG = logging.getLogger(__name__)
 
 NOTE = "network_boot"
-"""Key of the boot files: ``{"params": {...}, "mode": ..., "iso": ...}``; ``iso`` is true for an ISO
-image."""
+"""Key of the boot files: ``{"params": {...}, "mode": ..., "iso": ..., "of": ..., "files": {...}}``.
+
+``iso`` is true for an ISO image. ``of`` is their `sources.run_mark`, and ``files`` has the identity
+of each large file by name.
+"""
+PREPARED = "network_boot_prepared"
+"""Key of ``of`` and ``files`` of the instance's files that are not yet in their place."""
 
 PARTS = ("kernel", "ramdisk")
 ISO = "boot.iso"
 """File name of an instance that is an ISO image, instead of kernel and ramdisk."""
+_AHEAD = ".prepared-"
+"""Prefix of the names of these files."""
 _URLS = tuple(name for name in sources.DESCRIPTIONS if name != "kernel_append_params")
 
 
@@ -120,6 +127,7 @@ class NetworkBoot(base.Boot):
         texts = [self.root() / name for name in self.names(node, addresses)]
         parts = [self.root() / node.uuid / part for part in (*PARTS, ISO)]
         published.remove(*texts, *parts)
+        self._remove_ahead(task)
         published.remove_folder(self.root() / node.uuid)
         task.keep(NOTE, None)
 
@@ -129,9 +137,20 @@ class NetworkBoot(base.Boot):
     def check_instance(self, task: base.Task) -> None:
         """Fetch the files of the instance, and compare them with their checksums.
 
+        They wait beside those from which the machine still boots.
+
         :raises errors.Error: a file is not available, or its checksum differs.
         """
-        _fetched_files(task.node, self._boot_parts(task.node, sources.INSTANCE))
+        parts = self._boot_parts(task.node, sources.INSTANCE)
+        of, folder = _mark(task.node, parts), self.root() / task.node.uuid
+        if _has_files(task.recall(PREPARED), of, folder, _AHEAD):
+            return
+        self._remove_ahead(task)
+        found = _fetched_files(task.node, parts)
+        task.confirm_lock()  # fetching may have taken long
+        for name, (local, check) in found.items():
+            published.place(local, folder / f"{_AHEAD}{name}", check)
+        task.keep(PREPARED, {"of": of, "files": _identities(found, folder, _AHEAD)})
 
     def prepare_instance(self, task: base.Task) -> None:
         """Boot from the disk from now on, or over the network if the instance is a ramdisk."""
@@ -178,19 +197,39 @@ class NetworkBoot(base.Boot):
         parts = self._boot_parts(node, mode)
         note = {"params": dict(params), "mode": mode, "iso": parts.iso is not None}
         texts = self._boot_texts(task, note)
-        found = _fetched_files(node, parts)
-        folder = self.root() / node.uuid
+        of, folder = _mark(node, parts), self.root() / node.uuid
+        found = self._files_here(task, of)
+        # A kernel does not boot with the ramdisk of another release, so both are fetched together.
+        found = found if found is not None else _fetched_files(node, parts)
         task.confirm_lock()  # fetching may have taken long
         # Files exist before and as long as a text that refers to them.
         for name, (local, check) in found.items():
-            published.place(local, folder / name, check)
+            if local != folder / name:
+                published.place(local, folder / name, check)
+        note |= {"of": of, "files": _identities(found, folder)}
         for path, text in texts.items():
             published.write(self.root() / path, text)
         stale = set(self.names(node, addresses)) - set(texts)
         published.remove(*(self.root() / name for name in stale))
         published.remove(*(folder / name for name in (*PARTS, ISO) if name not in found))
+        self._remove_ahead(task)
         dnsmasq.invite(node, addresses, self.boot_files(node))
         return note
+
+    def _remove_ahead(self, task: base.Task) -> None:
+        folder = self.root() / task.node.uuid
+        task.confirm_lock()
+        published.remove(*(folder / f"{_AHEAD}{name}" for name in (*PARTS, ISO)))
+        task.keep(PREPARED, None)
+
+    def _files_here(self, task: base.Task, of: str) -> _Files | None:
+        """Return the files that this run has fetched for the same boot, None if one is gone."""
+        folder = self.root() / task.node.uuid
+        for key, ahead in ((PREPARED, _AHEAD), (NOTE, "")):
+            note = task.recall(key)
+            if _has_files(note, of, folder, ahead):
+                return {name: (folder / f"{ahead}{name}", None) for name in note["files"]}
+        return None
 
     def _boot_texts(self, task: base.Task, note: JsonView) -> Mapping[str, str]:
         node, addresses = task.node, _boot_cards(task)
@@ -213,11 +252,35 @@ def loader(node: base.Node, names: Mapping[str, str], by_arch: Mapping[str, str]
 
 
 _Check = Callable[[pathlib.Path], object]
+_Files = Mapping[str, tuple[pathlib.Path, _Check | None]]
 
 
-def _fetched_files(
-    node: base.Node, parts: sources.Parts
-) -> Mapping[str, tuple[pathlib.Path, _Check | None]]:
+def _mark(node: base.Node, parts: sources.Parts) -> str:
+    said = checksums.wanted(node.instance_info) if parts.iso is not None else None
+    return sources.run_mark(node, parts, said)
+
+
+def _identities(names: Iterable[str], folder: pathlib.Path, ahead: str = "") -> Json:
+    """Return the identity of each file by name."""
+    return {name: list(checksums.content_stamp(folder / f"{ahead}{name}")) for name in names}
+
+
+def _has_files(
+    note: JsonView | None, of: str, folder: pathlib.Path, ahead: str = ""
+) -> TypeGuard[JsonView]:
+    """Return whether these very files are here, and have the mark.
+
+    The folder of a conductor that had the node before may have files of an earlier boot.
+    """
+    if not note or note.get("of") != of:
+        return False
+    try:
+        return bool(_identities(note["files"], folder, ahead) == note["files"])
+    except OSError:
+        return False
+
+
+def _fetched_files(node: base.Node, parts: sources.Parts) -> _Files:
     """Return the files that a machine loads: file name at the node -> a local file.
 
     Each comes with the check for `published.place`.

@@ -6,6 +6,8 @@ Kernel and ramdisk come from the same place, because a mix of two places does no
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import secrets
 from collections.abc import Mapping, Sequence
 
 from ironic_lite import errors
@@ -110,6 +112,16 @@ def _of_instance(told: JsonView, *, whole: bool) -> Parts:
         raise errors.MissingParameter(path=f"{', '.join(missing)}{other}")
     kernel, ramdisk = (_source_url(told[name], f"instance_info/{name}") for name in names)
     return Parts("instance_info/", kernel=kernel, ramdisk=ramdisk)
+
+
+def run_mark(node: base.Node, *facts: object) -> str:
+    """Return a digest of the node's run and of what it was asked for, which may contain a login.
+
+    Files with this mark serve the run to its end, because their server may change or lose them. The
+    next run asks the server again. Without a run the mark is like no other.
+    """
+    run = node.run_uuid or secrets.token_hex(8)
+    return hashlib.sha256(repr((run, *facts)).encode()).hexdigest()
 
 
 def bootloader(node: base.Node) -> str:

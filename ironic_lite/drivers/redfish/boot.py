@@ -12,7 +12,7 @@ from typing import ClassVar
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base
-from ironic_lite.drivers.boot import live, medium, modes, sources
+from ironic_lite.drivers.boot import medium, modes, sources
 from ironic_lite.drivers.redfish import interface, override
 from ironic_lite.drivers.redfish.bmc import quirks, resources
 from ironic_lite.drivers.redfish.media import configdrive_media, virtual_drives
@@ -23,8 +23,10 @@ LOG = logging.getLogger(__name__)
 NOTE = "redfish_boot_secret_medium"
 """Key of the inserted medium: ``{"params": {...}, "mode": ..., "name": ..., "url": ..., "device":
 ..., "drive": ...}``. ``name`` is the file made here, None for a foreign medium. ``drive`` has
-``name`` and ``url`` of a configuration drive beside it, or is None. The word secret in the key
-hides the value, because the medium holds the ramdisk's token."""
+``name`` and ``url`` of a configuration drive beside it, or is None. ``of`` is the `medium.mark`.
+The word secret in the key hides the value, because the medium holds the ramdisk's token."""
+PREPARED = "redfish_boot_secret_prepared"
+"""Key of the same note about the medium of the instance before it is inserted."""
 
 _CHECKED = (*sources.MEDIA, *sources.DESCRIPTIONS)
 _URLS = tuple(name for name in _CHECKED if name != "kernel_append_params")
@@ -86,19 +88,22 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         finally:  # also without the BMC, because the medium holds a secret
             medium.remove(task)
         task.keep(NOTE, None)
+        task.keep(PREPARED, None)
 
     # -- instance -------------------------------------------------------------------------
 
     @cache.holding()
     def check_instance(self, task: base.Task) -> None:
-        """Fetch images with checksums, and check the configuration drive and its virtual stick.
+        """Publish the medium and the configuration drive, and check the virtual stick for it.
 
         :raises errors.Error: the instance could not be booted.
         """
-        parts = sources.parts(task.node, sources.INSTANCE, whole=True)
-        if parts.iso is not None and not medium.handed_on(task.node, parts):
-            live.fetch(task.node.instance_info)
-        if medium.drive(task) is not None:
+        note = self._published_note(task, sources.INSTANCE)
+        if note is None:
+            medium.remove(task, *_names(task.recall(NOTE) or {}))
+            note = self._publish_instance(task)
+            task.keep(PREPARED, note)
+        if note["drive"]:
             configdrive_media.check(virtual_drives.drives(task))
 
     def prepare_instance(self, task: base.Task) -> None:
@@ -126,8 +131,7 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
     def lacks_files(self, task: base.Task) -> bool:
         """Return whether the machine's medium is missing on this conductor."""
         note = task.recall(NOTE) or {}
-        names = [one.get("name") for one in (note, note.get("drive") or {})]
-        return any(name and not (published.root() / name).exists() for name in names)
+        return not all(map(medium.is_here, _names(note)))
 
     def take_over(self, task: base.Task) -> None:
         """Make the medium again if this conductor lacks it; reinsert it if its URL has changed.
@@ -137,10 +141,13 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         if not self.lacks_files(task):
             return
         note = task.recall(NOTE)
-        fresh = self._publish_medium(task, note["params"], note["mode"], note["name"])
-        drive = note.get("drive")
-        if drive:
+        fresh, drive = dict(note), note.get("drive")
+        if note["name"] and not medium.is_here(note["name"]):
+            fresh = self._publish_medium(task, note["params"], note["mode"], note["name"])
+            fresh["drive"] = drive
+        if drive and not medium.is_here(drive["name"]):
             fresh["drive"] = configdrive_media.publish(task, drive["name"])
+        fresh = _with_urls(fresh, task.node)
         LOG.info("Node %s: its boot medium was made again on this conductor", task.node.uuid)
         task.keep(NOTE, {**note, "url": fresh["url"], "drive": fresh["drive"]})
         if drive and fresh["drive"] != drive:
@@ -154,29 +161,61 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         held = _other_drives(task.recall(NOTE) or {})
         if held:
             virtual_drives.detach(task, held)
-        medium.remove(task)
-        note = self._publish_medium(task, dict(params), mode, medium.new_name(task))
-        if mode == sources.INSTANCE:
-            name = medium.new_name(task, medium.DRIVE_SUFFIX)
-            note["drive"] = configdrive_media.publish(task, name)
+        last = self._published_note(task, mode)
+        if mode == sources.INSTANCE and last is not None:
+            note = _with_urls(last, task.node)
+            medium.remove(task, *_names(note))
+        else:
+            last_name = last["name"] if last else None
+            medium.remove(task, last_name)  # the others first, as their room may be needed
+            if mode == sources.INSTANCE:
+                note = self._publish_instance(task)
+            else:
+                name = medium.new_name(task)
+                note = self._publish_medium(task, dict(params), mode, name, last_name)
+            medium.remove(task, *_names(note))
         modes.bring(task, modes.wanted(task.node))
         task.keep(NOTE, note)
+        task.keep(PREPARED, None)
         self._insert_medium(task, note)
 
+    def _published_note(self, task: base.Task, mode: str) -> Json | None:
+        """Return the note about what this run has published for this boot, None if it is gone."""
+        of = medium.mark(task, sources.parts(task.node, mode, whole=True), mode)
+        for key in (PREPARED, NOTE):
+            note: Json = task.recall(key) or {}
+            if note.get("of") == of and all(map(medium.is_here, _names(note))):
+                return note
+        return None
+
+    def _publish_instance(self, task: base.Task) -> Json:
+        note = self._publish_medium(task, {}, sources.INSTANCE, medium.new_name(task))
+        note["drive"] = configdrive_media.publish(task, medium.new_name(task, medium.DRIVE_SUFFIX))
+        return note
+
     def _publish_medium(
-        self, task: base.Task, params: dict[str, str], mode: str, name: str
+        self,
+        task: base.Task,
+        params: dict[str, str],
+        mode: str,
+        name: str,
+        last_name: str | None = None,
     ) -> Json:
-        """Publish the medium for the BMC; return the note about it."""
+        """Publish the medium for the BMC; return the note about it.
+
+        :param last_name: of a published medium with the same parts.
+        """
         node = task.node
         parts = sources.parts(node, mode, whole=True)
         note: Json = {"params": params, "mode": mode, "name": name, "device": self.device}
-        note["drive"] = None
+        note |= {"drive": None, "of": medium.mark(task, parts, mode)}
         if medium.handed_on(node, parts):
             return {**note, "name": None, "url": parts.iso}
+        last = published.root() / last_name if last_name else None
         if parts.iso is None:
-            medium.make(task, parts, medium.words(task, params, mode), name)
+            medium.make(task, parts, medium.words(task, params, mode), name, last)
         else:
-            medium.publish(task, parts, name)
+            medium.publish(task, parts, name, last)
         return {**note, "url": published.url(name, node.driver_info)}
 
     def _insert_medium(self, task: base.Task, note: Json) -> None:
@@ -203,6 +242,22 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         seen = configdrive_media.by_choice(virtual_drives.drives(task))
         disc = virtual_drives.attach(task, self.device, note["url"], seen)
         configdrive_media.insert(task, note["drive"]["url"], disc)
+
+
+def _names(note: JsonView) -> list[str]:
+    """Return the names of the files of a note."""
+    names = [one.get("name") for one in (note, note.get("drive") or {})]
+    return [name for name in names if name]
+
+
+def _with_urls(note: Json, node: base.Node) -> Json:
+    """Return a note with the URLs at which its files are published now."""
+    drive, found = note.get("drive"), dict(note)
+    if note["name"]:
+        found["url"] = published.url(note["name"], node.driver_info)
+    if drive:
+        found["drive"] = {**drive, "url": published.url(drive["name"], node.driver_info)}
+    return found
 
 
 def _other_drives(note: JsonView) -> tuple[str, ...]:

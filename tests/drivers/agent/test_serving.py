@@ -325,3 +325,19 @@ def test_programs_of_an_image_run_in_the_ramdisk_only_where_that_is_allowed(
     with pytest.raises(errors.InvalidParameter, match="enable_bios_bootloader_install") as why:
         serving.wanted(task)
     assert why.value.facts["path"] == "instance_info/image_type"
+
+
+def test_repeated_preparation_of_a_run_fetches_nothing(
+    images: pathlib.Path, web: image_server.Images
+) -> None:
+    """A conductor that takes the run over at its begin repeats the preparation."""
+    task = _task(f"{web.url}/jammy.raw", image_download_source="local")
+    task.node.run_uuid = "a run"
+    serving.make_ready(task)
+    before = list(web.fetched)
+    web.put("jammy.raw", b"another")
+    serving.make_ready(task)
+    assert web.fetched == before
+    task.node.run_uuid = "another run"
+    serving.make_ready(task)
+    assert len(web.fetched) > len(before)

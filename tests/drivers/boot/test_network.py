@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import pathlib
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import dnsmasq, ipxe, network, pxe
 from ironic_lite.drivers.fake import deploy
+from tests.emulators import images as image_server
 from tests.support import fake_task
 
 IPXE, PXE = ipxe.IPXEBoot(), pxe.PXEBoot()
@@ -48,7 +50,9 @@ def folders(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
     for group, name, value in given:
         config.CONF.set_override(name, value, group=group)
     config.CONF.set_override("file_url_allowed_paths", [str(tmp_path)], group="conductor")
+    config.CONF.set_override("state_path", str(tmp_path / "state"))
     yield tmp_path
+    config.CONF.clear_override("state_path")
     for group, name, _ in given:
         config.CONF.clear_override(name, group=group)
     config.CONF.clear_override("file_url_allowed_paths", group="conductor")
@@ -458,3 +462,99 @@ def test_ipxe_boots_no_whole_image_for_a_ramdisk_of_ours(task: fake_task.FakeTas
     task.node.driver_info = {"deploy_iso": "http://files.example.org/agent.iso"}
     with pytest.raises(errors.MissingParameter, match="driver_info/deploy_kernel"):
         IPXE.check_ramdisk(task, "deploy")
+
+
+# -- a server that changes during a run -----------------------------------------------------------
+
+
+@pytest.fixture
+def web(tmp_path: pathlib.Path, folders: pathlib.Path) -> Iterator[image_server.Images]:
+    """A server with kernel, ramdisk, an image and its checksum."""
+    folder = tmp_path / "web"
+    folder.mkdir()
+    with image_server.serve(folder) as found:
+        for name in network.PARTS:
+            (folder / name).write_bytes(name.encode())
+        (folder / "live.iso").write_bytes(ISO)
+        sums = f"{hashlib.sha256(ISO).hexdigest()} *live.iso\n"
+        (folder / "SHA256SUMS").write_text(sums)
+        yield found
+
+
+def lose(web: image_server.Images, fate: str) -> None:
+    """Change all files of a server, or let it answer no more."""
+    for path in web.folder.iterdir():
+        path.write_bytes(b"another " + path.read_bytes())
+        os.utime(path, (path.stat().st_mtime + 60,) * 2)  # Last-Modified has whole seconds
+    if fate == "hangs":
+        web.hang()
+
+
+FATES = pytest.mark.parametrize("fate", ["changed", "hangs"])
+
+
+@FATES
+@pytest.mark.parametrize("boot", [IPXE, PXE], ids=["ipxe", "pxe"])
+def test_next_boot_of_a_run_needs_no_server(
+    task: fake_task.FakeTask, web: image_server.Images, boot: network.NetworkBoot, fate: str
+) -> None:
+    urls = {f"deploy_{name}": f"{web.url}/{name}" for name in network.PARTS}
+    task.node.driver_info = {**task.node.driver_info, **urls}
+    task.node.run_uuid = "a run"
+    boot.prepare_ramdisk(task, {"ipa-x": "1"})
+    before = len(web.fetched)
+    lose(web, fate)
+    boot.prepare_ramdisk(task, {"ipa-x": "2"})
+    folder = boot.root() / task.node.uuid
+    assert [(folder / name).read_text() for name in network.PARTS] == [*network.PARTS]
+    assert any(" ipa-x=2 " in text for text in tree(boot.root()).values())
+    assert len(web.fetched) == before
+
+
+@FATES
+@pytest.mark.parametrize("form", ["parts", "iso"])
+def test_instance_boots_from_the_files_of_its_check(
+    live: fake_task.FakeTask, web: image_server.Images, form: str, fate: str
+) -> None:
+    forms = {
+        "parts": {name: f"{web.url}/{name}" for name in network.PARTS},
+        "iso": {"boot_iso": f"{web.url}/live.iso", "image_checksum": f"{web.url}/SHA256SUMS"},
+    }
+    live.node.instance_info, live.node.run_uuid = forms[form], "a run"
+    IPXE.check_instance(live)
+    before = len(web.fetched)
+    lose(web, fate)
+    IPXE.check_instance(live)
+    IPXE.prepare_instance(live)
+    folder = IPXE.root() / live.node.uuid
+    names = {"parts": [*network.PARTS], "iso": ["boot.iso"]}[form]
+    contents = {"boot.iso": ISO, **{name: name.encode() for name in network.PARTS}}
+    assert served(live) == names
+    assert all((folder / name).read_bytes() == contents[name] for name in names)
+    assert len(web.fetched) == before
+
+
+@pytest.mark.parametrize("gone", ["kernel", "the run", "the request", "another file"])
+def test_files_that_are_gone_or_of_another_run_are_fetched(
+    task: fake_task.FakeTask, web: image_server.Images, gone: str
+) -> None:
+    """Together, as a kernel does not boot with another release's ramdisk."""
+    urls = {f"deploy_{name}": f"{web.url}/{name}" for name in network.PARTS}
+    task.node.driver_info = {**task.node.driver_info, **urls}
+    task.node.run_uuid = "a run"
+    IPXE.prepare_ramdisk(task, {})
+    kernel = IPXE.root() / task.node.uuid / "kernel"
+    lose(web, "changed")
+    if gone == "kernel":
+        kernel.unlink()
+    elif gone == "the run":
+        task.node.run_uuid = "another run"
+    elif gone == "the request":
+        moved = f"{web.url}/moved/kernel"
+        task.node.driver_info = {**task.node.driver_info, "deploy_kernel": moved}
+    else:  # left by an earlier boot, on a conductor that gets the node back
+        kernel.unlink()
+        kernel.write_text("an older one")
+    IPXE.prepare_ramdisk(task, {})
+    found = [(kernel.parent / name).read_text() for name in network.PARTS]
+    assert found == [f"another {name}" for name in network.PARTS]

@@ -7,6 +7,7 @@ import dataclasses
 import gzip
 import hashlib
 import io
+import os
 import pathlib
 import shlex
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from ironic_lite.drivers.fake import deploy
 from ironic_lite.drivers.redfish import boot
 from ironic_lite.images import cache, configdrive
 from tests.emulators import bmc
+from tests.emulators import images as image_server
 from tests.support import bmc_tasks, fake_task
 
 BOOT = boot.RedfishVirtualMediaBoot()
@@ -616,3 +618,125 @@ def test_a_whole_image_with_a_checksum_is_looked_at_and_served_here(
         BOOT.check_instance(task)
     ramdisk_instance(task, boot_iso=LIVE, image_checksum=digest)
     assert not live.handed_on(task.node.instance_info)
+
+
+# -- a server that changes during a run -----------------------------------------------------------
+
+_WEB = {"deploy_kernel": b"k" * 9000, "deploy_ramdisk": b"r" * 9000, "bootloader": b"b" * 9000}
+
+
+@pytest.fixture
+def web(tmp_path: pathlib.Path) -> Iterator[image_server.Images]:
+    folder = tmp_path / "web"
+    folder.mkdir()
+    for name, content in {**_WEB, "live.iso": b"an ISO", "drive": PACKED.encode()}.items():
+        (folder / name).write_bytes(content)
+    (folder / "SHA256SUMS").write_text(f"{hashlib.sha256(b'an ISO').hexdigest()} *live.iso\n")
+    with image_server.serve(folder) as found:
+        yield found
+
+
+def lose(web: image_server.Images, fate: str) -> None:
+    """Change all files of a server, or let it answer no more."""
+    for path in web.folder.iterdir():
+        path.write_bytes(b"another " + path.read_bytes())
+        os.utime(path, (path.stat().st_mtime + 60,) * 2)  # Last-Modified has whole seconds
+    if fate == "hangs":
+        web.hang()
+
+
+def parts_of(path: pathlib.Path, *names: str) -> list[bytes]:
+    disc, found = pycdlib.PyCdlib(), []
+    disc.open(str(path))
+    for name in names:
+        out = io.BytesIO()
+        disc.get_file_from_iso_fp(out, rr_path=name)
+        found.append(out.getvalue())
+    disc.close()
+    return found
+
+
+FATES = pytest.mark.parametrize("fate", ["changed", "hangs"])
+
+
+@FATES
+@pytest.mark.parametrize("mode", ["uefi", "bios"])
+def test_next_medium_of_a_run_has_the_parts_of_the_last(
+    machine: bmc.Machine, web: image_server.Images, tmp_path: pathlib.Path, mode: str, fate: str
+) -> None:
+    for name in ("isolinux_bin", "ldlinux_c32"):
+        (tmp_path / name).write_bytes(name.encode() * 1000)
+        config.CONF.set_override(name, str(tmp_path / name))
+    task = node_of(machine, **{name: f"{web.url}/{name}" for name in _WEB})
+    task.node.run_uuid = "a run"
+    task.node.properties = {"capabilities": f"boot_mode:{mode}"}
+    BOOT.prepare_ramdisk(task, TOKEN)
+    (first,), before = media(), len(web.fetched)
+    lose(web, fate)
+    for base_medium in (pathlib.Path(config.CONF.state_path) / "media-bases").iterdir():
+        base_medium.unlink()  # other nodes needed its room
+    BOOT.prepare_ramdisk(task, {"ipa-agent-token": "another"})
+    (second,) = media()
+    assert second.name != first.name
+    assert inserted(machine) == f"http://192.0.2.1:8080/media/{second.name}"
+    kernel, ramdisk = parts_of(second, "/vmlinuz", "/initrd")
+    assert [kernel, ramdisk] == [_WEB["deploy_kernel"], _WEB["deploy_ramdisk"]]
+    if mode == "uefi":
+        assert "ipa-agent-token=another" in words(second)
+    else:
+        line = words(second, "/isolinux/isolinux.cfg", "APPEND")
+        assert "ipa-agent-token=another" in line
+    assert TOKEN["ipa-agent-token"].encode() not in second.read_bytes()
+    assert len(web.fetched) == before
+
+
+@FATES
+@pytest.mark.parametrize("form", ["parts", "iso"])
+def test_instance_boots_from_the_medium_and_the_drive_of_its_check(
+    machine: bmc.Machine, web: image_server.Images, form: str, fate: str
+) -> None:
+    task = node_of(machine, bootloader=f"{web.url}/bootloader")
+    task.node.run_uuid = "a run"
+    forms = {
+        "parts": {name: f"{web.url}/deploy_{name}" for name in ("kernel", "ramdisk")},
+        "iso": {"boot_iso": f"{web.url}/live.iso", "image_checksum": f"{web.url}/SHA256SUMS"},
+    }
+    ramdisk_instance(task, **forms[form], configdrive=f"{web.url}/drive")
+    BOOT.check_instance(task)
+    before = len(web.fetched)
+    assert machine.changes() == []
+    lose(web, fate)
+    BOOT.check_instance(task)
+    BOOT.prepare_instance(task)
+    made, drive = sorted(media(), key=lambda file: file.suffix, reverse=True)
+    assert inserted(machine) == f"http://192.0.2.1:8080/media/{made.name}"
+    assert stick(machine) == f"http://192.0.2.1:8080/media/{drive.name}"
+    assert drive.read_bytes() == b"a file system" * 100
+    if form == "iso":
+        assert made.read_bytes() == b"an ISO"
+    else:
+        assert parts_of(made, "/vmlinuz") == [_WEB["deploy_kernel"]]
+    BOOT.prepare_instance(task)  # a repeated step
+    assert len(web.fetched) == before
+    drive.unlink()
+    web_drive = web.folder / "drive"
+    if fate == "changed":  # only the missing file is fetched
+        web_drive.write_text(PACKED)
+        BOOT.take_over(task)
+        assert web.fetched[before:] == ["drive"]
+        assert drive.exists()
+    BOOT.clean_up_instance(task)
+    assert (media(), task.recall(boot.PREPARED)) == ([], None)
+
+
+def test_another_run_asks_the_server_for_the_parts(
+    machine: bmc.Machine, web: image_server.Images
+) -> None:
+    task = node_of(machine, **{name: f"{web.url}/{name}" for name in _WEB})
+    task.node.run_uuid = "a run"
+    BOOT.prepare_ramdisk(task, TOKEN)
+    lose(web, "changed")
+    task.node.run_uuid = "another run"
+    BOOT.prepare_ramdisk(task, TOKEN)
+    (made,) = media()
+    assert parts_of(made, "/vmlinuz") == [b"another " + _WEB["deploy_kernel"]]
