@@ -417,7 +417,7 @@ def test_end_of_other_work_does_not_count_while_the_service_shows_an_update(
     """Some BMCs have tasks of their own, and tasks that do not name their request."""
 
     def takes_it(handler: bmc.Handler) -> None:
-        handler.serving.host.work("update", "Telemetry", lambda: None)
+        served.work("update", "Telemetry", lambda: None)
         if ended:
             served.finish_tasks()
         handler.truth()
