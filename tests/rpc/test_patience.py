@@ -20,7 +20,7 @@ from ironic_lite.rpc import client, failures, server
 from ironic_lite.rpc.deadlines import deadlines, send_limit
 from ironic_lite.rpc.deadlines.admission import Admission
 from ironic_lite.rpc.deadlines.deadlines import CallDeadline, ClockOffsets
-from ironic_lite.rpc.sockets import sender
+from ironic_lite.rpc.sockets import frames, sender
 from tests.support import rpc_conductor
 from tests.support.rpc_conductor import ONE, TWO, Serve
 
@@ -195,6 +195,18 @@ def test_conductor_that_hangs_has_received_nothing(
     process.send_signal(signal.SIGCONT)
     caller.call(ctxt, "note", host=ONE, word="after")
     assert caller.call(ctxt, "noted", host=ONE) == ["before", "after"]
+
+
+def test_conductor_of_a_release_without_the_question_is_called(
+    brokerless: str, serve: Serve, connect: Connect, ctxt: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An API may be newer than a conductor for a time: see docs/upgrading.rst."""
+    monkeypatch.setattr(frames, "is_ping", lambda body: False)
+    monkeypatch.setattr(sender, "PROVEN_SECONDS", 0.0)
+    serve(brokerless, ONE, rpc_conductor.Endpoint(ONE))
+    caller = connect(brokerless)
+    for word in ("new connection", "kept connection"):
+        assert caller.call(ctxt, "echo", host=ONE, word=word) == word
 
 
 def test_a_conductor_that_stood_still_carries_out_what_is_still_waited_for(

@@ -60,6 +60,8 @@ class Connection:
         """The time at which it was returned to the pool."""
         self.heard_at = -math.inf
         """The time at which the server's process was heard."""
+        self.older = False
+        """Whether the server has refused the question of `ask`, which its release does not know."""
         kernel.close_in_children(self)
 
     def is_fresh(self) -> bool:
@@ -73,7 +75,7 @@ class Connection:
         return False
 
     def ask(self, seconds: float) -> bool:
-        """Return whether the server reads this connection; False if it has closed it.
+        """Return whether the server reads this connection; False if it has closed or refused it.
 
         :raises transport_errors.PeerAbsent: it has not replied within these seconds.
         """
@@ -86,7 +88,8 @@ class Connection:
             while True:
                 self._set_timeout(end)
                 for body in reader.feed(self._receive_bytes(reader.wanted)):
-                    return frames.refused(body) is None
+                    self.older = frames.refused(body) is not None
+                    return not self.older
         except (BlockingIOError, oslo_messaging.MessagingTimeout):
             raise transport_errors.PeerAbsent(
                 f"the conductor at {self._place} does not read calls"
@@ -234,15 +237,30 @@ class Pool:
         # A conductor that is gone, and will not come back under its address, is never called again.
         for each in list(self._idle.values()):
             _close_unused(each)
-        connection = self._connect(address, deadline)
+        connection = self._new_connection(address, deadline)
         try:
-            if not connection.ask(self._limit_to_reply(deadline)):
-                raise transport_errors.PeerAbsent(f"the conductor at {address} has hung up")
             connection.send(frame)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _new_connection(self, address: str, deadline: float | None) -> Connection:
+        """Return a connection to a server that reads.
+
+        :raises transport_errors.PeerAbsent: it does not read, or has hung up.
+        """
+        connection = self._connect(address, deadline)
+        try:
+            if connection.ask(self._limit_to_reply(deadline)):
+                return connection
+        except BaseException:
+            connection.close()
+            raise
+        connection.close()
+        if connection.older:  # it reads, and has closed this connection after the question
+            return self._connect(address, deadline)
+        raise transport_errors.PeerAbsent(f"the conductor at {address} has hung up")
 
     def _try_kept_connection(
         self, connection: Connection, frame: bytes, deadline: float | None
