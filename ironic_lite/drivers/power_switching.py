@@ -157,7 +157,10 @@ class SwitchingPower(base.Power, abc.ABC):
         return way.repeatable and word in {other.reached for other in self.ways.values()}
 
     def _tell_again(self, task: base.Task, way: Way[Any], end: float) -> None:
-        """Send a request again that a BMC may have ignored; a refusal shows that it has not."""
+        """Send a request again that a BMC may have ignored.
+
+        A refusal shows that it has not. After any other fault the first request may still count.
+        """
         LOG.warning(
             "Node %s: the BMC accepted %s and shows no effect; it is sent again.",
             task.node.uuid,
@@ -165,5 +168,7 @@ class SwitchingPower(base.Power, abc.ABC):
         )
         try:
             self.tell(task, way, end)
-        except errors.PowerFailure as refusal:
-            LOG.info("Node %s: %s", task.node.uuid, refusal)
+        except errors.BmcAccessDenied:
+            raise
+        except errors.HardwareError as fault:
+            LOG.info("Node %s: %s", task.node.uuid, fault)

@@ -68,7 +68,7 @@ def test_a_machine_that_never_changes_fails_with_target_state_and_seconds(
     )
 
 
-@pytest.mark.parametrize("second", [None, 409], ids=["accepted", "refused"])
+@pytest.mark.parametrize("second", [None, 409, 500], ids=["accepted", "refused", "broken"])
 def test_power_on_that_the_bmc_accepts_and_ignores_is_sent_again(
     liar: liars.Liar, monkeypatch: pytest.MonkeyPatch, second: int | None
 ) -> None:
