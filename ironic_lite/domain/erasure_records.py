@@ -17,6 +17,7 @@ import orjson
 from ironic_lite.core.json_types import Json, JsonView, RowView
 from ironic_lite.domain import step_planning
 from ironic_lite.domain.erasure_results import LEVELS, Disk, Reported
+from ironic_lite.domain.root_device import bare_number
 from ironic_lite.records import StoredStep
 
 KIND = "ironic_lite.erasure/1"
@@ -195,7 +196,10 @@ def unreported(inventory: JsonView, reported: Sequence[JsonView]) -> list[JsonVi
     left = list(reported)
     disks = _objects(inventory.get("disks"))
     # Controllers with two paths to a drive list it twice.
-    named = {str([one.get(name) for name in _FACTS]): one for one in disks}
+    named = {
+        str([one.get(name) for name in _FACTS] if _is_numbered(one) else at): one
+        for at, one in enumerate(disks)
+    }
     missing = list(named.values())
     by_number: tuple[_Same, ...] = (_same_wwn, _same_serial, _same_unnamed)
     for same in by_number:
@@ -251,18 +255,24 @@ def _same_wwn(one: JsonView, other: JsonView) -> bool:
 
 
 def _same_serial(one: JsonView, other: JsonView) -> bool:
-    return bool(mine := _bare(one.get("serial"))) and mine == _bare(other.get("serial"))
+    return bool(mine := bare_number(one.get("serial"))) and mine == bare_number(other.get("serial"))
 
 
 def _same_unnamed(one: JsonView, other: JsonView) -> bool:
     """Compare a disk without serial number and WWN by its name and size."""
-    if _wwn(one) or _bare(one.get("serial")):
+    if _is_numbered(one):
         return False
-    return one.get("name") == other.get("name") or _same_size(one, other)
+    named = bool(bare_number(one.get("name"))) and one.get("name") == other.get("name")
+    return named or _same_size(one, other)
+
+
+def _is_numbered(disk: JsonView) -> bool:
+    return bool(_wwn(disk) or bare_number(disk.get("serial")))
 
 
 def _same_size(one: JsonView, other: JsonView) -> bool:
-    return isinstance(one.get("size"), int) and one.get("size") == other.get("size")
+    size = one.get("size")
+    return isinstance(size, int) and size > 0 and size == other.get("size")
 
 
 def _same_volume(volume: JsonView, disk: JsonView) -> bool:
@@ -277,17 +287,14 @@ def _wwn(disk: JsonView) -> str:
     text = text.strip().casefold()
     for prefix in _PREFIXES:
         text = text.removeprefix(prefix)
-    return _bare(text)
-
-
-def _bare(value: object) -> str:
-    """Return a text without the marks in which two reports differ."""
-    return "".join(filter(str.isalnum, value)).casefold() if isinstance(value, str) else ""
+    return bare_number(text)
 
 
 def _title(disk: JsonView) -> str:
-    texts = (disk.get(name) for name in ("serial", "wwn", "name"))
-    return next((text for text in texts if isinstance(text, str) and text), "disk")
+    """Return the text that identifies a disk best; a placeholder if there is nothing else."""
+    told = [disk.get(name) for name in ("serial", "wwn", "name")]
+    texts = [text for text in told if isinstance(text, str) and text]
+    return next(filter(bare_number, texts), next(iter(texts), "disk"))
 
 
 def _shown(disk: JsonView) -> Json:

@@ -69,7 +69,31 @@ def matching(disks: object, hints: JsonView) -> Json | None:
 def serials(disks: object) -> list[str]:
     """Return the serial numbers of disks, in their order, without missing ones."""
     told = (disk.get("serial") for disk in _disk_objects(disks))
-    return [one for one in told if isinstance(one, str) and one.strip()]
+    return [str(one) for one in told if bare_number(one)]
+
+
+def bare_number(value: object) -> str:
+    """Return a serial number or WWN as it is compared: letters and digits, in lower case.
+
+    :return: "" for a value that identifies no disk: missing, or a placeholder of a firmware.
+    """
+    bare = "".join(filter(str.isalnum, value)).casefold() if isinstance(value, str) else ""
+    blank = not bare.removeprefix("0x").strip("0") or (
+        len(bare) >= _REPEATED and len(set(bare)) == 1
+    )
+    return "" if blank or bare in _PLACEHOLDERS else bare
+
+
+_REPEATED = 4
+"""Characters from which on a repeated one is a placeholder, as ``FFFF`` or ``xxxx``."""
+_PLACEHOLDERS = frozenset(
+    {
+        *("unknown", "none", "null", "nan", "na", "tbd", "invalid", "undefined", "unspecified"),
+        *("notavailable", "notapplicable", "notspecified", "notprovided", "notpresent", "notset"),
+        *("unavailable", "empty", "default", "defaultstring", "tobefilledbyoem", "oem"),
+        *("serial", "serialnumber", "systemserialnumber", "noserial", "noserialnumber"),
+    }
+)
 
 
 def _disk_objects(disks: object) -> Iterable[Json]:

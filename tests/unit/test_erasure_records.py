@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.domain import erasure_records
+from ironic_lite.domain import erasure_records, root_device
 
 Json = dict[str, Any]
 PROOF = {
@@ -93,7 +93,7 @@ VDA, VDB = {"name": "/dev/vda", "size": 5}, {"name": "/dev/vdb", "size": 6}
         ([NAMESPACE, {**NAMESPACE, "wwn": "eui.02"}], [NAMESPACE], ["N1"]),
         ([NAMESPACE], [{"serial": "N1", "wwn": "0x01"}], []),
         # Bridges may give each disk the same serial number.
-        ([SDA, SDB], [SDA], ["0"]),
+        ([SDA, SDB], [SDA], ["/dev/sdb"]),
         # Without any number: by name or size, each disk of the report once.
         ([VDA, VDB], [VDA], ["/dev/vdb"]),
         ([{"name": "Disk 1", "size": 5}, {"name": "Disk 2", "size": 5}], [VDA], ["Disk 2"]),
@@ -104,3 +104,56 @@ def test_each_disk_of_a_report_stands_for_one_of_the_inventory(
 ) -> None:
     found = erasure_records.missing_disks({"disks": disks}, reported)
     assert [one["name"] for one in found] == missing
+
+
+PLACEHOLDERS = (
+    *("", "   ", "-", "Unknown", "UNKNOWN", "N/A", "n/a", "None", "null", "Not Available"),
+    *("Not Specified", "To be filled by O.E.M.", "To Be Filled By O.E.M.", "Default string"),
+    *("0", "0000", "00000000000000000000", "0x0000000000000000", "FFFFFFFF", "xxxxxxxx"),
+)
+
+
+@pytest.mark.parametrize("number", PLACEHOLDERS)
+@pytest.mark.parametrize("name", ["serial", "wwn"])
+def test_placeholder_identifies_no_disk(number: str, name: str) -> None:
+    kept, gone = (
+        {"name": f"/dev/sd{letter}", name: number, "size": size}
+        for letter, size in (("a", 5), ("b", 6))
+    )
+    other = {"name": "/dev/sdc", name: number, "size": 7}
+    found = erasure_records.missing_disks({"disks": [kept, gone]}, [kept, other])  # type: ignore[list-item]
+    assert [one["name"] for one in found] == ["/dev/sdb"]
+    # A member of a volume that all drives would be.
+    volumes = [{"members": [{name: number}], **WWN}]
+    inventory = {"disks": [gone], "storage_controllers": [{"volumes": volumes}]}
+    [missing] = erasure_records.missing_disks(inventory, [LUN])  # type: ignore[list-item]
+    assert missing["name"] == "/dev/sdb"
+
+
+@pytest.mark.parametrize(
+    ("disks", "reported"),
+    [
+        # Names and sizes that were not reported are not equal.
+        ([{"size": 5}], [{"size": 6}]),
+        ([{"name": "", "size": 5}], [{"name": "", "size": 6}]),
+        ([{"name": "a", "size": 0}], [{"name": "b", "size": 0}]),
+        ([{"name": "a", "size": False}], [{"name": "b", "size": 0}]),
+        ([{"name": "Unknown", "size": 5}], [{"name": "Unknown", "size": 6}]),
+        # Two drives without a number are no drive that is listed twice.
+        ([{"name": "Disk", "size": 5}] * 2, [{"name": "Disk", "size": 5}]),
+        ([{"serial": "N/A", "size": 5}] * 2, [{"serial": "N/A", "size": 5}]),
+    ],
+)
+def test_value_that_was_not_reported_finds_no_disk(disks: list[Json], reported: list[Any]) -> None:
+    assert len(erasure_records.missing_disks({"disks": disks}, reported)) == 1
+
+
+@pytest.mark.parametrize("number", ["1", "D1", "S-0000", "0123456789", "WD-WCC4N0000000"])
+def test_short_and_plain_serial_numbers_identify_a_disk(number: str) -> None:
+    disk, other = {"name": "a", "serial": number}, {"name": "b", "serial": f" {number.lower()} "}
+    assert erasure_records.missing_disks({"disks": [disk]}, [other]) == []  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("number", PLACEHOLDERS)
+def test_placeholder_of_a_new_disk_is_no_root_device(number: str) -> None:
+    assert root_device.serials([{"serial": "S1"}, {"serial": number}]) == ["S1"]
