@@ -238,3 +238,41 @@ def test_check_of_a_retry_that_hangs_stops_no_timer_and_is_given_up(
     assert rig.service.runtime.workers.wait_idle(10)
     assert (row["provision_state"], len(rig.runs(node))) == ("clean failed", 1)
     assert rig.get(node) == row
+
+
+@pytest.mark.parametrize("field", ["owner", "lessee"])
+def test_run_of_former_users_is_not_retried(
+    build: Callable[..., ConductorFixture], field: str
+) -> None:
+    """The node may change hands while its run waits, and then the run fails."""
+    rig = build(registry=Failures(GONE, 1).registry, conductor__automatic_retries=3)
+    node = rig.node("manageable", **{field: "p-old"})
+    rig.clean(node, *STEPS)
+    assert pause(rig, node) == 60
+    rig.edit(node, **{field: "p-new"}, wake_at=clock.after(-1))
+    wait_for(lambda: rig.get(node)["wake_at"] is None)
+    assert len(rig.runs(node)) == 1
+    assert rig.reaches(node, "clean failed")
+
+
+def test_cleaning_of_a_deletion_that_ends_the_lease_is_retried(
+    build: Callable[..., ConductorFixture],
+) -> None:
+    left = [GONE]
+
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if name.startswith("execute_clean") and left:
+            raise left.pop()
+        return call()
+
+    registry = cast(Registry, crashes.Drivers(drivers(), around))
+    rig = build(registry=registry, conductor__automatic_retries=3)
+    node = rig.node("available", owner="p-owner", instance_info={"project_id": "p-nova"})
+    rig.ask("do_node_deploy", node)
+    rig.reaches(node, "active")
+    rig.ask("do_node_tear_down", node)
+    assert pause(rig, node) == 60
+    assert rig.get(node)["lessee"] is None
+    wake(rig, node)
+    rig.reaches(node, "available")
+    assert [run["verb"] for run in rig.runs(node)] == ["active", "deleted", "deleted"]

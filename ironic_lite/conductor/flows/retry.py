@@ -13,6 +13,7 @@ from ironic_lite import errors
 from ironic_lite.conductor.flows import admission, error_text
 from ironic_lite.conductor.steps import list_inputs, stepper
 from ironic_lite.conductor.steps.phases import Checks, Phase
+from ironic_lite.conductor.work import rights
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import JsonView
@@ -53,7 +54,7 @@ def start(task: Task, phase: Phase, wanted: JsonView, *, automatic: bool = False
     :param automatic: the service retries by itself.
     :raises errors.Error: a refusal; the task is as before, unless the activity's limit refuses.
     """
-    verb, failed = _find_failed(task, phase)
+    verb, failed = _find_failed(task, phase, automatic=automatic)
     decided = _decide(task, phase, failed, wanted, stepper.rerunnable)
     _validate(task, phase, failed.stored)
     error_text.take_back(task)
@@ -72,14 +73,17 @@ def start(task: Task, phase: Phase, wanted: JsonView, *, automatic: bool = False
     task.hand_over(phase.prepare)
 
 
-def _find_failed(task: Task, phase: Phase) -> tuple[str, FailedRun]:
+def _find_failed(task: Task, phase: Phase, *, automatic: bool = False) -> tuple[str, FailedRun]:
     """Return the verb and the data of the run to continue.
 
     :raises errors.NothingToRetry: the node's latest run has no list that can be continued.
+    :raises errors.RightsLost: an automatic retry would be on a machine of others.
     """
 
     def read(conn: Connection) -> tuple[str, FailedRun]:
         run = runs.latest(conn, task.node.uuid)
+        if run is not None and automatic:
+            rights.check_repetition(run, task.node)
         rows = runs.steps(conn, run["uuid"]) if run is not None else []
         failed = retries.of_run(run, rows, state=str(task.state), kind=str(phase.kind))
         return run["verb"] if run is not None else "", failed
