@@ -13,8 +13,11 @@ from typing import NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, RowView
-from ironic_lite.domain.states import PATCHABLE_IN_TRANSITION
+from ironic_lite.domain.states import PATCHABLE_IN_TRANSITION, WITH_INSTANCE
 from ironic_lite.domain.states import State as NodeState
+
+Hands = tuple[str | None, str | None]
+"""Owner and lessee of a node."""
 
 
 class State(enum.StrEnum):
@@ -129,6 +132,23 @@ def freed(node: RowView) -> Json:
     """
     info = {key: value for key, value in (node["instance_info"] or {}).items() if key != "traits"}
     return {"instance_uuid": None, "allocation_uuid": None, "instance_info": info}
+
+
+def left(node: RowView, project: str | None, before: Hands, after: Hands) -> Json:
+    """Return the columns of a node that leaves an allocation, because it has changed hands.
+
+    So the project of the allocation neither frees nor keeps a node that it has lost. An instance
+    stays, because the allocation may have been made for another one.
+
+    :param node: at least its ``instance_info`` and ``provision_state``.
+    :param project: of the allocation.
+    :param before: owner and lessee until now; ``after`` those from now on.
+    :return: {} if the allocation keeps the node.
+    """
+    if project is None or project not in before or project in after:
+        return {}
+    with_instance = NodeState(node["provision_state"]) in WITH_INSTANCE
+    return {"allocation_uuid": None} if with_instance else freed(node)
 
 
 def check_removable(node: RowView) -> None:

@@ -117,3 +117,62 @@ def test_a_node_keeps_its_owner_while_somebodys_allocation_has_it(
     assert "allocation" in answer.text
     _, node = allocated(database, add_node, None, owner=OWNER)
     assert callers("admin").patch(f"/v1/nodes/{node['uuid']}", patch).status == 200
+
+
+def _moved(
+    database: session.Database, add_node: AddNode, callers: Callers, state: str, **node: Any
+) -> tuple[str, str]:
+    """Move the lease of a node with an allocation of LESSEE to STRANGER; return both UUIDs."""
+    ident, row = allocated(database, add_node, LESSEE, owner=OWNER, lessee=LESSEE, **node)
+    info = {"traits": ["GPU"], "image_source": "i"}
+    set_node(database, row, provision_state=state, instance_info=info)
+    moved = callers("admin").patch(f"/v1/nodes/{row['uuid']}", [op("replace", "/lessee", STRANGER)])
+    assert moved.status == 200, moved.text
+    return ident, row["uuid"]
+
+
+@pytest.mark.parametrize("state", ["active", "deploy failed", "available", "manageable"])
+@pytest.mark.parametrize("maintenance", [False, True])
+def test_allocation_leaves_a_node_whose_lease_moves_on(
+    callers: Callers,
+    database: session.Database,
+    add_node: AddNode,
+    state: str,
+    maintenance: bool,
+) -> None:
+    ident, node = _moved(database, add_node, callers, state, maintenance=maintenance)
+    for method in ("GET", "DELETE"):
+        assert callers("admin", LESSEE).request(method, f"{PLACE}/{ident}").status == 404
+    shown = callers("admin").get(f"/v1/nodes/{node}").json
+    used = state in {"active", "deploy failed"}
+    assert (shown["allocation_uuid"], shown["instance_uuid"]) == (None, ident if used else None)
+    assert ("traits" in shown["instance_info"]) is used
+
+
+@pytest.mark.parametrize(
+    ("holder", "lessee"),
+    [(OWNER, STRANGER), (LESSEE, LESSEE), (None, STRANGER), ("p-asked-for-by-admin", STRANGER)],
+)
+def test_allocation_keeps_a_node_that_its_project_keeps(
+    callers: Callers,
+    database: session.Database,
+    add_node: AddNode,
+    holder: str | None,
+    lessee: str,
+) -> None:
+    ident, row = allocated(database, add_node, holder, owner=OWNER, lessee=LESSEE)
+    patch = [op("replace", "/lessee", lessee), op("add", "/extra/a", 1)]
+    assert callers("admin").patch(f"/v1/nodes/{row['uuid']}", patch).status == 200
+    assert callers("admin").get(f"{PLACE}/{ident}").json["node_uuid"] == row["uuid"]
+
+
+def test_project_that_has_lost_a_node_frees_no_instance_of_others(
+    callers: Callers, database: session.Database, add_node: AddNode
+) -> None:
+    """The node has moved before changes of hands ended allocations."""
+    ident, row = allocated(
+        database, add_node, LESSEE, owner=OWNER, lessee=STRANGER, maintenance=True
+    )
+    assert callers("admin", LESSEE).delete(f"{PLACE}/{ident}").status == 204
+    shown = callers("admin").get(f"/v1/nodes/{row['uuid']}").json
+    assert (shown["allocation_uuid"], shown["instance_uuid"]) == (None, ident)

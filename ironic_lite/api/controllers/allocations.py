@@ -7,7 +7,7 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api import policy
-from ironic_lite.api.policy.access import target
+from ironic_lite.api.policy.access import OWNERS, target
 from ironic_lite.api.resources import (
     changes,
     crud,
@@ -36,6 +36,7 @@ _RESTRICTED = "baremetal:allocation:create_restricted"
 _STANDING = (
     *node_locks.COLUMNS,
     *("target_provision_state", "maintenance", "generation", "instance_info", "allocation_uuid"),
+    *OWNERS,
 )
 _FILLED = (*_STANDING, "resource_class", "instance_uuid")
 
@@ -66,8 +67,7 @@ class _Base(crud.NamedResourceController):
             node = None
             if known["node_uuid"] is not None:
                 node = nodes.get(conn, known["node_uuid"], self._returned_columns())
-                event = self._free_node(conn, request, node)
-                node.update(core.freed(node), updated_at=event["at"])
+                event = self._free_node(conn, request, node, known["owner"])
             allocations.delete(conn, known["uuid"])
             return node
 
@@ -83,10 +83,21 @@ class _Base(crud.NamedResourceController):
     def _returned_columns(self) -> tuple[str, ...] | None:
         return None if self.service.notifier.on else _STANDING
 
-    def _free_node(self, conn: Connection, request: Request, node: Json) -> Json:
-        core.check_removable(node)
+    def _free_node(
+        self, conn: Connection, request: Request, node: Json, project: str | None
+    ) -> Json:
+        """Free the node of an allocation in the database and in ``node``; return the event.
+
+        A caller whose project has lost the node ends the allocation, and no instance of others.
+        """
+        hands = (node["owner"], node["lessee"])
+        columns = {}
+        if request.access.limited and project == request.access.project and any(hands):
+            columns = core.left(node, project, (project, None), hands)
+        if not columns:
+            core.check_removable(node)
+            columns = core.freed(node)
         guards.check_unlocked(node)
-        columns = core.freed(node)
         event = _node_event(request, node["uuid"], columns)
         nodes.edit(
             conn,
@@ -95,6 +106,7 @@ class _Base(crud.NamedResourceController):
             generation=node["generation"],
         )
         events.add(conn, [event])
+        node.update(columns, updated_at=event["at"])
         return event
 
 

@@ -126,6 +126,7 @@ def update(service: Service, request: Request, ident: str, *, reset_interfaces: 
         after.update(_complete_interfaces(service, request, after))
     elif "conductor_group" in changed:
         service.fleet.any_host(after["driver"], after["conductor_group"])
+    after.update(ownership.left_allocation(service, before, after))
     written = {
         name: value for name, value in after.items() if name in changed or value != before[name]
     }

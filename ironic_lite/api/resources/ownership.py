@@ -14,6 +14,7 @@ from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import allocations, nodes
+from ironic_lite.domain import allocations as core
 from ironic_lite.domain import fields
 from ironic_lite.domain.states import State
 
@@ -166,6 +167,17 @@ def check_transfer(service: Service, request: Request, before: Row, changed: Row
             reason = f"its owner cannot be changed while node {other['uuid']}, its parent or "
             reason += "child, has another owner; remove parent_node first"
             raise errors.Conflict(node=before["uuid"], reason=reason)
+
+
+def left_allocation(service: Service, before: Row, after: Row) -> Row:
+    """Return the columns by which a node leaves the allocation of a project that has lost it."""
+    hands = tuple((row["owner"], row["lessee"]) for row in (before, after))
+    if not before["allocation_uuid"] or hands[0] == hands[1]:
+        return {}
+    project = service.database.read(
+        lambda conn: allocations.owner_of(conn, before["allocation_uuid"])
+    )
+    return core.left(after, project, *hands)
 
 
 def _linked_nodes(conn: Connection, before: Row, changed: Row) -> list[Row]:
