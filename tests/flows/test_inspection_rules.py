@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.db.queries import inspection_rules, inventories, ports, traits
+from ironic_lite import errors
+from ironic_lite.core import clock
+from ironic_lite.db.queries import allocations, inspection_rules, inventories, ports, traits
+from ironic_lite.drivers.fake.console import FakeConsole
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.support.conductor_fixture import ConductorFixture, configure
 from tests.support.database_rows import new_uuid
@@ -198,3 +201,37 @@ def test_rule_that_sees_the_mask_of_a_secret_does_not_store_it_as_a_login(
     row = rig.reaches(row["uuid"], "inspect failed")
     assert "/driver_info/redfish_password: would become ******" in row["last_error"]
     assert row["driver_info"]["redfish_password"] == "s3same"
+
+
+@pytest.mark.parametrize("field", ["owner", "lessee"])
+def test_rule_that_gives_a_node_to_others_ends_what_its_users_have(
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(FakeConsole, "stop_console", lambda *_args: calls.append("stop"))
+    rule(rig, act("set-attribute", path=field, value="p-new"))
+    used = {"console_interface": "fake", "console_enabled": True, field: "p-old"}
+    node = rig.node("manageable", fake_ports=[MAC], **used)
+    ident = new_uuid()
+    rig.database.write(lambda conn: allocations.insert(conn, _allocation(ident, node, "p-old")))
+    info = {"traits": [], "kept": 1}
+    rig.edit(node, allocation_uuid=ident, instance_uuid=ident, instance_info=info)
+    row = rig.call("inspect_hardware", node)
+    assert (row["provision_state"], row[field]) == ("manageable", "p-new")
+    assert (row["console_enabled"], calls) == (False, ["stop"])
+    assert (row["allocation_uuid"], row["instance_uuid"]) == (None, None)
+    assert row["instance_info"] == {"kept": 1}
+    with pytest.raises(errors.AllocationNotFound):
+        rig.database.read(lambda conn: allocations.get(conn, ident))
+
+
+def _allocation(uuid: str, node: str, project: str) -> Json:
+    blank = dict.fromkeys(name for name in allocations.COLUMNS if name != "id")
+    known = {"uuid": uuid, "owner": project, "node_uuid": node, "state": "active", "extra": {}}
+    return {**blank, **known, "resource_class": "big", "created_at": clock.now()}
+
+
+def test_rule_that_sets_the_present_owner_ends_nothing(rig: ConductorFixture) -> None:
+    rule(rig, act("set-attribute", path="owner", value="p-old"))
+    row = inspected(rig, console_interface="fake", console_enabled=True, owner="p-old")
+    assert (row["owner"], row["console_enabled"]) == ("p-old", True)

@@ -7,8 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from ironic_lite.api.resources import run_stops
 from ironic_lite.core.context import Context
 from ironic_lite.db.engine.session import Database
+from ironic_lite.drivers.fake.console import FakeConsole
 from ironic_lite.drivers.registry import Registry
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers
@@ -95,3 +97,50 @@ def test_failed_teardown_forgets_the_instance(build: Callable[..., ConductorFixt
     assert row["provision_state"] == "error"
     assert "Failed to tear down" in row["last_error"]
     assert (row["instance_uuid"], row["instance_info"], row["instance_name"]) == (None, {}, None)
+
+
+def test_console_of_the_lessee_ends_with_its_lease(
+    start: Callable[..., InProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    for name in ("start_console", "stop_console"):
+        monkeypatch.setattr(FakeConsole, name, lambda *_args, name=name: calls.append(name))
+    whole = start()
+    node = whole.rig.node(
+        "available", instance_info={"project_id": "p-nova"}, console_interface="fake"
+    )
+    ask(whole, node, "active")
+    assert whole.api.put(f"/v1/nodes/{node}/states/console", {"enabled": True}).status == 202
+    whole.rig.settled(node)
+    ask(whole, node, "deleted")
+    row = whole.rig.reaches(node, "available")
+    assert (row["lessee"], row["console_enabled"]) == (None, False)
+    assert "console_paused" not in row["driver_internal_info"]
+    ask(whole, node, "active")
+    whole.rig.reaches(node, "active")
+    assert calls == ["start_console", "stop_console"]
+
+
+@pytest.mark.parametrize("project", ["p-nova", "p-owner", None])
+def test_stop_by_the_lessee_ends_with_its_lease(
+    build: Callable[..., ConductorFixture], project: str | None
+) -> None:
+    """The cleaning that follows is the owner's, so the former lessee must not hold it."""
+
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if name == "tear_down":
+            rig.database.write(lambda conn: run_stops.ask(conn, node, None, given, who))
+        return call()
+
+    rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
+    given = run_stops.read_body({"how": "hold", "reason": "mine"})
+    who = Context("req-1", project=project)
+    node = rig.node("available", owner="p-owner", instance_info={"project_id": "p-nova"})
+    rig.ask("do_node_deploy", node)
+    rig.reaches(node, "active")
+    rig.ask("do_node_tear_down", node)
+    gone = project == "p-nova"
+    row = rig.reaches(node, "available" if gone else "clean hold")
+    assert row["lessee"] is None
+    told = [one["data"]["reason"] for one in rig.events(node, "stop_withdrawn")]
+    assert told == (["mine"] if gone else [])

@@ -42,6 +42,22 @@ def resume(task: Task) -> None:
         _note_failure(task, error_text.as_error(why))
 
 
+def end(task: Task) -> None:
+    """End the console, which its users must not keep; the caller saves the node.
+
+    If a driver cannot end it now, the sweep of consoles ends its program.
+    """
+    if wanted(task.node):
+        try:
+            task.driver.console.stop_console(task)
+        except (errors.LockLost, errors.Stopping):
+            raise
+        except Exception as why:  # drivers may raise anything
+            LOG.warning("Node %s: its console is ended later", task.node.uuid, exc_info=why)
+    task.node.console_enabled = False
+    task.notes.console_paused = False
+
+
 def restore(task: Task) -> None:
     """Restart a console whose program has ended, or ran on another conductor.
 

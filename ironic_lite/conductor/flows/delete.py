@@ -6,7 +6,7 @@ Requirements S5.15 and S5.25.
 from __future__ import annotations
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import clean, error_text
+from ironic_lite.conductor.flows import clean, error_text, hands
 from ironic_lite.conductor.steps.phases import Flow
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.db.queries import allocations
@@ -50,10 +50,10 @@ def _forget_instance(task: Task) -> None:
     task.node.instance_info = {}
     task.node.instance_uuid = None
     task.node.instance_name = None
-    if task.notes.automatic_lessee:
-        task.node.lessee = None
-        task.notes.automatic_lessee = False
     _drop_allocation(task)
+    if task.notes.automatic_lessee:
+        hands.change(task, (task.node.owner, None))
+        task.notes.automatic_lessee = False
     task.notes.forget_agent()
 
 

@@ -12,7 +12,7 @@ import logging
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import rule_calls
+from ironic_lite.conductor.flows import hands, rule_calls
 from ironic_lite.conductor.work import bounds
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock
@@ -29,6 +29,7 @@ LOG = logging.getLogger(__name__)
 
 # A console interface cannot stop what another one has started.
 _CONSOLE = ("driver", "console_interface")
+_HANDS = ("owner", "lessee")
 _INTERFACES = {f"{kind}_interface": kind for kind in fields.INTERFACE_KINDS}
 _DRIVING = frozenset({"driver", *_INTERFACES})
 
@@ -88,8 +89,11 @@ def _write_changes(task: Task, subject: Subject, held: set[str]) -> None:
         _complete_interfaces(task, subject)
     changed = subject.changed & NODE.keys()
     bounds.check(**{name: subject.node[name] for name in changed}, plugin_data=subject.plugin_data)
-    for name in changed:
-        setattr(task.node, name, unicode_text.cleaned({name: subject.node[name]})[name])
+    values = unicode_text.cleaned({name: subject.node[name] for name in changed})
+    for name in changed - set(_HANDS):
+        setattr(task.node, name, values[name])
+    owner, lessee = (values.get(name, subject.node[name]) for name in _HANDS)
+    hands.change(task, (owner, lessee))
     if "traits" in subject.changed:
         change = {"added": subject.traits - held, "removed": held - subject.traits}
         task.add_write(functools.partial(_settle_traits, uuid, change))

@@ -95,6 +95,16 @@ _REFUSED_AGENT = (
     .order_by(_EVENT.id.desc())
     .limit(1)
 )
+_OF_STOP = (
+    sa.select(models.events)
+    .where(
+        _EVENT.node_uuid == sa.bindparam("k_node"),
+        _EVENT.run_uuid == sa.bindparam("k_run"),
+        _EVENT.kind == "stop_requested",
+    )
+    .order_by(_EVENT.id.desc())
+    .limit(1)
+)
 _DELETED = (
     sa.select(_EVENT.node_uuid)
     .where(
@@ -248,6 +258,12 @@ def failures(conn: Connection, node_uuid: str) -> list[tuple[Event, Run | None]]
 def refused_agent(conn: Connection, node_uuid: str, since: datetime.datetime) -> Event | None:
     """Return a node's newest event of a refused ramdisk since a time, None without one."""
     found = conn.execute(_REFUSED_AGENT, {"k_node": node_uuid, "k_since": since}).first()
+    return _event_of_row(found) if found is not None else None
+
+
+def of_stop(conn: Connection, node_uuid: str, run_uuid: str) -> Event | None:
+    """Return the event of the last stop that was asked for a run, None without one."""
+    found = conn.execute(_OF_STOP, {"k_node": node_uuid, "k_run": run_uuid}).first()
     return _event_of_row(found) if found is not None else None
 
 
