@@ -347,6 +347,39 @@ def _compete(world: World, dice: random.Random, closing: threading.Event) -> Non
                 closing.wait(dice.choice((0.01, 0.05, 0.5)))
 
 
+@contextlib.contextmanager
+def lock_commits(world: World, dice: random.Random, lasts: float) -> Iterator[Struck]:
+    """A backup's lock holds all commits; one of them is below events that followers have read."""
+    assert world.database is not None
+    url = sa.make_url(world.database.url(world.database.port)).set(drivername="mariadb+pymysql")
+    node = dice.choice(list(world.watch.look.rows))
+    with contextlib.ExitStack() as made:
+        slow, backup = (
+            made.enter_context(sa.create_engine(each, poolclass=sa.NullPool).connect())
+            for each in (url, url.set(username="root", database="mysql"))
+        )
+        slow.exec_driver_sql("BEGIN")
+        event = f"(UTC_TIMESTAMP(6), '{node}', 'power', 'slow')"
+        slow.exec_driver_sql(f"INSERT INTO events (at, node_uuid, kind, event) VALUES {event}")
+        end, own = (
+            time.monotonic() + NEWER,
+            slow.exec_driver_sql("SELECT LAST_INSERT_ID()").scalar(),
+        )
+        while world.watch.newest() <= int(own or 0) and time.monotonic() < end:
+            time.sleep(0.05)
+        backup.exec_driver_sql("FLUSH TABLES WITH READ LOCK")
+        commit = threading.Thread(target=slow.exec_driver_sql, args=("COMMIT",))
+        commit.start()
+        try:
+            time.sleep(lasts)
+            yield EVERYBODY
+        finally:
+            backup.exec_driver_sql("UNLOCK TABLES")
+            commit.join()
+
+
+NEWER = 5.0
+"""Seconds until others have written an event."""
 _REFUSE = {
     "postgresql": (
         "CREATE OR REPLACE FUNCTION chaos() RETURNS trigger AS $$ BEGIN IF random() < 0.2 THEN "
@@ -433,6 +466,7 @@ TABLE: tuple[Kind, ...] = (
     Kind("database-cut", "database", functools.partial(cut, "database"), (0, 1), SERVERS, True),
     Kind("database-stall", "database", functools.partial(stall, "database"), (1, 8), SERVERS, True),
     Kind("commits-lost", "database", lose_commits, (1, 3), SERVERS, True),
+    Kind("commits-locked", "database", lock_commits, (11, 13), frozenset({"mysql"}), True),
     Kind("rival", "contention", rival, (1, 4), frozenset(), True),
     Kind("serialization", "contention", fail_serialization, (1, 4), SERVERS, True),
     Kind("disk-full", "disk", fill_disk, (0.5, 3), frozenset({"small disk"}), True),

@@ -199,7 +199,7 @@ class MariaDB(Server):
         (self.folder / "init.sql").write_text(
             f"CREATE DATABASE IF NOT EXISTS {ACCOUNT} CHARACTER SET utf8mb4;\n"
             f"CREATE USER IF NOT EXISTS '{ACCOUNT}'@'%';\n"
-            f"GRANT ALL ON *.* TO '{ACCOUNT}'@'%';\n"
+            f"GRANT ALL ON {ACCOUNT}.* TO '{ACCOUNT}'@'%';\n"
         )
         self.start()
 
