@@ -17,7 +17,7 @@ import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from tests.attack import outside
+from tests.attack import outside, own_service
 from tests.attack.connections import Address, at_once, chunk, crowd, drip, exchange, request
 from tests.attack.connections import statuses as statuses_of
 
@@ -405,4 +405,7 @@ TABLE: tuple[Attack, ...] = (
     Attack("passwords", passwords, auth=("http_basic",)),
     Attack("browsers", browsers, short=True),
     Attack("moved-leases", moved_leases, short=True, auth=BOTH),
+    Attack("lost-log", own_service.lost_log),
+    Attack("cut-database", own_service.cut_database, short=True),
+    Attack("stalled-readers", own_service.stalled_readers),
 )
