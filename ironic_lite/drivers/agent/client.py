@@ -22,7 +22,7 @@ import orjson
 from ironic_lite import errors
 from ironic_lite.core import bounded_http, config, masking, metrics, run_lines
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.drivers import allowed_networks, base, deadline
+from ironic_lite.drivers import allowed_networks, base, deadline, silence
 from ironic_lite.drivers.agent import results
 from ironic_lite.drivers.agent.results import Result, Status
 from ironic_lite.errors import unicode_text
@@ -245,6 +245,7 @@ class Client:
                 self._task.confirm_lock()  # after connecting, which may take long
                 with connection.exchange(method, target, headers, body) as answer:
                     content = bounded_http.content(answer, LIMIT, slot)
+                silence.SILENT.note(self._task.node.uuid, silent=False)
                 return self._checked_answer(answer.status, content)
         except ssl.SSLCertVerificationError:
             reason = "its certificate differs from that of its heartbeat"
@@ -297,6 +298,7 @@ class Client:
         )
 
     def _agent_unreachable(self, why: Exception) -> errors.AgentUnreachable:
+        silence.SILENT.note(self._task.node.uuid, silent=True)
         reason = self._without_token(f"{self._agent.url}: {type(why).__name__}: {why}")
         return errors.AgentUnreachable(
             node=self._task.node.uuid,

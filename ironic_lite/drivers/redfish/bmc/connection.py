@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from ironic_lite import errors
 from ironic_lite.core import bmc_metrics, config
 from ironic_lite.core.json_types import Json
-from ironic_lite.drivers import allowed_networks, base, deadline
+from ironic_lite.drivers import allowed_networks, base, deadline, silence
 from ironic_lite.drivers.redfish.bmc import (
     faults,
     info,
@@ -87,12 +87,14 @@ def call(task: base.Task, work: Callable[[Link], T], *, read: bool = True) -> T:
                 LINKS.refusals.check(_login_key(node))
             try:
                 done = work(link.opened())
+                silence.SILENT.note(task.node.uuid, silent=False)
                 if not warm:
                     LINKS.refusals.forget(_login_key(node))
                 return done
             except faults.expected() as error:
                 LOG.debug("Call to the BMC at %s failed.", node.address, exc_info=True)
                 fault = faults.explain(error, node, connect=connect, read=answer)
+                silence.SILENT.note(task.node.uuid, silent=fault.silent)
                 if fault.stale:
                     link.forget(ended=fault.denied)
                 if fault.denied and not warm:

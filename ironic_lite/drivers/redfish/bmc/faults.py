@@ -54,6 +54,12 @@ class Fault:
     after: float | None = None
     """Seconds after which the BMC, which has not begun the request, wants it again."""
 
+    @property
+    def silent(self) -> bool:
+        """Return whether no answer came; a BMC that answers with an error is not silent."""
+        unreachable = isinstance(self.error, errors.BmcUnreachable)
+        return unreachable and "http_status" not in self.error.facts
+
 
 NONSENSE = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 """Exceptions of sushy's parser for an answer that is JSON but not Redfish."""
