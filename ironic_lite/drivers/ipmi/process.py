@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO
 
+from ironic_lite.drivers import silence
+
 OUTPUT_LIMIT = 1 << 20
 """Bytes read of each output; a BMC with a thousand sensors writes a third of that."""
 
@@ -155,23 +157,32 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 class Slots:
-    """A limit on the number of concurrent programs."""
+    """A limit on the number of concurrent programs, and on those for silent BMCs among them."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._taken = 0
+        self._silent = 0
 
     @contextlib.contextmanager
-    def held(self, most: int, end: float) -> Iterator[bool]:
-        """Wait for one of ``most`` slots until the time ``end``; yield whether there was one."""
+    def held(self, most: int, end: float, *, silent: bool = False) -> Iterator[bool]:
+        """Wait for one of ``most`` slots until the time ``end``; yield whether there was one.
+
+        :param silent: the program is for a BMC that did not answer last time; such programs share
+            a part of the slots.
+        """
+        few = silence.share_of(most)
         with self._changed:
             free = self._changed.wait_for(
-                lambda: self._taken < most, max(end - time.monotonic(), 0)
+                lambda: self._taken < most and not (silent and self._silent >= few),
+                max(end - time.monotonic(), 0),
             )
             self._taken += free
+            self._silent += free and silent
         try:
             yield free
         finally:
             with self._changed:
                 self._taken -= free
-                self._changed.notify()
+                self._silent -= free and silent
+                self._changed.notify_all()

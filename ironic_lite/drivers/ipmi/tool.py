@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 
 from ironic_lite import errors
 from ironic_lite.core import bmc_metrics, bounded_http, config
-from ironic_lite.drivers import allowed_networks, base, deadline
+from ironic_lite.drivers import allowed_networks, base, deadline, silence
 from ironic_lite.drivers.ipmi import command, faults, info, process
 
 LOG = logging.getLogger(__name__)
@@ -267,7 +267,9 @@ class _Call:
             line = command.line(located(self.node), self._words, cipher=suite)
         except (errors.InvalidParameter, errors.BmcUnreachable) as why:
             return _Failure(why)
-        with SLOTS.held(config.CONF.ipmi.max_processes, self._end) as free:
+        node = self._task.node.uuid
+        most, silent = config.CONF.ipmi.max_processes, node in silence.SILENT
+        with SLOTS.held(most, self._end, silent=silent) as free:
             if not free:
                 return _Failure(self._too_many_commands())
             self._task.confirm_lock()  # after waiting for the BMC and for a slot
@@ -278,6 +280,8 @@ class _Call:
                 counted.result, counted.answer = bmc_metrics.OK, "ok"
                 if isinstance(found, _Failure):
                     counted.result, counted.answer = found.result, f"failed ({found.said})"
+            silent = counted.result == bmc_metrics.SILENCE
+            silence.SILENT.note(node, silent=silent and self._task.lock_is_sure)
         return found
 
     def _run_command(self, bmc: Bmc, line: Sequence[str], suite: int | None) -> str | _Failure:
