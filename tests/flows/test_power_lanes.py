@@ -13,7 +13,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.conductor.watch import node_queue, power_sync
-from ironic_lite.drivers import deadline
+from ironic_lite.drivers import deadline, silence
 from ironic_lite.drivers.registry import Registry
 from ironic_lite.records import Node
 from tests.support import crashes
@@ -42,6 +42,8 @@ class Bmcs:
         self.late: set[str] = set()  # answer who has more time than a hurried one
         self.refusing: set[str] = set()
         self.asked: Counter[str] = Counter()
+        self.hurried: list[float] = []
+        """Seconds that silent machines had in the queue of trusted ones."""
         self.waiting = threading.Semaphore(0)
         self.wake = threading.Event()
         self.wake.set()
@@ -61,7 +63,9 @@ class Bmcs:
             raise errors.BmcUnreachable(address="192.0.2.1", reason="connection refused")
         if node in self.silent:
             self.clock.wasted += deadline.within(60.0)
-            if deadline.within(60.0) > power_sync.QUICK:
+            if deadline.within(60.0) <= power_sync.QUICK:
+                self.hurried.append(deadline.within(60.0))
+            else:
                 self.waiting.release()
                 assert self.wake.wait(30)
             raise errors.BmcUnreachable(address="192.0.2.1", reason="silent")
@@ -182,6 +186,53 @@ def test_a_flapping_machine_stays_doubtful_and_out_of_maintenance(
     few.service.power.recover()
     assert not few.get(node)["maintenance"]
     assert few.service.power.records.doubtful(node)
+
+
+def test_a_flapping_machine_that_answers_does_not_wait_for_silent_ones(
+    few: ConductorFixture, bmcs: Bmcs
+) -> None:
+    flapping, silent = machine(few), machine(few)
+    bmcs.refusing = {flapping}
+    few.service.power.sweep()
+    bmcs.refusing = set()
+    few.service.power.sweep()  # it answers, and stays doubtful
+    assert few.service.power.settle(10)
+    assert few.service.power.records.doubtful(flapping)
+    bmcs.silent = {silent}
+    bmcs.wake.clear()
+    few.service.power.sweep()
+    assert bmcs.waiting.acquire(timeout=10)
+    before = bmcs.asked[flapping]
+    few.service.power.sweep()
+    wait_for(lambda: bmcs.asked[flapping] > before)
+
+
+def test_many_that_fall_silent_at_once_take_half_the_interval(
+    few: ConductorFixture, bmcs: Bmcs
+) -> None:
+    few.service.runtime.conf.set_override("sync_power_state_interval", 10, "conductor")
+    nodes = [machine(few) for _ in range(40)]
+    bmcs.silent = set(nodes[:-1])
+    bmcs.wake.clear()
+    few.service.power.sweep()
+    assert len(bmcs.hurried) == 39
+    # Two threads have five seconds each, and each may have begun a longer wait before.
+    most = 2 * 5 + 2 * power_sync.QUICK + 39 * power_sync.HASTY
+    assert sum(bmcs.hurried) <= most
+    wait_for(lambda: resets(few, nodes[-1]) == 1)
+
+
+def test_a_machine_that_was_silent_to_a_verb_is_asked_beside_the_others(
+    few: ConductorFixture, bmcs: Bmcs
+) -> None:
+    silent, good = machine(few), machine(few)
+    silence.SILENT.note(silent, silent=True)
+    bmcs.silent = {silent}
+    bmcs.wake.clear()
+    few.service.power.sweep()
+    assert bmcs.hurried == []
+    wait_for(lambda: resets(few, good) == 1)
+    silence.SILENT.note(silent, silent=False)
 
 
 def lost(rig: ConductorFixture) -> str:
@@ -385,7 +436,7 @@ def test_records_exist_only_for_machines_in_trouble() -> None:
     assert records.doubtful("ill")
     records.answered("ill", quick=True)
     assert len(records) == 0
-    records.slow("gone")
+    records.hurried("gone")
     records.forget(3600)
     assert records.doubtful("gone")
     records.forget(-1)

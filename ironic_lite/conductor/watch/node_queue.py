@@ -250,6 +250,7 @@ class BackgroundQueue:
 @dataclasses.dataclass(slots=True)
 class _Record:
     failures: int = 0
+    unanswered: bool = False
     doubt: int = 0
     resets: int = 0
     touched: float = 0.0
@@ -278,18 +279,26 @@ class Records:
         record.touched = time.monotonic()
         return record.doubt > 0
 
+    def unanswered(self, node: str) -> bool:
+        """Return whether a machine gave no answer to the last question."""
+        record = self._records.get(node)
+        return record is not None and record.unanswered
+
     def failed(self, node: str) -> int:
         """Count a missing answer; return the number in a row."""
         with self._guard:
             record = self._record_of(node)
             record.failures += 1
+            record.unanswered = True
             record.doubt = self._calm
             return record.failures
 
-    def slow(self, node: str) -> None:
-        """Record a slow answer."""
+    def hurried(self, node: str) -> None:
+        """Record an answer that did not come in a short time, which is no failure yet."""
         with self._guard:
-            self._record_of(node).doubt = self._calm
+            record = self._record_of(node)
+            record.unanswered = True
+            record.doubt = self._calm
 
     def answered(self, node: str, *, quick: bool) -> None:
         """Record an answer: failures in a row end, and a quick answer increases trust."""
@@ -298,6 +307,7 @@ class Records:
                 return
             record = self._record_of(node)
             record.failures = 0
+            record.unanswered = False
             record.doubt = max(record.doubt - 1, 0) if quick else self._calm
             self._drop_clean(node, record)
 
@@ -319,7 +329,8 @@ class Records:
     def given_up(self, node: str) -> None:
         """Record that the failures are handled elsewhere; the machine stays doubtful."""
         with self._guard:
-            self._record_of(node).failures = 0
+            record = self._record_of(node)
+            record.failures, record.unanswered = 0, False
 
     def forget(self, seconds: float) -> None:
         """Forget machines not asked for a while: they are deleted or have another owner."""

@@ -1,15 +1,17 @@
 """Sweep that compares the stored power state with the machine's and corrects one.
 
-Many threads read power states at once without locks; only a difference takes a lock. Silent or slow
-machines are asked in a background queue of their own, so that others do not wait for them. A
-machine that cannot be read for some rounds goes into maintenance with the fault ``power failure``.
-The maintenance ends automatically when it can be read again.
+Many threads read power states at once without locks; only a difference takes a lock. Slow machines
+are asked in a background queue of their own, and machines that did not answer last time in another
+one, so that others do not wait for them. If very many stop to answer at once, the sweep gives each
+of the rest less time. A machine that cannot be read for some rounds goes into maintenance with the
+fault ``power failure``. The maintenance ends automatically when it can be read again.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator
 
@@ -24,7 +26,7 @@ from ironic_lite.db.queries import nodes, sweeps
 from ironic_lite.domain import causes, states
 from ironic_lite.domain.holds import POWER
 from ironic_lite.domain.states import State
-from ironic_lite.drivers import base, deadline
+from ironic_lite.drivers import base, deadline, silence
 from ironic_lite.records import Node
 
 LOG = logging.getLogger(__name__)
@@ -34,10 +36,14 @@ SKIPPED = tuple(
 )
 QUICK = 2.0
 """Seconds in which a healthy BMC answers; slower BMCs are asked in the background queue."""
+HASTY = 0.3
+"""Seconds for a BMC after many others have not answered in this sweep."""
 CALM = 3
 """Quick answers in a row after which a BMC is trusted again, so that flapping BMCs are not."""
 SPREAD = 0.2
 """Share of the interval over which the questions of a sweep are spread."""
+WAITING = 0.5
+"""Share of the interval for which all threads of a sweep may wait for missing answers."""
 _FORGOTTEN = 3600.0  # seconds
 
 
@@ -54,9 +60,11 @@ class PowerSync:
         settings, halted = tasks.runtime.conf.conductor, tasks.runtime.draining
         self._most = settings.sync_power_state_workers
         self._few = max(1, self._most // 2)
-        self._doubtful, self._differing, self._lost = (
+        self._left = 0.0  # seconds that the threads of this sweep may still wait in vain
+        self._doubtful, self._silent, self._differing, self._lost = (
             node_queue.BackgroundQueue(self._guard_act(act), most=self._few, halted=halted)
             for act in (
+                self._compare_with_full_timeouts,
                 self._compare_with_full_timeouts,
                 self._correct_node,
                 self._recover_silent_node,
@@ -66,11 +74,13 @@ class PowerSync:
     def sweep(self) -> None:
         """Compare all nodes once, ``[conductor]sync_power_state_workers`` at a time.
 
-        Doubtful nodes and nodes with a difference go to a background queue each, and may be handled
-        after the end of the sweep.
+        Slow nodes, silent nodes and nodes with a difference go to a background queue each, and may
+        be handled after the end of the sweep.
         """
         question = functools.partial(sweeps.for_power_sync, skip_states=SKIPPED)
-        seconds = self._tasks.runtime.conf.conductor.sync_power_state_interval * SPREAD
+        interval = self._tasks.runtime.conf.conductor.sync_power_state_interval
+        seconds = interval * SPREAD
+        self._left = self._most * interval * WAITING if interval else math.inf
         queue = self._count_nodes(self._own_nodes(question, watched))
         pace = node_queue.Pacer(self._count, seconds) if seconds else None
         halted = self._tasks.runtime.draining
@@ -82,7 +92,7 @@ class PowerSync:
 
     def settle(self, timeout: float) -> bool:
         """Wait until the background queues are empty; return False if that takes longer."""
-        every = (self._doubtful, self._differing, self._lost)
+        every = (self._doubtful, self._silent, self._differing, self._lost)
         return all(lane.wait_idle(timeout) for lane in every)
 
     def recover(self) -> None:
@@ -126,20 +136,26 @@ class PowerSync:
     # -- comparing ---------------------------------------------------------------------------
 
     def _compare_quickly(self, node: Node) -> None:
-        """Compare a trusted node; move a slow one to the background queue."""
-        if self.records.doubtful(node.uuid):
+        """Compare a trusted node; move a slow or silent one to its background queue."""
+        doubtful = self.records.doubtful(node.uuid)
+        if self.records.unanswered(node.uuid) or node.uuid in silence.SILENT:
+            self._silent.put(node)
+            return
+        if doubtful:
             self._doubtful.put(node)
             return
-        begun = time.monotonic()
-        why = self._compare_power(node, QUICK)
+        begun, limit = time.monotonic(), QUICK if self._left > 0 else HASTY
+        why = self._compare_power(node, limit)
         if why is None:
             return
-        if time.monotonic() - begun < QUICK:
+        waited = time.monotonic() - begun
+        self._left -= waited  # one of two subtractions at once may be lost, which is harmless
+        if waited < limit:
             self._count_failure(node.uuid, why)
             return
         # With more time it might have answered, so no failure is counted yet.
-        self.records.slow(node.uuid)
-        self._doubtful.put(node)
+        self.records.hurried(node.uuid)
+        self._silent.put(node)
 
     def _compare_with_full_timeouts(self, old: Node) -> None:
         """Compare a doubtful node with the full configured time-outs."""
