@@ -21,6 +21,7 @@ from ironic_lite.conductor.endpoints.machine import Machine
 from ironic_lite.conductor.endpoints.management import Management
 from ironic_lite.conductor.endpoints.network import Network
 from ironic_lite.conductor.endpoints.provision import Provision
+from ironic_lite.conductor.endpoints.thread_shares import ThreadShares
 from ironic_lite.conductor.endpoints.vendor import Vendor
 from ironic_lite.conductor.endpoints.with_deadline import WithDeadline
 from ironic_lite.conductor.tasks import Tasks
@@ -48,7 +49,7 @@ from ironic_lite.conductor.work.fence import Fence
 from ironic_lite.conductor.work.runtime import Runtime
 from ironic_lite.conductor.work.workers import Workers
 from ironic_lite.core import certificate_files, clock, config, evidence_key, run_lines
-from ironic_lite.core.configuration import Configuration
+from ironic_lite.core.configuration import ConductorOptions, Configuration
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Transactions
 from ironic_lite.db.queries import conductors, erasures, nodes, traits
@@ -107,7 +108,7 @@ class Service:
             conf,
             database,
             registry,
-            Workers(settings.workers_pool_size, settings.reserved_workers_pool_percentage),
+            _new_workers(settings),
             self.timers,
             Fence(settings.heartbeat_timeout),
             clean_priorities=Settings.read(conf).clean_priorities,
@@ -143,9 +144,12 @@ class Service:
         self.runtime.evidence_key.renew(self._publish_key)
 
     def _new_server(self, transport: Any) -> Server:
+        shares = ThreadShares(self._conf.conductor.workers_project_percentage)
         limit = WithDeadline(answer_seconds(transport) * _WAITED)
-        served = stub.connect(stub.to(self.endpoints), limit)
-        return Server(transport, self.runtime.host, served)
+        served = stub.connect(stub.to(self.endpoints), shares, limit)
+        server = Server(transport, self.runtime.host, served)
+        shares.limit(server.threads)
+        return server
 
     def _planned_sweeps(self) -> list[Sweep]:
         """Return the periodic sweeps: name, interval in seconds, function."""
@@ -319,6 +323,14 @@ class Service:
             LOG.warning(
                 "Stopping, but the database does not show this conductor as stopped: %s", why
             )
+
+
+def _new_workers(settings: ConductorOptions) -> Workers:
+    return Workers(
+        settings.workers_pool_size,
+        settings.reserved_workers_pool_percentage,
+        settings.workers_project_percentage,
+    )
 
 
 def _run_briefly(act: Callable[[], None], seconds: float | None = None) -> bool:

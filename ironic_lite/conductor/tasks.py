@@ -21,6 +21,7 @@ from ironic_lite.conductor.work.leases import Leases
 from ironic_lite.conductor.work.notes import Notes
 from ironic_lite.conductor.work.runtime import Runtime
 from ironic_lite.conductor.work.task import Task, Work
+from ironic_lite.conductor.work.workers import Holder
 from ironic_lite.core import clock, context, run_lines
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json, Row
@@ -79,8 +80,7 @@ class Tasks:
         :raises errors.NodeNotFound, errors.NodeLocked: the latter names the holder.
         :raises errors.NoFreeWorker, errors.RightsLost: nothing has changed.
         """
-        if worker:
-            self.runtime.workers.claim(reserved=reserved and not context.background)
+        holder = self._claim_worker(context, node_uuid, reserved=reserved) if worker else None
         handed_over = doubt = False
         held = task = None
         try:
@@ -88,6 +88,7 @@ class Tasks:
             held = self._acquire_lock(node_uuid, note, patient=patient, stale=stale)
             node = self.runtime.database.read(lambda conn: nodes.load(conn, node_uuid))
             rights.check_owners(context, node.uuid, node.owner, node.lessee)
+            holder = holder and self.runtime.workers.charge(holder, node.owner)
             driver = self._driver_of(node, whole=whole)
             task = Task(self.runtime, context, node, driver, held, other_nodes=self)
             # A step on a child node, which has no run of its own, adds to the parent's log.
@@ -95,9 +96,9 @@ class Tasks:
                 yield task
                 if task.save_on_release and task.work is None:
                     task.rest()
-            if worker and task.work is not None:
+            if holder is not None and task.work is not None:
                 handed_over = True
-                self._hand_over(task, held)
+                self._hand_over(task, held, holder)
         except errors.Unavailable as why:
             doubt = db_retry.outcome_unknown(why)
             raise
@@ -106,8 +107,8 @@ class Tasks:
                 try:
                     self._give_back(node_uuid, held, task, give_up=doubt)
                 finally:
-                    if worker:
-                        self.runtime.workers.leave()
+                    if holder is not None:
+                        self.runtime.workers.leave(holder)
 
     def start(
         self, context: Context, node_uuid: str, act: Callable[[Task], T], *, worker: bool = True
@@ -139,23 +140,24 @@ class Tasks:
 
         :raises locks.SaveRefused: this save found a lock or another change, and wrote nothing.
         """
-        if worker:
-            self.runtime.workers.claim(reserved=not context.background)
+        holder = Holder(node.uuid, node.owner) if worker else None
+        if holder is not None:
+            self.runtime.workers.claim(reserved=not context.background, holder=holder)
         handed_over = False
         try:
             held = locks.Held.new(node.uuid)
             task = Task(self.runtime, context, node, self.driver(node), held, other_nodes=self)
             found = self._act_unlocked(task, held, act)
-            if worker and task.work is not None:
+            if holder is not None and task.work is not None:
                 assert not task.locks_by_save, "work needs a lock, which a save takes"
                 handed_over = True
-                self._hand_over(task, held)
+                self._hand_over(task, held, holder)
             elif not task.locks_by_save:
                 self._give_back(node.uuid, held, task)
             return found
         finally:
-            if worker and not handed_over:
-                self.runtime.workers.leave()
+            if holder is not None and not handed_over:
+                self.runtime.workers.leave(holder)
 
     def _act_unlocked(self, task: Task, held: locks.Held, act: Callable[[Task], T]) -> T:
         task.take_lock_by_save(functools.partial(self._lock_values, held, task.context))
@@ -195,17 +197,18 @@ class Tasks:
         :raises errors.NodeLocked, errors.Conflict: as `note`.
         :raises errors.NoFreeWorker: nothing has changed.
         """
-        self.runtime.workers.claim(reserved=False)
+        holder = Holder(seen.node.uuid, seen.node.owner)
+        self.runtime.workers.claim(reserved=False, holder=holder)
         held = locks.Held.new(seen.node.uuid)
         try:
             self._edit_lock(seen, self._lock_values(held, seen.context))
         except BaseException:
             self.locks.drop(held.token)
-            self.runtime.workers.leave()
+            self.runtime.workers.leave(holder)
             raise
         task = Task(self.runtime, seen.context, seen.node, seen.driver, held, other_nodes=self)
         task.hand_over(work)
-        self._hand_over(task, held)
+        self._hand_over(task, held, holder)
 
     def _edit_lock(self, seen: Task, lock: Json) -> None:
         node, stamp, tries = seen.node, clock.now(), itertools.count()
@@ -289,6 +292,16 @@ class Tasks:
 
     # -- the lock itself ---------------------------------------------------------------------
 
+    def _claim_worker(self, context: Context, node_uuid: str, *, reserved: bool) -> Holder:
+        """Claim a worker slot before a node is read; a full share refuses before its lock."""
+        workers, owner = self.runtime.workers, None
+        if workers.asks_for_owner:
+            read = functools.partial(nodes.get, ident=node_uuid, columns=("owner",))
+            owner = self.runtime.database.read(read)["owner"]
+        holder = Holder(node_uuid, owner)
+        workers.claim(reserved=reserved and not context.background, holder=holder)
+        return holder
+
     def _acquire_lock(
         self, node_uuid: str, note: str, *, patient: bool, stale: nodes.Lease | None = None
     ) -> locks.Held:
@@ -361,10 +374,11 @@ class Tasks:
         if task is not None and task.transaction.timer_at is not None:
             self.runtime.timers.set(node_uuid, task.transaction.timer_at)
 
-    def _hand_over(self, task: Task, held: locks.Held) -> None:
+    def _hand_over(self, task: Task, held: locks.Held, holder: Holder) -> None:
+        """Have a worker run the task's work in the slot that ``holder`` has claimed."""
         try:
             held.free_slot = self.runtime.workers.run(
-                lambda: self._run_to_end(task, held)
+                lambda: self._run_to_end(task, held), holder
             ).free_slot
         except errors.NoFreeWorker as refusal:  # the service has begun to stop
             if task.notes.untidied:  # an accepted abort: the node's next owner cleans up

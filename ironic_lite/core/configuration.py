@@ -94,6 +94,7 @@ class ConductorOptions(Group, Protocol):
     processes: int
     workers_pool_size: int
     reserved_workers_pool_percentage: int
+    workers_project_percentage: int
     periodic_max_workers: int
     work_timeout: int
     busy_timeout: int

@@ -51,10 +51,11 @@ class Server:
         )
         # Also without a broker: the library registers executor_thread_pool_size only here.
         self._server: Any = rpc_server.RPCServer(messaging.bus, target, self.dispatcher)
+        self.threads: int = messaging.bus.conf.executor_thread_pool_size
+        """The number of calls that are answered at the same time."""
         if messaging.brokerless:
             listen = functools.partial(messaging.socket_driver().listen, target, 1, None)
-            threads = messaging.bus.conf.executor_thread_pool_size
-            self._server = SocketServer(listen, self.dispatcher, threads)
+            self._server = SocketServer(listen, self.dispatcher, self.threads)
 
     def start(self) -> None:
         """Start to serve; return once the server listens, after waiting for a broker.

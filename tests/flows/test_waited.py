@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import oslo_messaging
@@ -48,7 +49,12 @@ def test_calls_over_rpc_have_it_from_the_time_of_rpc(
     rig: ConductorFixture, left: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served: list[Any] = []
-    monkeypatch.setattr(service, "Server", lambda _transport, _host, door: served.append(door))
+
+    def serve(_transport: object, _host: str, door: object) -> SimpleNamespace:
+        served.append(door)
+        return SimpleNamespace(threads=64)
+
+    monkeypatch.setattr(service, "Server", serve)
     conf = cfg.ConfigOpts()
     conf([], default_config_files=[], default_config_dirs=[])
     url = oslo_messaging.TransportURL.parse(conf, "fake:///")

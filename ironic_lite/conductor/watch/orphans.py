@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 from ironic_lite import errors
@@ -55,25 +56,33 @@ class Orphans:
                 self._take_over(row)
             except errors.NoFreeWorker as why:
                 LOG.info("Taking over nodes continues later: %s", why)
-                return
+                if "share" not in why.facts:  # nodes with other shares are taken over
+                    return
 
     def _take_back(self) -> None:
         try:
-            for row in self._orphaned_locks(
-                self._tasks.runtime.host if self._tasks.alone else None
-            ):
-                while not self._try_take_over(row):
-                    self._tasks.runtime.workers.wait_place(_LOOK)
+            left = list(
+                self._orphaned_locks(self._tasks.runtime.host if self._tasks.alone else None)
+            )
+            while left := [row for row in left if not self._try_take_over(row)]:
+                time.sleep(_LOOK)
         except Exception:
             LOG.exception("Taking back nodes failed; the sweep for orphans continues it")
 
     def _try_take_over(self, row: sweeps.Lock) -> bool:
-        if self._tasks.runtime.draining.is_set():
-            return True
-        try:
-            self._take_over(row)
-        except errors.NoFreeWorker:
-            return False
+        """Take one node over; return False if its share of the workers is full.
+
+        Waits while all workers are busy.
+        """
+        while not self._tasks.runtime.draining.is_set():
+            try:
+                self._take_over(row)
+            except errors.NoFreeWorker as why:
+                if "share" in why.facts:
+                    return False
+                self._tasks.runtime.workers.wait_place(_LOOK)
+            else:
+                break
         return True
 
     def _orphaned_locks(self, host: str | None) -> Iterator[sweeps.Lock]:

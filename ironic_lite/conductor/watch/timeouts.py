@@ -48,8 +48,11 @@ class Timeouts:
             found = itertools.chain(
                 self._overdue_nodes(state, before), self._nodes_ahead(state, seconds)
             )
-            for node_uuid in list(itertools.islice(found, settings.periodic_max_workers)):
-                self._end_overdue(node_uuid, activity, before, seconds)
+            left = settings.periodic_max_workers
+            for node_uuid in found:
+                left -= self._end_overdue(node_uuid, activity, before, seconds)
+                if left <= 0:
+                    break
 
     def _overdue_nodes(self, state: State, before: datetime.datetime) -> Iterator[str]:
         """Yield this conductor's overdue nodes by age, whatever other conductors have."""
@@ -84,7 +87,8 @@ class Timeouts:
 
     def _end_overdue(
         self, node_uuid: str, activity: Activity, before: datetime.datetime, seconds: float
-    ) -> None:
+    ) -> bool:
+        """End the wait of a node; return False if its share of the workers is full."""
         who = context.internal("time-outs")
         try:
             with self._tasks.lock(
@@ -94,6 +98,8 @@ class Timeouts:
                     task.hand_over(_time_out, activity)
         except errors.Error as why:
             LOG.info("Node %s: its time-out will be checked again later: %s", node_uuid, why)
+            return "share" not in why.facts
+        return True
 
 
 def _is_over(task: Task, activity: Activity, before: datetime.datetime, seconds: float) -> bool:

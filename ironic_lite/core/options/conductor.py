@@ -66,6 +66,15 @@ _WORK = (
         "cannot starve them.",
     ),
     cfg.IntOpt(
+        "workers_project_percentage",
+        default=50,
+        min=1,
+        max=100,
+        help="Share of workers_pool_size, and of the threads that answer calls, for the nodes that "
+        "one project owns; its further requests get 503. 100 sets no limit. Nodes without owner "
+        "have none.",
+    ),
+    cfg.IntOpt(
         "periodic_max_workers",
         default=8,
         min=1,
@@ -286,7 +295,7 @@ _WATCH = (
         default=64,
         min=1,
         help="Machines whose power state is read at the same time. Half as many more may be "
-        "machines that were silent or slow lately, and as many again lost ones.",
+        "machines that were slow lately, as many silent ones, and as many lost ones.",
     ),
     rows.sweep(
         "power_failure_recovery_interval",
