@@ -549,7 +549,7 @@ def test_the_journal_is_read_though_a_caller_died(tmp_path: pathlib.Path) -> Non
 # -- what is going to happen -----------------------------------------------------------------
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "faults.rst"
-ALL = {"postgresql", "rabbit", "cluster", "clocks", "small disk"}
+ALL = {"postgresql", "mysql", "rabbit", "cluster", "clocks", "small disk"}
 
 
 def test_a_seed_repeats_the_choice_of_faults() -> None:
