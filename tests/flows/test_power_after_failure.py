@@ -53,6 +53,14 @@ def test_an_option_says_otherwise(
     assert row["power_state"] == ("power off" if off else "power on")
 
 
+def test_machine_stays_on_after_a_failed_step_that_writes_firmware(rig: ConductorFixture) -> None:
+    (step,) = listed("firmware.update")
+    args = {"settings": [{"component": "bios", "url": "http://any/bios.bin"}]}
+    node = rig.node("available", fake_fail_steps={"firmware.update": "smoke"}, **ON)
+    row = rig.call("do_node_deploy", node, deploy_steps=[{**step, "args": args, "priority": 150}])
+    assert (row["provision_state"], row["power_state"]) == ("deploy failed", "power on")
+
+
 def test_a_machine_that_must_never_be_off_stays_on(rig: ConductorFixture) -> None:
     assert failed(rig, "deploy", disable_power_off=True)["power_state"] == "power on"
 

@@ -282,7 +282,9 @@ def tidy(task: Task) -> None:
 
 def _clean_up(task: Task, why: errors.Error) -> errors.Error:
     error = error_text.clean_up_after(task, why, "cleaning up", task.driver.deploy.clean_up)
-    wanted = task.runtime.conf.deploy.power_off_after_deploy_failure
+    # A BMC may still write firmware after its step has failed, whatever the reason.
+    firmware = (task.node.deploy_step or {}).get("interface") == "firmware"
+    wanted = task.runtime.conf.deploy.power_off_after_deploy_failure and not firmware
     return error_text.switch_off(task, error, wanted=wanted)
 
 

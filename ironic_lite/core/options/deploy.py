@@ -24,7 +24,8 @@ DEPLOY = (
         "power_off_after_deploy_failure",
         default=True,
         help="Power a machine off when its deployment has failed or was aborted, after the logs "
-        "of its ramdisk were kept. A node's disable_power_off takes precedence.",
+        "of its ramdisk were kept. A node's disable_power_off takes precedence, and a machine "
+        "stays on if a step of its firmware interface has failed, because its BMC may still write.",
     ),
     *(
         cfg.IntOpt(

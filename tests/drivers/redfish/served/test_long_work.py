@@ -113,6 +113,22 @@ def test_clean_fails_if_nothing_shows_the_end_of_an_update(
     assert (machine.ruined, machine.sent) == (False, [])
 
 
+def test_deployment_that_fails_meanwhile_leaves_the_machine_on(
+    operator: RedfishOperator, machine: bmc.Machine
+) -> None:
+    """[deploy]power_off_after_deploy_failure would switch it off while its BMC writes."""
+    config.CONF.set_override("firmware_update_unseen_wait", 0, group="redfish")
+    machine.habits.update_shown, machine.habits.task_polls = "nothing", 200
+    machine[machine.system]["PowerState"] = "On"
+    body = {"driver_info": machine.driver_info, **INTERFACES}
+    node = operator.enroll("available", driver="redfish", **body)
+    step = {**JOBS["firmware.update of bios"].step, "priority": 150}
+    assert operator.asks(node, "active", deploy_steps=[step]).status == 202
+    operator.rig.reaches(node, "deploy failed")
+    assert "need a restart of the machine by hand" in operator.shows(node)["last_error"]
+    assert (machine.ruined, machine.sent) == (False, [])
+
+
 @each_job
 @pytest.mark.parametrize("make", [name for name in shapes.MAKES if name != "contoso"])
 def test_work_is_done_on_machines_of_each_make(
