@@ -46,6 +46,8 @@ _LOGIN = re.compile(
     rf"(?P<name>(?<![\w-])(?:-u|--user)(?:=|{_BETWEEN})[\"']?[^\s:\"']{{1,64}}:(?!//))"
     r"(?P<value>[^\s\"']+)"
 )
+_OPENED = re.compile(r"b?\\?[\"']")
+"""The begin of a value in quotes."""
 _HARMLESS = frozenset({"none", "null", "true", "false", MASK})
 _EXPLAINS = re.compile(
     r"a|an|are|argument|be|but|can|cannot|contains|contradicts|could|did|does|expected|for"
@@ -154,8 +156,14 @@ def _word(text: str) -> str:
 
 
 def _hide(found: re.Match[str]) -> str:
-    kept = found["value"].lower() in _HARMLESS
-    return found[0] if kept else f"{found['name']}{MASK}"
+    """Return the match with its value hidden; quotes stay, so that JSON stays JSON."""
+    value = found["value"]
+    if value.lower() in _HARMLESS:
+        return found[0]
+    opened = _OPENED.match(value)
+    before = opened[0] if opened else ""
+    after = before[-1:] if len(value) > len(before) and value.endswith(before[-1:]) else ""
+    return f"{found['name']}{before}{MASK}{after}"
 
 
 def _hide_in_prose(found: re.Match[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -118,9 +119,17 @@ def test_no_text_takes_long(text: str) -> None:
         ("User or password are wrong", "User or password are wrong"),
         ("ipmi_password: hunter2 is short", "ipmi_password: ****** is short"),
         ("ipmi_password=hunter", "ipmi_password=******"),
-        ("{'ipmi_password': 'hunter'}", "{'ipmi_password': ******}"),
+        ("{'ipmi_password': 'hunter'}", "{'ipmi_password': '******'}"),
         ("see https://ann:hunter@bmc/?a=hunter", "see https://ann:******@bmc/?******"),
     ],
 )
 def test_explanation_after_a_colon_stays_in_prose(text: str, shown: str) -> None:
     assert TextMask(prose=True)(text) == shown
+
+
+@pytest.mark.parametrize("secret", ["hunter", 'with "quotes"', "", "back\\slash"])
+def test_json_stays_json(secret: str) -> None:
+    document = {"redfish_password": secret, "redfish_address": "bmc"}
+    shown = json.loads(TextMask(prose=True)(json.dumps({"driver_info": document})))
+    assert shown == {"driver_info": {**document, "redfish_password": "******"}}
+    assert "bmc" in json.loads(TextMask()(json.dumps({"body": json.dumps(document)})))["body"]
