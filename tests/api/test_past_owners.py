@@ -155,6 +155,16 @@ def test_lists_of_all_nodes_follow_the_owner_of_the_time(moved: Moved) -> None:
     assert moved.lists(moved.admin) == everything
 
 
+@pytest.mark.parametrize("listing", ["/v1/runs", "/v1/nodes/{node}/runs"])
+@pytest.mark.parametrize("query", ["state=failed,aborted", "state=running,waiting"])
+def test_project_lists_runs_of_several_states(moved: Moved, listing: str, query: str) -> None:
+    open_run = moved.add_run(OLD, "running")
+    answer = moved.old.get(f"{listing.format(node=moved.node)}?{query}")
+    assert answer.status == 200, answer.text
+    expected = [moved.ended] if "failed" in query else [open_run]
+    assert [run["uuid"] for run in answer.json["runs"]] == expected
+
+
 def test_the_former_owner_keeps_its_evidence(moved: Moved) -> None:
     moved.hand_over()
     assert moved.old.get(moved.path).status == 404

@@ -185,7 +185,7 @@ class Listing:
             values[name] = chosen[0]
             return "is"
         if 1 < len(chosen) <= _MOST_BRANCHES and leads_index(self.table, name):
-            values.update((f"{name}_{place}", one) for place, one in enumerate(chosen))
+            values.update((f"{name}__{place}", one) for place, one in enumerate(chosen))
             return f"in {len(chosen)}"
         values[name] = chosen
         return "in"
@@ -222,7 +222,7 @@ class Listing:
             return ()
         column = self.table.c[name]
         return tuple(
-            column == sa.bindparam(f"{name}_{place}", type_=column.type)
+            column == sa.bindparam(f"{name}__{place}", type_=column.type)
             for place in range(int(form[3:]))
         )
 
