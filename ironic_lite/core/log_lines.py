@@ -22,8 +22,8 @@ _IN_BLOCK = re.compile(f"[{_CONTROLS}{_DECEIVING}{_NO_TEXT}]")
 _IN_LINE = re.compile(f"[\n{_CONTROLS}{_DECEIVING}{_NO_TEXT}]")
 LONGEST_PATH = 256
 """Limit of a path in a log line, in characters."""
-BROKER_LIBRARIES = ("oslo.messaging", "oslo_messaging", "kombu", "amqp")
-"""Loggers of the libraries that connect to a message broker."""
+BROKER_LIBRARIES = ("oslo_messaging", "kombu", "amqp")
+"""Loggers of the libraries that connect to a message broker; notifications go to oslo.messaging."""
 _REMINDED = 600.0
 """Seconds until a persistent fault is logged again."""
 _MOST_REMARKS = 20

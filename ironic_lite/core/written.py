@@ -197,13 +197,7 @@ def _known_names(conf: cfg.ConfigOpts, group: str) -> set[str]:
 
 
 def doubts(conf: cfg.ConfigOpts, assigned: Sequence[Assigned]) -> Iterator[str]:
-    """Yield what is set and has no effect: options of our groups, and of groups nobody reads."""
-    sections = {
-        value
-        for one in assigned
-        if one.key == ("keystone_authtoken", "auth_section")
-        for value in one.values
-    }
+    """Yield what is set and has no effect: options of our groups, and of groups of Ironic alone."""
     foreign: dict[str, list[str]] = {}
     for one in assigned:
         known = _known_names(conf, one.group)
@@ -211,8 +205,8 @@ def doubts(conf: cfg.ConfigOpts, assigned: Sequence[Assigned]) -> Iterator[str]:
             continue
         if known:
             yield f"{one}, which this version does not know"
-        elif one.group not in (*options.LIBRARIES, *sections):
+        elif one.group in options.GROUPS_OF_IRONIC:
             foreign.setdefault(one.group, []).append(one.name)
     if foreign:
         listed = ", ".join(f"[{group}]{', '.join(names)}" for group, names in foreign.items())
-        yield f"options of groups that nothing here reads: {listed}"
+        yield f"options of groups of Ironic that nothing here reads: {listed}"

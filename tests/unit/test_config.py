@@ -663,7 +663,7 @@ def test_groups_without_effect_are_named(load: Load, capsys: pytest.CaptureFixtu
     load(
         "[swift]\nregion_name = x\n[nova]\nsend_power_notifications = false\n"
         "[keystone_authtoken]\nauth_section = login\n[login]\nusername = x\n[api]\n"
-        "auth_strategy = noauth\n[oslo_messaging_rabbit]\nssl = true\n"
+        "auth_strategy = noauth\n[oslo_messaging_rabbit]\nssl = true\n[of_a_plugin]\nx = y\n"
     )
     said = [one for one in capsys.readouterr().err.splitlines() if "nothing here reads" in one]
     assert len(said) == 1

@@ -25,6 +25,7 @@ from ironic_lite.core.options import (
     netboot,
     redfish,
 )
+from ironic_lite.core.options.ironic import GROUPS as GROUPS_OF_IRONIC
 from ironic_lite.core.options.ironic import LIBRARIES, LIBRARY_DEFAULTS, REFUSED
 from ironic_lite.core.options.messaging import LIBRARY, LIBRARY_NOTIFICATIONS
 from ironic_lite.core.options.values import PciAlias, PortRange, StepPriorities, StepSeconds
@@ -32,6 +33,7 @@ from ironic_lite.core.options.vocabulary import HOOKS, KINDS
 
 __all__ = (
     "GROUPS",
+    "GROUPS_OF_IRONIC",
     "HOOKS",
     "KINDS",
     "LIBRARIES",

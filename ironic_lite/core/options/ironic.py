@@ -97,6 +97,37 @@ REFUSED: Mapping[tuple[str, str], Refused] = {
 }
 """By group and name; a value is judged in lower case."""
 
+GROUPS = frozenset(
+    {
+        "agent_containers",
+        "anaconda",
+        "ansible",
+        "audit",
+        "auto_discovery",
+        "cifs",
+        "cinder",
+        "disk_utils",
+        "drac",
+        "errors",
+        "glance",
+        "inventory",
+        "ironic_lib",
+        "ironic_networking",
+        "ironic_networking_json_rpc",
+        "json_rpc",
+        "mdns",
+        "metrics_statsd",
+        "neutron",
+        "nfs",
+        "nova",
+        "oci",
+        "pxe_filter",
+        "swift",
+        "vnc",
+    }
+)
+"""Groups of Ironic that nothing here reads. Other unknown groups may be those of plugins."""
+
 LIBRARIES = frozenset(
     {
         "keystone_authtoken",
