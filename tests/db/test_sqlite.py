@@ -18,6 +18,7 @@ from ironic_lite.db.engine import session, sqlite
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
+from tests.support import private_servers
 from tests.support.database_rows import add_node, get_node
 
 
@@ -182,6 +183,36 @@ def test_checkpoint_and_vacuum_of_another_program_are_no_faults(sqlite_database:
     assert path.stat().st_size < before
     sqlite_database.write(_write)
     assert sqlite_database.read(_count) == 1
+
+
+def test_full_disk_after_a_checkpoint_is_no_cut(tmp_path: pathlib.Path) -> None:
+    """The look at a log that has become smaller writes its frames into the file."""
+    with contextlib.ExitStack() as made:
+        try:
+            made.enter_context(private_servers.small_disk(tmp_path, 8))
+        except private_servers.Lacking as why:
+            pytest.skip(f"NOT TESTED: {why}")
+        file = tmp_path / "small.sqlite"
+        create = "CREATE TABLE alembic_version (version_num TEXT)"
+        database = made.enter_context(
+            contextlib.closing(session.open_database(f"sqlite:///{file}"))
+        )
+        database.write(lambda conn: conn.exec_driver_sql(create))
+        database.write(_fill)
+        database.read(_count)
+        _other_program(
+            database,
+            "PRAGMA wal_checkpoint(TRUNCATE)",
+            "INSERT INTO filler VALUES (hex(zeroblob(200000)))",
+        )
+        with contextlib.suppress(OSError), (tmp_path / "ballast").open("wb", buffering=0) as out:
+            while out.write(b"x" * 4096):
+                pass
+        for _ in range(2):
+            assert database.read(_count) == 0
+        (tmp_path / "ballast").unlink()
+        database.write(_write)
+        assert database.read(_count) == 1
 
 
 def test_log_of_closed_connections_may_go(sqlite_database: Database) -> None:

@@ -215,8 +215,11 @@ class OpenFile:
             return known  # the last connection was closed meanwhile
         raise self._fault(suffix, changed)
 
-    def _cut(self, suffix: str, why: Exception) -> Exception:
-        return why if faults.classify(why) is Fault.CONTENTION else self._fault(suffix, "cut")
+    def _raise_cut(self, suffix: str, why: Exception) -> None:
+        """Raise what an error of a question means; a full disk answers none, and cuts no file."""
+        fault = faults.classify(why)
+        if fault is not Fault.FULL:
+            raise (why if fault is Fault.CONTENTION else self._fault(suffix, "cut")) from why
 
     def _fault(self, suffix: str, changed: str) -> errors.Unavailable:
         path = self._path + suffix
@@ -245,7 +248,7 @@ class OpenFile:
                 try:
                     (size,), (pages,) = ask(("PRAGMA page_size", "PRAGMA page_count"))
                 except faults.DRIVER_ERRORS as why:
-                    raise self._cut("", why) from why
+                    return self._raise_cut("", why)
                 found = self._found("", self._file)
                 if found.size >= self._file.size or size * pages < self._file.size:
                     self._file = found
@@ -265,7 +268,7 @@ class OpenFile:
                         ("PRAGMA page_size", "PRAGMA wal_checkpoint(PASSIVE)")
                     )
                 except faults.DRIVER_ERRORS as why:
-                    raise self._cut(_LOG, why) from why
+                    return self._raise_cut(_LOG, why)
                 found = self._found(_LOG, known)
                 if frames <= 0 or found.size >= _LOG_HEADER + frames * (_FRAME_HEADER + size):
                     self._beside[_LOG] = found
