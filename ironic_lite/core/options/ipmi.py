@@ -40,7 +40,8 @@ IPMI = (
         item_type=types.Integer(min=0, max=17),
         sample_default=["3", "17"],
         help="Cipher suites to try on nodes without driver_info/ipmi_cipher_suite, the last one "
-        "first. Unset, ipmitool asks the BMC for its best.",
+        "first. Unset, ipmitool asks the BMC for its best, and 17 and 3 are tried where that one "
+        "opens no session.",
     ),
     cfg.ListOpt(
         "additional_retryable_ipmi_errors",

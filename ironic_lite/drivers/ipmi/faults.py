@@ -147,6 +147,9 @@ class Fault:
 
     error: errors.HardwareError
     again: Again
+    unopened: bool = False
+    """Whether the BMC may have refused the cipher suite by another reason, or by silence, before
+    it got a password."""
 
 
 def explain(
@@ -157,6 +160,7 @@ def explain(
     suite: int | None,
     seconds: float,
     more: Sequence[str] = (),
+    tried: Sequence[int | None] = (),
 ) -> Fault:
     """Return the fault that a failed command stands for.
 
@@ -165,10 +169,12 @@ def explain(
     :param suite: the requested cipher suite, None if ipmitool chose it.
     :param seconds: how long a busy BMC is retried.
     :param more: words of further faults after which a command may be sent again.
+    :param tried: cipher suites tried so far because none is configured.
     """
     lines = [line.strip(" >\t") for line in said.splitlines()]
     heard = [line for line in lines if line and not NOISE.match(line)]
-    row = _matching_row("\n".join(heard).lower(), more, node)
+    text = "\n".join(heard).lower()
+    row = _matching_row(text, more, node)
     reason = _shown_text("; ".join(dict.fromkeys(heard)) or "nothing", node)
     sentence = row.sort.value.format(
         address=node.address,
@@ -183,7 +189,24 @@ def explain(
     facts = {"address": node.address, "user": node.username, "reason": reason, "command": command}
     if (code := completion.found("; ".join(heard))) is not None:
         facts["completion_code"] = code
-    return Fault(kind(f"{sentence} ipmitool says: {reason}", **facts), row.again)
+    error = kind(f"{sentence}{_tried_suites(tried)} ipmitool says: {reason}", **facts)
+    return Fault(error, row.again, bool(_UNOPENED.search(text)))
+
+
+_UNOPENED = re.compile(
+    r"error in open session response|\A(set session privilege level to \w+ failed\n)?"
+    r"error: unable to establish [^\n]*\Z"
+)
+
+
+def _tried_suites(tried: Sequence[int | None]) -> str:
+    if len(tried) < _SEVERAL:
+        return ""
+    names = ", ".join("ipmitool's choice" if one is None else str(one) for one in tried)
+    return f" Cipher suites tried: {names}. Switch on one of these on the BMC if all are off."
+
+
+_SEVERAL = 2
 
 
 KINDS: Mapping[Sort, type[errors.HardwareError]] = {

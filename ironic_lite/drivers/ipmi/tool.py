@@ -29,6 +29,10 @@ _ADDRESS = "driver_info/ipmi_address"
 LEAST_SECONDS = 5.0
 """Least time of a command; less would kill it while the BMC is about to answer."""
 
+USUAL_SUITES = (3, 17)
+"""Cipher suites to try, the last first, where ipmitool's choice opens no session and the operator
+has configured none: a BMC may have the one that ipmitool takes switched off."""
+
 REMEMBERED = 10_000
 """Limit of BMCs whose next allowed request and cipher suite are remembered."""
 
@@ -129,7 +133,7 @@ class Bmc:
     def __init__(self, address: str) -> None:
         self.address = address
         self.suite: int | None = None
-        """The last suite of [ipmi]cipher_suite_versions that the BMC accepted."""
+        """The last suite that the BMC accepted, None for ipmitool's choice."""
         self.login: tuple[str | None, str] | None = None
         """User and password that the BMC accepted last, until a login with them was lost."""
         self._lock = threading.Lock()
@@ -244,6 +248,9 @@ class _Call:
         self._words = words
         self._end = time.monotonic() + seconds
         self._cipher_suites = _cipher_suites(node)
+        self._searches = None in self._cipher_suites and len(self._cipher_suites) > 1
+        self._tried: list[int | None] = []
+        self._put_off: tuple[process.Ended, int | None] | None = None
 
     def left(self) -> float:
         """Return the seconds left of this call."""
@@ -302,21 +309,56 @@ class _Call:
     def _command_failure(self, bmc: Bmc, ended: process.Ended, suite: int | None) -> _Failure:
         if ended.late or ended.endless:
             return _Failure(self._command_killed(ended))
-        fault = faults.explain(
+        fault = self._explain(ended, suite)
+        LOG.debug("ipmitool failed: %s", fault.error)
+        if fault.again is faults.Again.LOGIN:
+            return _Failure(fault.error, self._lost_login(bmc))
+        if fault.again is faults.Again.CIPHER or self._may_be_suite(bmc, fault):
+            return self._leave_suite(ended, fault, suite)
+        return _Failure(fault.error, fault.again)
+
+    def _explain(self, ended: process.Ended, suite: int | None) -> faults.Fault:
+        return faults.explain(
             self.node,
             ended.err,
             _described(self._words),
             suite=suite,
             seconds=self.seconds,
             more=config.CONF.ipmi.additional_retryable_ipmi_errors,
+            tried=self._tried,
         )
-        LOG.debug("ipmitool failed: %s", fault.error)
-        if fault.again is faults.Again.LOGIN:
-            return _Failure(fault.error, self._lost_login(bmc))
-        if fault.again is not faults.Again.CIPHER:
-            return _Failure(fault.error, fault.again)
+
+    def _may_be_suite(self, bmc: Bmc, fault: faults.Fault) -> bool:
+        """Return whether a session that did not open may open with another cipher suite.
+
+        Some BMCs say that they lack resources, or are silent, if the suite is switched off. A BMC
+        that has opened sessions before, and now is silent, is more likely to be restarting.
+        """
+        busy = fault.again is faults.Again.ANY
+        return self._searches and fault.unopened and (busy or bmc.login is None)
+
+    def _leave_suite(
+        self, ended: process.Ended, fault: faults.Fault, suite: int | None
+    ) -> _Failure:
+        """Return a failure after which the next cipher suite is tried, or the last failure.
+
+        If one of the suites met a busy BMC, the call goes on with this one.
+        """
+        if self._searches:
+            self._tried.append(suite)
+        refused = fault.again is faults.Again.CIPHER
+        if not refused and self._put_off is None:
+            self._put_off = ended, suite
         self._cipher_suites.remove(suite)
-        return _Failure(fault.error, fault.again if self._cipher_suites else faults.Again.NEVER)
+        if self._cipher_suites and (refused or self.left() > LEAST_SECONDS):
+            return _Failure(fault.error, faults.Again.CIPHER)
+        self._searches = False
+        if self._put_off is None:
+            return _Failure(self._explain(ended, suite).error)
+        ended, suite = self._put_off
+        self._cipher_suites = [suite]
+        fault = self._explain(ended, suite)
+        return _Failure(fault.error, fault.again)
 
     def _lost_login(self, bmc: Bmc) -> faults.Again:
         """Return whether a login without an answer is repeated.
@@ -387,4 +429,5 @@ def _cipher_suites(node: info.Info) -> list[int | None]:
         return [node.cipher_suite]
     if node.interface != "lanplus":
         return [None]
-    return [int(suite) for suite in config.CONF.ipmi.cipher_suite_versions] or [None]
+    configured = [int(suite) for suite in config.CONF.ipmi.cipher_suite_versions]
+    return [*configured] or [*USUAL_SUITES, None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.core import config
 from ironic_lite.drivers import base, power_switching
 from ironic_lite.drivers.ipmi import power, tool, vendor
 from tests.emulators import lossy
@@ -76,6 +77,53 @@ def test_a_bmc_that_falls_silent_on_the_way_is_told(bmc: Bmc, version: str, carr
         )
         with pytest.raises(errors.BmcUnreachable, match=f"UDP port {port}, and then was silent"):
             POWER.get_power_state(task_with(info))
+
+
+_TAKES_17 = (
+    'echo "$*" >> calls\ncase "$*" in *"-C 17 "*) '
+    'exec "$REAL" $(echo "$*" | sed "s/-C 17/-C 3/; s/-p {way}/-p {port}/") ;; esac\n'
+    'exec "$REAL" "$@"'
+)
+
+
+@pytest.mark.parametrize("status", [0x01, 0x11, 0x00], ids=["busy", "refused", "silent"])
+def test_bmc_without_cipher_suite_3_is_reached_by_17(
+    bmc: Bmc, program: Program, status: int
+) -> None:
+    with lossy.way(bmc.port, suite_3_off=status) as port:
+        folder = program(_TAKES_17.format(way=port, port=bmc.port))
+        task = task_with(bmc.driver_info(ipmi_port=port, ipmi_cipher_suite=None))
+        assert POWER.get_power_state(task) == base.POWER_OFF
+        assert POWER.get_power_state(task) == base.POWER_OFF
+        assert tool.suite(tool.settings(task)) == 17
+        configured = task_with(bmc.driver_info(ipmi_port=port))
+        with pytest.raises(errors.HardwareError):
+            tool.run(configured, ("power", "status"), seconds=1)
+    calls = (folder / "calls").read_text().splitlines()
+    assert [f"-C {suite}" in call for suite, call in zip((17, 17, 3), calls[1:4], strict=True)]
+    assert "-C" not in calls[0]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "says"),
+    [
+        (0x01, errors.BmcUnreachable, "is busy, and was retried for 60 s"),
+        (0x11, errors.HardwareError, "does not support cipher suite"),
+        (0x00, errors.BmcUnreachable, "was silent"),
+    ],
+    ids=["busy", "refused", "silent"],
+)
+def test_bmc_that_opens_no_session_is_told_with_the_cipher_suites_that_were_tried(
+    bmc: Bmc, program: Program, status: int, kind: type[errors.Error], says: str
+) -> None:
+    config.CONF.set_override("min_command_interval", 61, group="ipmi")  # one round of suites
+    folder = program('echo "$*" >> calls\nexec "$REAL" "$@"')
+    with lossy.way(bmc.port, suite_3_off=status) as port:
+        task = task_with(bmc.driver_info(ipmi_port=port, ipmi_cipher_suite=None))
+        with pytest.raises(kind, match=f"{says}.*suites tried: ipmitool's choice, 17, 3"):
+            tool.run(task, ("power", "status"))
+    calls = (folder / "calls").read_text().splitlines()
+    assert sum("-C" in call for call in calls) == 2
 
 
 @pytest.mark.parametrize(
