@@ -17,6 +17,7 @@ from typing import Any  # noqa: E402
 
 from oslo_config import cfg  # noqa: E402
 
+from ironic_lite import errors  # noqa: E402
 from ironic_lite.cmd import entry  # noqa: E402
 from ironic_lite.core import config  # noqa: E402
 from ironic_lite.core.json_types import Json  # noqa: E402
@@ -70,7 +71,12 @@ def _record_bmc(conf: Configuration) -> int:
     walk.run()
     host = urllib.parse.urlsplit(node.address).hostname
     texts = [text for text in (host, asked["user"], password) if text]
-    file.write_bytes(walks.packed(walk, texts))
+    content = walks.packed(walk, texts)
+    try:
+        file.write_bytes(content)
+    except OSError as why:
+        reason = f"{why.strerror}, so the recording in it is missing or not complete"
+        raise errors.LocalFileError(path=str(file), reason=reason) from None
     print(f"{file}: {len(walk.documents)} documents")
     for why, count in sorted(walk.left_out.items()):
         print(f"left out: {count} ({why})")

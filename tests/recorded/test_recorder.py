@@ -51,3 +51,18 @@ def test_a_recording_of_the_strict_bmc_passes_the_operators_day(tmp_path: pathli
     judged = run("-m", "pytest", "-n0", *options, **told)
     assert judged.returncode == 0, judged.stdout
     assert f"{len(DAY)} passed" in judged.stdout
+
+
+def test_full_disk_is_named_with_the_file(tmp_path: pathlib.Path) -> None:
+    documents = recordings.load("emulated-dell").documents
+    conf = tmp_path / "lite.conf"
+    conf.write_text("[redfish]\nallowed_networks = 127.0.0.0/8\n")
+    given = ("--config-file", str(conf), "--user", USER, "--requests", "2")
+    with StrictBmc(documents, facts.systems(documents)[0]) as bmc:
+        place = (bmc.server.address, "/dev/full")
+        done = run("-m", "ironic_lite.cmd.record_bmc", *given, *place, REDFISH_PASSWORD=PASSWORD)
+    assert done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if "ironic-lite-record-bmc: " in line]
+    assert "/dev/full" in line
+    assert "No space left on device" in line
+    assert "Traceback" not in done.stderr
