@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import base64
 import logging
-import os
 import pathlib
+import sys
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config, run_lines
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import journal
 from ironic_lite.drivers.agent.client import Client
+from ironic_lite.images import room
 
 LOG = logging.getLogger(__name__)
+
+_UNKEPT = (errors.DiskFull, errors.LocalFileError, ValueError)
+"""Errors for which logs are not kept."""
 
 
 def failed(task: base.Task) -> None:
@@ -49,7 +53,7 @@ def collect(task: base.Task) -> pathlib.Path | None:
         value = Client(task).call("log.collect_system_logs", {})
         packed = base64.b64decode(value.get("system_logs") or "", validate=True)
         path = _write_logs(task, packed)
-    except (errors.HardwareError, OSError, ValueError, TypeError) as why:
+    except (errors.HardwareError, *_UNKEPT, TypeError) as why:
         LOG.warning("Node %s: cannot keep the logs of its ramdisk: %s", task.node.uuid, why)
         return None
     LOG.info("Node %s: logs of its ramdisk written to %s", task.node.uuid, path)
@@ -67,7 +71,7 @@ def sent(task: base.Task, packed: object, *, failed: bool) -> None:
         return
     try:
         path = _write_logs(task, base64.b64decode(packed, validate=True))
-    except (OSError, ValueError) as why:
+    except _UNKEPT as why:
         LOG.warning("Node %s: cannot keep the logs of its ramdisk: %s", task.node.uuid, why)
     else:
         LOG.info("Node %s: logs of its ramdisk written to %s", task.node.uuid, path)
@@ -77,15 +81,26 @@ def _write_logs(task: base.Task, packed: bytes) -> pathlib.Path:
     """Write a file that only this user can read, because it may have secrets of the machine.
 
     The end of its journal goes into the log of the run, where secrets are masked.
+
+    :raises errors.DiskFull, errors.LocalFileError: it cannot be written; nothing is left of it.
     """
+    for line in journal.tail(packed):  # also if the disk is full
+        run_lines.note("ramdisk", line)
     folder = _logs_folder()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     stamp = clock.now().strftime("%Y-%m-%d-%H-%M-%S-%f")
     path = folder / f"{task.node.uuid}_{stamp}.tar.gz"
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(packed)
-    for line in journal.tail(packed):
-        run_lines.note("ramdisk", line)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with room.new_file(folder) as (file, made):
+            # The last free space of a disk is for the database, which may be on it, too.
+            room.reserve(file, len(packed), folder, sys.maxsize)
+            file.write(packed)
+            file.flush()
+            made.replace(path)
+    except OSError as why:
+        if why.errno in room.FULL:
+            raise errors.DiskFull(path=str(path)) from None
+        raise errors.LocalFileError(path=str(path), reason=why.strerror or str(why)) from None
     return path
 
 

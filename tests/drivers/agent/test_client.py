@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import dataclasses
 import http.server
 import pathlib
@@ -19,7 +21,7 @@ from ironic_lite.drivers.agent import about, logs, results
 from ironic_lite.drivers.agent.client import LIMIT, Client
 from ironic_lite.drivers.agent.results import Status
 from tests.emulators.agent import process
-from tests.support import certificates
+from tests.support import certificates, private_servers
 from tests.support.fake_task import FakeTask
 from tests.support.real_agent import until
 
@@ -226,6 +228,33 @@ def test_logs_are_kept_where_only_we_can_read_them(
     conf.set_override("deploy_logs_collect", "never", "agent")
     logs.failed(task)
     assert len(list(path.parent.iterdir())) == 1
+
+
+def test_full_disk_keeps_no_part_of_logs_and_its_last_space(
+    conf: cfg.ConfigOpts, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The database may be on this disk, too."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    conf.set_override("deploy_logs_local_path", str(folder), "agent")
+    conf.set_override("deploy_logs_collect", "always", "agent")
+    task = FakeTask()
+    mib = 1024 * 1024
+    with contextlib.ExitStack() as made:
+        try:
+            made.enter_context(private_servers.small_disk(folder, 4))
+        except private_servers.Lacking as why:
+            pytest.skip(f"NOT TESTED: {why}")
+        for size in (4 * mib + 1, 4 * mib - 8192):
+            packed = base64.b64encode(b"x" * size).decode()
+            logs.sent(task, packed, failed=True)
+            assert list(folder.iterdir()) == []
+            assert f"no room for {folder}/{task.node.uuid}_" in caplog.text
+            assert "Free some space" in caplog.text
+            caplog.clear()
+        logs.sent(task, base64.b64encode(b"x" * mib).decode(), failed=True)
+        (file,) = folder.iterdir()
+        assert file.stat().st_size == mib
 
 
 @pytest.mark.parametrize("logs_of_it", ["é", "a", 7])
