@@ -405,6 +405,19 @@ def test_a_bmc_that_leads_on_for_ever_is_left(
     assert len(machine.log) - before < 40
 
 
+def test_bmc_whose_parts_take_too_much_memory_is_left(
+    machine: bmc.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of these documents is small on the wire, and takes 24 MiB once it is read."""
+    monkeypatch.setattr(survey, "MOST_BYTES", 64 * 1024 * 1024)
+    body = b'{"Id": "1", "Oem": [' + b'{"a":1},' * 100_000 + b"{}]}"
+    path = f"{machine.system}/Processors"
+    machine.tree[path]["Members"] = [{"@odata.id": f"{path}/{number}"} for number in range(20)]
+    machine.tricks[f"GET {path}/*"] = lambda handler: handler.say(200, body)
+    fails(machine, "its parts take more than 64 MiB of memory")
+    assert len([title for title in machine.log if f"{path}/" in title]) == 3
+
+
 def test_a_bmc_that_takes_for_ever_is_left(
     machine: bmc.Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+import sys
 import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json
@@ -20,6 +22,10 @@ from ironic_lite.drivers.redfish.inventory import parts
 
 MOST = 2000
 """Document limit of one inspection; a larger number is a fault of the BMC."""
+
+MOST_BYTES = 128 * 1024 * 1024
+"""Memory limit of all documents together, which are kept until the end of the inspection. One BMC
+could otherwise take all memory of the conductor."""
 
 SECONDS = 1800.0
 """Time limit in seconds for all documents together."""
@@ -45,6 +51,7 @@ class Survey:
         self._address = connection.settings(task).address
         self._listed: dict[str, list[Json]] = {}
         self._left = MOST
+        self._room = MOST_BYTES
         self._until = time.monotonic() + SECONDS
         self.system = resources.system(task)
 
@@ -222,10 +229,10 @@ class Survey:
 
         try:
             for one in find(spare=spare):
-                self._count_document()
+                self._count_document(one)
                 kept.append(one)
         except errors.HardwareError as why:
-            if self._left < 0 or time.monotonic() > self._until:
+            if self._left < 0 or self._room < 0 or time.monotonic() > self._until:
                 raise
             self._note_unreadable(name, why)
         return kept
@@ -240,19 +247,37 @@ class Survey:
         if sentence not in self.faults:
             self.faults.append(sentence)
 
-    def _count_document(self) -> None:
-        """Count one more document against the limits.
+    def _count_document(self, document: Json | None = None) -> None:
+        """Count one more document against the limits, with its memory if it is kept.
 
         :raises errors.Stopping: the service stops.
         """
         self.task.pause(0)
         self._left -= 1
-        if self._left < 0:
+        self._room -= 0 if document is None else _memory(document)
+        if self._left < 0 or self._room < 0:
             reason = f"it lists more than {MOST} parts"
+            if self._room < 0:
+                reason = f"its parts take more than {MOST_BYTES // 1024**2} MiB of memory"
             raise errors.BmcBadAnswer(address=self._address, reason=reason)
         if time.monotonic() > self._until:
             reason = f"reading its inventory took more than {SECONDS:g} s"
             raise errors.BmcUnreachable(address=self._address, reason=reason)
+
+
+def _memory(document: Json) -> int:
+    """Return the bytes of memory that a document takes."""
+    found = 0
+    left: list[Any] = [document]
+    while left:
+        one = left.pop()
+        found += sys.getsizeof(one)
+        if isinstance(one, dict):
+            left += one
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
+    return found
 
 
 def _known_only(found: Iterable[Json | None]) -> list[Json]:
