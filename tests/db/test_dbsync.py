@@ -74,6 +74,8 @@ def test_conductor_that_starts_meanwhile_is_not_forgotten(database: Database) ->
     register(database, "one", 0)
     assert not database.write(lambda conn: conductors.forget(conn, row))
     assert database.read(lambda conn: conductors.get(conn, "one"))["online"]
+    interfaces = database.read(conductors.interfaces)
+    assert {one["hostname"] for one in interfaces} == {"one"}
 
 
 @pytest.mark.parametrize("command", ["version", "history", "reencrypt", "end_runs"])

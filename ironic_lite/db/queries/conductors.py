@@ -210,9 +210,8 @@ def forget(conn: Connection, row: RowView) -> bool:
             "If there is none, start the conductor once more under its name, and stop it in order.",
             conductor=row["hostname"],
         )
-    conn.execute(_CLEAR, {"k_conductor": row["id"]})
     values = {"k_id": row["id"], "k_online": row["online"], "k_at": row["updated_at"]}
-    return bool(conn.execute(_FORGET, values).rowcount)
+    return bool(conn.execute(_FORGET, values).rowcount)  # a foreign key removes the interfaces
 
 
 # -- reading ---------------------------------------------------------------------------------
