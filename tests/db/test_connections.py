@@ -86,6 +86,7 @@ _SHORT = {
 def test_transaction_that_the_server_ended_while_we_were_stopped_is_repeated(
     server_database: Database,
 ) -> None:
+    """The time for which we were stopped is no silence of the server."""
     node = add_node(server_database)
     tries: list[int] = []
 
@@ -98,7 +99,9 @@ def test_transaction_that_the_server_ended_while_we_were_stopped_is_repeated(
             time.sleep(3)  # longer than the server waits
         nodes.get(conn, node)
 
-    server_database.write(write)
+    hasty: Any = {"connect_timeout": 1}
+    with contextlib.closing(session.open_database(server_database.url, **hasty)) as database:
+        database.write(write)
     assert get_node(server_database, node)["description"] == "try 2"
     assert len(tries) == 2
 

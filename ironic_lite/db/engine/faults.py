@@ -144,6 +144,14 @@ def read_only(error: BaseException) -> bool:
     return isinstance(error, DRIVER_ERRORS) and classify(error) is Fault.READ_ONLY
 
 
+def silence(error: Exception) -> bool:
+    """Return whether the server has not answered in time; a repetition may take as long.
+
+    The drivers, and the kernel's time-out of TCP, have no other sign of it in common.
+    """
+    return "timed out" in reason(error)
+
+
 def _of_driver(error: Any) -> Fault:
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", 0) or 0

@@ -128,13 +128,11 @@ class Database:
 
         :raises errors.Unavailable: the database is away, or refuses this to our account.
         """
-        began = time.monotonic()
         try:
             return self._once(work)
         except faults.DRIVER_ERRORS as error:
             fault = faults.classify(error)
-            silent = fault is Fault.DISCONNECTED and self._was_silent(began)
-            if silent or fault not in (Fault.DISCONNECTED, Fault.CONTENTION):
+            if faults.silence(error) or fault not in (Fault.DISCONNECTED, Fault.CONTENTION):
                 raise self._error_for_callers(error) from error
             if fault is Fault.DISCONNECTED:
                 self._kept.close()
@@ -161,7 +159,6 @@ class Database:
         end = time.monotonic() + self._retry_seconds
         while True:
             progress: list[str] = []
-            began = time.monotonic()
             try:
                 with self._write_turn(), self._complaints:
                     return self._once(functools.partial(self._in_transaction, work, progress))
@@ -172,8 +169,7 @@ class Database:
                         error, "; the change may have been made or not"
                     ) from error
                 late = fault is Fault.CONTENTION and time.monotonic() >= end
-                late |= fault is Fault.DISCONNECTED and self._was_silent(began)
-                if once or late or not left.get(fault):
+                if once or late or faults.silence(error) or not left.get(fault):
                     raise self._error_for_callers(error) from error
                 left[fault] -= 1
                 if fault is Fault.DISCONNECTED:
@@ -204,10 +200,6 @@ class Database:
         with contextlib.suppress(sa.exc.DBAPIError):
             self._kept.give(conn)
         return found
-
-    def _was_silent(self, began: float) -> bool:
-        """Return whether work failed because the server was silent; a retry would take as long."""
-        return time.monotonic() - began > float(self.options["connect_timeout"])
 
     def _pragmas(self, statements: Sequence[str]) -> list[Any]:
         """Return the first row of each pragma, over one connection."""
@@ -422,7 +414,7 @@ def _impatient(driver: Any, seconds: float) -> Any:
                     ready = yield wanted
                     if not ready and time.monotonic() >= end:
                         self.close()  # so that SQLAlchemy replaces the connection
-                        raise driver.OperationalError(f"no answer within {seconds:g} s")
+                        raise driver.OperationalError(f"timed out: no answer within {seconds:g} s")
                     wanted = gen.send(ready)
             except StopIteration as end_of_work:
                 result: T = end_of_work.value
