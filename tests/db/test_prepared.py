@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -17,6 +20,7 @@ from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events, holds, nodes
 from ironic_lite.db.tables import models
 from tests.db.test_connections import end_connection
+from tests.support import service
 from tests.support.database_rows import NOON, add_node, get_node, new_uuid
 from tests.support.statements import count_statements
 
@@ -91,6 +95,69 @@ def test_rows_come_in_parts(
 
     assert database.read(lambda conn: sizes(conn, 2)) == [2, 2]
     assert database.read(lambda conn: sizes(conn, 3)) == [3, 1]
+
+
+def _extras() -> sa.Select[Any]:
+    return sa.select(_NODE.extra)
+
+
+def test_connection_is_free_when_a_reader_stops_after_some_rows(database: Database) -> None:
+    for number in range(40):
+        add_node(database, extra={"n": number})
+
+    def stop(conn: Connection, fault: bool) -> None:
+        with contextlib.closing(
+            prepared.parts(conn, _extras, (), {}, names=("extra",), size=20)
+        ) as rows:
+            next(rows)
+            if fault:
+                raise ValueError
+        assert prepared.first(conn, _extras, (), {}) is not None
+
+    database.read(lambda conn: stop(conn, False))
+    with pytest.raises(ValueError):
+        database.read(lambda conn: stop(conn, True))
+    assert len(database.read(lambda conn: nodes.page(conn, columns=("uuid",)))) == 40
+
+
+_READ_FIRST_PART = """
+import pathlib, sys
+import sqlalchemy as sa
+from ironic_lite.db.engine import prepared, session
+from ironic_lite.db.tables import models
+
+database = session.open_database(sys.argv[1])
+
+def extras():
+    return sa.select(models.nodes.c.extra)
+
+def peak():
+    # getrusage counts the memory of the process that made this one, too.
+    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) // 1024
+
+def read(conn):
+    rows = prepared.parts(conn, extras, (), {}, names=("extra",), size=100)
+    next(rows)
+    print(peak() - before)
+    rows.close()
+
+database.read(lambda conn: conn.execute(extras().limit(4)).all())
+before = peak()
+database.read(read)
+"""
+
+
+def test_large_rows_that_nobody_has_read_take_no_memory(database: Database) -> None:
+    for _ in range(100):
+        add_node(database, extra={"text": "x" * 1024 * 1024})
+    url = database.url.render_as_string(hide_password=False)
+    command = [sys.executable, "-c", _READ_FIRST_PART, url]
+    done = subprocess.run(
+        command, env=service.environment(), timeout=300, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 60, "MiB; 16 rows at the most, and copies of some"
 
 
 def _numbers() -> sa.Select[Any]:

@@ -12,11 +12,12 @@ transaction that has begun, as in ``session.Database.write``.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import repeat
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
+from itertools import islice, repeat
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -38,6 +39,9 @@ _TOGETHER = 12
 
 _FEWEST, _FETCHED = 4, 256 * 1024
 """Rows that are fetched together at least, and bytes of large rows."""
+
+_CHUNK, _LIBPQ_WITH_CHUNKS = 16, 17_00_00
+"""Rows that PostgreSQL's library receives together, and its first version that can do this."""
 
 Make = Callable[..., sa.Select[Any]]
 Compute = Callable[[Mapping[str, sa.BindParameter[Any]]], sa.ColumnElement[Any]]
@@ -67,10 +71,10 @@ def parts(
     *,
     names: Sequence[str],
     size: int,
-) -> Iterator[list[Row]]:
+) -> Generator[list[Row]]:
     """Yield the rows of a select as dictionaries, at most ``size`` at a time; fewer large ones.
 
-    ``conn`` must not be used otherwise meanwhile.
+    ``conn`` must not be used otherwise until the generator has ended or is closed.
 
     :param make: as for `first`, like ``form`` and ``values``.
     :param names: of the selected columns, in their order.
@@ -248,9 +252,9 @@ class _Statement:
             raise self._wrapped(conn, why) from why
         return count
 
-    def _cursor(self, conn: sa.Connection) -> Any:
+    def _cursor(self, conn: sa.Connection, *options: Any) -> Any:
         driver: Any = conn.connection
-        return driver.cursor()
+        return driver.cursor(*options)
 
     def _close(self, cursor: Any) -> None:
         try:
@@ -259,10 +263,15 @@ class _Statement:
             LOG.debug("Closing a cursor failed", exc_info=True)  # the rows, or another error, count
 
     def _execute(self, conn: sa.Connection, cursor: Any, given: Any, *, many: bool = False) -> None:
-        for listener in conn.engine.dispatch.before_cursor_execute:
-            listener(conn, cursor, self._sql, given, None, many)
+        self._announce(conn, cursor, given, many=many)
         run = self._dialect.do_executemany if many else self._dialect.do_execute
         run(cursor, self._sql, given)
+
+    def _announce(
+        self, conn: sa.Connection, cursor: Any, given: Any, *, many: bool = False
+    ) -> None:
+        for listener in conn.engine.dispatch.before_cursor_execute:
+            listener(conn, cursor, self._sql, given, None, many)
 
     def _wrapped(self, conn: sa.Connection, why: Any) -> BaseException:
         """Return the error that ``Connection.execute`` raises; replace dead connections."""
@@ -396,37 +405,54 @@ class _Select(_Statement):
 
     def parts(
         self, conn: sa.Connection, values: RowView, names: Sequence[str], size: int
-    ) -> Iterator[list[Row]]:
+    ) -> Generator[list[Row]]:
         """Execute the select; see the function `parts`."""
         if self._whole:
             for some in conn.execute(self._statement, values).partitions(size):
                 yield _dictionaries(names, some)
             return
         changed = [(names[place], convert) for place, convert in self._convert]
-        for fetched in self._fetch(conn, values, size):
-            rows = _dictionaries(names, packing.unpack(fetched) if self._packs else fetched)
-            for name, convert in changed:
-                for row in rows:
-                    if row[name] is not None:
-                        row[name] = convert(row[name])
-            yield rows
+        with contextlib.closing(self._fetch(conn, values, size)) as found:
+            for fetched in found:
+                rows = _dictionaries(names, packing.unpack(fetched) if self._packs else fetched)
+                for name, convert in changed:
+                    for row in rows:
+                        if row[name] is not None:
+                            row[name] = convert(row[name])
+                yield rows
 
-    def _fetch(self, conn: sa.Connection, values: RowView, size: int) -> Iterator[Any]:
+    def _fetch(self, conn: sa.Connection, values: RowView, size: int) -> Generator[Any]:
         try:
-            cursor = self._cursor(conn)
+            cursor = self._cursor(conn, *self._unbuffered)
             try:
-                self._execute(conn, cursor, self._text.bound(values))
-                count = min(size, _FEWEST)
-                while some := cursor.fetchmany(count):
-                    yield some
-                    if len(some) < count:
-                        break
-                    fitting = _FETCHED // (1 + _text_bytes(some[-1]))
-                    count = min(size, max(_FEWEST, fitting))
+                with contextlib.closing(self._rows(conn, cursor, values, size)) as rows:
+                    count = min(size, _FEWEST)
+                    while some := list(islice(rows, count)):
+                        yield some
+                        fitting = _FETCHED // (1 + _text_bytes(some[-1]))
+                        count = min(size, max(_FEWEST, fitting))
             finally:
                 self._close(cursor)
         except self._error as why:
             raise self._wrapped(conn, why) from why
+
+    @property
+    def _unbuffered(self) -> tuple[Any, ...]:
+        """The arguments of a cursor that does not receive all rows before the first is read."""
+        driver: Any = self._dialect.loaded_dbapi
+        return (driver.cursors.SSCursor,) if self._dialect.driver == "pymysql" else ()
+
+    def _rows(self, conn: sa.Connection, cursor: Any, values: RowView, size: int) -> Generator[Any]:
+        """Yield the rows as the server sends them, so that large ones need not fit into memory."""
+        given = self._text.bound(values)
+        if self._dialect.driver == "psycopg" and size > _CHUNK:
+            self._announce(conn, cursor, given)
+            # Older libraries pass no more than a row at a time.
+            several = self._dialect.loaded_dbapi.pq.version() >= _LIBPQ_WITH_CHUNKS
+            yield from cursor.stream(self._sql, given, size=_CHUNK if several else 1)
+        else:
+            self._execute(conn, cursor, given)
+            yield from cursor
 
 
 def _replace(conn: sa.Connection, why: BaseException) -> None:

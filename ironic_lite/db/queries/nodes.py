@@ -8,6 +8,7 @@ The queries of the conductor's sweeps are in ``db.queries.sweeps`` and available
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from itertools import islice
@@ -227,11 +228,12 @@ def parts(
         limit=limit,
         texts=texts,
     )
-    for some in found:
-        if with_traits:
-            for row in some:
-                row["traits"] = _split_traits(row["traits"])
-        yield some
+    with contextlib.closing(found):
+        for some in found:
+            if with_traits:
+                for row in some:
+                    row["traits"] = _split_traits(row["traits"])
+            yield some
 
 
 def counts(
