@@ -59,6 +59,11 @@ class ApiOptions(Group, Protocol):
     idempotency_hours: int
     idempotency_max_rows: int
     idempotency_max_mib: int
+    project_max_nodes: int
+    project_max_allocations: int
+    project_max_runbooks: int
+    project_max_node_parts: int
+    project_max_mib: int
     enable_ramdisk_endpoints: bool
     restrict_lookup: bool
     ramdisk_refusals_per_minute: int

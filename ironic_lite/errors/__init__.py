@@ -28,6 +28,7 @@ The branch tells a caller what to do, so branches are few::
     |  +- UnexpectedCount               a batch would have another number of nodes than expected
     |  +- NodeHeld                      an operator's hold blocks it: end the hold first
     |  +- TooManyWebhooks, WebhookChanged
+    |  +- ProjectLimit                  a project has as much of something as it may have
     |  +- KeyInUse                      a request with this Idempotency-Key is under way
     |  +- StepInDoubt                   a step whose end is unknown must not run twice
     |  +- ConcurrentUpdate              another request has changed the node
@@ -148,6 +149,7 @@ from ironic_lite.errors.refusals import (
     PortgroupNotFound,
     PortNotFound,
     PreconditionFailed,
+    ProjectLimit,
     RightsLost,
     RunbookNotFound,
     StepInDoubt,
@@ -259,6 +261,7 @@ __all__ = [
     "PortgroupNotFound",
     "PowerFailure",
     "PreconditionFailed",
+    "ProjectLimit",
     "RightsLost",
     "RowTooLarge",
     "RunbookNotFound",

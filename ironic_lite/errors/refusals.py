@@ -190,6 +190,15 @@ class TooManyWebhooks(Conflict):
     text = "There are {most} webhooks, which is the limit; delete one of them first."
 
 
+class ProjectLimit(Conflict):
+    """A project has as much of something as it may have; other projects are not affected."""
+
+    text = (
+        "{whose} has {used}, and the limit for projects is {limit} ([api]{option}). Delete what is "
+        "no longer needed, or have an operator raise the option."
+    )
+
+
 class WebhookChanged(Conflict):
     text = "Webhook {webhook} was changed at the same time; read it and repeat the request."
 

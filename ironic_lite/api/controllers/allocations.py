@@ -14,6 +14,7 @@ from ironic_lite.api.resources import (
     event_rows,
     guards,
     node_lookup,
+    project_limits,
     queries,
     views,
 )
@@ -249,8 +250,12 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
     def _request_node(self, request: Request, row: Json) -> None:
         sent = {**row, "created_at": row["created_at"].isoformat()}
         del sent["updated_at"]
+        self.service.database.read(lambda conn: self._admit(conn, request, row))
         conductor = self.service.reach(self.service.fleet.some_host)
         conductor.create_allocation(request.who, allocation=sent)
+
+    def _admit(self, conn: Connection, request: Request, row: Json) -> None:
+        project_limits.admit(self.service, request, conn, self.family.table.name, row)
 
     def _backfill_node(self, request: Request, row: Json, node: Json) -> None:
         core.check_backfill(node, row)
@@ -261,6 +266,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
         edited = {**columns, "updated_at": event["at"]}
 
         def write(conn: Connection) -> None:
+            self._admit(conn, request, row)
             allocations.insert(conn, row)
             nodes.edit(conn, node["uuid"], edited, generation=node["generation"])
             events.add(conn, [event])

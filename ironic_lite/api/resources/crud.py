@@ -14,7 +14,15 @@ from http import HTTPStatus
 from types import FunctionType
 from typing import Any
 
-from ironic_lite.api.resources import changes, event_rows, pages, patches, queries, views
+from ironic_lite.api.resources import (
+    changes,
+    event_rows,
+    pages,
+    patches,
+    project_limits,
+    queries,
+    views,
+)
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import rules, schemas, types
 from ironic_lite.api.wire import expose
@@ -166,8 +174,11 @@ class ResourceController(expose.Controller):
                 return before, []
             named = sorted(changes)
             changes["updated_at"] = clock.now()
-            self.family.update(conn, before["uuid"], changes)
             row = {**before, **changes}
+            project_limits.admit(
+                self.service, request, conn, self.family.table.name, row, before=before
+            )
+            self.family.update(conn, before["uuid"], changes)
             return row, self.record(conn, request, "updated", row, changed=named)
 
         with _as_called(self.family, ident):
@@ -209,6 +220,7 @@ class ResourceController(expose.Controller):
     def insert(self, conn: Connection, request: Request, given: Json) -> Written:
         """Add a member with the values ``given``, which may be changed in place."""
         row = {**fields.blank(self.shown.table), **given, "created_at": clock.now()}
+        project_limits.admit(self.service, request, conn, self.family.table.name, row)
         self.family.insert(conn, row)
         return row, self.record(conn, request, "created", row)
 

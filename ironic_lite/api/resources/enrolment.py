@@ -21,6 +21,7 @@ from ironic_lite.api.resources import (
     node_lookup,
     ownership,
     patches,
+    project_limits,
     run_stops,
 )
 from ironic_lite.api.service import Service
@@ -78,6 +79,7 @@ def create(service: Service, request: Request, body: object) -> Row:
     def insert(conn: Connection) -> None:
         if row["parent_node"]:
             parents.check(conn, row["uuid"], row["parent_node"])
+        project_limits.admit(service, request, conn, "nodes", row)
         nodes.insert(conn, row)
         events.add(conn, [event])
 
@@ -174,6 +176,10 @@ def _save_node(service: Service, request: Request, before: Row, written: Row) ->
             parents.check(conn, before["uuid"], written["parent_node"])
         if changes_hands and states.kind(State(before["provision_state"])) is states.Kind.FAIL:
             values["wake_at"] = None  # the service must not retry the run of the former users
+        if "owner" in before:
+            project_limits.admit(
+                service, request, conn, "nodes", {**before, **values}, before=before
+            )
         nodes.edit(conn, before["uuid"], values, generation=before["generation"])
         if allocation is not None:
             allocations.forget(conn, allocation)

@@ -242,6 +242,40 @@ API = (
         "Idempotency-Key, beyond which further ones are 429. One caller may take a quarter of it, "
         "all projects together three quarters. The limit is not exact.",
     ),
+    cfg.IntOpt(
+        "project_max_nodes",
+        default=10_000,
+        min=0,
+        help="Most nodes that a project may own when its own administrator enrolls one more; "
+        "beyond it the request is 409. 0: no limit. Callers with system scope have none.",
+    ),
+    cfg.IntOpt(
+        "project_max_allocations",
+        default=10_000,
+        min=0,
+        help="Most allocations of a project, as project_max_nodes.",
+    ),
+    cfg.IntOpt(
+        "project_max_runbooks",
+        default=1000,
+        min=0,
+        help="Most runbooks of a project, as project_max_nodes.",
+    ),
+    cfg.IntOpt(
+        "project_max_node_parts",
+        default=1000,
+        min=0,
+        help="Most ports, portgroups, volume connectors or volume targets, each, that a node may "
+        "have when a project adds one more, as project_max_nodes.",
+    ),
+    cfg.IntOpt(
+        "project_max_mib",
+        default=256,
+        min=0,
+        help="Size in MiB of the JSON values and long texts of a project's nodes, allocations or "
+        "runbooks, each, or of the parts of one node, beyond which a project may not add large "
+        "ones, as project_max_nodes. Rows below 16 KiB are always accepted.",
+    ),
     cfg.BoolOpt(
         "enable_ramdisk_endpoints",
         default=True,

@@ -1,14 +1,20 @@
-"""Locks for limited numbers of rows, so that two transactions at once do not both add the last."""
+"""Limited numbers of rows: locks that make a limit exact, and what the rows of an owner take."""
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
+import orjson
 import sqlalchemy as sa
 
+from ironic_lite.core.json_types import RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
 
 _MARK = models.marks.c
 _LOCK = sa.select(_MARK.name).where(_MARK.name == sa.bindparam("k_name")).with_for_update()
+_OF = sa.bindparam("k_of", type_=sa.String)
 
 
 def lock(conn: Connection, name: str) -> None:
@@ -18,3 +24,45 @@ def lock(conn: Connection, name: str) -> None:
     :raises sqlalchemy.exc.NoResultFound: the row of ``marks``, which a migration adds, is missing.
     """
     conn.execute(_LOCK, {"k_name": name}).scalar_one()
+
+
+def reached(conn: Connection, table: str, column: str, value: str, most: int) -> bool:
+    """Return whether so many rows of a table have this value in an indexed column."""
+    last = {"k_of": value, "k_past": most - 1}
+    return most < 1 or conn.execute(_last(table, column), last).first() is not None
+
+
+def size(conn: Connection, table: str, column: str, value: str) -> int:
+    """Return the characters of the large columns of all rows that have this value in a column."""
+    return int(conn.execute(_sizes(table, column), {"k_of": value}).scalar_one())
+
+
+def size_of(table: str, row: RowView) -> int:
+    """Return the bytes of the large columns of a row as JSON; a partial row counts with these."""
+    values = (row[column.name] for column in _large(table) if row.get(column.name) is not None)
+    return sum(len(orjson.dumps(value, default=str)) for value in values)
+
+
+@functools.cache
+def _large(table: str) -> tuple[sa.Column[Any], ...]:
+    """Return the columns of a table without a length."""
+    return tuple(
+        column
+        for column in models.metadata.tables[table].c
+        if getattr(column.type, "impl", column.type).__class__ in (sa.JSON, sa.Text)
+    )
+
+
+@functools.cache
+def _last(table: str, column: str) -> sa.Select[Any]:
+    rows = models.metadata.tables[table].c
+    past = sa.bindparam("k_past", type_=sa.Integer)
+    return sa.select(rows.id).where(rows[column] == _OF).order_by(rows.id).offset(past).limit(1)
+
+
+@functools.cache
+def _sizes(table: str, column: str) -> sa.Select[Any]:
+    rows = models.metadata.tables[table].c
+    lengths = (sa.func.coalesce(sa.func.length(sa.cast(one, sa.Text)), 0) for one in _large(table))
+    whole: sa.ColumnElement[int] = sum(lengths, start=sa.literal(0))
+    return sa.select(sa.func.coalesce(sa.func.sum(whole), 0)).where(rows[column] == _OF)

@@ -1,0 +1,80 @@
+"""Limits of what the callers of one project may add, so that the others keep room.
+
+Callers with system scope, and logins without projects, have no limit. The limits are not exact:
+requests that are processed at once may each add a row. ``db.queries.batches`` limits batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ironic_lite import errors
+from ironic_lite.api.service import Service
+from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import RowView
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import limits
+
+_MIB = 1024 * 1024
+_SMALL = 16 * 1024
+"""Bytes of a row that is accepted without a look at the others."""
+
+
+class Limit(NamedTuple):
+    """The limit of a table: its option in [api], and the column by which rows are counted."""
+
+    option: str
+    column: str
+    what: str
+
+
+_OWNER, _NODE = "owner", "node_uuid"
+_PARTS = "project_max_node_parts"
+TABLE: Mapping[str, Limit] = {
+    "nodes": Limit("project_max_nodes", _OWNER, "nodes"),
+    "allocations": Limit("project_max_allocations", _OWNER, "allocations"),
+    "runbooks": Limit("project_max_runbooks", _OWNER, "runbooks"),
+    "ports": Limit(_PARTS, _NODE, "ports"),
+    "portgroups": Limit(_PARTS, _NODE, "portgroups"),
+    "volume_connectors": Limit(_PARTS, _NODE, "volume connectors"),
+    "volume_targets": Limit(_PARTS, _NODE, "volume targets"),
+}
+"""Table of the database -> its limit; other tables have none."""
+
+
+def admit(
+    service: Service,
+    request: Request,
+    conn: Connection,
+    table: str,
+    row: RowView,
+    *,
+    before: RowView | None = None,
+) -> None:
+    """Refuse a row that would be beyond a limit: one statement, and one more for a large row.
+
+    :param row: with the column of the limit.
+    :param before: the row that it replaces, None for a new one.
+    :raises errors.ProjectLimit: the project, or its node, has as many rows or bytes as it may have.
+    """
+    limit, access = TABLE.get(table), request.access
+    if limit is None or not access.limited or access.system or access.project is None:
+        return
+    whose = row[limit.column]
+    if limit.column == _OWNER and whose != access.project:
+        return
+    owner = f"{'Node' if limit.column == _NODE else 'Project'} {whose}"
+    api = service.conf.api
+    most, most_mib = int(api[limit.option]), int(api.project_max_mib)
+    if before is None and most and limits.reached(conn, table, limit.column, whose, most):
+        used = f"{most} {limit.what}"
+        raise errors.ProjectLimit(whose=owner, used=used, limit=most, option=limit.option)
+    added = limits.size_of(table, row)
+    if added <= _SMALL or not most_mib:
+        return
+    added -= limits.size_of(table, before or {})
+    if added > 0 and limits.size(conn, table, limit.column, whose) + added > most_mib * _MIB:
+        used = f"{limit.what} of nearly {most_mib} MiB, to which this request adds {added} bytes"
+        most_text = f"{most_mib} MiB"
+        raise errors.ProjectLimit(whose=owner, used=used, limit=most_text, option="project_max_mib")
