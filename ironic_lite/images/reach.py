@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 
 from ironic_lite import errors
-from ironic_lite.core import bounded_http, networks
+from ironic_lite.core import bounded_http, certificate_files, networks
 
 MOST_REDIRECTS = 5
 _HEADERS = 1024 * 1024
@@ -192,16 +192,23 @@ def trusted(said: str) -> ssl.SSLContext:
     :raises errors.LocalFileError: the file of authorities is missing, or has no certificate.
     """
     try:
-        changed = 0 if said.lower() in {"true", "false"} else os.stat(said).st_mtime_ns
-        return _tls_context(said, changed)
+        return _tls_context(said, certificate_files.state(*_authority_files(said)))
     except OSError:
         reason = "[DEFAULT]webserver_verify_ca is not there, or has no certificate"
         raise errors.LocalFileError(path=said, reason=reason) from None
 
 
+def _authority_files(said: str) -> list[str]:
+    if said.lower() in {"true", "false"}:
+        return []
+    if not os.path.isdir(said):
+        return [said]
+    return [said, *(os.path.join(said, name) for name in sorted(os.listdir(said)))]
+
+
 @functools.lru_cache(maxsize=4)
-def _tls_context(said: str, changed: int) -> ssl.SSLContext:
-    del changed  # only a key of the cache
+def _tls_context(said: str, state: certificate_files.State) -> ssl.SSLContext:
+    del state  # only a key of the cache
     context = bounded_http.tls_context()
     if said.lower() == "true":
         context.load_verify_locations(cafile=bounded_http.PUBLIC_AUTHORITIES)

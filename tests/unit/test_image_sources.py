@@ -1,7 +1,10 @@
 """Where images may come from."""
 
 import http.server
+import os
 import pathlib
+import shutil
+import ssl
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +14,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.core import config, networks
 from ironic_lite.images import reach, sources
+from tests.support import certificates
 
 PATH = "instance_info/image_source"
 SEEN: list[str | None] = []
@@ -213,3 +217,32 @@ def test_redirections_in_a_circle_end(server: tuple[int, list[str]]) -> None:
     with pytest.raises(reach.FetchFailed, match="redirects more than 5 times"):
         status(f"http://127.0.0.1:{port}/circle", [])
     assert asked == ["/circle"] * 6
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_authorities_replaced_by_a_file_of_the_same_time_are_used(
+    tmp_path: pathlib.Path, folder: bool
+) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    old, new = (
+        certificates.write(tmp_path / name, days)[0] for name, days in (("one", 100), ("other", 9))
+    )
+    place = tmp_path / "place"
+    place.mkdir()
+    named = place / "authorities.pem"
+    shutil.copy(old, named)
+    said = str(place if folder else named)
+    first = reach.trusted(said)
+    assert reach.trusted(said) is first
+    kept = os.stat(named)
+    changed = tmp_path / "place.new"
+    shutil.copy(new, changed)
+    os.utime(changed, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+    about = os.stat(place)
+    os.replace(changed, named)
+    os.utime(place, ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert reach.trusted(said) is not first
+    if not folder:
+        wanted = ssl.PEM_cert_to_DER_cert(new.read_text())
+        assert reach.trusted(said).get_ca_certs(binary_form=True) == [wanted]
