@@ -99,10 +99,11 @@ def _end_holds(conf: Any, database: Database) -> int:
 def _forget_conductor(conf: Any, database: Database) -> int:
     migrate.check(database)
     host, seconds = conf.command.hostname, conf.conductor.heartbeat_timeout
+    living = members.living_hosts(
+        lambda: [database.read(lambda conn: conductors.get(conn, host))], seconds
+    )
     row = database.read(lambda conn: conductors.get(conn, host))
-    if members.Membership(seconds).lives(row) or not database.write(
-        lambda conn: conductors.forget(conn, row)
-    ):
+    if living or not database.write(lambda conn: conductors.forget(conn, row)):
         raise errors.Conflict(
             f"Conductor {host} is alive. Stop it first. A conductor that was killed counts as "
             f"alive for [conductor]heartbeat_timeout seconds ({seconds}) after its last heartbeat."

@@ -116,7 +116,6 @@ def _end(
 
 def _refuse_living(conf: Configuration, database: Database) -> None:
     seconds = conf.conductor.heartbeat_timeout
-    membership = members.Membership(seconds)
-    hosts = [row["hostname"] for row in database.read(conductors.all) if membership.lives(row)]
+    hosts = members.living_hosts(lambda: database.read(conductors.all), seconds)
     if hosts:
         raise errors.Conflict(_ALIVE.format(hosts=", ".join(hosts), seconds=seconds))

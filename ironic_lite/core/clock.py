@@ -18,6 +18,7 @@ _NOTICED = datetime.timedelta(seconds=1)
 """Seconds; a smaller difference is the time between two readings, not a set clock."""
 _NOTICED_SECONDS = _NOTICED.total_seconds()
 
+_FAR = 60.0  # seconds; clocks of machines differ by less
 _MOST_AHEAD = 10_000  # stamps of other clocks
 _REMEMBERED = 100  # settings; a clock that is set again and again must not fill the memory
 
@@ -100,6 +101,19 @@ class Clock:
         elif stamp in self._future:
             found = min(found, self._future[stamp])
         return max(0.0, steady - found)
+
+    def ahead_since(self) -> datetime.datetime:
+        """Return the moment after which stamps may be of a clock that was ahead.
+
+        It is the earliest stamp that was far in the future when `lived` saw it first; the present
+        without one. The clock may have shown it meanwhile.
+        """
+        now = self.now()
+        with self._reading:
+            seen = list(self._future.items())
+        latest = self._spans[-1]
+        far = (each for each, first in seen if latest.steady(each) - first >= _FAR)
+        return min((now, *far))
 
     def _first_seen(self, stamp: datetime.datetime, steady: float) -> float:
         with self._reading:
@@ -187,6 +201,14 @@ def lived(stamp: datetime.datetime) -> float:
     A future stamp counts from the first call with it.
     """
     return _CLOCK.lived(stamp)
+
+
+def ahead_since() -> datetime.datetime:
+    """Return the moment after which `lived` is asked for the age of stamps, not `ago`.
+
+    Stamps after it may be of a clock that was ahead of this one.
+    """
+    return _CLOCK.ahead_since()
 
 
 def stamp() -> float:

@@ -267,7 +267,6 @@ def of_row(row: JsonView) -> Batch:
     """Return what `turn` reads from a row of ``batches``."""
     options = row["options"]
     changed: datetime.datetime | None = row["updated_at"]
-    oldest = clock.ago(PAUSED_DAYS * 24 * 3600)
     return Batch(
         state=row["state"],
         wave=row["wave"],
@@ -277,7 +276,7 @@ def of_row(row: JsonView) -> Batch:
         forgiven=row["forgiven"],
         on_failures=options["on_failures"],
         between_waves=options["between_waves"],
-        forgotten=changed is not None and changed < oldest,
+        forgotten=changed is not None and clock.lived(changed) > PAUSED_DAYS * 24 * 3600,
     )
 
 

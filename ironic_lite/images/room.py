@@ -9,7 +9,6 @@ processes, and a disk without room refuses them at once.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import errno
 import fcntl
 import os
@@ -248,8 +247,7 @@ def _with_lock(file: pathlib.Path, act: Callable[[], None]) -> bool:
     try:
         with file.open("rb") as opened:
             about = os.fstat(opened.fileno())
-            dead = clock.ago(_DEAD_SECONDS).replace(tzinfo=datetime.UTC).timestamp()
-            fresh = about.st_mtime > dead
+            fresh = clock.lived_since(about.st_mtime) < _DEAD_SECONDS
             if about.st_nlink > 1 or (fresh and file.name.startswith(UNFINISHED)):
                 return False
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)

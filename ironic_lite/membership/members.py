@@ -9,7 +9,8 @@ heartbeat, or until the timeout has passed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import RowView
@@ -48,6 +49,32 @@ class Membership:
         :param rows: of ``db.queries.conductors.members``.
         """
         return members(row for row in rows if self.lives(row))
+
+
+def living_hosts(read: Callable[[], Sequence[RowView]], timeout: float) -> list[str]:
+    """Return the names of living conductors, for a process that looks only once.
+
+    A heartbeat ahead of this process's clock tells no age. It is watched for up to ``timeout``
+    seconds, as that of a dead conductor does not change.
+
+    :param read: returns the rows of the conductors in question.
+    """
+    membership, first = Membership(timeout), clock.now()
+    known: dict[str, object] = {}
+    while True:
+        living = [row for row in read() if membership.lives(row)]
+        certain = [
+            row
+            for row in living
+            if row["updated_at"] <= first
+            or known.setdefault(row["hostname"], row["updated_at"]) != row["updated_at"]
+        ]
+        if certain or not living:
+            return [row["hostname"] for row in living]
+        time.sleep(_LOOK)
+
+
+_LOOK = 1.0  # seconds between two looks at a heartbeat
 
 
 def members(rows: Iterable[RowView]) -> tuple[ring.Member, ...]:

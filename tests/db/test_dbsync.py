@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import subprocess
+import time
 
 import pytest
 
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import conductors
+from ironic_lite.membership import members
 from tests.support import prefork, service
 from tests.support.database_rows import add_node
 
@@ -66,6 +70,26 @@ def test_retired_conductor_is_forgotten(database: Database, tmp_path: pathlib.Pa
     assert [row["hostname"] for row in left] == ["alive", "locked"]
     interfaces = database.read(conductors.interfaces)
     assert {row["hostname"] for row in interfaces} == {"alive", "locked"}
+
+
+def test_heartbeat_ahead_of_the_clock_is_watched(database: Database) -> None:
+    """A clock that was ahead by years has written it, or a living conductor whose clock is."""
+    register(database, "dead", -2 * 8760 * 3600)
+
+    def read() -> list[Row]:
+        return database.read(conductors.all)
+
+    assert members.living_hosts(read, 2) == []
+    begun, beats = time.monotonic(), itertools.count()
+
+    def beat() -> list[Row]:
+        register(database, "ahead", -8760 * 3600 - next(beats))
+        return read()
+
+    assert "ahead" in members.living_hosts(beat, 3600)
+    assert time.monotonic() - begun < 60
+    register(database, "here", 0)
+    assert "here" in members.living_hosts(read, 3600)
 
 
 def test_conductor_that_starts_meanwhile_is_not_forgotten(database: Database) -> None:

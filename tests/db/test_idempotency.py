@@ -108,7 +108,11 @@ def test_sweep_removes_only_what_is_old(whole: InProcess, database: Database) ->
     sweep = whole.rig.service.sweeps.plan["old keys"]
     whole.api.post("/v1/chassis", {}, headers=keyed())
     sweep.act()
+    ahead = models.idempotency.update().values(created_at=clock.after(17520 * 3600))
+    database.write(lambda conn: conn.execute(ahead))
+    sweep.act()  # counts from now on
     old = clock.now() - datetime.timedelta(hours=25)
+    assert row_of_key(database)["created_at"] <= clock.now()
     assert row_of_key(database)["state"] == idempotency.DONE
     database.write(lambda conn: conn.execute(models.idempotency.update().values(created_at=old)))
     sweep.act()

@@ -193,6 +193,29 @@ def test_waiting_step_fails_at_its_deadline(build: Build) -> None:
     assert "1800 s ([conductor]step_deadline)" in row["last_error"]
 
 
+@pytest.mark.parametrize("ahead", [2 * 8760 * HOUR, 900])
+def test_step_that_began_by_a_clock_ahead_fails_at_its_deadline(
+    build: Build, monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    passed = [0.0]
+    slow = clock.Clock(
+        lambda: (
+            datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+            + datetime.timedelta(seconds=passed[0])
+        ),
+        lambda: clock.steady() + passed[0],
+    )
+    monkeypatch.setattr(clock, "_CLOCK", slow)
+    rig = build(**DEADLINE)
+    node = waiting(rig, -ahead)
+    for seconds in (0, 1000, 700, 150):
+        assert rig.get(node)["provision_state"] == "clean wait"
+        passed[0] += seconds
+        rig.service.keepalive.beat()
+        sweep(rig)
+    assert rig.reaches(node, "clean failed")["fault"] == "clean failure"
+
+
 def test_poll_does_not_prolong_a_deadline(build: Build) -> None:
     rig = build(**DEADLINE)
     node = waiting(rig, HOUR)

@@ -193,13 +193,25 @@ def test_the_step_that_waited_has_failed_in_its_run(rig: ConductorFixture) -> No
 # -- clocks that are set ---------------------------------------------------------------------
 
 
+class Asked(clock.Clock):
+    """A clock that records of which stamps the age was asked."""
+
+    def __init__(self, wall: Callable[[], datetime.datetime], steady: Callable[[], float]) -> None:
+        super().__init__(wall, steady)
+        self.asked: set[datetime.datetime] = set()
+
+    def lived(self, stamp: datetime.datetime) -> float:
+        self.asked.add(stamp)
+        return super().lived(stamp)
+
+
 class Wrong:
     """The clock on the wall of this process, which may be set; its monotonic one goes on."""
 
     def __init__(self) -> None:
         self._by = datetime.timedelta()
         self._passed = 0.0
-        self.clock = clock.Clock(self._wall, lambda: time.monotonic() + self._passed)
+        self.clock = Asked(self._wall, lambda: time.monotonic() + self._passed)
 
     def _wall(self) -> datetime.datetime:
         now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
@@ -211,6 +223,12 @@ class Wrong:
 
     def let_pass(self, seconds: float) -> None:
         self._passed += seconds
+
+    def forget(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Know nothing of earlier settings, as a process that starts now."""
+        self.clock = Asked(self._wall, lambda: time.monotonic() + self._passed)
+        self.clock.now()
+        monkeypatch.setattr(clock, "_CLOCK", self.clock)
 
 
 @pytest.fixture
@@ -276,25 +294,38 @@ def test_wait_that_began_by_a_wrong_clock_ends_after_its_time(
     assert rig.get(node)["provision_state"] == "clean failed"
 
 
+def test_wait_of_a_clock_that_was_ahead_by_less_than_its_time_ends_in_time(
+    build: Callable[..., ConductorFixture], wrong: Wrong
+) -> None:
+    """The clock shows the begin of the wait before its end."""
+    rig = build(conductor__clean_callback_timeout=600)
+    node = waiting(rig, "clean wait", "manageable", provision_updated_at=clock.after(400))
+    for seconds in (0, 300, 200, 150):
+        assert rig.get(node)["provision_state"] == "clean wait"
+        wrong.let_pass(seconds)
+        rig.service.keepalive.beat()
+        sweep(rig)
+    assert rig.get(node)["provision_state"] == "clean failed"
+
+
+@pytest.mark.parametrize("by", [2 * 8760 * 3600, 400])
 def test_timer_of_a_clock_that_was_ahead_rings_after_its_time(
-    rig: ConductorFixture, wrong: Wrong, monkeypatch: pytest.MonkeyPatch
+    rig: ConductorFixture, wrong: Wrong, monkeypatch: pytest.MonkeyPatch, by: float
 ) -> None:
     monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
     node = rig.node(fake_async_steps=["*"], fake_step_seconds=600)
     rig.ask("do_node_clean", node, clean_steps=[{"interface": "power", "step": "cycle"}])
     rig.enters(node, "clean wait")
     rig.settled(node)
-    ahead = clock.after(2 * 8760 * 3600)
+    ahead = clock.after(by)
     values = {"updated_at": ahead, "wake_at": ahead + datetime.timedelta(seconds=900)}
     change = models.nodes.update().where(models.nodes.c.uuid == node).values(**values)
     rig.database.write(lambda conn: conn.execute(change))
 
-    def rings() -> bool:
-        wrong.let_pass(100)
-        rig.service.keepalive.beat()
-        return bool(rig.settled(node)["wake_at"] != values["wake_at"])
-
-    wait_for(rings)
+    wait_for(lambda: ahead in wrong.clock.asked)
+    wrong.let_pass(1000)
+    rig.service.keepalive.beat()
+    wait_for(lambda: rig.settled(node)["wake_at"] != values["wake_at"])
 
 
 # -- drivers that say for ever that it goes on ------------------------------------------------
@@ -403,3 +434,21 @@ def test_a_poll_limit_of_zero_believes_for_ever(
     poll(rig, node)
     wrong.let_pass(10 * 365 * 86400)
     assert poll(rig, node)["provision_state"] == "clean wait"
+
+
+def test_polls_of_a_clock_that_was_ahead_end_after_their_time(
+    build: Callable[..., ConductorFixture], wrong: Wrong, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, method, args, told, failed = POLLED["clean wait"]
+    rig = endless(build, 86400)
+    node = rig.node(before, **told)
+    rig.call(method, node, **args)
+    wrong.set(17520)
+    poll(rig, node)
+    ahead = rig.get(node)["driver_internal_info"]["polled_since"]
+    wrong.set(-17520)
+    wrong.forget(monkeypatch)  # as a conductor that starts now
+    assert poll(rig, node)["provision_state"] == "clean wait"
+    assert rig.get(node)["driver_internal_info"]["polled_since"] == ahead
+    wrong.let_pass(86500)
+    assert poll(rig, node)["provision_state"] == failed

@@ -61,6 +61,23 @@ def test_stamp_of_a_clock_that_was_ahead_grows_old(by: float, noticed: bool) -> 
     assert world.clock.lived(stamp) >= by / 2
 
 
+def test_stamp_that_was_ahead_keeps_its_age_when_the_clock_reaches_it() -> None:
+    world = World()
+    stamp = world.clock.now() + datetime.timedelta(seconds=600)
+    assert world.clock.lived(stamp) == 0
+    world.after(700)
+    assert world.clock.lived(stamp) == 700
+    assert world.clock.ahead_since() == stamp
+    assert world.clock.ago(600) < stamp
+
+
+def test_stamp_of_a_clock_a_little_ahead_is_not_looked_for() -> None:
+    world = World()
+    world.clock.lived(world.clock.now() + datetime.timedelta(seconds=5))
+    world.after(700)
+    assert world.clock.ahead_since() == world.clock.now()
+
+
 def test_a_wait_that_has_just_begun_is_not_over_because_the_clock_was_set_forward() -> None:
     world = World()
     stamp = world.after(10).clock.now()

@@ -19,7 +19,7 @@ def note_still_running(task: Task) -> None:
     limit = task.runtime.conf.conductor.poll_timeout
     # A clock that was set forward must not end a wait.
     since = task.notes.polled_since(clock.now())
-    if since <= clock.ago(limit) and limit > 0:
+    if limit and clock.lived(since) >= limit:
         reason = (
             f"it has not ended within {limit} s of being asked about ([conductor]poll_timeout), "
             "though nothing has failed. Look at the machine before you repeat the request"

@@ -25,6 +25,7 @@ _EVENTS_PER_RUN = 10  # a run is removed with its steps: this many count as one 
 _PAUSE = 0.02  # seconds between two batches, in which others can write
 _DAY = 24 * 3600
 _HOUR = 3600
+_AHEAD = 60.0  # seconds; clocks of machines differ by less
 _KEYS = 1000  # rows of one batch
 
 Portion = Callable[[Connection], int]
@@ -90,7 +91,7 @@ class Retention:
     def _forget_deleted(self, uuid: str, days: int) -> int:
         """Remove the events of a node deleted more than so many days ago."""
         last = self._runtime.database.read(lambda conn: retention.newest(conn, uuid))
-        if last is None or last >= clock.ago(days * _DAY):
+        if last is None or clock.lived(last) <= days * _DAY:
             return 0
         portion = self._runtime.conf.conductor.node_history_cleanup_batch_count
         every = functools.partial(retention.remove_all, node_uuid=uuid, limit=portion)
@@ -114,6 +115,8 @@ class OldKeys:
     def sweep(self) -> None:
         """Remove all old rows; conductors that do this together share the work."""
         before = clock.ago(self._runtime.conf.api.idempotency_hours * _HOUR)
+        now, latest = clock.now(), clock.after(_AHEAD)
+        self._runtime.database.write(lambda conn: idempotency.bring_back(conn, latest, now))
         last = _KEYS
         while last >= _KEYS and not self._runtime.draining.wait(_PAUSE):
             last = self._runtime.database.write(

@@ -61,7 +61,7 @@ class Timeouts:
 
     def _nodes_ahead(self, state: State, seconds: float) -> Iterator[str]:
         """Yield the overdue nodes whose wait began by a clock that was ahead of this one."""
-        for row in self._waiting_nodes(state, _LATEST, since=clock.now()):
+        for row in self._waiting_nodes(state, _LATEST, since=clock.ahead_since()):
             if clock.lived(row["provision_updated_at"]) >= seconds:
                 yield row["uuid"]
 

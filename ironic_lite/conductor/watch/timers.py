@@ -213,12 +213,13 @@ def _listed(tasks: Tasks, fleet: Ownership) -> dict[str, datetime.datetime]:
 
 def _listed_ahead(tasks: Tasks, fleet: Ownership) -> dict[str, datetime.datetime]:
     """Return the nodes whose timer was set by a clock that was ahead, and has had its time."""
-    now = clock.now()
-    question = functools.partial(sweeps.due, now=_LATEST, since=clock.after(_FAR))
+    since, now = clock.ahead_since(), clock.now()
+    since = since if since < now else clock.after(_FAR)
+    question = functools.partial(sweeps.due, now=_LATEST, since=since)
     found = {}
     for row in _mine(tasks, fleet, question):
         written, wake_at = row["updated_at"], row["wake_at"]
-        if written is None or written <= now:
+        if written is None:
             continue
         if clock.lived(written) >= (wake_at - written).total_seconds():
             found[row["uuid"]] = wake_at

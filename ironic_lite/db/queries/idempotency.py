@@ -77,6 +77,12 @@ _OLDEST = (
 # MariaDB can read the table it deletes from only in a nested SELECT.
 _REMOVE = models.idempotency.delete().where(_KEY.id.in_(sa.select(_OLDEST.c.id)))
 
+_BRING_BACK = (
+    models.idempotency.update()
+    .where(_KEY.created_at > sa.bindparam("k_latest", type_=_KEY.created_at.type))
+    .values(created_at=sa.bindparam("k_now", type_=_KEY.created_at.type))
+)
+
 
 def insert(conn: Connection, claim: Claim, values: RowView) -> None:
     """Add the row of a first attempt: fingerprint, busy_until and created_at.
@@ -147,6 +153,14 @@ def drop(conn: Connection, claim: Claim) -> bool:
 def used(conn: Connection) -> dict[str, tuple[int, int]]:
     """Return the number of rows and the bytes of each caller, from an index alone."""
     return {caller: (int(rows), int(size)) for caller, rows, size in conn.execute(_USED)}
+
+
+def bring_back(conn: Connection, latest: datetime.datetime, now: datetime.datetime) -> None:
+    """Let rows of a clock that was ahead, created after ``latest``, count from ``now``.
+
+    They would be kept, and count for the limits, until the clock has caught up.
+    """
+    conn.execute(_BRING_BACK, {"k_latest": latest, "k_now": now})
 
 
 def remove_old(conn: Connection, before: datetime.datetime, limit: int) -> int:

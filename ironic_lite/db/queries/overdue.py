@@ -9,6 +9,7 @@ from typing import Any, TypedDict, cast
 
 import sqlalchemy as sa
 
+from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection, Transactions
 from ironic_lite.db.tables import models
@@ -57,7 +58,11 @@ _MARKED = _STEP.overdue_at >= _STEP.started_at
 def _long_steps(of_owner: bool) -> sa.Select[Any]:
     wanted = [
         _IS_OPEN,
-        sa.or_(_STEP.started_at <= sa.bindparam("k_before"), _MARKED),
+        sa.or_(
+            _STEP.started_at <= sa.bindparam("k_before"),
+            _STEP.started_at > sa.bindparam("k_ahead"),
+            _MARKED,
+        ),
         sa.bindparam("k_after", type_=sa.BigInteger) < _BY_ID,
     ]
     if of_owner:
@@ -90,11 +95,12 @@ def long_steps(
 ) -> Iterator[LongStep]:
     """Yield the steps under way that began before a moment, or are marked.
 
-    One statement for each 500.
+    So are steps that may have begun by a clock that was ahead. One statement for each 500.
 
     :param owner: only those of runs and nodes with this owner, and of nodes with this lessee.
     """
-    values: Row = {"k_before": before, "k_after": 0, "limit_": _PAGE}
+    values: Row = {"k_before": before, "k_ahead": clock.ahead_since(), "k_after": 0}
+    values["limit_"] = _PAGE
     if owner is not None:
         values["k_owner"] = owner
     statement = _long_steps(owner is not None)
