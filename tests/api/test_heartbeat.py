@@ -206,8 +206,7 @@ def test_unknown_node_and_wrong_token_get_the_same_answer(
 def test_heartbeat_does_not_reveal_the_driver_of_a_node(
     api: Client, add_node: AddNode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """There is no conductor that could drive it; only the log says so, with debug = true."""
-    caplog.set_level("DEBUG")
+    """There is no conductor that could drive it; only the log says so."""
     node = add_node(driver="unheard-of", provision_state="clean wait")
     assert beat(api, node).body == beat(api, {"uuid": ABSENT}).body
     assert "unheard-of" in caplog.text

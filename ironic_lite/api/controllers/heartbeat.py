@@ -117,8 +117,11 @@ class Heartbeat(rate_limit.Unauthenticated):
         self._check_url(callback_url)
         try:
             self._hand_on(request, ident, callback_url=callback_url, **given)
-        except errors.NotFound:
-            reason = refused_agents.Reason("its heartbeat: there is no such node")
+        except errors.NotFound as why:
+            missing = isinstance(why, errors.NodeNotFound)
+            reason = refused_agents.Reason(
+                f"its heartbeat: {'there is no such node' if missing else why}"
+            )
             raise errors.InvalidParameter(
                 path="agent_token", reason=interface.WRONG_TOKEN
             ) from reason
