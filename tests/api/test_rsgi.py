@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import types
 from collections.abc import AsyncIterator
@@ -276,6 +277,9 @@ def test_refused_body_leaves_the_place_of_its_address(
     assert asyncio.run(ask()) == [status] * 2
 
 
+ACCESS = types.SimpleNamespace(login_seconds=math.inf)
+
+
 class BusyFront(Front):
     """Suspends the first call; then answers in turn: 503 suspended, 503, 200."""
 
@@ -296,7 +300,9 @@ class BusyFront(Front):
         return [status.encode()]
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
-        environ[request.CALL] = types.SimpleNamespace(later=None, waited=False, accepted=True)
+        environ[request.CALL] = types.SimpleNamespace(
+            later=None, waited=False, accepted=True, access=ACCESS
+        )
         environ[request.CALL].later = Suspension(0.5)
         start_response("202 Accepted", [])
         return [b"202 Accepted"]

@@ -39,10 +39,19 @@ def add(conn: Connection, node: str, event: str) -> None:
     events.add(conn, [row])
 
 
+_PATIENT = {
+    "postgresql": "SET SESSION idle_in_transaction_session_timeout = 0",
+    "mysql": "SET SESSION idle_write_transaction_timeout = 0",
+}
+
+
 @contextlib.contextmanager
 def open_transaction(database: Database) -> Iterator[sa.Connection]:
     """A session of its own; whatever it has not committed is gone at the end."""
     with database_servers.transactional(database).connect() as conn:
+        # A slow machine must not end it.
+        conn.exec_driver_sql(_PATIENT[database.kind])
+        conn.commit()
         transaction = conn.begin()
         try:
             yield conn
