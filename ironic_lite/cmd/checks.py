@@ -94,6 +94,16 @@ def transports(conf: Configuration) -> None:
     pins.pinned(conf)
 
 
+def servers(conf: Configuration) -> None:
+    """Check that conductors could answer calls, as far as it can be seen while they run.
+
+    :raises config.ConfigError: an address or certificate cannot be used.
+    """
+    found = transport.build()
+    for host in names.of_processes(conf.host, conf.conductor.processes):
+        server.check(found, host)
+
+
 def claim(conf: Configuration) -> None:
     """Check that the conductor's addresses are free and usable, without a broker.
 

@@ -11,16 +11,18 @@ import base64
 import contextlib
 import dataclasses
 import datetime
+import errno
 import http.client
 import json
 import os
-import pathlib
+import socket
 import ssl
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
+from ironic_lite import errors
 from ironic_lite.api.traffic import listen_socket
 from ironic_lite.cmd import checks, conductors, entry, processes
 from ironic_lite.core import bounded_http, clock, config
@@ -87,7 +89,11 @@ def find_options(place: Place) -> Iterator[Verdict]:
 
 def find_folder(place: Place) -> Iterator[Verdict]:
     """Check the folder for state, if this machine has one."""
-    yield from disk.find_folder("[DEFAULT]state_path", pathlib.Path(place.conf.state_path))
+    path = config.state_path(place.conf)
+    if path.exists():
+        yield from disk.find_folder("[DEFAULT]state_path", path)
+    else:
+        yield passed(f"[DEFAULT]state_path {path} can be made, at the first start")
 
 
 def find_programs(place: Place) -> Iterator[Verdict]:
@@ -230,7 +236,31 @@ def find_api(place: Place) -> Iterator[Verdict]:
     listen_socket.check_tls(place.conf)
     entry.load("ironic_lite.api.server").check(place.conf)
     entry.load("ironic_lite.api.policy.enforcer").build(place.conf)
+    _check_address("[api]host, port", place.conf.api.host, place.conf.api.port)
     yield passed("certificate, logins and policy file can be used")
+
+
+def _check_address(option: str, host: str, port: int) -> None:
+    """Check that this machine has an address, which a running service may have taken.
+
+    :raises errors.OpenError: it has not, or this user may not listen there.
+    """
+    try:
+        found = socket.getaddrinfo(
+            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, *_, address = found[0]
+        with socket.socket(family, socket.SOCK_STREAM) as tried:
+            # A port that needs no rights is left to a service that starts in this moment.
+            tried.bind((address[0], port if port < _FREE_PORTS else 0, *address[2:]))
+    except OSError as why:
+        if why.errno != errno.EADDRINUSE:
+            reason = f"cannot listen on {host} port {port}: {why.strerror or why}"
+            raise errors.OpenError(reason=f"{option}: {reason}") from None
+
+
+_FREE_PORTS = 1024
+"""The first port that every user may listen on, by default."""
 
 
 def find_conductor(place: Place) -> Iterator[Verdict]:
@@ -241,8 +271,11 @@ def find_conductor(place: Place) -> Iterator[Verdict]:
     found = registry.Registry.load(registry.Settings.read(place.conf))
     for what, reason in found.failures.items():
         yield warning(f"{what} cannot be loaded: {reason}", "Install it, or disable it.")
-    if place.conf.deploy.http_port is not None:
+    checks.servers(place.conf)
+    deploy = place.conf.deploy
+    if deploy.http_port is not None:
         entry.load("ironic_lite.conductor.fileserver").configured(place.conf)
+        _check_address("[deploy]http_host, http_port", deploy.http_host, deploy.http_port)
     with contextlib.closing(session.configured(place.conf)) as closed:
         entry.load("ironic_lite.conductor.service").Service(place.conf, closed, found, None)
     yield passed(f"hardware types {', '.join(found.hardware_types)}")
@@ -258,6 +291,11 @@ STARTS: tuple[Check[Place], ...] = (
     database.KEYS,
 )
 """What stops the start of a program, found without a start."""
+STARTS_OF: Mapping[str, Sequence[Check[Place]]] = {
+    config.API: [one for one in STARTS if one.name != "conductor"],
+    "ironic-lite-conductor": [one for one in STARTS if one.name != "API"],
+}
+"""The same for the programs of one part each."""
 
 
 # -- the command --------------------------------------------------------------------------------
@@ -281,12 +319,13 @@ def run(
     url: str | None = None,
     form: str = "text",
     table: Sequence[Check[Place]] = TABLE,
+    where: str = WHERE,
 ) -> int:
     """Make all checks and print them; return 0, 1 for a warning, or 2 for a failed check."""
     with checks.quiet(), contextlib.ExitStack() as opened:
         place = Place(conf, node, url, opened)
         at = clock.now().replace(tzinfo=datetime.UTC).isoformat()
-        own = rounds.Examiner().examine(rounds.lines(WHERE, table, place), SECONDS)
+        own = rounds.Examiner().examine(rounds.lines(where, table, place), SECONDS)
     findings = own + place.told
     if form == "json":
         print(json.dumps(examination.document(findings, at), indent=2))

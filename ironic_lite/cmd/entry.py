@@ -22,10 +22,13 @@ def run(
     body: Callable[[Any], int],
     argv: Sequence[str] | None,
     cli_opts: Sequence[Any] = (),
+    *,
+    create: bool = True,
 ) -> int:
     """Load the configuration and run ``body(conf)``.
 
     :param argv: without the program's name; None uses the process's own.
+    :param create: make the state path and a log file, if missing.
     :returns: the exit status: the body's; 2 for an unusable configuration; 1 for an error of the
         service. Both errors print one line and no traceback.
     """
@@ -36,6 +39,7 @@ def run(
             sys.argv[1:] if argv is None else argv,
             description=description,
             cli_opts=cli_opts,
+            create=create,
         )
         return body(conf)
     except errors.Error as why:

@@ -132,8 +132,24 @@ def _run_command(conf: Any) -> int:
     if asked.name == "doctor":
         return doctor.run(conf, node=asked.node, url=asked.url, form=asked.form)
     if asked.name == "config":
-        return doctor.run(conf, table=doctor.STARTS)
+        return _check_starts(conf)
     return _run_checks(conf)
+
+
+def _check_starts(conf: Any) -> int:
+    """Check the configuration of each program that this machine can start."""
+    named = (conf.get_location(name) for name in ("config_file", "config_dir"))
+    if any(one is not None and one.location is cfg.Locations.command_line for one in named):
+        return doctor.run(conf, table=doctor.STARTS)
+    common = config.files(config.PROJECT)
+    own = [prog for prog in doctor.STARTS_OF if config.files(prog) != common]
+    # Without files of their own, all programs read the same ones.
+    programs = {prog: doctor.STARTS_OF[prog] for prog in doctor.STARTS_OF if own}
+    worst = 0
+    for prog, table in (programs or {config.PROJECT: doctor.STARTS}).items():
+        config.load(prog, ["config"], create=False)
+        worst = max(worst, doctor.run(conf, table=table, where=f"{doctor.WHERE}, {prog}"))
+    return worst
 
 
 def _run_checks(conf: Configuration) -> int:
@@ -146,7 +162,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     command = cfg.SubCommandOpt(
         "command", title="Commands", help="The command to run.", handler=_add_commands
     )
-    sys.exit(entry.run(PROG, "Check an installation.", _run_command, argv, cli_opts=[command]))
+    about = "Check an installation."
+    sys.exit(entry.run(PROG, about, _run_command, argv, cli_opts=[command], create=False))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Every entry point calls `load`; all other code reads ``config.CONF.group.option`
 
 from __future__ import annotations
 
+import errno
 import functools
 import importlib.metadata
 import ipaddress
@@ -117,17 +118,21 @@ def load(
     description: str | None = None,
     cli_opts: Sequence[cfg.Opt] = (),
     conf: cfg.ConfigOpts = cfg.CONF,
+    create: bool = True,
 ) -> cfg.ConfigOpts:
     """Read command line, environment and files, check every value, and set up logging.
 
     ``prog`` is the name of the console script, which also names its own file: without
     ``--config-file``, ironic-lite.conf and ``prog``.conf are read from ~/.ironic-lite, ~,
     /etc/ironic-lite and /etc. ``cli_opts`` are further options of this program, sub-commands too.
+    With ``create`` False, state path and log files are checked only, and the log goes to standard
+    error.
 
     Returns ``conf``. Raises ConfigError with one line that names file, option and reason, and
     errors.OpenError if the state path or the log cannot be opened.
     --help and --version end the process, as does a wrong command line, with status 2.
     """
+    _MAKING.folders = create
     conf.clear()
     register(conf)
     log.register_options(conf)
@@ -141,12 +146,19 @@ def load(
     _check_values(conf)
     _refuse(written.name_fault(conf, found) or written.login_fault(conf, found))
     _check_together(conf)
+    if not create:
+        _log_to_stderr(conf, prog)
     _start_logging(conf, prog)
     for text in written.doubts(conf, found):
         LOG.warning("The configuration sets %s.", text)
     _warn_of_rotation(conf)
     warn(conf, prog)
     return conf
+
+
+def files(prog: str) -> tuple[list[str], list[str]]:
+    """Return the files and folders that a program reads unless its command line names others."""
+    return cfg.find_config_files(PROJECT, prog), cfg.find_config_dirs(PROJECT, prog)
 
 
 def _read_sources(
@@ -192,7 +204,7 @@ def _not_text(prog: str, argv: Sequence[str]) -> str:
     The decoder's error does not name the file.
     """
     named = [word.partition("=")[2] or word for word in argv]
-    found = (cfg.find_config_files(PROJECT, prog), cfg.find_config_dirs(PROJECT, prog), named)
+    found = (*files(prog), named)
     for place in map(pathlib.Path, itertools.chain(*found)):
         for path in (place, *sorted(place.glob("*.conf"))):
             try:
@@ -224,8 +236,19 @@ def sample_path() -> pathlib.Path:
     return pathlib.Path(__file__).parents[1] / "etc" / PROJECT / "ironic-lite.conf.sample"
 
 
+class _Making:
+    """Whether this process makes missing folders: not if it only checks a configuration."""
+
+    folders = True
+
+
+_MAKING = _Making()
+
+
 def state_path(conf: Configuration = CONF) -> pathlib.Path:
     """Return [DEFAULT]state_path as a writable folder, made with mode 0700 if missing.
+
+    A process that loads the configuration without ``create`` only checks that it could be made.
 
     :raises ConfigError: its name is not absolute.
     :raises errors.OpenError: it cannot be made, or is not writable.
@@ -235,15 +258,26 @@ def state_path(conf: Configuration = CONF) -> pathlib.Path:
         # The path must be absolute: a service started in another folder would not find its state.
         raise ConfigError(reason=f"[DEFAULT]state_path: {conf.state_path!r} does not begin with /")
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if _MAKING.folders:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place = path if _MAKING.folders else _nearest(path)
     except OSError as error:
         raise errors.OpenError(
             reason=f"[DEFAULT]state_path: cannot make {path}: {error.strerror}; make it for the "
             "user of the service, or name another folder"
         ) from None
-    if not os.access(path, os.W_OK | os.X_OK):
-        reason = f"{path} is not writable; give it to the user of the service"
+    if not os.access(place, os.W_OK | os.X_OK):
+        reason = f"{place} is not writable; give it to the user of the service"
         raise errors.OpenError(reason=f"[DEFAULT]state_path: {reason}")
+    return path
+
+
+def _nearest(path: pathlib.Path) -> pathlib.Path:
+    """Return the folder itself, or the one in which it would be made. Raises OSError."""
+    while not path.exists():
+        path = path.parent
+    if not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     return path
 
 
@@ -399,6 +433,20 @@ def _log_files(conf: cfg.ConfigOpts, prog: str) -> list[pathlib.Path]:
     names = [conf.log_file] if conf.log_file else [f"{one}.log" for one in own]
     folder = conf.log_dir or ""
     return [pathlib.Path(folder, name) for name in names] if conf.log_file or folder else []
+
+
+def _log_to_stderr(conf: cfg.ConfigOpts, prog: str) -> None:
+    """Check the log file, which a start would make, and log elsewhere.
+
+    :raises errors.OpenError: the service could not write the file.
+    """
+    for path in _log_files(conf, prog)[:1]:
+        place = path if path.exists() else path.parent
+        if path.is_dir() or not os.access(place, os.W_OK):
+            reason = f"cannot write {path}; make its folder for the user of the service"
+            raise errors.OpenError(reason=f"[DEFAULT]log_file, log_dir: cannot log: {reason}")
+    for name in ("log_file", "log_dir"):
+        conf.set_override(name, None)
 
 
 def is_journal() -> bool:

@@ -27,6 +27,19 @@ def answer_seconds(messaging: Messaging) -> float:
     return seconds
 
 
+def check(messaging: Messaging, host: str) -> None:
+    """Check that a host could serve, as far as it can be seen beside a running server.
+
+    :raises config.ConfigError: the address cannot be used.
+    """
+    if messaging.brokerless:
+        messaging.socket_driver().check(_target(host))
+
+
+def _target(host: str) -> oslo_messaging.Target:
+    return oslo_messaging.Target(exchange=interface.EXCHANGE, topic=interface.TOPIC, server=host)
+
+
 class Server:
     """Serves one endpoint under the name of one host."""
 
@@ -46,9 +59,7 @@ class Server:
         encode = None if messaging.brokerless else encoding.plain
         self.dispatcher = Dispatcher(host, endpoint, version, encode)
         self._started = False
-        target = oslo_messaging.Target(
-            exchange=interface.EXCHANGE, topic=interface.TOPIC, server=host
-        )
+        target = _target(host)
         # Also without a broker: the library registers executor_thread_pool_size only here.
         self._server: Any = rpc_server.RPCServer(messaging.bus, target, self.dispatcher)
         self.threads: int = messaging.bus.conf.executor_thread_pool_size

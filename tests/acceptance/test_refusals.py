@@ -97,9 +97,6 @@ MAY_PASS = {
 }
 """Refusals of the system: the same configuration may be usable later, so the status is 1."""
 
-NEEDS_A_START = {"a state path too long for a socket", "an address of somebody else"}
-"""Refusals of addresses, which only a start takes."""
-
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[pathlib.Path]:
@@ -134,9 +131,18 @@ def test_a_start_that_cannot_be_is_one_line_and_a_status(folder: pathlib.Path, f
     assert words in done.stderr
 
 
-@pytest.mark.parametrize("fault", sorted(BAD.keys() - NEEDS_A_START))
+KEPT_TRYING = {
+    "a file server at an address of somebody else": (
+        "Cannot assign requested address",
+        "[deploy]\nhttp_port = 8089\nhttp_host = 192.0.2.1\n",
+    ),
+}
+"""Refusals with which a conductor is started again and again."""
+
+
+@pytest.mark.parametrize("fault", [*BAD, *KEPT_TRYING])
 def test_what_stops_a_start_is_found_without_one(folder: pathlib.Path, fault: str) -> None:
-    words, more = BAD[fault]
+    words, more = {**BAD, **KEPT_TRYING}[fault]
     with service.service(more.format(folder=folder)) as found:
         done = warm("ironic-lite-status", "--config-file", found.settings, "config")
     assert done.returncode == 2 or (fault in MAY_PASS and done.returncode == 1)
@@ -153,6 +159,48 @@ def test_a_sound_configuration_is_checked_without_a_trace() -> None:
         assert sorted(found.settings.parent.rglob("*")) == before
     assert (done.returncode, done.stderr) == (1, "")  # a warning of what real machines need
     assert not [line for line in done.stdout.splitlines() if line.startswith(("failed", "unkn"))]
+
+
+@pytest.mark.parametrize("command", ["config", "doctor", "upgrade check"])
+def test_checks_make_no_folder_and_no_log(command: str) -> None:
+    with service.short_folder() as folder:
+        settings = folder / "ironic-lite.conf"
+        (folder / "log").mkdir()
+        settings.write_text(
+            f"[DEFAULT]\nstate_path = {folder}/state\nlog_file = {folder}/log/some.log\n"
+        )
+        before = sorted(folder.rglob("*"))
+        done = warm("ironic-lite-status", "--config-file", settings, *command.split())
+        assert sorted(folder.rglob("*")) == before
+    assert done.returncode in (1, 2)
+    assert f"the file {folder}/state/ironic-lite.sqlite does not exist" in done.stdout + done.stderr
+
+
+def test_check_reads_the_files_that_the_programs_read() -> None:
+    with service.short_folder() as home:
+        place = home / ".ironic-lite"
+        place.mkdir()
+        (place / "ironic-lite.conf").write_text(f"[DEFAULT]\nstate_path = {home}/state\n")
+
+        def check() -> subprocess.CompletedProcess[str]:
+            command = [str(service.SCRIPTS / "ironic-lite-status"), "config"]
+            environment = service.environment(HOME=str(home))
+            return prefork.run(command, env=environment, timeout=service.PATIENCE)
+
+        assert "Cannot assign" not in check().stdout
+        elsewhere = "[api]\nhost = 192.0.2.1\nallow_unauthenticated_bind = true\n"
+        (place / "ironic-lite-api.conf").write_text(elsewhere)
+        (place / "ironic-lite-conductor.conf").write_text("[conductor]\nprocesses = 2\n")
+        done = check()
+        assert done.returncode == 2
+        failed = [line for line in done.stdout.splitlines() if line.startswith("failed")]
+        api, conductor = (f"this machine, ironic-lite-{name}: " for name in ("api", "conductor"))
+        assert any(api in line and "Cannot assign requested address" in line for line in failed)
+        assert conductor in done.stdout
+        assert f"{conductor}API" not in done.stdout
+        (place / "ironic-lite-conductor.conf").write_text("[conductor]\nprocesess = 2\n")
+        done = check()
+        assert (done.returncode, "did you mean processes?" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

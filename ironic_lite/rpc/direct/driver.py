@@ -151,6 +151,16 @@ class DirectDriver(driver.SocketDriver):
 
     # -- listening ---------------------------------------------------------------------------
 
+    def check(self, target: oslo_messaging.Target) -> None:
+        """Check the own certificate, and that [direct]bind_host is an address of this machine."""
+        host, _ = addresses.address_of(target.server, self._settings.port)
+        self._credentials.check_own(host)
+        try:
+            tcp.listen(self._settings.bind_host, 0, self._silence).close()
+        except OSError as why:
+            reason = f"[direct]bind_host: cannot listen at {self._settings.bind_host}"
+            raise config.ConfigError(reason=f"{reason}: {_problem(why)}") from None
+
     def listen(
         self, target: oslo_messaging.Target, batch_size: int, batch_timeout: float | None
     ) -> listener.Listener:

@@ -99,6 +99,12 @@ class LocalDriver(driver.SocketDriver):
 
     # -- listening ---------------------------------------------------------------------------
 
+    def check(self, target: oslo_messaging.Target) -> None:
+        """Check the path of the socket, and its directory if it exists."""
+        self._directory.address(self._channel_of(RPC, target), addresses.member(target.server))
+        with contextlib.suppress(transport_errors.PeerAbsent):  # made at the start
+            self._directory.check()
+
     def listen(
         self, target: oslo_messaging.Target, batch_size: int, batch_timeout: float | None
     ) -> listener.Listener:

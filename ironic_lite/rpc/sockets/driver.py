@@ -64,6 +64,13 @@ class SocketDriver(abc.ABC):
         """
 
     @abc.abstractmethod
+    def check(self, target: oslo_messaging.Target) -> None:
+        """Check what `listen` needs, as far as it can be seen beside a running server.
+
+        :raises config.ConfigError: the address cannot be used.
+        """
+
+    @abc.abstractmethod
     def listen(
         self, target: oslo_messaging.Target, batch_size: int, batch_timeout: float | None
     ) -> listener.Listener:
