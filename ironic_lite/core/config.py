@@ -237,7 +237,7 @@ def sample_path() -> pathlib.Path:
 
 
 class _Making:
-    """Whether this process makes missing folders: not if it only checks a configuration."""
+    """The right of this process to make missing folders; a check of a configuration has none."""
 
     folders = True
 

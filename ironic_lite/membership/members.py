@@ -9,6 +9,7 @@ heartbeat, or until the timeout has passed.
 
 from __future__ import annotations
 
+import datetime
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -60,7 +61,7 @@ def living_hosts(read: Callable[[], Sequence[RowView]], timeout: float) -> list[
     :param read: returns the rows of the conductors in question.
     """
     membership, first = Membership(timeout), clock.now()
-    known: dict[str, object] = {}
+    known: dict[str, datetime.datetime] = {}
     while True:
         living = [row for row in read() if membership.lives(row)]
         certain = [
