@@ -78,8 +78,8 @@ def _record_bmc(conf: Configuration) -> int:
         reason = f"{why.strerror}, so the recording in it is missing or not complete"
         raise errors.LocalFileError(path=str(file), reason=reason) from None
     print(f"{file}: {len(walk.documents)} documents")
-    for why, count in sorted(walk.left_out.items()):
-        print(f"left out: {count} ({why})")
+    for reason, count in sorted(walk.left_out.items()):
+        print(f"left out: {count} ({reason})")
     if walk.ended:
         print(f"{PROG}: the recording is not complete: {walk.ended}", file=sys.stderr)
     return 1 if walk.ended else 0

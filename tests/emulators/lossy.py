@@ -7,6 +7,7 @@ import select
 import socket
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 ADDRESS = "127.0.0.1"
 _LONGEST = 4096
@@ -45,7 +46,7 @@ def way(port: int, *, carries: int = 10**9, suite_3_off: int | None = None) -> I
 
 def _carry(near: socket.socket, far: socket.socket, carries: int, suite_3_off: int | None) -> None:
     """Carry questions, and answers to the last asker; the BMC leaves some without an answer."""
-    asker = None
+    asker: Any = None
     while True:
         for ready in select.select([near, far], [], [])[0]:
             if ready is far:
