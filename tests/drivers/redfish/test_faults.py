@@ -250,6 +250,19 @@ def test_service_root_without_systems_asks_for_the_system(liar: liars.Liar) -> N
     assert POWER.get_power_state(task) == base.POWER_OFF
 
 
+def test_documents_that_stay_in_memory_with_a_login_are_small(liar: liars.Liar) -> None:
+    """One owner may have many BMCs, and their logins are kept."""
+    good = liar.tree["/redfish/v1"]
+    liar.tree["/redfish/v1"] = {**good, "Oem": [{"a": number} for number in range(2000)]}
+    error = error_of(bmc_tasks.task_at(liar.address))
+    assert isinstance(error, errors.BmcBadAnswer) and "its service root takes" in error.message
+    liar.tree["/redfish/v1"] = good
+    path = f"{liars.SYSTEM}{'x' * 2048}"
+    liar.tree["/redfish/v1/Systems"]["Members"] = [{"@odata.id": path}]
+    error = error_of(bmc_tasks.task_at(liar.address))
+    assert isinstance(error, errors.BmcBadAnswer) and "path of its system has" in error.message
+
+
 @pytest.mark.parametrize(
     ("told", "shown"),
     [

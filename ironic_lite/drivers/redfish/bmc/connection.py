@@ -28,6 +28,7 @@ from ironic_lite.drivers import allowed_networks, base, deadline, silence
 from ironic_lite.drivers.redfish.bmc import (
     faults,
     info,
+    responses,
     retries,
     session_eviction,
     sessions,
@@ -48,6 +49,11 @@ _LISTED = 10
 
 _TYPE = re.compile(r"#(\w+)\.")
 _LONGEST_TYPE = 60
+
+_MOST_ROOT, _LONGEST_PATH = 256 * 1024, 2048
+"""Limits of a service root, in bytes of memory, and of a system's path, in characters.
+
+Both are kept with the login. Real roots take some ten thousand bytes."""
 
 _SECRET = secrets.token_bytes(32)
 """Key for the password digests in our cache keys, so they are worthless outside this process."""
@@ -242,6 +248,9 @@ class Link:
                 f"the BMC at {self.node.address} has {_shortened_list(paths)}; name one of them"
             )
             raise errors.InvalidParameter(path="driver_info/redfish_system_id", reason=reason)
+        if len(paths[0]) > _LONGEST_PATH:
+            reason = f"the path of its system has {len(paths[0])} characters"
+            raise errors.BmcBadAnswer(address=self.node.address, reason=reason)
         return paths[0]
 
     def _system_paths(self) -> list[str]:
@@ -303,9 +312,16 @@ class Link:
         self._end_leftover()
         try:
             _refuse_other_kind(root.json, "ServiceRoot", "driver_info/redfish_address")
-        except errors.InvalidParameter:
+            self._refuse_large_root(root.json)
+        except (errors.InvalidParameter, errors.BmcBadAnswer):
             self.close()
             raise
+
+    def _refuse_large_root(self, document: Json) -> None:
+        size = responses.memory(document)
+        if size > _MOST_ROOT:
+            reason = f"its service root takes {size} bytes of memory, more than {_MOST_ROOT}"
+            raise errors.BmcBadAnswer(address=self.node.address, reason=reason)
 
     def _no_service(self, auth: Any) -> errors.BmcBadAnswer:
         node = self.node

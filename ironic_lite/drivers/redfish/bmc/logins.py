@@ -16,6 +16,8 @@ from ironic_lite.drivers.redfish.bmc.not_json import NotJson
 
 LOG = logging.getLogger(__name__)
 
+_LONGEST_PATH = 2048
+
 
 class Root(sushy.Sushy):  # type: ignore[misc]  # sushy ships no types
     """A service root that does not log out on garbage collection, which may run in any thread."""
@@ -116,4 +118,5 @@ def _own_path(response: transport.Response) -> str | None:
         path = response.mapping().get("@odata.id")
     except NotJson:
         return None
-    return path if isinstance(path, str) else None
+    # It is kept with the login.
+    return path if isinstance(path, str) and len(path) <= _LONGEST_PATH else None

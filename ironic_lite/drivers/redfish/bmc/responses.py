@@ -9,6 +9,7 @@ import html
 import importlib
 import json
 import re
+import sys
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -84,6 +85,21 @@ def is_failure(document: JsonView) -> bool:
         or str(entry.get("MessageId")).rpartition(".")[2] in _BROKEN
         for entry in entries(document)
     )
+
+
+def memory(document: JsonView) -> int:
+    """Return the bytes of memory that a document takes."""
+    found = 0
+    left: list[Any] = [document]
+    while left:
+        one = left.pop()
+        found += sys.getsizeof(one)
+        if isinstance(one, dict):
+            left += one
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
+    return found
 
 
 def not_json(what: str) -> Exception:

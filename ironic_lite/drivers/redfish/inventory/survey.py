@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import functools
 import ipaddress
-import sys
 import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish.bmc import connection, quirks, resources
+from ironic_lite.drivers.redfish.bmc import connection, quirks, resources, responses
 from ironic_lite.drivers.redfish.inventory import parts
 
 MOST = 2000
@@ -254,7 +252,7 @@ class Survey:
         """
         self.task.pause(0)
         self._left -= 1
-        self._room -= 0 if document is None else _memory(document)
+        self._room -= 0 if document is None else responses.memory(document)
         if self._left < 0 or self._room < 0:
             reason = f"it lists more than {MOST} parts"
             if self._room < 0:
@@ -263,21 +261,6 @@ class Survey:
         if time.monotonic() > self._until:
             reason = f"reading its inventory took more than {SECONDS:g} s"
             raise errors.BmcUnreachable(address=self._address, reason=reason)
-
-
-def _memory(document: Json) -> int:
-    """Return the bytes of memory that a document takes."""
-    found = 0
-    left: list[Any] = [document]
-    while left:
-        one = left.pop()
-        found += sys.getsizeof(one)
-        if isinstance(one, dict):
-            left += one
-            left += one.values()
-        elif isinstance(one, list):
-            left += one
-    return found
 
 
 def _known_only(found: Iterable[Json | None]) -> list[Json]:
