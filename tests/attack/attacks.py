@@ -408,4 +408,5 @@ TABLE: tuple[Attack, ...] = (
     Attack("lost-log", own_service.lost_log),
     Attack("cut-database", own_service.cut_database, short=True),
     Attack("stalled-readers", own_service.stalled_readers),
+    Attack("full-image-cache", own_service.full_image_cache, short=True),
 )

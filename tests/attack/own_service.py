@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import pathlib
 import socket
 import subprocess
@@ -10,12 +11,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import psutil
 import requests
 
 from tests.attack.connections import Address, request
-from tests.support.service import HOST, Service, family, service
+from tests.emulators import bmc
+from tests.emulators import images as image_server
+from tests.support import private_servers
+from tests.support.service import HOST, Service, family, service, until
 
 MIB = 1 << 20
 SETTINGS = "[api]\nworkers = 2\n"
@@ -176,6 +181,73 @@ def stalled_readers(_target: object) -> Iterator[str]:
             yield f"another client waited {waited:.1f} s"
         if (seen := len(_names(found, "/v1/nodes/detail"))) != LARGE_NODES:
             yield f"the pages show {seen} of {LARGE_NODES} nodes when the readers are gone"
+
+
+# -- images on a full disk -------------------------------------------------------------------
+
+DISK_MIB, IMAGES, IMAGE_MIB = 96, 6, 24
+IMAGE_SETTINGS = """\
+[DEFAULT]
+enabled_hardware_types = redfish
+enabled_boot_interfaces = ipxe
+enabled_deploy_interfaces = direct
+enabled_inspect_interfaces = no-inspect
+enabled_raid_interfaces = no-raid
+[service_catalog]
+endpoint_override = http://127.0.0.1:1
+[deploy]
+http_url = http://127.0.0.1:1
+[agent]
+image_download_source = local
+[conductor]
+automated_clean_enable = false
+"""
+
+
+def full_image_cache(_target: object) -> Iterator[str]:
+    """Deployments of more images than the disk has room for, one after the other."""
+    with contextlib.ExitStack() as made:
+        found = made.enter_context(service(IMAGE_SETTINGS, migrated=False))
+        web, state = found.folder / "web", found.folder / "state"
+        for folder in (web, state):
+            folder.mkdir()
+        try:
+            made.enter_context(private_servers.small_disk(state, DISK_MIB))
+        except private_servers.Lacking:
+            return
+        images = made.enter_context(image_server.serve(web))
+        machine = made.enter_context(bmc.serve())
+        program = found.start()
+        made.callback(program.clear)
+        found.up()
+        parts = {f"deploy_{name}": f"{images.url}/{name}" for name in ("kernel", "ramdisk")}
+        for name in ("kernel", "ramdisk"):
+            (web / name).write_bytes(name.encode() * 1000)
+        more = {"driver": "redfish", "driver_info": {**machine.driver_info, **parts}}
+        node = found.create("machine", **more)
+        card = {"node_uuid": node, "address": "52:54:00:00:00:01"}
+        found.ask("POST", "/v1/ports", card).raise_for_status()
+        found.provision("machine", "manage", "manageable")
+        found.provision("machine", "provide", "available")
+        for number in range(IMAGES):
+            info = images.put(f"image-{number}", bytes([number + 1]) * IMAGE_MIB * MIB)
+            patch = [{"op": "add", "path": "/instance_info", "value": info}]
+            found.ask("PATCH", "/v1/nodes/machine", patch).raise_for_status()
+            path = "/v1/nodes/machine/states/provision"
+            found.ask("PUT", path, {"target": "active"}).raise_for_status()
+            row = until(functools.partial(_prepared, found), "a prepared machine")
+            assert row is not None
+            if row["provision_state"] != "wait call-back":
+                yield f"image {number + 1} of {IMAGES}: {row['last_error']}"
+                return
+            found.provision("machine", "deleted", "available")
+
+
+def _prepared(found: Service) -> dict[str, Any] | None:
+    """Return the node when its image is published, or its deployment has failed."""
+    row: dict[str, Any] = found.get("/v1/nodes/machine") or {}
+    there = row.get("provision_state") in ("wait call-back", "deploy failed")
+    return row if there and not row["reservation"] else None
 
 
 def _connection(address: Address) -> socket.socket:
