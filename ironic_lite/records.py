@@ -329,6 +329,7 @@ class Event(TypedDict):
     data: Json | None
     owner: str | None
     lessee: str | None
+    project: str | None
 
 
 class Lease(NamedTuple):

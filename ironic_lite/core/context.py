@@ -32,6 +32,14 @@ class Context:
         """Return plain JSON types, for the wire between the processes."""
         return {name: getattr(self, name) for name in _FIELDS}
 
+    def recorded(self) -> Json:
+        """Return the columns of an event that name the caller and the request."""
+        return {
+            "requester": self.user,
+            "project": self.project,
+            "request_id": self.request_id,
+        }
+
     def logged(self) -> Json:
         """Return the values for log formats, under oslo.log's names."""
         return {

@@ -110,8 +110,7 @@ class RefusedAgents:
             "at": clock.now(),
             "node_uuid": node["uuid"],
             "kind": "agent_refused",
-            "requester": request.who.user,
-            "request_id": request.who.request_id,
+            **request.who.recorded(),
             "data": {**history.standing_of(node), "address": sender, "reason": reason},
         }
         self._service.database.write(lambda conn: events.add(conn, [row]))

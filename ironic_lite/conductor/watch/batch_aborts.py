@@ -116,8 +116,7 @@ def _stop(conn: Connection, node: str, run: str, who: Context, *, cleans: bool) 
         "kind": "stop_requested",
         "event": str(wanted.how),
         "run_uuid": run,
-        "requester": who.user,
-        "request_id": who.request_id,
+        **who.recorded(),
         "data": {**history.standing_of(row), "project": who.project, **facts},
     }
     events.add(conn, [told])

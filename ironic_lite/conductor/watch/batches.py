@@ -328,8 +328,7 @@ class Batches:
             "at": clock.now(),
             "node_uuid": row["uuid"],
             "conductor": self._runtime.host,
-            "requester": who.user,
-            "request_id": who.request_id,
+            **who.recorded(),
             "owner": row["project"],
         }
         batch = {"batch": row["uuid"], "name": row["name"]}

@@ -114,8 +114,7 @@ class OverdueSteps:
             "kind": "overdue",
             "event": step["kind"],
             "conductor": runtime.host,
-            "requester": who.user,
-            "request_id": who.request_id,
+            **who.recorded(),
             "data": _event_data(finding),
         }
 

@@ -36,8 +36,7 @@ class Journal:
         self._who: Row = {
             "node_uuid": node.uuid,
             "conductor": host,
-            "requester": context.user,
-            "request_id": context.request_id,
+            **context.recorded(),
         }
         self._project = context.project
         self.opened: str | None = None
@@ -164,7 +163,6 @@ class Journal:
             **self._owners,
             "uuid": run_uuid,
             "verb": verb,
-            "project": self._project,
             "state": "running",
             "started_at": clock.now(),
             "ended_at": None,

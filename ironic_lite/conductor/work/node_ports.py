@@ -142,8 +142,7 @@ class NodePorts:
             "at": at,
             "node_uuid": self._node,
             "conductor": self._host,
-            "requester": self._who.user,
-            "request_id": self._who.request_id,
+            **self._who.recorded(),
             "data": about,
         }
 

@@ -179,6 +179,7 @@ events = sa.Table(
     column.json("data"),
     column.text("owner"),  # of the node when the event was written, as the lessee
     column.text("lessee"),
+    column.text("project"),  # of the requester
     sa.Index("ix_events_node_uuid_id", "node_uuid", "id"),
     sa.Index("ix_events_owner_id", "owner", "id"),
     sqlite_autoincrement=True,  # ids, which are cursors, are never reused after a removal
