@@ -224,17 +224,22 @@ TABLE: tuple[Rule, ...] = (
         _silent_rule(f"batch_{what}", None, "Ironic has no batches")
         for what in ("started", "wave", "paused", "resumed", "aborted", "ended", "deleted")
     ),
+    *(
+        _silent_rule(f"webhook_{what}", None, "Ironic has no webhooks")
+        for what in ("created", "updated", "deleted")
+    ),
     _silent_rule("data_state", None, "Ironic has no such notification; fields=data_state shows it"),
     _silent_rule("erasure", None, "Ironic has no such notification; the record is readable"),
 )
 
-_NODELESS = frozenset({"chassis", "deploy_template", "allocation", "runbook", "inspection_rule"})
-KINDS: tuple[str, ...] = tuple(
-    kind
-    for kind in dict.fromkeys(rule.kind for rule in TABLE)
-    if kind.rpartition("_")[0] not in _NODELESS
+KINDS: tuple[str, ...] = tuple(dict.fromkeys(rule.kind for rule in TABLE))
+"""The kinds of events."""
+
+_NODELESS = frozenset(
+    ("allocation", "batch", "chassis", "deploy_template", "inspection_rule", "runbook", "webhook")
 )
-"""The kinds of stored events; events without a node are not stored."""
+NODELESS = frozenset(kind for kind in KINDS if kind.rpartition("_")[0] in _NODELESS)
+"""The kinds of events of resources that belong to no node."""
 
 _RULES = {(rule.kind, rule.case): rule for rule in TABLE}
 _MAINTENANCE = frozenset({"maintenance", "maintenance_reason", "fault"})

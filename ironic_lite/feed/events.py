@@ -9,10 +9,9 @@ from typing import NamedTuple
 import orjson
 
 from ironic_lite.core.json_types import Json, RowView
-from ironic_lite.domain import history
+from ironic_lite.domain import history, notifications
 
 _OPTIONS = orjson.OPT_NAIVE_UTC
-_OF_BATCHES = "batch_"
 _FIELDS: Mapping[str, str] = {
     # key of the document: column
     "at": "at",
@@ -24,6 +23,7 @@ _FIELDS: Mapping[str, str] = {
     "after": "after",
     "run": "run_uuid",
     "requester": "requester",
+    "project": "project",
     "request_id": "request_id",
     "conductor": "conductor",
 }
@@ -40,8 +40,8 @@ class Event:
     def document(self) -> Json:
         """The event as an object of the API."""
         shown = {key: self.row[column] for key, column in _FIELDS.items()}
-        if self.row["kind"].startswith(_OF_BATCHES):
-            shown["node"] = None  # the column has the UUID of the batch, as the data have
+        if self.row["kind"] in notifications.NODELESS:
+            shown["node"] = None  # the column has a UUID made of that of the resource
         data = self.row["data"] or {}
         if history.UNMASKED in data:
             data = {name: value for name, value in data.items() if name != history.UNMASKED}

@@ -451,8 +451,8 @@ def test_each_request_has_a_budget_of_statements(
         (2, lambda: api.get(f"/v1/nodes/{node}/allocation")),
         (0, lambda: api.post(PLACE, {"resource_class": "big"})),
         (1, lambda: api.post(PLACE, {"resource_class": "big", "candidate_nodes": [node]})),
-        (2, lambda: api.patch(f"{PLACE}/one", [op("add", "/extra/a", 1)])),
-        (6, lambda: api.delete(f"{PLACE}/one")),
+        (3, lambda: api.patch(f"{PLACE}/one", [op("add", "/extra/a", 1)])),
+        (7, lambda: api.delete(f"{PLACE}/one")),
     )
     for budget, ask in asked:
         with count_statements(database) as sent:

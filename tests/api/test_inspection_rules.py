@@ -200,8 +200,8 @@ def test_each_request_has_a_budget_of_statements(api: Client, database: session.
     asked: tuple[tuple[int, Callable[[], Response]], ...] = (
         (1, lambda: api.get(PLACE)),
         (1, lambda: api.get(path)),
-        (2, lambda: api.patch(path, [op("replace", "/priority", 9)])),
-        (1, lambda: api.delete(path)),
+        (3, lambda: api.patch(path, [op("replace", "/priority", 9)])),
+        (3, lambda: api.delete(path)),
     )
     for budget, ask in asked:
         with count_statements(database) as sent:

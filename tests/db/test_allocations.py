@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.core import clock
+from ironic_lite.core import clock, context
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import allocations, nodes
 from ironic_lite.db.tables import models
@@ -19,6 +19,7 @@ from ironic_lite.domain.allocations import State, Tally
 from tests.support.database_rows import new_uuid
 from tests.support.statements import count_statements
 
+WHO = context.internal("test")
 FREE = {"resource_class": "big", "power_state": "power off", "provision_state": "available"}
 ANY: dict[str, Any] = {
     "resource_class": "big",
@@ -158,7 +159,7 @@ def test_a_search_is_taken_over_once_and_ends_once(database: Database) -> None:
     assert database.read(allocations.unsettled) == [{"uuid": uuid, "conductor": "two"}]
 
     def settle(state: State, **values: Any) -> bool:
-        return database.write(lambda conn: allocations.settle(conn, uuid, state, **values))
+        return database.write(lambda conn: allocations.settle(conn, WHO, uuid, state, **values))
 
     assert settle(State.ERROR, last_error="x") is True
     assert settle(State.ACTIVE) is False
@@ -180,7 +181,7 @@ def test_two_at_once_never_get_one_node(database: Database) -> None:
         for offer in offers:
 
             def write(conn: Connection, offer: core.Offer = offer) -> None:
-                assert allocations.settle(conn, uuid, State.ACTIVE, node_uuid=offer.uuid)
+                assert allocations.settle(conn, WHO, uuid, State.ACTIVE, node_uuid=offer.uuid)
                 columns = core.taken({"instance_info": {}}, {"uuid": uuid, "traits": None})
                 nodes.edit(conn, offer.uuid, columns, generation=offer.generation)
 

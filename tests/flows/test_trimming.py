@@ -15,6 +15,7 @@ from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, runs
 from ironic_lite.db.tables import models
+from ironic_lite.domain import event_rows
 from tests.support.conductor_fixture import ConductorFixture
 from tests.support.statements import count_statements
 
@@ -78,6 +79,14 @@ def test_other_events_are_bounded_too(build: Build) -> None:
     left = kept(rig, node)
     assert [kind for kind in left if kind != "node_updated"] == ["flow_started", "flow_ended"]
     assert left.count("node_updated") == 2 * retention.EVENTS_PER_ENTRY
+
+
+def test_events_of_a_resource_without_a_node_are_bounded(build: Build) -> None:
+    rig = build(conductor__node_history_max_entries=2)
+    row = event_rows.of_resource(rig.who, "chassis_updated", {"uuid": str(uuid.uuid4())})
+    rig.database.write(lambda conn: events.add(conn, [row] * 100))
+    sweep(rig)
+    assert len(kept(rig, row["node_uuid"])) == 2 * retention.EVENTS_PER_ENTRY
 
 
 def test_portions_are_small_and_the_sweep_goes_on_until_all_is_gone(build: Build) -> None:

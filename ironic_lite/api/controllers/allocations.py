@@ -11,7 +11,6 @@ from ironic_lite.api.policy.access import OWNERS, target
 from ironic_lite.api.resources import (
     changes,
     crud,
-    event_rows,
     guards,
     node_lookup,
     project_limits,
@@ -26,7 +25,7 @@ from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import allocations, events, nodes
 from ironic_lite.domain import allocations as core
-from ironic_lite.domain import node_locks
+from ironic_lite.domain import event_rows, node_locks
 from ironic_lite.domain.allocations import State
 
 _SINCE = 52
@@ -62,7 +61,7 @@ class _Base(crud.NamedResourceController):
         """
         event: Json | None = None
 
-        def write(conn: Connection) -> Json | None:
+        def write(conn: Connection) -> tuple[list[Json], Json | None]:
             nonlocal event
             known = allocations.get(conn, row["uuid"], hold=True)
             node = None
@@ -70,16 +69,13 @@ class _Base(crud.NamedResourceController):
                 node = nodes.get(conn, known["node_uuid"], self._returned_columns())
                 event = self._free_node(conn, request, node, known["owner"])
             allocations.delete(conn, known["uuid"])
-            return node
+            return self.record(conn, request, "deleted", known), node
 
-        node = changes.write(self.service, request, write)
+        told, node = changes.write(self.service, request, write)
         if self.service.notifier.on:
-            self.tell(request, [self._allocation_event(request, "deleted")], row)
+            self.tell(request, told, row)
             if node is not None and event is not None:
                 self.service.notifier.tell(request.who, [event], node)
-
-    def _allocation_event(self, request: Request, what: str) -> Json:
-        return event_rows.of(request.who, None, f"{self.word}_{what}")
 
     def _returned_columns(self) -> tuple[str, ...] | None:
         return None if self.service.notifier.on else _STANDING
@@ -149,11 +145,12 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
         """Assign the named node, or have a conductor choose one; return the allocation's row."""
         node = given.pop("node")
         row = self._new_row(request, given, node)
+        created = event_rows.of_resource(request.who, "allocation_created", row)
         if node is None:
             self._request_node(request, row)
         else:
-            self._backfill_node(request, row, node)
-        self.tell(request, [self._allocation_event(request, "created")], row)
+            self._backfill_node(request, row, node, created)
+        self.tell(request, [created], row)
         return row
 
     def judge(self, conn: Connection, request: Request, before: Json, patch: object) -> Json:
@@ -257,7 +254,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
     def _admit(self, conn: Connection, request: Request, row: Json) -> None:
         project_limits.admit(self.service, request, conn, self.family.table.name, row)
 
-    def _backfill_node(self, request: Request, row: Json, node: Json) -> None:
+    def _backfill_node(self, request: Request, row: Json, node: Json, created: Json) -> None:
         core.check_backfill(node, row)
         guards.check_unlocked(node)
         row.update(node_uuid=node["uuid"], state=State.ACTIVE.value)
@@ -269,7 +266,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
             self._admit(conn, request, row)
             allocations.insert(conn, row)
             nodes.edit(conn, node["uuid"], edited, generation=node["generation"])
-            events.add(conn, [event])
+            events.add(conn, [created, event])
 
         changes.write(self.service, request, write)
         if self.service.notifier.on:

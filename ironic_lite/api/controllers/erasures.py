@@ -10,7 +10,7 @@ from http import HTTPStatus
 import orjson
 
 from ironic_lite import errors
-from ironic_lite.api.resources import changes, event_rows, node_lookup, pages, queries
+from ironic_lite.api.resources import changes, node_lookup, pages, queries
 from ironic_lite.api.validation import rules, shapes, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
@@ -18,7 +18,7 @@ from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import erasures, events, nodes
-from ironic_lite.domain import states
+from ironic_lite.domain import event_rows, states
 from ironic_lite.domain.erasure_records import DECLARED, DataState
 
 _LONGEST = 255

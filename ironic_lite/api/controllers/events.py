@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api.resources import changes, event_rows, feed_query, node_lookup
+from ironic_lite.api.resources import changes, feed_query, node_lookup
 from ironic_lite.api.validation import rules, shapes
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.later import Stream, Suspension
@@ -15,6 +15,7 @@ from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, feed, ports
+from ironic_lite.domain import event_rows
 from ironic_lite.feed.events import Filter
 
 LOG = logging.getLogger(__name__)

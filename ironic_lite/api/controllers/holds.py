@@ -11,7 +11,6 @@ from ironic_lite import errors
 from ironic_lite.api.policy.access import OWNERS
 from ironic_lite.api.resources import (
     changes,
-    event_rows,
     node_holds,
     node_lookup,
     pages,
@@ -24,7 +23,7 @@ from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, holds, nodes
-from ironic_lite.domain import history
+from ironic_lite.domain import event_rows, history
 from ironic_lite.domain import holds as core
 
 _CREATE = "baremetal:node:hold:create"

@@ -39,8 +39,14 @@ class InspectionRules(crud.ResourceController, since=_SINCE, below=HTTPStatus.ME
         status=HTTPStatus.NO_CONTENT,
     )
     def clear(self, request: Request) -> None:
-        """Remove all inspection rules."""
-        changes.write(self.service, request, inspection_rules.clear)
+        """Remove all inspection rules; each has an event of its own."""
+
+        def work(conn: Connection) -> list[crud.Written]:
+            gone = inspection_rules.clear(conn)
+            return [(row, self.record(conn, request, "deleted", row)) for row in gone]
+
+        for row, told in changes.write(self.service, request, work):
+            self.tell(request, told, row)
 
     def ident(self, _request: Request, ident: str) -> str:
         """Return the UUID of a rule."""
@@ -58,9 +64,9 @@ class InspectionRules(crud.ResourceController, since=_SINCE, below=HTTPStatus.ME
             raise errors.InvalidParameter(path="sensitive", reason=reason)
         return changes
 
-    def tell(self, request: Request, events: list[Json], row: Json) -> None:
+    def tell(self, request: Request, told: list[Json], row: Json) -> None:
         """Send events to listeners, without conditions and actions of a sensitive rule."""
-        super().tell(request, events, _hide_sensitive(row))
+        super().tell(request, told, _hide_sensitive(row))
 
 
 def _hide_sensitive(row: Json) -> Json:

@@ -72,11 +72,10 @@ class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
         self._refuse_steps(request, changes)
         return changes
 
-    def drop(self, conn: Connection, request: Request, ident: str) -> crud.Written:
-        """Remove a runbook."""
+    def check_removal(self, request: Request, row: Json) -> None:
+        """Refuse the removal of a runbook that the caller may not remove."""
         if request.access.limited:
-            runbook_access.judge(request, self.family.get(conn, ident))
-        return super().drop(conn, request, ident)
+            runbook_access.judge(request, row)
 
     def _refuse_steps(self, request: Request, values: JsonView) -> None:
         """Refuse steps that the policy forbids the caller, or that cleaning and service forbid."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from http import HTTPStatus
 
-from ironic_lite.api.resources import changes, event_rows, node_lookup
+from ironic_lite.api.resources import changes, node_lookup
 from ironic_lite.api.validation import schemas, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, traits
+from ironic_lite.domain import event_rows
 
 _SINCE = 37
 _READ = ("uuid", "generation")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import urllib.parse
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
@@ -18,9 +19,9 @@ from ironic_lite.api.wire.request import Request
 from ironic_lite.core import clock, networks
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import feed
+from ironic_lite.db.queries import events, feed
 from ironic_lite.db.queries import webhooks as rows
-from ironic_lite.domain import webhooks
+from ironic_lite.domain import event_rows, webhooks
 from ironic_lite.domain.webhooks import State
 
 _HIDDEN = "******"
@@ -74,7 +75,12 @@ class Webhooks(expose.Controller):
             "created_by": request.who.user,
             "created_at": clock.now(),
         }
-        changes.write(self.service, request, lambda conn: rows.add(conn, row))
+
+        def work(conn: Connection) -> None:
+            rows.add(conn, row)
+            events.add(conn, [event_rows.of_resource(request.who, "webhook_created", row)])
+
+        changes.write(self.service, request, work)
         location = f"{request.base}/v1/webhooks/{row['uuid']}"
         request.answer.headers.append(("Location", location))
         return {**_document(row), "secret": row["secret"]["current"]}
@@ -101,6 +107,7 @@ class Webhooks(expose.Controller):
                 changed["secret"] = webhooks.replaced(row["secret"], clock.now())
             if not rows.change(conn, row, changed):
                 raise errors.WebhookChanged(webhook=uuid)
+            _record_change(conn, request, row, given)
             return {**row, **changed}
 
         row = changes.write(self.service, request, work)
@@ -131,6 +138,7 @@ class Webhooks(expose.Controller):
             changed = {**rows.BLANK, "position": since, "updated_at": clock.now()}
             if not rows.change(conn, row, changed):
                 raise errors.WebhookChanged(webhook=uuid)
+            _record_change(conn, request, row, ("cursor",))
             return {**row, **changed}
 
         return _document(changes.write(self.service, request, work))
@@ -139,7 +147,13 @@ class Webhooks(expose.Controller):
     def remove(self, request: Request, ident: str) -> None:
         """Remove a webhook; a delivery under way may still arrive."""
         uuid = _known(ident)
-        changes.write(self.service, request, lambda conn: rows.remove(conn, uuid))
+
+        def work(conn: Connection) -> None:
+            rows.remove(conn, uuid)
+            gone = {"uuid": uuid}
+            events.add(conn, [event_rows.of_resource(request.who, "webhook_deleted", gone)])
+
+        changes.write(self.service, request, work)
 
     def _start(self, since: str) -> int:
         """Return the position of a new webhook."""
@@ -196,6 +210,14 @@ def _known(ident: str) -> str:
     if not rules.uuid_like(ident):
         raise errors.NotFound(what="Webhook", ident=ident)
     return rules.uuid(ident, "webhook")
+
+
+def _record_change(
+    conn: Connection, request: Request, row: JsonView, changed: Iterable[str]
+) -> None:
+    """Add the event of a changed webhook, without its URL, which may contain a secret."""
+    about = {"changed": sorted(changed)}
+    events.add(conn, [event_rows.of_resource(request.who, "webhook_updated", row, about)])
 
 
 def _document(row: JsonView) -> Json:

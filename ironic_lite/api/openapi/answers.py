@@ -186,6 +186,7 @@ _EVENT = _object_with_all(
     after=_TEXT_OR_NULL,
     run=_TEXT_OR_NULL,
     requester=_TEXT_OR_NULL,
+    project=_TEXT_OR_NULL,
     request_id=_TEXT_OR_NULL,
     conductor=_TEXT_OR_NULL,
     data=_OBJECT,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ironic_lite import errors
-from ironic_lite.api.resources import batch_requests, event_rows, runbook_access
+from ironic_lite.api.resources import batch_requests, runbook_access
 from ironic_lite.api.service import Service
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core import clock
@@ -14,6 +14,7 @@ from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import batch_owners, batches, events
 from ironic_lite.domain import batches as core
+from ironic_lite.domain import event_rows
 from ironic_lite.domain.batches import BatchState
 
 _STOP_RULE = "baremetal:node:runs:stop"

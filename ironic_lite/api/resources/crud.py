@@ -16,7 +16,6 @@ from typing import Any
 
 from ironic_lite.api.resources import (
     changes,
-    event_rows,
     pages,
     patches,
     project_limits,
@@ -30,8 +29,9 @@ from ironic_lite.api.wire.request import Request
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import events
 from ironic_lite.db.queries.resource_table import ResourceTable
-from ironic_lite.domain import fields
+from ironic_lite.domain import event_rows, fields
 
 Written = tuple[Json, list[Json]]
 """A member after its change (or before its removal), and the events of the change."""
@@ -191,14 +191,14 @@ class ResourceController(expose.Controller):
             self._write(request, lambda conn: self.drop(conn, request, found))
 
     def _write(self, request: Request, work: Callable[[Connection], Written]) -> Json:
-        row, events = changes.write(self.service, request, work)
-        if events:
-            self.tell(request, events, row)
+        row, told = changes.write(self.service, request, work)
+        if told:
+            self.tell(request, told, row)
         return row
 
-    def tell(self, request: Request, events: list[Json], row: Json) -> None:
+    def tell(self, request: Request, told: list[Json], row: Json) -> None:
         """Send the events of a member to listeners."""
-        self.service.notifier.tell(request.who, events, row)
+        self.service.notifier.tell(request.who, told, row)
 
     # -- methods that a family may override --------------------------------------------------
 
@@ -231,18 +231,22 @@ class ResourceController(expose.Controller):
         return patches.resource(table, before, patch, version=version, what=self.what)
 
     def drop(self, conn: Connection, request: Request, ident: str) -> Written:
-        """Remove a member; read it first only if notifications are enabled."""
-        listened = self.service.notifier.on
-        gone = self.family.get(conn, ident) if listened else {}
-        self.family.delete(conn, ident)
-        return gone, self.record(conn, request, "deleted", gone) if listened else []
+        """Remove a member."""
+        gone = self.family.get(conn, ident, hold=True)
+        self.check_removal(request, gone)
+        self.family.delete(conn, gone["uuid"])
+        return gone, self.record(conn, request, "deleted", gone)
+
+    def check_removal(self, request: Request, row: Json) -> None:
+        """Refuse the removal of a locked row that the caller may not remove."""
 
     def record(
         self, conn: Connection, request: Request, what: str, row: Json, **more: object
     ) -> list[Json]:
-        """Return the events of a change; the history of nodes does not store them."""
-        del conn, row, more
-        return [event_rows.of(request.who, None, f"{self.word}_{what}")]
+        """Add the event of a change, and return it; it contains no values of fields."""
+        rows = [event_rows.of_resource(request.who, f"{self.word}_{what}", row, more)]
+        events.add(conn, rows)
+        return rows
 
 
 class NamedResourceController(ResourceController):

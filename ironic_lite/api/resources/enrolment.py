@@ -16,7 +16,6 @@ from ironic_lite import errors
 from ironic_lite.api.policy.access import OWNERS
 from ironic_lite.api.resources import (
     changes,
-    event_rows,
     guards,
     node_lookup,
     ownership,
@@ -32,7 +31,7 @@ from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json, JsonView, Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import allocations, batch_owners, events, nodes, parents
-from ironic_lite.domain import fields, node_locks, states
+from ironic_lite.domain import event_rows, fields, node_locks, states
 from ironic_lite.domain.states import State
 
 LOG = logging.getLogger(__name__)
@@ -182,7 +181,7 @@ def _save_node(service: Service, request: Request, before: Row, written: Row) ->
             )
         nodes.edit(conn, before["uuid"], values, generation=before["generation"])
         if allocation is not None:
-            allocations.forget(conn, allocation)
+            allocations.forget(conn, request.who, allocation)
         if changes_hands:
             run_stops.withdraw(conn, before["uuid"], request.who)
             batch_owners.take_out(conn, [before["uuid"]], at)

@@ -10,7 +10,6 @@ from ironic_lite import errors
 from ironic_lite.api.policy.access import OWNERS
 from ironic_lite.api.resources import (
     crud,
-    event_rows,
     guards,
     node_lookup,
     ownership,
@@ -22,7 +21,7 @@ from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, nodes
-from ironic_lite.domain import node_locks
+from ironic_lite.domain import event_rows, node_locks
 
 # Columns of a node that the checks of its members read.
 _OWNER = (

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ironic_lite import errors
-from ironic_lite.api.resources import event_rows
 from ironic_lite.api.validation import rules, shapes
 from ironic_lite.core import clock
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, nodes, run_stops, runs
-from ironic_lite.domain import history, states
+from ironic_lite.domain import event_rows, history, states
 from ironic_lite.domain.run_stops import How, Progress, Stop, ends_uncleaned, stoppable
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.records import RunStep

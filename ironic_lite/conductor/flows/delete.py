@@ -72,7 +72,7 @@ def _drop_allocation(task: Task) -> None:
     gone = task.node.allocation_uuid
     if gone is not None:
         task.node.allocation_uuid = None
-        task.add_write(lambda conn: allocations.forget(conn, gone))
+        task.add_write(lambda conn: allocations.forget(conn, task.context, gone))
 
 
 def give_up(task: Task, why: errors.Error) -> None:

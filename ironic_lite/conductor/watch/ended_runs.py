@@ -149,7 +149,8 @@ def _hold_event(row: Row, node: Row) -> Row:
 
 
 def _end_allocation(conn: Connection, allocation: str) -> None:
-    allocations.settle(conn, allocation, AllocationState.ERROR, last_error=_NO_NODE)
+    who = context.internal("restore")
+    allocations.settle(conn, who, allocation, AllocationState.ERROR, last_error=_NO_NODE)
 
 
 def _end_node(tasks: Tasks, node: str) -> None:

@@ -44,11 +44,10 @@ class Retention:
         keep, portion = settings.node_history_max_entries, settings.node_history_cleanup_batch_count
         gone = 0
         for node in self._nodes_with_events() if portion else ():
-            if node["exists"]:
-                gone += (
-                    self._trim_node(node["uuid"], keep) if keep and self._fleet.mine(node) else 0
-                )
-            elif settings.removed_node_history_days and self._is_first_conductor():
+            mine = self._fleet.mine(node) if node["exists"] else self._is_first_conductor()
+            # Resources without a node are not removed, and change as long as they exist.
+            gone += self._trim_node(node["uuid"], keep) if keep and mine else 0
+            if mine and settings.removed_node_history_days and not node["exists"]:
                 gone += self._forget_deleted(node["uuid"], settings.removed_node_history_days)
         if gone:
             LOG.info("Removed %d old events and runs", gone)

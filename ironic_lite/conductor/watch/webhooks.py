@@ -21,12 +21,13 @@ from typing import NamedTuple
 from ironic_lite import errors
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.conductor.work.runtime import Runtime
-from ironic_lite.core import bounded_http, clock, log_lines, metrics, networks
+from ironic_lite.core import bounded_http, clock, context, log_lines, metrics, networks
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json, Row
 from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import events
 from ironic_lite.db.queries import webhooks as rows
-from ironic_lite.domain import webhooks
+from ironic_lite.domain import event_rows, webhooks
 from ironic_lite.domain.webhooks import State
 from ironic_lite.feed.events import Event, Filter
 from ironic_lite.feed.tail import Tail
@@ -217,6 +218,10 @@ class Webhooks:
 
         def write(conn: Connection) -> bool:
             changed = rows.change(conn, row, values)
+            if changed and "state" in values:
+                about = {"changed": ["state"], "state": values["state"]}
+                who = context.internal("webhooks")
+                events.add(conn, [event_rows.of_resource(who, "webhook_updated", row, about)])
             if changed and aside is not None:
                 bounds = {name: row[name] for name in ("position", "first", "last")}
                 outcome = {"status": aside.status, "answer": aside.text[:_SHOWN]}

@@ -22,6 +22,7 @@ from ironic_lite.core.json_types import JsonView, Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import allocations, events, holds, nodes
 from ironic_lite.domain import allocations as core
+from ironic_lite.domain import event_rows
 from ironic_lite.domain.allocations import Offer, State
 from ironic_lite.domain.holds import ALLOCATION
 
@@ -54,6 +55,7 @@ class Allocator:
 
         def insert(conn: Connection) -> bool:
             allocations.insert(conn, own)
+            events.add(conn, [event_rows.of_resource(context, "allocation_created", own)])
             return True
 
         self._start_search(context, row["uuid"], insert, reserved=True)
@@ -108,7 +110,7 @@ class Allocator:
             ours = isinstance(why, errors.Error)
             LOG.warning("Allocation %s: %s", uuid, why, exc_info=None if ours else why)
             said = str(why) if ours else "an unexpected error; see the conductor's log"
-            self._fail_allocation(uuid, core.failed({"uuid": uuid}, said.rstrip(".")))
+            self._fail_allocation(context, uuid, core.failed({"uuid": uuid}, said.rstrip(".")))
         finally:
             self._end_search(uuid)
 
@@ -127,7 +129,7 @@ class Allocator:
             for offer in offers:
                 if not offer.locked and self._take_node(context, wanted, offer):
                     return
-        self._fail_allocation(uuid, self._reason_for_failure(wanted, offers))
+        self._fail_allocation(context, uuid, self._reason_for_failure(wanted, offers))
 
     def _reason_for_failure(self, wanted: Row, offers: list[Offer]) -> str:
         if offers:
@@ -145,14 +147,13 @@ class Allocator:
             "node_uuid": offer.uuid,
             "kind": "node_updated",
             "conductor": self._runtime.host,
-            "requester": context.user,
-            "request_id": context.request_id,
+            **context.recorded(),
             "data": {"fields": ["allocation_uuid", "instance_info", "instance_uuid"]},
         }
 
         def take(conn: Connection) -> Row:
             ours = {"node_uuid": offer.uuid, "last_error": None}
-            if not allocations.settle(conn, wanted["uuid"], State.ACTIVE, **ours):
+            if not allocations.settle(conn, context, wanted["uuid"], State.ACTIVE, **ours):
                 raise errors.AllocationNotFound(allocation=wanted["uuid"])
             node = nodes.get(conn, offer.uuid, None if listened else ("instance_info",))
             columns = {**core.taken(node, wanted), "updated_at": at}
@@ -177,9 +178,9 @@ class Allocator:
         LOG.info("Allocation %s has got node %s", wanted["uuid"], offer.uuid)
         return True
 
-    def _fail_allocation(self, uuid: str, text: str) -> None:
+    def _fail_allocation(self, context: Context, uuid: str, text: str) -> None:
         with db_retry.waiting_for_database():
             self._runtime.database.write(
-                lambda conn: allocations.settle(conn, uuid, State.ERROR, last_error=text)
+                lambda conn: allocations.settle(conn, context, uuid, State.ERROR, last_error=text)
             )
         LOG.warning("%s", text)

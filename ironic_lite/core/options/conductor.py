@@ -345,7 +345,8 @@ _HISTORY = (
     rows.seconds(
         "removed_node_history_days",
         90,
-        "Days for which the events of a node are kept after it was deleted. 0 keeps them.",
+        "Days for which the events of a node are kept after it was deleted, and those of a "
+        "resource without a node, such as a runbook, after the last one. 0 keeps them.",
     ),
     rows.sweep(
         "node_history_cleanup_interval", 86400, "Seconds between two removals of old history."

@@ -13,12 +13,14 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core import clock
+from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import faults
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import holds, paging
+from ironic_lite.db.queries import events, holds, paging
 from ironic_lite.db.queries.resource_table import ResourceTable, is_uuid, no_node
 from ironic_lite.db.tables import models
+from ironic_lite.domain import event_rows
 from ironic_lite.domain.allocations import Offer, State, Tally
 from ironic_lite.domain.holds import ALLOCATION
 from ironic_lite.domain.states import State as NodeState
@@ -45,6 +47,7 @@ _TRAIT = models.traits.c
 _THIS = _ALLOCATION.uuid == sa.bindparam("k_uuid")
 _LOOKING = _ALLOCATION.state == State.ALLOCATING.value
 
+_FACTS = sa.select(_ALLOCATION.uuid, _ALLOCATION.name, _ALLOCATION.owner).where(_THIS)
 _FORGET = models.allocations.delete().where(_THIS)
 _OF_NODE = sa.select(models.allocations).where(_ALLOCATION.node_uuid == sa.bindparam("k_node"))
 _OWNER = sa.select(_ALLOCATION.owner).where(_THIS)
@@ -184,9 +187,11 @@ def uuids_of(
 # -- writing ---------------------------------------------------------------------------------
 
 
-def forget(conn: Connection, uuid: str) -> None:
-    """Remove an allocation whose node leaves it, if it still exists."""
-    conn.execute(_FORGET, {"k_uuid": uuid})
+def forget(conn: Connection, who: Context, uuid: str) -> None:
+    """Remove an allocation whose node leaves it, if it still exists, and add the event."""
+    row = _event_facts(conn, uuid)
+    if row is not None and conn.execute(_FORGET, {"k_uuid": uuid}).rowcount:
+        events.add(conn, [event_rows.of_resource(who, "allocation_deleted", row)])
 
 
 def take_over(conn: Connection, uuid: str, *, before: str, after: str) -> bool:
@@ -194,12 +199,24 @@ def take_over(conn: Connection, uuid: str, *, before: str, after: str) -> bool:
     return bool(_change_row(conn, _TAKE_OVER, uuid, {"conductor": after, "k_before": before}))
 
 
-def settle(conn: Connection, uuid: str, state: State, **values: object) -> bool:
-    """End the search of an allocation; return whether it was still searching.
+def settle(conn: Connection, who: Context, uuid: str, state: State, **values: object) -> bool:
+    """End the search of an allocation, and add the event; return whether it was still searching.
 
     :param values: ``node_uuid``, or ``last_error``.
     """
-    return bool(_change_row(conn, _SETTLE, uuid, {"state": state.value, **values}))
+    if not _change_row(conn, _SETTLE, uuid, {"state": state.value, **values}):
+        return False
+    row = _event_facts(conn, uuid)
+    assert row is not None, "this transaction has changed the row"
+    about = {"changed": sorted(("state", *values)), "state": state.value}
+    events.add(conn, [event_rows.of_resource(who, "allocation_updated", row, about)])
+    return True
+
+
+def _event_facts(conn: Connection, uuid: str) -> Row | None:
+    """Return what events contain about an allocation, None without it."""
+    found = conn.execute(_FACTS, {"k_uuid": uuid}).mappings().first()
+    return dict(found) if found is not None else None
 
 
 def _change_row(conn: Connection, statement: sa.Update, uuid: str, values: RowView) -> int:

@@ -37,7 +37,8 @@ _OF_PHASE = (
     .where(_RULE.phase == sa.bindparam("k_phase"))
     .order_by(_RULE.priority.desc(), _RULE.id)
 )
-_CLEAR = _TABLE.delete()
+_EVERY = sa.select(_TABLE).order_by(_RULE.id).with_for_update()
+_CLEAR = _TABLE.delete().where(_RULE.id <= sa.bindparam("k_last", type_=sa.BigInteger))
 
 
 def of_phase(conn: Connection, phase: str) -> list[Row]:
@@ -49,6 +50,9 @@ def of_phase(conn: Connection, phase: str) -> list[Row]:
     return [dict(zip(_APPLIED, row, strict=True)) for row in found]
 
 
-def clear(conn: Connection) -> None:
-    """Remove all rules."""
-    conn.execute(_CLEAR)
+def clear(conn: Connection) -> list[Row]:
+    """Remove all rules, and return them, the oldest first."""
+    gone = [dict(row) for row in conn.execute(_EVERY).mappings()]
+    if gone:
+        conn.execute(_CLEAR, {"k_last": gone[-1]["id"]})
+    return gone
