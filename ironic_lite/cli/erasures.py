@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,12 +18,13 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from ironicclient import exc
 
 from ironic_lite.cli import http_api, progress, watching
-from ironic_lite.core.json_types import Json
+from ironic_lite.core.json_types import Json, JsonView
 
 _COLUMNS = ("uuid", "at", "node_name", "node_uuid", "result", "level", "serials", "key")
 _VERIFIED = ("record", "issued_at", "result", "level", "key", "verified")
 _GOOD = "good"
 _PAGE = 1000
+_LONGEST_SERIAL = 255
 
 
 class ListErasures(lister.Lister):
@@ -73,7 +75,8 @@ class ShowErasure(show.ShowOne):
 class VerifyErasures(lister.Lister):
     """Verify the signature of an erasure record, or of all records of a node and their chain.
 
-    Exit status 0: everything is good. 3: a record is not signed, was changed, or is missing.
+    The lists, which no signature covers, are compared with the signed records. Exit status 0:
+    everything is good. 3: a record is not signed, was changed, is missing, or is listed wrongly.
     """
 
     status = watching.ENDED_OTHERWISE
@@ -104,7 +107,7 @@ class VerifyErasures(lister.Lister):
         api = http_api.Api(self.app)
         keys = _Keys(api, parsed_args.key)
         if parsed_args.node is None:
-            found = [_fetch(api, parsed_args.erasure, keys)]
+            found = [_with_list(api, _fetch(api, parsed_args.erasure, keys))]
         else:
             found = list(_with_chain(_records_of(api, parsed_args.node, keys)))
             if not found:
@@ -300,18 +303,85 @@ def _member(document: Json, group: str, name: str) -> str | None:
 
 def _records_of(api: http_api.Api, node: str, keys: _Keys) -> list[_Record]:
     """Return the records of a node, the oldest first."""
-    rows: list[Json] = []
-    query: Json = {"node": node, "limit": _PAGE, "fields": "uuid,node_uuid"}
-    while True:
-        page = api.get("erasures", **query)
-        rows += page["erasures"]
-        if "next" not in page or not page["erasures"]:
-            break
-        query["marker"] = rows[-1]["uuid"]
+    rows = list(_listed(api, node))
     if not rows:
         return []
     about = _uuid_of(node) or str(rows[0]["node_uuid"])
-    return [_fetch(api, row["uuid"], keys, about) for row in reversed(rows)]
+    fetched = ((row, _fetch(api, row["uuid"], keys, about)) for row in reversed(rows))
+    return [one._replace(fault=one.fault or _list_fault(row, one)) for row, one in fetched]
+
+
+def _listed(api: http_api.Api, node: str) -> Iterator[Json]:
+    """Yield the records of a node as lists show them, the newest first."""
+    query: Json = {"node": node, "limit": _PAGE}
+    while True:
+        page = api.get("erasures", **query)
+        yield from page["erasures"]
+        if "next" not in page or not page["erasures"]:
+            return
+        query["marker"] = page["erasures"][-1]["uuid"]
+
+
+def _with_list(api: http_api.Api, record: _Record) -> _Record:
+    """Return a record with the fault of its row in the list of its node, if it has one."""
+    if record.fault is not None:
+        return record
+    node = str(_member(record.document, "node", "uuid"))
+    rows = (row for row in _listed(api, node) if row["uuid"] == record.uuid.lower())
+    row = next(rows, None)
+    fault = f"the list of node {node} does not have it" if row is None else _list_fault(row, record)
+    return record._replace(fault=fault)
+
+
+def _moment(value: object) -> datetime.datetime | None:
+    try:
+        return datetime.datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
+
+
+_COMPARED: Mapping[str, Callable[[_Record], object]] = {
+    # column of the lists: its value by the record
+    "uuid": lambda one: one.document.get("uuid"),
+    "node_uuid": lambda one: _member(one.document, "node", "uuid"),
+    "node_name": lambda one: _member(one.document, "node", "name"),
+    "run_uuid": lambda one: _member(one.document, "run", "uuid"),
+    "at": lambda one: _moment(one.document.get("issued_at")),
+    "result": lambda one: one.document.get("result"),
+    "level": lambda one: one.document.get("level"),
+    "serials": lambda one: _serials(one.document),
+    "key": lambda one: _member(one.document, "issuer", "key"),
+    "sha256": lambda one: one.digest,
+}
+_READ: Mapping[str, Callable[[Any], object]] = {
+    "at": _moment,
+    "serials": lambda value: sorted(value) if isinstance(value, list) else value,
+}
+
+
+def _list_fault(row: JsonView, record: _Record) -> str | None:
+    """Return which values of a list differ from the signed record; None if none does."""
+    faults = []
+    for name, value in row.items():
+        if name not in _COMPARED:
+            continue
+        listed = _READ[name](value) if name in _READ else value
+        signed = _COMPARED[name](record)
+        if listed != signed:
+            faults.append(f"{name} is {value}, and {_shown(signed)} in the signed record")
+    return f"the list differs: {'; '.join(faults)}" if faults else None
+
+
+def _serials(document: Json) -> list[str]:
+    """Return the serial numbers of the disks of a record as lists show them, sorted."""
+    groups = (document.get(name) for name in ("disks", "not_erased"))
+    disks = [one for each in groups if isinstance(each, list) for one in each]
+    found = (one.get("serial") for one in disks if isinstance(one, dict))
+    return sorted({str(serial)[:_LONGEST_SERIAL] for serial in found if serial})
+
+
+def _shown(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime.datetime) else str(value)
 
 
 def _uuid_of(node: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import io
 import pathlib
 import types
@@ -105,6 +106,56 @@ def test_changed_byte_is_found(signed: tuple[Operator, str]) -> None:
     status, told = verify(operator, "--node", node)
     assert (status, told[0], told[2:]) == (3, text, ["good", "good"])
     assert "missing" in told[1]
+
+
+OTHER = "11111111-2222-4333-8444-555555555555"
+
+
+CHANGED: tuple[tuple[str, Any], ...] = (
+    ("node_name", "e2"),
+    ("node_name", None),
+    ("run_uuid", OTHER),
+    ("at", datetime.datetime(2030, 1, 2, 3, 4, 5)),
+    ("result", "partial"),
+    ("level", "purge"),
+    ("serials", ["S1", "S7"]),
+    ("serials", []),
+    ("key", None),
+    ("key", "of-someone-else"),
+    ("sha256", "0" * 64),
+)
+
+
+@pytest.mark.parametrize(("column", "value"), CHANGED)
+def test_listed_value_that_differs_from_the_signed_record_is_named(
+    signed: tuple[Operator, str], column: str, value: object
+) -> None:
+    operator, node = signed
+    record = records(operator, node)[2].uuid
+    statement = models.erasures.update().where(_ROW.uuid == record).values({column: value})
+    operator.rig.database.write(lambda conn: conn.execute(statement))
+    for words, place in ((["--node", node], 2), ([record], 0)):
+        status, told = verify(operator, *words)
+        assert status == 3
+        assert told[place].startswith(f"the list differs: {column} is ")
+        assert told[:place] == ["good"] * place
+
+
+def test_each_column_of_lists_is_compared(signed: tuple[Operator, str]) -> None:
+    operator, _node = signed
+    row = operator.api.get("/v1/erasures?limit=1").json["erasures"][0]
+    others = {"uuid", "node_uuid"}  # a record with another one is not that of the list
+    assert row.keys() - {"links"} == others | {column for column, _ in CHANGED}
+
+
+def test_record_of_a_list_of_another_node_is_found_by_its_uuid(
+    signed: tuple[Operator, str],
+) -> None:
+    operator, node = signed
+    record = records(operator, node)[1].uuid
+    statement = models.erasures.update().where(_ROW.uuid == record).values(node_uuid=OTHER)
+    operator.rig.database.write(lambda conn: conn.execute(statement))
+    assert verify(operator, record) == (3, [f"the list of node {node} does not have it"])
 
 
 @pytest.mark.parametrize("removed", [0, 1])
