@@ -56,7 +56,7 @@ function Found({ body, words }) {
 export function ErasureList({ body }) {
   return h(List, {
     label: "Erasures",
-    head: ["At", "Node", "Result", "Signature", "Level", "Disks", "Record"],
+    head: ["At", "Node", "Result", "Signature of the record", "Level", "Disks", "Record"],
     rows: body.erasures.map((/** @type {Json} */ one) => [
       stamp(one.at), nodeLink({ name: one.node_name, uuid: one.node_uuid }), resultOf(one),
       h(Signed, { by: one.key }), one.level, (one.serials ?? []).join(", "),

@@ -90,7 +90,7 @@ export function EventsPage() {
       rows: events.map((event) => [
         stamp(event.at),
         event.node && nodeLink({ name: event.name, uuid: event.node }),
-        event.kind, event.data?.step ?? event.event,
+        event.kind, event.data?.step ?? event.event ?? (event.node ? null : event.data?.name),
         event.after && `${event.before ?? ""} → ${event.after}`,
         event.requester ?? event.conductor,
         h(Curl, { path: `/v1/events?${new URLSearchParams({ kind: event.kind, ...(event.node && { node: event.node }) })}` }),
