@@ -414,7 +414,7 @@ def test_a_request_writes_the_event_of_its_change(world: World, route: str) -> N
     request = answer.headers["x-openstack-request-id"]
     with world.operator.whole.database.engine.connect() as conn:
         statement = models.events.select().order_by(models.events.c.id)
-        rows = [row._mapping for row in conn.execute(statement) if row.request_id == request]
+        rows = [row for row in conn.execute(statement).mappings() if row["request_id"] == request]
     kinds = tuple(row["kind"] for row in rows)
     assert kinds[: len(asked.kinds)] == asked.kinds
     assert kinds == asked.kinds or route == "PUT /nodes/{ident}/states/provision", kinds

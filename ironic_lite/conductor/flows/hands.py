@@ -46,7 +46,7 @@ def _leave_allocation(task: Task, before: Hands, hands: Hands) -> None:
     for name, value in columns.items():
         setattr(task.node, name, value)
     if columns:
-        task.add_write(lambda conn: allocations.forget(conn, ident))
+        task.add_write(lambda conn: allocations.forget(conn, task.context, ident))
 
 
 def _take_out(task: Task, gone: list[str], conn: Connection) -> None:
@@ -63,7 +63,7 @@ def _take_out(task: Task, gone: list[str], conn: Connection) -> None:
     event = {
         **{"at": clock.now(), "node_uuid": task.node.uuid, "run_uuid": stop.run},
         **{"kind": "stop_withdrawn", "event": str(stop.how), "conductor": task.runtime.host},
-        "request_id": task.context.request_id,
+        **task.context.recorded(),
         "data": {**data, **history.standing(task.node)},
     }
     events.add(conn, [event])
