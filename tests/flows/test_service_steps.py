@@ -50,6 +50,20 @@ def test_an_unknown_service_step_fails_before_anything_runs(rig: ConductorFixtur
     assert rig.started(node) == []
 
 
+def test_boot_mode_that_a_boot_has_changed_is_read_at_the_end(rig: ConductorFixture) -> None:
+    notes = {"driver_notes": {"fake_boot_mode": "bios", "fake_secure_boot": True}}
+    node = rig.node("active", boot_mode="uefi", driver_internal_info=notes)
+    row = service(rig, node, "vendor.log_passthrough")
+    assert (row["boot_mode"], row["secure_boot"]) == ("bios", True)
+    fresh = rig.node("available", boot_mode="uefi", driver_internal_info=notes)
+    row = rig.call("do_node_deploy", fresh)
+    assert (row["provision_state"], row["boot_mode"], row["secure_boot"]) == (
+        "active",
+        "bios",
+        True,
+    )
+
+
 # -- steps of nobody -------------------------------------------------------------------------
 
 KINDS = {

@@ -12,7 +12,14 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import consoles, error_text, retry, templates
-from ironic_lite.conductor.steps import agent_steps, available, evidence, requested, stepper
+from ironic_lite.conductor.steps import (
+    agent_steps,
+    available,
+    evidence,
+    firmware_cache,
+    requested,
+    stepper,
+)
 from ironic_lite.conductor.steps.phases import Checks, Phase
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import activities, list_faults, step_planning, steps
@@ -246,6 +253,7 @@ def resume(task: Task, *, poll: bool) -> None:
 
 def finish(task: Task) -> None:
     """Move to active after the last step."""
+    firmware_cache.note_boot(task)
     task.node.deploy_step = None
     task.notes.settle_steps(StepKind.DEPLOY, forget_list=True)
     task.notes.forget_agent()

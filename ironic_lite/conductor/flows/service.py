@@ -6,7 +6,7 @@ import functools
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text, retry
-from ironic_lite.conductor.steps import agent_steps, requested, stepper
+from ironic_lite.conductor.steps import agent_steps, firmware_cache, requested, stepper
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import activities, steps
@@ -48,6 +48,7 @@ def finish(task: Task) -> None:
     """Move back to active after the last step."""
     if task.notes.boots_ramdisk(StepKind.SERVICE):
         task.driver.deploy.tear_down_service(task)
+    firmware_cache.note_boot(task)
     task.node.service_step = None
     task.notes.settle_steps(StepKind.SERVICE, forget_list=True)
     task.notes.forget_agent()

@@ -6,15 +6,12 @@ Requirement S5.5.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text
 from ironic_lite.conductor.steps import available, firmware_cache, stepper
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
-from ironic_lite.core.json_types import Json
 from ironic_lite.domain import activities, step_planning
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.drivers import base
@@ -75,21 +72,11 @@ def _note_machine(task: Task) -> None:
     :raises errors.LockLost, errors.Stopping: the work ends here.
     """
     node, management = task.node, task.driver.management
-    asked: dict[str, Callable[[Task], Any]] = {
-        "boot_mode": management.get_boot_mode,
-        "secure_boot": management.get_secure_boot_state,
-    }
     properties = node.properties or {}
+    asked = dict(firmware_cache.BOOT)
     if not properties.get(_VENDOR):
         asked[_VENDOR] = management.detect_vendor
-    told: Json = {}
-    for name, ask in asked.items():
-        try:
-            told[name] = ask(task)
-        except (errors.LockLost, errors.Stopping):
-            raise  # no fault of the BMC: the node has another owner, or will have one
-        except Exception as why:  # not every BMC reports it; nothing depends on it
-            LOG.debug("Node %s: its %s is not known", node.uuid, name, exc_info=why)
+    told = firmware_cache.read_each(task, asked)
     if vendor := told.pop(_VENDOR, None):
         node.properties = {**properties, _VENDOR: unicode_text.cleaned(vendor)}
     for column, value in told.items():

@@ -51,6 +51,7 @@ def after(task: Task, step: StoredStep) -> None:
     """Ask again for facts that a step may have changed; an empty reply counts, too."""
     if step["interface"] in _KINDS:
         _read_kind(task, step["interface"], empty=True)
+        note_boot(task)
 
 
 def refresh(task: Task) -> None:
@@ -61,6 +62,46 @@ def refresh(task: Task) -> None:
     for kind in _KINDS:
         if not _read_kind(task, kind, empty=False):
             return
+    note_boot(task)
+
+
+def note_boot(task: Task) -> None:
+    """Record the boot mode and secure boot that have changed since they were read last."""
+    for column, value in boot_changes(task).items():
+        LOG.info("Node %s: its %s is %s now.", task.node.uuid, column, value)
+        setattr(task.node, column, value)
+
+
+def boot_changes(task: Task) -> Row:
+    """Return what the machine reports otherwise than its node: ``boot_mode``, ``secure_boot``.
+
+    A change of them may wait at the BMC for any boot, and be merged by it.
+
+    :raises errors.LockLost, errors.Stopping: the work ends here.
+    """
+    told = read_each(task, BOOT)
+    known = {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in known.items() if value != getattr(task.node, name)}
+
+
+def read_each(task: Task, asked: Mapping[str, Callable[[Task], Any]]) -> Row:
+    """Return what the machine answers to each question, without those that it cannot answer.
+
+    A missing reply ends the queries.
+
+    :raises errors.LockLost, errors.Stopping: the work ends here.
+    """
+    told: Row = {}
+    for name, ask in asked.items():
+        try:
+            told[name] = ask(task)
+        except (errors.LockLost, errors.Stopping):
+            raise  # no fault of the BMC: the node has another owner, or will have one
+        except Exception as why:  # not every BMC reports it; nothing depends on it
+            LOG.debug("Node %s: its %s is not known", task.node.uuid, name, exc_info=why)
+            if isinstance(why, errors.BmcUnreachable):
+                break
+    return told
 
 
 def _read_kind(task: Task, name: str, *, empty: bool) -> bool:
@@ -167,3 +208,9 @@ _KINDS: Mapping[str, _Kind] = {
         firmware_components.put,
     ),
 }
+
+BOOT: Mapping[str, Callable[[Task], Any]] = {
+    "boot_mode": lambda task: task.driver.management.get_boot_mode(task),
+    "secure_boot": lambda task: task.driver.management.get_secure_boot_state(task),
+}
+"""Questions for fields of nodes about their next boot."""

@@ -1,5 +1,8 @@
 """Sweep that compares the stored power state with the machine's and corrects one.
 
+For some time after a power change it also compares the boot mode and secure boot, which a boot may
+change.
+
 Many threads read power states at once without locks; only a difference takes a lock. Slow machines
 are asked in a background queue of their own, and machines that did not answer last time in another
 one, so that others do not wait for them. If very many stop to answer at once, the sweep gives each
@@ -17,11 +20,13 @@ from collections.abc import Callable, Iterator
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import admission, error_text
+from ironic_lite.conductor.steps import firmware_cache
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch import node_queue, own_nodes
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import context
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.queries import nodes, sweeps
 from ironic_lite.domain import causes, states
 from ironic_lite.domain.holds import POWER
@@ -44,6 +49,8 @@ SPREAD = 0.2
 """Share of the interval over which the questions of a sweep are spread."""
 WAITING = 0.5
 """Share of the interval for which all threads of a sweep may wait for missing answers."""
+BOOTING = 900.0
+"""Seconds after a power change in which the boot may merge a pending change of the boot mode."""
 _FORGOTTEN = 3600.0  # seconds
 
 
@@ -182,10 +189,13 @@ class PowerSync:
         self.records.answered(node.uuid, quick=time.monotonic() - begun < QUICK)
         if actual is None:
             return None  # between on and off, or unknown: nothing to compare
-        if actual == node.power_state:
-            self.records.settled(node.uuid)
-        else:
+        if actual != node.power_state:
             self._differing.put(node)
+            return None
+        self.records.settled(node.uuid)
+        with deadline.limit(seconds):
+            if _boot_changes(task):
+                self._differing.put(node)
         return None
 
     def _correct_node(self, node: Node) -> None:
@@ -198,7 +208,10 @@ class PowerSync:
             with deadline.limit(deadline.UNHURRIED):
                 actual = task.driver.power.get_power_state(task)
             wanted = task.node.power_state
-            if actual is None or actual == wanted:
+            if actual is None:
+                return
+            if actual == wanted:
+                self._note_boot(task)
                 return
             if wanted is not None and self._force_power(task, wanted, actual):
                 return
@@ -206,6 +219,16 @@ class PowerSync:
             task.node.power_state = actual
             task.save()
             self.records.settled(node_uuid)
+
+    def _note_boot(self, task: Task) -> None:
+        """Record what a boot has changed; a BMC that is silent now is left to the next sweep."""
+        with deadline.limit(deadline.UNHURRIED):
+            changes = _boot_changes(task)
+        for column, value in changes.items():
+            LOG.warning("Node %s: its %s is %s now", task.node.uuid, column, value)
+            setattr(task.node, column, value)
+        if changes:
+            task.save()
 
     def _force_power(self, task: Task, wanted: str, actual: str) -> bool:
         """Switch the machine to the stored state; return False if forbidden or failed."""
@@ -303,3 +326,11 @@ def watched(node: Node) -> bool:
 def _is_lost(node: Node) -> bool:
     """Return whether the node, just read, still waits until its power can be read."""
     return node.fault == FAULT and not node.retired
+
+
+def _boot_changes(task: Task) -> Row:
+    """Return what the boot after a recent power change has merged at the BMC."""
+    on = task.node.power_state == base.POWER_ON
+    if not on or task.notes.seconds_since_switched > BOOTING:
+        return {}
+    return firmware_cache.boot_changes(task)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import hmac
+import math
 import secrets
 from typing import Any
 
@@ -178,6 +179,12 @@ class Notes(retry_notes.RetryNotes):
     def switched(self) -> None:
         """Record the time of an operator's power change."""
         self._put_notes(last_power_state_change=clock.now().isoformat())
+
+    @property
+    def seconds_since_switched(self) -> float:
+        """Seconds since the last power change of an operator; infinite if there was none."""
+        at = self._get_note("last_power_state_change")
+        return math.inf if at is None else clock.lived(datetime.datetime.fromisoformat(at))
 
     @property
     def automatic_lessee(self) -> bool:

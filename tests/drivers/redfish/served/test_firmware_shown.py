@@ -80,6 +80,25 @@ def test_changes_by_steps_are_shown(operator: RedfishOperator, machine: bmc.Mach
     assert told["initial_version"] == "1.45.455b66-rev4"
 
 
+def test_boot_mode_and_secure_boot_are_read_again_after_a_step_that_changes_them(
+    operator: RedfishOperator, machine: bmc.Machine
+) -> None:
+    """The firmware shows its own settings in documents of the system, too."""
+
+    def merge() -> None:
+        machine[machine.system]["Boot"]["BootSourceOverrideMode"] = "Legacy"
+        machine["SecureBoot"]["SecureBootEnable"] = True
+
+    node = enroll(operator, machine)
+    shown = operator.shows(node)
+    assert (shown["boot_mode"], shown["secure_boot"]) == ("uefi", False)
+    machine.at_boot(merge)
+    clean(operator, node, "bios.apply_configuration", {"name": "BootMode", "value": "Bios"})
+    operator.rig.reaches(node, "manageable")
+    shown = operator.shows(node)
+    assert (shown["boot_mode"], shown["secure_boot"]) == ("bios", True)
+
+
 def test_a_setting_that_cannot_be_fails_the_clean_by_name(
     operator: RedfishOperator, machine: bmc.Machine
 ) -> None:

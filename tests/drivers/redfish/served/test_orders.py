@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from ironic_lite.drivers.redfish.bmc import pending_settings
 from tests.emulators import bmc
 from tests.support.redfish_service import RedfishOperator
 
@@ -24,6 +27,29 @@ def test_boot_mode_and_secure_boot_are_switched_and_shown(
         shown = operator.shows(node)
         assert (shown[place], shown["last_error"]) == (target, None)
     assert machine["SecureBoot"]["SecureBootEnable"] is True
+
+
+def test_boot_mode_is_read_again_after_the_boot_that_merges_a_pending_change(
+    operator: RedfishOperator, machine: bmc.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine has an instance, so its operator restarts it."""
+    monkeypatch.setattr(pending_settings, "LOOK_PAUSE", 0.01)
+    node = operator.at(machine, "active")
+    operator.patches(node, boot_mode="uefi")
+    operator.powers(node, "power on")
+    machine.defer_boot()
+    assert put(operator, node, "states/boot_mode", target="bios").status == 202
+    operator.rig.settled(node)
+    shown = operator.shows(node)
+    assert (shown["boot_mode"], "reboot it" in shown["last_error"]) == ("uefi", True)
+    operator.sweeps("power sync")
+    assert operator.shows(node)["boot_mode"] == "uefi"
+    operator.powers(node, "rebooting")
+    operator.sweeps("power sync")
+    assert (operator.shows(node)["boot_mode"], operator.shows(node)["reservation"]) == (
+        "bios",
+        None,
+    )
 
 
 def test_refusal_of_the_bmc_is_in_last_error(
