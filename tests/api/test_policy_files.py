@@ -160,6 +160,26 @@ def test_a_runbook_holds_what_its_writer_may_ask_for(
     assert manager.put(f"/v1/nodes/{node}/states/provision", asked).status == 202
 
 
+def test_a_deploy_template_holds_what_its_writer_may_ask_for(ruled: Ruled) -> None:
+    templates = '"baremetal:deploy_template:create": "role:member"\n'
+    templates += '"baremetal:deploy_template:update": "role:member"\n'
+    callers = ruled(f'"{RULE}": "role:admin"\n{templates}')
+    erase, other = ({**step, "args": {}, "priority": 1} for step in (ERASE, OTHER))
+    member, admin = callers("member"), callers("admin")
+    place, body = "/v1/deploy_templates", {"name": "CUSTOM_A", "steps": [erase]}
+
+    refused = member.post(place, body)
+    assert (refused.status, RULE in refused.text) == (403, True)
+    made = member.post(place, {**body, "steps": [other]})
+    assert made.status == 201, made.text
+    path = f"{place}/{made.json['uuid']}"
+    patch = [op("replace", "/steps/0/step", "erase_devices")]
+    assert member.patch(path, patch).status == 403
+    assert member.patch(path, [op("add", "/extra/a", 1)]).status == 200
+    assert admin.patch(path, patch).status == 200
+    assert member.patch(path, [op("add", "/extra/a", 2)]).status == 200
+
+
 def test_older_files_may_speak_of_public_routes(ruled: Ruled) -> None:
     callers = ruled('"baremetal:driver:ipa_lookup": "rule:public_api"\n')
     missing = "/v1/lookup?node_uuid=9d5f0a6e-0000-4000-8000-000000000000"

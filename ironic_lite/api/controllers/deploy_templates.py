@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
+from ironic_lite.api import policy
 from ironic_lite.api.resources import crud, patches, queries, views
 from ironic_lite.api.validation import step_lists
 from ironic_lite.api.wire.request import Request
@@ -32,18 +33,21 @@ class DeployTemplates(crud.NamedResourceController, since=55, below=HTTPStatus.M
     found_first = ("description",)
 
     def read(self, request: Request, body: object) -> Json:
-        """Return the column values of a POST; refuse steps that the configuration forbids."""
+        """Return the column values of a POST, or refuse them."""
         given = super().read(request, body)
-        self._refuse_disallowed(given)
+        self._refuse_steps(request, given)
         return given
 
     def judge(self, _conn: Connection, request: Request, before: Json, patch: object) -> Json:
         """Return the changes of a template, or refuse them."""
         changes = patches.deploy_template(before, patch, version=request.version)
-        self._refuse_disallowed(changes)
+        self._refuse_steps(request, changes)
         return changes
 
-    def _refuse_disallowed(self, values: JsonView) -> None:
+    def _refuse_steps(self, request: Request, values: JsonView) -> None:
+        """Refuse steps that the policy forbids the caller, or that deployments forbid."""
+        for rule in request.access.written(policy.of_steps(values.get("steps"))):
+            request.access.demand(rule)
         disallowed = self.service.conf.api.disallow_deploy_steps
         lead = "Schema error for deploy template"
         step_lists.refuse_disallowed(values.get("steps", ()), disallowed, "steps", lead)

@@ -178,10 +178,15 @@ def _new_owner(request: Request, given: JsonView) -> str | None:
     """Return the owner of a new runbook: the caller's project, unless the token has system scope.
 
     :raises errors.InvalidParameter: a project names another owner, or makes a public runbook.
+    :raises errors.Forbidden: the caller could not set the field by a PATCH.
     """
     access = request.access
     asked: str | None = given.get("owner")
     if not access.limited or access.system:
+        # As a PATCH: not every caller who may add runbooks may set these fields.
+        for name in ("owner", "public"):
+            if given.get(name):
+                access.demand(f"{_UPDATE}:{name}")
         return asked
     if given.get("public"):
         reason = "only a token with system scope can make runbooks public"
