@@ -25,6 +25,8 @@ _EXPAND = "?$expand=.($levels=1)"
 _PAGES = 100
 """Page limit of one collection; a longer collection counts as endless."""
 
+_LONGEST_TEXT = 4096
+
 
 def system(task: base.Task) -> Json:
     """Return the current system resource.
@@ -206,9 +208,12 @@ def path(url: str) -> str:
 
 
 def text(document: Json, *names: str) -> str | None:
-    """Return the stripped string at this place; None if it is empty or not a string."""
+    """Return the stripped string at this place; None if it is empty or not a string.
+
+    It is cut after 4096 characters, because facts of hundreds of documents are kept together.
+    """
     found = value(document, *names)
-    return (found.strip() or None) if isinstance(found, str) else None
+    return (found.strip()[:_LONGEST_TEXT] or None) if isinstance(found, str) else None
 
 
 def number(document: Json, *names: str) -> int | float | None:

@@ -59,6 +59,13 @@ def test_version_that_cannot_be_read_loses_only_itself(served: bmc.Machine) -> N
     assert set(versions(served)) == {"bios", CARD}
 
 
+def test_texts_of_a_bmc_are_cut(served: bmc.Machine) -> None:
+    """A text has up to 16 MiB, and the versions of hundreds of cards are kept together."""
+    card = f"{served.places.chassis}/NetworkAdapters/NIC1"
+    served.tree[card]["SerialNumber"] = "9" * 1_000_000
+    assert sorted(map(len, versions(served))) == [3, 4, len("nic:") + 4096]
+
+
 def test_a_bmc_that_tells_no_version_says_so(served: bmc.Machine) -> None:
     del served[served.system]["BiosVersion"]
     del served[served.places.manager]["FirmwareVersion"]
