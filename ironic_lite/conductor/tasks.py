@@ -294,13 +294,16 @@ class Tasks:
 
     def _claim_worker(self, context: Context, node_uuid: str, *, reserved: bool) -> Holder:
         """Claim a worker slot before a node is read; a full share refuses before its lock."""
-        workers, owner = self.runtime.workers, None
-        if workers.asks_for_owner:
-            read = functools.partial(nodes.get, ident=node_uuid, columns=("owner",))
-            owner = self.runtime.database.read(read)["owner"]
-        holder = Holder(node_uuid, owner)
+        workers, holder = self.runtime.workers, Holder(node_uuid)
         workers.claim(reserved=reserved and not context.background, holder=holder)
-        return holder
+        if not workers.asks_for_owner:
+            return holder
+        read = functools.partial(nodes.get, ident=node_uuid, columns=("owner",))
+        try:
+            return workers.charge(holder, self.runtime.database.read(read)["owner"])
+        except BaseException:
+            workers.leave(holder)
+            raise
 
     def _acquire_lock(
         self, node_uuid: str, note: str, *, patient: bool, stale: nodes.Lease | None = None

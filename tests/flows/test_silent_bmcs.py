@@ -18,6 +18,7 @@ from ironic_lite.drivers.registry import Registry
 from ironic_lite.rpc import stub
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
+from tests.support.statements import count_statements
 
 ON = "power on"
 
@@ -100,8 +101,10 @@ def test_one_project_leaves_workers_to_others(rig: ConductorFixture, gate: Gate)
     for node in nodes[:10]:
         switch(rig, node)
     before = rig.get(nodes[10])
-    with pytest.raises(errors.NoFreeWorker, match="workers_project_percentage"):
+    full = pytest.raises(errors.NoFreeWorker, match="workers_project_percentage")
+    with count_statements(rig.database) as sent, full:
         switch(rig, nodes[10])
+    assert [line.split()[0] for line in sent if "nodes" in line] == ["SELECT"]  # and no lock
     with pytest.raises(errors.NoFreeWorker, match="project that owns"):
         rig.ask("do_node_tear_down", nodes[10])
     assert rig.get(nodes[10]) == before
