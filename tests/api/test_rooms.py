@@ -14,7 +14,9 @@ from ironic_lite import errors
 from ironic_lite.api import app
 from ironic_lite.api.traffic import limits
 from ironic_lite.api.wire import refusals
+from ironic_lite.core.context import Context
 from ironic_lite.db.engine.session import Database
+from ironic_lite.rpc.stub import Call, Send
 from tests.support.api_rows import AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client, Response
@@ -107,6 +109,30 @@ def test_reads_have_their_bound_as_well(
             pass
     with places.enter(limits.READS):
         pass
+
+
+def test_one_project_leaves_questions_to_others(conf: cfg.ConfigOpts) -> None:
+    conf.set_override("max_questions", 4, group="api")
+    places = limits.ConcurrencyLimits(conf, patience=0.01)
+    hanging = Hanging()
+
+    def ask(project: str | None, room: str, send: Send = lambda _: "answer") -> object:
+        call = Call("get_boot_device", Context("req-1", project=project), {})
+        with places.enter(room):
+            return places.limit_question(call, send)
+
+    with futures.ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(ask, "p", limits.READS, lambda _: hanging()) for _ in range(2)]
+        for _ in waiting:
+            assert hanging.inside.acquire(timeout=60)
+        with pytest.raises(errors.TooManyRequests, match="2 of one project"):
+            ask("p", limits.READS)
+        assert ask("p", limits.CHANGES) == "answer"
+        assert ask("q", limits.READS) == ask(None, limits.READS) == "answer"
+        hanging.go.set()
+        for one in waiting:
+            one.result(60)
+    assert ask("p", limits.READS) == "answer"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ send heartbeats. Each connection has a thread, so no request waits where it coul
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import queue
 import threading
@@ -35,6 +36,8 @@ _OPTIONS: Mapping[str, str] = {
 _OF_AGENTS = ("/lookup", "/heartbeat", "/continue_inspection")
 _NODES, _PLAN = "/nodes/", "/plan"  # a plan changes nothing
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_SHARE = 2
+"""Divisor of calls for reads and of memory: the part of one project, and of one address."""
 PATIENCE = 1.0
 """Seconds that a request waits for a free slot before it is refused."""
 
@@ -61,6 +64,8 @@ class ConcurrencyLimits:
         self._places = {name: _slots(count) for name, count in self._limits.items()}
         self._patience = PATIENCE if patience is None else patience
         self._here = threading.local()
+        self._asked: collections.Counter[str] = collections.Counter()
+        self._asked_less = threading.Condition()
 
     @contextlib.contextmanager
     def enter(self, room: str) -> Iterator[None]:
@@ -94,15 +99,36 @@ class ConcurrencyLimits:
             yield
 
     def limit_question(self, call: Call, send: Send) -> Any:
-        """Hold a slot as `asking` during a call; an interceptor of conductor calls."""
-        with self.asking():
+        """Hold a slot as `asking` during a call; an interceptor of conductor calls.
+
+        One project holds at most half of these slots, because its machines may be silent.
+
+        :raises errors.TooManyRequests: as `enter`.
+        """
+        with self._ask_for(call.context.project), self.asking():
             return send(call)
+
+    @contextlib.contextmanager
+    def _ask_for(self, project: str | None) -> Iterator[None]:
+        if project is None or getattr(self._here, "room", None) != READS:
+            yield
+            return
+        most = max(1, self._limits[QUESTIONS] // _SHARE)
+        with self._asked_less:
+            if not self._asked_less.wait_for(lambda: self._asked[project] < most, self._patience):
+                limit, option = f"{most} of one project", _OPTIONS[QUESTIONS]
+                raise errors.TooManyRequests(limit=limit, option=option)
+            self._asked[project] += 1
+        try:
+            yield
+        finally:
+            with self._asked_less:
+                self._asked -= collections.Counter((project,))  # this drops zeros
+                self._asked_less.notify_all()
 
 
 LARGE_ANSWER = 128 * 1024
 """Bytes from which an answer counts for the memory of unsent answers."""
-_SHARE = 2
-"""Divisor of that memory: the part that the clients of one address may take."""
 _SEND_PATIENCE = 5.0
 _PAUSE = 0.02
 
