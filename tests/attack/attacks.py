@@ -15,11 +15,13 @@ import random
 import string
 import time
 import urllib.parse
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tests.attack import outside, own_service
 from tests.attack.connections import Address, at_once, chunk, crowd, drip, exchange, request
 from tests.attack.connections import statuses as statuses_of
+from tests.support.silent_bmcs import silent_bmcs
 
 KIB = 1024
 MIB = KIB * KIB
@@ -331,15 +333,7 @@ def browsers(target: Target) -> Iterator[str]:
 def moved_leases(target: Target) -> Iterator[str]:
     """A paused batch on a node whose lease moves to another project before it goes on."""
 
-    def ask(method: str, path: str, body: object = None) -> dict[str, object]:
-        sent = json.dumps(body).encode() if body is not None else b""
-        answer = exchange(
-            target.address, target.request(method, f"/v1{path}", sent, "Connection: close")
-        )
-        (status,) = statuses_of(answer)
-        if status >= REFUSED[0]:
-            raise _Refused(f"{method} {path}: {answer[:300]!r}")
-        return dict(json.loads(answer.partition(b"\r\n\r\n")[2] or b"{}"))
+    ask = functools.partial(_asked, target)
 
     def wait_for(batch: object, state: str) -> None:
         end = time.monotonic() + MOVED_WITHIN
@@ -358,7 +352,7 @@ def moved_leases(target: Target) -> Iterator[str]:
         return str(found["uuid"])
 
     try:
-        nodes = [ask("POST", "/nodes", body)["uuid"] for _ in range(3)]
+        nodes = [ask("POST", "/nodes", {**body, "uuid": own})["uuid"] for own in OWN_NODES[:3]]
         made += [f"/nodes/{node}" for node in nodes]
         batch = begin(nodes, "power on", waves=[1, 2], between_waves="pause")
         wait_for(batch, "paused")
@@ -366,8 +360,8 @@ def moved_leases(target: Target) -> Iterator[str]:
         ask("PATCH", f"/nodes/{nodes[1]}", lease)
         other = begin(nodes[1:2], "power off")  # of the new lessee
         ask("PUT", f"/batches/{batch}/state", {"target": "resume"})
-        for uuid in (batch, other):
-            wait_for(uuid, "done")
+        for one in (batch, other):
+            wait_for(one, "done")
         if (shown := ask("GET", f"/nodes/{nodes[1]}"))["power_state"] == "power on":
             yield f"a batch went on with the node of a new lessee: {shown}"
     except _Refused as why:
@@ -383,6 +377,78 @@ MOVED_WITHIN = 120.0
 
 class _Refused(Exception):
     """The service has refused an honest request."""
+
+
+def _asked(target: Target, method: str, path: str, body: object = None) -> dict[str, object]:
+    """Return the answer to a request below ``/v1``, {} without one.
+
+    :raises _Refused: it was refused.
+    """
+    sent = json.dumps(body).encode() if body is not None else b""
+    data = target.request(method, f"/v1{path}", sent, "Connection: close")
+    answer = exchange(target.address, data)
+    (status,) = statuses_of(answer)
+    if status >= REFUSED[0]:
+        raise _Refused(f"{method} {path}: {answer[-300:]!r}")
+    return dict(json.loads(answer.partition(b"\r\n\r\n")[2] or b"{}"))
+
+
+# -- machines that do not answer -------------------------------------------------------------
+
+
+def silent_machines(target: Target) -> Iterator[str]:
+    """A project with many silent BMCs has them all switched; another one has work as well."""
+    ask = functools.partial(_asked, target)
+    made: list[str] = []
+
+    def enroll(driver: str, owner: str, **more: object) -> str:
+        about = {"uuid": OWN_NODES[len(made)], "driver": driver, "owner": owner}
+        found = ask("POST", "/nodes", {**about, **more})
+        made.append(f"/nodes/{found['uuid']}")
+        return made[-1]
+
+    try:
+        with silent_bmcs(SILENT_MACHINES) as infos:
+            silent = [enroll("redfish", "p-a", driver_info=info) for info in infos]
+            honest = [enroll("fake-hardware", "p-b") for _ in range(HONEST_MACHINES)]
+            on = {"target": "power on"}
+            for node in silent * 2:  # whatever the service refuses, it refuses at once
+                with contextlib.suppress(_Refused):
+                    ask("PUT", f"{node}/states/power", on)
+            for node in honest:
+                yield from _switched(target, node)
+    except _Refused as why:
+        yield str(why)
+    for path in made:  # the BMCs have gone, so the last requests to them end
+        end = time.monotonic() + MOVED_WITHIN
+        while time.monotonic() < end:
+            with contextlib.suppress(_Refused):
+                ask("DELETE", path)
+                break
+            time.sleep(0.5)
+
+
+SILENT_MACHINES, HONEST_MACHINES = 90, 6
+"""So many that they would take all workers of two conductors, and those of another project."""
+OWN_NODES = [str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))) for number in range(100)]
+"""UUIDs of nodes that are removed at the end, so the load must not ask them for runs."""
+
+
+def _switched(target: Target, node: str) -> Iterator[str]:
+    """Yield that a machine is not switched on in time; its client repeats a 503."""
+    end, said = time.monotonic() + ANSWERED_WITHIN, "it is still being switched"
+    accepted = False
+    while time.monotonic() < end:
+        try:
+            if not accepted:
+                _asked(target, "PUT", f"{node}/states/power", {"target": "power on"})
+                accepted = True
+            if _asked(target, "GET", node)["power_state"] == "power on":
+                return
+        except _Refused as why:
+            said = str(why)
+        time.sleep(1)
+    yield f"{node} of another project is not on after {ANSWERED_WITHIN:.0f} s: {said}"
 
 
 BOTH = ("noauth", "http_basic")
@@ -405,6 +471,7 @@ TABLE: tuple[Attack, ...] = (
     Attack("passwords", passwords, auth=("http_basic",)),
     Attack("browsers", browsers, short=True),
     Attack("moved-leases", moved_leases, short=True, auth=BOTH),
+    Attack("silent-machines", silent_machines, auth=BOTH),
     Attack("lost-log", own_service.lost_log),
     Attack("cut-database", own_service.cut_database, short=True),
     Attack("stalled-readers", own_service.stalled_readers),

@@ -22,10 +22,13 @@ COUNT = 4
 SETTINGS = """\
 [DEFAULT]
 enabled_hardware_types = fake-hardware,redfish
+enabled_deploy_interfaces = chaos,fake
 enabled_power_interfaces = chaos,redfish
 enabled_management_interfaces = fake,redfish
 [redfish]
 allowed_networks = 127.0.0.0/8
+[conductor]
+workers_pool_size = 24
 """
 TARGETS = {"power on": "On", "power off": "Off"}
 PAUSE = 0.7

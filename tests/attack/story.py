@@ -146,6 +146,7 @@ def run(
     with contextlib.ExitStack() as stack:
         world = stack.enter_context(story.world_of(world_wishes, folder))
         switched = machines.Machines(world, stack)
+        world.load.spared |= frozenset(attacks.OWN_NODES)
         return _Siege(world, folder, wishes, switched, report).run(chosen)
 
 
