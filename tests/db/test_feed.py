@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
+import threading
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_lite.core import clock, metrics
+from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events, feed
 from ironic_lite.feed.events import Filter
@@ -107,6 +110,22 @@ def test_number_of_a_killed_session_is_passed_within_the_bound(server_database: 
     settled = until(lambda: tail.look().settled, "the number is passed")
     assert [event.row["event"] for event in settled] == ["quick"]
     assert names(tail, node, begun) == ["quick"]
+
+
+def test_writers_of_other_databases_are_not_waited_for(server_database: Database) -> None:
+    kind = server_database.kind
+    sleep = {"postgresql": "pg_sleep(5)", "mysql": "sleep(5)"}[kind]
+    statement = f"INSERT INTO events SELECT 1 FROM (SELECT {sleep}) AS pause"
+    with database_servers.own_database(kind, "other") as url, contextlib.ExitStack() as opened:
+        other = opened.enter_context(contextlib.closing(session.open_database(url)))
+        other.read(lambda conn: conn.exec_driver_sql("CREATE TABLE events (id INTEGER)"))
+        insert = functools.partial(other.read, lambda conn: conn.exec_driver_sql(statement))
+        writer = threading.Thread(target=insert)
+        writer.start()
+        opened.callback(writer.join)
+        while writer.is_alive():
+            assert server_database.read(lambda conn: feed.ask(conn, 0, 1)).writers == frozenset()
+            writer.join(0.2)
 
 
 def gaps(result: str) -> float:

@@ -65,7 +65,7 @@ _POSTGRESQL_WRITERS = sa.text(
 # Without the right PROCESS the server shows the statements of our account alone.
 _MARIADB_WRITERS = sa.text(
     "SELECT concat(id, '/', query_id) FROM information_schema.processlist"
-    " WHERE info LIKE 'INSERT INTO events%' AND id <> connection_id()"
+    " WHERE info LIKE 'INSERT INTO events%' AND id <> connection_id() AND db = database()"
 )
 _MARIADB_LOCKED = sa.text(
     "SELECT id FROM events WHERE id > :after AND id < :upto LOCK IN SHARE MODE NOWAIT"
