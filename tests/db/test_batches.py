@@ -279,7 +279,11 @@ def test_projects_leave_open_batches_to_the_system(
         add_batch(database, [new_uuid()], project=name)
     with pytest.raises(errors.TooManyBatches, match=f"{most} open batches {whose}"):
         add_batch(database, [new_uuid()], project=project.replace("%d", "9"))
-    add_batch(database, [new_uuid()])
+    for _ in range(core.MOST_OPEN - most):
+        add_batch(database, [new_uuid()])
+    for one in (None, "another"):
+        with pytest.raises(errors.TooManyBatches, match=f"are {core.MOST_OPEN} open batches,"):
+            add_batch(database, [new_uuid()], project=one)
 
 
 def test_limit_is_not_counted_without_the_row_that_additions_lock(database: Database) -> None:

@@ -147,16 +147,13 @@ def add(conn: Connection, batch: RowView, members: Sequence[RowView]) -> None:
 
 
 def _refuse_too_many(conn: Connection, project: str | None) -> None:
-    """Refuse one more batch of a project; callers of the whole system always have places left."""
-    if project is None:
-        if count_open(conn) >= MOST_OPEN:
-            raise errors.TooManyBatches(limit=MOST_OPEN, whose="")
-        return
-    limits_of_projects = (
+    """Refuse one more batch; projects leave places to callers of the whole system, None."""
+    limits_of_all: list[tuple[sa.ColumnElement[bool], int, str]] = [(sa.true(), MOST_OPEN, "")]
+    limits_of_projects = [
         (_BATCH.project == project, MOST_OPEN_OF_PROJECT, f" of project {project}"),
         (_BATCH.project.is_not(None), MOST_OPEN_OF_PROJECTS, " of all projects"),
-    )
-    for condition, most, whose in limits_of_projects:
+    ]
+    for condition, most, whose in limits_of_all + (limits_of_projects if project else []):
         if conn.execute(_COUNT_OPEN.where(condition)).scalar_one() >= most:
             raise errors.TooManyBatches(limit=most, whose=whose)
 
