@@ -19,7 +19,7 @@ LOG_BYTES = 256 * 1024 * 1024
 """Size from which a writer shortens the write-ahead log."""
 _LOG_WAIT = 5000
 """Milliseconds for which it waits for reads under way."""
-_LOG, _INDEX = "-wal", "-shm"
+_LOG, _INDEX = _BESIDE = "-wal", "-shm"
 _LOG_HEADER, _FRAME_HEADER = 32, 24
 """Bytes before all pages of the log, and before each."""
 _LOOKS = 3
@@ -166,9 +166,7 @@ class OpenFile:
             self._connections += 1
             if self._file is None:
                 self._file = _identity(self._path)
-            for suffix in (_LOG, _INDEX):
-                if suffix not in self._beside:
-                    self._beside[suffix] = _identity(self._path + suffix)
+            self._remember_beside()
 
     def forget(self, _connection: object, _record: object) -> None:
         """Record that a connection is closed."""
@@ -186,6 +184,9 @@ class OpenFile:
         if self._file is None:
             return
         found = self._found("", self._file)
+        if len(self._beside) < len(_BESIDE):  # a new file has none before its first transaction
+            with self._guard, contextlib.suppress(FileNotFoundError):
+                self._remember_beside()
         known_beside = self._beside.copy()
         looks = [(name, each, self._found(name, each)) for name, each in known_beside.items()]
         if found.size < self._file.size:
@@ -199,6 +200,11 @@ class OpenFile:
                 self._beside[suffix] = present
 
     # -- inside ------------------------------------------------------------------------------
+
+    def _remember_beside(self) -> None:
+        for suffix in _BESIDE if self._connections > 0 else ():
+            if suffix not in self._beside:
+                self._beside[suffix] = _identity(self._path + suffix)
 
     def _found(self, suffix: str, known: _Identity) -> _Identity:
         """Return what is at a path, which must be the known file."""
