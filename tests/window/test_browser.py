@@ -328,12 +328,36 @@ def test_page_of_a_node_that_is_deleted_elsewhere_reads_no_more(
     name = f"gone-2{tab.replace('/', '-')}"
     live.create(name)
     live.provision(name, "manage", "manageable")
-    with page.expect_response(lambda one: "/v1/events?" in one.url and "node=" in one.url):
-        page.goto(to(live, f"/v1/nodes/{name}{tab}"))  # from now on, events tell what happens
+    follows = lambda one: "/v1/events?" in one.url and "node=" in one.url  # noqa: E731
+    answered: list[str] = []
+    page.on("response", lambda one: answered.append(one.url))
+    with page.expect_response(follows):
+        page.goto(to(live, f"/v1/nodes/{name}{tab}"))
+    # The page reads the node once more when it follows the events.
+    while sum(url.endswith(f"/v1/nodes/{name}/why") for url in answered) < 2:
+        page.wait_for_timeout(50)
     state(page, "manageable").wait_for()
     assert live.ask("DELETE", f"/v1/nodes/{name}").status_code == 204
     page.get_by_text("This node has been deleted.").wait_for()
     assert faults.left() == []  # a read of the node would be answered with 404
+
+
+def test_page_that_reads_a_deleted_node_before_its_event_says_so(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    live.create("gone-3")
+    live.provision("gone-3", "manage", "manageable")
+
+    def delete(route: sync_api.Route) -> None:
+        """Delete the node after its first read, before its events are followed."""
+        state(page, "manageable").wait_for()
+        live.ask("DELETE", "/v1/nodes/gone-3")
+        route.continue_()
+
+    page.route("**/v1/events?since=now", delete)
+    faults.allow("404")
+    page.goto(to(live, "/v1/nodes/gone-3"))
+    page.get_by_text("This node has been deleted.").wait_for()
 
 
 def test_page_of_a_node_that_is_gone_names_the_request(

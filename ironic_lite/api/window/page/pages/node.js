@@ -37,10 +37,11 @@ export function NodePage() {
   known.current = why.body?.node ?? known.current;
   useEffect(() => {
     if (why.fault?.status === 403) setForbidden(own);
-    // The node may have another name now.
+    // The node may have another name now, or it is deleted, and its events are no longer followed.
     if (why.fault?.status === 404 && known.current) {
       get(path("nodes", known.current)).then(({ body }) =>
-        route.value.parts[1] === name && go(nodeAddress(body), { replace: true }), () => {});
+        route.value.parts[1] === name && go(nodeAddress(body), { replace: true }),
+      (fault) => { if (fault.status === 404) setDeleted(own); });
     }
   }, [why.fault]);
   const node = useDocument(gone ? null : own, { again: turn });
