@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
+import hmac
 import pathlib
 
 from ironic_lite import errors
@@ -177,11 +177,10 @@ def _served_image(task: base.Task, image: image_info.Image) -> tuple[image_info.
     What the preparation has verified is not fetched again: its server may have changed it since, or
     be away.
     """
-    known = task.recall(PROOF) or {}
-    if known.get("of") != _request_mark(image) or lacks_files(task):
+    known, name = task.recall(PROOF) or {}, task.recall(NOTE)
+    if name is None or known.get("of") != _request_mark(image, name) or lacks_files(task):
         return _publish_image(task, image)
     checksum = checksums.Checksum(known["algorithm"], known["value"])
-    name = task.recall(NOTE)
     verification.prove(published.root() / name, checksum, shown=image.source.shown)
     return _known_image(image, checksum, known["format"]), published.url(name)
 
@@ -206,7 +205,7 @@ def _publish_image(task: base.Task, image: image_info.Image) -> tuple[image_info
 
     published.place(file, published.root() / name, check)
     proof = {"algorithm": checksum.algorithm, "value": checksum.value, "format": form}
-    task.keep(PROOF, {"of": _request_mark(image), "run": task.node.run_uuid, **proof})
+    task.keep(PROOF, {"of": _request_mark(image, name), "run": task.node.run_uuid, **proof})
     return _known_image(image, checksum, form), published.url(name)
 
 
@@ -222,12 +221,15 @@ def _known_image(
     )
 
 
-def _request_mark(image: image_info.Image) -> str:
-    """Return a digest of what the owner has requested, which may contain a login."""
+def _request_mark(image: image_info.Image, name: str) -> str:
+    """Return a digest of what the owner has requested, which may contain a login.
+
+    :param name: the secret name of the file, so that readers of the digest cannot try passwords.
+    """
     source = image.checksum_source and image.checksum_source.url
     value = image.checksum and image.checksum.value
     facts = (image.source.url, source, value, image.algorithm, image.told.get("image_disk_format"))
-    return hashlib.sha256(repr(facts).encode()).hexdigest()
+    return hmac.new(name.encode(), repr(facts).encode(), "sha256").hexdigest()
 
 
 def _looked_up(image: image_info.Image) -> checksums.Checksum | None:

@@ -137,6 +137,16 @@ def test_verified_image_is_not_fetched_again_for_the_agent(
     assert web.fetched == before
 
 
+def test_mark_of_a_request_differs_by_node(images: pathlib.Path) -> None:
+    """It depends on a login in the image's address; readers of the node could try passwords."""
+    marks = set()
+    for _ in range(2):
+        task = _task((images / "jammy.raw").as_uri())
+        serving.make_ready(task)
+        marks.add(task.recall(serving.PROOF)["of"])
+    assert len(marks) == 2
+
+
 def test_published_image_is_fetched_again_if_it_is_gone_or_another_is_wanted(
     images: pathlib.Path, web: image_server.Images
 ) -> None:
