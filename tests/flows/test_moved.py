@@ -349,6 +349,25 @@ def test_restored_nodes_are_limited_to_some_at_once(
     assert set(machines.begun) == nodes
 
 
+def test_nodes_of_one_project_leave_workers_to_others(
+    start: Callable[..., conductor_fixture.ConductorFixture],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    conductor = start("here", conductor__periodic_max_workers=4)
+    nodes = [waiting(conductor, tmp_path) for _ in range(6)]
+    for node in nodes[:5]:
+        conductor.edit(node, owner="p")
+    machines = Slow(monkeypatch)
+    watch = local_state.LocalState(conductor.tasks, conductor.service.ownership)
+    watch.sweep()
+    conductor_fixture.wait_for(lambda: set(machines.begun) == {*nodes[:2], nodes[5]})
+    machines.go_on.set()
+    idle(conductor)
+    assert sorted(machines.begun) == sorted(nodes)
+
+
 def test_sweeps_without_a_worker_leave_no_fewer_workers_to_later_ones(
     start: Callable[..., conductor_fixture.ConductorFixture],
     root: pathlib.Path,

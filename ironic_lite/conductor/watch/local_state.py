@@ -8,7 +8,6 @@ boot soonest. The same applies to a started console; ``consoles`` handles those 
 
 from __future__ import annotations
 
-import collections
 import datetime
 import functools
 import logging
@@ -52,11 +51,20 @@ class Stamp(NamedTuple):
     console: bool
 
 
+class Waiting(NamedTuple):
+    """A node to be checked; ``owner`` is its project."""
+
+    uuid: str
+    stamp: Stamp
+    owner: str | None
+
+
 class LocalState:
     """Remembers complete nodes, and checks each node once per owner and state.
 
     At most [conductor]periodic_max_workers nodes are checked at once, so one slow BMC delays
-    neither the sweep nor the other nodes. A node under check is not begun again.
+    neither the sweep nor the other nodes. The nodes of one project have their share of these
+    workers, because its servers of images may hang. A node under check is not begun again.
 
     A node whose state has changed is checked again: while this conductor was silent, calls may have
     gone to another one, which has written the boot files there.
@@ -67,8 +75,8 @@ class LocalState:
         self._fleet = fleet
         self._guard = threading.Lock()
         self._settled: dict[str, Stamp] = {}
-        self._left: collections.deque[tuple[str, Stamp]] = collections.deque()
-        self._under_way: set[str] = set()
+        self._left: list[Waiting] = []  # in order
+        self._under_way: dict[str, str | None] = {}  # the project of each node
         self._workers = 0  # that check nodes now
         self._hosts: frozenset[str] = frozenset()
 
@@ -83,14 +91,14 @@ class LocalState:
         """Have new nodes of this conductor checked, without waiting for the result."""
         mine = [row for row in self._standing_nodes() if self._fleet.mine(row)]
         mine.sort(key=_row_urgency)
-        seen = {row["uuid"]: _row_stamp(row) for row in mine}
+        seen = {row["uuid"]: Waiting(row["uuid"], _row_stamp(row), row["owner"]) for row in mine}
         with self._guard:
             self._settled = {one: self._settled[one] for one in seen.keys() & self._settled.keys()}
-            self._left = collections.deque(
-                (uuid, stamp)
-                for uuid, stamp in seen.items()
-                if self._settled.get(uuid) != stamp and uuid not in self._under_way
-            )
+            self._left = [
+                one
+                for uuid, one in seen.items()
+                if self._settled.get(uuid) != one.stamp and uuid not in self._under_way
+            ]
             most: int = self._tasks.runtime.conf.conductor.periodic_max_workers
             wanted = min(len(self._left), most - self._workers)
         for _ in range(wanted):
@@ -113,24 +121,31 @@ class LocalState:
 
     def _work_off(self) -> None:
         while (found := self._next_node()) is not None:
-            uuid, stamp = found
+            uuid, stamp = found.uuid, found.stamp
             before = self._settled.get(uuid)
             anew = before is None or not before.console
             settled = self._settle_node(uuid, console=anew)
             with self._guard:
-                self._under_way.discard(uuid)
+                del self._under_way[uuid]
                 if settled:
                     self._settled[uuid] = stamp
 
-    def _next_node(self) -> tuple[str, Stamp] | None:
+    def _next_node(self) -> Waiting | None:
         """Return the next node to check; None: this worker has ended."""
         with self._guard:
-            if not self._left or self._tasks.runtime.draining.is_set():
+            found = next(filter(self._may_begin, self._left), None)
+            if found is None or self._tasks.runtime.draining.is_set():
                 self._workers -= 1
                 return None
-            found = self._left.popleft()
-            self._under_way.add(found[0])
+            self._left.remove(found)
+            self._under_way[found.uuid] = found.owner
             return found
+
+    def _may_begin(self, one: Waiting) -> bool:
+        settings = self._tasks.runtime.conf.conductor
+        share = settings.periodic_max_workers * settings.workers_project_percentage // 100
+        begun = sum(owner == one.owner for owner in self._under_way.values())
+        return one.owner is None or begun < max(1, share)
 
     def _standing_nodes(self) -> Iterator[sweeps.Standing]:
         after = 0

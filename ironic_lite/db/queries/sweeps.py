@@ -64,6 +64,7 @@ class Standing(Place):
     id: int
     provision_updated_at: datetime.datetime | None
     console_enabled: bool
+    owner: str | None
 
 
 class Notes(TypedDict):
