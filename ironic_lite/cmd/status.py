@@ -121,7 +121,12 @@ def _add_commands(commands: Any) -> None:
     what = upgrade.add_subparsers(dest="what", required=True)
     what.add_parser("check", help="exit status 0: no problem; 1: a warning; 2: it would fail")
     about = "check what stops a program's start, without a start"
-    commands.add_parser("config", help=about, description=about)
+    starts = commands.add_parser("config", help=about, description=about)
+    starts.add_argument(
+        "--program",
+        choices=tuple(doctor.STARTS_OF),
+        help="only what this program needs (default: what all programs need)",
+    )
     about = "examine this machine, the service and a node; works without the service, too"
     status = f"{about}. Exit status 0: all is well; 1: a warning; 2: a check has failed."
     doctor.add_arguments(commands.add_parser("doctor", help=about, description=status))
@@ -138,15 +143,17 @@ def _run_command(conf: Any) -> int:
 
 def _check_starts(conf: Any) -> int:
     """Check the configuration of each program that this machine can start."""
-    named = (conf.get_location(name) for name in ("config_file", "config_dir"))
-    if any(one is not None and one.location is cfg.Locations.command_line for one in named):
-        return doctor.run(conf, table=doctor.STARTS)
+    only, worst = conf.command.program, 0
+    places = (conf.get_location(name) for name in ("config_file", "config_dir"))
+    if any(one is not None and one.location is cfg.Locations.command_line for one in places):
+        return doctor.run(conf, table=doctor.STARTS_OF.get(only, doctor.STARTS))
     common = config.files(config.PROJECT)
-    own = [prog for prog in doctor.STARTS_OF if config.files(prog) != common]
+    apart = any(config.files(prog) != common for prog in doctor.STARTS_OF)
     # Without files of their own, all programs read the same ones.
-    programs = {prog: doctor.STARTS_OF[prog] for prog in doctor.STARTS_OF if own}
-    worst = 0
-    for prog, table in (programs or {config.PROJECT: doctor.STARTS}).items():
+    programs = doctor.STARTS_OF if apart or only else {config.PROJECT: doctor.STARTS}
+    for prog, table in programs.items():
+        if only not in (None, prog):
+            continue
         config.load(prog, ["config"], create=False)
         worst = max(worst, doctor.run(conf, table=table, where=f"{doctor.WHERE}, {prog}"))
     return worst

@@ -182,8 +182,8 @@ def test_check_reads_the_files_that_the_programs_read() -> None:
         place.mkdir()
         (place / "ironic-lite.conf").write_text(f"[DEFAULT]\nstate_path = {home}/state\n")
 
-        def check() -> subprocess.CompletedProcess[str]:
-            command = [str(service.SCRIPTS / "ironic-lite-status"), "config"]
+        def check(*words: str) -> subprocess.CompletedProcess[str]:
+            command = [str(service.SCRIPTS / "ironic-lite-status"), "config", *words]
             environment = service.environment(HOME=str(home))
             return prefork.run(command, env=environment, timeout=service.PATIENCE)
 
@@ -198,6 +198,9 @@ def test_check_reads_the_files_that_the_programs_read() -> None:
         assert any(api in line and "Cannot assign requested address" in line for line in failed)
         assert conductor in done.stdout
         assert f"{conductor}API" not in done.stdout
+        alone = check("--program", "ironic-lite-conductor").stdout
+        assert conductor in alone
+        assert api not in alone
         (place / "ironic-lite-conductor.conf").write_text("[conductor]\nprocesess = 2\n")
         done = check()
         assert (done.returncode, "did you mean processes?" in done.stderr) == (2, True)
