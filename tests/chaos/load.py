@@ -75,6 +75,7 @@ class Load:
         self.requests: list[Request] = []
         self.twice: Twice | None = None
         self.spared: frozenset[str] = frozenset()
+        self._known: frozenset[str] = frozenset()
         self._ports = ports
         self._watch = watch
         self._pause = threads / rate
@@ -88,7 +89,8 @@ class Load:
         ]
 
     def start(self) -> None:
-        """Begin."""
+        """Begin; nodes that others create from now on are left to them."""
+        self._known = frozenset(self._watch.look.rows)
         for one in self._threads:
             one.start()
 
@@ -124,7 +126,7 @@ class Load:
         rests = states.kind(State(row["provision_state"])) in (Kind.STABLE, Kind.FAIL)
         with self._guard:
             mine = self._busy.get(node, 0.0) < look.at and not row["reservation"] and rests
-            mine = mine and node not in self.spared
+            mine = mine and node in self._known - self.spared
             if mine:
                 self._busy[node] = float("inf")
         try:
