@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tempfile
 import time
 import urllib.error
@@ -31,7 +32,10 @@ pytestmark = pytest.mark.xdist_group("wheel")
 
 ROOT = pathlib.Path(__file__).parents[2]
 SOURCES = ("ironic_lite", "alembic", "etc")
-FILES = ("setup.cfg", "pyproject.toml", "README.rst", "LICENSE", "MANIFEST.in")
+FILES = (
+    *("setup.cfg", "pyproject.toml", "tox.ini", "MANIFEST.in", "Makefile", "LICENSE"),
+    *("README.rst", "CHANGELOG.rst", "CONTRIBUTING.rst"),
+)
 SCRIPTS = (
     *("ironic-lite", "ironic-lite-api", "ironic-lite-conductor", "ironic-lite-dbsync"),
     "ironic-lite-netboot",
@@ -78,16 +82,20 @@ def elsewhere() -> Iterator[pathlib.Path]:
 @pytest.fixture(scope="module")
 def wheel(elsewhere: pathlib.Path) -> pathlib.Path:
     """Build from a copy, so that nothing left in build/ gets in and nothing is left behind."""
-    source = elsewhere / "source"
+    return build(elsewhere, "wheel", SOURCES)
+
+
+def build(elsewhere: pathlib.Path, kind: str, sources: Sequence[str]) -> pathlib.Path:
+    """Build a distribution from a copy of these folders and the files beside them."""
+    source, made = elsewhere / f"source-{kind}", elsewhere / kind
     source.mkdir()
     unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in SOURCES:
+    for name in sources:
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=unwanted)
     for name in FILES:
-        if (ROOT / name).is_file():
-            shutil.copy(ROOT / name, source)
-    run(sys.executable, "-m", "build", "--wheel", "--outdir", elsewhere, cwd=source)
-    (built,) = elsewhere.glob("*.whl")
+        shutil.copy(ROOT / name, source)
+    run(sys.executable, "-m", "build", f"--{kind}", "--outdir", made, cwd=source)
+    (built,) = made.iterdir()
     return built
 
 
@@ -172,7 +180,11 @@ def test_the_wheel_carries_code_migrations_sample_and_unit_files(
         for pattern in ("*.py", "*.mako", "versions/*.py")
         for path in (ROOT / "alembic").glob(pattern)
     }
-    units = {f"ironic_lite/etc/systemd/{path.name}" for path in (ROOT / "etc/systemd").iterdir()}
+    units = {
+        f"ironic_lite/etc/{path.relative_to(ROOT / 'etc')}"
+        for folder in ("systemd", "ironic-lite/examples")
+        for path in (ROOT / "etc" / folder).iterdir()
+    }
     code = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "ironic_lite").rglob("*.py")
@@ -188,6 +200,23 @@ def test_the_wheel_carries_code_migrations_sample_and_unit_files(
         "ironic_lite/etc/ironic-lite/ironic-lite.conf.sample",
     }
     assert wanted - inside == set()
+
+
+def test_source_distribution_has_pages_examples_and_the_builder_of_ramdisks(
+    elsewhere: pathlib.Path,
+) -> None:
+    folders = (*SOURCES, "docs", "scripts")
+    built = build(elsewhere, "sdist", folders)
+    with tarfile.open(built) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {
+        str(path.relative_to(ROOT))
+        for folder in ("docs", "etc", "scripts")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and ".egg-info" not in str(path)
+    }
+    assert "scripts/ramdisk.sh" in wanted
+    assert {*wanted, *FILES} - inside == set()
 
 
 def test_the_wheel_brings_no_second_package(wheel: pathlib.Path) -> None:
