@@ -171,7 +171,8 @@ class Application:
         if isinstance(later, Suspension):
             work = asyncio.ensure_future(self._wait(later, source, environ, answer))
         else:
-            work = asyncio.ensure_future(self._stream(later, source, answer, protocol))
+            place = self._watchers.place("stream", source, call.access.counted_project)
+            work = asyncio.ensure_future(self._stream(later, place, answer, protocol))
         gone = asyncio.ensure_future(protocol.client_disconnect())
         await asyncio.wait({gone, work}, return_when=asyncio.FIRST_COMPLETED)
         gone.cancel()
@@ -180,11 +181,15 @@ class Application:
             await work
 
     async def _stream(
-        self, stream: Stream | TextStream, source: str, answer: _Answer, protocol: Exchange
+        self,
+        stream: Stream | TextStream,
+        place: contextlib.AbstractContextManager[None],
+        answer: _Answer,
+        protocol: Exchange,
     ) -> None:
         # The send may notice first that the client has left.
         gone = contextlib.suppress(rsgi.ProtocolClosed)  # type: ignore[attr-defined]  # as below
-        with self._watchers.place("stream", source), gone:
+        with place, gone:
             if isinstance(stream, TextStream):
                 headers = [*answer.extra, *text_streams.HEADERS]
                 transport = protocol.response_stream(200, headers)
@@ -227,7 +232,7 @@ class Application:
             return later.within(access.login_seconds)
 
         try:
-            with self._watchers.place("wait", source):
+            with self._watchers.place("wait", source, access.counted_project):
                 begun = suspension.within(access.login_seconds)
                 if not await self._watchers.wait(begun, again):
                     answer.send_kept()

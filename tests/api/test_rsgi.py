@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 import types
 from collections.abc import AsyncIterator
@@ -15,6 +14,7 @@ from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.api import middleware, rsgi
+from ironic_lite.api.policy.access import Access
 from ironic_lite.api.traffic import body_reader, source_limit
 from ironic_lite.api.wire import request
 from ironic_lite.api.wire.later import Stream, Suspension
@@ -277,7 +277,7 @@ def test_refused_body_leaves_the_place_of_its_address(
     assert asyncio.run(ask()) == [status] * 2
 
 
-ACCESS = types.SimpleNamespace(login_seconds=math.inf)
+ACCESS = Access()
 
 
 class BusyFront(Front):
@@ -338,7 +338,9 @@ class StreamFront(Front):
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         later = Stream(0, Filter())
-        environ[request.CALL] = types.SimpleNamespace(later=later, waited=False, accepted=True)
+        environ[request.CALL] = types.SimpleNamespace(
+            later=later, waited=False, accepted=True, access=ACCESS
+        )
         start_response("200 OK", [])
         return []
 

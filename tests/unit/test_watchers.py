@@ -327,6 +327,31 @@ def test_one_address_has_a_share_of_the_places(sqlite_database: Database) -> Non
         config.CONF.clear_override("max_watchers", group="api")
 
 
+def test_projects_leave_places_to_each_other_and_to_the_system(
+    sqlite_database: Database,
+) -> None:
+    def fill(found: watchers.Watchers, project: str | None, stack: contextlib.ExitStack) -> int:
+        for count in range(1000):
+            try:
+                stack.enter_context(found.place("wait", "", project))
+            except errors.TooManyRequests as why:
+                assert "max_watchers" in why.message
+                return count
+        raise AssertionError("no limit")
+
+    async def act(found: watchers.Watchers, _tail: Tail) -> list[int]:
+        with contextlib.ExitStack() as stack:
+            taken = [fill(found, one, stack) for one in ("p1", "p2", "p3", None, "p1")]
+        with contextlib.ExitStack() as stack:
+            return [*taken, fill(found, "p1", stack)]
+
+    config.CONF.set_override("max_watchers", 80, group="api")
+    try:
+        assert watch(sqlite_database, act) == [40, 20, 0, 20, 0, 40]
+    finally:
+        config.CONF.clear_override("max_watchers", group="api")
+
+
 def test_filter_of_events_accepts_what_its_query_finds() -> None:
     row = {"id": 1, "node_uuid": NODE, "run_uuid": None, "kind": "power", "owner": "p"}
     event = Event(row)

@@ -90,6 +90,11 @@ class Access:
         """True if rules limit this caller."""
         return self._ask is not None
 
+    @property
+    def counted_project(self) -> str | None:
+        """The project whose limits hold for this caller; None for the system and other logins."""
+        return self.project if self.limited and not self.system else None
+
     def allows(self, name: str, target: Target | None = None) -> bool:
         """Return whether the caller passes a rule; ``target`` as from `target`."""
         return self._ask is None or self._ask(name, target or {})

@@ -58,11 +58,11 @@ def admit(
     :param before: the row that it replaces, None for a new one.
     :raises errors.ProjectLimit: the project, or its node, has as many rows or bytes as it may have.
     """
-    limit, access = TABLE.get(table), request.access
-    if limit is None or not access.limited or access.system or access.project is None:
+    limit, project = TABLE.get(table), request.access.counted_project
+    if limit is None or project is None:
         return
     whose = row[limit.column]
-    if limit.column == _OWNER and whose != access.project:
+    if limit.column == _OWNER and whose != project:
         return
     owner = f"{'Node' if limit.column == _NODE else 'Project'} {whose}"
     api = service.conf.api

@@ -43,6 +43,7 @@ _MOST_PAGES = 4
 """Pages that streams read from the table at once."""
 _SHARE, _LEAST_SHARE = 4, 16
 """One address may have a quarter of the places, or 16."""
+_OF_PROJECTS = "all projects"
 BOOKMARK_SECONDS = 15.0
 """Time without an event after which a stream gets a line with the cursor alone."""
 ALL_BYTES = 256 * 1024 * 1024
@@ -72,6 +73,8 @@ class Watchers:
         self._run = run
         self._most = int(conf.api.max_watchers)
         self._most_of_one = max(self._most // _SHARE, _LEAST_SHARE)
+        self._most_of_projects = max(self._most * 3 // 4, 1)
+        self._most_of_project = max(self._most // 2, 1)
         self._stream_seconds = float(conf.api.stream_seconds)
         self._count = 0
         self._sources: collections.Counter[str] = collections.Counter()
@@ -100,18 +103,24 @@ class Watchers:
         return self._count
 
     @contextlib.contextmanager
-    def place(self, kind: str, source: str) -> Iterator[None]:
+    def place(self, kind: str, source: str, project: str | None = None) -> Iterator[None]:
         """Count a waiting request or a stream for the length of the block.
 
         :param kind: ``wait`` or ``stream``, for the metrics.
         :param source: the network of the client, "" without a limit.
-        :raises errors.TooManyRequests: there are too many, in all or of this client.
+        :param project: of the caller; None for the whole system, for which places are kept.
+        :raises errors.TooManyRequests: there are too many, in all, or of this client or project.
         """
         if self._count >= self._most or (source and self._sources[source] >= self._most_of_one):
             limit = f"{self._most}, or {self._most_of_one} of one address,"
             raise errors.TooManyRequests(limit=limit, option="max_watchers")
+        mine = () if project is None else (f"project {project}", _OF_PROJECTS)
+        most = (self._most_of_project, self._most_of_projects)
+        for name, bound in zip(mine, most, strict=False):
+            if self._sources[name] >= bound:
+                raise errors.TooManyRequests(limit=f"{bound} of {name}", option="max_watchers")
         self._count += 1
-        self._sources[source] += 1
+        self._sources.update((source, *mine))
         metrics.BOARD.count("watches_total", kind)
         if self._ticker is None:
             self._ticker = self._loop.create_task(self._tick())
@@ -119,9 +128,10 @@ class Watchers:
             yield
         finally:
             self._count -= 1
-            self._sources[source] -= 1
-            if not self._sources[source]:
-                del self._sources[source]
+            self._sources.subtract((source, *mine))
+            for name in (source, *mine):
+                if not self._sources[name]:
+                    del self._sources[name]
 
     async def close(self) -> None:
         """End all streams and waits: they send their last line or answer."""

@@ -77,7 +77,8 @@ API = (
         default=2000,
         min=1,
         help="Requests that wait for a change, and streams of events, in a process of the API. "
-        "One client address may have a quarter of them. More get 503.",
+        "One client address may have a quarter of them, one project half, all projects together "
+        "three quarters. More get 503.",
     ),
     cfg.IntOpt(
         "max_wait",
