@@ -16,7 +16,7 @@ from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.api.resources import provisioning
-from ironic_lite.drivers import base
+from ironic_lite.drivers import base, silence
 from ironic_lite.drivers.agent import about, logs, results
 from ironic_lite.drivers.agent.client import LIMIT, Client
 from ironic_lite.drivers.agent.results import Status
@@ -119,6 +119,21 @@ def test_an_address_that_cannot_be_asked_is_told_without_the_token(
     with pytest.raises(errors.AgentUnreachable, match="Connection refused") as why:
         Client(task).commands()
     assert task.agent.token not in str(why.value) + repr(why.value.facts)
+
+
+def test_an_agent_without_an_answer_makes_its_machine_silent_until_the_next(
+    task: FakeTask, conf: cfg.ConfigOpts
+) -> None:
+    assert task.agent is not None
+    conf.set_override("max_command_attempts", 1, "agent")
+    good = task.agent
+    task.agent = dataclasses.replace(good, url="https://127.0.0.1:1")
+    with pytest.raises(errors.AgentUnreachable):
+        Client(task).commands()
+    assert task.node.uuid in silence.SILENT
+    task.agent = good
+    Client(task).commands()
+    assert task.node.uuid not in silence.SILENT
 
 
 def test_only_the_agents_own_certificate_is_believed(

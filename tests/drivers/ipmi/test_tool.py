@@ -15,7 +15,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.core import config
-from ironic_lite.drivers import base, deadline
+from ironic_lite.drivers import base, deadline, silence
 from ironic_lite.drivers.ipmi import hardware, management, power, process, tool
 from tests.support.bmc_tasks import BmcTask, Program, task_with
 from tests.support.conductor_fixture import wait_for
@@ -351,6 +351,17 @@ def test_change_waits_for_a_silent_bmc(program: Program, change: Callable[[BmcTa
     assert len(calls) == 3
     assert len(set(calls)) == 1
     assert task.pauses[:2] == [1, 1]
+
+
+def test_silent_bmc_is_noted_until_its_next_answer(program: Program) -> None:
+    task = at()
+    program('echo "Get Auth Capabilities error" >&2; exit 1')
+    with pytest.raises(errors.BmcUnreachable):
+        tool.run(task, STATUS, seconds=5)
+    assert task.node.uuid in silence.SILENT
+    program("echo done")
+    tool.run(task, STATUS)
+    assert task.node.uuid not in silence.SILENT
 
 
 def test_silent_bmc_is_not_awaited_in_haste(program: Program) -> None:
