@@ -796,3 +796,32 @@ def test_steps_for_children_need_the_rights_on_each_child(
     other = {**step, "limit_child_node_execution": [parent]}
     answer = callers("admin", LESSEE).put(path, {"target": "clean", "clean_steps": [other]})
     assert answer.status != 403, answer.text
+
+
+@pytest.mark.parametrize(
+    ("role", "project", "hidden"),
+    [("reader", OWNER, False), ("admin", LESSEE, True), ("reader", LESSEE, True)],
+)
+def test_reason_of_maintenance_is_hidden_with_the_error_that_it_repeats(
+    callers: Callers, add_node: AddNode, role: str, project: str, hidden: bool
+) -> None:
+    said = "conductor-7 said no"
+    about = {"last_error": said, "maintenance": True, "maintenance_reason": said}
+    node = add_node(name="theirs", owner=OWNER, lessee=LESSEE, fault="power failure", **about)
+    api, place = callers(role, project), f"/v1/nodes/{node['uuid']}"
+    wanted = "fields=last_error,maintenance_reason"
+    paths = (
+        place,
+        "/v1/nodes/detail",
+        f"{place}?{wanted}",
+        f"/v1/nodes?{wanted}",
+        f"/v1/nodes?{wanted}&maintenance=true",
+        f"{place}/states",
+        f"{place}/why",
+        "/v1/nodes?associated=false&detail=true",
+    )
+    for path in paths:
+        answer = api.get(path)
+        assert answer.status in (200, 403), answer.text
+        shown = answer.body.decode()
+        assert (said in shown) is not hidden, path
