@@ -57,12 +57,9 @@ class OneLine(logging.Formatter):
         return escaped(_without_secrets(text[:cut])) + block
 
 
-_HIDE = text_masking.TextMask(prose=True)
-
-
 def _without_secrets(text: str) -> str:
     """Hide values after secret names, and the secrets of the node that this thread works on."""
-    return _HIDE(run_lines.hidden(text))
+    return text_masking.PROSE(run_lines.hidden(text))
 
 
 class LogThrottle:

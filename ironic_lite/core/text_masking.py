@@ -169,3 +169,7 @@ def _hide(found: re.Match[str]) -> str:
 def _hide_in_prose(found: re.Match[str]) -> str:
     explains = found["name"].endswith(": ") and _EXPLAINS.fullmatch(found["value"])
     return found[0] if explains else _hide(found)
+
+
+PROSE = TextMask(prose=True)
+"""Masks sentences that are not about one node, or whose node is not known."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.core import context
-from ironic_lite.core.text_masking import TextMask
+from ironic_lite.core.text_masking import PROSE, TextMask
 from ironic_lite.domain import examination
 from ironic_lite.domain.examination import Check, Finding, Verdict
 
@@ -24,7 +24,6 @@ LOG = logging.getLogger(__name__)
 
 PLACES = 96
 """Threads of one process, hanging ones included."""
-_PROSE = TextMask(prose=True)
 AT_ONCE = 32
 """Threads of one examination."""
 _LOGS = "Read the log of that process; the name of the check is in the line."
@@ -36,11 +35,11 @@ class Line(NamedTuple):
     where: str
     checks: Sequence[Check[Any]]
     subject: Any
-    hide: TextMask = _PROSE
+    hide: TextMask = PROSE
 
 
 def lines(
-    where: str, checks: Sequence[Check[Any]], subject: Any, hide: TextMask = _PROSE
+    where: str, checks: Sequence[Check[Any]], subject: Any, hide: TextMask = PROSE
 ) -> list[Line]:
     """Return a table of checks as lines that can be examined beside each other.
 

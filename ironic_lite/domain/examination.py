@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.core.text_masking import TextMask
+from ironic_lite.core.text_masking import PROSE, TextMask
 
 WARNING_DAYS = 30
 """Days before the end of a certificate at which checks begin to warn."""
@@ -33,7 +33,6 @@ class Status(enum.StrEnum):
 _ORDER = tuple(Status)
 _EXIT_STATUS = {Status.OK: 0, Status.UNKNOWN: 1, Status.WARNING: 1, Status.FAILED: 2}
 _BLOCKING = frozenset({Status.FAILED, Status.UNKNOWN})
-_PROSE = TextMask(prose=True)
 
 
 class Verdict(NamedTuple):
@@ -132,7 +131,7 @@ def exit_status(status: Status) -> int:
 
 
 def as_finding(
-    check: Check[Any], where: str, verdict: Verdict, seconds: float, hide: TextMask = _PROSE
+    check: Check[Any], where: str, verdict: Verdict, seconds: float, hide: TextMask = PROSE
 ) -> Finding:
     """Return a verdict of a check as a finding, on one line and masked.
 

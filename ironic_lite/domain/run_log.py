@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from ironic_lite.core import log_lines
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.core.text_masking import TextMask
+from ironic_lite.core.text_masking import PROSE
 from ironic_lite.domain import history
 from ironic_lite.records import Event
 
@@ -24,7 +24,6 @@ LONGEST = 2000
 """Characters of one line's text; the rest is cut off."""
 _STAMP = len("2026-11-22T10:11:12.123456Z")
 _GAP = re.compile(rf"\S{{27}} {RUN} +\((\d+) KiB of lines left out here\)")
-_MASK = TextMask(prose=True)
 
 
 def line(at: datetime.datetime, source: str, text: str) -> str:
@@ -81,7 +80,7 @@ class RunLogWriter:
         if error is not None and error != self._error and error not in text:
             text = f"{text}: {error}"
         self._error = error or self._error
-        return _MASK(text) + self._asked(event)
+        return PROSE(text) + self._asked(event)
 
     def _asked(self, event: Event) -> str:
         """Return who asked for a change of state, if that is another request than before."""

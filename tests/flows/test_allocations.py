@@ -288,3 +288,9 @@ def test_a_conductor_that_stops_leaves_its_searches(build: Build) -> None:
     sweep(heir)
     assert consistent(heir, [uuid]) == [node]
     assert got(heir, uuid)["conductor"] == "two"
+
+
+def test_secret_in_the_reason_of_a_failure_is_masked(rig: ConductorFixture) -> None:
+    row = got(rig, ask(rig, resource_class="big; password=hunter22"))
+    assert "password=******" in row["last_error"]
+    assert "hunter22" not in row["last_error"]

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.conductor.watch.webhooks import Webhooks
+from ironic_lite.conductor.watch.webhooks import Answer, Webhooks
 from ironic_lite.core import clock
 from ironic_lite.db.queries import webhooks as rows
 from ironic_lite.domain import webhooks
@@ -335,3 +335,23 @@ def test_signature_is_that_of_standard_webhooks() -> None:
         b'{"test": 2432232314}',
     )
     assert made == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+@pytest.mark.parametrize("status", [None, 400], ids=["failed", "put aside"])
+def test_secret_in_the_reason_of_a_failure_is_masked(
+    rig: ConductorFixture,
+    served: Webhooks,
+    receiver: Receiver,
+    caplog: pytest.LogCaptureFixture,
+    status: int | None,
+) -> None:
+    hook = add_hook(rig, receiver.url)
+    change(rig, hook, refusals=webhooks.MOST_REFUSALS - 1, first=1, last=1)
+    said = "no answer of https://hooks.example/x?sig=hunter22, token=hunter22"
+    row = rig.database.read(lambda conn: rows.get(conn, hook))
+    served.record(row, Answer(status, said))
+    shown = get(rig, hook)["last_error"]
+    put_aside = rig.database.read(lambda conn: rows.failures(conn, hook))
+    assert "******" in shown
+    assert len(put_aside) == (status is not None)
+    assert "hunter" not in f"{shown} {put_aside} {caplog.text}"

@@ -21,7 +21,15 @@ from typing import NamedTuple
 from ironic_lite import errors
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.conductor.work.runtime import Runtime
-from ironic_lite.core import bounded_http, clock, context, log_lines, metrics, networks
+from ironic_lite.core import (
+    bounded_http,
+    clock,
+    context,
+    log_lines,
+    metrics,
+    networks,
+    text_masking,
+)
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json, Row
 from ironic_lite.db.engine.session import Connection
@@ -189,12 +197,13 @@ class Webhooks:
 
     def record(self, row: Row, answer: Answer) -> bool:
         """Write the result of a try; return whether another delivery may follow at once."""
+        answer = answer._replace(text=text_masking.PROSE(answer.text)[:_SHOWN])
         if answer.accepted:
             return self._change(row, {**_delivered(row), "last_status": answer.status})
         now, tries = clock.now(), row["tries"] + 1
         since = row["failing_since"] or now
         refusals = row["refusals"] + webhooks.refuses(answer.status)
-        failed: Json = {"last_status": answer.status, "last_error": answer.text[:_SHOWN]}
+        failed: Json = {"last_status": answer.status, "last_error": answer.text}
         if refusals >= webhooks.MOST_REFUSALS:
             if self._complaints.new(row["uuid"]):  # the receiver may refuse each one
                 LOG.error("Webhook %s: a delivery was refused and is put aside", row["uuid"])
@@ -208,7 +217,7 @@ class Webhooks:
         }
         gone = answer.status == HTTPStatus.GONE
         if gone or clock.lived(since) >= webhooks.SUSPENDED_AFTER:
-            LOG.error("Webhook %s is suspended: %s", row["uuid"], answer.text[:_SHOWN])
+            LOG.error("Webhook %s is suspended: %s", row["uuid"], answer.text)
             failed["state"] = str(State.SUSPENDED)
         self._change(row, failed)
         return False
@@ -224,7 +233,7 @@ class Webhooks:
                 events.add(conn, [event_rows.of_resource(who, "webhook_updated", row, about)])
             if changed and aside is not None:
                 bounds = {name: row[name] for name in ("position", "first", "last")}
-                outcome = {"status": aside.status, "answer": aside.text[:_SHOWN]}
+                outcome = {"status": aside.status, "answer": aside.text}
                 rows.put_aside(
                     conn, {"webhook_uuid": row["uuid"], "at": clock.now(), **bounds, **outcome}
                 )

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from ironic_lite import errors
 from ironic_lite.conductor.work import db_retry
 from ironic_lite.conductor.work.runtime import Runtime
-from ironic_lite.core import clock
+from ironic_lite.core import clock, text_masking
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import JsonView, Row
 from ironic_lite.db.engine.session import Connection
@@ -178,7 +178,8 @@ class Allocator:
         LOG.info("Allocation %s has got node %s", wanted["uuid"], offer.uuid)
         return True
 
-    def _fail_allocation(self, context: Context, uuid: str, text: str) -> None:
+    def _fail_allocation(self, context: Context, uuid: str, reason: str) -> None:
+        text = text_masking.PROSE(reason)
         with db_retry.waiting_for_database():
             self._runtime.database.write(
                 lambda conn: allocations.settle(conn, context, uuid, State.ERROR, last_error=text)
