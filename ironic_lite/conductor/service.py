@@ -24,6 +24,7 @@ from ironic_lite.conductor.endpoints.provision import Provision
 from ironic_lite.conductor.endpoints.thread_shares import ThreadShares
 from ironic_lite.conductor.endpoints.vendor import Vendor
 from ironic_lite.conductor.endpoints.with_deadline import WithDeadline
+from ironic_lite.conductor.endpoints.without_secrets import WithoutSecrets
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch import keepalive
 from ironic_lite.conductor.watch.allocation_recovery import AllocationRecovery
@@ -146,7 +147,7 @@ class Service:
     def _new_server(self, transport: Any) -> Server:
         shares = ThreadShares(self._conf.conductor.workers_project_percentage)
         limit = WithDeadline(answer_seconds(transport) * _WAITED)
-        served = stub.connect(stub.to(self.endpoints), shares, limit)
+        served = stub.connect(stub.to(self.endpoints), shares, limit, WithoutSecrets())
         server = Server(transport, self.runtime.host, served)
         shares.limit(server.threads)
         return server

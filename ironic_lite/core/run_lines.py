@@ -53,10 +53,31 @@ def gathering(
         _HERE.sink, _HERE.hide = before, hid
 
 
+@contextlib.contextmanager
+def hiding() -> Iterator[None]:
+    """Hide in the lines of this thread the secrets of all nodes that the block reads."""
+    before: list[Callable[[str], str]] | None = getattr(_HERE, "beside", None)
+    _HERE.beside = []
+    try:
+        yield
+    finally:
+        _HERE.beside = before
+
+
+def hide_also(hide: Callable[[str], str]) -> None:
+    """Hide the secrets of a node until the end of the block of `hiding`, if there is one."""
+    beside: list[Callable[[str], str]] | None = getattr(_HERE, "beside", None)
+    if beside is not None:
+        beside.append(hide)
+
+
 def hidden(text: str) -> str:
-    """Return a text without the secrets of the node that this thread works on, if any."""
+    """Return a text without the secrets of the nodes that this thread works on."""
     hide: Callable[[str], str] = getattr(_HERE, "hide", str)
-    return hide(text)
+    beside: list[Callable[[str], str]] = getattr(_HERE, "beside", None) or []
+    for each in (hide, *beside):
+        text = each(text)
+    return text
 
 
 def note(source: str, text: str, *, minor: bool = False) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.core.text_masking import TextMask
+from ironic_lite.core.text_masking import PROSE, TextMask
 
 MOST_BYTES = 4096
 """Size limit of a cause, as JSON."""
@@ -25,10 +25,9 @@ _MOST_ITEMS = 20  # of a list or an object
 _DEEPEST = 4
 _LONGEST_CODE = 64
 _REASON = "reason"
-_PROSE = TextMask(prose=True)
 
 
-def record(error: errors.Error, hide: TextMask = _PROSE) -> Json:
+def record(error: errors.Error, hide: TextMask = PROSE) -> Json:
     """Return the record of an error: code, text, retryable, cause.
 
     ``retryable`` is that of the cause, because the wrapping errors do not know.
@@ -44,7 +43,7 @@ def record(error: errors.Error, hide: TextMask = _PROSE) -> Json:
     }
 
 
-def of(error: errors.Error, hide: TextMask = _PROSE) -> Json:
+def of(error: errors.Error, hide: TextMask = PROSE) -> Json:
     """Return the cause of an error: code, text, retryable, facts; without one, the error itself.
 
     The facts of errors between the two are added, such as the child node of a step.
@@ -59,6 +58,24 @@ def of(error: errors.Error, hide: TextMask = _PROSE) -> Json:
     about = _without_wrapper(first, hide)
     about |= {"facts": {str(name): _plain(fact, hide) for name, fact in facts.items()}}
     return _bounded(masking.mask(about))
+
+
+def hide(error: errors.Error, known: Callable[[str], str]) -> None:
+    """Hide secrets in an error and its causes: in their messages and in their facts.
+
+    :param known: hides further secrets, such as those of nodes.
+    """
+
+    def masked(value: Any) -> Any:
+        if isinstance(value, str):
+            return PROSE(known(value))
+        if isinstance(value, dict):
+            return {name: masked(held) for name, held in value.items()}
+        return list(map(masked, value)) if isinstance(value, list) else value
+
+    for one in error.causes:
+        one.message = masked(one.message)
+        one.facts = masked(one.facts)
 
 
 def code(about: JsonView) -> str | None:

@@ -12,7 +12,8 @@ In the conductor it then passes:
 4. ``rpc.dispatcher.Dispatcher`` refuses it if its caller has gone, and sends keepalives.
 5. ``conductor.endpoints.thread_shares.ThreadShares`` refuses it if many wait for machines.
 6. ``conductor.endpoints.with_deadline.WithDeadline`` limits the time of requests to machines.
-7. ``conductor.service.Endpoints`` has the method, which implements the contract.
+7. ``conductor.endpoints.without_secrets.WithoutSecrets`` hides secrets in its error.
+8. ``conductor.service.Endpoints`` has the method, which implements the contract.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ironic_lite.api import app
+from ironic_lite.conductor.endpoints.without_secrets import WithoutSecrets
 from ironic_lite.db.engine.session import Database
 from ironic_lite.rpc import stub
 from tests.support import conductor_fixture
@@ -27,7 +28,7 @@ class _Wire:
 
     def send(self, call: stub.Call) -> Any:
         """Call the conductor itself."""
-        return stub.to(self.rig.endpoints)(call)
+        return WithoutSecrets()(call, stub.to(self.rig.endpoints))
 
 
 class InProcess:

@@ -149,5 +149,5 @@ def _validation_result(task: Task, kind: str) -> Json:
         if kind == "deploy":
             deploy.check_templates(task)
     except errors.Error as why:
-        return {"result": False, "reason": why.message}
+        return {"result": False, "reason": task.journal.hide(why.message)}
     return {"result": True}

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
+from ironic_lite.core import run_lines
 from ironic_lite.records import Node
 
 LOG = logging.getLogger(__name__)
@@ -166,7 +167,8 @@ class _Workers(Generic[T]):
         thread = threading.current_thread()
         self.begun[thread] = (node.uuid, time.monotonic())
         try:
-            self.act(node)
+            with run_lines.hiding():
+                self.act(node)
         except BaseException:  # such as sys.exit in a driver: the other nodes still wait
             LOG.exception("Node %s: its action in a sweep failed", node.uuid)
         finally:
@@ -235,7 +237,8 @@ class BackgroundQueue:
                 node = self._queue.popleft()
                 self._begun[node.uuid] = time.monotonic()
             try:
-                self._act(node)
+                with run_lines.hiding():
+                    self._act(node)
             except BaseException:  # a thread that ended here would never be replaced
                 LOG.exception("Node %s: its action in the background failed", node.uuid)
             finally:

@@ -42,6 +42,7 @@ class Journal:
         self.opened: str | None = None
         """The UUID of the last run that was opened."""
         self._forget_steps()
+        run_lines.hide_also(self._hidden)
 
     def look(self) -> None:
         """Take the node's current state for events added before the next save."""
