@@ -42,7 +42,7 @@ def mark(task: base.Task, parts: sources.Parts, mode: str) -> str:
     facts = (mode, parts, sources.bootloader(node) if uefi else loader, conf.grub_config_path)
     if mode == sources.INSTANCE:
         return sources.run_mark(node, *facts, sorted(node.instance_info.items()))
-    authority = _ca_file()
+    authority = _ca_file() if parts.iso is None else None
     return sources.run_mark(node, *facts, authority and checksums.known_digest(authority, "sha256"))
 
 

@@ -179,7 +179,9 @@ class NetworkBoot(base.Boot):
         if not note:
             return False
         wanted = self._boot_texts(task, note)
-        return any(_read_text(self.root() / name) != text for name, text in wanted.items())
+        folder = self.root() / task.node.uuid
+        gone = any(not (folder / name).exists() for name in note.get("files", ()))
+        return gone or any(_read_text(self.root() / name) != text for name, text in wanted.items())
 
     def take_over(self, task: base.Task) -> None:
         """Write the files again, and configure the DHCP server."""

@@ -555,6 +555,7 @@ def test_files_that_are_gone_or_of_another_run_are_fetched(
     else:  # left by an earlier boot, on a conductor that gets the node back
         kernel.unlink()
         kernel.write_text("an older one")
+    assert IPXE.lacks_files(task) is (gone == "kernel")
     IPXE.prepare_ramdisk(task, {})
     found = [(kernel.parent / name).read_text() for name in network.PARTS]
     assert found == [f"another {name}" for name in network.PARTS]

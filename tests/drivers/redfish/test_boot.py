@@ -729,6 +729,15 @@ def test_instance_boots_from_the_medium_and_the_drive_of_its_check(
     assert (media(), task.recall(boot.PREPARED)) == ([], None)
 
 
+def test_whole_image_needs_no_file_of_authorities(machine: bmc.Machine, tmp_path: Any) -> None:
+    config.CONF.set_override("api_ca_file", str(tmp_path / "missing.pem"), "agent")
+    try:
+        BOOT.prepare_ramdisk(node_of(machine, deploy_iso="http://192.0.2.9/ipa.iso"), {})
+    finally:
+        config.CONF.clear_override("api_ca_file", "agent")
+    assert inserted(machine) == "http://192.0.2.9/ipa.iso"
+
+
 def test_another_run_asks_the_server_for_the_parts(
     machine: bmc.Machine, web: image_server.Images
 ) -> None:
