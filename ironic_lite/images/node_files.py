@@ -13,7 +13,7 @@ import pathlib
 import re
 from collections.abc import Iterable, Iterator
 
-from ironic_lite.core import config
+from ironic_lite.core import clock, config
 from ironic_lite.images import published, room
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -105,7 +105,9 @@ def seen(file: pathlib.Path, before: float) -> tuple[int, int] | None:
     except OSError:
         return None
     # A link to a file that was fetched long ago is as old as its name.
-    return (about.st_ino, about.st_ctime_ns) if about.st_ctime < before else None
+    # By `lived`, because a clock that was ahead may have written the file.
+    old = clock.lived_since(about.st_ctime) > clock.stamp() - before
+    return (about.st_ino, about.st_ctime_ns) if old else None
 
 
 def _owner_of_file(file: pathlib.Path) -> tuple[str, bool] | None:

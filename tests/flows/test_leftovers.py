@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import pathlib
 import uuid
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from ironic_lite.conductor.watch import file_cleanup
-from ironic_lite.core import config
+from ironic_lite.core import clock, config
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import ports
 from ironic_lite.drivers.boot import dnsmasq, loaders
@@ -96,6 +97,28 @@ def test_young_files_stay(
     sweep(conductor)
     assert made.exists()
     assert part.exists()
+
+
+def test_file_of_a_clock_that_was_ahead_goes_an_hour_after_the_first_look(
+    conductor: conductor_fixture.ConductorFixture,
+    root: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The kernel sets the time of a change, so the test sets the clock back by two years."""
+    made, passed = medium(root, GONE), [0.0]
+
+    def wall() -> datetime.datetime:
+        now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+        return now + datetime.timedelta(days=-730, seconds=passed[0])
+
+    monkeypatch.setattr(clock, "_CLOCK", clock.Clock(wall, lambda: clock.steady() + passed[0]))
+    sweep(conductor)
+    passed[0] += 3500
+    sweep(conductor)
+    assert made.exists()
+    passed[0] += 200
+    sweep(conductor)
+    assert not made.exists()
 
 
 def test_of_a_node_that_is_no_more_all_goes(
