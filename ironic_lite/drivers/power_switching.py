@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ironic_lite import errors
@@ -23,6 +23,13 @@ RESEND_SECONDS = 10.0
 BMCs accept a power on right after a power off, and ignore it."""
 
 Order = TypeVar("Order")
+
+Check = Callable[[], None]
+"""A check of a sent power request: raises PowerFailure if the BMC reports that it has failed."""
+
+
+def no_check() -> None:
+    """Check nothing, for BMCs that report no progress of requests."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,8 +75,8 @@ class SwitchingPower(base.Power, abc.ABC):
         """Tell a forgetful BMC its boot device again, before a power on."""
 
     @abc.abstractmethod
-    def tell(self, task: base.Task, way: Way[Any], deadline: float) -> bool:
-        """Send the power request; return False if the state is already reached.
+    def tell(self, task: base.Task, way: Way[Any], deadline: float) -> Check | None:
+        """Send the power request; return its check, None if the state is already reached.
 
         :param deadline: on the monotonic clock.
         :raises errors.PowerFailure: the BMC refuses, and the state is not reached.
@@ -101,8 +108,9 @@ class SwitchingPower(base.Power, abc.ABC):
         if target == base.POWER_ON:
             self.restore_boot_device(task)
         seconds, start = way.seconds(timeout), time.monotonic()
-        if self.tell(task, way, start + seconds):
-            self._await_state(task, way, seconds, start)
+        check = self.tell(task, way, start + seconds)
+        if check is not None:
+            self._await_state(task, way, seconds, start, check)
 
     def off_and_on(self, task: base.Task, timeout: float | None, *, soft: bool) -> None:
         """Reboot by power off and on; ``timeout`` applies to each half, or to a soft first half."""
@@ -113,15 +121,24 @@ class SwitchingPower(base.Power, abc.ABC):
     def restart(self, task: base.Task, way: Way[Any], timeout: float | None) -> None:
         """Reboot by one request; ``timeout`` applies to the request and to the start."""
         self.restore_boot_device(task)
-        self.tell(task, way, time.monotonic() + way.seconds(timeout))
+        check = self.tell(task, way, time.monotonic() + way.seconds(timeout)) or no_check
         task.pause(self.settle_seconds)
+        try:
+            check()
+        except errors.PowerFailure:
+            raise
+        except errors.HardwareError as silence:
+            LOG.info("Node %s: %s", task.node.uuid, silence)
         on = self.ways[base.POWER_ON]
-        self._await_state(task, on, on.seconds(timeout), time.monotonic())
+        self._await_state(task, on, on.seconds(timeout), time.monotonic(), check)
 
-    def _await_state(self, task: base.Task, way: Way[Any], seconds: float, start: float) -> None:
+    def _await_state(
+        self, task: base.Task, way: Way[Any], seconds: float, start: float, check: Check
+    ) -> None:
         """Poll until the state is reached; a BMC may be silent in between.
 
-        :raises errors.PowerFailure: the state was not reached in time; has the last state seen.
+        :raises errors.PowerFailure: the state was not reached in time; has the last state seen. Or
+            the BMC reports that the request has failed.
         """
         pause, end = FIRST_PAUSE, start + seconds
         resend = time.monotonic() + RESEND_SECONDS
@@ -129,7 +146,9 @@ class SwitchingPower(base.Power, abc.ABC):
             fault = None
             try:
                 word = self.look(task, end - time.monotonic())
-            except errors.BmcAccessDenied:
+                if word != way.reached:
+                    check()
+            except (errors.BmcAccessDenied, errors.PowerFailure):
                 # Many BMCs lock a user out after repeated attempts.
                 raise
             except errors.HardwareError as silence:
@@ -139,7 +158,7 @@ class SwitchingPower(base.Power, abc.ABC):
                     return
                 seen = f"the state {word}"
                 if time.monotonic() >= resend and self._is_ignored(way, word):
-                    self._tell_again(task, way, end)
+                    check = self._tell_again(task, way, end) or check
                     resend = time.monotonic() + RESEND_SECONDS
             left = end - time.monotonic()
             if left <= 0:
@@ -156,8 +175,8 @@ class SwitchingPower(base.Power, abc.ABC):
         """Return whether the machine rests in the other state, and the request may be repeated."""
         return way.repeatable and word in {other.reached for other in self.ways.values()}
 
-    def _tell_again(self, task: base.Task, way: Way[Any], end: float) -> None:
-        """Send a request again that a BMC may have ignored.
+    def _tell_again(self, task: base.Task, way: Way[Any], end: float) -> Check | None:
+        """Send a request again that a BMC may have ignored; return its check.
 
         A refusal shows that it has not. After any other fault the first request may still count.
         """
@@ -167,8 +186,9 @@ class SwitchingPower(base.Power, abc.ABC):
             way.target,
         )
         try:
-            self.tell(task, way, end)
+            return self.tell(task, way, end)
         except errors.BmcAccessDenied:
             raise
         except errors.HardwareError as fault:
             LOG.info("Node %s: %s", task.node.uuid, fault)
+            return None

@@ -11,7 +11,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers import base, power_switching
 from ironic_lite.drivers.ipmi import bootdevice, connection_checks, interface, tool
-from ironic_lite.drivers.power_switching import Way
+from ironic_lite.drivers.power_switching import Check, Way
 
 _STATE = re.compile(r"^Chassis Power is (on|off)\s*$", re.MULTILINE)
 _STATES: Mapping[str, str] = {"on": base.POWER_ON, "off": base.POWER_OFF}
@@ -59,7 +59,7 @@ class IpmiPower(interface.IpmiInterface, power_switching.SwitchingPower):
         """See `bootdevice.restore`."""
         bootdevice.restore(task)
 
-    def tell(self, task: base.Task, way: Way[str], deadline: float) -> bool:
+    def tell(self, task: base.Task, way: Way[str], deadline: float) -> Check | None:
         """Send the command; on and off are sent in any state, as they are harmless and fast.
 
         A machine that is on keeps a device that is stored for its next boot.
@@ -70,7 +70,7 @@ class IpmiPower(interface.IpmiInterface, power_switching.SwitchingPower):
         # the button, and power the machine on.
         looks = way.soft or (way == TURN_ON and bootdevice.is_kept_for_one_boot(task))
         if looks and _power_state(task) == way.reached:
-            return False
+            return None
         seconds = _bounded_seconds(deadline - time.monotonic())
         try:
             repeatable = way.repeatable
@@ -80,11 +80,11 @@ class IpmiPower(interface.IpmiInterface, power_switching.SwitchingPower):
             raise
         except errors.HardwareError as refusal:
             if not way.restarts and _power_state(task) == way.reached:
-                return False
+                return None
             raise errors.PowerFailure(target=way.target, reason=str(refusal)) from refusal
         if way in {TURN_ON, RESTART}:
             bootdevice.spend(task)
-        return True
+        return power_switching.no_check
 
     def look(self, task: base.Task, seconds: float) -> str | None:
         """Read the power state within the remaining time."""

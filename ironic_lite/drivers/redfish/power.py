@@ -12,9 +12,9 @@ from typing import Any, ClassVar, TypeVar
 
 from ironic_lite import errors
 from ironic_lite.drivers import base, power_switching
-from ironic_lite.drivers.power_switching import Way
+from ironic_lite.drivers.power_switching import Check, Way
 from ironic_lite.drivers.redfish import interface, override
-from ironic_lite.drivers.redfish.bmc import connection, connection_checks, faults
+from ironic_lite.drivers.redfish.bmc import connection, connection_checks, faults, jobs
 from ironic_lite.drivers.redfish.bmc import library as sushy
 
 LOG = logging.getLogger(__name__)
@@ -83,17 +83,18 @@ class RedfishPower(interface.RedfishInterface, power_switching.SwitchingPower):
         """See `override.restore`."""
         override.restore(task)
 
-    def tell(self, task: base.Task, way: Way[Resets], deadline: float) -> bool:
+    def tell(self, task: base.Task, way: Way[Resets], deadline: float) -> Check | None:
         """Send the reset type; retry while the BMC is busy with another change.
 
         :raises errors.PowerFailure: the BMC refuses, or does not have such a reset type.
         """
         for left in reversed(range(CONFLICT_TRIES)):
-            refusal = _insist_on_reset(task, way, deadline)
+            uris: list[str] = []
+            refusal = _insist_on_reset(task, way, deadline, uris)
             if refusal is _ALREADY:
-                return False
+                return None
             if refusal is None:
-                return True
+                return functools.partial(_check_request, task, way, uris)
             later = time.monotonic() + CONFLICT_SECONDS < deadline
             if not (refusal.retry and left and later):
                 failed = errors.PowerFailure(target=way.target, reason=refusal.reason)
@@ -117,12 +118,31 @@ def _reset_types(system: Any) -> set[str]:
     return {reset.value for reset in system.get_allowed_reset_system_values()}
 
 
-def _insist_on_reset(task: base.Task, way: Way[Resets], deadline: float) -> _Refusal | None:
+def _check_request(task: base.Task, way: Way[Resets], uris: list[str]) -> None:
+    """Raise PowerFailure if the BMC's task for a request has failed; forget a task that has ended.
+
+    :param uris: the addresses of the task, empty without one.
+    """
+    try:
+        if uris and jobs.check(task, uris, "carry out the request") in jobs.ENDED:
+            uris.clear()
+    except errors.BmcUnreachable:
+        raise
+    except errors.HardwareError as failed:
+        if not isinstance(failed.__cause__, errors.BmcTaskFailed):
+            raise
+        raise errors.PowerFailure(target=way.target, reason=str(failed)) from failed.__cause__
+
+
+def _insist_on_reset(
+    task: base.Task, way: Way[Resets], deadline: float, uris: list[str]
+) -> _Refusal | None:
     """Send the reset; wait for a restarting BMC if the request may be sent twice.
 
     :raises errors.BmcUnreachable: the BMC does not answer by the deadline.
     """
-    tell = functools.partial(connection.call, task, lambda link: _send_reset(link, way), read=False)
+    send = functools.partial(_send_reset, way=way, uris=uris)
+    tell = functools.partial(connection.call, task, send, read=False)
     return _await_answer(task, tell, deadline) if way.repeatable else tell()
 
 
@@ -152,8 +172,11 @@ class _Refusal:
 _ALREADY = _Refusal("the machine is already in that state", retry=False)
 
 
-def _send_reset(link: connection.Link, way: Way[Resets]) -> _Refusal | None:
-    """Send the best reset type; a refusal counts as success if the state is already reached."""
+def _send_reset(link: connection.Link, way: Way[Resets], uris: list[str]) -> _Refusal | None:
+    """Send the best reset type; a refusal counts as success if the state is already reached.
+
+    :param uris: gets the addresses of the BMC's task.
+    """
     system = link.system()
     already = not way.restarts and system.json.get("PowerState") == way.reached
     if already:
@@ -165,7 +188,7 @@ def _send_reset(link: connection.Link, way: Way[Resets]) -> _Refusal | None:
         wanted = " or ".join(way.order)
         return _Refusal(f"the BMC at {link.node.address} has {words}, not {wanted}", retry=False)
     try:
-        system.reset_system(sushy.ResetType(best))
+        uris[:] = jobs.begun(link, lambda: system.reset_system(sushy.ResetType(best)))
     except sushy.exceptions.HTTPError as error:
         if not faults.is_refusal(error):
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -10,8 +11,8 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers import base, power_switching
 from ironic_lite.drivers.redfish import power
+from tests.emulators import bmc, redfish
 from tests.emulators import liar as liars
-from tests.emulators import redfish
 from tests.support import bmc_tasks
 
 POWER = power.RedfishPower()
@@ -49,6 +50,35 @@ def test_a_change_that_takes_seconds_is_waited_for_with_growing_pauses() -> None
         assert task.pauses[0] == power_switching.FIRST_PAUSE
         assert task.pauses == sorted(task.pauses)
         assert max(task.pauses) <= power_switching.LONGEST_PAUSE
+
+
+@pytest.mark.parametrize("target", [base.POWER_ON, base.POWER_OFF, base.SOFT_POWER_OFF])
+def test_failed_task_of_a_power_change_is_its_error(target: str) -> None:
+    with bmc.serve() as machine:
+        machine.habits.tasks = frozenset({"power"})
+        machine.go("Off" if target == base.POWER_ON else "On", boots=False)
+        machine.habits.task_fails = "The cover is open."
+        begun = time.monotonic()
+        with pytest.raises(errors.PowerFailure, match="set node power state to") as caught:
+            POWER.set_power_state(bmc_tasks.task_of(machine), target)
+        assert f"{target}: The BMC could not" in str(caught.value)
+        assert "(Exception): The cover is open" in str(caught.value)
+        assert time.monotonic() - begun < config.CONF.conductor.power_state_change_timeout
+        assert len(machine.sent) == 1
+        machine.habits.task_fails = None
+        POWER.set_power_state(bmc_tasks.task_of(machine), target)
+
+
+def test_failed_task_of_a_restart_is_its_error() -> None:
+    """The machine shows that it is on all the time."""
+    with bmc.serve() as machine:
+        machine.habits.tasks = frozenset({"power"})
+        machine.go("On", boots=False)
+        machine.habits.task_polls, machine.habits.task_fails = 0, "The cover is open."
+        task = bmc_tasks.task_of(machine)
+        task.node.disable_power_off = True
+        with pytest.raises(errors.PowerFailure, match="The cover is open"):
+            POWER.reboot(task)
 
 
 def test_nothing_is_sent_to_a_machine_that_is_there_already(liar: liars.Liar) -> None:

@@ -84,8 +84,8 @@ def _patch(machine: Machine, request: Request, path: str) -> Reply:
             raise Refused(400, "PropertyNotWritable", f"The property {name} is read-only.")
     if "Boot" in request.body:
         _check_boot(machine, document["Boot"], request.body["Boot"])
-    merge(document, request.body)
-    return Reply(200, document)
+    effect = functools.partial(merge, document, request.body)
+    return machine.work("change", f"Change {path}", effect) or Reply(200, document)
 
 
 def _check_boot(machine: Machine, boot: Json, wanted: Json) -> None:
@@ -140,8 +140,9 @@ def _reset(machine: Machine, request: Request, path: str) -> Reply:
     target, boots = TURNS[word]
     is_on = machine.tree[machine.system]["PowerState"] == "On"
     # A machine that is on stays as it is when it is told On.
-    machine.go(target, boots=boots and not (is_on and word in {"On", "ForceOn"}))
-    return Reply(204)
+    boots = boots and not (is_on and word in {"On", "ForceOn"})
+    effect = functools.partial(machine.go, target, boots=boots)
+    return machine.work("power", f"Reset {word}", effect) or Reply(204)
 
 
 def _reset_manager(machine: Machine, request: Request, path: str) -> Reply:

@@ -23,8 +23,8 @@ class Habits:
     whole_boot: bool = False
     """A change of Boot must have mode, target and enabled together."""
     tasks: frozenset[str] = frozenset({"create", "delete", "initialize", "update"})
-    """What is answered with 202 and a task; also ``bios`` and ``media`` are possible. Others happen
-    at once."""
+    """What is answered with 202 and a task; also ``bios``, ``media``, ``power`` (resets) and
+    ``change`` (PATCH) are possible. Others happen at once."""
     task_polls: int = 1
     """Looks at a task that find it running."""
     task_seconds: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from http import HTTPStatus
 
 from ironic_lite import errors
@@ -16,6 +16,7 @@ from ironic_lite.drivers.redfish.bmc import library as sushy
 
 DONE, FORGOTTEN = "Done", "Forgotten"
 FAILED = frozenset({"Exception", "Killed", "Cancelled", "Interrupted"})
+ENDED = frozenset({DONE, FORGOTTEN})
 NEW = "New"
 WAITING = frozenset({NEW, "Pending", "Scheduled", "Starting", "Suspended"})
 """Values of Task.TaskState and Job.JobState (DSP0268): failed tasks, and tasks that mostly wait for
@@ -28,6 +29,8 @@ _NOT_COMPLETED = frozenset({"completedwitherrors", "failed", "error", "aborted",
 _STATE_NAMES = ("TaskState", "JobState")
 _STATUS_NAMES = ("TaskStatus", "JobStatus")
 _GOOD = frozenset({"OK", "Warning"})
+SHORT_SECONDS = 10.0
+"""Limit in seconds of the tasks of small changes, such as a boot device or a lamp."""
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 10.0
 """First and longest pause in seconds between two polls of a short task."""
 _RECENT = 10
@@ -91,6 +94,21 @@ def places(response: transport.Response) -> list[str]:
     return [place for place in found if isinstance(place, str) and place]
 
 
+def begun(link: connection.Link, change: Callable[[], object]) -> list[str]:
+    """Make a change through sushy, which drops the answer; return the addresses of its task."""
+    link.wire.accepted = None
+    change()
+    return places(link.wire.accepted) if link.wire.accepted is not None else []
+
+
+def change(task: base.Task, path: str, body: Json) -> list[str]:
+    """Send a PATCH as `resources.change` does; return the addresses of its task.
+
+    :raises errors.HardwareError: see `connection.call`.
+    """
+    return connection.call(task, lambda link: places(resources.patch(link, path, body)), read=False)
+
+
 def look(link: connection.Link, uris: Sequence[str]) -> tuple[str, str]:
     """Return DONE, FORGOTTEN or a TaskState, and the BMC's message.
 
@@ -114,23 +132,37 @@ def look(link: connection.Link, uris: Sequence[str]) -> tuple[str, str]:
     return FORGOTTEN, ""
 
 
-def follow(task: base.Task, uris: Sequence[str], what: str, seconds: float) -> None:
+def check(task: base.Task, uris: Sequence[str], what: str) -> str:
+    """Return the state of a task: DONE, FORGOTTEN or a TaskState.
+
+    :param what: the work in words, such as ``eject /redfish/v1/...``.
+    :raises errors.HardwareError: the task failed; the cause is a BmcTaskFailed.
+    """
+    word, said = connection.call(task, lambda link: look(link, uris))
+    if word in FAILED:
+        why = said or "it gives no reason"
+        cause = errors.BmcTaskFailed(task=uris[0], state=word, reason=why)
+        raise errors.HardwareError(reason=f"The BMC could not {what} ({word}): {why}") from cause
+    return word
+
+
+def follow(
+    task: base.Task, uris: Sequence[str], what: str, seconds: float, *, waits: bool = False
+) -> None:
     """Wait for the end of a short task; a task that has vanished is left to the caller's check.
 
-    :param what: the work in words, such as ``eject /redfish/v1/...``; :param seconds: the limit.
+    :param what: as in `check`; :param seconds: the limit.
+    :param waits: a task that waits at the limit, for a boot, is no failure.
     :raises errors.HardwareError: the task failed, or does not end in time.
     """
     end, pause = time.monotonic() + seconds, _SHORTEST_PAUSE
     while uris:
-        word, said = connection.call(task, lambda link: look(link, uris))
-        if word in FAILED:
-            why = said or "it gives no reason"
-            cause = errors.BmcTaskFailed(task=uris[0], state=word, reason=why)
-            reason = f"The BMC could not {what} ({word}): {why}"
-            raise errors.HardwareError(reason=reason) from cause
-        if word in {DONE, FORGOTTEN}:
+        word = check(task, uris, what)
+        if word in ENDED:
             return
         if time.monotonic() >= end:
+            if waits and word in WAITING:
+                return
             reason = f"The BMC did not {what} within {seconds:g} s: its task is {word}"
             raise errors.HardwareError(reason=reason)
         task.pause(pause)

@@ -133,6 +133,8 @@ class Wire:
         self._timeouts = connect_timeout, read_timeout
         self._tls = tls_context(node) if parts.scheme == "https" else None
         self._login: dict[str, str] = {}
+        self.accepted: Response | None = None
+        """The newest answer 202 to a change, for callers whose library drops the answer."""
 
     @property
     def has_token(self) -> bool:
@@ -284,6 +286,8 @@ class Wire:
                 error.retry_after = response.retry_after
                 raise
             counted.result = bmc_metrics.OK
+        if not reads and response.status_code == HTTPStatus.ACCEPTED:
+            self.accepted = response
         return response
 
     def _send_following(self, method: str, url: str, data: object, headers: Headers) -> Response:
