@@ -15,7 +15,7 @@ from ironic_lite import errors
 from ironic_lite.core.json_types import Json
 from ironic_lite.domain import bmc_vocabulary
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish.bmc import resources
+from ironic_lite.drivers.redfish.bmc import jobs, resources
 
 LOG = logging.getLogger(__name__)
 
@@ -86,7 +86,8 @@ def switch(task: base.Task, component: str, indicator: str, wanted: str) -> None
         known = ", ".join(sorted(lamp.words.values()))
         reason = f"{indicator} cannot be {wanted!r}, only {known}"
         raise errors.InvalidParameter(path="state", reason=reason)
-    resources.change(task, lamp.path, {lamp.key: value})
+    uris = jobs.change(task, lamp.path, {lamp.key: value})
+    jobs.follow(task, uris, f"switch {indicator} {wanted}", jobs.SHORT_SECONDS)
 
 
 def _indicator_facts(lamps: Iterator[Lamp]) -> dict[str, Json]:

@@ -59,10 +59,11 @@ class RedfishManagement(interface.RedfishInterface, bmc_reset.RestartingManageme
         if mode not in override.MODES:
             reason = f"{mode!r} is not one of {', '.join(override.MODES)}"
             raise errors.InvalidParameter(path="boot_mode", reason=reason)
-        if not connection.call(task, lambda link: override.set_mode(link, mode), read=False):
+        uris = connection.call(task, lambda link: override.set_mode(link, mode), read=False)
+        if uris is None:
             raise resources.lacking(task, "set_boot_mode", "it does not show or accept a boot mode")
         pending_settings.see_through(
-            task, f"boot mode {mode}", lambda task: self.get_boot_mode(task) in {mode, None}
+            task, f"boot mode {mode}", lambda task: self.get_boot_mode(task) in {mode, None}, uris
         )
 
     def get_boot_mode(self, task: base.Task) -> str | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish.bmc import connection, faults, quirks, resources
+from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, quirks, resources
 from ironic_lite.drivers.redfish.bmc import library as sushy
 
 NOTE = "redfish_boot_device"
@@ -61,11 +61,24 @@ def choose(task: base.Task, device: str, *, persistent: bool) -> None:
     :raises errors.InvalidParameter: the system does not offer that device.
     :raises errors.HardwareError: see `connection.call`.
     """
-    kept = connection.call(
-        task, lambda link: _choose_device(link, device, persistent=persistent), read=False
-    )
+    kept = True
+
+    def choose_it(link: connection.Link) -> None:
+        nonlocal kept
+        kept = _choose_device(link, device, persistent=persistent)
+
+    _change_boot(task, choose_it, f"set the boot device {device}")
     if persistent:
         task.keep(NOTE, None if kept else device)
+
+
+def _change_boot(task: base.Task, change: Callable[[connection.Link], None], what: str) -> None:
+    """Change the Boot object, and follow the BMC's task, which may wait for the next boot.
+
+    :raises errors.HardwareError: the task failed; see `connection.call`.
+    """
+    uris = connection.call(task, lambda link: jobs.begun(link, lambda: change(link)), read=False)
+    jobs.follow(task, uris, what, jobs.SHORT_SECONDS, waits=True)
 
 
 def choose_stick(task: base.Task) -> None:
@@ -73,31 +86,33 @@ def choose_stick(task: base.Task) -> None:
 
     :raises errors.HardwareError: see `connection.call`.
     """
-    connection.call(
-        task,
-        lambda link: _send_override(link, _fresh_system(link), _STICK, ONCE),
-        read=False,
-    )
+
+    def choose_it(link: connection.Link) -> None:
+        _send_override(link, _fresh_system(link), _STICK, ONCE)
+
+    _change_boot(task, choose_it, f"set the boot device {_STICK}")
 
 
 def restore(task: base.Task) -> None:
     """Set a noted device for the next boot, unless another device was chosen for that boot."""
     device = task.recall(NOTE)
     if device is not None:
-        connection.call(task, lambda link: _restore_override(link, device), read=False)
+        what = f"set the boot device {device}"
+        _change_boot(task, lambda link: _restore_override(link, device), what)
 
 
-def set_mode(link: connection.Link, mode: str) -> bool:
+def set_mode(link: connection.Link, mode: str) -> list[str] | None:
     """Set the boot mode; nothing is sent if the mode is already set.
 
-    :returns: whether the system supports this; some systems show no mode but accept one.
+    :returns: the addresses of the BMC's task, or None if the system does not support this; some
+        systems show no mode but accept one.
     :raises errors.InvalidParameter: the system offers only other modes.
     """
     system = _fresh_system(link)
     boot = _boot_object(system)
     before = boot.get("BootSourceOverrideMode")
     if before == MODES[mode]:
-        return True
+        return []
     offered = _boot_modes(boot)
     if before is not None and mode not in offered:
         names = ", ".join(offered) or "nothing"
@@ -110,12 +125,11 @@ def set_mode(link: connection.Link, mode: str) -> bool:
     )
     try:
         rest["mode"] = sushy.BootSourceOverrideMode(MODES[mode])
-        system.set_system_boot_options(**rest)
+        return jobs.begun(link, lambda: system.set_system_boot_options(**rest))
     except sushy.exceptions.HTTPError as error:
         if before is None and faults.is_refusal(error):
-            return False
+            return None
         raise
-    return True
 
 
 def mode_of(link: connection.Link) -> str | None:

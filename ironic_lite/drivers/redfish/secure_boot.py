@@ -5,7 +5,7 @@ from __future__ import annotations
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish.bmc import connection, pending_settings, quirks, resources
+from ironic_lite.drivers.redfish.bmc import connection, jobs, pending_settings, quirks, resources
 from ironic_lite.drivers.redfish.bmc import library as sushy
 
 KEYS_DEFAULT = "ResetAllKeysToDefault"
@@ -41,9 +41,9 @@ def switch(task: base.Task, state: bool) -> None:
             reason="Secure boot needs the boot mode uefi; this machine has the boot mode bios. "
             "Set the boot mode first."
         )
-    resources.change(task, document["@odata.id"], {"SecureBootEnable": state})
-    word = "on" if state else "off"
-    pending_settings.see_through(task, f"secure boot {word}", lambda task: get(task) is state)
+    uris = jobs.change(task, document["@odata.id"], {"SecureBootEnable": state})
+    what = f"secure boot {'on' if state else 'off'}"
+    pending_settings.see_through(task, what, lambda task: get(task) is state, uris)
 
 
 def reset_keys(task: base.Task, how: str) -> None:
@@ -58,10 +58,11 @@ def reset_keys(task: base.Task, how: str) -> None:
     offered = resources.value(action, "ResetKeysType@Redfish.AllowableValues")
     if target is None or (isinstance(offered, list) and how not in offered):
         raise resources.lacking(task, how, "its SecureBoot resource has no such action")
-    place = target
-    connection.call(
-        task, lambda link: link.wire.post(place, data={"ResetKeysType": how}), read=False
+    place, body = target, {"ResetKeysType": how}
+    uris = connection.call(
+        task, lambda link: jobs.places(link.wire.post(place, data=body)), read=False
     )
+    jobs.follow(task, uris, f"do {how}", jobs.SHORT_SECONDS, waits=True)
 
 
 def _read_secure_boot(task: base.Task, method: str) -> Json | None:

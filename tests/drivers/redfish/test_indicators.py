@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -218,3 +218,41 @@ def test_cards_of_adapters_count_and_a_bmc_without_any_says_so(
     del machine[machine.places.chassis]["NetworkAdapters"]
     with pytest.raises(errors.UnsupportedDriverExtension, match="lists no MAC address of a card"):
         MANAGEMENT.get_mac_addresses(task)
+
+
+# -- changes that the BMC answers with a task ------------------------------------------------------
+
+
+def _switch_lamp(task: bmc_tasks.BmcTask) -> None:
+    (lamp,) = MANAGEMENT.get_supported_indicators(task, "system")["system"]
+    MANAGEMENT.set_indicator_state(task, "system", lamp, "on")
+
+
+CHANGES: dict[str, Callable[[bmc_tasks.BmcTask], None]] = {
+    "boot device": lambda task: MANAGEMENT.set_boot_device(task, "pxe", persistent=True),
+    "boot mode": lambda task: MANAGEMENT.set_boot_mode(task, "bios"),
+    "secure boot": lambda task: MANAGEMENT.set_secure_boot_state(task, True),
+    "lamp": _switch_lamp,
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_task_of_a_small_change_is_followed(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, what: str
+) -> None:
+    machine.habits.tasks = frozenset({"change"})
+    CHANGES[what](task)
+    assert [one.state for one in machine.tasks] == ["Completed"]
+    assert machine.sent == []
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_failed_task_of_a_small_change_is_the_error_of_the_request(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, what: str
+) -> None:
+    machine.habits.tasks = frozenset({"change"})
+    machine.habits.task_fails = "Lockdown is on."
+    with pytest.raises(errors.HardwareError, match=r"\(Exception\): Lockdown is on") as caught:
+        CHANGES[what](task)
+    assert isinstance(caught.value.__cause__, errors.BmcTaskFailed)
+    assert machine.sent == []

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.domain import states
 from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish.bmc import jobs
 
 LOG = logging.getLogger(__name__)
 
@@ -30,13 +31,25 @@ OCCUPIED = frozenset({states.State.ACTIVE, states.State.RESCUE})
 Look = Callable[[base.Task], bool]
 
 
-def see_through(task: base.Task, what: str, is_so: Look) -> None:
+def see_through(task: base.Task, what: str, is_so: Look, uris: Sequence[str] = ()) -> None:
     """Wait until a sent setting has taken effect; restart the machine if it needs that.
 
     :param what: the setting in words, such as ``boot mode uefi``.
+    :param uris: the addresses of the BMC's task, empty without one.
     :raises errors.HardwareError: the setting has no effect after [redfish]boot_mode_config_timeout
-        seconds, or the machine has an instance.
+        seconds, its task failed, or the machine has an instance.
     """
+
+    def is_done(task: base.Task) -> bool:
+        done = is_so(task)
+        if uris and not done:
+            jobs.check(task, uris, f"apply {what}")
+        return done
+
+    _restart_until(task, what, is_done)
+
+
+def _restart_until(task: base.Task, what: str, is_so: Look) -> None:
     if _takes_effect_soon(task, is_so):
         return
     if task.node.provision_state in OCCUPIED:
