@@ -15,7 +15,6 @@ import random
 import string
 import time
 import urllib.parse
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tests.attack import outside, own_service
@@ -352,7 +351,7 @@ def moved_leases(target: Target) -> Iterator[str]:
         return str(found["uuid"])
 
     try:
-        nodes = [ask("POST", "/nodes", {**body, "uuid": own})["uuid"] for own in OWN_NODES[:3]]
+        nodes = [ask("POST", "/nodes", body)["uuid"] for _ in range(3)]
         made += [f"/nodes/{node}" for node in nodes]
         batch = begin(nodes, "power on", waves=[1, 2], between_waves="pause")
         wait_for(batch, "paused")
@@ -402,8 +401,7 @@ def silent_machines(target: Target) -> Iterator[str]:
     made: list[str] = []
 
     def enroll(driver: str, owner: str, **more: object) -> str:
-        about = {"uuid": OWN_NODES[len(made)], "driver": driver, "owner": owner}
-        found = ask("POST", "/nodes", {**about, **more})
+        found = ask("POST", "/nodes", {"driver": driver, "owner": owner, **more})
         made.append(f"/nodes/{found['uuid']}")
         return made[-1]
 
@@ -430,8 +428,6 @@ def silent_machines(target: Target) -> Iterator[str]:
 
 SILENT_MACHINES, HONEST_MACHINES = 90, 6
 """So many that they would take all workers of two conductors, and those of another project."""
-OWN_NODES = [str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))) for number in range(100)]
-"""UUIDs of nodes that are removed at the end, so the load must not ask them for runs."""
 
 
 def _switched(target: Target, node: str) -> Iterator[str]:

@@ -146,7 +146,6 @@ def run(
     with contextlib.ExitStack() as stack:
         world = stack.enter_context(story.world_of(world_wishes, folder))
         switched = machines.Machines(world, stack)
-        world.load.spared |= frozenset(attacks.OWN_NODES)
         return _Siege(world, folder, wishes, switched, report).run(chosen)
 
 
