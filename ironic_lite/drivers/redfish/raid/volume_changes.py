@@ -8,6 +8,7 @@ broke, is searched for before it is sent again.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import sys
 from collections.abc import Iterable
 from http import HTTPStatus
@@ -21,6 +22,8 @@ from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, quirks, re
 from ironic_lite.drivers.redfish.bmc import library as sushy
 from ironic_lite.drivers.redfish.raid import storage
 
+LOG = logging.getLogger(__name__)
+
 CREATE, DELETE = "create", "delete"
 NEW, SENT, DONE = "new", "sent", "done"
 IMMEDIATE, ON_RESET = "Immediate", "OnReset"
@@ -31,6 +34,9 @@ FORGOTTEN_LOOKS = 5
 """Checks whether a change took effect after its task has ended or is forgotten."""
 UNSEEN_LOOKS = 20
 """Checks whether a change without a task took effect: about a quarter of an hour."""
+CONFLICTS = 10
+"""Requests refused by 409 in a row, after which the step fails: about six minutes. Other work on
+the controller or a drive is not over yet."""
 PATIENT_LOOKS = 5
 """Polls of a waiting task before a restart that the BMC did not request: two minutes."""
 
@@ -62,7 +68,7 @@ class Work:
     """All changes of a step. ``until`` and ``silent`` are seconds since the epoch.
 
     ``before`` are existing volumes that stay; ``disks`` are the logical disks, one for each volume
-    to create.
+    to create. ``conflicts`` counts the refusals of the next request by 409.
     """
 
     orders: list[Order]
@@ -73,6 +79,7 @@ class Work:
     silent: float | None = None
     rebooted: bool = False
     looks: int = 0
+    conflicts: int = 0
 
     def saved(self) -> Json:
         """Return the state as JSON."""
@@ -130,7 +137,11 @@ def _send_next(task: base.Task, work: Work, coming: list[Order]) -> float:
         _send_order(link, work, order, unsure=not jobs.CLAIMS.use(claim))
 
     connection.call(task, send, read=False)
-    work.looks = 0
+    if order.state == NEW:
+        work.looks = work.conflicts
+        _hand_to_us(work)
+        return _poll_pause(work)
+    work.looks = work.conflicts = 0
     # Without a task the work may still be going on, whatever the answer: the volumes show its end.
     blind = order.state == SENT and not order.uris and order.when != ON_RESET
     if blind and connection.call(task, lambda link: _is_there(link, work, order)):
@@ -191,7 +202,7 @@ def _restart_machine(task: base.Task) -> None:
 
 
 def _send_order(link: connection.Link, work: Work, order: Order, *, unsure: bool) -> None:
-    """Send a request, unless the BMC has received it already.
+    """Send a request, unless the BMC has received it already; it stays NEW after a conflict.
 
     :raises errors.StepFailed: the BMC refuses.
     """
@@ -208,6 +219,11 @@ def _send_order(link: connection.Link, work: Work, order: Order, *, unsure: bool
         if not faults.is_refusal(error):
             raise
         said = faults.detail(error, link.node)
+        if error.status_code == HTTPStatus.CONFLICT and work.conflicts < CONFLICTS:
+            work.conflicts += 1
+            text = "The BMC at %s cannot %s yet: %s. Trying again."
+            LOG.info(text, link.node.address, order.name, said)
+            return
         raise _raid_failed(
             f"the BMC at {link.node.address} refused to {order.name}: {said}"
         ) from faults.refused(error, link.node)

@@ -119,6 +119,36 @@ def test_a_task_that_waits_for_a_restart_nobody_told_of_gets_one(machine: bmc.Ma
     assert machine.sent == ["ForceOff", "On"]
 
 
+IN_USE = {"error": {"message": "The drive is in use by another operation."}}
+
+
+@pytest.mark.parametrize("change", ["create", "delete"])
+def test_request_that_meets_other_work_is_sent_again(machine: bmc.Machine, change: str) -> None:
+    title = f"POST {machine.places.volumes}"
+    task = node_at(machine, ROOT)
+    if change == "delete":
+        title = "DELETE */Volumes/1"
+        task = create(task)
+    machine.tricks[title] = bmc.says_first(3, bmc.says(409, IN_USE))
+    step = {"create": "create_configuration", "delete": "delete_configuration"}[change]
+    assert fake_task.clean(task, f"raid.{step}") is base.WAIT
+    for _ in range(3):
+        assert poll(task) is base.WAIT
+    finish(task, base.WAIT)
+    assert len(there(machine)) == (1 if change == "create" else 0)
+
+
+def test_request_that_meets_other_work_for_long_fails_in_the_words_of_the_bmc(
+    machine: bmc.Machine,
+) -> None:
+    machine.tricks[f"POST {machine.places.volumes}"] = bmc.says(409, IN_USE)
+    task = begun(machine)
+    for _ in range(volume_changes.CONFLICTS - 1):
+        assert poll(task) is base.WAIT
+    assert "refused to create" in failure(task)
+    assert sum(title.startswith("POST") for title in machine.changes()) > volume_changes.CONFLICTS
+
+
 def test_a_task_that_the_bmc_forgot_without_doing_it_fails(machine: bmc.Machine) -> None:
     task = begun(machine)
     assert poll(task) is base.WAIT
