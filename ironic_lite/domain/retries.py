@@ -111,9 +111,13 @@ class Request:
     force: bool = False
 
     @classmethod
-    def from_json(cls, data: JsonView) -> Request:
-        """Read a checked object."""
-        waivers = [Waiver(one.get("ordinal"), one["reason"]) for one in data.get("waive") or ()]
+    def from_json(cls, data: JsonView, hide: Callable[[str], str] = str) -> Request:
+        """Read a checked object.
+
+        :param hide: hides the node's secrets in the reasons.
+        """
+        given = data.get("waive") or ()
+        waivers = [Waiver(one.get("ordinal"), hide(one["reason"])) for one in given]
         return cls(data.get("from"), waivers, bool(data.get("force", False)))
 
 

@@ -114,3 +114,43 @@ def test_secret_in_sensor_reading_is_masked_in_the_log(
     operator.rig.node("manageable", driver_info=info)
     operator.sweep()
     assert leaking({"log": log.getvalue()}) == []
+
+
+def test_secret_in_the_reason_of_a_caller_is_masked(operator: Operator, log: io.StringIO) -> None:
+    node = operator.rig.node("manageable", driver_info={"ipmi_password": OWN})
+    path = f"/v1/nodes/{node}"
+    declared = {"data_state": "dirty", "reason": SAID}
+    assert operator.api.put(f"{path}/data_state", declared).status == 204
+    hold = operator.api.post(f"{path}/holds", {"kind": "freeze", "reason": SAID})
+    assert "******" in hold.json["reason"]
+    refused = operator.asks(node, "provide")
+    assert (refused.status, "******" in refused.text) == (409, True)
+    found = {"hold": hold.body.decode(), "refused": refused.body.decode()}
+    why = operator.api.get(f"{path}/why").body.decode()
+    ended = f"{path}/holds/{hold.json['uuid']}?reason=token%3Dhunter22%20{OWN}"
+    assert operator.api.delete(ended).status == 204
+    slow = {"driver_info__fake_async_steps": ["*"], "driver_info__fake_step_seconds": 3600}
+    assert operator.patches(node, **slow).status == 200
+    steps = [{"interface": "management", "step": "reset_bmc"}] * 2
+    assert operator.asks(node, "clean", clean_steps=steps).status == 202
+    operator.rig.service.runtime.workers.wait_idle(10)
+    stop = operator.api.put(f"{path}/runs/current/stop", {"how": "hold", "reason": SAID})
+    assert (stop.status, "******" in stop.json["reason"]) == (202, True)
+    surfaces = ("/v1/holds", f"{path}/history?detail=true", "/v1/events?since=0", f"{path}/why")
+    found |= {each: operator.api.get(each).body.decode() for each in surfaces}
+    found |= {"why of a hold": why, "stop": stop.body.decode(), "log": log.getvalue()}
+    assert leaking(found) == []
+    assert "token=******" in found["/v1/events?since=0"]
+
+
+def test_secret_in_the_reason_of_a_waiver_is_masked(operator: Operator, log: io.StringIO) -> None:
+    info = {"fake_fail_steps": {"bios.factory_reset": "smoke"}, "ipmi_password": OWN}
+    node = operator.rig.node("manageable", driver_info=info)
+    operator.clean(node, "bios.factory_reset", "management.reset_bmc")
+    waive = {"waive": [{"ordinal": 0, "reason": SAID}]}
+    assert operator.provision(node, "retry", retry=waive)["provision_state"] == "manageable"
+    path = f"/v1/nodes/{node}"
+    surfaces = (f"{path}/history?detail=true", "/v1/events?since=0", f"{path}/runs?detail=true")
+    found = {each: operator.api.get(each).body.decode() for each in surfaces}
+    assert leaking({**found, "log": log.getvalue()}) == []
+    assert "******" in found["/v1/events?since=0"]

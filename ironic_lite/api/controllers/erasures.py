@@ -14,7 +14,7 @@ from ironic_lite.api.resources import changes, node_lookup, pages, queries
 from ironic_lite.api.validation import rules, shapes, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
-from ironic_lite.core import clock
+from ironic_lite.core import clock, text_masking
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import erasures, events, nodes
@@ -22,7 +22,10 @@ from ironic_lite.domain import event_rows, states
 from ironic_lite.domain.erasure_records import DECLARED, DataState
 
 _LONGEST = 255
-_NODE = ("uuid", "generation", "data_state", "instance_uuid", "provision_state")
+_NODE = (
+    *("uuid", "generation", "data_state", "instance_uuid", "provision_state"),
+    *text_masking.FIELDS,
+)
 
 
 class Erasures(expose.Controller):
@@ -117,7 +120,8 @@ class Erasures(expose.Controller):
                 node=node["uuid"], reason=f"{text}. Undeploy or manage it, and repeat the request."
             )
         values = {"data_state": after, "data_state_at": clock.now(), "data_state_by": DECLARED}
-        told = event_rows.of(request.who, node["uuid"], "data_state", {"reason": reason})
+        about = {"reason": text_masking.of_node(node, prose=True)(reason)}
+        told = event_rows.of(request.who, node["uuid"], "data_state", about)
         told |= {"event": DECLARED, "before": node["data_state"] or "unknown", "after": after}
 
         def write(conn: Connection) -> None:

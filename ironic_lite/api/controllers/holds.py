@@ -19,7 +19,7 @@ from ironic_lite.api.resources import (
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
-from ironic_lite.core import clock
+from ironic_lite.core import clock, text_masking
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, holds, nodes
@@ -27,7 +27,7 @@ from ironic_lite.domain import event_rows, history
 from ironic_lite.domain import holds as core
 
 _CREATE = "baremetal:node:hold:create"
-_NODE = ("uuid", *history.STANDING)
+_NODE = ("uuid", *history.STANDING, *text_masking.FIELDS)
 _LONGEST = 255
 
 
@@ -101,6 +101,7 @@ class Holds(expose.Controller):
             # The row of the node is locked, so that the number of holds stays below the limit, and
             # a conductor takes the node's lock before the hold or sees it.
             standing = nodes.get(conn, node["uuid"], _NODE, hold=True)
+            row["reason"] = text_masking.of_node(standing, prose=True)(row["reason"])
             holds.add(conn, row)
             events.add(conn, [_event(request, "hold_added", row, standing)])
 
@@ -125,10 +126,12 @@ class Holds(expose.Controller):
         if reason is not None:
             rules.text(reason, "reason", length=_LONGEST)
         at = clock.now()
-        ended = {"ended_at": at, "ended_by": request.who.user, "end_reason": reason or None}
+        ended: Json = {"ended_at": at, "ended_by": request.who.user, "end_reason": None}
 
         def write(conn: Connection) -> None:
             standing = nodes.get(conn, node["uuid"], _NODE, hold=True)
+            if reason:
+                ended["end_reason"] = text_masking.of_node(standing, prose=True)(reason)
             row = holds.get(conn, node["uuid"], known)
             if core.document(row, at)["ended_at"] is None and holds.end(conn, known, ended):
                 why = {**row, "reason": ended["end_reason"]}

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.api.validation import rules, shapes
-from ironic_lite.core import clock
+from ironic_lite.core import clock, text_masking
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
@@ -17,8 +17,8 @@ from ironic_lite.domain.states import Kind, State
 from ironic_lite.records import RunStep
 
 COLUMNS = (
-    *("uuid", *history.STANDING, "run_uuid", "run_stop", "driver_internal_info"),
-    "automated_clean",
+    *("uuid", *history.STANDING, "run_uuid", "run_stop"),
+    *("automated_clean", *text_masking.FIELDS),
 )
 _LONGEST = 255
 _UNDER_WAY = ("running", "waiting")
@@ -70,7 +70,9 @@ def ask(
         raise errors.Conflict(node=node_uuid, reason=reason)
     _check_place(node, runs.steps(conn, node["run_uuid"]), given["after"])
     now = clock.now().isoformat()
-    stop = Stop(run=node["run_uuid"], requester=who.user, at=now, **given)
+    reason = text_masking.of_node(node, prose=True)(given["reason"])
+    wanted = {**given, "reason": reason}
+    stop = Stop(run=node["run_uuid"], requester=who.user, at=now, **wanted)
     run_stops.put(conn, node_uuid, stop.run, stop.text)
     _tell(conn, node, who, "stop_requested", stop)
     return Asked(stop, waits=states.kind(State(node["provision_state"])) is Kind.WAIT)

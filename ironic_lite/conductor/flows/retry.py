@@ -95,7 +95,7 @@ def _decide(
     task: Task, phase: Phase, failed: FailedRun, wanted: JsonView, rerunnable: Rerunnable
 ) -> list[Decision]:
     error_text.check_own_maintenance(task)
-    asked = retries.Request.from_json(wanted)
+    asked = retries.Request.from_json(wanted, task.journal.hide)
     if not failed.stored.complete:
         retries.refuse_choices(asked)
     listed, kind = failed.stored.steps, phase.kind
