@@ -58,7 +58,7 @@ def test_several_processes_are_watched_as_one() -> None:
         answer = requests.put(path, json={"target": "manage"}, timeout=60)
         found.settled("watched", "manageable")
         request = answer.headers["X-OpenStack-Request-Id"]
-        lines = [line for line in program.said().splitlines() if f"[{request}]" in line]
+        lines = [line for line in program.said().splitlines() if f"[{request} -]" in line]
         (conductor,) = program.pids(service.CONDUCTOR_UP)
         assert re.search(rf" {conductor} INFO .*enroll -> verifying", "\n".join(lines))
         assert re.search(rf" {conductor} INFO .*verifying -> manageable", "\n".join(lines))
