@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView, Row, RowView
-from ironic_lite.domain import steps
+from ironic_lite.domain import batches, steps
 from ironic_lite.records import Run, RunStep, StoredStep
 
 IN_DOUBT = frozenset(
@@ -199,6 +199,32 @@ def of_run(run: Run | None, rows: Sequence[RunStep], *, state: str, kind: str) -
             reason = f"its latest run {run['uuid']} was an abort, which has no steps"
         raise errors.NothingToRetry(state=state, reason=reason)
     return FailedRun(run["uuid"], Stored.from_json(run["listed"]), rows)
+
+
+def change_of_hands(run: Run, owner: str | None, lessee: str | None) -> str:
+    """Return what has changed since a run began on a node, as a clause; "" if nothing has.
+
+    A deletion ends the lease itself that a deployment has begun.
+
+    :param run: with the owner and the lessee of its time; the others are those of now.
+    """
+    ended = run["verb"] == "deleted" and lessee is None
+    before = (run["owner"], None if ended else run["lessee"])
+    return batches.change_of_hands(before, (owner, lessee))
+
+
+def refuse_others(run: Run, node: JsonView, project: str | None) -> None:
+    """Refuse to repeat the steps of former users of a node, which its next users do not read.
+
+    :param node: with provision_state, owner and lessee.
+    :param project: of the caller; None for the whole system, which reads all runs.
+    :raises errors.NothingToRetry: the node has changed hands since the run of others began.
+    """
+    if project is None or project in (run["owner"], run["lessee"]):
+        return
+    if change_of_hands(run, node["owner"], node["lessee"]):
+        reason = f"its run {run['uuid']} was for another owner or lessee"
+        raise errors.NothingToRetry(state=node["provision_state"], reason=reason)
 
 
 def decide(

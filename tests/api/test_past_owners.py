@@ -22,6 +22,7 @@ from ironic_lite.feed.tail import Tail
 from tests.support.api_rows import AddNode
 from tests.support.callers import LESSEE, As, Callers
 from tests.support.database_rows import new_uuid
+from tests.support.wsgi_client import Response
 
 OLD, NEW = "p-old", "p-new"
 SECRET = "audit of project old"
@@ -275,6 +276,45 @@ def test_reason_of_a_stop_is_for_the_projects_of_its_run(moved: Moved) -> None:
         assert SECRET in moved.admin.get(listed).body.decode()
     assert SECRET not in moved.new.get(f"{moved.path}/why").body.decode()
     assert SECRET in moved.admin.get(f"{moved.path}/why").body.decode()
+
+
+RETRY: dict[str, Any] = {"target": "retry"}
+
+
+@pytest.mark.parametrize("way", ["verb", "plan", "batch"])
+@pytest.mark.parametrize("lessee", [None, LESSEE])
+def test_projects_do_not_repeat_steps_of_former_users(
+    moved: Moved, way: str, lessee: str | None
+) -> None:
+    """The plan, and the run of the retry, would show these steps with their arguments."""
+    run = moved.add_run(OLD, "failed")
+    step = {"interface": "deploy", "step": "erase_devices", "args": {"note": SECRET}}
+    listed = {"kind": "clean", "requested": True, "steps": [step]}
+    moved.hand_over(OLD if lessee else NEW, lessee)
+    moved.database.write(lambda conn: runs.update(conn, run, {"listed": listed}))
+    of_node = models.nodes.update().where(models.nodes.c.uuid == moved.node)
+    moved.database.write(lambda conn: conn.execute(of_node.values(provision_state="clean failed")))
+    assert moved.new.delete(f"{moved.path}/holds/{moved.hold}").status in {204, 404}
+    assert moved.admin.delete(f"{moved.path}/holds/{moved.hold}").status == 204
+
+    def ask(caller: As) -> Response:
+        if way == "batch":
+            body = {"nodes": [moved.node], "request": RETRY}
+            return caller.post("/v1/batches?plan=true", body)
+        if way == "plan":
+            return caller.post(f"{moved.path}/plan", RETRY)
+        return caller.put(f"{moved.path}/states/provision", RETRY)
+
+    for caller in (moved.lessee,) if lessee else (moved.new,):
+        refused = ask(caller)
+        if caller is moved.lessee and way == "plan":
+            assert refused.status == 403
+        else:
+            assert refused.status == 400, refused.body
+            assert "another owner or lessee" in refused.text
+        assert SECRET not in refused.body.decode()
+    for caller in (moved.old, moved.admin) if lessee else (moved.admin,):
+        assert "another owner or lessee" not in ask(caller).body.decode()
 
 
 def _add_step(moved: Moved, run: str) -> None:

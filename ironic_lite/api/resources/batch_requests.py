@@ -26,7 +26,7 @@ from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import batches as rows
 from ironic_lite.db.queries import nodes, runs
 from ironic_lite.domain import batches as core
-from ironic_lite.domain import bmc_vocabulary, runbooks, verbs
+from ironic_lite.domain import bmc_vocabulary, retries, runbooks, verbs
 
 _POWER_RULE = "baremetal:node:set_power_state"
 _PART = 500
@@ -281,6 +281,7 @@ def name_runs(
             for node in part:
                 run = known.get(node["uuid"])
                 if run is not None:
+                    retries.refuse_others(run, node, access.counted_project)
                     node["retry_of"] = run["uuid"]
                     steps = planned.get(run["uuid"], ())
                     more[node["uuid"]] = provisioning.rules_of_steps(run, steps, access)

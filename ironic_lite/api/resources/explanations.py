@@ -181,6 +181,8 @@ def _refusals_of_retry(
     activity = activities.of(node["provision_state"])
     kind = activity.kind if isinstance(activity, StepActivity) else ""
     try:
+        if run is not None:
+            retries.refuse_others(run, node, request.access.counted_project)
         retries.of_run(run, steps, state=node["provision_state"], kind=str(kind))
     except errors.NothingToRetry as why:
         yield why

@@ -19,7 +19,7 @@ from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes, runs
-from ironic_lite.domain import step_planning
+from ironic_lite.domain import retries, step_planning
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.records import Run, RunStep, StoredStep
 from ironic_lite.rpc import interface, verb_calls
@@ -63,12 +63,18 @@ def rules_of_steps(run: Run, steps: Sequence[RunStep], access: Access) -> tuple[
 
 
 def demand_steps_of_retry(service: Service, request: Request, ident: str, node_uuid: str) -> None:
-    """Refuse a retry to callers who may not run its steps."""
+    """Refuse a retry to callers who may not run its steps, or whose project has none.
+
+    :raises errors.NothingToRetry: the run was for former users of the node.
+    """
     if not request.access.limited:
         return
 
     def read(conn: Connection) -> tuple[Run | None, list[RunStep]]:
         run = runs.latest(conn, node_uuid)
+        if run is not None:
+            node = nodes.get(conn, node_uuid, ("provision_state", *OWNERS))
+            retries.refuse_others(run, node, request.access.counted_project)
         return run, [] if run is None else runs.steps(conn, run["uuid"])
 
     run, rows = service.database.read(read)

@@ -8,7 +8,7 @@ import time
 from ironic_lite import errors
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.context import Context
-from ironic_lite.domain import batches
+from ironic_lite.domain import batches, retries
 from ironic_lite.records import Node, Run
 
 _WRITTEN_SECONDS = 1.0
@@ -31,14 +31,10 @@ def check_owners(who: Context, node: str, owner: str | None, lessee: str | None)
 def check_repetition(run: Run, node: Node) -> None:
     """Refuse to repeat a run, which no client asks for, on a node that has changed hands.
 
-    A deletion ends the lease itself that a deployment has begun.
-
     :param run: with the owner and the lessee that the node had when the run began.
     :raises errors.RightsLost: they are others now.
     """
-    ended = run["verb"] == "deleted" and node.lessee is None
-    before = (run["owner"], None if ended else run["lessee"])
-    change = batches.change_of_hands(before, (node.owner, node.lessee))
+    change = retries.change_of_hands(run, node.owner, node.lessee)
     if change:
         raise errors.RightsLost(node=node.uuid, change=change)
 

@@ -106,7 +106,8 @@ _NEWEST_WITH_STEPS = (
     )
     .order_by(_STEP.id)
 )
-_NEWEST_OF = sa.select(*(_RUN[name] for name in ("uuid", "node_uuid", "verb", "listed"))).where(
+_OF_NEWEST = ("uuid", "node_uuid", "verb", "listed", "owner", "lessee")
+_NEWEST_OF = sa.select(*(_RUN[name] for name in _OF_NEWEST)).where(
     _RUN.id.in_(
         sa.select(sa.func.max(_RUN.id))
         .where(_RUN.node_uuid.in_(sa.bindparam("k_nodes", expanding=True)))
@@ -241,10 +242,9 @@ def latest(conn: Connection, node_uuid: str) -> Run | None:
 
 
 def newest_of(conn: Connection, node_uuids: Sequence[str]) -> dict[str, Run]:
-    """Return the newest run of each node that has one, with uuid, node_uuid, verb and listed."""
-    names = ("uuid", "node_uuid", "verb", "listed")
+    """Return the newest run of each node that has one, by a few columns."""
     found = conn.execute(_NEWEST_OF, {"k_nodes": list(node_uuids)})
-    rows = [dict(zip(names, row, strict=True)) for row in found]
+    rows = [dict(zip(_OF_NEWEST, row, strict=True)) for row in found]
     return {str(row["node_uuid"]): cast(Run, row) for row in rows}
 
 
