@@ -41,9 +41,15 @@ Each may cost a hundred bytes of memory once parsed, so the size of a body alone
 bound.
 """
 
+MEMORY = 192 * 1024 * 1024
+"""Bytes that the large answers of all machines may take while they are read, and the same again
+while they are parsed."""
+
 _CHUNK = 64 * 1024
-_LARGE = 2 * 1024 * 1024
-_LARGE_SLOTS = threading.BoundedSemaphore(2)
+_UNPACKED = 1024 * 1024  # bytes that one step of decompression may give
+_SMALL = 2 * 1024 * 1024  # bytes of an answer that are free
+_MARK_BYTES = 128
+"""Most memory that a value takes once parsed, for each of the characters of `MOST_MARKS`."""
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _SAFE = "!#$%&'()*+,/:;=?@[]~"
 """Characters of a path and query that are sent as they are (RFC 3986, 2.2)."""
@@ -69,6 +75,16 @@ class AnswerTooLarge(http.client.HTTPException):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"the answer is larger than {limit // 1024**2} MiB")
+
+
+class NoMemory(TimeoutError):
+    """The large answers of other machines took all memory for them."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"its answer is large, and those of other machines take all {MEMORY // 1024**2} MiB of "
+            "memory for them; retry later"
+        )
 
 
 class TooManyValues(ValueError):
@@ -312,34 +328,122 @@ def parts(answer: http.client.HTTPResponse, size: int = _CHUNK) -> Iterator[byte
         raise AnswerCutOff(count, int(promised))
 
 
-@contextlib.contextmanager
-def large_slot(seconds: float) -> Iterator[Callable[[], None]]:
-    """Yield a function that waits for one of the slots for large answers; free it at the end.
+@dataclasses.dataclass(slots=True, eq=False)
+class _Share:
+    """The bytes that an answer has of a pool, and the most that it may come to need."""
 
-    Each large answer takes several times its size until it is parsed and used, so only a few are
-    read at the same time, however many machines answer.
+    limit: int
+    taken: int = 0
 
-    :param seconds: the longest wait.
+    @property
+    def lacks(self) -> int:
+        return self.limit - self.taken
+
+
+class _Pool:
+    """Memory of all large answers, of which each may take more and more.
+
+    Bytes are given only while all answers can still grow to their limits one after another (the
+    banker's algorithm), so answers never wait for each other without end. A machine that sends
+    slowly holds what it has sent, and does not keep the rest of the memory from others.
     """
-    with contextlib.ExitStack() as held:
 
-        def take() -> None:
-            if not _LARGE_SLOTS.acquire(timeout=seconds):
-                raise TimeoutError("no memory became free for its large answer")
-            held.callback(_LARGE_SLOTS.release)
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._held: set[_Share] = set()
 
-        yield take
+    def take(self, share: _Share, count: int, seconds: float) -> bool:
+        """Give ``count`` bytes to an answer; return False if they do not become free in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._try(share, count), seconds)
+
+    def give_back(self, share: _Share) -> None:
+        """Free the bytes of an answer."""
+        with self._changed:
+            self._held.discard(share)
+            share.taken = 0
+            self._changed.notify_all()
+
+    def _try(self, share: _Share, count: int) -> bool:
+        share.taken += count
+        if self._all_can_end({*self._held, share}):
+            self._held.add(share)
+            return True
+        share.taken -= count
+        return False
+
+    def _all_can_end(self, held: set[_Share]) -> bool:
+        free = MEMORY - sum(one.taken for one in held)
+        for one in sorted(held, key=lambda one: one.lacks):
+            if one.lacks > free:
+                return False
+            free += one.taken
+        return True
+
+
+_BODIES, _DOCUMENTS = _Pool(), _Pool()
+
+
+class AnswerMemory:
+    """The memory of one answer while it is read and parsed; a context that frees it at its end.
+
+    The first 2 MiB of each are free, so usual answers wait for nothing.
+
+    :param size: the most bytes of the answer's body.
+    :param seconds: the longest wait for memory, all waits of the answer together.
+    """
+
+    def __init__(self, size: int, seconds: float) -> None:
+        self._body = _Share(min(size, MEMORY))
+        self._document = _Share(0)
+        self._seconds = seconds
+
+    def __enter__(self) -> AnswerMemory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _BODIES.give_back(self._body)
+        _DOCUMENTS.give_back(self._document)
+
+    @property
+    def taken(self) -> int:
+        """The bytes beyond the free ones."""
+        return self._body.taken + self._document.taken
+
+    def read(self, count: int) -> None:
+        """Have memory for ``count`` bytes of the body in all, after waiting for it if necessary.
+
+        :raises NoMemory: it did not become free in time.
+        """
+        self._take(_BODIES, self._body, min(count - _SMALL, self._body.limit))
+
+    def parse(self, body: bytes) -> None:
+        """Have memory for the values of a JSON body.
+
+        :raises NoMemory: it did not become free in time.
+        """
+        self._document.limit = min(_marks(body), MOST_MARKS) * _MARK_BYTES - _SMALL
+        self._take(_DOCUMENTS, self._document, self._document.limit)
+
+    def _take(self, pool: _Pool, share: _Share, wanted: int) -> None:
+        more = wanted - share.taken
+        if more <= 0:
+            return
+        begun = time.monotonic()
+        if not pool.take(share, more, max(0.0, self._seconds)):
+            raise NoMemory
+        self._seconds -= time.monotonic() - begun
 
 
 def content(
-    answer: http.client.HTTPResponse, limit: int, slot: Callable[[], None] | None = None
+    answer: http.client.HTTPResponse, limit: int, memory: AnswerMemory | None = None
 ) -> bytes:
     """Return the whole body of a response, decompressed if necessary.
 
     :param limit: bytes of the decompressed body.
-    :param slot: of `large_slot`; called once if the body is large.
+    :param memory: takes the body as it arrives, and then the values that its JSON has.
     :raises AnswerTooLarge: it has more.
-    :raises TimeoutError: of the slot.
+    :raises NoMemory: other large answers take all memory.
     :raises AnswerCutOff, OSError, http.client.HTTPException: see `parts`.
     """
     packing = answer.headers.get("Content-Encoding", "").strip().lower()
@@ -347,15 +451,29 @@ def content(
     body = bytearray()
     for part in parts(answer):
         try:
-            body += part if unpack is None else unpack.decompress(part, limit + 1 - len(body))
+            for piece in (part,) if unpack is None else _unpacked(unpack, part):
+                body += piece
+                if len(body) > limit:
+                    raise AnswerTooLarge(limit)
+                if memory is not None:
+                    memory.read(len(body))
         except zlib.error as why:
             raise http.client.HTTPException(f"its body is not {packing}: {why}") from None
-        if len(body) > limit:
-            raise AnswerTooLarge(limit)
-        if slot is not None and len(body) > _LARGE:
-            slot()
-            slot = None
-    return bytes(body)
+    whole = bytes(body)
+    if memory is not None:
+        memory.parse(whole)
+    return whole
+
+
+def _unpacked(unpack: Any, part: bytes) -> Iterator[bytes]:
+    """Yield a decompressed part in pieces, because a few bytes may stand for megabytes."""
+    while piece := unpack.decompress(part, _UNPACKED):
+        yield piece
+        part = unpack.unconsumed_tail
+
+
+def _marks(body: bytes) -> int:
+    return sum(map(body.count, (b"{", b"[", b",")))
 
 
 def json_value(body: bytes) -> Any:
@@ -364,7 +482,7 @@ def json_value(body: bytes) -> Any:
     :raises TooManyValues: it has more than `MOST_MARKS`.
     :raises ValueError: it is not JSON.
     """
-    if sum(map(body.count, (b"{", b"[", b","))) > MOST_MARKS:
+    if _marks(body) > MOST_MARKS:
         raise TooManyValues
     return orjson.loads(body)
 

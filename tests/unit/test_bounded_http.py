@@ -53,32 +53,93 @@ def serve() -> Iterator[Serve]:
         yield put
 
 
-def _content_in_a_slot(port: int) -> bytes:
-    made = bounded_http.Connection(
-        "127.0.0.1", port, limits=bounded_http.Limits(connect=30, whole=30, size=9_000_000)
-    )
+MIB = 1024 * 1024
+FREE = 2 * MIB
+LARGE_LIMIT = 80 * MIB
+FAR = bounded_http.Limits(connect=30, whole=GENEROUS, size=90_000_000)
+
+
+def _content_with_memory(port: int) -> bytes:
+    made = bounded_http.Connection("127.0.0.1", port, limits=FAR)
     with (
-        bounded_http.large_slot(30) as slot,
+        bounded_http.AnswerMemory(LARGE_LIMIT, GENEROUS) as memory,
         contextlib.closing(made),
         made.exchange("GET", "/", {}) as answer,
     ):
-        return bounded_http.content(answer, 8_000_000, slot)
+        return bounded_http.content(answer, LARGE_LIMIT, memory)
 
 
-def test_only_a_few_large_answers_are_read_at_once(serve: Serve) -> None:
-    """Small ones pass them; a large one waits until the others are used."""
+def test_large_answer_waits_for_memory_and_small_ones_do_not(serve: Serve) -> None:
     large = serve(said(OK + b"Content-Length: 3000000\r\n\r\n" + b"x" * 3_000_000))
     small = serve(said(OK + b"Content-Length: 5\r\n\r\nsmall"))
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        with bounded_http.large_slot(30) as one, bounded_http.large_slot(30) as two:
-            one()
-            two()
-            waiting = pool.submit(_content_in_a_slot, large)
-            assert {_content_in_a_slot(small) for _ in range(20)} == {b"small"}
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with bounded_http.AnswerMemory(bounded_http.MEMORY, 30) as other:
+            other.read(bounded_http.MEMORY + FREE)
+            waiting = pool.submit(_content_with_memory, large)
+            assert {_content_with_memory(small) for _ in range(20)} == {b"small"}
             assert not waiting.done()
-            with bounded_http.large_slot(0.1) as late, pytest.raises(TimeoutError):
-                late()
+            late = bounded_http.AnswerMemory(LARGE_LIMIT, 0.1)
+            with late, pytest.raises(bounded_http.NoMemory, match="take all 192 MiB"):
+                late.read(3 * MIB)
         assert len(waiting.result(GENEROUS)) == 3_000_000
+
+
+def test_large_answers_that_trickle_do_not_delay_others(serve: Serve) -> None:
+    begin = OK + b"Content-Length: 50000000\r\n\r\n" + b"x" * 3_000_000
+    begun = threading.Semaphore(0)
+
+    def trickle(client: socket.socket) -> None:
+        client.recv(65536)
+        client.sendall(begin)
+        begun.release()
+        over.wait(GENEROUS)
+
+    over = threading.Event()
+    ports = [serve(trickle) for _ in range(3)]
+    large = serve(said(OK + b"Content-Length: 8000000\r\n\r\n" + b"x" * 8_000_000))
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        slow = [pool.submit(_content_with_memory, port) for port in ports]
+        for _ in slow:
+            assert begun.acquire(timeout=GENEROUS)
+        assert len(pool.submit(_content_with_memory, large).result(GENEROUS / 2)) == 8_000_000
+        assert not any(one.done() for one in slow)
+        over.set()
+        for one in slow:
+            with pytest.raises(bounded_http.AnswerCutOff):
+                one.result(GENEROUS)
+
+
+def test_large_answers_that_grow_together_all_end_within_the_memory() -> None:
+    held: dict[int, int] = {}
+    most = []
+    together = threading.Barrier(8)
+
+    def grow(number: int) -> None:
+        with bounded_http.AnswerMemory(LARGE_LIMIT, 60) as memory:
+            for size in range(0, LARGE_LIMIT + 1, MIB):
+                memory.read(size)
+                held[number] = memory.taken
+                most.append(sum(held.copy().values()))
+                if size == 15 * MIB:
+                    together.wait(GENEROUS)
+            held[number] = 0
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(grow, range(8)))
+    assert 100 * MIB < max(most) <= bounded_http.MEMORY
+
+
+def test_memory_counts_the_values_of_an_answer_before_they_are_parsed(serve: Serve) -> None:
+    body = b"[" + b"0," * 500_000 + b"0]"
+    port = serve(said(OK + b"Content-Length: %d\r\n\r\n" % len(body) + body))
+    made = bounded_http.Connection("127.0.0.1", port, limits=FAR)
+    with (
+        bounded_http.AnswerMemory(LARGE_LIMIT, GENEROUS) as memory,
+        contextlib.closing(made),
+        made.exchange("GET", "/", {}) as answer,
+    ):
+        bounded_http.content(answer, LARGE_LIMIT, memory)
+        assert memory.taken > 50_000_000
 
 
 def said(text: bytes) -> Callable[[socket.socket], None]:

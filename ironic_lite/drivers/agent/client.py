@@ -240,11 +240,12 @@ class Client:
         made = bounded_http.Connection(host, port, limits=limits, judge=judge, tls=self._tls)
         target = f"{self._path}{path}?{asked}"
         try:
-            with bounded_http.large_slot(seconds) as slot, contextlib.closing(made) as connection:
+            memory = bounded_http.AnswerMemory(LIMIT, seconds)
+            with memory, contextlib.closing(made) as connection:
                 connection.connect()
                 self._task.confirm_lock()  # after connecting, which may take long
                 with connection.exchange(method, target, headers, body) as answer:
-                    content = bounded_http.content(answer, LIMIT, slot)
+                    content = bounded_http.content(answer, LIMIT, memory)
                 silence.SILENT.note(self._task.node.uuid, silent=False)
                 return self._checked_answer(answer.status, content)
         except ssl.SSLCertVerificationError:

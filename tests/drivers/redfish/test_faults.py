@@ -320,6 +320,17 @@ def test_an_answer_of_too_many_values_is_not_parsed(
     assert "JSON with more than 1000 of the characters" in error.message
 
 
+def test_a_large_answer_without_memory_fails_and_says_so(liar: liars.Liar) -> None:
+    liar.tricks[SYSTEM] = liars.says(200, b'{"PowerState": "On", "a": "%s"}' % (b"x" * 3_000_000))
+    config.CONF.set_override("read_timeout", 1, group="redfish")
+    task = bmc_tasks.task_at(liar.address)
+    with bounded_http.AnswerMemory(bounded_http.MEMORY, 30) as others:
+        others.read(2 * bounded_http.MEMORY)
+        error = error_of(task)
+    assert isinstance(error, errors.BmcUnreachable)
+    assert "its answer is large, and those of other machines take the memory" in error.message
+
+
 def test_a_redirection_with_a_body_without_end_is_cut_off(
     liar: liars.Liar, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -335,6 +335,12 @@ def _network_fault(error: Exception, node: info.Info, connect: float, read: floa
 _CAUSES: tuple[tuple[type[BaseException], Again, _Build, str], ...] = (
     (socket.gaierror, Again.ANY, _bmc_unreachable, "its name cannot be resolved ({said})"),
     (bounded_http.ConnectTimeout, Again.ANY, _bmc_unreachable, "no connection within {connect} s"),
+    (
+        bounded_http.NoMemory,
+        Again.NEVER,
+        _bmc_unreachable,
+        "its answer is large, and those of other machines take the memory for them; retry later",
+    ),
     (TimeoutError, Again.NEVER, _bmc_unreachable, "no complete answer within {read} s"),
     (
         ConnectionRefusedError,

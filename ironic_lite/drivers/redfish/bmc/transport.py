@@ -313,12 +313,17 @@ class Wire:
         made = bounded_http.Connection(
             self._host, self._port, limits=limits, judge=judge, tls=self._tls
         )
-        with contextlib.closing(made) as connection:
+        memory = bounded_http.AnswerMemory(LIMIT, read)
+        with memory, contextlib.closing(made) as connection:
             connection.connect()
             self._before()  # after connecting, which may take long
             with connection.exchange(method, target, headers, body) as answer:
-                content = bounded_http.content(answer, LIMIT)
-                return Response(url, answer.status, cast(Headers, answer.headers), content)
+                content = bounded_http.content(answer, LIMIT, memory)
+                response = Response(url, answer.status, cast(Headers, answer.headers), content)
+            if memory.taken:
+                with contextlib.suppress(ValueError):  # the reader of the answer says what is wrong
+                    response.json()
+            return response
 
 
 class Keeper:
