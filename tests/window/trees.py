@@ -186,7 +186,7 @@ PAGES = {
 - region "Erasures":
   - table:
     - rowgroup:
-      - row "At Node Result Signature Level Disks Record"
+      - row "At Node Result Signature of the record Level Disks Record"
     - rowgroup:
       - row /look-1 complete signed; not checked here clear S3EV-1/:
         - cell:
@@ -275,7 +275,7 @@ PAGES = {
   - region "Erasures":
     - table:
       - rowgroup:
-        - row "At Node Result Signature Level Disks Record"
+        - row "At Node Result Signature of the record Level Disks Record"
 """,
     "erasure record": """
 - main:
