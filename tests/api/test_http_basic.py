@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import logging
 import os
 import pathlib
 import threading
@@ -18,7 +19,7 @@ from oslo_config import cfg
 from ironic_lite import errors
 from ironic_lite.api import app
 from ironic_lite.api.auth import check_queue, passwords
-from ironic_lite.core import config
+from ironic_lite.core import config, context
 from ironic_lite.db.engine import session
 from tests.support.api_rows import AddNode
 from tests.support.conductor_recorder import Recorder
@@ -61,6 +62,21 @@ def test_a_right_password_opens_all(api: Client, user: str, password: str) -> No
     answer = ask(api, token(user, password))
     assert (answer.status, answer.json) == (200, {"nodes": []})
     assert ask(api, token(user, password).replace("Basic", "basic")).status == 200
+
+
+def test_line_of_a_request_that_changes_something_names_the_user(
+    api: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ironic_lite.api")
+    caplog.handler.addFilter(named := context.LogFilter())
+    try:
+        answer = api.post("/v1/chassis", {}, headers={"Authorization": token("ann", SECRET)})
+    finally:
+        caplog.handler.removeFilter(named)
+    (line,) = [one for one in caplog.records if "POST /v1/chassis" in one.getMessage()]
+    logged = vars(line)["context"]
+    assert logged["user_name"] == "ann"
+    assert logged["request_id"] == answer.headers["x-openstack-request-id"]
 
 
 def test_conductor_gets_the_name_of_the_user(
