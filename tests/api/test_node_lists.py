@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 import uuid
 
 import pytest
@@ -91,6 +93,33 @@ def test_large_documents_end_a_page_early(
     assert walked == added
     assert 1 < len(lengths) <= len(added)
     assert set(lengths) == {1} if size > 9000 else max(lengths) > 1
+
+
+@pytest.mark.parametrize("path", ["nodes", "ports"])
+def test_documents_for_which_a_page_has_no_room_take_no_memory(
+    api: Client, add_node: AddNode, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(pages, "MOST_BYTES", 1024 * 1024)
+    extra = {"text": "x" * 512 * 1024}
+    node = add_node()["uuid"]
+    for number in range(40):
+        if path == "nodes":
+            add_node(extra=extra)
+        else:
+            body = {"node_uuid": node, "address": f"52:54:00:00:00:{number:02x}", "extra": extra}
+            api.post("/v1/ports", body)
+    link = f"/v1/{path}?limit=40&detail=True"
+    api.get(f"/v1/{path}?limit=1&detail=True")  # loads modules
+    gc.collect()
+    tracemalloc.start()
+    try:
+        answer = api.get(link)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 1 <= len(answer.json[path]) <= 2
+    assert "next" in answer.json
+    assert peak < 30 * 1024 * 1024, "a few documents, each several times; all have 75 MiB"
 
 
 def test_filters_pick(api: Client, add_node: AddNode) -> None:

@@ -29,12 +29,10 @@ class Chassis(crud.ResourceController, since=1, detail=True):
         """Return the column values of a POST; all are optional, so the body is, too."""
         return super().outline(request, body if request.size else {})
 
-    def page(self, request: Request, *, detail: bool = False) -> Json:
-        """Return a page of chassis."""
-        answer = super().page(request, detail=detail)
-        for row in answer["chassis"]:
-            _nest_node_links(row)
-        return answer
+    def complete(self, _request: Request, documents: list[Json]) -> None:
+        """Nest the links to the nodes."""
+        for one in documents:
+            _nest_node_links(one)
 
     def document(self, request: Request, row: Json, chosen: tuple[str, ...] | None = None) -> Json:
         """Return the document of a row, which has all columns."""

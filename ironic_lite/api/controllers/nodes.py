@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Callable
 from functools import cache
@@ -22,7 +21,7 @@ from ironic_lite.api.resources import (
 )
 from ironic_lite.api.validation import schemas, types
 from ironic_lite.api.watching import waits
-from ironic_lite.api.wire import expose, render
+from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
@@ -121,31 +120,16 @@ class Nodes(expose.Controller):
         linker = views.linker(shown, request.base)
         compute = self._field_computer(request, shown)
 
-        def read(conn: Connection) -> tuple[list[bytes], int, str, bool]:
-            done: list[bytes] = []
-            count, last, used = 0, "", 0
-            with contextlib.closing(node_pages.read(conn, self.service, query, shown)) as parts:
-                for rows in parts:
-                    keys = [row["uuid"] for row in rows]
-                    documents = shown.show_texts(rows, linker, compute)
-                    text = render.items(documents)
-                    if used + len(text) > pages.MOST_BYTES:
-                        some = pages.fitting(documents, used)
-                        last = keys[len(some) - 1] if some else last
-                        return [*done, *some], count + len(some), last, len(some) < len(keys)
-                    count, last, used = count + len(keys), keys[-1], used + len(text)
-                    done.append(text)
-            return done, count, last, False
+        def read(conn: Connection) -> pages.Page:
+            parts = node_pages.read(conn, self.service, query, shown)
+            return pages.fill(parts, "uuid", lambda rows: shown.show_texts(rows, linker, compute))
 
-        done, count, last, cut = self.service.database.read(read)
+        page = self.service.database.read(read)
         asked = "chassis_uuid" in query.where
-        if not count and asked and request.access.allows("baremetal:chassis:get"):
+        if not page.count and asked and request.access.allows("baremetal:chassis:get"):
             # An empty list would hide a mistyped UUID, which is worth a statement in this case.
             self.service.database.read(lambda conn: chassis.get(conn, query.where["chassis_uuid"]))
-        body: Json = {shown.collection: render.joined(done)}
-        url = f"{request.base}/v1{request.path}"
-        link = queries.next_link(url, query, count, last, cut=cut)
-        return {**body, "next": link} if link else body
+        return pages.filled(request, query, shown.collection, page)
 
     # -- showing -----------------------------------------------------------------------------
 

@@ -73,13 +73,11 @@ class Targets(_Volumes, since=_SINCE):
         """Return a page of one node's targets."""
         return self.page(request, node=ident)
 
-    def page(self, request: Request, *, detail: bool = False, **below: str) -> Json:
-        """Return a page of targets; hide properties from callers who may not see them."""
-        answer = super().page(request, detail=detail, **below)
+    def complete(self, request: Request, documents: list[Json]) -> None:
+        """Hide properties from callers who may not see them."""
         if not request.access.allows(_PROPERTIES):
-            for row in answer[self.listed]:
-                _redact_secrets(row)
-        return answer
+            for one in documents:
+                _redact_secrets(one)
 
     def document(self, request: Request, row: Json, chosen: tuple[str, ...] | None = None) -> Json:
         """Return the document of a row; hide properties from callers who may not see them."""

@@ -91,8 +91,18 @@ class ResourceController(expose.Controller):
         """Return a page of the family."""
         query = pages.query(self.service, request, self.asked, detail=detail)
         where = self.narrow(request, dict(query.where))
-        page = self.family.page
-        return pages.read(self.service, request, query, self.shown, page, where=where)
+        return self.read_page(request, query, where)
+
+    def read_page(self, request: Request, query: queries.Query, where: Json) -> Json:
+        """Return a page of the rows that match these filters."""
+        complete = functools.partial(self.complete, request)
+        listing = self.family.listing
+        return pages.read(
+            self.service, request, query, self.shown, listing, where=where, complete=complete
+        )
+
+    def complete(self, _request: Request, _documents: list[Json]) -> None:
+        """Change the documents of a list in place, for a family that needs it."""
 
     def narrow(self, _request: Request, where: Json) -> Json:
         """Return the filters of a list, narrowed to the rows that the caller may list."""

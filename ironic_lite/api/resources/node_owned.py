@@ -57,8 +57,7 @@ class NodeOwnedController(crud.ResourceController):
         if "node" in below:
             where.pop("node_uuid", None)
         self.resolve(request, where)
-        page = self.family.page
-        answer = pages.read(self.service, request, query, self.shown, page, where=where)
+        answer = self.read_page(request, query, where)
         if not answer[self.listed] and "node_uuid" in query.where:
             # An empty list would hide a mistyped UUID, which is worth a statement in this case.
             node_lookup.fetch(self.service, request, query.where["node_uuid"], ("uuid",))

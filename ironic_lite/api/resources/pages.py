@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import dataclasses
+from collections.abc import Callable, Generator, Sequence
 
 from ironic_lite.api.resources import queries, views
 from ironic_lite.api.service import Service
 from ironic_lite.api.wire import render
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import paging
 from ironic_lite.domain import fields
 
 MOST_BYTES = 8 * 1024 * 1024
@@ -50,29 +54,41 @@ def read(
     request: Request,
     query: queries.Query,
     resource: views.Resource,
-    page: Callable[..., list[Json]],
+    listing: paging.Listing,
     *,
-    where: JsonView | None = None,
+    where: JsonView,
+    complete: Callable[[list[Json]], None],
 ) -> Json:
     """Return the body of a list, read by one statement.
 
-    :param page: the query of the resource's family, such as ``db.queries.ports.page``.
-    :param where: the filters, if they differ from ``query.where``.
+    The resource must have no computed fields except links.
+
+    :param listing: of the resource's table.
+    :param where: the filters, which may differ from ``query.where``.
+    :param complete: changes documents in place, after their columns and links are set.
     :raises errors.NotFound: the marker is not a row.
     """
     shown = plan(resource, request, query)
-    rows = service.database.read(
-        lambda conn: page(
+    linker = views.linker(shown, request.base)
+
+    def show(rows: list[Json]) -> list[Json]:
+        documents = shown.show_all(rows, linker)
+        complete(documents)
+        return documents
+
+    def read_page(conn: Connection) -> Page:
+        parts = listing.parts(
             conn,
             columns=shown.columns,
-            where=query.where if where is None else where,
+            where=where,
             marker_id=query.marker,
             sort=query.sort,
             direction=query.direction,
             limit=query.limit,
         )
-    )
-    return answer(request, query, shown, rows)
+        return fill(parts, shown.key, show)
+
+    return filled(request, query, shown.listed, service.database.read(read_page))
 
 
 def member(
@@ -98,14 +114,44 @@ def plan(resource: views.Resource, request: Request, query: queries.Query) -> vi
     return views.plan(resource, query.fields, request.version, full=query.detail)
 
 
-def answer(request: Request, query: queries.Query, shown: views.Plan, rows: Sequence[Json]) -> Json:
-    """Return the body of a list: rows of ``shown.columns`` become documents in place.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Page:
+    """The documents of a page as texts of one or more; ``cut`` if it ends early, being large."""
 
-    The resource must have no computed fields except links.
+    texts: list[bytes]
+    count: int
+    last: str
+    cut: bool
+
+
+def fill(parts: Generator[list[Json]], key: str, show: Callable[[list[Json]], list[Json]]) -> Page:
+    """Return a page of `MOST_BYTES` at most; rows that it has no room for are not received.
+
+    :param key: the column of markers.
+    :param show: returns the documents of rows.
     """
-    keys = [row[shown.key] for row in rows]
-    linker = views.linker(shown, request.base)
-    return body(request, query, shown.listed, shown.show_all(list(rows), linker), keys)
+    done: list[bytes] = []
+    count, last, used = 0, "", 0
+    with contextlib.closing(parts):
+        for rows in parts:
+            keys = [row[key] for row in rows]
+            documents = show(rows)
+            text = render.items(documents)
+            if used + len(text) > MOST_BYTES:
+                some = fitting(documents, used)
+                last = keys[len(some) - 1] if some else last
+                return Page([*done, *some], count + len(some), last, len(some) < len(keys))
+            count, last, used = count + len(keys), keys[-1], used + len(text)
+            done.append(text)
+    return Page(done, count, last, False)
+
+
+def filled(request: Request, query: queries.Query, name: str, page: Page) -> Json:
+    """Return the body of a page, as `body`."""
+    url = f"{request.base}/v1{request.path}"
+    link = queries.next_link(url, query, page.count, page.last, cut=page.cut)
+    found: Json = {name: render.joined(page.texts) if page.count else []}
+    return {**found, "next": link} if link else found
 
 
 def body(
