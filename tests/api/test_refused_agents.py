@@ -9,6 +9,7 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite import errors
+from ironic_lite.api.auth import refused_agents
 from ironic_lite.core import clock
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import nodes
@@ -196,6 +197,42 @@ def test_hostile_sender_fills_neither_log_nor_table(
         site.report(OTHER, f"52:54:00:00:00:{n % 256:02x}", uuid=site.node["uuid"])
     assert len(caplog.records) <= 6
     assert len(site.history(site.node)) <= 3
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_node_that_waits_gets_its_trace_beside_many_others(
+    site: Site, add_node: AddNode, database: session.Database, named: bool
+) -> None:
+    macs = [MAC]
+    for n in range(8):
+        macs.append(f"52:54:00:00:01:{n:02x}")
+        uuid = f"00000000-0000-4000-8000-{n:012x}"
+        add_port(database, add_node(uuid=uuid, provision_state="active"), macs[-1])
+    assert site.report(*macs, uuid=site.node["uuid"] if named else "") == 404
+    assert len(site.history(site.node)) == 1
+    assert "address of a port of node" in site.why(site.node)
+
+
+def test_repeated_wait_gets_its_own_trace(site: Site, database: session.Database) -> None:
+    assert site.report(OTHER, uuid=site.node["uuid"]) == 404
+    row = database.read(lambda conn: nodes.get(conn, site.node["uuid"]))
+    again = {"provision_updated_at": clock.after(-1)}
+    generation = row["generation"]
+    database.write(lambda conn: nodes.edit(conn, row["uuid"], again, generation=generation))
+    assert site.report(OTHER, uuid=site.node["uuid"]) == 404
+    assert len(site.history(site.node)) == 2
+
+
+def test_node_that_waits_gets_its_trace_after_the_limit_of_traces(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refused_agents, "MOST", 2)
+    for n in range(3):
+        site.beat(site.other["uuid"], callback_url=f"http://127.0.0.1:{n + 1}")
+        site.beat(f"machine-{n}")
+        site.lookup(f"node_uuid={site.idle['uuid']}")
+    assert site.report(OTHER, uuid=site.node["uuid"]) == 404
+    assert "address of a port of node" in site.why(site.node)
 
 
 def test_closed_endpoints_leave_a_warning(

@@ -2,7 +2,7 @@
 
 A refused ramdisk shows its operator nothing, and its node waits until its time-out. Senders need
 no login, so traces are limited: one in ten minutes for each node, or each sender that names no
-node, and reason.
+node, and reason. The first trace of a wait is left in any case.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import functools
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -29,10 +29,12 @@ from ironic_lite.domain.states import Kind, State
 LOG = logging.getLogger(__name__)
 
 _SECONDS = 600.0
-_MOST = 600
+MOST = 600
 """Most traces of a process in this time."""
 _MOST_NODES = 5
 """Most nodes of one trace: addresses may belong to several."""
+_MOST_READ = 100
+"""Most nodes that are read to find those that wait."""
 _LONGEST = 400  # characters of a reason
 _EXPECTING = frozenset({Kind.WAIT, Kind.BUSY, Kind.HELD})
 _UUID = re.compile(r"[0-9a-f-]{36}")
@@ -43,7 +45,7 @@ class Reason(Exception):
     """The reason of a refusal that its sender does not learn; the cause of the refusal.
 
     :param reason: a text without secrets.
-    :param nodes: UUIDs of the nodes that the request may concern.
+    :param nodes: UUIDs of the nodes that the request may concern, the surest first.
     """
 
     def __init__(self, reason: str, nodes: Sequence[str] = ()) -> None:
@@ -77,32 +79,48 @@ class RefusedAgents:
         reason, kind = _reason(why)
         found = list(self._nodes(named, why))
         for node in found:
-            if self._is_new(node["uuid"], kind):
+            waits = _expects(node)
+            if self._is_new((node["uuid"], node["provision_updated_at"]), kind, sure=waits):
                 LOG.warning(
                     "Node %s: a ramdisk at %s was refused: %s", node["uuid"], sender, reason
                 )
-                if states.kind(State(node["provision_state"])) in _EXPECTING:
+                if waits:
                     self._add_event(request, node, sender, reason)
         if not found and self._is_new(client_address.network(sender), kind):
             about = f" as {log_lines.path(named)}" if named else ""
             LOG.warning("A ramdisk at %s%s was refused: %s", sender, about, reason)
 
-    def _nodes(self, named: str | None, why: Exception) -> Iterator[Row]:
+    def _nodes(self, named: str | None, why: Exception) -> list[Row]:
+        """Return the nodes of a trace: a node that waits, and the named one, before others."""
         cause = why.__cause__
         wanted = cause.nodes if isinstance(cause, Reason) else ()
-        for ident in wanted[:_MOST_NODES] or ((named,) if named else ()):
-            read = functools.partial(nodes.get, ident=ident, columns=_COLUMNS)
+        if not wanted:
+            return list(self._named(named))
+        where = {"uuids": list(wanted[:_MOST_READ]), "include_children": True}
+        found = self._service.database.read(
+            lambda conn: nodes.page(conn, columns=_COLUMNS, where=where, limit=_MOST_READ)
+        )
+        found.sort(key=lambda node: (not _expects(node), wanted.index(node["uuid"])))
+        return found[:_MOST_NODES]
+
+    def _named(self, named: str | None) -> Iterator[Row]:
+        if named:
+            read = functools.partial(nodes.get, ident=named, columns=_COLUMNS)
             with contextlib.suppress(errors.NodeNotFound):
                 yield self._service.database.read(read)
 
-    def _is_new(self, about: str, kind: str) -> bool:
-        """Return whether to leave a trace, and count it."""
+    def _is_new(self, about: Hashable, kind: str, *, sure: bool = False) -> bool:
+        """Return whether to leave a trace, and count it.
+
+        :param sure: the first trace about this is new, however many others there are.
+        """
         key = about, kind
-        if self._traced.count(key) or self._traced.count("") >= _MOST:
+        spent = self._traced.count("") >= MOST and not (sure and not self._traced.count(about))
+        if self._traced.count(key) or spent:
             return False
-        self._traced.note(key, "")
-        if self._traced.count("") == _MOST:
-            LOG.warning("%d refusals of ramdisks; more are not logged for now", _MOST)
+        self._traced.note(key, about, "")
+        if self._traced.count("") == MOST:
+            LOG.warning("%d refusals of ramdisks; more are not logged for now", MOST)
         return True
 
     def _add_event(self, request: Any, node: Row, sender: str, reason: str) -> None:
@@ -114,6 +132,10 @@ class RefusedAgents:
             "data": {**history.standing_of(node), "address": sender, "reason": reason},
         }
         self._service.database.write(lambda conn: events.add(conn, [row]))
+
+
+def _expects(node: Row) -> bool:
+    return states.kind(State(node["provision_state"])) in _EXPECTING
 
 
 def _reason(why: Exception) -> tuple[str, str]:

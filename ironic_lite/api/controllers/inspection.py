@@ -148,9 +148,8 @@ def _find_node(conn: Connection, uuid: str | None, inventory: Json) -> Json:
     if not owners:
         return _by_bmc(conn, inspection.bmc_addresses(inventory))
     if len(owners) > 1:
-        known = sorted(owners)
-        first = uuid or known[0]
-        others = ", ".join([one for one in known if one != first][:_MOST_LISTED])
+        known = sorted(owners, key=lambda one: (one != uuid, one))
+        first, others = known[0], ", ".join(known[1 : _MOST_LISTED + 1])
         named = f"is for node {first}" if uuid else f"has an address of a port of node {first}"
         reason = f"its report {named}, but has an address of a port of node {others}. Correct the "
         raise refused_agents.Reason(f"{reason}ports, or the machine that was booted.", known)
