@@ -76,9 +76,9 @@ def test_at_its_start_a_clean_shows_an_empty_step_and_a_null_index(
     workers = rig.service.runtime.workers
     run = workers.run
 
-    def look_first(work: Callable[[], None]) -> Place:
+    def look_first(work: Callable[[], None], *share: Any) -> Place:
         seen.append(rig.get(node))
-        return run(work)
+        return run(work, *share)
 
     monkeypatch.setattr(workers, "run", look_first)
     rig.act("provide", node)
