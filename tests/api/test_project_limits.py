@@ -165,3 +165,14 @@ def test_limited_request_to_a_conductor_is_not_sent(
     member = callers("member", OWNER)
     assert [adding(member, "allocations").status for _ in range(2)] == [201, 409]
     assert [name for name, _ in recorder.calls] == ["create_allocation"]
+
+
+def test_what_the_service_writes_counts_for_no_limit(
+    callers: Callers, add_node: AddNode, conf: cfg.ConfigOpts
+) -> None:
+    conf.set_override("project_max_mib", 1, "api")
+    cached_steps = {"agent_cached_clean_steps": "x" * (600 * 1024)}
+    node, _ = (add_node(owner=OWNER, driver_internal_info=cached_steps) for _ in range(2))
+    patch = [op("add", "/extra", {"text": "x" * (20 * 1024)})]
+    answer = callers("admin", OWNER).patch(f"/v1/nodes/{node['uuid']}", patch)
+    assert answer.status == 200, answer.text

@@ -15,6 +15,7 @@ from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import limits
+from ironic_lite.domain import fields
 
 _MIB = 1024 * 1024
 _SMALL = 16 * 1024
@@ -27,18 +28,25 @@ class Limit(NamedTuple):
     option: str
     column: str
     what: str
+    schema: tuple[fields.Field, ...]
+
+    @property
+    def written(self) -> frozenset[str]:
+        """The columns that clients write; what the service writes itself is no reason to refuse."""
+        ours = fields.Access.READ
+        return frozenset(one.stored for one in self.schema if one.stored and one.access is not ours)
 
 
 _OWNER, _NODE = "owner", "node_uuid"
 _PARTS = "project_max_node_parts"
 TABLE: Mapping[str, Limit] = {
-    "nodes": Limit("project_max_nodes", _OWNER, "nodes"),
-    "allocations": Limit("project_max_allocations", _OWNER, "allocations"),
-    "runbooks": Limit("project_max_runbooks", _OWNER, "runbooks"),
-    "ports": Limit(_PARTS, _NODE, "ports"),
-    "portgroups": Limit(_PARTS, _NODE, "portgroups"),
-    "volume_connectors": Limit(_PARTS, _NODE, "volume connectors"),
-    "volume_targets": Limit(_PARTS, _NODE, "volume targets"),
+    "nodes": Limit("project_max_nodes", _OWNER, "nodes", fields.NODE),
+    "allocations": Limit("project_max_allocations", _OWNER, "allocations", fields.ALLOCATION),
+    "runbooks": Limit("project_max_runbooks", _OWNER, "runbooks", fields.RUNBOOK),
+    "ports": Limit(_PARTS, _NODE, "ports", fields.PORT),
+    "portgroups": Limit(_PARTS, _NODE, "portgroups", fields.PORTGROUP),
+    "volume_connectors": Limit(_PARTS, _NODE, "volume connectors", fields.VOLUME_CONNECTOR),
+    "volume_targets": Limit(_PARTS, _NODE, "volume targets", fields.VOLUME_TARGET),
 }
 """Table of the database -> its limit; other tables have none."""
 
@@ -70,11 +78,12 @@ def admit(
     if before is None and most and limits.reached(conn, table, limit.column, whose, most):
         used = f"{most} {limit.what}"
         raise errors.ProjectLimit(whose=owner, used=used, limit=most, option=limit.option)
-    added = limits.size_of(table, row)
+    large = limits.Large(table, limit.written)
+    added = large.size_of(row)
     if added <= _SMALL or not most_mib:
         return
-    added -= limits.size_of(table, before or {})
-    if added > 0 and limits.size(conn, table, limit.column, whose) + added > most_mib * _MIB:
+    added -= large.size_of(before or {})
+    if added > 0 and large.size(conn, limit.column, whose) + added > most_mib * _MIB:
         used = f"{limit.what} of nearly {most_mib} MiB, to which this request adds {added} bytes"
         most_text = f"{most_mib} MiB"
         raise errors.ProjectLimit(whose=owner, used=used, limit=most_text, option="project_max_mib")

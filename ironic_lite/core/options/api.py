@@ -275,7 +275,8 @@ API = (
         min=0,
         help="Size in MiB of the JSON values and long texts of a project's nodes, allocations or "
         "runbooks, each, or of the parts of one node, beyond which a project may not add large "
-        "ones, as project_max_nodes. Rows below 16 KiB are always accepted.",
+        "ones, as project_max_nodes. Rows below 16 KiB are always accepted. Only fields that "
+        "clients write count.",
     ),
     cfg.BoolOpt(
         "enable_ramdisk_endpoints",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import sqlalchemy as sa
@@ -32,24 +32,29 @@ def reached(conn: Connection, table: str, column: str, value: str, most: int) ->
     return most < 1 or conn.execute(_last(table, column), last).first() is not None
 
 
-def size(conn: Connection, table: str, column: str, value: str) -> int:
-    """Return the characters of the large columns of all rows that have this value in a column."""
-    return int(conn.execute(_sizes(table, column), {"k_of": value}).scalar_one())
+class Large(NamedTuple):
+    """Those columns of a table that have no length, such as JSON."""
 
+    table: str
+    among: frozenset[str]
 
-def size_of(table: str, row: RowView) -> int:
-    """Return the bytes of the large columns of a row as JSON; a partial row counts with these."""
-    values = (row[column.name] for column in _large(table) if row.get(column.name) is not None)
-    return sum(len(orjson.dumps(value, default=str)) for value in values)
+    def size(self, conn: Connection, column: str, value: str) -> int:
+        """Return the characters of these columns of all rows that have a value in ``column``."""
+        return int(conn.execute(_sizes(self, column), {"k_of": value}).scalar_one())
+
+    def size_of(self, row: RowView) -> int:
+        """Return the bytes of these columns of a row as JSON; a partial row counts with its own."""
+        values = (row[one.name] for one in _columns(self) if row.get(one.name) is not None)
+        return sum(len(orjson.dumps(value, default=str)) for value in values)
 
 
 @functools.cache
-def _large(table: str) -> tuple[sa.Column[Any], ...]:
-    """Return the columns of a table without a length."""
+def _columns(large: Large) -> tuple[sa.Column[Any], ...]:
     return tuple(
         column
-        for column in models.metadata.tables[table].c
-        if getattr(column.type, "impl", column.type).__class__ in (sa.JSON, sa.Text)
+        for column in models.metadata.tables[large.table].c
+        if column.name in large.among
+        and getattr(column.type, "impl", column.type).__class__ in (sa.JSON, sa.Text)
     )
 
 
@@ -61,8 +66,10 @@ def _last(table: str, column: str) -> sa.Select[Any]:
 
 
 @functools.cache
-def _sizes(table: str, column: str) -> sa.Select[Any]:
-    rows = models.metadata.tables[table].c
-    lengths = (sa.func.coalesce(sa.func.length(sa.cast(one, sa.Text)), 0) for one in _large(table))
+def _sizes(large: Large, column: str) -> sa.Select[Any]:
+    rows = models.metadata.tables[large.table].c
+    lengths = (
+        sa.func.coalesce(sa.func.length(sa.cast(one, sa.Text)), 0) for one in _columns(large)
+    )
     whole: sa.ColumnElement[int] = sum(lengths, start=sa.literal(0))
     return sa.select(sa.func.coalesce(sa.func.sum(whole), 0)).where(rows[column] == _OF)
