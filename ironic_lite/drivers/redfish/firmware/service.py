@@ -44,6 +44,8 @@ _BUSY = frozenset(
         "writing",
     ]
 )
+_WRITING = frozenset(["flashing", "programming", "updating", "writing"])
+"""Words that mean an update even if they were there before it was requested."""
 _ENDED = frozenset(["complete", "completed", "done", "finished", "success"])
 _IDLE = _ENDED | frozenset(["enabled", "idle", "none", "ok", "ready"])
 _FAILED = frozenset(["critical", "error", "exception", "failed", "failure", "updatefailed"])
@@ -108,7 +110,7 @@ def word(task: base.Task, service: Json) -> str | None:
     :raises errors.HardwareError: the BMC does not answer.
     """
     told = _service_word(service)
-    if told is not None and state(told, None).busy:
+    if _key(told) in _WRITING:
         return told
     states = [resources.text(service, "Status", "State")]
     try:
@@ -125,20 +127,23 @@ def _skip_unreadable(why: errors.HardwareError) -> None:
         raise why
 
 
-def state(now: str | None, before: str | None) -> State:
+def state(now: str | None, before: str | None, *, worked: bool = False) -> State:
     """Return the meaning of a word.
 
-    An unknown word means work if it is another one than before the request.
+    A word that says nothing about firmware means work if it is another one than before the request,
+    because some services always say that they are running.
 
     :param before: the word from before the request.
+    :param worked: the BMC has shown since then that it works.
     """
     key, other = _key(now), now != before
-    if key in _BUSY:
+    if key in _WRITING or (key in _BUSY and other):
         return State(busy=True)
     if key in _FAILED:
-        return State(failed=other, idle=not other)
-    if key in _IDLE or not other:
-        ended = key in _ENDED and _key(before) not in {"", *_ENDED}
+        failed = other or worked
+        return State(failed=failed, idle=not failed)
+    if key in _IDLE or key in _BUSY or not (other or worked):
+        ended = not worked and key in _ENDED and _key(before) not in {"", *_ENDED}
         return State(idle=now is not None, changed=ended)
     return State(busy=now is not None)
 

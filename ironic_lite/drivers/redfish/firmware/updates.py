@@ -209,7 +209,7 @@ def _follow_update(task: base.Task, image: Image, work: Work) -> float | None:
 def _is_writing(task: base.Task, work: Work) -> bool:
     """Return whether the BMC shows that it writes firmware."""
     word = service.word(task, service.read(task))
-    return service.state(word, None if work.busy else work.said).busy
+    return service.state(word, work.said, worked=work.busy).busy
 
 
 def _watch_update(task: base.Task, image: Image, work: Work) -> float | None:
@@ -227,7 +227,7 @@ def _watch_update(task: base.Task, image: Image, work: Work) -> float | None:
         work.enter("follow")
         return None
     word = service.word(task, document)
-    now = service.state(word, None if work.busy else work.said)
+    now = service.state(word, work.said, worked=work.busy)
     if now.busy:
         work.busy, work.since = True, clock.stamp()
         return _poll_interval()

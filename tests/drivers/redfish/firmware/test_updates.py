@@ -417,6 +417,31 @@ def test_option_allows_a_restart_without_a_shown_end(served: bmc.Machine, option
     assert (served.ruined, versions(served)["bios"]) == (False, "2.0")
 
 
+@pytest.mark.parametrize("shown", ["nothing", "inventory"])
+def test_service_that_always_says_running_does_not_delay_an_update(
+    served: bmc.Machine, option: Any, shown: str
+) -> None:
+    served.tree["/redfish/v1/UpdateService"]["Oem"] = {"Contoso": {"State": "Running"}}
+    option("unseen_restart", True)
+    option("unseen_wait", 900)
+    task = finish(started(served, shown, BIOS), BIOS)
+    assert sum(task.timers) < 3600
+    assert (served.ruined, versions(served)["bios"]) == (False, "2.0")
+
+
+def test_service_that_says_running_again_after_an_update_has_ended_it(served: bmc.Machine) -> None:
+    service = served.tree["/redfish/v1/UpdateService"]
+    service["Oem"] = {"Contoso": {"State": "Running"}}
+    served.tricks[UPDATE] = bmc.says(200, {})
+    task = bmc_tasks.task_of(served)
+    begin(task, BIOS)
+    for word in ("Running", "Flashing", "Running"):
+        assert phase(task) in {"send", "watch"}
+        service["Oem"]["Contoso"]["State"] = word
+        assert poll(task, BIOS) is base.WAIT
+    assert phase(task) == "prove"
+
+
 @pytest.mark.parametrize("ended", [True, False], ids=["ended", "ends later"])
 def test_end_of_other_work_does_not_count_while_the_service_shows_an_update(
     served: bmc.Machine, ended: bool
