@@ -151,7 +151,7 @@ def test_stop_needs_a_step_that_follows(  # noqa: PLR0917  # the facts of a row
 def test_list_to_which_an_agent_may_add_steps_can_be_stopped(
     api: Client, add_node: AddNode, database: Database
 ) -> None:
-    notes = {"step_list": {"inputs": None, "complete": False}}
+    notes = {"step_list": {"inputs_secret": None, "complete": False}}
     node = add_node(provision_state="deploying", driver_internal_info=notes)
     begin(database, node, ["running"])
     assert api.put(path_of(node), BODY).status == 202

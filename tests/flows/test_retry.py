@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -11,6 +13,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.conductor.steps import stepper
 from ironic_lite.conductor.watch import timers
+from ironic_lite.core import masking
 from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers.registry import Registry
 from tests.support import crashes
@@ -19,6 +22,7 @@ from tests.support.conductor_fixture import ConductorFixture, drivers, listed, w
 CLEAN = ["bios.factory_reset", "raid.delete_configuration", "management.reset_bmc"]
 AUTOMATED = ["deploy.erase_devices_metadata", "deploy.erase_devices"]
 DEPLOY = ["deploy.deploy", "deploy.write_image", "deploy.boot_instance"]
+HOLD = {"interface": "power", "step": "hold", "priority": 150}
 SERVICE = ["vendor.log_passthrough"] * 3
 
 # kind of list -> state before, endpoint, arguments, steps, fail state, final state
@@ -319,3 +323,14 @@ def test_retry_that_fails_before_its_first_step_can_be_retried(
         (AUTOMATED[0], "done", 1, True),
         (AUTOMATED[1], "done", 2, False),
     ]
+
+
+def test_digest_of_the_inputs_of_a_list_is_hidden_from_readers(rig: ConductorFixture) -> None:
+    """Instances may name logins in addresses, and readers could try passwords."""
+    node = rig.node("available")
+    rig.ask("do_node_deploy", node, deploy_steps=[HOLD])
+    rig.reaches(node, "deploy hold")
+    kept = rig.get(node)["driver_internal_info"]
+    digests = re.compile(r"\b[0-9a-f]{64}\b")
+    assert digests.search(json.dumps(kept))
+    assert not digests.search(json.dumps(masking.field("driver_internal_info", kept)))

@@ -9,7 +9,10 @@ from ironic_lite.records import Node
 RETRY = "retry"
 """{"skip": indexes, "attempts": {index: number of the next attempt}, "doubt": indexes}"""
 LIST = "step_list"
-"""{"inputs": digest, "complete": flag}"""
+"""{"inputs_secret": digest, "complete": flag}
+
+The digest is hidden from readers of the node, because its inputs may contain a login.
+"""
 _OWN_MAINTENANCE = "maintenance_of_failure"
 _AUTOMATIC = "automatic_retries"
 PAUSED = "paused"
@@ -62,7 +65,7 @@ class RetryNotes(NoteStore):
     @property
     def list_inputs(self) -> str | None:
         """The digest of what the current list was made from."""
-        digest: str | None = (self._get_note(LIST) or {}).get("inputs")
+        digest: str | None = (self._get_note(LIST) or {}).get("inputs_secret")
         return digest
 
     @property
@@ -72,7 +75,7 @@ class RetryNotes(NoteStore):
 
     def note_list(self, inputs: str | None, *, complete: bool) -> None:
         """Store facts about the current list; the end of the run removes them."""
-        self._put_notes(**{LIST: {"inputs": inputs, "complete": complete}})
+        self._put_notes(**{LIST: {"inputs_secret": inputs, "complete": complete}})
 
     @property
     def retries(self) -> bool:

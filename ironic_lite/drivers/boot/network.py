@@ -22,13 +22,14 @@ from ironic_lite.images import cache, checksums, published
 LOG = logging.getLogger(__name__)
 
 NOTE = "network_boot"
-"""Key of the boot files: ``{"params": {...}, "mode": ..., "iso": ..., "of": ..., "files": {...}}``.
+"""Key of the boot files: ``{"params": {...}, "mode": ..., "iso": ..., "of_secret": ..., "files":
+{...}}``.
 
-``iso`` is true for an ISO image. ``of`` is their `sources.run_mark`, and ``files`` has the identity
-of each large file by name.
+``iso`` is true for an ISO image. ``of_secret`` is their `sources.run_mark`, which the word secret
+hides from readers of the node. ``files`` has the identity of each large file by name.
 """
 PREPARED = "network_boot_prepared"
-"""Key of ``of`` and ``files`` of the instance's files that are not yet in their place."""
+"""Key of ``of_secret`` and ``files`` of the instance's files that are not yet in their place."""
 
 PARTS = ("kernel", "ramdisk")
 ISO = "boot.iso"
@@ -150,7 +151,7 @@ class NetworkBoot(base.Boot):
         task.confirm_lock()  # fetching may have taken long
         for name, (local, check) in found.items():
             published.place(local, folder / f"{_AHEAD}{name}", check)
-        task.keep(PREPARED, {"of": of, "files": _identities(found, folder, _AHEAD)})
+        task.keep(PREPARED, {"of_secret": of, "files": _identities(found, folder, _AHEAD)})
 
     def prepare_instance(self, task: base.Task) -> None:
         """Boot from the disk from now on, or over the network if the instance is a ramdisk."""
@@ -208,7 +209,7 @@ class NetworkBoot(base.Boot):
         for name, (local, check) in found.items():
             if local != folder / name:
                 published.place(local, folder / name, check)
-        note |= {"of": of, "files": _identities(found, folder)}
+        note |= {"of_secret": of, "files": _identities(found, folder)}
         for path, text in texts.items():
             published.write(self.root() / path, text)
         stale = set(self.names(node, addresses)) - set(texts)
@@ -274,7 +275,7 @@ def _has_files(
 
     The folder of a conductor that had the node before may have files of an earlier boot.
     """
-    if not note or note.get("of") != of:
+    if not note or note.get("of_secret") != of:
         return False
     try:
         return bool(_identities(note["files"], folder, ahead) == note["files"])

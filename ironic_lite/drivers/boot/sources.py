@@ -117,6 +117,8 @@ def _of_instance(told: JsonView, *, whole: bool) -> Parts:
 def run_mark(node: base.Node, *facts: object) -> str:
     """Return a digest of the node's run and of what it was asked for, which may contain a login.
 
+    Store it under the name of a secret, so that readers of the node cannot try passwords.
+
     Files with this mark serve the run to its end, because their server may change or lose them. The
     next run asks the server again. Without a run the mark is like no other.
     """

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.core import config
+from ironic_lite.core import config, masking
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import dnsmasq, ipxe, network, pxe
 from ironic_lite.drivers.fake import deploy
@@ -559,3 +561,15 @@ def test_files_that_are_gone_or_of_another_run_are_fetched(
     IPXE.prepare_ramdisk(task, {})
     found = [(kernel.parent / name).read_text() for name in network.PARTS]
     assert found == [f"another {name}" for name in network.PARTS]
+
+
+def test_marks_of_addresses_with_logins_are_hidden_from_readers(live: fake_task.FakeTask) -> None:
+    """A digest would let readers of the node try passwords."""
+    live.node.run_uuid = "a run"
+    IPXE.check_instance(live)
+    prepared = live.recall(network.PREPARED)
+    IPXE.prepare_instance(live)
+    for note in (prepared, live.recall(network.NOTE)):
+        digests = re.compile(r"\b[0-9a-f]{64}\b")
+        assert digests.search(json.dumps(note))
+        assert not digests.search(json.dumps(masking.field("driver_internal_info", note)))
