@@ -52,6 +52,11 @@ class Event:
         """The event as a line of a stream."""
         return orjson.dumps(self.document, option=_OPTIONS) + b"\n"
 
+    @cached_property
+    def unnamed(self) -> Event:
+        """The event without the name of its node, for projects that may not see the node now."""
+        return Event({**self.row, "name": None})
+
 
 class Filter(NamedTuple):
     """Chooses events; None accepts every value.
@@ -76,6 +81,12 @@ class Filter(NamedTuple):
             and (self.kinds is None or row["kind"] in self.kinds)
             and (self.owner is None or row["owner"] == self.owner)
         )
+
+    def shown(self, event: Event) -> Event:
+        """Return an accepted event as the reader may see it."""
+        row = event.row
+        visible = self.owner is None or self.owner in (row["node_owner"], row["node_lessee"])
+        return event if visible or row["name"] is None else event.unnamed
 
     @property
     def where(self) -> dict[str, Collection[str]]:

@@ -157,7 +157,7 @@ class Tail:
                 conn, after=after, upto=upto, limit=limit, newest=newest, **choice.where
             )
         )
-        return [Event(row) for row in rows]
+        return [choice.shown(Event(row)) for row in rows]
 
     def removed(self) -> int:
         """Return the largest id of an event that was removed, 0 if none was."""

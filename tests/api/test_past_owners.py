@@ -175,6 +175,39 @@ def test_the_former_owner_keeps_its_evidence(moved: Moved) -> None:
     assert "fault" in moved.kinds(moved.old)
 
 
+def test_former_owner_reads_no_name_driver_or_class_of_later(moved: Moved) -> None:
+    """Neither in rows nor by a filter that answers for the present node."""
+
+    def names(caller: As) -> set[str | None]:
+        feed = caller.get(f"/v1/events?since=0&node={moved.node}")
+        ended = caller.get(f"/v1/runs/{moved.ended}?fields=node_name")
+        listed = caller.get(f"/v1/runs?node={moved.node}&fields=node_name")
+        found = [one["name"] for one in feed.json["events"]]
+        return {*found, *(one["node_name"] for one in (ended.json, *listed.json["runs"]))}
+
+    def found(caller: As, query: str) -> list[str]:
+        return [one["uuid"] for one in caller.get(f"/v1/runs?{query}").json["runs"]]
+
+    def rename(name: str) -> None:
+        patch = [
+            {"op": "add", "path": path, "value": name} for path in ("/name", "/resource_class")
+        ]
+        assert moved.admin.patch(moved.path, patch).status == 200
+
+    rename("of-old")
+    assert names(moved.old) == {"of-old"}
+    assert found(moved.old, "resource_class=of-old") == [moved.ended]
+    moved.hand_over()
+    rename("of-new")
+    assert names(moved.old) == {None}
+    assert names(moved.admin) == {"of-new"}
+    for query in ("resource_class=of-new", "driver=fake-hardware"):
+        assert found(moved.old, query) == []
+        assert found(moved.admin, query) == [moved.ended]
+    moved.hand_over("p-third", lessee=OLD)
+    assert names(moved.old) == {"of-new"}
+
+
 def test_both_owners_see_the_change_of_owner_and_their_own_side_only(moved: Moved) -> None:
     before = moved.kinds(moved.old)
     moved.hand_over()

@@ -71,6 +71,8 @@ class FleetRuns(expose.Controller):
         known = rules.uuid(run, "run")
         row, node = self.service.database.read(lambda conn: _read_run(conn, request, known))
         waits.check_run(request, wait, row, _READ)
+        if not request.access.reads("baremetal:node:get", node):  # its former owner
+            node = {**node, "name": None}
         return run_documents.show(
             self.service, request, node["uuid"], row, chosen, machine=node, resource=views.RUNS
         )

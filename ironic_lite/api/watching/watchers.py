@@ -354,7 +354,9 @@ class Watchers:
             if events is None:
                 found = await self._older(stream.choice, cursor, settled, sender)
             else:
-                lines = [(event.id, event.line) for event in events if stream.choice.accepts(event)]
+                choice = stream.choice
+                chosen = (choice.shown(event) for event in events if choice.accepts(event))
+                lines = [(event.id, event.line) for event in chosen]
                 found = self._shared[key] = _Lines(lines, settled, more=False)
         if stream.skipped:
             kept = [line for line in found.lines if line[0] not in stream.skipped]

@@ -1,7 +1,8 @@
 """Queries for readers that follow the event table.
 
-Rows contain the current name of their node, so that readers need no second statement. Their owner
-is that of the time when they were written.
+Rows contain the current name of their node, so that readers need no second statement, and its
+current owner and lessee, because a former owner must not read that name. Their own owner is that of
+the time when they were written.
 """
 
 from __future__ import annotations
@@ -23,9 +24,14 @@ def _number(name: str) -> sa.BindParameter[Any]:
 
 
 _EVENT, _NODE = models.events.c, models.nodes.c
-_COLUMNS = (*models.events.c, _NODE.name)
+_COLUMNS = (
+    *models.events.c,
+    _NODE.name,
+    _NODE.owner.label("node_owner"),
+    _NODE.lessee.label("node_lessee"),
+)
 NAMES: tuple[str, ...] = tuple(column.name for column in _COLUMNS)
-"""The keys of a row: the columns of an event, and ``name`` of its node."""
+"""The keys of a row: the columns of an event, and ``name``, ``node_owner``, ``node_lessee``."""
 _JOINED = models.events.outerjoin(models.nodes, _NODE.uuid == _EVENT.node_uuid)
 _HEAD = sa.select(sa.func.max(_EVENT.id))
 _TRIMMED = "trimmed"

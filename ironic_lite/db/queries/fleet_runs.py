@@ -7,6 +7,7 @@ run.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -22,19 +23,23 @@ from ironic_lite.db.tables import models
 _RUN, _NODE = models.runs.c, models.nodes.c
 _OTHER = models.runs.alias("other")
 _OF_NODES = (_NODE.driver, _NODE.resource_class)
+_PROJECT = sa.bindparam(whose.IN_LIST, type_=sa.String)
+_VISIBLE = sa.or_(_NODE.owner == _PROJECT, _NODE.lessee == _PROJECT)
+"""The condition that a project may see a node now, which its former owner may not."""
 _FEW = 100
 """Nodes whose runs are all read and sorted, because a walk passes by the runs of all others."""
 _TIME = _RUN.started_at.type
 
 
-def _of_nodes(column: sa.Column[Any], name: str) -> paging.Bound:
-    """Return a filter for runs of the many nodes whose column is one of the values.
+def _of_node(column: sa.Column[Any], *visible: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    """Return the column of a run's node; a join might sort all runs of the nodes."""
+    return sa.select(column).where(_NODE.uuid == _RUN.node_uuid, *visible).scalar_subquery()
 
-    Each run of the walk looks its node up; a join might sort all runs of these nodes.
-    """
-    value = sa.bindparam(name, expanding=True, type_=column.type)
-    found = sa.select(column).where(_NODE.uuid == _RUN.node_uuid).scalar_subquery()
-    return paging.Bound(found.in_(value), list)
+
+def _of_nodes(column: sa.Column[Any], *visible: sa.ColumnElement[bool]) -> paging.Bound:
+    """Return a filter for runs of the many nodes whose column is one of the values."""
+    value = sa.bindparam(column.name, expanding=True, type_=column.type)
+    return paging.Bound(_of_node(column, *visible).in_(value), list)
 
 
 # The walk from the newest run meets the newest ones first, so a page looks at few others.
@@ -44,28 +49,34 @@ _NEWEST = (
     .correlate(models.runs)
     .scalar_subquery()
 )
-_NODE_NAME = sa.select(_NODE.name).where(_NODE.uuid == _RUN.node_uuid).scalar_subquery()
 
 LISTING = paging.Listing(
     models.runs,
     {
         "since": paging.Bound(_RUN.started_at >= sa.bindparam("since", type_=_TIME)),
         "before": paging.Bound(_RUN.started_at < sa.bindparam("before", type_=_TIME)),
-        **{column.name: _of_nodes(column, column.name) for column in _OF_NODES},
+        **{column.name: _of_nodes(column) for column in _OF_NODES},
         "of_nodes": paging.any_of(_RUN.node_uuid, "of_nodes"),
         **whose.filters(models.runs, runs.UNDER_WAY),
         "batch": paging.Bound(batches.RUNS_OF_BATCH),
         # No run is newer than the newest. PostgreSQL expects few equal ones, and would sort them.
         "latest": paging.Switch(on=unindexed(_RUN.id) >= _NEWEST),
     },
-    more={"node_name": _NODE_NAME},
+    more={"node_name": _of_node(_NODE.name)},
 )
+_OF_PROJECT = dataclasses.replace(
+    LISTING,
+    filters={**LISTING.filters, **{one.name: _of_nodes(one, _VISIBLE) for one in _OF_NODES}},
+    more={"node_name": _of_node(_NODE.name, _VISIBLE)},
+)
+"""The list for one project: of nodes that it may not see now, it has no name, driver or class."""
 
 
 @cache
-def _select_nodes(column: sa.Column[Any]) -> sa.Select[Any]:
+def _select_nodes(column: sa.Column[Any], of_project: bool) -> sa.Select[Any]:
     value = sa.bindparam("k_values", expanding=True, type_=column.type)
-    return sa.select(_NODE.uuid).where(column.in_(value)).limit(_FEW + 1)
+    wanted = (column.in_(value), *((_VISIBLE,) if of_project else ()))
+    return sa.select(_NODE.uuid).where(*wanted).limit(_FEW + 1)
 
 
 def _of_few_nodes(conn: Connection, where: RowView) -> RowView:
@@ -74,8 +85,10 @@ def _of_few_nodes(conn: Connection, where: RowView) -> RowView:
         return where
     for column in _OF_NODES:
         if column.name in where:
-            values = {"k_values": list(where[column.name])}
-            found = conn.execute(_select_nodes(column), values).scalars().all()
+            values: Row = {"k_values": list(where[column.name])}
+            project = {name: where[name] for name in (whose.IN_LIST,) if name in where}
+            chosen = _select_nodes(column, bool(project))
+            found = conn.execute(chosen, values | project).scalars().all()
             if len(found) <= _FEW:
                 return {name: value for name, value in where.items() if name != column.name} | {
                     "of_nodes": found
@@ -97,12 +110,14 @@ def page(
     :param columns: of the run, and ``node_name``.
     :param where: columns of the run; ``since`` and ``before`` (its start), ``driver`` and
         ``resource_class`` of its node, ``of_owner`` (the owner of its time; of a run under way also
-        the present owner or lessee), ``latest`` (True: only the newest run of each node), ``batch``
+        the present owner or lessee; nodes that it may not see now have no name, driver or resource
+        class), ``latest`` (True: only the newest run of each node), ``batch``
         (UUID).
     :param marker_id: UUID of the last run of the page before.
     :raises errors.NotFound: no run that the owner may see is the marker.
     """
-    return LISTING.page(
+    listing = _OF_PROJECT if whose.IN_LIST in where else LISTING
+    return listing.page(
         conn,
         columns=columns,
         where=_of_few_nodes(conn, where),
