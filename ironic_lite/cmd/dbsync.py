@@ -184,13 +184,19 @@ def _add_commands(commands: Any) -> None:
 
 
 def _give_files(conf: Any) -> None:
-    """Give the files that root has made to the owner of the state path, the service's user."""
+    """Give the files that root has made to the owner of the state path, the service's user.
+
+    That user may have put a link to another file there, which must stay as it is.
+    """
     if conf.database.connection or os.geteuid() != 0:
         return
     folder = config.state_path(conf)
     owner = folder.stat()
-    for path in folder.glob("ironic-lite.sqlite*"):
-        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+    for name in ("ironic-lite.sqlite", "ironic-lite.sqlite-wal", "ironic-lite.sqlite-shm"):
+        path = folder / name
+        with contextlib.suppress(FileNotFoundError):
+            if path.lstat().st_nlink == 1:
+                os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def _run_command(conf: cfg.ConfigOpts) -> int:

@@ -359,3 +359,23 @@ def test_tables_made_by_root_belong_to_the_owner_of_the_folder(tmp_path: pathlib
     )
     assert done.returncode == 0, done.stderr
     assert {one.stat().st_uid for one in folder.iterdir()} == {65534}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can give files away")
+def test_links_and_other_files_of_root_stay_with_root(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir(0o700)
+    file = tmp_path / "test.conf"
+    file.write_text(f"[DEFAULT]\nstate_path = {folder}\nhost = t\n")
+    command = [sys.executable, "-m", "ironic_lite.cmd.dbsync", "--config-file", str(file)]
+    for _ in range(2):
+        done = subprocess.run(
+            [*command, "upgrade"], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        made = folder / "ironic-lite.sqlite"
+        if made.stat().st_nlink == 1:
+            os.link(made, tmp_path / "elsewhere")
+            (folder / "ironic-lite.sqlite.backup").write_text("of root")
+            os.chown(folder, 65534, 65534)
+    assert {one.stat().st_uid for one in (tmp_path / "elsewhere", *folder.iterdir())} == {0}
