@@ -276,7 +276,9 @@ def of_row(row: JsonView) -> Batch:
         forgiven=row["forgiven"],
         on_failures=options["on_failures"],
         between_waves=options["between_waves"],
-        forgotten=changed is not None and clock.lived(changed) > PAUSED_DAYS * 24 * 3600,
+        forgotten=row["state"] == BatchState.PAUSED
+        and changed is not None
+        and clock.lived(changed) > PAUSED_DAYS * 24 * 3600,
     )
 
 

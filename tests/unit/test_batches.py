@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ironic_lite import errors
+from ironic_lite.core import clock
 from ironic_lite.domain import batches
 from ironic_lite.domain.batches import Batch, BatchState, NodeState, Turn
 
@@ -120,6 +121,19 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...], Turn]] = {
 def test_turn(name: str) -> None:
     values, waves, expected = CASES[name]
     assert batches.turn(BASE._replace(**values), counts(*waves)) == expected
+
+
+def test_only_a_paused_batch_is_forgotten() -> None:
+    row = {
+        **{"wave": 0, "max_failures": 0, "forgiven": 0},
+        "updated_at": clock.ago((batches.PAUSED_DAYS + 1) * 24 * 3600),
+        "options": {
+            **{"waves": [1], "concurrency": 1},
+            **{"on_failures": "pause", "between_waves": "go on"},
+        },
+    }
+    found = {state: batches.of_row({**row, "state": state}).forgotten for state in BatchState}
+    assert [state for state, forgotten in found.items() if forgotten] == [PAUSED]
 
 
 BATCHES = st.builds(
