@@ -10,7 +10,7 @@ import pytest
 from ironic_lite import errors, records
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import chassis, nodes, ports, runs, traits
+from ironic_lite.db.queries import chassis, nodes, parents, ports, runs, traits
 from tests.support.database_rows import NOON, add_node, get_node, lock_node, new_uuid
 from tests.support.statements import count_statements
 
@@ -197,3 +197,13 @@ def test_a_chassis_is_changed_listed_and_removed(database: Database) -> None:
     for act in (chassis.get, chassis.delete, lambda conn, key: chassis.update(conn, key, {})):
         with pytest.raises(errors.ChassisNotFound):
             database.write(lambda conn, act=act: act(conn, uuid))  # type: ignore[misc]
+
+
+def test_a_chain_of_parents_is_read_up_to_its_limit(database: Database) -> None:
+    """Each parent is a statement, so a request must not read a chain of any length."""
+    chain: list[str] = []
+    for _ in range(17):
+        chain.append(add_node(database, parent_node=chain[-1] if chain else None))
+    database.write(lambda conn: parents.check(conn, new_uuid(), chain[-2]))
+    with pytest.raises(errors.InvalidParameter, match="fewer than 16"):
+        database.write(lambda conn: parents.check(conn, new_uuid(), chain[-1]))

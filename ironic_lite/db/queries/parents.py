@@ -9,6 +9,8 @@ from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
 
+MOST = 16
+"""Nodes above a node; each of them is a statement that locks a row."""
 _NODE = models.nodes.c
 _CHILDREN = (
     sa.select(_NODE.uuid).where(_NODE.parent_node == sa.bindparam("k_uuid")).with_for_update()
@@ -23,6 +25,8 @@ _RELEASE = (
 def check(conn: Connection, uuid: str, parent: str) -> None:
     """Refuse a parent that is missing, or below the node; no change is possible until the commit.
 
+    Nodes further than `MOST` above it are not read, so a parent with as many above it is refused.
+
     :param uuid: of the node; it may be a new one.
     :raises errors.InvalidParameter:
     """
@@ -33,6 +37,9 @@ def check(conn: Connection, uuid: str, parent: str) -> None:
             if above != uuid:
                 return  # an old ring of other nodes
             reason = f"node {parent} is node {uuid} itself or below it, which would form a ring"
+            raise errors.InvalidParameter(path="parent_node", reason=reason)
+        if len(seen) > MOST:
+            reason = f"node {parent} has {MOST} nodes above it; choose one with fewer than {MOST}"
             raise errors.InvalidParameter(path="parent_node", reason=reason)
         seen.add(above)
         try:
