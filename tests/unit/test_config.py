@@ -670,6 +670,14 @@ def test_groups_without_effect_are_named(load: Load, capsys: pytest.CaptureFixtu
     assert said[0].endswith("[swift]region_name, [nova]send_power_notifications.")
 
 
+@pytest.mark.parametrize("group", ["ilo", "irmc", "snmp", "xclarity", "molds", "json_rpc"])
+def test_group_of_an_earlier_ironic_is_named(
+    load: Load, capsys: pytest.CaptureFixture[str], group: str
+) -> None:
+    load(f"[api]\nauth_strategy = noauth\n[{group}]\nx = y\n")
+    assert f"that nothing here reads: [{group}]x." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "right"),
     [

@@ -110,23 +110,34 @@ GROUPS = frozenset(
         "drac",
         "errors",
         "glance",
+        "ibmc",
+        "ilo",
         "inventory",
         "ironic_lib",
         "ironic_networking",
         "ironic_networking_json_rpc",
+        "irmc",
+        "iscsi",
         "json_rpc",
+        "local_rpc",
         "mdns",
         "metrics_statsd",
+        "molds",
         "neutron",
         "nfs",
         "nova",
         "oci",
         "pxe_filter",
+        "snmp",
         "swift",
         "vnc",
+        "xclarity",
     }
 )
-"""Groups of Ironic that nothing here reads. Other unknown groups may be those of plugins."""
+"""Groups of Ironic, also of its earlier releases, that nothing here reads.
+
+Other unknown groups may be those of plugins.
+"""
 
 LIBRARIES = frozenset(
     {
