@@ -53,12 +53,18 @@ def test_an_option_says_otherwise(
     assert row["power_state"] == ("power off" if off else "power on")
 
 
-def test_machine_stays_on_after_a_failed_step_that_writes_firmware(rig: ConductorFixture) -> None:
+@pytest.mark.parametrize("phase", PHASES)
+def test_machine_stays_on_after_a_failed_step_that_writes_firmware(
+    build: Callable[..., ConductorFixture], phase: str
+) -> None:
+    rig = build(**{OPTIONS[phase]: True})
+    state, method, _ = PHASES[phase]
     (step,) = listed("firmware.update")
-    args = {"settings": [{"component": "bios", "url": "http://any/bios.bin"}]}
-    node = rig.node("available", fake_fail_steps={"firmware.update": "smoke"}, **ON)
-    row = rig.call("do_node_deploy", node, deploy_steps=[{**step, "args": args, "priority": 150}])
-    assert (row["provision_state"], row["power_state"]) == ("deploy failed", "power on")
+    step["args"] = {"settings": [{"component": "bios", "url": "http://any/bios.bin"}]}
+    step |= {"priority": 150} if phase == "deploy" else {}
+    node = rig.node(state, fake_fail_steps={"firmware.update": "smoke"}, **ON)
+    row = rig.call(method, node, **{f"{phase}_steps": [step]})
+    assert (row["provision_state"], row["power_state"]) == (f"{phase} failed", "power on")
 
 
 def test_a_machine_that_must_never_be_off_stays_on(rig: ConductorFixture) -> None:

@@ -85,6 +85,19 @@ def test_a_machine_that_must_stay_on_is_not_switched_off(rig: ConductorFixture) 
     assert (rig.get(node)["power_state"], real(rig, node)) == (ON, ON)
 
 
+@pytest.mark.parametrize(("recorded", "now"), [(OFF, ON), (ON, OFF)])
+@pytest.mark.parametrize(("interface", "spared"), [("firmware", True), ("bios", False)])
+def test_machine_whose_firmware_step_failed_is_not_switched(
+    rig: ConductorFixture, recorded: str, now: str, interface: str, spared: bool
+) -> None:
+    """Its BMC may have switched it, and may still write."""
+    step = {"interface": interface, "step": "update", "args": {}, "priority": 150}
+    node = machine(rig, recorded, now, "deploy failed", deploy_step=step)
+    act(rig)
+    kept = now if spared else recorded
+    assert (rig.get(node)["power_state"], real(rig, node)) == (kept, kept)
+
+
 def test_a_machine_that_will_not_stay_as_it_is_set_wins_after_some_tries(
     build: Callable[..., ConductorFixture],
 ) -> None:

@@ -290,9 +290,7 @@ def tidy(task: Task) -> None:
 
 def _clean_up(task: Task, why: errors.Error) -> errors.Error:
     error = error_text.clean_up_after(task, why, "cleaning up", task.driver.deploy.clean_up)
-    # A BMC may still write firmware after its step has failed, whatever the reason.
-    firmware = (task.node.deploy_step or {}).get("interface") == "firmware"
-    wanted = task.runtime.conf.deploy.power_off_after_deploy_failure and not firmware
+    wanted = task.runtime.conf.deploy.power_off_after_deploy_failure
     return error_text.switch_off(task, error, wanted=wanted)
 
 

@@ -10,6 +10,7 @@ from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.drivers.base import POWER_OFF
+from ironic_lite.records import Node
 
 LOG = logging.getLogger(__name__)
 
@@ -67,13 +68,23 @@ def clean_up_after(
 
 
 def switch_off(task: Task, why: errors.Error, *, wanted: bool) -> errors.Error:
-    """Switch a machine off after ``why``, if configuration and node allow it.
+    """Switch a machine off after ``why``, if configuration, node and its step allow it.
 
     :raises errors.LockLost: as `clean_up_after`.
     """
-    if not wanted or task.node.disable_power_off or task.driver.power.in_band:
+    spared = task.node.disable_power_off or may_write_firmware(task.node)
+    if not wanted or spared or task.driver.power.in_band:
         return why
     return clean_up_after(task, why, "switching the machine off", _switch_off)
+
+
+def may_write_firmware(node: Node) -> bool:
+    """Return whether the step of a node, at which its list may have failed, is of firmware.
+
+    A BMC may still write after its step has failed, whatever the reason.
+    """
+    current = (node.clean_step, node.deploy_step, node.service_step)
+    return any((step or {}).get("interface") == "firmware" for step in current)
 
 
 def _switch_off(task: Task) -> None:

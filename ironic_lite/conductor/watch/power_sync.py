@@ -234,6 +234,7 @@ class PowerSync:
         """Switch the machine to the stored state; return False if forbidden or failed."""
         settings, node = self._tasks.runtime.conf.conductor, task.node
         spared = wanted == base.POWER_OFF and node.disable_power_off
+        spared = spared or error_text.may_write_firmware(node)
         if spared or not settings.force_power_state_during_sync:
             return False
         if any(admission.of_holds(task, POWER, wanted)):

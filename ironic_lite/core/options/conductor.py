@@ -213,8 +213,9 @@ _LIFE = (
     cfg.BoolOpt(
         "poweroff_in_cleanfail",
         default=False,
-        help="Power a machine off when its clean has failed, even during a step: a machine that "
-        "was writing firmware may not start again. Aborted cleans leave it on.",
+        help="Power a machine off when its clean has failed, even during a step. It stays on if a "
+        "step of its firmware interface has failed, because its BMC may still write. Aborted "
+        "cleans leave it on.",
     ),
     cfg.BoolOpt(
         "poweroff_in_servicefail",
