@@ -31,7 +31,7 @@ from http import HTTPStatus
 from typing import BinaryIO
 
 from ironic_lite import errors
-from ironic_lite.core import config, networks
+from ironic_lite.core import config, networks, regular_files
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.images import checksums, once, reach, room, sources
 
@@ -171,8 +171,7 @@ def local_file(file: pathlib.Path) -> pathlib.Path:
         # Opening a device may have an effect, and opening a pipe waits for a writer.
         if not stat.S_ISREG(file.stat().st_mode):
             raise errors.LocalFileError(path=str(file), reason="it is not a regular file")
-        with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
-            opened.read(1)
+        regular_files.read(file, 1)
     except OSError as why:
         raise errors.LocalFileError(path=str(file), reason=why.strerror or str(why)) from None
     return file

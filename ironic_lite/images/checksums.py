@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 
 from ironic_lite import errors
+from ironic_lite.core import regular_files
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.images import once
 
@@ -136,7 +137,7 @@ def digest(file: pathlib.Path, algorithm: str) -> str:
 
     :raises OSError: it cannot be read.
     """
-    with file.open("rb", buffering=0) as stream:
+    with regular_files.opened(file) as stream:
         return hashlib.file_digest(stream, algorithm).hexdigest()
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 
 from ironic_lite import errors
+from ironic_lite.core import regular_files
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.images import sources
 
@@ -90,7 +91,7 @@ def fetched(file: pathlib.Path) -> bytes:
     """
     if file.stat().st_size > 2 * MOST_BYTES:  # larger than base64 of the limit
         raise _wrong_configdrive(_TOO_LARGE)
-    return unpacked(file.read_text("ascii", "replace"))
+    return unpacked(regular_files.read(file).decode("ascii", "replace"))
 
 
 _TOO_LARGE = f"makes a drive of more than {MOST_BYTES // 1024**2} MiB"

@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 from ironic_lite import errors
+from ironic_lite.core import regular_files
 from ironic_lite.images import checksums, once, room
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ def _build(recipe: Recipe, made: BinaryIO) -> None:
             places[_AUTHORITY] = recipe.authority
             tree.add(_AGENT_CONFIG, io.BytesIO(_TRUSTING), len(_TRUSTING))
         for name, path in places.items():
-            file = opened.enter_context(path.open("rb"))
+            file = opened.enter_context(regular_files.opened(path))
             tree.add(name, file, path.stat().st_size)
         for name in _loader_configs(recipe.uefi, recipe.config):
             tree.add(name, io.BytesIO(blanks), len(blanks))

@@ -13,7 +13,7 @@ import pathlib
 import re
 from collections.abc import Iterable, Iterator
 
-from ironic_lite.core import clock, config
+from ironic_lite.core import clock, config, regular_files
 from ironic_lite.images import published, room
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -124,7 +124,6 @@ def _owner_of_file(file: pathlib.Path) -> tuple[str, bool] | None:
 
 def _read_text(file: pathlib.Path) -> str:
     try:
-        with file.open("rb") as opened:
-            return opened.read(_SCRIPT_BYTES).decode("ascii", "replace")
+        return regular_files.read(file, _SCRIPT_BYTES).decode("ascii", "replace")
     except OSError:
         return ""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from ironic_lite import errors
-from ironic_lite.core import config
+from ironic_lite.core import config, regular_files
 from ironic_lite.core.configuration import DeployOptions
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.images import checksums, once, room
@@ -162,7 +162,7 @@ def _give_name(source: pathlib.Path, made: pathlib.Path, file: pathlib.Path) -> 
     if _link_file(source, made):
         return
     # The check before may have followed links to a permitted file; they are not followed again.
-    with open(os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as opened:
+    with regular_files.opened(source, follow=False) as opened:
         for _ in range(_TRIES):
             copy = _shared_copy(opened, file)
             with contextlib.suppress(FileNotFoundError):  # another thread needed its room
@@ -206,6 +206,9 @@ def _link_file(source: pathlib.Path, made: pathlib.Path) -> bool:
         if why.errno in {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP}:
             return False
         raise
+    if not stat.S_ISREG(made.lstat().st_mode):  # the source was replaced after the first look
+        made.unlink()
+        return False
     return True
 
 

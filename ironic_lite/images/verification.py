@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Iterator
 
 from ironic_lite import errors
-from ironic_lite.core import config
+from ironic_lite.core import config, regular_files
 from ironic_lite.images import cache, checksums, once, sources
 
 _KNOWN = 256  # files whose format is remembered
@@ -82,8 +82,7 @@ def refuse_unwritable(file: pathlib.Path, path: str) -> None:
 
 def _packed_reason(file: pathlib.Path) -> str | None:
     """Return why a file must not be written to a disk as it is, None if it may be."""
-    with file.open("rb") as opened:
-        head = opened.read(max(map(len, _PACKED)))
+    head = regular_files.read(file, max(map(len, _PACKED)))
     if not head:
         return "it is empty"
     for mark, name in _PACKED.items():
@@ -104,7 +103,9 @@ def looked_up(
     file = cache.fetch(source.url, path)
     if file.stat().st_size > _MOST_SUMS:
         raise errors.ImageUnusable(image=source.shown, reason="it is too large for checksums")
-    digits = checksums.listed(file.read_text("utf-8", "replace"), name, algorithm)
+    digits = checksums.listed(
+        regular_files.read(file, _MOST_SUMS).decode(errors="replace"), name, algorithm
+    )
     if digits is None:
         raise errors.ImageUnusable(image=source.shown, reason=f"it has no checksum of {name}")
     md5 = config.CONF.agent.allow_md5_checksum

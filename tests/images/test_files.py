@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import requests
@@ -21,7 +21,7 @@ import requests
 from ironic_lite import errors
 from ironic_lite.conductor import fileserver, served_files, service
 from ironic_lite.core import certificate_files, config
-from ironic_lite.images import cache, checksums, published
+from ironic_lite.images import cache, checksums, configdrive, iso, published
 from tests.emulators import images
 from tests.emulators.redfish import certificate
 from tests.support import certificates
@@ -768,3 +768,30 @@ def test_requests_that_come_together_are_answered_in_turn(root: pathlib.Path, se
     said = talk(server, b"".join(texts))
     bodies = [part.partition(b"\r\n\r\n")[2] for part in said.split(b"HTTP/1.1 ")[1:]]
     assert bodies == [b"aaa", b"bbb", b"", b"aaa"]
+
+
+@pytest.mark.parametrize("use", ["publish", "compare", "drive", "medium"])
+def test_pipe_in_place_of_a_file_is_refused_without_waiting(root: pathlib.Path, use: str) -> None:
+    """The owner of a folder may put it there after the file was checked."""
+    pipe = root.parent / "image"
+    os.mkfifo(pipe)
+    file = root.parent / "other"
+    file.write_bytes(CONTENT)
+    bases = iso.Bases(root.parent / "bases", 100)
+    acts: dict[str, Callable[[], object]] = {
+        "publish": lambda: published.place(pipe, root / "media/a.img"),
+        "compare": lambda: checksums.digest(pipe, "sha256"),
+        "drive": lambda: configdrive.fetched(pipe),
+        "medium": lambda: bases.make(iso.Recipe(pipe, file, file), root / "a.iso", "text", "p"),
+    }
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(acts[use])
+        try:
+            with pytest.raises((errors.Error, OSError), match="not a regular file") as caught:
+                waiting.result(10)
+            assert not isinstance(caught.value, TimeoutError)
+        finally:  # releases a reader that waits
+            while not waiting.done():
+                os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))
+                time.sleep(0.01)
+    assert not (root / "media/a.img").exists()
