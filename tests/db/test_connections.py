@@ -8,6 +8,7 @@ import pathlib
 import socket
 import sqlite3
 import stat
+import struct
 import subprocess
 import sys
 import threading
@@ -21,7 +22,7 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core import config
-from ironic_lite.db.engine import faults, session
+from ironic_lite.db.engine import answer_limit, faults, session
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import nodes, sweeps
 from ironic_lite.db.tables import migrate
@@ -175,6 +176,31 @@ def test_server_that_falls_silent_is_away_after_the_limit_of_a_statement(
                         work(lambda conn: conn.exec_driver_sql("SELECT 1").all())
                     assert time.monotonic() - began < 30, "one limit, not one for each retry"
                 assert add_node(database)
+
+
+def test_driver_still_runs_each_operation_through_the_limited_wait() -> None:
+    """A release of psycopg that changes `Connection.wait` must fail here, without a server."""
+    ready = b"R" + struct.pack("!ii", 8, 0) + b"Z" + struct.pack("!i", 5) + b"I"
+
+    def serve() -> None:
+        with contextlib.suppress(TimeoutError), listener.accept()[0] as line:
+            line.settimeout(30)
+            line.recv(1 << 12)  # the startup message
+            line.sendall(ready)
+            while line.recv(1 << 12):  # statements, which it never answers
+                pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=serve)
+        server.start()
+        limited = answer_limit.connection_class(psycopg, 0.5)
+        where = {"host": "127.0.0.1", "port": listener.getsockname()[1], "user": "me"}
+        conn = limited.connect(**where, dbname="x", sslmode="disable", gssencmode="disable")
+        with pytest.raises(psycopg.OperationalError, match="no answer within"):
+            conn.execute("SELECT 1")
+        assert conn.closed
+        server.join(timeout=30)
+        assert not server.is_alive()
 
 
 def test_a_pool_without_a_free_connection_says_so(database: Database) -> None:

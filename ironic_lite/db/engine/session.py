@@ -11,7 +11,7 @@ import functools
 import logging
 import random
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
@@ -20,7 +20,15 @@ from ironic_lite import errors
 from ironic_lite.core import config, log_lines
 from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Row
-from ironic_lite.db.engine import encryption, fair_lock, faults, kept, prepared, sqlite
+from ironic_lite.db.engine import (
+    answer_limit,
+    encryption,
+    fair_lock,
+    faults,
+    kept,
+    prepared,
+    sqlite,
+)
 from ironic_lite.db.engine.faults import Fault
 
 LOG = logging.getLogger(__name__)
@@ -387,40 +395,12 @@ def _connect_driver(
     driver: Any = dialect.loaded_dbapi
     connect = driver.connect
     if dialect.driver == "psycopg" and statement_timeout:
-        connect = _impatient(driver, statement_timeout + _SILENCE).connect
+        limit = statement_timeout + _SILENCE  # the server ends a slow statement first
+        connect = answer_limit.connection_class(driver, limit).connect
     try:
         return connect(*args, **options)
     except (TypeError, ValueError, driver.ProgrammingError) as error:
         raise _bad_url(faults.reason(error)) from error
-
-
-@functools.cache
-def _impatient(driver: Any, seconds: float) -> Any:
-    """Return psycopg's connection with a limit for each answer of the server.
-
-    The server ends a slow statement first. A silent server, whose kernel may still acknowledge what
-    is sent, would otherwise be waited for without an end.
-    """
-
-    class Impatient(driver.Connection):  # type: ignore[misc]
-        def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
-            return super().wait(self._limited(gen), *args, **options)
-
-        def _limited(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-            end = time.monotonic() + seconds
-            try:
-                wanted = next(gen)
-                while True:
-                    ready = yield wanted
-                    if not ready and time.monotonic() >= end:
-                        self.close()  # so that SQLAlchemy replaces the connection
-                        raise driver.OperationalError(f"timed out: no answer within {seconds:g} s")
-                    wanted = gen.send(ready)
-            except StopIteration as end_of_work:
-                result: T = end_of_work.value
-                return result
-
-    return Impatient
 
 
 def _engine_options(kind: str, options: Row) -> Row:
