@@ -22,8 +22,10 @@ _IN_BLOCK = re.compile(f"[{_CONTROLS}{_DECEIVING}{_NO_TEXT}]")
 _IN_LINE = re.compile(f"[\n{_CONTROLS}{_DECEIVING}{_NO_TEXT}]")
 LONGEST_PATH = 256
 """Limit of a path in a log line, in characters."""
-BROKER_LIBRARIES = ("oslo_messaging", "kombu", "amqp")
-"""Loggers of the libraries that connect to a message broker; notifications go to oslo.messaging."""
+BROKER_LIBRARIES = ("oslo.messaging", "oslo_messaging", "kombu", "amqp")
+"""Loggers of the libraries that connect to a message broker."""
+_NOTIFICATIONS = "oslo.messaging.notification."
+"""Begin of the loggers to which the log driver writes notifications, which are never left out."""
 _REMINDED = 600.0
 """Seconds until a persistent fault is logged again."""
 _MOST_REMARKS = 20
@@ -113,6 +115,8 @@ class Seldom(logging.Filter):
     def _limits(self, name: str) -> bool:
         if not self._libraries:
             return True
+        if name.startswith(_NOTIFICATIONS):
+            return False
         return any(name == each or name.startswith(f"{each}.") for each in self._libraries)
 
 
