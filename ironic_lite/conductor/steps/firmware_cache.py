@@ -68,7 +68,9 @@ def refresh(task: Task) -> None:
 def note_boot(task: Task) -> None:
     """Record the boot mode and secure boot that have changed since they were read last."""
     for column, value in boot_changes(task).items():
-        LOG.info("Node %s: its %s is %s now.", task.node.uuid, column, value)
+        before = getattr(task.node, column)
+        if before is not None:
+            LOG.info("Node %s: %s changed from %s to %s.", task.node.uuid, column, before, value)
         setattr(task.node, column, value)
 
 
