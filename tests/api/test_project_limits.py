@@ -12,7 +12,7 @@ from ironic_lite.api.resources import project_limits
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import allocations
 from tests.support.api_rows import AddNode
-from tests.support.callers import OWNER, STRANGER, As, Callers
+from tests.support.callers import LESSEE, OWNER, STRANGER, As, Callers
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Response, op
 
@@ -176,3 +176,15 @@ def test_what_the_service_writes_counts_for_no_limit(
     patch = [op("add", "/extra", {"text": "x" * (20 * 1024)})]
     answer = callers("admin", OWNER).patch(f"/v1/nodes/{node['uuid']}", patch)
     assert answer.status == 200, answer.text
+
+
+def test_changes_by_a_lessee_are_limited_by_the_nodes_that_it_leases(
+    callers: Callers, add_node: AddNode, conf: cfg.ConfigOpts
+) -> None:
+    conf.set_override("project_max_mib", 1, "api")
+    lent = [add_node(owner=OWNER, lessee=LESSEE)["uuid"] for _ in range(3)]
+    add_node(owner=OWNER, extra={"text": "x" * MIB})
+    patch = [op("add", "/extra", {"text": "x" * (400 * 1024)})]
+    answers = [callers("admin", LESSEE).patch(f"/v1/nodes/{node}", patch) for node in lent]
+    assert [answer.status for answer in answers] == [200, 200, 409]
+    assert f"Project {LESSEE} has nodes" in answers[2].text

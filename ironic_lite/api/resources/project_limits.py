@@ -37,7 +37,7 @@ class Limit(NamedTuple):
         return frozenset(one.stored for one in self.schema if one.stored and one.access is not ours)
 
 
-_OWNER, _NODE = "owner", "node_uuid"
+_OWNER, _LESSEE, _NODE = "owner", "lessee", "node_uuid"
 _PARTS = "project_max_node_parts"
 TABLE: Mapping[str, Limit] = {
     "nodes": Limit("project_max_nodes", _OWNER, "nodes", fields.NODE),
@@ -62,6 +62,8 @@ def admit(
 ) -> None:
     """Refuse a row that would be beyond a limit: one statement, and one more for a large row.
 
+    A change of a node by its lessee counts for the nodes that the lessee leases.
+
     :param row: with the column of the limit.
     :param before: the row that it replaces, None for a new one.
     :raises errors.ProjectLimit: the project, or its node, has as many rows or bytes as it may have.
@@ -69,13 +71,16 @@ def admit(
     limit, project = TABLE.get(table), request.access.counted_project
     if limit is None or project is None:
         return
-    whose = row[limit.column]
-    if limit.column == _OWNER and whose != project:
-        return
-    owner = f"{'Node' if limit.column == _NODE else 'Project'} {whose}"
+    column = limit.column
+    if column == _OWNER and row[_OWNER] != project:
+        if before is None or row.get(_LESSEE) != project:
+            return
+        column = _LESSEE
+    whose = row[column]
+    owner = f"{'Node' if column == _NODE else 'Project'} {whose}"
     api = service.conf.api
     most, most_mib = int(api[limit.option]), int(api.project_max_mib)
-    if before is None and most and limits.reached(conn, table, limit.column, whose, most):
+    if before is None and most and limits.reached(conn, table, column, whose, most):
         used = f"{most} {limit.what}"
         raise errors.ProjectLimit(whose=owner, used=used, limit=most, option=limit.option)
     large = limits.Large(table, limit.written)
@@ -83,7 +88,7 @@ def admit(
     if added <= _SMALL or not most_mib:
         return
     added -= large.size_of(before or {})
-    if added > 0 and large.size(conn, limit.column, whose) + added > most_mib * _MIB:
+    if added > 0 and large.size(conn, column, whose) + added > most_mib * _MIB:
         used = f"{limit.what} of nearly {most_mib} MiB, to which this request adds {added} bytes"
         most_text = f"{most_mib} MiB"
         raise errors.ProjectLimit(whose=owner, used=used, limit=most_text, option="project_max_mib")

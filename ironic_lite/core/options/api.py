@@ -276,7 +276,7 @@ API = (
         help="Size in MiB of the JSON values and long texts of a project's nodes, allocations or "
         "runbooks, each, or of the parts of one node, beyond which a project may not add large "
         "ones, as project_max_nodes. Rows below 16 KiB are always accepted. Only fields that "
-        "clients write count.",
+        "clients write count. Changes of a lessee count for the nodes that it leases.",
     ),
     cfg.BoolOpt(
         "enable_ramdisk_endpoints",
