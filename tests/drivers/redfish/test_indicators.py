@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.drivers import deadline
 from ironic_lite.drivers.redfish import management
 from tests.emulators import bmc, redfish
 from tests.emulators.bmc import shapes
@@ -256,3 +257,31 @@ def test_failed_task_of_a_small_change_is_the_error_of_the_request(
         CHANGES[what](task)
     assert isinstance(caught.value.__cause__, errors.BmcTaskFailed)
     assert machine.sent == []
+
+
+@pytest.mark.parametrize("status", [403, 405, 500])
+@pytest.mark.parametrize("what", CHANGES)
+def test_change_whose_task_is_not_shown_is_done_as_far_as_known(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, what: str, status: int
+) -> None:
+    machine.habits.tasks = frozenset({"change"})
+    machine.habits.task_seconds, machine.habits.task_status = 0.01, status
+    CHANGES[what](task)
+    assert machine.sent == []
+
+
+def test_task_of_a_small_change_may_take_more_than_ten_seconds(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
+) -> None:
+    machine.habits.tasks, machine.habits.task_seconds = frozenset({"change"}), 10.5
+    MANAGEMENT.set_boot_device(task, "pxe", persistent=True)
+    assert [one.state for one in machine.tasks] == ["Completed"]
+
+
+def test_task_of_a_small_change_keeps_no_client_waiting_too_long(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
+) -> None:
+    machine.habits.tasks, machine.habits.task_polls = frozenset({"change"}), 10**9
+    with deadline.until(0.5), pytest.raises(errors.HardwareError):
+        MANAGEMENT.set_boot_device(task, "pxe", persistent=True)
+    assert max(task.pauses) <= 0.5

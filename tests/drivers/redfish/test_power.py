@@ -69,6 +69,17 @@ def test_failed_task_of_a_power_change_is_its_error(target: str) -> None:
         POWER.set_power_state(bmc_tasks.task_of(machine), target)
 
 
+@pytest.mark.parametrize("status", [403, 405, 500])
+def test_power_change_whose_task_is_not_shown_is_seen_by_the_state(status: int) -> None:
+    with bmc.serve() as machine:
+        machine.habits.tasks = frozenset({"power"})
+        machine.go("On", boots=False)
+        machine.habits.task_polls, machine.habits.task_status = 0, status
+        POWER.reboot(bmc_tasks.task_of(machine))
+        assert machine.sent == ["ForceOff", "On"]
+        assert machine.tree[machine.system]["PowerState"] == "On"
+
+
 def test_failed_task_of_a_restart_is_its_error() -> None:
     """The machine shows that it is on all the time."""
     with bmc.serve() as machine:

@@ -38,6 +38,8 @@ class Habits:
     monitor_end: str = "task"
     """What a monitor says after the end: the ``task`` (200), the ``operation``'s own answer (204,
     or 400 with the error), or that it is ``gone`` (404)."""
+    task_status: int = 0
+    """Looks at tasks and monitors are refused with this status, as to a user without the right."""
     tasks_vanish: bool = False
     """Tasks and their monitors are gone (404) at the end, as after a restart of the BMC."""
     firmware_on_reset: bool = False

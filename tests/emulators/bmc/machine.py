@@ -236,6 +236,8 @@ class Machine:
 
     def _task(self, task: tasks.Task, path: str) -> Reply:
         task.look()
+        if self.habits.task_status:
+            raise Refused(self.habits.task_status, "GeneralError", "Tasks are not shown.")
         if task.ended and self.habits.tasks_vanish:
             listed = self.tree[self.places.tasks]["Members"]
             listed[:] = [one for one in listed if one != shapes.link(task.path)]

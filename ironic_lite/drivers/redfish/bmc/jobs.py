@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 import time
@@ -10,9 +11,11 @@ from http import HTTPStatus
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json
-from ironic_lite.drivers import base
+from ironic_lite.drivers import base, deadline
 from ironic_lite.drivers.redfish.bmc import connection, faults, resources, responses, transport
 from ironic_lite.drivers.redfish.bmc import library as sushy
+
+LOG = logging.getLogger(__name__)
 
 DONE, FORGOTTEN = "Done", "Forgotten"
 FAILED = frozenset({"Exception", "Killed", "Cancelled", "Interrupted"})
@@ -29,10 +32,11 @@ _NOT_COMPLETED = frozenset({"completedwitherrors", "failed", "error", "aborted",
 _STATE_NAMES = ("TaskState", "JobState")
 _STATUS_NAMES = ("TaskStatus", "JobStatus")
 _GOOD = frozenset({"OK", "Warning"})
-SHORT_SECONDS = 10.0
+SHORT_SECONDS = 60.0
 """Limit in seconds of the tasks of small changes, such as a boot device or a lamp."""
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 10.0
 """First and longest pause in seconds between two polls of a short task."""
+_UNREADABLE = frozenset({HTTPStatus.GONE, HTTPStatus.METHOD_NOT_ALLOWED})
 _RECENT = 10
 """Number of newest tasks searched for a task whose address was lost."""
 _KNOWN = 40
@@ -121,7 +125,7 @@ def look(link: connection.Link, uris: Sequence[str]) -> tuple[str, str]:
         except sushy.exceptions.ResourceNotFoundError:
             continue
         except sushy.exceptions.HTTPError as error:
-            if error.status_code == HTTPStatus.GONE:
+            if error.status_code in _UNREADABLE:
                 continue
             # The monitor of a finished task returns the answer to the request itself (DSP0266).
             if not faults.is_refusal(error):
@@ -135,10 +139,17 @@ def look(link: connection.Link, uris: Sequence[str]) -> tuple[str, str]:
 def check(task: base.Task, uris: Sequence[str], what: str) -> str:
     """Return the state of a task: DONE, FORGOTTEN or a TaskState.
 
+    A task that the BMC does not show to this user, or in no valid form, counts as forgotten.
+
     :param what: the work in words, such as ``eject /redfish/v1/...``.
     :raises errors.HardwareError: the task failed; the cause is a BmcTaskFailed.
     """
-    word, said = connection.call(task, lambda link: look(link, uris))
+    try:
+        word, said = connection.call(task, lambda link: look(link, uris))
+    except (errors.BmcAccessDenied, errors.BmcBadAnswer) as unseen:
+        # The BMC has accepted the change itself, which the caller may see by other signs.
+        LOG.info("Node %s: the BMC shows no task to %s: %s", task.node.uuid, what, unseen)
+        return FORGOTTEN
     if word in FAILED:
         why = said or "it gives no reason"
         cause = errors.BmcTaskFailed(task=uris[0], state=word, reason=why)
@@ -155,6 +166,7 @@ def follow(
     :param waits: a task that waits at the limit, for a boot, is no failure.
     :raises errors.HardwareError: the task failed, or does not end in time.
     """
+    seconds = min(seconds, deadline.left())
     end, pause = time.monotonic() + seconds, _SHORTEST_PAUSE
     while uris:
         word = check(task, uris, what)
@@ -163,9 +175,9 @@ def follow(
         if time.monotonic() >= end:
             if waits and word in WAITING:
                 return
-            reason = f"The BMC did not {what} within {seconds:g} s: its task is {word}"
+            reason = f"The BMC did not {what} within {seconds:.3g} s: its task is {word}"
             raise errors.HardwareError(reason=reason)
-        task.pause(pause)
+        task.pause(min(pause, max(end - time.monotonic(), 0.0)))
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 

@@ -39,11 +39,12 @@ def see_through(task: base.Task, what: str, is_so: Look, uris: Sequence[str] = (
     :raises errors.HardwareError: the setting has no effect after [redfish]boot_mode_config_timeout
         seconds, its task failed, or the machine has an instance.
     """
+    left = list(uris)
 
     def is_done(task: base.Task) -> bool:
         done = is_so(task)
-        if uris and not done:
-            jobs.check(task, uris, f"apply {what}")
+        if left and not done and jobs.check(task, left, f"apply {what}") in jobs.ENDED:
+            left.clear()
         return done
 
     _restart_until(task, what, is_done)
