@@ -8,6 +8,7 @@ boot soonest. The same applies to a started console; ``consoles`` handles those 
 
 from __future__ import annotations
 
+import collections
 import datetime
 import functools
 import logging
@@ -133,7 +134,8 @@ class LocalState:
     def _next_node(self) -> Waiting | None:
         """Return the next node to check; None: this worker has ended."""
         with self._guard:
-            found = next(filter(self._may_begin, self._left), None)
+            full = self._full_projects()
+            found = next((one for one in self._left if one.owner not in full), None)
             if found is None or self._tasks.runtime.draining.is_set():
                 self._workers -= 1
                 return None
@@ -141,11 +143,12 @@ class LocalState:
             self._under_way[found.uuid] = found.owner
             return found
 
-    def _may_begin(self, one: Waiting) -> bool:
+    def _full_projects(self) -> set[str]:
+        """Return the projects whose share of the workers is in use."""
         settings = self._tasks.runtime.conf.conductor
         share = settings.periodic_max_workers * settings.workers_project_percentage // 100
-        begun = sum(owner == one.owner for owner in self._under_way.values())
-        return one.owner is None or begun < max(1, share)
+        begun = collections.Counter(self._under_way.values())
+        return {one for one, count in begun.items() if one is not None and count >= max(1, share)}
 
     def _standing_nodes(self) -> Iterator[sweeps.Standing]:
         after = 0
