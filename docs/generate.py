@@ -406,7 +406,7 @@ PAGES: Mapping[str, Parts] = {
             ("command", "cmd.doctor"),
         )
     },
-    "redfish.rst": {"recorded-machines": machine_table, "quirks": quirk_table},
+    "redfish-machines.rst": {"recorded-machines": machine_table, "quirks": quirk_table},
     "notifications.rst": {
         "notifications": notification_table,
         "unsent": unsent_table,

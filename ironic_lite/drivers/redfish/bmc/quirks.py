@@ -1,7 +1,8 @@
 """Ways of BMCs that differ from the standard, as one table.
 
 A row applies by the vendor, the model and the firmware of a machine, or by what the BMC answers.
-The table has only facts; the modules of the normal case ask it and act. docs/redfish.rst shows it.
+The table has only facts; the modules of the normal case ask it and act. docs/redfish-machines.rst
+shows it.
 """
 
 from __future__ import annotations
