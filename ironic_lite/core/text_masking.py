@@ -21,6 +21,8 @@ _LONGEST = 4096
 """A longer secret, such as a configuration drive, does not fit in a line."""
 _WHOLE_WORDS = 8
 """Secrets below this length are only hidden as whole words."""
+_WORDS_OF_NOTES = frozenset({"deploy", "rescue", "instance", "cdrom", "disk", "usb"})
+"""Values in notes of drivers beside secrets, which texts about steps and media need."""
 _IN_PLACES = {"instance_info": ("configdrive", "image_url")}
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>]+", re.IGNORECASE)
 _KEY = (
@@ -131,7 +133,8 @@ def _texts(value: object) -> Iterator[str]:
             yield value
     elif isinstance(value, dict | list):
         for held in value.values() if isinstance(value, dict) else value:
-            yield from _texts(held)
+            if not isinstance(held, str) or held not in _WORDS_OF_NOTES:
+                yield from _texts(held)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield from _texts(str(value))
 

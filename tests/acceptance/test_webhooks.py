@@ -150,5 +150,5 @@ def test_the_receiver_of_the_page_verifies_a_delivery(tmp_path: Any) -> None:
             assert bool(printed) is (status == 204)
     cursors = [int(line.split()[0]) for line in printed]
     assert cursors == sorted(set(cursors))
-    assert cursors[-1] == end
+    assert cursors[-1] >= end
     assert any(" provision " in line for line in printed)

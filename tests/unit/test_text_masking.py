@@ -133,3 +133,9 @@ def test_json_stays_json(secret: str) -> None:
     shown = json.loads(TextMask(prose=True)(json.dumps({"driver_info": document})))
     assert shown == {"driver_info": {**document, "redfish_password": "******"}}
     assert "bmc" in json.loads(TextMask()(json.dumps({"body": json.dumps(document)})))["body"]
+
+
+def test_words_beside_the_secrets_of_a_note_stay() -> None:
+    note = {"mode": "deploy", "device": "cdrom", "params": {"ipa-agent-token": "sesame-42"}}
+    hide = TextMask(known_secrets(driver_internal_info={"driver_notes": {"secret_medium": note}}))
+    assert hide("deploy.linger from cdrom with sesame-42") == "deploy.linger from cdrom with ******"
