@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import hashlib
 import io
 import json
@@ -18,7 +19,6 @@ import pathlib
 import re
 import struct
 import tempfile
-import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -101,7 +101,6 @@ class Bases:
     def __init__(self, folder: pathlib.Path, limit_mib: int) -> None:
         self._folder = folder
         self._limit = limit_mib * room.MIB
-        self._guard = threading.Lock()
         self._building = once.Turns()
 
     def make(self, recipe: Recipe, target: pathlib.Path, text: str, publisher: str) -> None:
@@ -125,14 +124,15 @@ class Bases:
 
     @contextlib.contextmanager
     def _open_base(self, recipe: Recipe) -> Iterator[BinaryIO]:
-        """Yield the open base, built if missing; once open, its removal does no harm."""
+        """Yield the open base, built if missing; its lock keeps it while it is in use."""
         key = recipe.key
         path = self._folder / f"{key}.iso"
         with self._building.take(key):
             base = self._build_base(recipe, path)
         with base:
+            fcntl.flock(base, fcntl.LOCK_SH)  # in use, see `room`
             os.utime(base.fileno())
-            self._trim_bases(keep=path)
+            room.trim(self._folder, self._limit)
             yield base
 
     def _build_base(self, recipe: Recipe, path: pathlib.Path) -> BinaryIO:
@@ -140,25 +140,9 @@ class Bases:
             with contextlib.suppress(FileNotFoundError):
                 return path.open("rb")
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._trim_bases(coming=_coming_bytes(recipe))
+            room.trim(self._folder, self._limit - _coming_bytes(recipe))
             room.once_more(path.parent, lambda: _write_base(recipe, path), _coming_bytes(recipe))
         return path.open("rb")
-
-    def _trim_bases(self, *, keep: pathlib.Path | None = None, coming: int = 0) -> None:
-        """Remove bases until the remaining ones fit, with ``coming`` bytes more."""
-        with self._guard:
-            found = []
-            for path in self._folder.glob("*.iso"):
-                with contextlib.suppress(FileNotFoundError):
-                    stat = path.stat()
-                    found.append((stat.st_mtime_ns, stat.st_size, path))
-            total = coming + sum(size for _, size, _ in found)
-            for _, size, path in sorted(found):
-                if total <= self._limit:
-                    return
-                if path != keep:
-                    path.unlink(missing_ok=True)
-                    total -= size
 
 
 def renew(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import fcntl
 import io
 import os
 import pathlib
@@ -224,6 +225,27 @@ def test_least_recently_used_base_makes_room(
     none = iso.Bases(folder, limit_mib=0)
     none.make(recipes[2], made, TEXT, PUBLISHER)
     assert kept(folder) == {f"{recipes[2].key}.iso"}
+
+
+@pytest.mark.parametrize("use", ["a lock", "a second name"])
+def test_base_in_use_is_not_removed_for_others(
+    uefi: iso.Recipe, sized: Sized, tmp_path: pathlib.Path, use: str
+) -> None:
+    """Its removal would free nothing, and the base would be built again."""
+    folder, made = tmp_path / "bases", tmp_path / "node.iso"
+    recipes = [iso.Recipe(sized(f"k{n}", 700_000), uefi.ramdisk, uefi.loader) for n in range(3)]
+    names = [f"{recipe.key}.iso" for recipe in recipes]
+    bases = iso.Bases(folder, limit_mib=3)
+    for age, recipe in enumerate(recipes[:2]):
+        bases.make(recipe, made, TEXT, PUBLISHER)
+        os.utime(folder / names[age], (age + 1, age + 1))
+    with (folder / names[0]).open("rb") as used:
+        if use == "a lock":
+            fcntl.flock(used, fcntl.LOCK_SH)
+        else:
+            os.link(folder / names[0], tmp_path / "second")
+        bases.make(recipes[2], made, TEXT, PUBLISHER)
+    assert kept(folder) == {names[0], names[2]}
 
 
 def test_many_at_once_build_one_base(
