@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
+import socket
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +13,8 @@ import oslo_messaging
 import pytest
 
 from ironic_lite.core import config
+from ironic_lite.rpc.local import addresses
+from ironic_lite.rpc.sockets import sender
 from tests.support import rpc_conductor
 
 Seen = list[tuple[str, Any]]
@@ -112,6 +117,34 @@ def test_a_listener_that_left_is_passed_over(
         notifier.info(CTXT, "kind", number)
     rpc_conductor.until(lambda: len(stays.seen) == 4)
     assert left.seen == []
+
+
+@pytest.mark.parametrize("backlog", ["free", "full"])
+def test_hung_listener_delays_only_one_notification(
+    notifier: oslo_messaging.Notifier,
+    listen: Callable[..., Any],
+    folder: pathlib.Path,
+    backlog: str,
+) -> None:
+    ear = Ear()
+    listen(ear)
+    channels = {one.name.partition("@")[0] for one in (folder / "rpc").glob("*@*")}
+    directory = addresses.Directory(str(folder / "rpc"))
+    with contextlib.ExitStack() as opened:
+        for channel in channels:
+            opened.enter_context(directory.claim(channel, "0-hung.1.1"))
+            while backlog == "full":
+                client = opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                client.setblocking(False)
+                try:
+                    client.connect(directory.address(channel, "0-hung.1.1"))
+                except BlockingIOError:
+                    break
+        begun = time.monotonic()
+        for number in range(5):
+            notifier.info(CTXT, "kind", number)
+        assert time.monotonic() - begun < 2 * sender.REPLY_SECONDS
+    rpc_conductor.until(lambda: len(ear.seen) == 5)
 
 
 def test_notification_without_a_listener_is_no_error(

@@ -7,6 +7,7 @@ import functools
 import itertools
 import os
 import socket
+import time
 from collections.abc import Sequence
 
 import oslo_messaging
@@ -18,6 +19,11 @@ from ironic_lite.rpc.sockets import driver, frames, kernel, listener, sender, tr
 
 RPC = "rpc"
 NOTE = "notification"
+
+_HUNG_SECONDS = 0.1
+"""Time to reply for a listener that did not reply to its last notification."""
+_MOST_HUNG = 1000
+_LEAST_SECONDS = 0.001  # 0 is no limit for the kernel
 
 _LISTENERS = itertools.count(1)
 
@@ -38,6 +44,8 @@ class LocalDriver(driver.SocketDriver):
         super().__init__(conf, url, default_exchange, allowed_remote_exmods)
         self._directory = addresses.Directory(_url_path(url))
         self._turn = itertools.count()
+        self._hung: set[str] = set()
+        """Addresses of listeners that did not reply to their last notification."""
 
     # -- sending -----------------------------------------------------------------------------
 
@@ -57,9 +65,11 @@ class LocalDriver(driver.SocketDriver):
         """Connect to a socket; the kernel limits the wait for a full backlog."""
         self._directory.check()
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        kernel.bound_sending(sock)
+        left = kernel.SEND_SECONDS if deadline is None else deadline - time.monotonic()
+        kernel.bound_sending(sock, max(left, _LEAST_SECONDS))
         try:
             sock.connect(address)
+            kernel.bound_sending(sock)
         except OSError as why:
             sock.close()
             raise transport_errors.PeerAbsent(
@@ -93,8 +103,17 @@ class LocalDriver(driver.SocketDriver):
 
     def _post_one(self, channel: str, members: Sequence[str], frame: bytes) -> None:
         for member in members:
-            with contextlib.suppress(transport_errors.PeerAbsent, oslo_messaging.MessagingTimeout):
-                self._pool.post(self._directory.address(channel, member), frame)
+            address = self._directory.address(channel, member)
+            # A hung listener must not delay each notification that follows.
+            seconds = _HUNG_SECONDS if address in self._hung else sender.REPLY_SECONDS
+            try:
+                self._pool.post(address, frame, time.monotonic() + seconds)
+            except (transport_errors.PeerAbsent, oslo_messaging.MessagingTimeout):
+                if len(self._hung) >= _MOST_HUNG:
+                    self._hung.clear()  # most of them no longer exist
+                self._hung.add(address)
+            else:
+                self._hung.discard(address)
                 return
 
     # -- listening ---------------------------------------------------------------------------

@@ -48,14 +48,16 @@ def _close_all() -> None:
 os.register_at_fork(after_in_child=_close_all)
 
 
-def bound_sending(sock: socket.socket) -> None:
-    """Set the time-out of ``sock`` for connecting and sending.
+def bound_sending(sock: socket.socket, seconds: float = SEND_SECONDS) -> None:
+    """Set the time-out of ``sock`` for connecting and sending, at most ``SEND_SECONDS``.
 
     The kernel enforces it. Unlike Python's own time-outs this needs no poll() for each call, and a
     connect to a full backlog waits instead of failing at once.
     """
     sock.setblocking(True)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _pack_timeval(SEND_SECONDS))
+    sock.setsockopt(
+        socket.SOL_SOCKET, socket.SO_SNDTIMEO, _pack_timeval(min(seconds, SEND_SECONDS))
+    )
 
 
 def bound_receiving(sock: socket.socket, seconds: float) -> None:

@@ -220,9 +220,12 @@ class Pool:
         _close_unused(stack)
         return result
 
-    def post(self, address: str, frame: bytes) -> None:
-        """Send ``frame`` to ``address`` without waiting. Raises as `Connection.send` does."""
-        self.use(address, frame, lambda connection: None)
+    def post(self, address: str, frame: bytes, deadline: float | None = None) -> None:
+        """Send ``frame`` to ``address`` without an answer. Raises as `Connection.send` does.
+
+        ``deadline`` is as for `use`.
+        """
+        self.use(address, frame, lambda connection: None, deadline)
 
     def _deliver_frame(self, address: str, frame: bytes, deadline: float | None) -> Connection:
         stack = self._idle_connections(address)
