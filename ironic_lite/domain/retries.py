@@ -223,7 +223,9 @@ def refuse_others(run: Run, node: JsonView, project: str | None) -> None:
     if project is None or project in (run["owner"], run["lessee"]):
         return
     if change_of_hands(run, node["owner"], node["lessee"]):
-        reason = f"its run {run['uuid']} was for another owner or lessee"
+        known = run["owner"] or run["lessee"]
+        whose = "was for another owner or lessee" if known else "has no owner"
+        reason = f"its run {run['uuid']} {whose}; a caller with system scope may retry it"
         raise errors.NothingToRetry(state=node["provision_state"], reason=reason)
 
 

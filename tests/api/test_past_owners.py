@@ -350,6 +350,20 @@ def test_projects_do_not_repeat_steps_of_former_users(
         assert "another owner or lessee" not in ask(caller).body.decode()
 
 
+def test_refused_retry_of_a_run_from_before_the_upgrade_says_that_it_has_no_owner(
+    moved: Moved,
+) -> None:
+    assert moved.admin.delete(f"{moved.path}/holds/{moved.hold}").status == 204
+    run = moved.add_run(OLD, "failed")
+    moved.database.write(lambda conn: runs.update(conn, run, {"owner": None}))
+    of_node = models.nodes.update().where(models.nodes.c.uuid == moved.node)
+    moved.database.write(lambda conn: conn.execute(of_node.values(provision_state="clean failed")))
+    answer = moved.old.put(f"{moved.path}/states/provision", RETRY)
+    assert answer.status == 400
+    assert "has no owner" in answer.text
+    assert "a caller with system scope" in answer.text
+
+
 def _add_step(moved: Moved, run: str) -> None:
     row = {
         **{"run_uuid": run, "ordinal": 0, "kind": "clean", "interface": "deploy"},
