@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from ironic_lite import errors
 from ironic_lite.conductor.watch import own_nodes
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection
@@ -159,6 +160,20 @@ def test_a_silent_machine_goes_into_maintenance_and_comes_back_by_itself(
         "power failure",
         "recovered",
     ]
+
+
+def test_machine_that_was_not_asked_has_not_failed(build: Callable[..., ConductorFixture]) -> None:
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if name == "get_power_state":
+            raise errors.BmcUnreachable(address="bmc", reason="crowded", asked=False)
+        return call()
+
+    registry = cast(Registry, crashes.Drivers(drivers(), around))
+    rig = build(registry=registry, conductor__power_state_sync_max_retries=1)
+    node = machine(rig, ON, ON)
+    for _ in range(4):
+        act(rig)
+    assert not rig.get(node)["maintenance"]
 
 
 def test_failures_count_only_in_a_row(build: Callable[..., ConductorFixture]) -> None:

@@ -261,6 +261,9 @@ class PowerSync:
         return True
 
     def _count_failure(self, node_uuid: str, why: errors.Error) -> None:
+        if why.facts.get("asked") is False:  # it says nothing about the machine
+            LOG.info("Node %s: its power is read later: %s", node_uuid, why)
+            return
         count = self.records.failed(node_uuid)
         limit = self._tasks.runtime.conf.conductor.power_state_sync_max_retries
         said = "Node %s: power cannot be read (failure %d in a row, maintenance after %d): %s"

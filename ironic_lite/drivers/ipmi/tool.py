@@ -151,6 +151,7 @@ class Bmc:
                 f"more than {call.seconds:g} s. Retry later.",
                 address=self.address,
                 reason="busy",
+                asked=False,
             )
         try:
             yield
@@ -263,6 +264,7 @@ class _Call:
             f"paused for another {seconds:.0f} s. Retry later.",
             address=self.node.address,
             reason="resting",
+            asked=False,
         )
 
     def attempt(self, bmc: Bmc) -> str | _Failure:
@@ -395,6 +397,7 @@ class _Call:
             f"ran {most} commands to other BMCs. Retry later, or raise [ipmi]max_processes.",
             address=self.node.address,
             reason="crowded",
+            asked=False,
         )
 
 

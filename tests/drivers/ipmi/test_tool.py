@@ -418,8 +418,10 @@ def test_no_more_programs_run_than_are_allowed(crowd: Crowd) -> None:
     option("max_processes", 2)
     crowd.join(at(1001))
     crowd.join(at(1002))
-    with pytest.raises(errors.BmcUnreachable, match=r"was not asked.*raise \[ipmi\]max_processes"):
+    full = r"was not asked.*raise \[ipmi\]max_processes"
+    with pytest.raises(errors.BmcUnreachable, match=full) as caught:
         tool.run(at(1003), STATUS, seconds=0.3)
+    assert caught.value.facts["asked"] is False
     crowd.leave()
     tool.run(at(1003), STATUS)
     assert len(told(crowd.folder)) == 3
