@@ -28,8 +28,8 @@ class RedfishInspect(interface.RedfishInterface, base.Inspect):
 
         :raises errors.HardwareError: a property of ``ESSENTIAL`` is unknown, or a hook failed.
         """
-        found = survey.Survey(task)
-        inventory, plugin_data, local_gb = found.take()
+        with survey.Survey(task) as found:
+            inventory, plugin_data, local_gb = found.take()
         properties = dict(task.node.properties or {})
         _write_properties(properties, inventory, local_gb)
         _without_disks(task, properties, disks_told=found.disks_told)

@@ -133,8 +133,8 @@ class RedfishManagement(interface.RedfishInterface, bmc_reset.RestartingManageme
 
         :raises errors.UnsupportedDriverExtension: the BMC reports no address.
         """
-        read = survey.Survey(task)
-        found = [card["mac_address"] for card in read.interfaces()]
+        with survey.Survey(task) as read:
+            found = [card["mac_address"] for card in read.interfaces()]
         if not found:
             why = "; ".join(["it lists no MAC address of a card", *read.remarks, *read.faults])
             raise resources.lacking(task, "get_mac_addresses", why)

@@ -418,6 +418,33 @@ def test_bmc_whose_parts_take_too_much_memory_is_left(
     assert len([title for title in machine.log if f"{path}/" in title]) == 3
 
 
+def inspect_with_architecture(machine: bmc.Machine) -> None:
+    """Inspect a machine whose processors need not say what they are."""
+    task = task_of(machine)
+    task.node.properties = {"cpu_arch": "x86_64"}
+    inspect.RedfishInspect().inspect_hardware(task)
+
+
+def test_large_machines_leave_memory_to_the_others(
+    machine: bmc.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One owner may have many machines that list as much as each of them may."""
+    monkeypatch.setattr(survey, "FREE_BYTES", 16 * 1024 * 1024)
+    monkeypatch.setattr(survey, "MOST_TOGETHER", 64 * 1024 * 1024)
+    body = b'{"Id": "1", "Oem": [' + b'{"a":1},' * 100_000 + b"{}]}"
+    path = f"{machine.system}/Processors"
+    members = [{"@odata.id": f"{path}/{number}"} for number in range(3)]
+    machine.tree[path]["Members"] = members
+    machine.tricks[f"GET {path}/*"] = lambda handler: handler.say(200, body)
+    with survey.Survey(task_of(machine)) as first:
+        first.take()
+        fails(machine, "those of other machines take the memory for them; retry later")
+        machine.tree[path]["Members"] = []
+        inspect_with_architecture(machine)
+    machine.tree[path]["Members"] = members
+    inspect_with_architecture(machine)
+
+
 def test_a_bmc_that_takes_for_ever_is_left(
     machine: bmc.Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator
+from typing import Self
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json
@@ -25,6 +27,12 @@ MOST_BYTES = 128 * 1024 * 1024
 """Memory limit of all documents together, which are kept until the end of the inspection. One BMC
 could otherwise take all memory of the conductor."""
 
+MOST_TOGETHER = 512 * 1024 * 1024
+"""Memory limit of the documents of all inspections of this process, without `FREE_BYTES` of each,
+because one owner may have the BMCs of many nodes."""
+
+FREE_BYTES = 16 * 1024 * 1024
+
 SECONDS = 1800.0
 """Time limit in seconds for all documents together."""
 
@@ -33,8 +41,31 @@ BAD = 3
 costs several attempts."""
 
 
+class _Together:
+    """The bytes that all surveys of this process have beyond their free ones."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+        self._guard = threading.Lock()
+
+    def take(self, count: int) -> bool:
+        """Take bytes; return whether there were so many."""
+        with self._guard:
+            free = self._taken + count <= MOST_TOGETHER
+            self._taken += count if free else 0
+            return free
+
+    def give_back(self, count: int) -> None:
+        """Free bytes."""
+        with self._guard:
+            self._taken -= count
+
+
+_TOGETHER = _Together()
+
+
 class Survey:
-    """The parts of one machine, read on demand.
+    """The parts of one machine, read on demand; a context that frees their memory at its end.
 
     ``faults`` are sentences about parts that could not be read, ``remarks`` about other ones.
 
@@ -50,8 +81,17 @@ class Survey:
         self._listed: dict[str, list[Json]] = {}
         self._left = MOST
         self._room = MOST_BYTES
+        self._shared = 0
+        self._crowded = False
         self._until = time.monotonic() + SECONDS
         self.system = resources.system(task)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _TOGETHER.give_back(self._shared)
+        self._shared = 0
 
     def take(self) -> tuple[Json, Json, int | None]:
         """Return inventory, plug-in data, and the size in GiB of the disk for an image.
@@ -230,7 +270,8 @@ class Survey:
                 self._count_document(one)
                 kept.append(one)
         except errors.HardwareError as why:
-            if self._left < 0 or self._room < 0 or time.monotonic() > self._until:
+            over = self._left < 0 or self._room < 0 or self._crowded
+            if over or time.monotonic() > self._until:
                 raise
             self._note_unreadable(name, why)
         return kept
@@ -258,9 +299,20 @@ class Survey:
             if self._room < 0:
                 reason = f"its parts take more than {MOST_BYTES // 1024**2} MiB of memory"
             raise errors.BmcBadAnswer(address=self._address, reason=reason)
+        self._share_memory()
         if time.monotonic() > self._until:
             reason = f"reading its inventory took more than {SECONDS:g} s"
             raise errors.BmcUnreachable(address=self._address, reason=reason)
+
+    def _share_memory(self) -> None:
+        more = MOST_BYTES - self._room - FREE_BYTES - self._shared
+        if more <= 0:
+            return
+        if not _TOGETHER.take(more):
+            self._crowded = True
+            reason = "its parts are large, and those of other machines take the memory for them"
+            raise errors.BmcUnreachable(address=self._address, reason=f"{reason}; retry later")
+        self._shared += more
 
 
 def _known_only(found: Iterable[Json | None]) -> list[Json]:
