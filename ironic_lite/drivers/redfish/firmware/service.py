@@ -142,7 +142,7 @@ def state(now: str | None, before: str | None, *, worked: bool = False) -> State
     if key in _FAILED:
         failed = other or worked
         return State(failed=failed, idle=not failed)
-    if key in _IDLE or key in _BUSY or not (other or worked):
+    if key in _IDLE or key in _BUSY or not other:
         ended = not worked and key in _ENDED and _key(before) not in {"", *_ENDED}
         return State(idle=now is not None, changed=ended)
     return State(busy=now is not None)

@@ -429,13 +429,16 @@ def test_service_that_always_says_running_does_not_delay_an_update(
     assert (served.ruined, versions(served)["bios"]) == (False, "2.0")
 
 
-def test_service_that_says_running_again_after_an_update_has_ended_it(served: bmc.Machine) -> None:
+@pytest.mark.parametrize("usual", ["Running", "WatchingForWork"])
+def test_service_that_says_its_usual_word_again_has_ended_an_update(
+    served: bmc.Machine, usual: str
+) -> None:
     service = served.tree["/redfish/v1/UpdateService"]
-    service["Oem"] = {"Contoso": {"State": "Running"}}
+    service["Oem"] = {"Contoso": {"State": usual}}
     served.tricks[UPDATE] = bmc.says(200, {})
     task = bmc_tasks.task_of(served)
     begin(task, BIOS)
-    for word in ("Running", "Flashing", "Running"):
+    for word in (usual, "Flashing", usual):
         assert phase(task) in {"send", "watch"}
         service["Oem"]["Contoso"]["State"] = word
         assert poll(task, BIOS) is base.WAIT
