@@ -65,7 +65,7 @@ def unused(before: float) -> list[pathlib.Path]:
     """
     root, by_tftp = published.folder(), pathlib.Path(config.CONF.pxe.tftp_root)
     places = [root, *(path for path in root.glob("*") if path.is_dir())]
-    places += [room.downloads(), room.bases(), by_tftp / room.SHARED]
+    places += [room.downloads(), room.bases(), room.agent_logs(), by_tftp / room.SHARED]
     found = [file for place in places for file in place.glob(f"{room.UNFINISHED}*")]
     old = [file for file in _existing_files(found) if seen(file, before) is not None]
     copies = (file for place in (root, by_tftp) for file in (place / room.SHARED).glob("[!.]*"))

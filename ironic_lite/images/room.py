@@ -68,6 +68,13 @@ def http_root() -> pathlib.Path:
     return pathlib.Path(given) if given else config.state_path() / "http"
 
 
+def agent_logs() -> pathlib.Path:
+    """Return the folder of the logs that ramdisks have sent."""
+    settings = config.CONF.agent
+    local = settings.deploy_logs_storage_backend == "local" and settings.deploy_logs_local_path
+    return pathlib.Path(local or f"{config.CONF.state_path}/agent-logs")
+
+
 @contextlib.contextmanager
 def new_file(folder: pathlib.Path) -> Iterator[tuple[BinaryIO, pathlib.Path]]:
     """Yield a new file, open and locked, with its temporary path; it is removed at the end.

@@ -196,8 +196,13 @@ def test_unfinished_files_are_removed(
 ) -> None:
     state = pathlib.Path(config.CONF.state_path)
     parts = [root / "media/.new-a", root / ".new-b", state / "downloads/.new-c"]
-    parts.append(state / "media-bases/.new-d")
-    kept = [state / "downloads/abc", state / "downloads/abc.json", state / "media-bases/x.iso"]
+    parts += [state / "media-bases/.new-d", state / "agent-logs/.new-e"]
+    kept = [
+        state / "agent-logs/node.tar.gz",
+        state / "downloads/abc",
+        state / "downloads/abc.json",
+        state / "media-bases/x.iso",
+    ]
     for file in (*parts, *kept):
         published.write(file, "x")
     sweep(conductor)

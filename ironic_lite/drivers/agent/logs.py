@@ -86,7 +86,7 @@ def _write_logs(task: base.Task, packed: bytes) -> pathlib.Path:
     """
     for line in journal.tail(packed):  # also if the disk is full
         run_lines.note("ramdisk", line)
-    folder = _logs_folder()
+    folder = room.agent_logs()
     stamp = clock.now().strftime("%Y-%m-%d-%H-%M-%S-%f")
     path = folder / f"{task.node.uuid}_{stamp}.tar.gz"
     try:
@@ -102,12 +102,3 @@ def _write_logs(task: base.Task, packed: bytes) -> pathlib.Path:
             raise errors.DiskFull(path=str(path)) from None
         raise errors.LocalFileError(path=str(path), reason=why.strerror or str(why)) from None
     return path
-
-
-def _logs_folder() -> pathlib.Path:
-    settings = config.CONF.agent
-    match settings.deploy_logs_storage_backend:
-        case "local" if settings.deploy_logs_local_path:
-            return pathlib.Path(settings.deploy_logs_local_path)
-        case _:
-            return pathlib.Path(config.CONF.state_path) / "agent-logs"
