@@ -124,7 +124,9 @@ def test_power_is_changed_by_twelve(whole: InProcess, node: str) -> None:
 
 def test_a_whole_manual_clean_with_one_step_takes_thirteen(whole: InProcess, node: str) -> None:
     sent = whole.cleaned(node, 1)
-    assert len(sent) <= 13, sent
+    # The log of a run that takes long is written more than once.
+    logs = sum(statement.startswith("INSERT INTO run_logs") for statement in sent)
+    assert len(sent) - max(0, logs - 1) <= 13, sent
 
 
 def test_each_further_clean_step_takes_three(whole: InProcess, node: str) -> None:

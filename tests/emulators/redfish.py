@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import subprocess
 
 import bcrypt
 
 from ironic_lite.demo import emulator
+from tests.support.ports import free_port
 
-Emulator = emulator.Emulator
+
+@dataclasses.dataclass
+class Emulator(emulator.Emulator):
+    """The emulator at a port that no other test takes while its program starts."""
+
+    port: int = dataclasses.field(default_factory=free_port)
 
 
 def users(folder: pathlib.Path, **passwords: str) -> pathlib.Path:

@@ -16,7 +16,8 @@ from tests.support.bmc_tasks import BmcTask, task_at
 
 @pytest.fixture(scope="session")
 def the_emulator() -> Iterator[redfish.Emulator]:
-    with redfish.Emulator(count=40) as running:
+    running = redfish.Emulator(count=40)
+    with running:
         yield running
 
 
