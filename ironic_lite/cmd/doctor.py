@@ -290,7 +290,7 @@ STARTS: tuple[Check[Place], ...] = (
     database.SCHEMA,
     database.KEYS,
 )
-"""What stops the start of a program, found without a start."""
+"""Checks of all that stops the start of a program, made without a start."""
 STARTS_OF: Mapping[str, Sequence[Check[Place]]] = {
     config.API: [one for one in STARTS if one.name != "conductor"],
     "ironic-lite-conductor": [one for one in STARTS if one.name != "API"],

@@ -90,7 +90,7 @@ class Tail:
         self._newest = 0
         """The largest id that a look has reached."""
         self._asks = False
-        """Whether the server can be asked about missing ids."""
+        """True if the server can be asked about missing ids."""
         self._looked = now()
         self._warnings = log_lines.LogThrottle()
         self.head = 0

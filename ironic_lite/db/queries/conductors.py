@@ -207,7 +207,7 @@ def forget(conn: Connection, row: RowView) -> bool:
         raise errors.Conflict(
             f"Conductor {row['hostname']} holds the locks of nodes: {', '.join(locked[:_NAMED])}"
             f"{more}. Another conductor of their group releases them when the leases have ended. "
-            "If there is none, start the conductor once more under its name, and stop it in order.",
+            "Without one, start the conductor once more under its name, and stop it in order.",
             conductor=row["hostname"],
         )
     values = {"k_id": row["id"], "k_online": row["online"], "k_at": row["updated_at"]}

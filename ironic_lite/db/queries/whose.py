@@ -31,7 +31,7 @@ def _of_node(name: str) -> prepared.Compute:
 
 
 OF_NODE: Mapping[str, prepared.Compute] = {name: _of_node(name) for name in ("owner", "lessee")}
-"""How ``prepared.Write`` computes the columns of new rows in the transaction that adds them."""
+"""Expressions of ``prepared.Write`` for new rows, computed in the transaction that adds them."""
 
 
 def filters(

@@ -148,7 +148,7 @@ class Fault:
     error: errors.HardwareError
     again: Again
     unopened: bool = False
-    """Whether the BMC may have refused the cipher suite by another reason, or by silence, before
+    """True if the BMC may have refused the cipher suite by another reason, or by silence, before
     it got a password."""
 
 

@@ -61,7 +61,7 @@ class Connection:
         self.heard_at = -math.inf
         """The time at which the server's process was heard."""
         self.older = False
-        """Whether the server has refused the question of `ask`, which its release does not know."""
+        """True if the server has refused the question of `ask`, which its release does not know."""
         kernel.close_in_children(self)
 
     def is_fresh(self) -> bool:

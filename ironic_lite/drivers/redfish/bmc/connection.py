@@ -138,7 +138,7 @@ class Link:
         self.turn = turn
         self.used = 0.0
         self.expands = True
-        """Whether the BMC answers requests for whole collections, as far as known."""
+        """True if the BMC answers requests for whole collections, as far as known."""
         self.before: Callable[[], None] = _allow_unowned_request
         """Called before each request; if it raises, the request is not sent."""
         self._root: Any = None
