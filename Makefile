@@ -26,19 +26,19 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick vm-test life repeats recorded fuzz compare tempest chaos attack outage partition busy-test stall-test static lint services evidence-wheel bench bench-smoke bench-ironic bench-ironic-start demo shots sample window docs format clean
+.PHONY: help venv test quick vm-test life repeats recorded fuzz compare tempest chaos attack outage partition busy-test stall-test static lint without services evidence-wheel bench bench-smoke bench-ironic bench-ironic-start demo shots sample window docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(STAMP): setup.cfg pyproject.toml scripts/venv.sh
+$(STAMP): setup.cfg pyproject.toml cli/setup.cfg scripts/venv.sh
 	PYTHON="$(PYTHON)" scripts/venv.sh $(VENV) $(EXTRAS)
 	@touch $@
 
 venv: $(STAMP) ## create the virtual environment in .venv
 
 demo: $(STAMP) ## take demo nodes through their whole lifecycle; ARGS=--keep leaves the service running
-	@$(VENV)/bin/python -m ironic_lite.demo $(ARGS)
+	@$(VENV)/bin/python -m demo $(ARGS)
 
 shots: $(STAMP) ## take pictures of the window's pages, beside make demo ARGS=--keep: build/shots/*.png
 	$(VENV)/bin/python scripts/shots.py http://127.0.0.1:6385 build/shots
@@ -103,6 +103,9 @@ outage: $(STAMP) ## kill PostgreSQL and MariaDB during runs, for longer than lea
 partition: $(STAMP) ## cut one of two machines off for 95 s behind the shipped haproxy.cfg (root, haproxy, RabbitMQ)
 	PARTITION_SECONDS=95 $(VENV)/bin/pytest -s -n0 --stuck-after 0 tests/acceptance/test_partition.py $(ARGS)
 
+without: $(STAMP) ## take FEATURES="webhooks doctor" out of a copy; lint, start and test the rest
+	scripts/without.sh $(FEATURES)
+
 busy-test: $(STAMP) ## run a command beside BUSY=8 busy loops: the whole suite, or RUN="pytest tests/x"
 	scripts/busy.sh $(BUSY) $(RUN)
 
@@ -140,10 +143,8 @@ bench-ironic: $(VENV)-ironic/.installed ## compare the CPU of requests with Iron
 bench-ironic-start: $(VENV)-ironic/.installed ## compare the time of a start with Ironic in .venv-ironic
 	$(VENV)/bin/python -W ignore -m benchmarks.cold_start $(VENV)-ironic $(ARGS)
 
-sample: $(STAMP) ## generate ironic-lite.conf.sample and core/configuration.py from the options
+sample: $(STAMP) ## generate ironic-lite.conf.sample from the options
 	$(VENV)/bin/oslo-config-generator --config-file etc/config-generator.conf
-	$(VENV)/bin/python scripts/configuration.py > $(STAMP).configuration
-	mv $(STAMP).configuration ironic_lite/core/configuration.py
 
 window: $(STAMP) ## build the script and the style sheet of the window (npm)
 	$(VENV)/bin/python scripts/window.py build

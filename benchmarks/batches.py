@@ -20,7 +20,7 @@ from benchmarks import harness  # noqa: E402
 from benchmarks.figures import Figure, report, size  # noqa: E402
 from ironic_lite.core import clock  # noqa: E402
 from ironic_lite.db.tables import models  # noqa: E402
-from ironic_lite.domain.batches import MOST_NODES  # noqa: E402
+from ironic_lite.features.batches.rules import MOST_NODES  # noqa: E402
 from tests.support.in_process import InProcess  # noqa: E402
 from tests.support.service import short_folder  # noqa: E402
 from tests.support.statements import count_statements  # noqa: E402
@@ -106,7 +106,6 @@ def main() -> int:
     with short_folder() as folder, contextlib.closing(harness.database(folder)) as opened:
         harness.fill(opened, NODES)
         with contextlib.closing(InProcess(opened)) as service:
-            service.stop_clocks()
             logging.disable()
             found = measure(service)
     return report(found)

@@ -4,7 +4,7 @@ API and a conductor run in this process for each fleet, in turns. The CPU time i
 process, which contains SQLite, and of the server processes of PostgreSQL. ``python -m
 benchmarks.growth postgresql 1000 10000 100000`` measures PostgreSQL and these fleets. Other
 arguments select the rows whose names contain one of them: ``benchmarks.growth recovery "runs,"``.
-``tests/db/test_growth.py`` checks more statements, by counting SQLite's instructions.
+``tests/db/test_lists.py`` checks more statements, by counting SQLite's instructions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from benchmarks.figures import Figure, report, size  # noqa: E402
 from ironic_lite.core.json_types import Row  # noqa: E402
 from ironic_lite.db.engine import session  # noqa: E402
 from ironic_lite.db.engine.session import Connection, Database  # noqa: E402
-from ironic_lite.db.queries import node_counts, nodes, ports  # noqa: E402
+from ironic_lite.db.queries import nodes, ports  # noqa: E402
 from ironic_lite.db.tables import models  # noqa: E402
 from tests.support import population, private_servers  # noqa: E402
 from tests.support.in_process import InProcess  # noqa: E402
@@ -190,7 +190,7 @@ ACTS: dict[str, Act] = {
     **{f"nodes by {sort} in mid-list": _behind(sort) for sort in SORTS},
     "ports of a shard": lambda fleet: fleet.get("/v1/ports?limit=100&shard=shard-7"),
     "ports of a project": lambda fleet: fleet.service.database.read(_ports_of_project),
-    "metrics' counts": lambda fleet: fleet.service.database.read(node_counts.nodes),
+    "metrics' counts": lambda fleet: fleet.service.database.read(nodes.count_by_state),
     "counts by state": lambda fleet: fleet.service.database.read(_counts_by_state),
     **{f"runs, {query or 'all'}": _runs(query) for query in OF_RUNS},
     **{f"sweep: {name}": _sweep(name) for name in SWEEPS},

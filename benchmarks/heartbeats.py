@@ -24,7 +24,7 @@ from ironic_lite.core import clock, config
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import models
 from ironic_lite.drivers import base
-from ironic_lite.drivers.agent.client import Client
+from ironic_lite.drivers.agent.client import AgentClient
 from tests.support.fake_task import FakeTask
 from tests.support.service import ON_THIS_MACHINE, short_folder
 
@@ -104,10 +104,10 @@ def poll_cost(url: str, pem: str) -> float:
     """Return the CPU milliseconds of polling an agent for the status of its command."""
     task = FakeTask()
     task.agent = base.Agent(url, TOKEN, pem, "13.0.0", clock.now())
-    Client(task).result("1")
+    AgentClient(task).result("1")
     begin = time.process_time()
     for _ in range(POLLS):
-        Client(task).result("1")
+        AgentClient(task).result("1")
     return (time.process_time() - begin) / POLLS * 1000
 
 

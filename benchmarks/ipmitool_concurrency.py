@@ -21,10 +21,10 @@ from typing import Any  # noqa: E402
 from benchmarks import harness  # noqa: E402
 from benchmarks.figures import Figure, in_turns, not_measured, report, size  # noqa: E402
 from benchmarks.power_sync import conductor  # noqa: E402
-from ironic_lite.conductor.service import Service  # noqa: E402
+from ironic_lite.conductor.service import ConductorService  # noqa: E402
 from ironic_lite.core import context  # noqa: E402
 from ironic_lite.db.tables import migrate, models  # noqa: E402
-from ironic_lite.drivers.ipmi import command, info  # noqa: E402
+from ironic_lite.drivers.ipmi import info, tool  # noqa: E402
 from ironic_lite.records import Node  # noqa: E402
 from tests.emulators import ipmi  # noqa: E402
 from tests.support.service import short_folder  # noqa: E402
@@ -44,7 +44,7 @@ def node(driver_info: dict[str, Any]) -> Node:
     return Node.of({**empty, **columns, "driver": "ipmi", "driver_info": driver_info})
 
 
-def reads(service: Service, nodes: list[Node]) -> tuple[float, float]:
+def reads(service: ConductorService, nodes: list[Node]) -> tuple[float, float]:
     """Read the power of each node repeatedly; return reads in a second, and CPU ms of each."""
     caller, end = context.internal("bench"), time.monotonic() + SECONDS
 
@@ -63,11 +63,11 @@ def reads(service: Service, nodes: list[Node]) -> tuple[float, float]:
     return count / (time.monotonic() - begin), (_cpu() - cpu) / count * 1000
 
 
-def overhead(service: Service, one: Node) -> list[Figure]:
+def overhead(service: ConductorService, one: Node) -> list[Figure]:
     """Return the CPU of the program alone, and of a read divided by it."""
     caller, settings = context.internal("bench"), info.parse(one.driver_info)
-    line = command.line(settings, ("power", "status"), cipher=settings.cipher_suite)
-    environment = command.environment(settings)
+    line = tool.command_line(settings, ("power", "status"), cipher=settings.cipher_suite)
+    environment = tool.command_environment(settings)
 
     def read() -> None:
         task = service.tasks.view(caller, one)

@@ -16,10 +16,10 @@ import sys  # noqa: E402
 
 from benchmarks import bare, harness  # noqa: E402
 from benchmarks.figures import Figure, in_turns, report, size  # noqa: E402
-from ironic_lite.api import app, middleware  # noqa: E402
+from ironic_lite.api import middleware  # noqa: E402
 from ironic_lite.core import config  # noqa: E402
 from ironic_lite.rpc import client, transport  # noqa: E402
-from tests.support import wsgi_client  # noqa: E402
+from tests.support import whole_api, wsgi_client  # noqa: E402
 from tests.support.service import short_folder  # noqa: E402
 
 NODES = size(1000, smoke=10)
@@ -51,8 +51,8 @@ def main() -> int:
     figures = []
     with short_folder() as folder, contextlib.closing(harness.database(folder)) as opened:
         harness.fill(opened, NODES)
-        rpc = client.Client(transport.build(f"local://{folder}/rpc"))
-        application = app.build(opened, rpc, config.CONF)
+        rpc = client.RpcClient(transport.build(f"local://{folder}/rpc"))
+        application = whole_api.build(opened, rpc, config.CONF)
         for name, path, fields, count in CASES:
             statement, columns = bare.page(fields, NODES), bare.columns(fields)
             ours, theirs = in_turns(

@@ -22,7 +22,7 @@ import psutil  # noqa: E402
 
 from benchmarks import bmc, harness  # noqa: E402
 from benchmarks.figures import Figure, not_measured, report, size  # noqa: E402
-from ironic_lite.conductor.service import Service  # noqa: E402
+from ironic_lite.conductor.service import ConductorService  # noqa: E402
 from ironic_lite.core import config  # noqa: E402
 from ironic_lite.db.engine.session import Database  # noqa: E402
 from ironic_lite.db.tables import migrate  # noqa: E402
@@ -80,17 +80,17 @@ def activate_all(opened: Database) -> None:
     opened.write(lambda conn: conn.exec_driver_sql("UPDATE nodes SET provision_state = 'active'"))
 
 
-def conductor(folder: pathlib.Path, opened: Database) -> Service:
+def conductor(folder: pathlib.Path, opened: Database) -> ConductorService:
     """Return a registered conductor without timers; callers run its sweeps."""
     options = "[DEFAULT]\nenabled_hardware_types = redfish,ipmi\n"
     settings = harness.configure(folder, free_port(), options)
     conf = config.load("bench", ["--config-file", str(settings)])
-    service = Service(conf, opened, Registry.load(Settings.read(conf)), None)
+    service = ConductorService(conf, opened, Registry.load(Settings.read(conf)), None)
     service.announce()
     return service
 
 
-def sweep(service: Service) -> tuple[float, float]:
+def sweep(service: ConductorService) -> tuple[float, float]:
     """Run a sweep; return its wall-clock and CPU seconds."""
     begin, cpu = time.perf_counter(), time.process_time()
     service.power.sweep()

@@ -142,7 +142,7 @@ def calls(url: str, count: int) -> tuple[Figures, Figures]:
     """Measure a transport: calls at once, and paced ones."""
     ctxt = context.internal("benchmark")
     with started(serve_rpc, url) as server:
-        caller = client.Client(transport.build(url)).conductor(HOST)
+        caller = client.RpcClient(transport.build(url)).conductor(HOST)
         return (
             measure(count, server, lambda: caller.get_boot_device(ctxt, node_uuid=UUID)),
             measure(

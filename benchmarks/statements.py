@@ -1,4 +1,4 @@
-"""Number of SQL statements per operation; ``tests/api/test_statements.py`` checks more."""
+"""Number of SQL statements per operation; ``tests/api/test_costs.py`` checks more."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def count(service: InProcess, node: str) -> list[Figure]:
     one, many = len(service.cleaned(node, 1)), len(service.cleaned(node, 11))
     return [
         *(Figure(name, len(sent), "", budget) for name, (sent, budget) in requests.items()),
-        Figure("manual clean with one step, API and conductor", one, "", 13),
+        Figure("manual clean with one step, API and conductor", one, "", 14),
         Figure("each further step", (many - one) / 10, "", 3),
     ]
 
@@ -41,7 +41,6 @@ def main() -> int:
     with short_folder() as folder, contextlib.closing(harness.database(folder)) as opened:
         node = harness.fill(opened, NODES)[0]
         with contextlib.closing(InProcess(opened)) as service:
-            service.stop_clocks()
             logging.disable()
             found = count(service, node)
     return report(found)

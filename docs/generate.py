@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import contracts
 import requirements
 
-from ironic_lite import errors
+from ironic_lite import errors, features
 from ironic_lite.api import policy
 from ironic_lite.core import options, threads
 from ironic_lite.domain import activities, fields, notifications, recovery, states, steps, verbs
@@ -125,8 +125,8 @@ def refusal_table() -> str:
     """Return the verbs that a node's flags refuse."""
     rules: tuple[tuple[str, str, Callable[[verbs.Verb], bool]], ...] = (
         ("in maintenance", "400", lambda verb: not verb.in_maintenance),
-        ("protected", "403", lambda verb: verb.spares_protected),
-        ("retired", "409", lambda verb: verb.spares_retired),
+        ("protected", "403", lambda verb: verb.refused_if_protected),
+        ("retired", "409", lambda verb: verb.refused_if_retired),
     )
     rows = (
         (name, words(verb.target for verb in verbs.TABLE if refuses(verb)), status)
@@ -257,11 +257,12 @@ def _called(act: RecoveryAction) -> str:
 def error_table() -> str:
     """Return the codes of errors with their status, whether a retry may help, and their text."""
     rows = []
-    for name in sorted(set(errors.__all__) - {errors.from_data.__name__}):
-        kind = getattr(errors, name)
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    ours = (kind for kind in kinds if issubclass(kind, errors.Error))
+    for kind in sorted(ours, key=lambda kind: kind.__name__):
         retryable = "yes" if kind.retryable else "no"
         text = "\n       ".join(textwrap.wrap(f"``{kind.text}``", 105, break_on_hyphens=False))
-        rows.append((f"``{name}``", str(int(kind.status)), retryable, text))
+        rows.append((f"``{kind.__name__}``", str(int(kind.status)), retryable, text))
     return table(("Code", "Status", "Retryable", "Text"), rows)
 
 
@@ -272,16 +273,17 @@ def fence_table() -> str:
 
 def own_rule_table() -> str:
     """Return the policy rules that Ironic does not have."""
+    features.policy_rules()
     rules = {rule.name: rule.says for rule in policy.OWN}
     return table(("Rule", "Right"), ((f"``{name}``", rules[name]) for name in sorted(rules)))
 
 
-def check_table(module: str) -> str:
+def check_table(module: str, name: str = "TABLE") -> str:
     """Return the checks of a module's table.
 
     The module is loaded when it is needed, because some load oslo libraries.
     """
-    found = importlib.import_module(module).TABLE
+    found = getattr(importlib.import_module(module), name)
     return table(("Check", "Content"), ((f"``{one.name}``", one.about) for one in found))
 
 
@@ -396,14 +398,14 @@ PAGES: Mapping[str, Parts] = {
     "errors.rst": {"errors": error_table},
     "watching.rst": {"kinds": kind_list},
     "doctor.rst": {
-        f"{name}-checks": functools.partial(check_table, f"ironic_lite.{module}")
-        for name, module in (
-            ("api", "doctor.api"),
-            ("conductor", "doctor.conductor"),
-            ("node", "doctor.node"),
-            ("redfish", "drivers.redfish.bmc.connection_checks"),
-            ("ipmi", "drivers.ipmi.connection_checks"),
-            ("command", "cmd.doctor"),
+        f"{name}-checks": functools.partial(check_table, f"ironic_lite.{module}", *table_name)
+        for name, module, *table_name in (
+            ("api", "checks.api"),
+            ("conductor", "checks.conductor"),
+            ("node", "checks.conductor", "NODE_TABLE"),
+            ("redfish", "drivers.redfish.power"),
+            ("ipmi", "drivers.ipmi.power"),
+            ("command", "cmd.status", "DOCTOR_CHECKS"),
         )
     },
     "redfish-machines.rst": {"recorded-machines": machine_table, "quirks": quirk_table},

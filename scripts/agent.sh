@@ -44,7 +44,8 @@ if ready; then exit 0; fi
 
 python=$(interpreter)
 rm -rf "$folder"
-if nobody ls . > /dev/null 2>&1; then
+# The whole path counts: a folder of the root user may be open below a closed one.
+if nobody ls "$PWD" > /dev/null 2>&1; then
     place=$folder
 else
     place=/var/tmp/ironic-lite-agent-$(id -u)-$(pwd | cksum | cut -d ' ' -f 1)

@@ -1,4 +1,4 @@
-"""Print the size of the package, and of the tests, by folder.
+"""Print the size of the package, of the programs beside it, and of the tests, by folder.
 
     .venv/bin/python scripts/size.py [CHECKOUT [BEFORE]]
 
@@ -22,6 +22,8 @@ import sys
 import tokenize
 
 PACKAGE = "ironic_lite"
+BESIDE = ("cli", "demo", "tools")
+"""Folders with programs that are not part of the package."""
 SMALL = 100
 # Tokens that are no code.
 LAYOUT = {
@@ -168,8 +170,8 @@ def print_table(title: str, now: dict[str, Size], before: dict[str, Size]) -> No
 def main(checkouts: list[str]) -> int:
     """Print the tables of a checkout, the present folder by default."""
     roots = [pathlib.Path(name) for name in checkouts] or [pathlib.Path()]
-    for part in (PACKAGE, "tests"):
-        states = [modules(root / part) for root in roots]
+    for part in (PACKAGE, *BESIDE, "tests"):
+        states = [modules(root / part) if (root / part).is_dir() else {} for root in roots]
         print_table(part, table(states[0]), table(states[1]) if len(states) > 1 else {})
         for root, state in zip(roots, states, strict=True):
             print("shared class names of {}: {} of {} classes".format(root, *shared(state)))

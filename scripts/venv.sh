@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Make the virtual environment of this checkout: scripts/venv.sh FOLDER EXTRAS
 #
+# It holds the service and the commands for clients (cli/), both as they stand in the checkout.
+#
 # The interpreter is $PYTHON, or the first of python3, python3.13, python3.12, python3.11 that is 3.11
 # or newer. On Debian the package python3-venv, which pip in a virtual environment needs, is
 # installed if it is missing.
@@ -44,4 +46,4 @@ fi
 if ! "$folder/bin/python" -m pip --version > /dev/null 2>&1; then
     "$python" -m venv --clear "$folder"
 fi
-"$folder/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".[$extras]"
+"$folder/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".[$extras]" --editable ./cli

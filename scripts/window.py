@@ -4,8 +4,9 @@
     python scripts/window.py build
     python scripts/window.py lint
 
-``build`` bundles and minifies the modules and the style sheet of ``page`` by esbuild, and writes
-``built``, which is part of the repository: neither an installation nor the service needs esbuild.
+``build`` bundles and minifies the modules and the style sheet of ``window`` by esbuild, and writes
+``built`` of the feature. That is part of the repository: neither an installation nor the service
+needs esbuild.
 ``built/sources`` has the hash of what the files were built from; a test compares it.
 
 ``lint`` checks the JSDoc types of the page by TypeScript, with the published types of the vendored
@@ -38,9 +39,11 @@ from ironic_lite.domain import holds, states, verbs, versions
 from ironic_lite.domain.states import State
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGE = ROOT / "ironic_lite/api/window/page"
-VENDOR = PAGE / "vendor"
-BUILT = PAGE.parent / "built"
+MODULES = ROOT / "window"
+"""The sources of the script and of the style sheet; no part of the package."""
+SERVED = ROOT / "ironic_lite/features/window"
+VENDOR = SERVED / "page/vendor"
+BUILT = SERVED / "built"
 SOURCES = BUILT / "sources"
 _SECONDS = 120
 _TOOLS = ("typescript@7.0.2", "esbuild@0.28.2")
@@ -156,9 +159,9 @@ def _verb(verb: verbs.Verb) -> dict[str, Any]:
 
 def sources_hash() -> str:
     """Return the hash of everything that `build` reads."""
-    paths = [path for path in PAGE.rglob("*.js") if path.parent != VENDOR]
-    texts = {path.relative_to(PAGE).as_posix(): path.read_text() for path in paths}
-    texts |= {"facts.js": facts_module(), "style.css": (PAGE / "style.css").read_text()}
+    paths = MODULES.rglob("*.js")
+    texts = {path.relative_to(MODULES).as_posix(): path.read_text() for path in paths}
+    texts |= {"facts.js": facts_module(), "style.css": (MODULES / "style.css").read_text()}
     return hashlib.sha256(json.dumps([_TOOLS, sorted(texts.items())]).encode()).hexdigest()
 
 
@@ -193,10 +196,10 @@ def _built(folder: pathlib.Path) -> dict[str, str]:
 
 
 def _copied(folder: pathlib.Path) -> pathlib.Path:
-    """Copy the page beside the installed packages, and return the copy."""
+    """Copy the modules beside the installed packages, and return the copy."""
     page = folder / "page"
     shutil.rmtree(page, ignore_errors=True)
-    shutil.copytree(PAGE, page, ignore=shutil.ignore_patterns("vendor"))
+    shutil.copytree(MODULES, page)
     return page
 
 

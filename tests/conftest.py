@@ -15,7 +15,7 @@ from ironic_lite.core import config as settings
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import migrate
-from tests.support import assertions, leftovers, quick_engines, scheduling, stuck
+from tests.support import assertions, configurations, leftovers, quick_engines, scheduling, stuck
 
 # How fast examples are made or judged tells of the load of this machine, not of the product.
 hypothesis.settings.register_profile(
@@ -25,6 +25,14 @@ hypothesis.settings.load_profile("loaded")
 
 pytest_addoption = stuck.pytest_addoption
 pytest_collection_modifyitems = scheduling.pytest_collection_modifyitems
+
+
+@pytest.fixture(autouse=True)
+def features_are_on(request: pytest.FixtureRequest) -> None:
+    """Skip a test of a feature that ``OS_FEATURES__ENABLED`` has switched off."""
+    needed = {name for mark in request.node.iter_markers("feature") for name in mark.args}
+    if off := sorted(needed - set(configurations.FEATURES)):
+        pytest.skip(f"switched off: {', '.join(off)}")
 
 
 ALLOWED = ["127.0.0.0/8", "::1/128", "192.0.2.0/24", "255.255.255.255/32"]

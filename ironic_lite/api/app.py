@@ -4,7 +4,7 @@ A request passes ``middleware`` (request id, version, login), `Application` (rou
 reaches the exposed method of a controller and ``render``. Exceptions return to ``middleware``.
 
 To add a resource, write a module in ``controllers`` with an `expose.Controller` whose methods are
-exposed. Then add the class to ``controllers.ALL``.
+exposed. Then add the class to ``controllers.ALL``, or to the `Extension` of a feature.
 """
 
 from __future__ import annotations
@@ -16,23 +16,17 @@ from typing import Any
 
 import pecan
 
-from ironic_lite import errors
-from ironic_lite.api import controllers, middleware
+from ironic_lite.api import controllers, health, middleware, policy
 from ironic_lite.api.auth import identify
-from ironic_lite.api.health import probes, readiness
-from ironic_lite.api.lock_waiters import LockWaiters
-from ironic_lite.api.resources import repeats
-from ironic_lite.api.routing import ConductorRouter
-from ironic_lite.api.service import Client, Service
-from ironic_lite.api.traffic import limits
-from ironic_lite.api.window import files
-from ironic_lite.api.wire import idempotency_key, render, request, routes
-from ironic_lite.core.configuration import Configuration
+from ironic_lite.api.http import expose, limits, refusals, request
+from ironic_lite.api.resources import idempotency
+from ironic_lite.api.service import Client, ConductorRouter, Extension, LockWaiters, Service
 from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.core.options import Configuration
 from ironic_lite.db.engine.session import Database
-from ironic_lite.db.queries import traits
-from ironic_lite.db.queries.usual import UsualTimes
-from ironic_lite.feed.tail import Tail
+from ironic_lite.db.queries import nodes
+from ironic_lite.db.queries.step_durations import UsualTimes
+from ironic_lite.feed import Tail
 from ironic_lite.rpc import notifier
 from ironic_lite.rpc.notifier import Notifier
 
@@ -47,7 +41,7 @@ class Root:
     `request.Request.path_info` directs every request to this controller.
     """
 
-    @pecan.expose(template=render.TEMPLATE, content_type="application/json")  # type: ignore[untyped-decorator]
+    @pecan.expose(template=refusals.TEMPLATE, content_type="application/json")  # type: ignore[untyped-decorator]
     def index(self) -> Any:
         """Return the value that the handler of the current request returns."""
         return pecan.request.handle()
@@ -58,14 +52,14 @@ class Application(pecan.Pecan):  # type: ignore[misc]  # Pecan ships no types
 
     def __init__(
         self,
-        table: routes.Table,
+        table: expose.Table,
         service: Service,
         places: limits.ConcurrencyLimits,
     ) -> None:
         super().__init__(
             root=Root(),
-            default_renderer=render.NAME,
-            custom_renderers={render.NAME: render.Renderer},
+            default_renderer=refusals.NAME,
+            custom_renderers={refusals.NAME: refusals.Renderer},
             hooks=[],
             guess_content_type_from_ext=False,
             context_local_factory=lambda: _LOCAL,
@@ -75,26 +69,20 @@ class Application(pecan.Pecan):  # type: ignore[misc]  # Pecan ships no types
         self.service = service
         self.table = table
         self._rooms = places
-        self._repeats = repeats.Repeats(service, table)
+        self._repeats = idempotency.Repeats(service, table)
 
     def admit(self, environ: request.Environ) -> int:
         """Find the handler of a request; return the KiB its body may have, 0 for no body.
 
-        A missing right is only recorded here; `request.Request.handle` raises it.
-
         :raises refusals.Refusal: no handler has this path, method and version.
+        :raises errors.Forbidden: the caller does not pass a rule that needs no object.
         """
         call: request.Call = environ[request.CALL]
         found = call.found = self.table.find(
             environ["REQUEST_METHOD"], call.path, call.version.minor
         )
         call.route = found.route.path or "/"
-        call.refused = found.refusal
-        try:
-            call.access.enter(found.rule)
-        except errors.Forbidden as why:
-            # As in Ironic, a malformed request is reported before a missing right.
-            call.refused = call.refused or why
+        call.access.enter(found.rule)
         return found.route.limit if found.route.receives else 0
 
     def __call__(
@@ -106,7 +94,7 @@ class Application(pecan.Pecan):  # type: ignore[misc]  # Pecan ships no types
         """
         room = limits.room_of(environ["REQUEST_METHOD"], environ[request.CALL].path)
         with self._rooms.enter(room):
-            if idempotency_key.HEADER in environ:
+            if idempotency.HEADER in environ:
                 return self._repeats.answer(environ, start_response, self._act)
             return self._act(environ, start_response)
 
@@ -145,7 +133,9 @@ class Application(pecan.Pecan):  # type: ignore[misc]  # Pecan ships no types
         :param state: Pecan's state, with the request and the answer.
         """
         state.request.answer = state.response
-        state.response.body = render.Renderer.render(render.TEMPLATE, controller(*args, **kwargs))
+        state.response.body = refusals.Renderer.render(
+            refusals.TEMPLATE, controller(*args, **kwargs)
+        )
 
 
 def listening(database: Database, conf: Configuration) -> Notifier:
@@ -156,7 +146,7 @@ def listening(database: Database, conf: Configuration) -> Notifier:
     :raises config.ConfigError: notifications cannot be sent as configured.
     """
     return notifier.build(
-        conf, "ironic-api", lambda node: database.read(lambda conn: traits.get(conn, node))
+        conf, "ironic-api", lambda node: database.read(lambda conn: nodes.get_traits(conn, node))
     )
 
 
@@ -166,12 +156,15 @@ def routed(
     conf: Configuration,
     told: Notifier | None = None,
     tail: Tail | None = None,
+    *,
+    extensions: tuple[Extension, ...] = (),
 ) -> Application:
     """Return the application that `middleware` passes requests to.
 
-    :param client: calls conductors: `rpc.client.Client`.
+    :param client: calls conductors: `rpc.client.RpcClient`.
     :param told: the result of `listening`, which the caller closes; None builds a new one.
     :param tail: the newest events; None builds a new one.
+    :param extensions: of the features that are on.
     """
     told = told or listening(database, conf)
     places = limits.ConcurrencyLimits(conf)
@@ -185,17 +178,21 @@ def routed(
         LockWaiters(conf),
         tail or Tail(database),
         UsualTimes(database),
+        extensions,
     )
-    table = routes.Table(_tree(), {each: each(service) for each in controllers.ALL})
+    for each in extensions:
+        policy.add(each.rules)
+    served = controllers.of(extensions)
+    table = expose.Table(_tree(served), {each: each(service) for each in served})
     return Application(table, service, places)
 
 
 @functools.cache
-def _tree() -> routes.Place:
-    """Return the routes of all controllers, which all applications of a process share."""
-    return routes.tree(
-        (route, routes.Handler(each, function))
-        for each in controllers.ALL
+def _tree(served: tuple[type[expose.Controller], ...]) -> expose.PathNode:
+    """Return the routes of these controllers, which applications of a process share."""
+    return expose.tree(
+        (route, expose.Handler(each, function))
+        for each in served
         for route, function in each.exposed()
     )
 
@@ -207,13 +204,18 @@ def build(
     told: Notifier | None = None,
     tail: Tail | None = None,
     *,
-    page: readiness.Page | None = None,
+    page: health.ReadinessPage | None = None,
+    extensions: tuple[Extension, ...] = (),
 ) -> middleware.RequestMiddleware:
     """Return the whole API as a WSGI application; parameters as for `routed`.
 
-    :param page: as of `probes.table`.
+    :param page: as of `health.probe_table`.
     :raises config.ConfigError: as for `routed`, or [api]auth_strategy cannot be used.
     """
-    inner = routed(database, client, conf, told, tail)
-    watched = {**probes.table(conf, lambda: inner.service, page), **files.table(conf)}
+    inner = routed(database, client, conf, told, tail, extensions=extensions)
+    watched: dict[str, middleware.Direct] = dict(
+        health.probe_table(conf, lambda: inner.service, page)
+    )
+    for each in extensions:
+        watched |= each.files(conf)
     return middleware.RequestMiddleware(inner, conf, identify.way(conf), watched)

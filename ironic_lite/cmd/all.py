@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ironic_lite.core import threads
-from ironic_lite.core.configuration import Configuration
+from ironic_lite.core.options import Configuration
 
 threads.native()  # before anything imports an oslo library
 
@@ -12,7 +12,8 @@ import gc  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 
-from ironic_lite.cmd import api, checks, conductors, entry, processes  # noqa: E402
+from ironic_lite.checks import start  # noqa: E402
+from ironic_lite.cmd import api, entry, supervise  # noqa: E402
 from ironic_lite.core import notify  # noqa: E402
 from ironic_lite.db.tables import migrate, reencryption  # noqa: E402
 from ironic_lite.rpc import transport  # noqa: E402
@@ -33,25 +34,25 @@ def _prepare_start(conf: Configuration) -> int:
 
     This runs in a process of its own, because migration tools are large and used only once.
     """
-    with checks.quiet():
-        database = checks.database(conf, create=True)
+    with start.quiet():
+        database = start.open_database(conf, create=True)
         migrate.upgrade(database)
         reencryption.check(database)
         database.close()
-        checks.claim(conf)
+        start.claim(conf)
     return 0
 
 
 def _run_service(conf: Configuration) -> int:
-    processes.held()
+    supervise.hold_signals()
     keeper = api.reserve(conf)
-    with checks.quiet():
+    with start.quiet():
         # Connects to nothing; the children share the modules, and the entry points of all packages.
         transport.build()
-    preparation = processes.Child(PROG, lambda: _prepare_start(conf))
-    prepared, registered = processes.Flag(), processes.Flag()
+    preparation = supervise.Child(PROG, lambda: _prepare_start(conf))
+    prepared, registered = supervise.Flag(), supervise.Flag()
 
-    working = conductors.children(conf, prepared=prepared.wait, registered=registered)
+    working = supervise.children(conf, prepared=prepared.wait, registered=registered)
     # All load their modules at the same time; the API's workers share the memory.
     preparation.start()
     for one in working:
@@ -60,21 +61,21 @@ def _run_service(conf: Configuration) -> int:
     begin, listening = functools.partial(registered.wait, _READY_SECONDS), api.flags(conf)
     serving, renewal = api.workers(conf, keeper, listening, begin=begin)
     with notify.extending("migrating the database"):
-        status = processes.run(preparation)
+        status = supervise.run_child(preparation)
     if status:
         return status
     prepared.set()
 
     def announce() -> None:
-        processes.wait(listening)
+        supervise.wait_for_flags(listening)
         if not registered.wait(0):
             notify.ready("no conductor is registered; the log has the reason")
             registered.wait()
         notify.ready(api.status(conf, keeper))
 
     # The API is stopped first, so that no new work reaches the conductor.
-    files = conductors.file_servers(conf)
-    return processes.supervise(serving, working, files, renewal=renewal, announce=announce)
+    files = supervise.file_servers(conf)
+    return supervise.supervise(serving, working, files, renewal=renewal, announce=announce)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

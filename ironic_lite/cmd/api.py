@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ironic_lite.core import threads
-from ironic_lite.core.configuration import Configuration
+from ironic_lite.core.options import Configuration
 
 threads.native()  # before anything imports an oslo library
 
@@ -15,8 +15,10 @@ import sys  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
-from ironic_lite.api.traffic import listen_socket  # noqa: E402
-from ironic_lite.cmd import checks, entry, processes, signals  # noqa: E402
+from ironic_lite import features  # noqa: E402
+from ironic_lite.api.http import listen_socket  # noqa: E402
+from ironic_lite.checks import start  # noqa: E402
+from ironic_lite.cmd import entry, supervise  # noqa: E402
 from ironic_lite.core import certificate_files, config, metrics, modules, notify  # noqa: E402
 
 LOG = logging.getLogger(__name__)
@@ -43,10 +45,10 @@ def reserve(conf: Configuration) -> socket.socket:
 def workers(
     conf: Configuration,
     keeper: socket.socket,
-    listening: Sequence[processes.Flag],
+    listening: Sequence[supervise.Flag],
     *,
     begin: Callable[[], object] = lambda: None,
-) -> tuple[list[processes.Child], processes.Renewal | None]:
+) -> tuple[list[supervise.Child], supervise.Renewal | None]:
     """Return the processes that serve the API, not yet started, and what renews them.
 
     With TLS they are replaced when the certificate has changed.
@@ -56,12 +58,12 @@ def workers(
     :param begin: called by each worker before it answers requests; may wait.
     :raises config.ConfigError: [api]auth_strategy cannot be used.
     """
-    server = _load_server(conf)
+    server, extensions = _load_server(conf), features.api(conf)
     there, count = listen_socket.address(keeper), config.api_workers(conf)
     # A worker answers Prometheus with the counts of all workers. Each of them has two boards, so
     # that it may count beside the worker that it replaces.
     boards = metrics.Pool(2 * count) if count > 1 else None
-    ready, page = processes.Ready(), server.readiness.Page()
+    ready, page = supervise.Ready(), server.health.ReadinessPage()
 
     def report() -> None:
         begin()
@@ -70,15 +72,16 @@ def workers(
 
     def body(number: int) -> int:
         keeper.close()  # a stopping orphan must not hold the address
-        signals.follow_log_level()
+        supervise.follow_log_level()
         if boards is not None:
             metrics.BOARD.share(boards, number + count * (children[number].lives % 2))
-        server.serve(conf, there, begin=report, listening=listening[number].set, page=page)
+        flag = listening[number].set
+        server.serve(conf, there, begin=report, listening=flag, page=page, extensions=extensions)
         return 0
 
     # An orphan finishes its running requests; other processes may listen at once.
     children = [
-        processes.Child(
+        supervise.Child(
             "API" if count == 1 else f"API {number + 1}",
             functools.partial(body, number),
             stop_seconds=_STOP_SECONDS,
@@ -90,12 +93,12 @@ def workers(
 
 
 def _renewal(
-    conf: Configuration, children: Sequence[processes.Child], ready: processes.Ready
-) -> processes.Renewal | None:
+    conf: Configuration, children: Sequence[supervise.Child], ready: supervise.Ready
+) -> supervise.Renewal | None:
     """Return what replaces the processes of the API when their certificate has changed."""
     pair = listen_socket.certificate(conf)
     pause = certificate_files.LOOK_SECONDS
-    return None if pair is None else processes.Renewal(children, pair.renewed, pause, ready)
+    return None if pair is None else supervise.Renewal(children, pair.renewed, pause, ready)
 
 
 def _load_server(conf: Configuration) -> Any:
@@ -108,13 +111,13 @@ def _load_server(conf: Configuration) -> Any:
 
 def _log_address(conf: Configuration, there: listen_socket.Address) -> None:
     LOG.info("Listening on %s", listen_socket.url(conf, there))
-    if conf.api.enable_window:
+    if conf.api.enable_window and "window" in features.enabled(conf):
         LOG.info("Window at %s/ui/", listen_socket.url(conf, there))
 
 
-def flags(conf: Configuration) -> list[processes.Flag]:
+def flags(conf: Configuration) -> list[supervise.Flag]:
     """Return for each worker the flag that it sets once the address accepts connections."""
-    return [processes.Flag() for _ in range(config.api_workers(conf))]
+    return [supervise.Flag() for _ in range(config.api_workers(conf))]
 
 
 def status(conf: Configuration, keeper: socket.socket) -> str:
@@ -129,15 +132,15 @@ def serve(conf: Configuration) -> int:
     :raises errors.Error: the database is missing, or not of this release.
     """
     keeper = reserve(conf)
-    checks.run(conf)
+    start.check(conf)
     listening = flags(conf)
     serving, renewal = workers(conf, keeper, listening)
 
     def announce() -> None:
-        processes.wait(listening)
+        supervise.wait_for_flags(listening)
         notify.ready(status(conf, keeper))
 
-    return processes.supervise(serving, renewal=renewal, announce=announce)
+    return supervise.supervise(serving, renewal=renewal, announce=announce)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ironic_lite.core import threads
-from ironic_lite.core.configuration import Configuration
+from ironic_lite.core.options import Configuration
 
 threads.native()  # before anything imports an oslo library
 
@@ -14,9 +14,10 @@ import sys  # noqa: E402
 import threading  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
 
-from ironic_lite import errors  # noqa: E402
-from ironic_lite.cmd import checks, conductors, entry, processes, signals  # noqa: E402
-from ironic_lite.conductor.service import Service  # noqa: E402
+from ironic_lite import errors, features  # noqa: E402
+from ironic_lite.checks import start  # noqa: E402
+from ironic_lite.cmd import entry, supervise  # noqa: E402
+from ironic_lite.conductor.service import ConductorService  # noqa: E402
 from ironic_lite.core import notify  # noqa: E402
 from ironic_lite.db.tables import migrate, reencryption  # noqa: E402
 from ironic_lite.drivers.registry import Registry, Settings  # noqa: E402
@@ -44,16 +45,16 @@ def serve(conf: Configuration) -> int:
     """
     if conf.conductor.processes == 1:
         return conduct(conf)
-    checks.run(conf)
-    up = conductors.flags(conf)
+    start.check(conf)
+    up = supervise.flags(conf)
 
     def announce() -> None:
         with notify.extending("registering"):
-            processes.wait(up)
+            supervise.wait_for_flags(up)
         notify.ready(f"{len(up)} conductors are registered")
 
-    return processes.supervise(
-        conductors.children(conf, registered=up), conductors.file_servers(conf), announce=announce
+    return supervise.supervise(
+        supervise.children(conf, registered=up), supervise.file_servers(conf), announce=announce
     )
 
 
@@ -71,22 +72,22 @@ def conduct(
     :raises errors.Error: the database is away, has no tables, or tables of another release, or
         needs other keys; or another process has taken this conductor's name.
     """
-    stop = signals.StopRequest()
+    stop, displaced = supervise.StopRequest(), threading.Event()
     registry = Registry.load(Settings.read(conf))
     with stop.at_once():
         prepared()
-    database = checks.database(conf)
-    with checks.quiet():
+    database = start.open_database(conf)
+    with start.quiet():
         messaging = transport.get()
         migrate.check(database)
     reencryption.check(database)
-    displaced = threading.Event()
 
     def give_way() -> None:
         displaced.set()
         os.kill(os.getpid(), signal.SIGTERM)
 
-    service = Service(conf, database, registry, messaging, give_way)
+    work = features.work(conf)
+    service = ConductorService(conf, database, registry, messaging, give_way, extensions=work)
     with stop.at_once(), notify.extending("registering"):
         service.claim()
         service.announce()
@@ -94,7 +95,7 @@ def conduct(
     notify.ready(f"conductor {conf.host} is registered")
     with notify.extending():
         service.begin()
-    drain = stop.wait(notify.pause(_REST), notify.alive) is signals.DRAIN
+    drain = stop.wait(notify.pause(_REST), notify.alive) is supervise.DRAIN
     notify.stopping()
     threading.Thread(
         target=_end_wait, args=(stop, service), name="stop-waiting", daemon=True
@@ -107,7 +108,7 @@ def conduct(
     return 0 if finished else entry.EXIT_FAULT
 
 
-def _end_wait(stop: signals.StopRequest, service: Service) -> None:
+def _end_wait(stop: supervise.StopRequest, service: ConductorService) -> None:
     """End the wait for running work after a second signal."""
     stop.wait()
     service.stop_waiting()

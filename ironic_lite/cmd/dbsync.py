@@ -16,13 +16,13 @@ from collections.abc import Callable, Sequence  # noqa: E402
 
 from oslo_config import cfg  # noqa: E402
 
-from ironic_lite import errors  # noqa: E402
-from ironic_lite.cmd import checks, entry  # noqa: E402
+from ironic_lite import errors, membership  # noqa: E402
+from ironic_lite.checks import start  # noqa: E402
+from ironic_lite.cmd import entry  # noqa: E402
 from ironic_lite.core import config  # noqa: E402
 from ironic_lite.db.engine.session import Database  # noqa: E402
 from ironic_lite.db.queries import conductors  # noqa: E402
-from ironic_lite.db.tables import migrate, online_migrations, reencryption  # noqa: E402
-from ironic_lite.membership import members  # noqa: E402
+from ironic_lite.db.tables import migrate, reencryption  # noqa: E402
 
 PROG = "ironic-lite-dbsync"
 
@@ -58,10 +58,10 @@ def _print_history(conf: cfg.ConfigOpts, database: Database) -> int:
 
 def online(conf: Any, database: Database) -> int:
     migrate.check(database)
-    outcomes = online_migrations.run(database, conf.command.max_count)
+    outcomes = migrate.migrate_data(database, conf.command.max_count)
     for one in outcomes:
         print(f"{one.name}: {one.done} of {one.found} rows rewritten")
-    left = database.read(online_migrations.left)
+    left = database.read(migrate.unmigrated_rows)
     print(f"{sum(left.values())} rows are left" if left else "Nothing is left to do.")
     return EXIT_MORE if left else 0
 
@@ -99,7 +99,7 @@ def _end_holds(conf: Any, database: Database) -> int:
 def _forget_conductor(conf: Any, database: Database) -> int:
     migrate.check(database)
     host, seconds = conf.command.hostname, conf.conductor.heartbeat_timeout
-    living = members.living_hosts(
+    living = membership.living_hosts(
         lambda: [database.read(lambda conn: conductors.get(conn, host))], seconds
     )
     row = database.read(lambda conn: conductors.get(conn, host))
@@ -201,7 +201,7 @@ def _give_files(conf: Any) -> None:
 
 def _run_command(conf: cfg.ConfigOpts) -> int:
     create = conf.command.name == "upgrade"
-    with checks.quiet(), contextlib.closing(checks.database(conf, create=create)) as database:
+    with start.quiet(), contextlib.closing(start.open_database(conf, create=create)) as database:
         status: int = conf.command.act(conf, database)
     if create:
         _give_files(conf)

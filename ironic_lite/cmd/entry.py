@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ironic_lite import errors
+from ironic_lite import errors, features
 from ironic_lite.core import config, notify
 
 EXIT_CONFIG = 2
@@ -41,6 +41,7 @@ def run(
             cli_opts=cli_opts,
             create=create,
         )
+        features.enabled(conf)
         return body(conf)
     except errors.Error as why:
         return refuse(prog, why)

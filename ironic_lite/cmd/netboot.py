@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ironic_lite.core import threads
-from ironic_lite.core.configuration import Configuration
+from ironic_lite.core.options import Configuration
 
 threads.native()  # before anything imports an oslo library
 
@@ -20,7 +20,8 @@ from oslo_config import cfg  # noqa: E402
 from ironic_lite import errors  # noqa: E402
 from ironic_lite.cmd import entry  # noqa: E402
 from ironic_lite.core import config  # noqa: E402
-from ironic_lite.drivers.boot import ipxe, servers  # noqa: E402
+from ironic_lite.drivers.boot import network as boot_network  # noqa: E402
+from ironic_lite.drivers.boot import servers  # noqa: E402
 from ironic_lite.images import published  # noqa: E402
 
 PROG = "ironic-lite-netboot"
@@ -36,7 +37,7 @@ _UNREADABLE = (
 )
 
 
-def plan(conf: Configuration) -> servers.Plan:
+def plan(conf: Configuration) -> servers.NetbootPlan:
     """Return the configured parameters of network boot.
 
     :raises config.ConfigError: network boot is not enabled, the paths of files are missing, or the
@@ -57,7 +58,7 @@ def plan(conf: Configuration) -> servers.Plan:
     root, own_server = pathlib.Path(given or state / "http"), conf.deploy.http_port is not None
     if not own_server and state in root.parents:
         raise config.ConfigError(reason=_UNREADABLE.format(root=root, state=state))
-    return servers.Plan(
+    return servers.NetbootPlan(
         state=state,
         http_url=url,
         http_root=root,
@@ -65,7 +66,7 @@ def plan(conf: Configuration) -> servers.Plan:
         tftp_root=pathlib.Path(conf.pxe.tftp_root),
         loaders=names if by_ipxe else plain,
         plain=list(plain.values()) if told and "pxe" in enabled else [],
-        script=f"{url}/{ipxe.ENTRY}" if by_ipxe else None,
+        script=f"{url}/{boot_network.ENTRY}" if by_ipxe else None,
         told=told,
         hosts=pathlib.Path(conf.dnsmasq.dhcp_hostsdir),
         options=pathlib.Path(conf.dnsmasq.dhcp_optsdir),
@@ -75,7 +76,7 @@ def plan(conf: Configuration) -> servers.Plan:
 def _write_files(conf: cfg.ConfigOpts) -> int:
     asked = conf.command
     first, last = asked.range
-    network = servers.Network(asked.interface, first, last, asked.router)
+    network = servers.MachineNetwork(asked.interface, first, last, asked.router)
     found = servers.files(plan(conf), network)
     if asked.name == "show":
         for name, text in found.items():

@@ -3,16 +3,18 @@
 Its modules; each uses those below it::
 
     service               starts and stops all parts
+    allocations           search of nodes for allocations
     endpoints | watch     the calls of API processes; periodic sweeps and timers
     tasks                 takes and releases node locks, makes and ends tasks
-    planning              plans of verbs: checks and lists of steps without a change
-    flows                 one module per verb, its failure included
-    steps                 the engine that runs lists of steps, its lists and its phases
-    work.task             one piece of work on one node: the only writer of the node's state
-    work                  its parts: driver_view, transaction, run_record, journal, notes,
-                          node_ports; and what all work shares: runtime, workers,
-                          db_retry, fence, leases, locks, bounds
+    flows                 one module per activity: start, plan, work, failure; verbs finds it
+    engine                work on nodes, and the lists of steps that it runs:
+      stepper               runs a list of steps, and ends or continues it
+      lists, execution      lists that a node offers or a request names; one step
+      task                  one piece of work on one node: the only writer of the node's state
+      history               the node's runs and events, written with it
+      runtime, workers, locks, notes
+                            what all work shares
 
-Begin with ``flows/clean``, then ``steps/stepper`` and ``work/task``. ``docs/flow.rst`` follows one
-request through all of them.
+Begin with ``flows/clean``, then ``engine/stepper`` and ``engine/task``. ``docs/flow.rst`` follows
+one request through all of them.
 """

@@ -10,52 +10,49 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections import ChainMap
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ironic_lite import errors
-from ironic_lite.conductor.endpoints.agent import Agent
-from ironic_lite.conductor.endpoints.allocation import Allocation
-from ironic_lite.conductor.endpoints.examination import Examination
-from ironic_lite.conductor.endpoints.machine import Machine
-from ironic_lite.conductor.endpoints.management import Management
-from ironic_lite.conductor.endpoints.network import Network
-from ironic_lite.conductor.endpoints.provision import Provision
-from ironic_lite.conductor.endpoints.thread_shares import ThreadShares
-from ironic_lite.conductor.endpoints.vendor import Vendor
-from ironic_lite.conductor.endpoints.with_deadline import WithDeadline
-from ironic_lite.conductor.endpoints.without_secrets import WithoutSecrets
-from ironic_lite.conductor.tasks import Tasks
+from ironic_lite.conductor.allocations import AllocationEndpoints, AllocationRecovery, Allocator
+from ironic_lite.conductor.endpoints.agent import AgentEndpoints
+from ironic_lite.conductor.endpoints.interceptors import (
+    OncePerRequest,
+    ThreadShares,
+    WithDeadline,
+    WithoutSecrets,
+)
+from ironic_lite.conductor.endpoints.machine import (
+    ExaminationEndpoints,
+    MachineEndpoints,
+    ManagementEndpoints,
+    NetworkEndpoints,
+    VendorEndpoints,
+)
+from ironic_lite.conductor.endpoints.provision import ProvisionEndpoints
+from ironic_lite.conductor.engine import db_retry
+from ironic_lite.conductor.engine.locks import Fence
+from ironic_lite.conductor.engine.runtime import BuiltinRules, Runtime
+from ironic_lite.conductor.engine.workers import Workers
+from ironic_lite.conductor.tasks import TaskRunner
 from ironic_lite.conductor.watch import keepalive
-from ironic_lite.conductor.watch.allocation_recovery import AllocationRecovery
-from ironic_lite.conductor.watch.batches import Batches
-from ironic_lite.conductor.watch.consoles import Consoles
-from ironic_lite.conductor.watch.file_cleanup import FileCleanup
-from ironic_lite.conductor.watch.hung import HungWork
-from ironic_lite.conductor.watch.local_state import LocalState
+from ironic_lite.conductor.watch.local_state import Consoles, FileCleanup, LocalState
 from ironic_lite.conductor.watch.orphans import Orphans
-from ironic_lite.conductor.watch.overdue import OverdueSteps
-from ironic_lite.conductor.watch.ownership import Ownership, pace
+from ironic_lite.conductor.watch.ownership import Ownership, Peers, pace
 from ironic_lite.conductor.watch.power_sync import PowerSync
 from ironic_lite.conductor.watch.retention import OldKeys, Retention
 from ironic_lite.conductor.watch.sensors import Sensors
-from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
-from ironic_lite.conductor.watch.timeouts import Timeouts
-from ironic_lite.conductor.watch.timers import Timers
-from ironic_lite.conductor.watch.webhooks import Webhooks
-from ironic_lite.conductor.work import db_retry
-from ironic_lite.conductor.work.allocator import Allocator
-from ironic_lite.conductor.work.builtin_rules import BuiltinRules
-from ironic_lite.conductor.work.fence import Fence
-from ironic_lite.conductor.work.runtime import Runtime
-from ironic_lite.conductor.work.workers import Workers
-from ironic_lite.core import certificate_files, clock, config, evidence_key, run_lines
-from ironic_lite.core.configuration import ConductorOptions, Configuration
+from ironic_lite.conductor.watch.sweep_threads import Sweep, Sweeps
+from ironic_lite.conductor.watch.timeouts import HungWork, OverdueSteps, Timeouts, Timers
+from ironic_lite.core import certificate_files, clock, config, evidence_key, log_lines, threads
 from ironic_lite.core.json_types import Json
-from ironic_lite.db.engine.session import Transactions
-from ironic_lite.db.queries import conductors, erasures, nodes, traits
+from ironic_lite.core.options import ConductorOptions, Configuration
+from ironic_lite.db.engine.session import Connection, Transactions
+from ironic_lite.db.queries import conductors, nodes
 from ironic_lite.drivers.registry import Registry, Settings
-from ironic_lite.rpc import interface, notifier, stub
+from ironic_lite.rpc import contract, notifier, stub
+from ironic_lite.rpc.client import RpcClient
 from ironic_lite.rpc.server import Server, answer_seconds
 
 if TYPE_CHECKING:
@@ -66,29 +63,58 @@ _HOUR = 3600.0
 
 
 class Endpoints(
-    Provision,
-    Machine,
-    Management,
-    Network,
-    Vendor,
-    Agent,
-    Allocation,
-    Examination,
-    interface.Conductor,
+    ProvisionEndpoints,
+    MachineEndpoints,
+    ManagementEndpoints,
+    NetworkEndpoints,
+    VendorEndpoints,
+    AgentEndpoints,
+    AllocationEndpoints,
+    ExaminationEndpoints,
+    contract.Conductor,
 ):
-    """All methods of ``rpc.interface.Conductor`` in one object."""
+    """All methods of ``rpc.contract.Conductor`` in one object."""
 
-    def __init__(self, tasks: Tasks) -> None:
+    def __init__(self, tasks: TaskRunner) -> None:
         super().__init__(tasks)
         self.allocator = Allocator(tasks.runtime)
 
 
-class Service:
+class FeatureWork:
+    """Work of a feature in a conductor; a feature overrides what it adds."""
+
+    def sweeps(self) -> Sequence[Sweep]:
+        """Return its periodic sweeps."""
+        return ()
+
+    def gauges(self) -> Json:
+        """Return its gauges by metric."""
+        return {}
+
+    def announce(self) -> None:
+        """Write what must be in the database before this conductor works."""
+
+
+class Leftover(NamedTuple):
+    """Work that a feature would go on with after a restore of the database.
+
+    :ivar name: what it is, in the plural.
+    :ivar find: returns a line for each, with what becomes of it.
+    :ivar end: ends all, with the name of the conductor that writes; no conductor is alive.
+    """
+
+    name: str
+    find: Callable[[Connection], Sequence[str]]
+    end: Callable[[Transactions, str], None]
+
+
+class ConductorService:
     """A conductor from registration to its last unlock.
 
     :param conf: the oslo.config object with our groups.
     :param transport: from ``rpc.transport``; None runs without RPC (tests call ``endpoints``).
     :param displaced: called when another process has taken this conductor's name: it must stop.
+    :param extensions: make the work of the features that are on.
     :raises config.ConfigError: the configured notifications, file server, rules or evidence key
         cannot be used.
     """
@@ -100,36 +126,36 @@ class Service:
         registry: Registry,
         transport: object | None,
         displaced: Callable[[], None] = lambda: None,
+        *,
+        extensions: Sequence[Callable[[ConductorService], FeatureWork]] = (),
     ) -> None:
-        self._conf, settings, self.timers = conf, conf.conductor, Timers()
-        stopping = threading.Event()
+        self._conf, self.timers, stopping = conf, Timers(), threading.Event()
         database = db_retry.retrying(database, conf.host, stopping)
         self.runtime = Runtime(
             conf.host,
             conf,
             database,
             registry,
-            _new_workers(settings),
+            _new_workers(conf.conductor),
             self.timers,
-            Fence(settings.heartbeat_timeout),
+            Fence(conf.conductor.heartbeat_timeout),
             clean_priorities=Settings.read(conf).clean_priorities,
-            verify_priorities=config.priorities(settings.verify_step_priority_override),
+            verify_priorities=config.priorities(conf.conductor.verify_step_priority_override),
             notifier=_new_notifier(conf, database),
             rulebook=_load_rules(conf),
-            evidence_key=evidence_key.KeyFile(settings.evidence_key_file),
+            evidence_key=evidence_key.KeyFile(conf.conductor.evidence_key_file),
             stopping=stopping,
         )
-        self.tasks = Tasks(self.runtime)
-        self.endpoints = Endpoints(self.tasks)
-        self.ownership = Ownership(self.runtime)
-        self.webhooks = Webhooks(self.runtime, self.ownership)
+        self.tasks = TaskRunner(self.runtime)
+        self.endpoints, self.ownership = Endpoints(self.tasks), Ownership(self.runtime)
+        self.peers = self._new_peers(transport)
         self.overdue = OverdueSteps(self.tasks, self.ownership)
         self.keepalive = keepalive.Keepalive(self.tasks, self._gauges, displaced)
-        self.orphans = Orphans(self.tasks, self.ownership)
+        self.orphans, self.hung = Orphans(self.tasks, self.ownership), HungWork(self.tasks)
         self.power = PowerSync(self.tasks, self.ownership)
-        self.hung = HungWork(self.tasks)
         self.metrics = notifier.metrics(conf, "ironic-conductor")
         self.sensors = Sensors(self.tasks, self.ownership, self.metrics)
+        self.extensions = [extend(self) for extend in extensions]
         self.sweeps = Sweeps(self.runtime.draining, self._planned_sweeps())
         self.files = file_server(conf)
         self._server = self._new_server(transport) if transport else None
@@ -139,15 +165,18 @@ class Service:
         in_hand = self._server.in_hand if self._server else 0
         values = {"rpc_in_hand": in_hand, "overdue_runs": self.overdue.count}
         plain = {name: [{"value": value}] for name, value in values.items()}
-        return {**plain, **self.webhooks.gauges(), **certificate_files.gauges()}
+        of_features = [one.gauges() for one in self.extensions]
+        return {**plain, **ChainMap(*of_features), **certificate_files.gauges()}
 
-    def _renew_key(self) -> None:
-        self.runtime.evidence_key.renew(self._publish_key)
+    def _new_peers(self, transport: Any) -> Peers:
+        send = RpcClient(transport).send if transport else stub.to(self.endpoints)
+        own = stub.connect(stub.to(self.endpoints), OncePerRequest())
+        return Peers(self.ownership, self.runtime.host, own, send)
 
     def _new_server(self, transport: Any) -> Server:
         shares = ThreadShares(self._conf.conductor.workers_project_percentage)
         limit = WithDeadline(answer_seconds(transport) * _WAITED)
-        served = stub.connect(stub.to(self.endpoints), shares, limit, WithoutSecrets())
+        served = stub.connect(stub.to(self.peers.own), shares, limit, WithoutSecrets())
         server = Server(transport, self.runtime.host, served)
         shares.limit(server.threads)
         return server
@@ -157,31 +186,31 @@ class Service:
         settings = self._conf.conductor
         seldom, often = settings.check_provision_state_interval, pace(settings.heartbeat_timeout)
         timeouts = Timeouts(self.tasks, self.ownership)
-        trimming = Retention(self.tasks, self.ownership)
-        moved = LocalState(self.tasks, self.ownership)
+        retention = Retention(self.tasks, self.ownership)
+        local_state = LocalState(self.tasks, self.ownership)
         old_files = FileCleanup(self.tasks, self.ownership)
         consoles = Consoles(self.tasks, self.ownership)
-        batches = Batches(self.tasks, self.ownership, self.endpoints)
-        searches = AllocationRecovery(self.tasks, self.ownership, self.endpoints.allocator)
+        allocation_recovery = AllocationRecovery(
+            self.tasks, self.ownership, self.endpoints.allocator
+        )
         return [
             Sweep("time-outs", settings.check_provision_state_interval, timeouts.sweep),
             Sweep("orphans", seldom and min(seldom, often), self.orphans.sweep),
-            Sweep("allocations", seldom and min(seldom, often), searches.sweep),
+            Sweep("allocations", seldom and min(seldom, often), allocation_recovery.sweep),
             Sweep("power sync", settings.sync_power_state_interval, self.power.sweep),
             Sweep("power recovery", settings.power_failure_recovery_interval, self.power.recover),
-            Sweep("old history", settings.node_history_cleanup_interval, trimming.sweep),
-            Sweep("batches", settings.batch_interval, batches.sweep, self.runtime.run_ends),
-            Sweep("old batches", _HOUR, batches.forget),
+            Sweep("old history", settings.node_history_cleanup_interval, retention.sweep),
             Sweep("old keys", _HOUR, OldKeys(self.tasks).sweep),
-            Sweep("evidence key", certificate_files.LOOK_SECONDS, self._renew_key),
             Sweep("sensors", self.sensors.interval, self.sensors.sweep),
             Sweep("consoles", consoles.interval, consoles.sweep),
-            Sweep("moved nodes", settings.sync_local_state_interval, moved.sweep),
-            Sweep("joins and leaves", settings.sync_local_state_interval and often, moved.follow),
+            Sweep("moved nodes", settings.sync_local_state_interval, local_state.sweep),
+            Sweep(
+                "joins and leaves", settings.sync_local_state_interval and often, local_state.follow
+            ),
             Sweep("hanging work", self.hung.interval, self.hung.sweep),
             Sweep("overdue steps", seldom, self.overdue.sweep),
-            Sweep("webhooks", self.webhooks.interval, self.webhooks.sweep),
             Sweep("old files", settings.sync_local_state_interval, old_files.sweep),
+            *(sweep for one in self.extensions for sweep in one.sweeps()),
         ]
 
     def claim(self) -> None:
@@ -192,7 +221,7 @@ class Service:
         runtime = self.runtime
         runtime.boot.claim(runtime.host, config.state_path())
         settings = self._conf.conductor
-        self.tasks.alone = runtime.boot.alone(
+        self.tasks.locks.name_is_ours = runtime.boot.name_is_ours(
             runtime.database, runtime.host, settings, runtime.stopping
         )
 
@@ -207,21 +236,16 @@ class Service:
         Waits for a broker that is not available. Interrupting it is safe: no node has been touched,
         unless a call came in.
         """
-        run_lines.install(self.runtime.registry.packages)
+        log_lines.install_run_lines(self.runtime.registry.packages)
         if self.files is not None:
             self.files.start()
-        if self.runtime.evidence_key.current is not None:
-            self._publish_key(self.runtime.evidence_key.current)
+        for extension in self.extensions:
+            extension.announce()
         if self._server is not None:
             self._server.start()
         self.runtime.database.write(functools.partial(keepalive.register, runtime=self.runtime))
-        self.tasks.leases.renewed()  # the row is the first heartbeat
+        self.tasks.locks.leases.renewed()  # the row is the first heartbeat
         self.keepalive.start()
-
-    def _publish_key(self, key: evidence_key.EvidenceKey) -> None:
-        """Store the public key, so that no record is older than its key."""
-        at = clock.now()
-        self.runtime.database.write(lambda conn: erasures.publish_key(conn, key.name, key.pem, at))
 
     def begin(self) -> None:
         """Take back nodes of earlier lives of this host, start timers and sweeps."""
@@ -243,7 +267,7 @@ class Service:
         host = self.runtime.host
         self.runtime.draining.set()
         self.runtime.run_ends.end()
-        _run_briefly(self._sign_off)
+        threads.run_within([self._sign_off], _BRIEF, "stop")
         if self._server is not None:
             self._stay_reachable()
             self._server.stop()
@@ -252,11 +276,11 @@ class Service:
         finished = self._finish_work(end)
         self.runtime.stopping.set()  # sleeping steps leave their nodes to the next owner
         finished = self.runtime.workers.wait_idle(_GRACE) and finished
-        if not _run_briefly(self.runtime.registry.close, _CLOSING):
+        if not threads.run_within([self.runtime.registry.close], _CLOSING, "stop"):
             LOG.warning("Drivers have not closed what they keep open; the stop continues")
         self.keepalive.stop()
         self.runtime.fence.close()
-        if not _run_briefly(self._let_go):
+        if not threads.run_within([self._let_go], _BRIEF, "stop"):
             LOG.warning("The locks are not released yet; nodes are taken over when leases end")
         if self.files is not None:
             self.files.stop()
@@ -282,7 +306,7 @@ class Service:
                 host = self.runtime.host
                 others.extend(one for one in self.ownership.members() if one.host != host)
 
-        _run_briefly(look)
+        threads.run_within([look], _BRIEF, "stop")
         if others:
             LOG.info(
                 "Answering until API processes know the new owners: %d other conductors",
@@ -305,7 +329,7 @@ class Service:
         The work ends with this process; its locks would otherwise stay until their leases end. The
         closed fence lets this conductor send nothing more to the machines of these nodes.
         """
-        left = self.tasks.held
+        left = self.tasks.locks.held
         try:
             if left:
                 give_up = functools.partial(nodes.give_up, host=self.runtime.host, tokens=left)
@@ -334,36 +358,9 @@ def _new_workers(settings: ConductorOptions) -> Workers:
     )
 
 
-def _run_briefly(act: Callable[[], None], seconds: float | None = None) -> bool:
-    """Run ``act`` in a thread; return False if it fails or has not ended in time.
-
-    A locked or hung database, or a hung driver, delays the stop no longer than that. ``act``
-    continues in the background until the process ends.
-
-    :param seconds: the limit; None: `_BRIEF`.
-    """
-    done = threading.Event()
-
-    def run() -> None:
-        try:
-            act()
-        except Exception:
-            LOG.exception("A part of the stop failed; the stop continues")
-        else:
-            done.set()
-
-    thread = threading.Thread(target=run, name="stopping", daemon=True)
-    try:
-        thread.start()
-        thread.join(_BRIEF if seconds is None else seconds)
-    except RuntimeError:  # the system has no thread; locks are more important than a quick stop
-        run()
-    return done.is_set()
-
-
 def _new_notifier(conf: Configuration, database: Transactions) -> notifier.Notifier:
     def ask(node: str) -> list[str]:
-        return database.read(lambda conn: traits.get(conn, node))
+        return database.read(lambda conn: nodes.get_traits(conn, node))
 
     return notifier.build(conf, "ironic-conductor", ask)
 

@@ -142,7 +142,7 @@ class _Budget:
         self._begin = time.monotonic()
         self._end = self._begin + (self.limits.whole if seconds is None else seconds)
 
-    def go_on(self) -> None:
+    def allow_whole(self) -> None:
         """Continue with the time of the whole exchange, after the headers have arrived."""
         self._end = self._begin + self.limits.whole
 
@@ -301,7 +301,7 @@ class Connection(http.client.HTTPConnection):
         self.request(method, quoted(target), body=body, headers={"Host": named, **headers})
         self.budget.start(self.limits.head)
         answer = self.getresponse()
-        self.budget.go_on()
+        self.budget.allow_whole()
         return answer
 
 

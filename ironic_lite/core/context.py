@@ -16,7 +16,7 @@ class Context:
 
     ``request_id`` is ``req-<UUID>`` as in the response headers; ``user`` is None for anonymous
     clients. ``background`` is True if no client waits for the work, which then leaves the reserve
-    of workers free; it stays in this process. ``owners`` are the UUID, owner and lessee of the node
+    of workers free. ``owners`` are the UUID, owner and lessee of the node
     for which the caller's rights were checked; None if the rights do not depend on them.
     """
 
@@ -61,7 +61,7 @@ class Context:
         return cls(**kept)
 
 
-_FIELDS = tuple(field.name for field in dataclasses.fields(Context) if field.name != "background")
+_FIELDS = tuple(field.name for field in dataclasses.fields(Context))
 
 
 def new_request_id() -> str:

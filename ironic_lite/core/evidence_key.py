@@ -37,7 +37,7 @@ class EvidenceKey:
         return self._private.sign(data).hex()
 
 
-class Found(NamedTuple):
+class FoundKey(NamedTuple):
     """A usable key; ``exposed`` explains who else may use its file, and what to do; or None."""
 
     key: EvidenceKey
@@ -96,7 +96,7 @@ def load(path: str | None) -> EvidenceKey | None:
     return found.key
 
 
-def read(path: str) -> Found:
+def read(path: str) -> FoundKey:
     """Read the key of a PEM file, and judge who may read the file.
 
     :raises config.ConfigError: the file cannot be read, has no Ed25519 key, or everybody may use
@@ -118,7 +118,7 @@ def read(path: str) -> Found:
             f"{OPTION}: the group of {path} may use it (mode {_mode(about)}), and sign erasure "
             "records. Give it mode 0600 and the user of the conductor as its owner."
         )
-    return Found(key, exposed)
+    return FoundKey(key, exposed)
 
 
 def _content(path: str) -> tuple[bytes, os.stat_result]:

@@ -1,7 +1,7 @@
 """Metrics of a process for Prometheus.
 
 `FAMILIES` lists the metrics and their labels; `BOARD` holds the counts of this process, except its
-calls to BMCs (`bmc_metrics`). Counts only grow while the process lives. Processes forked by one
+calls to BMCs (`BMCS`). Counts only grow while the process lives. Processes forked by one
 parent may keep their boards in shared memory, so that each of them can report the sum: see `Pool`.
 
 Counting costs about a microsecond, without a system call.
@@ -10,6 +10,8 @@ Counting costs about a microsecond, without a system call.
 from __future__ import annotations
 
 import bisect
+import contextlib
+import dataclasses
 import mmap
 import threading
 import time
@@ -17,6 +19,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ironic_lite.core import clock, log_lines
 from ironic_lite.core.json_types import Json
 
 Key = tuple[str, ...]
@@ -271,4 +274,76 @@ class Watch:
 
 
 BOARD = Board()
+"""The counts of this process."""
+
+
+# Counts of this process's calls to BMCs, with retries, failures and latencies.
+#
+# Drivers count at the single function through which all their calls pass.
+
+OK, ERROR, SILENCE = "ok", "error", "silence"
+"""Results of a call: success, an error that the BMC reported, no usable answer."""
+
+
+@dataclasses.dataclass(slots=True)
+class BmcCall:
+    """One call under way; the caller sets its result and the answer in a few words."""
+
+    result: str = SILENCE
+    answer: str = "no answer"
+
+
+class BmcCounters:
+    """Counts of calls to BMCs, on a board of their own; any thread may count."""
+
+    def __init__(self) -> None:
+        self._since = clock.now()
+        self._board = Board()
+
+    @contextlib.contextmanager
+    def call(
+        self, kind: str, operation: str, what: str | None = None, *, reads: bool = False
+    ) -> Iterator[BmcCall]:
+        """Count the call made in this block, and its duration; add it to the run's log.
+
+        :param kind: of the BMC, such as ``redfish``.
+        :param operation: one of few, such as ``GET``: each is counted by itself.
+        :param what: the operation with its object, such as ``GET /redfish/v1``, without secrets.
+        :param reads: the call changes nothing.
+        """
+        made, watch = BmcCall(), Watch()
+        try:
+            yield made
+        finally:
+            seconds = watch.seconds
+            self.note(kind, operation, made.result, seconds)
+            text = f"{what or operation} {made.answer} {seconds:.3f} s"
+            log_lines.note_run_line("bmc", text, minor=reads and made.result == OK)
+
+    def note(self, kind: str, operation: str, result: str, seconds: float) -> None:
+        """Count one call that ended with ``result`` after so many seconds."""
+        self._board.count("bmc_calls_total", kind, operation, result)
+        self._board.observe("bmc_call_seconds", seconds, kind)
+
+    def retried(self, kind: str) -> None:
+        """Count a call that will be repeated after a fault."""
+        self._board.count("bmc_retries_total", kind)
+
+    def snapshot(self) -> Json:
+        """Return all counts as JSON, under the names of their metrics.
+
+        :returns: ``since`` (ISO 8601, UTC, when counting began), ``bmc_calls_total`` (kind,
+            operation, result, value), ``bmc_retries_total`` (kind, value), ``bmc_call_seconds``
+            (kind, count, sum, and ``buckets``: calls that took at most so many seconds).
+        """
+        return {
+            "since": self._since.isoformat() + "+00:00",
+            "bmc_calls_total": [],
+            "bmc_retries_total": [],
+            "bmc_call_seconds": [],
+            **self._board.snapshot(),
+        }
+
+
+BMCS = BmcCounters()
 """The counts of this process."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from types import MappingProxyType
 
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.records import Node, StoredStep
@@ -167,9 +167,9 @@ TABLE: tuple[Activity, ...] = (
     UNRESCUE,
 )
 
-_BY_STATE: Mapping[str, Activity] = MappingProxyType(
-    {state: activity for activity in TABLE for state in activity.states}
-)
+_BY_STATE: Mapping[str, Activity] = {
+    state: activity for activity in TABLE for state in activity.states
+}
 
 
 def of(state: str) -> Activity | None:
@@ -183,6 +183,15 @@ def stepping(state: str) -> StepActivity | None:
     if not isinstance(activity, StepActivity) or state == activity.failed:
         return None
     return activity
+
+
+def step_under_way(node: JsonView) -> StoredStep | None:
+    """Return the step that a node runs, waits for or is held at; None between steps.
+
+    :param node: with provision_state and the columns of steps.
+    """
+    activity = stepping(node["provision_state"])
+    return (node[activity.column] or None) if activity is not None and activity.column else None
 
 
 def waiting(state: str) -> Activity | None:

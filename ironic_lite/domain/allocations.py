@@ -1,6 +1,6 @@
 """Selection of an allocation's node: the order of tries, and errors if none fits.
 
-No I/O: ``db.queries.allocations`` returns the suitable nodes, ``conductor.work.allocator`` takes
+No I/O: ``db.queries.allocations`` returns the suitable nodes, ``conductor.allocations`` takes
 one.
 """
 
@@ -20,7 +20,7 @@ Hands = tuple[str | None, str | None]
 """Owner and lessee of a node."""
 
 
-class State(enum.StrEnum):
+class AllocationState(enum.StrEnum):
     """The states of an allocation."""
 
     ALLOCATING = "allocating"
@@ -28,7 +28,7 @@ class State(enum.StrEnum):
     ERROR = "error"
 
 
-class Offer(NamedTuple):
+class NodeOffer(NamedTuple):
     """A node that suits an allocation.
 
     ``locked`` is true while an operation holds its lock, ``traits`` the number of its traits;
@@ -55,7 +55,7 @@ class Tally(NamedTuple):
     fitting: int
 
 
-def order(offers: Iterable[Offer], name: str | None, chance: random.Random) -> list[Offer]:
+def order(offers: Iterable[NodeOffer], name: str | None, chance: random.Random) -> list[NodeOffer]:
     """Return the offers in the order in which they are tried.
 
     A node with the allocation's own name comes first. Then come those with the fewest traits,

@@ -1,26 +1,17 @@
-"""Erasure records: evidence of what an erasing step did to each disk. Pure.
-
-A record is a JSON statement, signed over its exact bytes. The records of one node form a chain by
-the digests of their predecessors. A record is evidence, never a certificate.
-"""
+"""The state of a node's data, after erasing steps and the ramdisk's reports. Pure."""
 
 from __future__ import annotations
 
-import datetime
 import enum
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
-import orjson
-
-from ironic_lite.core.json_types import Json, JsonView, RowView
-from ironic_lite.domain import step_planning
+from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.domain import step_lists
 from ironic_lite.domain.erasure_results import LEVELS, Disk, Reported
 from ironic_lite.domain.root_device import bare_number
 from ironic_lite.records import StoredStep
 
-KIND = "ironic_lite.erasure/1"
 RESULTS = ("complete", "partial", "failed", "unknown")
 DECLARED = "declared"
 """The value of data_state_by for a state that an operator has set."""
@@ -37,7 +28,7 @@ class DataState(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
-class Verdict(NamedTuple):
+class ErasureVerdict(NamedTuple):
     """The result of an erasing step: ``after`` is the node's data_state, None if it stays."""
 
     result: str
@@ -62,7 +53,7 @@ def of_metadata(step: StoredStep) -> bool:
 
 def judge(
     reported: Reported, *, before: str | None, failed: bool, wanted: str, metadata: bool = False
-) -> Verdict:
+) -> ErasureVerdict:
     """Return the result of an erasing step from the ramdisk's report.
 
     :param before: the node's data_state.
@@ -77,15 +68,17 @@ def judge(
     if not reported.disks:
         doubt = DataState.UNKNOWN if before == DataState.CLEAN or not failed else None
         result = "failed" if failed else "unknown"
-        return Verdict(result, "none", None if metadata else doubt)
+        return ErasureVerdict(result, "none", None if metadata else doubt)
     erased = [one for one in reported.disks if one["result"] == "erased"]
     level = min((one["level"] for one in erased), key=LEVELS.index, default="none")
     if failed or len(erased) < len(reported.disks):
         partial = erased and len(erased) < len(reported.disks)
         after = None if metadata or len(erased) == len(reported.disks) else fallen
-        return Verdict("partial" if partial else "failed", level if partial else "none", after)
+        return ErasureVerdict(
+            "partial" if partial else "failed", level if partial else "none", after
+        )
     enough = LEVELS.index(level) >= LEVELS.index("purge" if wanted == "purge" else "clear")
-    return Verdict("complete", level, DataState.CLEAN if enough and not metadata else None)
+    return ErasureVerdict("complete", level, DataState.CLEAN if enough and not metadata else None)
 
 
 def after_waiver(before: str | None, step: StoredStep) -> DataState | None:
@@ -93,86 +86,14 @@ def after_waiver(before: str | None, step: StoredStep) -> DataState | None:
 
     A step on child nodes erases no disk of its own node.
     """
-    mine = erases_data(step) and not step_planning.for_children(step)
+    mine = erases_data(step) and not step_lists.for_children(step)
     return DataState.DIRTY if mine and before == DataState.CLEAN else None
-
-
-class Facts(NamedTuple):
-    """The facts of a record that its step and its node give; each a part of the statement."""
-
-    issuer: Json
-    node: Json
-    run: Json
-    step: Json
-    waived: list[Json]
-    error: str | None
-
-
-def statement(
-    uuid: str,
-    at: datetime.datetime,
-    reported: Reported,
-    *,
-    facts: Facts,
-    verdict: Verdict,
-    previous: str | None,
-) -> bytes:
-    """Return the bytes to sign.
-
-    :param at: naive UTC.
-    :param previous: SHA-256 of the node's record before this one; None for its first record.
-    """
-    erased = [one for one in reported.disks if one["result"] == "erased"]
-    others = [one for one in reported.disks if one["result"] != "erased"]
-    document = {
-        "kind": KIND,
-        "uuid": uuid,
-        "issued_at": moment(at),
-        "issuer": facts.issuer,
-        "node": facts.node,
-        "run": facts.run,
-        "step": facts.step,
-        "ramdisk": {"agent_version": reported.agent_version, "managers": dict(reported.managers)},
-        "disks": erased,
-        "not_erased": others,
-        "not_known": reported.fault,
-        "error": facts.error,
-        "waived": facts.waived,
-        "result": verdict.result,
-        "level": verdict.level,
-        "previous": None if previous is None else f"sha256:{previous}",
-    }
-    return orjson.dumps(document)
-
-
-def moment(at: datetime.datetime | None) -> str | None:
-    """Return a time, naive UTC, in ISO 8601."""
-    return None if at is None else at.replace(tzinfo=datetime.UTC).isoformat()
-
-
-def digest(data: bytes) -> str:
-    """Return the SHA-256 of a statement, by which the next record names it."""
-    return hashlib.sha256(data).hexdigest()
-
-
-def serials(disks: Sequence[Disk]) -> list[str]:
-    """Return the serial numbers of the disks, each once."""
-    return list(dict.fromkeys(one["serial"][:255] for one in disks if one.get("serial")))
-
-
-def unrecorded_disks(inventory: JsonView, proof: str) -> list[str]:
-    """Return the names of the disks of an inventory that a record does not name; see `unreported`.
-
-    :param proof: the statement of the record.
-    """
-    statement = orjson.loads(proof)
-    return [_title(one) for one in unreported(inventory, statement["disks"])]
 
 
 def missing_disks(inventory: JsonView, disks: Sequence[Disk]) -> list[Disk]:
     """Return the disks of an inventory that a report does not have, as a record shows them."""
     return [
-        cast(Disk, {**_shown(one), "name": _title(one), **_LOST})
+        cast(Disk, {**_shown(one), "name": title(one), **_LOST})
         for one in unreported(inventory, cast(Sequence[JsonView], disks))
     ]
 
@@ -290,7 +211,7 @@ def _wwn(disk: JsonView) -> str:
     return bare_number(text)
 
 
-def _title(disk: JsonView) -> str:
+def title(disk: JsonView) -> str:
     """Return the text that identifies a disk best; a placeholder if there is nothing else."""
     told = [disk.get(name) for name in ("serial", "wwn", "name")]
     texts = [text for text in told if isinstance(text, str) and text]
@@ -305,11 +226,3 @@ def _shown(disk: JsonView) -> Json:
 def _objects(value: object) -> list[JsonView]:
     found = value if isinstance(value, list) else []
     return [one for one in found if isinstance(one, dict)]
-
-
-def machine(inventory: RowView | None) -> Json:
-    """Return manufacturer, model and serial number of a machine from its inspection."""
-    vendor = (inventory or {}).get("system_vendor")
-    about = vendor if isinstance(vendor, dict) else {}
-    names = {"manufacturer": "manufacturer", "model": "product_name", "serial": "serial_number"}
-    return {name: str(about[key])[:255] if about.get(key) else None for name, key in names.items()}

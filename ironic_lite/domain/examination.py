@@ -2,7 +2,7 @@
 
 A check is a row with a name and a function. The function yields a `Verdict` for each fact that it
 has found; an error that it raises is a failed verdict. A function that yields nothing does not
-apply, and has no result. ``doctor`` has the tables, and runs them.
+apply, and has no result. ``checks`` has the tables, and runs them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.core.text_masking import PROSE, TextMask
+from ironic_lite.core.masking import PROSE, TextMask
 
 WARNING_DAYS = 30
 """Days before the end of a certificate at which checks begin to warn."""
@@ -56,7 +56,7 @@ class Check(Generic[Subject_contra]):
     name: str
     about: str
     find: Callable[[Subject_contra], Iterator[Verdict]]
-    do: str
+    do: str = ""
     needs: tuple[str, ...] = ()
     applies: Callable[[Subject_contra], bool] | None = None
 

@@ -8,11 +8,12 @@ event in the form of Ironic's clients: errors, and the begin and end of flows. T
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 from ironic_lite.core import clock
+from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import activities
 from ironic_lite.domain.states import State
@@ -25,26 +26,24 @@ FOR_PARENT = "for_parent"
 UNMASKED = "unmasked"
 """In the data of older events: the error with its secrets, which nothing shows."""
 
-TOLD: Mapping[str, frozenset[str] | None] = MappingProxyType(
-    {
-        # kind of event -> its cases that are entries; None: every one
-        "flow_started": None,
-        "flow_ended": None,
-        "provision": frozenset({"fail", "abort"}),
-        "abort_requested": None,
-        "stop_requested": None,
-        "stop_withdrawn": None,
-        "step_waived": None,
-        "power": frozenset({"fail"}),
-        "step_ended": frozenset({FOR_PARENT}),
-        "management": frozenset({"fail"}),
-        "fault": None,
-        "taken_over": None,
-        "agent_refused": None,
-        "hold_added": None,
-        "hold_ended": None,
-    }
-)
+TOLD: Mapping[str, frozenset[str] | None] = {
+    # kind of event -> its cases that are entries; None: every one
+    "flow_started": None,
+    "flow_ended": None,
+    "provision": frozenset({"fail", "abort"}),
+    "abort_requested": None,
+    "stop_requested": None,
+    "stop_withdrawn": None,
+    "step_waived": None,
+    "power": frozenset({"fail"}),
+    "step_ended": frozenset({FOR_PARENT}),
+    "management": frozenset({"fail"}),
+    "fault": None,
+    "taken_over": None,
+    "agent_refused": None,
+    "hold_added": None,
+    "hold_ended": None,
+}
 
 # -- the name of an entry --------------------------------------------------------------------
 
@@ -261,3 +260,39 @@ _TELLERS: Mapping[str, Callable[[Event, JsonView], _Told]] = {
     "hold_added": _hold_added,
     "hold_ended": _hold_ended,
 }
+
+
+# Event rows for changes by requests, to be added in the transaction of the change.
+
+
+def event_row(who: Context, node_uuid: str, kind: str, data: Json | None = None) -> Json:
+    """Return the row of an event of a node for ``db.queries.events.add``.
+
+    :param kind: the kind of event, such as ``port_created``; at most 32 characters.
+    :param data: facts about the event, without secrets.
+    """
+    return {
+        "at": clock.now(),
+        "node_uuid": node_uuid,
+        "kind": kind,
+        **who.recorded(),
+        "data": data,
+    }
+
+
+def resource_event_row(
+    who: Context, kind: str, row: JsonView, data: JsonView | None = None
+) -> Json:
+    """Return the row of an event of a resource that belongs to no node.
+
+    Its owner reads the event, and the system scope.
+
+    :param kind: the word of the resource and what has become of it, such as ``runbook_updated``.
+    :param row: uuid; name and owner if it has them.
+    :param data: further facts about the event, without secrets.
+    """
+    word = kind.rpartition("_")[0]
+    about = {word: row["uuid"], **({"name": row["name"]} if "name" in row else {})}
+    # In place of a node's UUID. Clients choose the UUIDs of resources, also those of nodes.
+    key = str(uuid.uuid5(uuid.UUID(row["uuid"]), word))
+    return {**event_row(who, key, kind, {**about, **(data or {})}), "owner": row.get("owner")}

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 from ironic_lite import errors
@@ -36,29 +35,27 @@ MOST = 20
 MOST_KEPT = 500
 """Largest number of ended holds that stay readable on a node."""
 
-KINDS: Mapping[str, tuple[Block, ...]] = MappingProxyType(
-    {
-        "legal": (Block.ERASE, Block.FORGET),
-        "hardware": (Block.USE,),
-        "freeze": (Block.VERBS, Block.POWER, Block.FORGET),
-    }
-)
+KINDS: Mapping[str, tuple[Block, ...]] = {
+    "legal": (Block.ERASE, Block.FORGET),
+    "hardware": (Block.USE,),
+    "freeze": (Block.VERBS, Block.POWER, Block.FORGET),
+}
 """Kinds that bring their blocks; holds of other kinds name theirs."""
 
+BY_RESTORE = "restore of the database"
+"""The name under which nodes are held, and batches paused, after a restore of the database."""
 _SPARED = frozenset({"abort", "unhold"})
 _USES = frozenset({"deploy", "rebuild"})
 _DESTROYS = frozenset({*_USES, "delete", "clean", "provide", "service", "retry"})
 _EVENTS = frozenset(verb.event for verb in verbs.TABLE)
-REFUSED: Mapping[Block, frozenset[str]] = MappingProxyType(
-    {
-        # An allocation takes a node for a deployment, so it is refused with the deployment.
-        Block.ERASE: _DESTROYS | {ALLOCATION},
-        Block.USE: _USES | {ALLOCATION},
-        Block.VERBS: (_EVENTS - _SPARED) | {ALLOCATION},
-        Block.POWER: frozenset({POWER}),
-        Block.FORGET: frozenset({REMOVAL}),
-    }
-)
+REFUSED: Mapping[Block, frozenset[str]] = {
+    # An allocation takes a node for a deployment, so it is refused with the deployment.
+    Block.ERASE: _DESTROYS | {ALLOCATION},
+    Block.USE: _USES | {ALLOCATION},
+    Block.VERBS: (_EVENTS - _SPARED) | {ALLOCATION},
+    Block.POWER: frozenset({POWER}),
+    Block.FORGET: frozenset({REMOVAL}),
+}
 """The operations that each block refuses."""
 
 

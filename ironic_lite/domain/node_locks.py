@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.core.context import Context
-from ironic_lite.core.json_types import JsonView
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import activities, states, steps
 from ironic_lite.domain.states import Kind, State
 
@@ -26,18 +25,16 @@ COLUMNS = (
 _LONGEST = 255
 _INTERNAL = "conductor:"
 _REQUEST = "req-"
-_WORKS: Mapping[str, str] = MappingProxyType(
-    {
-        "consoles": "the check of its console",
-        "hung work": "the end of hung work",
-        "power sync": "the power sync",
-        "recovery": "the recovery of lost work",
-        "sensors": "the reading of its sensors",
-        "taking over": "the takeover from another conductor",
-        "time-outs": "the check of its time-out",
-        "timer": "the check of its timer",
-    }
-)
+_WORKS: Mapping[str, str] = {
+    "consoles": "the check of its console",
+    "hung work": "the end of hung work",
+    "power sync": "the power sync",
+    "recovery": "the recovery of lost work",
+    "sensors": "the reading of its sensors",
+    "taking over": "the takeover from another conductor",
+    "time-outs": "the check of its time-out",
+    "timer": "the check of its timer",
+}
 """Words for the internal work of conductors, by the name of its context."""
 _OF_RUNS = frozenset({"hung work", "recovery", "time-outs", "timer"})
 """Internal work that continues or ends the run of a node."""
@@ -58,6 +55,13 @@ class NodeLock(NamedTuple):
     request_id: str | None
     run: str | None
     step: str | None
+
+    @property
+    def document(self) -> Json:
+        """The lock as an explanation shows it."""
+        shown = self._asdict()
+        shown["for"] = shown.pop("purpose")
+        return shown
 
     @property
     def sentence(self) -> str:
@@ -87,19 +91,14 @@ def of(node: JsonView) -> NodeLock | None:
     state = State(node["provision_state"])
     busy = states.kind(state) is Kind.BUSY
     run = node["run_uuid"] if busy or work in _OF_RUNS else None
-    step = _step_under_way(node, state) if run else None
+    under_way = activities.step_under_way(node) if run else None
+    step = steps.title(under_way) if under_way else None
     purpose = f"the request {request}" if request else None
     if run:
         purpose = f"the run {run}, step {step}" if step else f"the run {run}"
     elif work:
         purpose = _WORKS.get(work, work)
     return NodeLock(node["reservation"], node["locked_at"], purpose, request, run, step)
-
-
-def _step_under_way(node: JsonView, state: State) -> str | None:
-    activity = activities.stepping(state)
-    step = node[activity.column] if activity is not None and activity.column else None
-    return steps.title(step) if step else None
 
 
 def refusal(node: JsonView) -> errors.NodeLocked:

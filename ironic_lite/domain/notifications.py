@@ -1,8 +1,8 @@
 """The table of notifications: their events and payloads, without I/O.
 
-Writers of events (``conductor.work.task``, the API) hand them to ``rpc.notifier`` after the commit,
-with the object they are about. Event types, payload objects, their versions and fields are those of
-Ironic's notifications.
+Writers of events (``conductor.engine.task``, the API) hand them to ``rpc.notifier`` after the
+commit, with the object they are about. Event types, payload objects, their versions and fields are
+those of Ironic's notifications.
 
 Source: S5.29.
 """
@@ -91,7 +91,7 @@ SHAPES = (
 # -- the table -------------------------------------------------------------------------------
 
 
-class Rule(NamedTuple):
+class NotificationRule(NamedTuple):
     """The notification of one ``kind`` of events, or of one ``case`` of the kind.
 
     ``action`` is the middle of the event type, None for no notification; ``status`` its end, "" if
@@ -107,20 +107,20 @@ class Rule(NamedTuple):
     about: str
 
 
-def _silent_rule(kind: str, case: str | None, why: str) -> Rule:
-    return Rule(kind, case, None, "", None, why)
+def _silent_rule(kind: str, case: str | None, why: str) -> NotificationRule:
+    return NotificationRule(kind, case, None, "", None, why)
 
 
-def _crud_rules(what: str, shape: Shape) -> Iterator[Rule]:
+def _crud_rules(what: str, shape: Shape) -> Iterator[NotificationRule]:
     for done, action in (("created", "create"), ("updated", "update"), ("deleted", "delete")):
         thing = what.replace("_", " ")
         about = f"{'An' if thing[0] in 'aeiou' else 'A'} {thing} has been {done}."
         word = what.replace("_", "")
-        yield Rule(f"{what}_{done}", None, f"{word}.{action}", "end", shape, about)
+        yield NotificationRule(f"{what}_{done}", None, f"{word}.{action}", "end", shape, about)
 
 
-TABLE: tuple[Rule, ...] = (
-    Rule(
+TABLE: tuple[NotificationRule, ...] = (
+    NotificationRule(
         "provision",
         None,
         "node.provision_set",
@@ -129,7 +129,7 @@ TABLE: tuple[Rule, ...] = (
         "A node has moved to another provision state.",
     ),
     # -- power --
-    Rule(
+    NotificationRule(
         "power",
         "start",
         "node.power_set",
@@ -137,9 +137,13 @@ TABLE: tuple[Rule, ...] = (
         NODE_POWER,
         "A power request is accepted, or the recorded power state is about to be restored.",
     ),
-    Rule("power", "end", "node.power_set", "end", NODE_POWER, "The power request has succeeded."),
-    Rule("power", "fail", "node.power_set", "error", NODE_POWER, "The power request has failed."),
-    Rule(
+    NotificationRule(
+        "power", "end", "node.power_set", "end", NODE_POWER, "The power request has succeeded."
+    ),
+    NotificationRule(
+        "power", "fail", "node.power_set", "error", NODE_POWER, "The power request has failed."
+    ),
+    NotificationRule(
         "power",
         "reset",
         "node.power_set",
@@ -147,7 +151,7 @@ TABLE: tuple[Rule, ...] = (
         NODE_POWER,
         "The recorded power state of the machine has been restored.",
     ),
-    Rule(
+    NotificationRule(
         "power",
         "changed in a run",
         "node.power_set",
@@ -155,7 +159,7 @@ TABLE: tuple[Rule, ...] = (
         NODE_POWER,
         "A verb or one of its steps has switched the machine.",
     ),
-    Rule(
+    NotificationRule(
         "power",
         "found",
         "node.power_state_corrected",
@@ -166,7 +170,7 @@ TABLE: tuple[Rule, ...] = (
     _silent_rule("power", "changed on request", "the notification of the request's end reports it"),
     # -- nodes, ports, chassis, templates --
     *_crud_rules("node", NODE_CRUD),
-    Rule(
+    NotificationRule(
         "node_updated",
         "maintenance",
         "node.maintenance_set",
@@ -174,7 +178,7 @@ TABLE: tuple[Rule, ...] = (
         NODE,
         "A request has changed a node's maintenance or its reason, and nothing else.",
     ),
-    Rule(
+    NotificationRule(
         "fault",
         None,
         "node.maintenance_set",
@@ -182,7 +186,7 @@ TABLE: tuple[Rule, ...] = (
         NODE,
         "The service has set maintenance because of a fault, or has removed it again.",
     ),
-    Rule(
+    NotificationRule(
         "traits_updated",
         None,
         "node.update",
@@ -246,7 +250,7 @@ _MAINTENANCE = frozenset({"maintenance", "maintenance_reason", "fault"})
 _MOVING = states.of_kind(Kind.BUSY, Kind.WAIT)
 
 
-def rule(event: RowView, beside: Sequence[RowView] = ()) -> Rule | None:
+def rule(event: RowView, beside: Sequence[RowView] = ()) -> NotificationRule | None:
     """Return the rule of an event; None for an unknown kind.
 
     :param event: a row for ``db.queries.events.add``.

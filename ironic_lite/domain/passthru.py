@@ -1,7 +1,7 @@
 """Vendor passthru: marks on the methods of a vendor interface, and their calls.
 
-The decorators only mark, as those of steps do: they attach a ``Route`` and return the method
-unchanged. ``collect`` finds the routes of an interface, ``pick`` the route of a call. Drivers
+The decorators only mark, as those of steps do: they attach a ``PassthruRoute`` and return the
+method unchanged. ``collect`` finds the routes of an interface, ``pick`` that of a call. Drivers
 import these names from ``ironic_lite.drivers.base``.
 """
 
@@ -30,7 +30,7 @@ class Call:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Route:
+class PassthruRoute:
     """The decorator's record about a method.
 
     ``scope`` is ``NODE`` or ``DRIVER``; ``lock`` says that a call holds the node's lock.
@@ -66,7 +66,7 @@ def passthru(
     if async_call and not lock:
         raise errors.InvalidParameter(path="lock", reason="an asynchronous call needs the lock")
     return _marking_decorator(
-        Route(NODE, _verbs_of(methods), async_call, description, attach, lock)
+        PassthruRoute(NODE, _verbs_of(methods), async_call, description, attach, lock)
     )
 
 
@@ -79,11 +79,11 @@ def driver_passthru(
 ) -> Callable[[Method], Method]:
     """Mark ``method(self, call)``, which is not about a single node; see ``passthru``."""
     return _marking_decorator(
-        Route(DRIVER, _verbs_of(methods), async_call, description, attach, False)
+        PassthruRoute(DRIVER, _verbs_of(methods), async_call, description, attach, False)
     )
 
 
-def collect(implementation: object, scope: str) -> dict[str, Route]:
+def collect(implementation: object, scope: str) -> dict[str, PassthruRoute]:
     """Return the methods of one scope marked on an implementation, by name.
 
     :param implementation: the vendor interface (or its class).
@@ -97,7 +97,7 @@ def collect(implementation: object, scope: str) -> dict[str, Route]:
     return {name: route for name, route in routes.items() if route and route.scope == scope}
 
 
-def pick(implementation: object, scope: str, name: str, verb: str) -> Route:
+def pick(implementation: object, scope: str, name: str, verb: str) -> PassthruRoute:
     """Return the route that serves a call.
 
     :raises errors.InvalidParameter: naming ``method``: it is unknown, or does not take this HTTP
@@ -115,7 +115,7 @@ def pick(implementation: object, scope: str, name: str, verb: str) -> Route:
     return routes[name]
 
 
-def _marking_decorator(route: Route) -> Callable[[Method], Method]:
+def _marking_decorator(route: PassthruRoute) -> Callable[[Method], Method]:
     def record(method: Method) -> Method:
         setattr(method, _ROUTE, route)
         return method

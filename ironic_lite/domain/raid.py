@@ -13,9 +13,8 @@ from typing import Any
 from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import capabilities
+from ironic_lite.domain import vocabulary
 from ironic_lite.domain.steps import Arg
-from ironic_lite.errors import unicode_text
 
 LEVELS = ("JBOD", "0", "1", "2", "5", "6", "1+0", "5+0", "6+0")
 DISK_TYPES = ("hdd", "ssd")
@@ -80,7 +79,7 @@ def _one_of(*words: str) -> Reason:
     def reason(value: object) -> str | None:
         if isinstance(value, str) and value in words:
             return None
-        return f"{unicode_text.shown(value)} is not one of {', '.join(words)}"
+        return f"{errors.shown(value)} is not one of {', '.join(words)}"
 
     return reason
 
@@ -88,33 +87,33 @@ def _one_of(*words: str) -> Reason:
 def _size_fault(value: object) -> str | None:
     if value == MAX or _is_size_integer(value, 0):
         return None
-    return f'{unicode_text.shown(value)} is neither an integer of 0 or more (GiB) nor "{MAX}"'
+    return f'{errors.shown(value)} is neither an integer of 0 or more (GiB) nor "{MAX}"'
 
 
 def _count_fault(value: object) -> str | None:
     return (
         None
         if _is_size_integer(value, 1)
-        else f"{unicode_text.shown(value)} is not an integer of 1 or more"
+        else f"{errors.shown(value)} is not an integer of 1 or more"
     )
 
 
 def _boolean_fault(value: object) -> str | None:
-    return None if isinstance(value, bool) else f"{unicode_text.shown(value)} is not true or false"
+    return None if isinstance(value, bool) else f"{errors.shown(value)} is not true or false"
 
 
 def _text_fault(value: object) -> str | None:
     fits = isinstance(value, str) and value.strip()
-    return None if fits else f"{unicode_text.shown(value)} is not a text that says something"
+    return None if fits else f"{errors.shown(value)} is not a text that says something"
 
 
 def _physical_disks_fault(value: object) -> str | None:
     """Check names of disks, or the hints of a software RAID: at least two sets."""
     if not isinstance(value, list) or not value:
-        return f"{unicode_text.shown(value)} is not a list of disks, one at least"
+        return f"{errors.shown(value)} is not a list of disks, one at least"
     if all(isinstance(each, str) and each for each in value):
         twice = next((each for at, each in enumerate(value) if each in value[:at]), None)
-        return None if twice is None else f"{unicode_text.shown(twice)} is named twice"
+        return None if twice is None else f"{errors.shown(twice)} is named twice"
     if all(isinstance(each, dict) and each for each in value):
         return None if len(value) > 1 else "hints must be given for two disks at least"
     return "must be all names of disks or all objects with hints"
@@ -321,5 +320,7 @@ def described(known: JsonView, disks: Sequence[Json], before: Sequence[Json] = (
     if _HINT in root:
         found["root_device"] = root[_HINT]
     level = root["raid_level"]
-    found["capabilities"] = capabilities.put(found.get("capabilities"), "raid_level", level)
+    found["capabilities"] = vocabulary.put_capability(
+        found.get("capabilities"), "raid_level", level
+    )
     return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 from ironic_lite.domain import activities, states
@@ -68,7 +67,7 @@ WORK = frozenset(
 """Actions that need a worker, because they communicate with the machine."""
 
 
-class Rule(NamedTuple):
+class RecoveryRule(NamedTuple):
     """The action at each crash point."""
 
     before: RecoveryAction
@@ -81,18 +80,24 @@ class Rule(NamedTuple):
         return found
 
 
-_REST = Rule(RecoveryAction.RELEASE, RecoveryAction.REPORT, RecoveryAction.RELEASE)
-_CALLED_OFF = Rule(RecoveryAction.RELEASE, RecoveryAction.FINISH_ABORT, RecoveryAction.RELEASE)
-_WAIT = Rule(RecoveryAction.KEEP_WAITING, RecoveryAction.KEEP_WAITING, RecoveryAction.KEEP_WAITING)
-_HELD = Rule(RecoveryAction.KEEP_HELD, RecoveryAction.KEEP_HELD, RecoveryAction.KEEP_HELD)
-_WHOLE = Rule(
+_REST = RecoveryRule(RecoveryAction.RELEASE, RecoveryAction.REPORT, RecoveryAction.RELEASE)
+_CALLED_OFF = RecoveryRule(
+    RecoveryAction.RELEASE, RecoveryAction.FINISH_ABORT, RecoveryAction.RELEASE
+)
+_WAIT = RecoveryRule(
+    RecoveryAction.KEEP_WAITING, RecoveryAction.KEEP_WAITING, RecoveryAction.KEEP_WAITING
+)
+_HELD = RecoveryRule(RecoveryAction.KEEP_HELD, RecoveryAction.KEEP_HELD, RecoveryAction.KEEP_HELD)
+_WHOLE = RecoveryRule(
     RecoveryAction.BEGIN, RecoveryAction.BEGIN, RecoveryAction.BEGIN
 )  # leaving the state records its end
-_STEPS = Rule(RecoveryAction.BEGIN, RecoveryAction.REPEAT_IF_RERUNNABLE, RecoveryAction.RUN_NEXT)
-_ANY_STEPS = Rule(RecoveryAction.BEGIN, RecoveryAction.REPEAT, RecoveryAction.RUN_NEXT)
+_STEPS = RecoveryRule(
+    RecoveryAction.BEGIN, RecoveryAction.REPEAT_IF_RERUNNABLE, RecoveryAction.RUN_NEXT
+)
+_ANY_STEPS = RecoveryRule(RecoveryAction.BEGIN, RecoveryAction.REPEAT, RecoveryAction.RUN_NEXT)
 
 
-def _rule(state: State) -> Rule:
+def _rule(state: State) -> RecoveryRule:
     kind, activity = states.kind(state), activities.of(state)
     if kind is Kind.WAIT:
         return _WAIT
@@ -106,7 +111,7 @@ def _rule(state: State) -> Rule:
     return _CALLED_OFF if kind is Kind.FAIL and state in aborted else _REST
 
 
-TABLE: Mapping[State, Rule] = MappingProxyType({state: _rule(state) for state in State})
+TABLE: Mapping[State, RecoveryRule] = {state: _rule(state) for state in State}
 """The rules; they follow from the kind of a state and from its activity.
 
 A deployment without steps (S3.19) fails, because it must not be run twice.

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView, Row, RowView
-from ironic_lite.domain import batches, steps
+from ironic_lite.domain import steps
 from ironic_lite.records import Run, RunStep, StoredStep
 
 IN_DOUBT = frozenset(
@@ -103,7 +103,7 @@ class Waiver(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Request:
+class RetryRequest:
     """The object ``retry`` of a request."""
 
     start: int | None = None
@@ -111,7 +111,7 @@ class Request:
     force: bool = False
 
     @classmethod
-    def from_json(cls, data: JsonView, hide: Callable[[str], str] = str) -> Request:
+    def from_json(cls, data: JsonView, hide: Callable[[str], str] = str) -> RetryRequest:
         """Read a checked object.
 
         :param hide: hides the node's secrets in the reasons.
@@ -122,7 +122,7 @@ class Request:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Effects:
+class RetryEffects:
     """Properties of steps that their drivers declare, by index in the list.
 
     ``spoils`` is true if the step may destroy what an earlier or later step has written: data,
@@ -201,7 +201,19 @@ def of_run(run: Run | None, rows: Sequence[RunStep], *, state: str, kind: str) -
     return FailedRun(run["uuid"], Stored.from_json(run["listed"]), rows)
 
 
-def change_of_hands(run: Run, owner: str | None, lessee: str | None) -> str:
+def change_of_hands(before: Sequence[str | None], now: Sequence[str | None]) -> str:
+    """Return what has changed between two pairs of owner and lessee as a clause; "" if nothing.
+
+    Work of a caller that begins later must not meet a node that belongs to others by then.
+    """
+    return " and ".join(
+        f"the {name} was {was or 'none'} and is {is_ or 'none'}"
+        for name, was, is_ in zip(("owner", "lessee"), before, now, strict=True)
+        if (was or None) != (is_ or None)
+    )
+
+
+def change_of_hands_since(run: Run, owner: str | None, lessee: str | None) -> str:
     """Return what has changed since a run began on a node, as a clause; "" if nothing has.
 
     A deletion ends the lease itself that a deployment has begun.
@@ -210,7 +222,7 @@ def change_of_hands(run: Run, owner: str | None, lessee: str | None) -> str:
     """
     ended = run["verb"] == "deleted" and lessee is None
     before = (run["owner"], None if ended else run["lessee"])
-    return batches.change_of_hands(before, (owner, lessee))
+    return change_of_hands(before, (owner, lessee))
 
 
 def refuse_others(run: Run, node: JsonView, project: str | None) -> None:
@@ -222,7 +234,7 @@ def refuse_others(run: Run, node: JsonView, project: str | None) -> None:
     """
     if project is None or project in (run["owner"], run["lessee"]):
         return
-    if change_of_hands(run, node["owner"], node["lessee"]):
+    if change_of_hands_since(run, node["owner"], node["lessee"]):
         known = run["owner"] or run["lessee"]
         whose = "was for another owner or lessee" if known else "has no owner"
         reason = f"its run {run['uuid']} {whose}; a caller with system scope may retry it"
@@ -230,7 +242,12 @@ def refuse_others(run: Run, node: JsonView, project: str | None) -> None:
 
 
 def decide(
-    run: FailedRun, request: Request, effects: Effects, *, by: JsonView, inputs: str | None = None
+    run: FailedRun,
+    request: RetryRequest,
+    effects: RetryEffects,
+    *,
+    by: JsonView,
+    inputs: str | None = None,
 ) -> list[Decision]:
     """Decide about each step of the stored list.
 
@@ -265,7 +282,7 @@ def decide(
     return decisions
 
 
-def _start_index(run: FailedRun, request: Request) -> int:
+def _start_index(run: FailedRun, request: RetryRequest) -> int:
     """Return the index from which on no step is kept."""
     if request.start is None:
         return run.failed
@@ -284,7 +301,7 @@ class _Placed(NamedTuple):
     reason: str
 
 
-def _waived_indexes(run: FailedRun, request: Request) -> dict[int, _Placed]:
+def _waived_indexes(run: FailedRun, request: RetryRequest) -> dict[int, _Placed]:
     """Return, by index in the list, the waivers with their places in the request."""
     first, count = run.stored.first, len(run.stored.steps)
     found: dict[int, _Placed] = {}
@@ -311,7 +328,7 @@ def _refuse_waiver(run: FailedRun, index: int, waived: Mapping[int, _Placed]) ->
 
 
 def _check_doubt(
-    run: FailedRun, decisions: Sequence[Decision], request: Request, effects: Effects
+    run: FailedRun, decisions: Sequence[Decision], request: RetryRequest, effects: RetryEffects
 ) -> None:
     """Refuse to repeat a step whose end is unknown, unless it is rerunnable or forced.
 
@@ -343,7 +360,7 @@ def automatic_pause(made: int, most: int) -> float | None:
     return AUTOMATIC_PAUSES[made] if made < min(most, len(AUTOMATIC_PAUSES)) else None
 
 
-def refuse_choices(request: Request) -> None:
+def refuse_choices(request: RetryRequest) -> None:
     """Refuse to choose steps of a list that an agent was still to complete.
 
     :raises errors.InvalidParameter: naming the key.

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from ironic_lite.core import log_lines
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.core.text_masking import PROSE
+from ironic_lite.core.masking import PROSE
 from ironic_lite.domain import history
 from ironic_lite.records import Event
 

@@ -26,7 +26,7 @@ class How(enum.StrEnum):
     ABORT = "abort"
 
 
-class Progress(enum.StrEnum):
+class StopProgress(enum.StrEnum):
     """The progress of a stop; it can be taken back while it is asked for."""
 
     ASKED = "asked"
@@ -52,7 +52,7 @@ class Stop(NamedTuple):
     reason: str
     requester: str | None
     at: str
-    progress: Progress = Progress.ASKED
+    progress: StopProgress = StopProgress.ASKED
 
     @classmethod
     def read(cls, text: str | None, run: str | None) -> Self | None:
@@ -62,7 +62,7 @@ class Stop(NamedTuple):
         values = orjson.loads(text)
         if values["run"] != run:
             return None
-        how, progress = How(values.pop("how")), Progress(values.pop("progress"))
+        how, progress = How(values.pop("how")), StopProgress(values.pop("progress"))
         return cls(how=how, progress=progress, **values)
 
     @property
@@ -72,9 +72,9 @@ class Stop(NamedTuple):
 
     def due(self, ordinal: int) -> bool:
         """Return whether the step with this ordinal must not begin."""
-        if self.progress is Progress.DONE:
+        if self.progress is StopProgress.DONE:
             return False
-        taken = self.progress is Progress.TAKEN
+        taken = self.progress is StopProgress.TAKEN
         return taken or self.after is None or ordinal > self.after
 
     @property

@@ -1,7 +1,7 @@
 """The provision states and every transition between them, as one table.
 
 Only this module knows transitions (S5, ``docs/states.rst`` is generated from it) and uses
-automaton. ``conductor/work/task.py`` is the only writer of a node's state and calls ``follow``
+automaton. ``conductor/engine/task.py`` is the only writer of a node's state and calls ``follow``
 first.
 """
 

@@ -69,7 +69,7 @@ class Eta(NamedTuple):
     of: tuple[str, ...]
 
 
-class Overdue(NamedTuple):
+class OverdueStep(NamedTuple):
     """A step that takes too long: the time since which it does, and its usual 90th percentile."""
 
     since: datetime.datetime
@@ -141,23 +141,18 @@ def eta(remaining: Sequence[Remaining], now: datetime.datetime) -> Eta | None:
     )
 
 
-def overdue_after(usual: Usual | None) -> float | None:
-    """Return the seconds after which a step is overdue; None if it never is."""
-    return None if usual is None else max(OVERDUE_FACTOR * usual.p90, OVERDUE_SECONDS)
-
-
 def overdue_of(
     usual: Usual | None, started_at: datetime.datetime | None, now: datetime.datetime
-) -> Overdue | None:
+) -> OverdueStep | None:
     """Return since when a step under way is overdue, or None.
 
     :param started_at: the start of the current attempt; None: the step has not begun.
     """
-    limit = overdue_after(usual)
+    limit = None if usual is None else max(OVERDUE_FACTOR * usual.p90, OVERDUE_SECONDS)
     if usual is None or limit is None or started_at is None:
         return None
     since = _later(started_at, limit)
-    return Overdue(since, usual.p90) if since < now else None
+    return OverdueStep(since, usual.p90) if since < now else None
 
 
 def _later(moment: datetime.datetime, seconds: float) -> datetime.datetime:

@@ -1,8 +1,9 @@
 """Steps: marks on driver methods, and the form of steps in lists on the wire.
 
 The decorators only mark (S2.4, S3.1): they attach a ``Mark`` and return the method unchanged.
-``collect`` finds the marks of an interface; ``step_planning`` orders and checks them;
-``conductor/steps/stepper`` runs them. Drivers import these names from ``ironic_lite.drivers.base``.
+``collect`` finds the marks of an interface; ``step_lists`` orders and checks them;
+``conductor/engine/stepper`` runs them. Drivers import these names from
+``ironic_lite.drivers.base``.
 """
 
 from __future__ import annotations
@@ -10,19 +11,169 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import step_arguments, step_effects
-from ironic_lite.domain.step_effects import Effects
-from ironic_lite.errors import unicode_text
 from ironic_lite.records import StepsByInterface, StoredStep
 
+# Parameters of the step decorators, and their checks at import.
+#
+# The same checks read the steps that an agent lists.
+
+Priority = int | float
+_HIGHEST = sys.maxsize  # orjson writes no integer beyond 64 bits
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Arg:
+    """One argument of a step; ``description`` states the possible values.
+
+    Source: S1.5, S3.3.
+    """
+
+    description: str
+    required: bool = False
+
+
+def checked_priority(value: object, *, floats: bool) -> Priority:
+    """Return a step's priority.
+
+    :raises errors.InvalidParameter: it is no number from 0 to 64 bits.
+    """
+    allowed = (int, float) if floats else (int,)
+    fits = isinstance(value, allowed) and not isinstance(value, bool)
+    if not fits or not 0 <= value <= _HIGHEST:  # type: ignore[operator]  # it is a number
+        wanted = "a number" if floats else "an integer"
+        reason = f"{value!r} is not {wanted} from 0 to {_HIGHEST}"
+        raise errors.InvalidParameter(path="priority", reason=reason)
+    return value  # type: ignore[return-value]  # narrowed by the isinstance above
+
+
+def checked_flag(name: str, value: object) -> bool:
+    """Return a parameter that is True or False.
+
+    :raises errors.InvalidParameter: it is neither.
+    """
+    if not isinstance(value, bool):
+        raise errors.InvalidParameter(path=name, reason=f"{value!r} is not True or False")
+    return value
+
+
+def arguments_by_name(info: object) -> dict[str, Arg] | None:
+    """Return ``argsinfo``: the arguments of a step by name.
+
+    :raises errors.InvalidParameter: it is malformed; naming the path.
+    """
+    if info is None:
+        return None
+    if not isinstance(info, Mapping):
+        raise errors.InvalidParameter(path="argsinfo", reason=f"{info!r} is not a dictionary")
+    return {
+        _checked_name(name): _checked_argument(f"argsinfo/{name}", about)
+        for name, about in info.items()
+    }
+
+
+def arguments_from_list(args: object) -> dict[str, Arg]:
+    """Return the arguments of a step that are given as a list.
+
+    :raises errors.InvalidParameter: it is malformed; naming the path.
+
+    Source: S1.5.
+    """
+    if isinstance(args, str) or not isinstance(args, Sequence):
+        raise errors.InvalidParameter(path="args", reason=f"{args!r} is not a list")
+    found: dict[str, Arg] = {}
+    for position, entry in enumerate(args):
+        path = f"args/{position}"
+        if not isinstance(entry, Mapping) or "name" not in entry:
+            raise errors.InvalidParameter(path=path, reason="is not a dictionary with a name")
+        name = _checked_name(entry["name"])
+        if name in found:
+            raise errors.InvalidParameter(path=path, reason=f"argument {name} is there twice")
+        found[name] = _checked_argument(path, {key: entry[key] for key in entry if key != "name"})
+    return found
+
+
+def _checked_name(name: object) -> str:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise errors.InvalidParameter(path="args", reason=f"{name!r} cannot name an argument")
+    return name
+
+
+def _checked_argument(path: str, about: object) -> Arg:
+    if isinstance(about, Arg):
+        about = dataclasses.asdict(about)
+    if not isinstance(about, Mapping):
+        raise errors.InvalidParameter(path=path, reason="is not a dictionary")
+    unknown = sorted(str(key) for key in about if key not in {"description", "required"})
+    if unknown:
+        raise errors.InvalidParameter(path=path, reason=f"has unknown keys {', '.join(unknown)}")
+    description = about.get("description")
+    if not isinstance(description, str) or not description:
+        raise errors.InvalidParameter(path=path, reason="needs a description")
+    return Arg(description, checked_flag(f"{path}/required", about.get("required", False)))
+
+
+# Declared effects of steps on a machine: what they destroy, its restarts, and their duration.
+#
+# Drivers declare them in the decorators of ``domain.steps``. A plan shows them before a run, and a
+# retry keeps the steps whose effect lasts. None always means unknown, never "nothing".
+
+DESTROYED = ("data", "volumes", "settings", "firmware", "keys")
+"""Things that a step can destroy: data on disks, volumes of controllers, settings of BIOS or BMC,
+installed firmware, and keys of secure boot."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Effects:
+    """Effects of one step.
+
+    ``destroys`` has words of ``DESTROYED``, in their order; None: not declared. ``restarts`` is
+    the number of restarts of the machine; None: not declared, or it depends on the machine.
+    ``lasting`` says that the effect outlives a restart of the machine.
+    """
+
+    destroys: tuple[str, ...] | None = None
+    restarts: int | None = None
+    lasting: bool = True
+
+
+UNKNOWN_EFFECTS = Effects()
+EFFECTS_OF_RESERVED: Mapping[str, Effects] = {
+    "hold": Effects((), 0),
+    "wait": Effects((), 0, lasting=False),
+    "power_off": Effects((), 0, lasting=False),
+    "power_on": Effects((), 1, lasting=False),
+    "reboot": Effects((), 1, lasting=False),
+}
+"""Effects of the steps that the engine runs itself."""
+
+
+def declared_effects(
+    destroys: Collection[str] | None, restarts: int | None, *, lasting: bool
+) -> Effects:
+    """Return the effects that a decorator declares.
+
+    :raises errors.InvalidParameter: at import, when one of them is not as described.
+    """
+    if destroys is not None and (
+        isinstance(destroys, str) or not set(destroys).issubset(DESTROYED)
+    ):
+        reason = f"{destroys!r} is not a collection of words of {', '.join(DESTROYED)}"
+        raise errors.InvalidParameter(path="destroys", reason=reason)
+    number = isinstance(restarts, int) and not isinstance(restarts, bool) and restarts >= 0
+    if restarts is not None and not number:
+        reason = f"{restarts!r} is not an integer of 0 or more"
+        raise errors.InvalidParameter(path="restarts", reason=reason)
+    words = None if destroys is None else tuple(word for word in DESTROYED if word in destroys)
+    return Effects(words, restarts, lasting)
+
+
 Method = TypeVar("Method", bound=Callable[..., Any])
-Arg = step_arguments.Arg
-Priority = step_arguments.Priority
 _MARKS = "__ironic_lite_steps__"
 
 
@@ -60,7 +211,7 @@ class Mark:
     args: Mapping[str, Arg] | None = None
     requires_ramdisk: bool = True
     rerunnable: bool = False
-    effects: Effects = step_effects.UNKNOWN
+    effects: Effects = UNKNOWN_EFFECTS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,7 +227,7 @@ class Step:
     args: JsonView = dataclasses.field(default_factory=dict)
     rerunnable: bool = False
     extra: JsonView = dataclasses.field(default_factory=dict)
-    effects: Effects = step_effects.UNKNOWN
+    effects: Effects = UNKNOWN_EFFECTS
 
     @property
     def title(self) -> str:
@@ -108,18 +259,18 @@ def clean_step(
     :param args: the same as a list of ``{"name", "description", "required"}`` (S1.5); not with
         argsinfo.
     :param requires_ramdisk: False if the step works without the agent.
-    :param destroys: words of ``step_effects.DESTROYED``, () if it destroys nothing; None: unknown.
+    :param destroys: words of ``DESTROYED``, () if it destroys nothing; None: unknown.
     :param restarts: how often it restarts the machine; None: unknown.
     :param lasting: False if its effect ends with a restart of the machine.
     :raises errors.InvalidParameter: at import, when any of these is not as described.
     """
     if args is not None and argsinfo is not None:
         raise errors.InvalidParameter(path="args", reason="give args or argsinfo, not both")
-    known = step_arguments.from_list(args) if args is not None else step_arguments.by_name(argsinfo)
-    number = step_arguments.priority(priority, floats=True)
+    known = arguments_from_list(args) if args is not None else arguments_by_name(argsinfo)
+    number = checked_priority(priority, floats=True)
     flags = (
-        step_arguments.flag("abortable", abortable),
-        step_arguments.flag("requires_ramdisk", requires_ramdisk),
+        checked_flag("abortable", abortable),
+        checked_flag("requires_ramdisk", requires_ramdisk),
     )
     return _marking_decorator(
         Mark(
@@ -129,9 +280,7 @@ def clean_step(
             known,
             flags[1],
             rerunnable=True,
-            effects=step_effects.declared(
-                destroys, restarts, lasting=step_arguments.flag("lasting", lasting)
-            ),
+            effects=declared_effects(destroys, restarts, lasting=checked_flag("lasting", lasting)),
         )
     )
 
@@ -155,12 +304,12 @@ def deploy_step(
     :param lasting: True if its effect outlives a restart of the machine.
     :raises errors.InvalidParameter: at import, when a parameter is not as described.
     """
-    number = step_arguments.priority(priority, floats=False)
-    flag = step_arguments.flag("abortable", abortable)
-    again = step_arguments.flag("rerunnable", rerunnable)
-    lasts = step_arguments.flag("lasting", lasting)
-    effects = step_effects.declared(destroys, restarts, lasting=lasts)
-    info = step_arguments.by_name(argsinfo)
+    number = checked_priority(priority, floats=False)
+    flag = checked_flag("abortable", abortable)
+    again = checked_flag("rerunnable", rerunnable)
+    lasts = checked_flag("lasting", lasting)
+    effects = declared_effects(destroys, restarts, lasting=lasts)
+    info = arguments_by_name(argsinfo)
     return _marking_decorator(
         Mark(StepKind.DEPLOY, number, flag, info, rerunnable=again, effects=effects)
     )
@@ -182,15 +331,15 @@ def service_step(
     :param destroys: and ``restarts``, ``lasting``: as in `clean_step`.
     :raises errors.InvalidParameter: at import, when a parameter is not as described.
     """
-    number = step_arguments.priority(0 if priority is None else priority, floats=False)
+    number = checked_priority(0 if priority is None else priority, floats=False)
     flags = (
-        step_arguments.flag("abortable", abortable),
-        step_arguments.flag("requires_ramdisk", requires_ramdisk),
+        checked_flag("abortable", abortable),
+        checked_flag("requires_ramdisk", requires_ramdisk),
     )
-    again = step_arguments.flag("rerunnable", rerunnable)
-    info = step_arguments.by_name(argsinfo)
-    lasts = step_arguments.flag("lasting", lasting)
-    effects = step_effects.declared(destroys, restarts, lasting=lasts)
+    again = checked_flag("rerunnable", rerunnable)
+    info = arguments_by_name(argsinfo)
+    lasts = checked_flag("lasting", lasting)
+    effects = declared_effects(destroys, restarts, lasting=lasts)
     return _marking_decorator(
         Mark(StepKind.SERVICE, number, flags[0], info, flags[1], again, effects)
     )
@@ -205,8 +354,8 @@ def verify_step(
     :param destroys: and ``restarts``: as in `clean_step`.
     :raises errors.InvalidParameter: at import, when the priority is not as described.
     """
-    number = step_arguments.priority(priority, floats=False)
-    effects = step_effects.declared(destroys, restarts, lasting=True)
+    number = checked_priority(priority, floats=False)
+    effects = declared_effects(destroys, restarts, lasting=True)
     return _marking_decorator(Mark(StepKind.VERIFY, number, rerunnable=True, effects=effects))
 
 
@@ -334,7 +483,7 @@ def from_dict(data: StoredStep) -> Step:
         name=str(data["step"]),
         priority=cast(Priority, data.get("priority") or 0),  # text is in requests alone
         abortable=bool(data.get("abortable", False)),
-        argsinfo=step_arguments.by_name(data.get("argsinfo")),
+        argsinfo=arguments_by_name(data.get("argsinfo")),
         requires_ramdisk=bool(data.get("requires_ramdisk", True)),
         args=arguments(data),
         extra={key: value for key, value in data.items() if key not in known},
@@ -382,20 +531,20 @@ def _agent_step(step: object) -> StoredStep:
         if not isinstance(name, str) or not 0 < len(name) <= _NAME_LENGTH:
             reason = f"is not a name of 1 to {_NAME_LENGTH} characters"
             raise errors.InvalidParameter(path=key, reason=reason)
-        if unicode_text.NO_TEXT.search(name):
+        if errors.NO_TEXT.search(name):
             raise errors.InvalidParameter(path=key, reason="holds a character that is not text")
-    info = step_arguments.by_name(step.get("argsinfo"))
+    info = arguments_by_name(step.get("argsinfo"))
     read: Json = {
         **{key: value for key, value in step.items() if key not in _STEERING},
-        "priority": step_arguments.priority(step.get("priority"), floats=True),
-        "abortable": step_arguments.flag("abortable", step.get("abortable", False)),
+        "priority": checked_priority(step.get("priority"), floats=True),
+        "abortable": checked_flag("abortable", step.get("abortable", False)),
         "argsinfo": info and {name: dataclasses.asdict(arg) for name, arg in info.items()},
         "requires_ramdisk": True,
     }
     return cast(StoredStep, read)
 
 
-def title(step: StoredStep) -> str:
+def title(step: JsonView) -> str:
     """Return ``interface.step`` of a step's dictionary, for a sentence."""
     return f"{step['interface']}.{step['step']}"
 

@@ -7,14 +7,12 @@ CONTRIBUTING.rst lists the other places of a new verb.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import states
-from ironic_lite.domain.erasure_records import DataState
 from ironic_lite.domain.states import State
 
 
@@ -24,8 +22,8 @@ class Verb:
 
     ``event`` is fed to the state table; ``since`` the first minor API version; ``allows`` the body
     keys besides target, each with its first minor version; ``needs`` the keys of which one is
-    required; ``in_maintenance`` False refuses a node in maintenance; ``spares_protected`` refuses
-    protected nodes; ``spares_retired`` refuses retired ones (S4.7); ``state_since`` raises
+    required; ``in_maintenance`` False refuses a node in maintenance; ``refused_if_protected``
+    refuses protected nodes, ``refused_if_retired`` retired ones (S4.7); ``state_since`` raises
     ``since`` in some states; ``after_fault`` admits a node in maintenance if the failed run has set
     it.
     """
@@ -33,38 +31,36 @@ class Verb:
     target: str
     event: str
     since: int
-    allows: Mapping[str, int] = dataclasses.field(default_factory=lambda: MappingProxyType({}))
+    allows: Mapping[str, int] = dataclasses.field(default_factory=dict)
     needs: tuple[str, ...] = ()
     in_maintenance: bool = True
-    spares_protected: bool = False
-    spares_retired: bool = False
-    state_since: Mapping[State, int] = dataclasses.field(
-        default_factory=lambda: MappingProxyType({})
-    )
+    refused_if_protected: bool = False
+    refused_if_retired: bool = False
+    state_since: Mapping[State, int] = dataclasses.field(default_factory=dict)
     after_fault: bool = False
 
 
-_DEPLOY = MappingProxyType({"configdrive": 1, "deploy_steps": 69})
-_REBUILD = MappingProxyType({"configdrive": 35, "deploy_steps": 69})
-_CLEAN = MappingProxyType({"clean_steps": 15, "runbook": 92, "disable_ramdisk": 70})
-_SERVICE = MappingProxyType({"service_steps": 87, "runbook": 92, "disable_ramdisk": 108})
+_DEPLOY: Mapping[str, int] = {"configdrive": 1, "deploy_steps": 69}
+_REBUILD: Mapping[str, int] = {"configdrive": 35, "deploy_steps": 69}
+_CLEAN: Mapping[str, int] = {"clean_steps": 15, "runbook": 92, "disable_ramdisk": 70}
+_SERVICE: Mapping[str, int] = {"service_steps": 87, "runbook": 92, "disable_ramdisk": 108}
 
 TABLE: tuple[Verb, ...] = (
     Verb("active", "deploy", 1, _DEPLOY, in_maintenance=False),
     Verb("deploy", "deploy", 73, in_maintenance=False),
-    Verb("rebuild", "rebuild", 1, _REBUILD, in_maintenance=False, spares_protected=True),
-    Verb("deleted", "delete", 1, spares_protected=True),
-    Verb("undeploy", "delete", 1, spares_protected=True),
+    Verb("rebuild", "rebuild", 1, _REBUILD, in_maintenance=False, refused_if_protected=True),
+    Verb("deleted", "delete", 1, refused_if_protected=True),
+    Verb("undeploy", "delete", 1, refused_if_protected=True),
     Verb("manage", "manage", 4),
-    Verb("provide", "provide", 4, spares_retired=True),
-    Verb("cleaned", "provide", 4, spares_retired=True),  # S2.16
-    Verb("available", "available", 4, spares_retired=True),  # S2.18
+    Verb("provide", "provide", 4, refused_if_retired=True),
+    Verb("cleaned", "provide", 4, refused_if_retired=True),  # S2.16
+    Verb("available", "available", 4, refused_if_retired=True),  # S2.18
     Verb("inspect", "inspect", 6),
     Verb(
         "abort",
         "abort",
         13,
-        state_since=MappingProxyType({State.INSPECTWAIT: 41, State.DEPLOYWAIT: 110}),
+        state_since={State.INSPECTWAIT: 41, State.DEPLOYWAIT: 110},
     ),
     Verb("clean", "clean", 15, _CLEAN, ("clean_steps", "runbook"), in_maintenance=False),  # S1.14
     Verb("adopt", "adopt", 17),
@@ -72,7 +68,7 @@ TABLE: tuple[Verb, ...] = (
         "rescue",
         "rescue",
         38,
-        MappingProxyType({"rescue_password": 38}),
+        {"rescue_password": 38},
         ("rescue_password",),
         in_maintenance=False,
     ),
@@ -83,13 +79,15 @@ TABLE: tuple[Verb, ...] = (
         "retry",
         "retry",
         1,
-        MappingProxyType({"retry": 1}),
+        {"retry": 1},
         in_maintenance=False,
         after_fault=True,
     ),
 )
 
-BY_TARGET: Mapping[str, Verb] = MappingProxyType({verb.target: verb for verb in TABLE})
+BY_TARGET: Mapping[str, Verb] = {verb.target: verb for verb in TABLE}
+BY_EVENT: Mapping[str, Verb] = {verb.event: verb for verb in reversed(TABLE)}
+"""The row of each event; of targets with one event, the first."""
 
 BODY_KEYS = (
     "target",
@@ -171,28 +169,6 @@ def in_maintenance(verb: Verb, node: JsonView, *, cleans: bool) -> bool:
     return verb.in_maintenance and (cleans or verb.event != "provide")
 
 
-def refusals_of_abort(state: State, node: JsonView) -> Iterator[errors.Error]:
-    """Yield the refusal of an abort that would hide a fault.
-
-    :param node: with uuid and maintenance.
-    """
-    if state is State.SERVICEFAIL and node["maintenance"]:
-        reason = "end the maintenance first, because its fault is not fixed"
-        yield errors.Conflict(node=node["uuid"], reason=reason)
-
-
-def refusals_of_available(verb: Verb, node: JsonView, *, required: bool) -> Iterator[errors.Error]:
-    """Yield the refusal to skip cleaning without a proof that the data are gone.
-
-    :param node: with uuid and data_state.
-    :param required: ``[conductor]require_clean_data``.
-    """
-    state = node["data_state"] or DataState.UNKNOWN
-    if required and verb.event == "available" and state != DataState.CLEAN:
-        text = errors.DataNotProven(node=node["uuid"], state=str(state)).message
-        yield errors.Conflict(node=node["uuid"], reason=text)
-
-
 def leads_to(verb: Verb, state: State, *, target: str | None, retired: bool) -> State:
     """Return the state of the node when the work of ``verb`` has ended well.
 
@@ -220,3 +196,32 @@ def offered(state: State, version: int) -> list[str]:
         if version >= since and possible(verb, state):
             found.setdefault(verb.event, verb.target)
     return list(found.values())
+
+
+# The deletion of a node: the states and settings that forbid it.
+
+DELETION_COLUMNS = ("uuid", "provision_state", "protected", "maintenance", "instance_uuid")
+"""Columns of a node that `check` reads."""
+
+
+def check_deletion(node: JsonView, *, available: bool) -> None:
+    """Refuse to delete a node.
+
+    :param node: with `COLUMNS`.
+    :param available: whether available nodes may be deleted.
+    :raises errors.NodeProtected: its field ``protected`` is true.
+    :raises errors.Conflict: it has an instance, or is in a state that needs it.
+    """
+    if node["protected"]:
+        raise errors.NodeProtected(node=node["uuid"])
+    if node["maintenance"]:
+        return
+    if node["instance_uuid"] is not None:
+        reason = f"it is associated with instance {node['instance_uuid']}"
+        raise errors.Conflict(node=node["uuid"], reason=reason)
+    state = State(node["provision_state"])
+    spared = () if available else (State.AVAILABLE,)
+    if state not in states.DELETABLE.difference(spared):
+        wanted = ", ".join(sorted(states.DELETABLE.difference(spared)))
+        reason = f'it is in state "{state}"; only in {wanted} or maintenance can it be deleted'
+        raise errors.Conflict(node=node["uuid"], reason=reason)

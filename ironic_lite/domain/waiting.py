@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ironic_lite.core import config
-from ironic_lite.core.configuration import Group
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.domain import activities, states, step_planning, step_times
+from ironic_lite.core.options import Group
+from ironic_lite.domain import activities, states, step_lists, step_times
 from ironic_lite.domain.activities import Activity
 from ironic_lite.domain.fields import INTERFACE_KINDS
 from ironic_lite.domain.states import Kind, State
@@ -33,7 +33,7 @@ _STEP_LIMIT = "step_deadline"
 _IN_BAND = "agent"
 
 
-class Wait(NamedTuple):
+class NodeWait(NamedTuple):
     """The wait of a node.
 
     ``what`` ends it: the agent, the machine (its BMC is polled), a timer, the operator, or a retry
@@ -74,7 +74,7 @@ def of(
     since: datetime.datetime | None,
     settings: Group,
     step: RunStep | None = None,
-) -> Wait | None:
+) -> NodeWait | None:
     """Return the wait of a node; None in states that do not wait.
 
     :param node: with `COLUMNS`.
@@ -84,9 +84,9 @@ def of(
     """
     state = State(node["provision_state"])
     if states.kind(state) is Kind.HELD:
-        return Wait(OPERATOR, since, None, None, None, None)
+        return NodeWait(OPERATOR, since, None, None, None, None)
     if states.kind(state) is Kind.FAIL and node["wake_at"] is not None:
-        return Wait(RETRY, node["provision_updated_at"], None, node["wake_at"], None, None)
+        return NodeWait(RETRY, node["provision_updated_at"], None, node["wake_at"], None, None)
     activity = activities.waiting(state)
     if activity is None:
         return None
@@ -95,7 +95,7 @@ def of(
     if what is MACHINE and node["provision_updated_at"] != since:
         sign = node["provision_updated_at"]
     given_up_at, limit = _end(node, activity, settings, step)
-    return Wait(what, since, sign, node["wake_at"], given_up_at, limit)
+    return NodeWait(what, since, sign, node["wake_at"], given_up_at, limit)
 
 
 def waited_for(node: JsonView, activity: Activity) -> str:
@@ -105,9 +105,8 @@ def waited_for(node: JsonView, activity: Activity) -> str:
     """
     if node["wake_at"] is None:
         return AGENT  # nothing but a heartbeat or a report continues this node
-    stepping = activities.stepping(node["provision_state"])
-    step = node[stepping.column] if stepping is not None and stepping.column else None
-    if step and step["step"] in step_planning.RESERVED:
+    step = activities.step_under_way(node)
+    if step and step["step"] in step_lists.RESERVED:
         return TIMER
     if heard_at(node) is None:
         return MACHINE

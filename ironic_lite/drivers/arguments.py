@@ -1,4 +1,4 @@
-"""Parsing of the arguments of BIOS and firmware steps, shared by all drivers. Pure.
+"""Declaration of the BMC's steps, and parsing of their arguments, shared by all drivers. Pure.
 
 No value of a setting is repeated in an error, because it may be a firmware password.
 """
@@ -6,16 +6,17 @@ No value of a setting is repeated in an error, because it may be a firmware pass
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import reprlib
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain.steps import Arg
-from ironic_lite.errors import unicode_text
+from ironic_lite.domain.steps import Arg, Method, clean_step, deploy_step, service_step
 
 BIOS_ARGS: Mapping[str, Arg] = {
     "settings": Arg('List of {"name": ..., "value": ...}: the settings to change.', required=True)
@@ -27,6 +28,24 @@ FIRMWARE_ARGS: Mapping[str, Arg] = {
         required=True,
     )
 }
+
+
+def bmc_step(
+    *, destroys: tuple[str, ...], restarts: int | None = None, argsinfo: JsonView | None = None
+) -> Callable[[Method], Method]:
+    """Mark a method as a clean, deploy and service step that the BMC does, without a ramdisk.
+
+    It runs on request only, may be repeated after a crash, and its effect outlives restarts.
+    Parameters are those of `steps.clean_step`.
+    """
+    about: Any = {"argsinfo": argsinfo, "destroys": destroys, "restarts": restarts}
+    marks = (
+        service_step(requires_ramdisk=False, rerunnable=True, **about),
+        deploy_step(priority=0, rerunnable=True, lasting=True, **about),
+        clean_step(priority=0, requires_ramdisk=False, **about),
+    )
+    return lambda method: functools.reduce(lambda marked, mark: mark(marked), marks, method)
+
 
 BIOS, BMC, NIC = "bios", "bmc", "nic:"
 LONGEST_WAIT = 24 * 3600
@@ -111,7 +130,7 @@ def _read_image(path: str, entry: JsonView) -> Image:
     component = entry["component"]
     named = isinstance(component, str) and component.startswith(NIC) and component != NIC
     if component not in (BIOS, BMC) and not named:
-        reason = f"{unicode_text.shown(component)} is not bios, bmc or nic:<which>"
+        reason = f"{errors.shown(component)} is not bios, bmc or nic:<which>"
         raise _refuse_argument(f"{path}/component", reason)
     return Image(
         component, _read_url(f"{path}/url", entry["url"]), _read_wait(path, entry.get("wait", 0))
@@ -135,9 +154,7 @@ def _read_url(path: str, given: object) -> str:
 def _read_wait(path: str, given: object) -> int:
     fits = isinstance(given, int) and not isinstance(given, bool)
     if not fits or not 0 <= given <= LONGEST_WAIT:  # type: ignore[operator]  # fits
-        reason = (
-            f"{unicode_text.shown(given)} is not a whole number of seconds from 0 to {LONGEST_WAIT}"
-        )
+        reason = f"{errors.shown(given)} is not a whole number of seconds from 0 to {LONGEST_WAIT}"
         raise _refuse_argument(f"{path}/wait", reason)
     return given  # type: ignore[return-value]  # narrowed by the isinstance above
 

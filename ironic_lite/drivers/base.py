@@ -10,20 +10,13 @@ The definitions are in ``contract``; this module re-exports its public names.
 
 from __future__ import annotations
 
-from ironic_lite.domain.bmc_vocabulary import (
-    BOOT_MODES,
-    COMPONENTS,
-    IMAGE_SCHEMES,
-    INDICATOR_STATES,
-    VIRTUAL_MEDIA,
-)
 from ironic_lite.domain.examination import Check, Verdict, failed, passed, warning
 from ironic_lite.domain.passthru import Call, driver_passthru, passthru
-from ironic_lite.domain.step_effects import Effects
 from ironic_lite.domain.steps import (
     DONE,
     WAIT,
     Arg,
+    Effects,
     Outcome,
     Step,
     StepKind,
@@ -32,41 +25,45 @@ from ironic_lite.domain.steps import (
     service_step,
     verify_step,
 )
-from ironic_lite.drivers.contract.configuration import (
-    BIOS,
-    RAID,
-    BiosSetting,
-    Firmware,
-    FirmwareComponent,
+from ironic_lite.domain.vocabulary import (
+    BOOT_MODES,
+    COMPONENTS,
+    IMAGE_SCHEMES,
+    INDICATOR_STATES,
+    VIRTUAL_MEDIA,
 )
 from ironic_lite.drivers.contract.driver import (
     BASES,
+    BIOS,
     KINDS,
     OPTIONAL_KINDS,
-    Driver,
-    HardwareType,
-)
-from ironic_lite.drivers.contract.interface import Interface
-from ironic_lite.drivers.contract.management import Management
-from ironic_lite.drivers.contract.network import Network, Storage
-from ironic_lite.drivers.contract.power import (
     POWER_OFF,
     POWER_ON,
+    RAID,
+    RAMDISKS,
     REBOOT,
     SOFT_POWER_OFF,
     SOFT_REBOOT,
-    Power,
-)
-from ironic_lite.drivers.contract.ramdisk import (
-    RAMDISKS,
     AgentReport,
+    BiosSetting,
     Boot,
+    Console,
     Deploy,
+    Driver,
+    Firmware,
+    FirmwareComponent,
+    HardwareType,
     Inspect,
+    Management,
+    Network,
+    Power,
+    Proxy,
     Rescue,
+    Storage,
+    Vendor,
 )
+from ironic_lite.drivers.contract.interface import Interface
 from ironic_lite.drivers.contract.task import Agent, Cards, Task
-from ironic_lite.drivers.contract.vendor import Console, Proxy, Vendor
 from ironic_lite.records import Node, Port, Portgroup, StoredStep
 
 __all__ = [

@@ -12,18 +12,164 @@ import dataclasses
 import importlib.metadata
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NoReturn
 
 from stevedore import named
 
 from ironic_lite import errors
 from ironic_lite.core import config
-from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import step_planning, steps
-from ironic_lite.drivers import absent_interface, base
-from ironic_lite.drivers.interface_selection import Choice, choice
+from ironic_lite.core.options import Configuration
+from ironic_lite.domain import step_lists, steps
+from ironic_lite.drivers import base
+
+# Placeholder for an interface that this conductor lacks or must not call.
+
+
+class MissingInterface:
+    """Refuses every call, so that all other operations on the node still work.
+
+    A conductor may restart without an interface that was in use. The node's running operation then
+    ends in its fail state, and its cleanup calls interfaces.
+    """
+
+    in_band = False
+
+    def __init__(self, kind: str, why: str | None = None) -> None:
+        """Replace an interface.
+
+        :param kind: the replaced kind, such as ``"deploy"``.
+        :param why: the reason why it must not be called; None if it is not loaded.
+        """
+        self.kind = kind
+        self._why = why
+
+    def __getattr__(self, name: str) -> Callable[..., NoReturn]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def refuse(*given: object, **named: object) -> NoReturn:
+            if self._why is not None:
+                raise errors.HardwareError(reason=f"Interface {self.kind}: {self._why}.")
+            raise errors.InterfaceNotFound(f"This conductor lacks its {self.kind} interface.")
+
+        return refuse
+
+
+def refusing_driver(driver: base.Driver, why: str) -> base.Driver:
+    """Return a driver whose interfaces all refuse calls.
+
+    :param why: reason in the error that each call raises.
+    """
+    parts: Json = {kind: MissingInterface(kind, why) for kind in base.KINDS}
+    return base.Driver(hardware_type=driver.hardware_type, **parts)
+
+
+# Selection of a node's interfaces by hardware type, with reasons for refusals. Pure.
+
+_UNSAID: Mapping[str, tuple[str, ...]] = {
+    **{kind: (f"no-{kind}",) for kind in base.OPTIONAL_KINDS},
+    "network": ("noop",),
+    "storage": ("noop",),
+}
+"""Interfaces of a hardware type for kinds that it does not declare."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InterfaceChoice:
+    """The choice of one interface kind for nodes of one hardware type.
+
+    ``valid`` are the loaded names that it supports, best first. ``configured`` is
+    [DEFAULT]default_<kind>_interface. ``unheard`` are supported names that are not enabled.
+    """
+
+    hardware_type: str
+    kind: str
+    valid: tuple[str, ...]
+    configured: str | None = None
+    unheard: tuple[str, ...] = ()
+
+    @property
+    def default(self) -> str | None:
+        """The name for a node that sets none: the configured name, which must fit, else the
+        best."""
+        if self.configured is not None:
+            return self.configured if self.configured in self.valid else None
+        return self.valid[0] if self.valid else None
+
+    def pick(self, wanted: object, loaded: Collection[str], failed: Collection[str] = ()) -> str:
+        """Return the interface name for a node.
+
+        :param wanted: the name that the node sets, None for the default.
+        :param loaded: all loaded names of this kind, for any hardware type.
+        :param failed: enabled names that could not be loaded.
+        :raises errors.InvalidParameter: ``wanted`` is not a string.
+        :raises errors.InterfaceNotFound: it is not enabled, or could not be loaded.
+        :raises errors.IncompatibleInterface: the hardware type does not support it.
+        :raises errors.NoValidDefaultForInterface: ``wanted`` is None, and there is no default.
+        """
+        if wanted is None:
+            if self.default is None:
+                raise self._no_default(loaded)
+            return self.default
+        if not isinstance(wanted, str):
+            raise errors.InvalidParameter(path=f"{self.kind}_interface", reason="is not a string")
+        if wanted in self.valid:
+            return wanted
+        facts = self._choice_facts(name=wanted)
+        if wanted in loaded:
+            raise errors.IncompatibleInterface(**facts)
+        raise errors.InterfaceNotFound(advice=self._enabling_advice(wanted, failed), **facts)
+
+    def _choice_facts(self, **more: str) -> dict[str, str]:
+        valid = ", ".join(self.valid) or "none"
+        return {"driver": self.hardware_type, "kind": self.kind, "valid": valid, **more}
+
+    def _enabling_advice(self, name: str, failed: Collection[str]) -> str:
+        if name in failed:
+            return f"{name} is enabled but could not be loaded: see the conductor's log."
+        return (
+            f"To use {name}, add it to [DEFAULT]enabled_{self.kind}_interfaces and restart the "
+            "conductor."
+        )
+
+    def _no_default(self, loaded: Collection[str]) -> errors.Error:
+        if self.valid:
+            fault = "it does not work with" if self.configured in loaded else "could not be loaded"
+            reason = f"[DEFAULT]default_{self.kind}_interface is {self.configured}, which {fault}"
+            advice = (
+                f"Name one with {self.kind}_interface; valid interfaces are "
+                f"{', '.join(self.valid)}."
+            )
+        else:
+            reason = "none that it works with is enabled"
+            advice = (
+                f"Enable one with [DEFAULT]enabled_{self.kind}_interfaces; it works with "
+                f"{', '.join(self.unheard) or 'none'}."
+            )
+        return errors.NoValidDefaultForInterface(**self._choice_facts(reason=reason, advice=advice))
+
+
+def interface_choice(
+    name: str,
+    hardware_type: base.HardwareType,
+    kind: str,
+    loaded: Collection[str],
+    configured: str | None,
+) -> InterfaceChoice:
+    """Return the choice of one kind for nodes of a hardware type.
+
+    :param loaded: the loaded names of that kind, in the order they were enabled.
+    :param configured: the configured default name.
+    """
+    supported = hardware_type.supported.get(kind, _UNSAID.get(kind, ()))
+    valid = tuple(each for each in supported if each in loaded)
+    if hardware_type.any_interface:
+        valid = (*valid, *(each for each in loaded if each not in valid))
+    unheard = tuple(each for each in supported if each not in loaded)
+    return InterfaceChoice(name, kind, valid, configured, unheard)
+
 
 LOG = logging.getLogger(__name__)
 
@@ -94,9 +240,9 @@ class Registry:
         redfish"``."""
         self.interfaces = interfaces
         """The loaded interfaces, by kind and name."""
-        self._choices: dict[str, dict[str, Choice]] = {
+        self._choices: dict[str, dict[str, InterfaceChoice]] = {
             name: {
-                kind: choice(name, found, kind, interfaces[kind], defaults.get(kind))
+                kind: interface_choice(name, found, kind, interfaces[kind], defaults.get(kind))
                 for kind in base.KINDS
             }
             for name, found in types.items()
@@ -173,7 +319,7 @@ class Registry:
                 )
                 parts[kind] = self.interfaces[kind][name]
             except errors.Error:
-                parts[kind] = absent_interface.Missing(kind)
+                parts[kind] = MissingInterface(kind)
         return base.Driver(hardware_type=hardware_type, **parts)
 
     def resolve(
@@ -408,8 +554,8 @@ def _new_instance(points: Sequence[importlib.metadata.EntryPoint], wanted: type[
 def _refuse_reserved(listed: Iterable[steps.Step]) -> None:
     """Reject an interface whose steps have names of the service's own steps."""
     for one in listed:
-        if one.name in step_planning.RESERVED:
-            names = ", ".join(sorted(step_planning.RESERVED))
+        if one.name in step_lists.RESERVED:
+            names = ", ".join(sorted(step_lists.RESERVED))
             raise ValueError(f"rename the step {one.title}: {names} are steps of the service")
 
 
@@ -418,7 +564,7 @@ def _refuse_ties(clean_steps: Iterable[steps.Step], priorities: Mapping[str, flo
 
     Source: S2.12, C8.
     """
-    for one, other in step_planning.ties(step_planning.overridden(clean_steps, priorities)):
+    for one, other in step_lists.ties(step_lists.overridden(clean_steps, priorities)):
         raise ValueError(
             f"the clean steps {one.title} and {other.title} both have priority "
             f"{other.priority:g}; give one of them another with "

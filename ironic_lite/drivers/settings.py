@@ -12,7 +12,7 @@ from ironic_lite.core.json_types import Json, JsonView
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Field:
+class DriverField:
     """One key of driver_info.
 
     ``read`` returns the parsed value, or raises ValueError with the fault, but never with a secret.
@@ -23,7 +23,7 @@ class Field:
     required: bool = False
 
 
-Fields = Mapping[str, Field]
+DriverFields = Mapping[str, DriverField]
 
 TRUE = frozenset({"true", "yes", "on", "1", "t", "y"})
 FALSE = frozenset({"false", "no", "off", "0", "f", "n"})
@@ -73,7 +73,7 @@ def absent(driver_info: JsonView, name: str) -> bool:
     return value is None or value == ""
 
 
-def values(fields: Fields, driver_info: JsonView, where: str = "driver_info") -> Json:
+def values(fields: DriverFields, driver_info: JsonView, where: str = "driver_info") -> Json:
     """Return key -> parsed value, for each key of the table that has a value.
 
     :param where: the node field that the mapping comes from.
@@ -90,6 +90,6 @@ def values(fields: Fields, driver_info: JsonView, where: str = "driver_info") ->
     return found
 
 
-def properties(fields: Fields) -> dict[str, str]:
+def properties(fields: DriverFields) -> dict[str, str]:
     """Return ``{driver_info key: description}``."""
     return {name: field.description for name, field in fields.items()}

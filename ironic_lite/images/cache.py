@@ -31,16 +31,16 @@ from http import HTTPStatus
 from typing import BinaryIO
 
 from ironic_lite import errors
-from ironic_lite.core import config, networks, regular_files
+from ironic_lite.core import config, networks
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.images import checksums, once, reach, room, sources
+from ironic_lite.images import checksums, download, local_files
 
 LOG = logging.getLogger(__name__)
 
 CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 60.0
 MOST_SECONDS = 3600.0
 """Seconds that one download may take, redirections and headers included."""
-_PIECE = room.MIB
+_PIECE = local_files.MIB
 """Bytes reserved at a time for a download of unknown length."""
 _TAGS = {"ETag": "If-None-Match", "Last-Modified": "If-Modified-Since"}
 _ADDRESS = "address"
@@ -49,7 +49,7 @@ _STAMP = "file"
 """File beside the tags with the inode and size of the tagged file."""
 _LENGTH = re.compile(r"[0-9]{1,18}")
 
-TURNS = once.Turns()
+TURNS = local_files.KeyedLock()
 """Locks by the path of the cached file."""
 _TRIES = 3  # a file removed just after it was found is fetched again
 
@@ -97,7 +97,7 @@ def fetch(
     :raises errors.LocalFileError: a file is missing, or cannot be read.
     :raises errors.DiskFull: there is no room for it.
     """
-    source = sources.read(url, path)
+    source = download.read_source(url, path)
     if source.file is not None:
         return local_file(_allowed_path(source.file, path))
     check(source, path)
@@ -111,14 +111,14 @@ def fetch(
     raise errors.DownloadFailed(url=source.shown, reason="other files need the room")
 
 
-def place(source: sources.Source, known_by: checksums.Checksum | None = None) -> pathlib.Path:
+def place(source: download.Source, known_by: checksums.Checksum | None = None) -> pathlib.Path:
     """Return the path in the cache for an address, whether it exists or not.
 
     :param known_by: the checksum, if it replaces the query.
     """
     bare = source.url.partition("?")[0]
     named = source.url if known_by is None else f"{bare} {known_by.value}"
-    return room.downloads() / _text_hash(named)
+    return local_files.downloads() / _text_hash(named)
 
 
 def _text_hash(text: str) -> str:
@@ -137,13 +137,13 @@ def _hold_file(file: pathlib.Path) -> bool:
         return False
 
 
-def check(source: sources.Source, path: str) -> None:
+def check(source: download.Source, path: str) -> None:
     """Refuse a URL that may not be followed, without following it.
 
     :raises errors.InvalidParameter: naming ``path``.
     """
     if source.file is None:
-        sources.refuse_closed(source, _blocked_networks(), path)
+        download.refuse_closed(source, _blocked_networks(), path)
     else:
         _allowed_path(source.file, path)
 
@@ -155,7 +155,7 @@ def _allowed_path(file: pathlib.Path, path: str) -> pathlib.Path:
     """
     if path.startswith("["):
         return pathlib.Path(os.path.realpath(file))
-    return sources.within(file, config.CONF.conductor.file_url_allowed_paths, path)
+    return download.file_within(file, config.CONF.conductor.file_url_allowed_paths, path)
 
 
 def _blocked_networks() -> Sequence[networks.Network]:
@@ -171,28 +171,28 @@ def local_file(file: pathlib.Path) -> pathlib.Path:
         # Opening a device may have an effect, and opening a pipe waits for a writer.
         if not stat.S_ISREG(file.stat().st_mode):
             raise errors.LocalFileError(path=str(file), reason="it is not a regular file")
-        regular_files.read(file, 1)
+        local_files.read_regular(file, 1)
     except OSError as why:
         raise errors.LocalFileError(path=str(file), reason=why.strerror or str(why)) from None
     return file
 
 
 def _refresh_file(
-    source: sources.Source, file: pathlib.Path, checksum: checksums.Checksum | None
+    source: download.Source, file: pathlib.Path, checksum: checksums.Checksum | None
 ) -> pathlib.Path:
     known = _known_facts(file)
     headers = {_TAGS[name]: value for name, value in _server_tags(known, source).items()}
     end = time.monotonic() + MOST_SECONDS
-    terms = reach.Terms(
+    terms = download.Terms(
         blocked=_blocked_networks(),
-        tls=reach.trusted(config.CONF.webserver_verify_ca),
+        tls=download.trusted_tls(config.CONF.webserver_verify_ca),
         connect=CONNECT_SECONDS,
         silence=SILENCE_SECONDS,
         seconds=MOST_SECONDS,
         size=_cache_limit(),
     )
     try:
-        with reach.get(source.url, terms, headers | {"Accept-Encoding": "identity"}) as answer:
+        with download.get(source.url, terms, headers | {"Accept-Encoding": "identity"}) as answer:
             if answer.status == HTTPStatus.NOT_MODIFIED and file.exists():
                 _note_use(file)
             elif answer.status != HTTPStatus.OK:
@@ -203,7 +203,7 @@ def _refresh_file(
                 _note_use(file)  # its server has granted the access; the body is left unread
             else:
                 _store_image(source, answer, file, checksum)
-    except reach.FetchFailed as why:
+    except download.FetchFailed as why:
         over = f"it took longer than {MOST_SECONDS:g} s" if time.monotonic() >= end else None
         reason = over or str(why)
         if not (_usable_unasked(source) and _is_wanted(file, known, source, checksum)):
@@ -218,7 +218,7 @@ def _refresh_file(
     return file
 
 
-def _usable_unasked(source: sources.Source) -> bool:
+def _usable_unasked(source: download.Source) -> bool:
     """Return whether a file may be used though its server does not answer.
 
     A query may be a signature; a signature or login may have been revoked since.
@@ -231,7 +231,7 @@ def _usable_unasked(source: sources.Source) -> bool:
 def _is_wanted(
     file: pathlib.Path,
     known: JsonView,
-    source: sources.Source,
+    source: download.Source,
     checksum: checksums.Checksum | None,
 ) -> bool:
     """Return whether the cached file came from this very address and has the wanted digest.
@@ -269,7 +269,7 @@ def _known_facts(file: pathlib.Path) -> JsonView:
     return known if usable else {}
 
 
-def _server_tags(known: JsonView, source: sources.Source) -> dict[str, str]:
+def _server_tags(known: JsonView, source: download.Source) -> dict[str, str]:
     """Return the server's tags of the cached file.
 
     Tags of another address that differs only in its query may be about another file. Then only a
@@ -290,7 +290,7 @@ def _file_stamp(file: pathlib.Path) -> list[int] | None:
 
 
 def _store_image(
-    source: sources.Source,
+    source: download.Source,
     answer: http.client.HTTPResponse,
     file: pathlib.Path,
     checksum: checksums.Checksum | None,
@@ -300,7 +300,7 @@ def _store_image(
     folder = file.parent
     with _translate_file_errors(source, file):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with room.new_file(folder) as (out, made):
+        with local_files.new_file(folder) as (out, made):
             _copy_answer(source, answer, out, folder)
             # Its folder is closed; machines may get it under another name.
             os.fchmod(out.fileno(), 0o644)
@@ -311,7 +311,7 @@ def _store_image(
                 _keep_linked(file)
                 made.replace(file)
             tags[_STAMP] = _file_stamp(file)
-            room.once_more(folder, lambda: _write_facts(file, tags))
+            local_files.once_more(folder, lambda: _write_facts(file, tags))
 
 
 def _write_facts(file: pathlib.Path, tags: Json) -> None:
@@ -340,7 +340,7 @@ def _keep_linked(file: pathlib.Path) -> None:
 
 
 def _cache_limit() -> int:
-    return int(config.CONF.conductor.image_cache_size) * room.MIB
+    return int(config.CONF.conductor.image_cache_size) * local_files.MIB
 
 
 def _promised_length(answer: http.client.HTTPResponse) -> int:
@@ -349,14 +349,14 @@ def _promised_length(answer: http.client.HTTPResponse) -> int:
     return int(found) if found is not None and _LENGTH.fullmatch(found) else 0
 
 
-def _too_large(source: sources.Source) -> errors.DownloadFailed:
-    most = _cache_limit() // room.MIB
+def _too_large(source: download.Source) -> errors.DownloadFailed:
+    most = _cache_limit() // local_files.MIB
     reason = f"it is larger than {most} MiB, [conductor]image_cache_size"
     return errors.DownloadFailed(url=source.shown, reason=reason)
 
 
 def _copy_answer(
-    source: sources.Source, answer: http.client.HTTPResponse, out: BinaryIO, folder: pathlib.Path
+    source: download.Source, answer: http.client.HTTPResponse, out: BinaryIO, folder: pathlib.Path
 ) -> None:
     packed = answer.headers.get("Content-Encoding", "identity").strip().lower()
     if packed not in {"", "identity"}:
@@ -366,27 +366,27 @@ def _copy_answer(
     most, size, reserved = _cache_limit(), 0, _promised_length(answer)
     if reserved > most:
         raise _too_large(source)
-    room.reserve(out, reserved, folder, most)
-    for chunk in reach.parts(answer):
+    local_files.reserve(out, reserved, folder, most)
+    for chunk in download.parts(answer):
         size += len(chunk)
         if size > most:
             raise _too_large(source)
         if size > reserved:
             reserved = min(size + _PIECE, most)
-            room.reserve(out, reserved, folder, most)
+            local_files.reserve(out, reserved, folder, most)
         out.write(chunk)
     out.truncate(size)
     out.flush()
 
 
 @contextlib.contextmanager
-def _translate_file_errors(source: sources.Source, file: pathlib.Path) -> Iterator[None]:
+def _translate_file_errors(source: download.Source, file: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except OSError as why:
-        if why.errno in room.FULL:
+        if why.errno in local_files.FULL:
             raise errors.DiskFull(path=str(file)) from None
         raise errors.LocalFileError(path=str(file), reason=why.strerror or str(why)) from None
-    except room.LimitReached as why:
+    except local_files.LimitReached as why:
         reason = f"{why}, [conductor]image_cache_size. Raise that option, or repeat it later"
         raise errors.DownloadFailed(url=source.shown, reason=reason) from None

@@ -11,9 +11,8 @@ import re
 from collections.abc import Mapping
 
 from ironic_lite import errors
-from ironic_lite.core import regular_files
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.images import once
+from ironic_lite.images import local_files
 
 LENGTHS: Mapping[str, int] = {"sha512": 128, "sha256": 64, "md5": 32}
 """Hexadecimal digits of each kind, which identify a bare checksum as in the agent."""
@@ -21,7 +20,7 @@ LENGTHS: Mapping[str, int] = {"sha512": 128, "sha256": 64, "md5": 32}
 STRONG = frozenset({"sha256", "sha512"})
 """Kinds by which a file may be recognized: nobody can make another file with the same digest."""
 
-_KNOWN: once.Once[str] = once.Once(256)
+_KNOWN: local_files.Once[str] = local_files.Once(256)
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _BSD = re.compile(r"(?P<kind>[\w-]+) *\((?P<name>.+)\) *= *(?P<value>[0-9a-fA-F]+)")
 _GNU = re.compile(r"(?P<value>[0-9a-fA-F]+)[ \t]+[*]?(?P<name>\S.*)")
@@ -137,7 +136,7 @@ def digest(file: pathlib.Path, algorithm: str) -> str:
 
     :raises OSError: it cannot be read.
     """
-    with regular_files.opened(file) as stream:
+    with local_files.open_regular(file) as stream:
         return hashlib.file_digest(stream, algorithm).hexdigest()
 
 

@@ -19,9 +19,8 @@ from typing import Any
 import orjson
 
 from ironic_lite import errors
-from ironic_lite.core import regular_files
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.images import sources
+from ironic_lite.images import download, local_files
 
 LABEL = "config-2"
 """The label by which cloud-init and similar programs find the drive."""
@@ -34,7 +33,7 @@ _OBJECTS = ("meta_data", "network_data", "vendor_data")
 _GZIP = 16 + zlib.MAX_WBITS
 
 
-def check(given: object) -> sources.Source | None:
+def check(given: object) -> download.Source | None:
     """Refuse an unusable configuration drive, before a machine is touched.
 
     :param given: an object as `build` takes it, gzip in base64, or a URL.
@@ -45,7 +44,7 @@ def check(given: object) -> sources.Source | None:
         _check_object(given)
         return None
     if isinstance(given, str) and "://" in given:
-        source = sources.read(given, PATH)
+        source = download.read_source(given, PATH)
         if source.file is not None:
             raise _wrong_configdrive("must be of http or https")
         return source
@@ -91,7 +90,7 @@ def fetched(file: pathlib.Path) -> bytes:
     """
     if file.stat().st_size > 2 * MOST_BYTES:  # larger than base64 of the limit
         raise _wrong_configdrive(_TOO_LARGE)
-    return unpacked(regular_files.read(file).decode("ascii", "replace"))
+    return unpacked(local_files.read_regular(file).decode("ascii", "replace"))
 
 
 _TOO_LARGE = f"makes a drive of more than {MOST_BYTES // 1024**2} MiB"

@@ -23,8 +23,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 from ironic_lite import errors
-from ironic_lite.core import regular_files
-from ironic_lite.images import checksums, once, room
+from ironic_lite.images import checksums, local_files
 
 if TYPE_CHECKING:
     import pycdlib
@@ -100,8 +99,8 @@ class Bases:
 
     def __init__(self, folder: pathlib.Path, limit_mib: int) -> None:
         self._folder = folder
-        self._limit = limit_mib * room.MIB
-        self._building = once.Turns()
+        self._limit = limit_mib * local_files.MIB
+        self._building = local_files.KeyedLock()
 
     def make(self, recipe: Recipe, target: pathlib.Path, text: str, publisher: str) -> None:
         """Write the medium of one node, replacing ``target`` at once.
@@ -116,11 +115,11 @@ class Bases:
 
         def write() -> None:
             with self._open_base(recipe) as base, _replacing_file(target) as made:
-                room.copy(base, made)
+                local_files.copy(base, made)
                 _patch(made, _loader_configs(recipe.uefi, recipe.config), config, publisher)
 
         with _translate_file_errors(recipe.loader, target):
-            room.once_more(target.parent, write, _coming_bytes(recipe))
+            local_files.once_more(target.parent, write, _coming_bytes(recipe))
 
     @contextlib.contextmanager
     def _open_base(self, recipe: Recipe) -> Iterator[BinaryIO]:
@@ -132,7 +131,7 @@ class Bases:
         with base:
             fcntl.flock(base, fcntl.LOCK_SH)  # in use, see `room`
             os.utime(base.fileno())
-            room.trim(self._folder, self._limit)
+            local_files.trim(self._folder, self._limit)
             yield base
 
     def _build_base(self, recipe: Recipe, path: pathlib.Path) -> BinaryIO:
@@ -140,8 +139,10 @@ class Bases:
             with contextlib.suppress(FileNotFoundError):
                 return path.open("rb")
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            room.trim(self._folder, self._limit - _coming_bytes(recipe))
-            room.once_more(path.parent, lambda: _write_base(recipe, path), _coming_bytes(recipe))
+            local_files.trim(self._folder, self._limit - _coming_bytes(recipe))
+            local_files.once_more(
+                path.parent, lambda: _write_base(recipe, path), _coming_bytes(recipe)
+            )
         return path.open("rb")
 
 
@@ -158,11 +159,11 @@ def renew(
 
     def write() -> None:
         with last.open("rb") as base, _replacing_file(target) as made:
-            room.copy(base, made)
+            local_files.copy(base, made)
             _patch(made, _loader_configs(uefi, config), padded, publisher)
 
     with _translate_file_errors(last, target):
-        room.once_more(target.parent, write, last.stat().st_size)
+        local_files.once_more(target.parent, write, last.stat().st_size)
 
 
 def _coming_bytes(recipe: Recipe) -> int:
@@ -193,7 +194,7 @@ def _build(recipe: Recipe, made: BinaryIO) -> None:
             places[_AUTHORITY] = recipe.authority
             tree.add(_AGENT_CONFIG, io.BytesIO(_TRUSTING), len(_TRUSTING))
         for name, path in places.items():
-            file = opened.enter_context(regular_files.opened(path))
+            file = opened.enter_context(local_files.open_regular(path))
             tree.add(name, file, path.stat().st_size)
         for name in _loader_configs(recipe.uefi, recipe.config):
             tree.add(name, io.BytesIO(blanks), len(blanks))
@@ -353,6 +354,6 @@ def _translate_file_errors(parts: pathlib.Path, target: pathlib.Path) -> Iterato
         ) from None
     except OSError as why:
         path = str(why.filename or target)
-        if why.errno in room.FULL:
+        if why.errno in local_files.FULL:
             raise errors.DiskFull(path=path) from None
         raise errors.LocalFileError(path=path, reason=why.strerror or str(why)) from None

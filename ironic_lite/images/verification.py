@@ -10,8 +10,8 @@ import pathlib
 from collections.abc import Iterator
 
 from ironic_lite import errors
-from ironic_lite.core import config, regular_files
-from ironic_lite.images import cache, checksums, once, sources
+from ironic_lite.core import config
+from ironic_lite.images import cache, checksums, download, local_files
 
 _KNOWN = 256  # files whose format is remembered
 _PACKED = {
@@ -24,7 +24,7 @@ _PACKED = {
 }
 """The first bytes of compressed files."""
 _MOST_SUMS = 4 * 1024 * 1024  # bytes of a file of checksums
-_FORMATS: once.Once[tuple[str, str | None]] = once.Once(_KNOWN)
+_FORMATS: local_files.Once[tuple[str, str | None]] = local_files.Once(_KNOWN)
 
 
 def check(
@@ -82,7 +82,7 @@ def refuse_unwritable(file: pathlib.Path, path: str) -> None:
 
 def _packed_reason(file: pathlib.Path) -> str | None:
     """Return why a file must not be written to a disk as it is, None if it may be."""
-    head = regular_files.read(file, max(map(len, _PACKED)))
+    head = local_files.read_regular(file, max(map(len, _PACKED)))
     if not head:
         return "it is empty"
     for mark, name in _PACKED.items():
@@ -92,7 +92,7 @@ def _packed_reason(file: pathlib.Path) -> str | None:
 
 
 def looked_up(
-    source: sources.Source, name: str, *, path: str, algorithm: str | None
+    source: download.Source, name: str, *, path: str, algorithm: str | None
 ) -> checksums.Checksum:
     """Return the checksum of an image in a file of checksums.
 
@@ -104,7 +104,7 @@ def looked_up(
     if file.stat().st_size > _MOST_SUMS:
         raise errors.ImageUnusable(image=source.shown, reason="it is too large for checksums")
     digits = checksums.listed(
-        regular_files.read(file, _MOST_SUMS).decode(errors="replace"), name, algorithm
+        local_files.read_regular(file, _MOST_SUMS).decode(errors="replace"), name, algorithm
     )
     if digits is None:
         raise errors.ImageUnusable(image=source.shown, reason=f"it has no checksum of {name}")

@@ -1,9 +1,9 @@
-"""The API's end of RPC: typed calls, which raise the conductor's errors.
+"""The caller's end of RPC: typed calls, which raise the conductor's errors.
 
 ::
 
-    client = Client(transport.get())
-    client.conductor("host-1").do_node_clean(context, node_uuid=uuid, clean_steps=[])
+    client = RpcClient(transport.get())
+    client.conductor("host-1").start_verb(context, node_uuid=uuid, event="manage", body={})
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ from ironic_lite import errors
 from ironic_lite.core import clock, config, metrics
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json
-from ironic_lite.rpc import encoding, failures, interface, opening, pins, stub
-from ironic_lite.rpc import transport as transports
-from ironic_lite.rpc.deadlines import deadlines, send_limit
-from ironic_lite.rpc.serializer import Serializer
-from ironic_lite.rpc.sockets import options, transport_errors
+from ironic_lite.rpc import contract, deadlines, encoding, stub, transport
+from ironic_lite.rpc.encoding import Serializer
+from ironic_lite.rpc.sockets import frames
 
 LOG = logging.getLogger(__name__)
 
@@ -61,10 +59,10 @@ _BROKER_AWAY = (
 _UNKNOWN = frozenset({"NoSuchMethod", "UnsupportedVersion"})
 
 
-class Client:
+class RpcClient:
     """Calls conductors; one object serves all threads of a process."""
 
-    def __init__(self, messaging: transports.Messaging) -> None:
+    def __init__(self, messaging: transport.Messaging) -> None:
         """Store ``messaging``, which comes from `transport.build`.
 
         :raises config.ConfigError: [DEFAULT]pin_release_version names an unknown release.
@@ -72,33 +70,33 @@ class Client:
         brokerless = messaging.brokerless
         self._rpc = oslo_messaging.get_rpc_client(
             messaging.bus,
-            oslo_messaging.Target(exchange=interface.EXCHANGE, topic=interface.TOPIC),
+            oslo_messaging.Target(exchange=contract.EXCHANGE, topic=contract.TOPIC),
             serializer=Serializer(encode=not brokerless),
             retry=_RETRIES,
             # A broker then reports at once that a conductor of that name never existed.
             transport_options=oslo_messaging.TransportOptions(at_least_once=True),
         )
         # Transports without a broker have their own limit, on whole frames.
-        self._limit = None if brokerless else options.frame_limit(config.CONF)
-        self._broker_limit = int(config.CONF.broker_message_limit_mib) * options.MIB
+        self._limit = None if brokerless else frames.frame_limit(config.CONF)
+        self._broker_limit = int(config.CONF.broker_message_limit_mib) * frames.MIB
         self._usual: dict[str | None, Any] = {}
-        self._limiter = send_limit.SendLimiter()
+        self._limiter = deadlines.SendLimiter()
         self._sender = uuid.uuid4().hex
         self._patience = float(messaging.bus.conf.rpc_response_timeout)
-        self._opening = None if brokerless else opening.Opening(messaging)
-        self._pin = pins.pinned(config.CONF)
+        self._opening = None if brokerless else transport.Opening(messaging)
+        self._pin = contract.pinned_release(config.CONF)
 
-    def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:
+    def conductor(self, host: str | None, *, timeout: float | None = None) -> contract.Conductor:
         """Return the conductor ``host``, or any living one if None.
 
         Its methods take their arguments by name, and raise the errors of `call`.
         """
         return stub.connect(self.send, host=host, timeout=timeout)
 
-    def send(self, call: stub.Call) -> Any:
-        """Carry out a call; those in ``interface.CASTS`` return None once the message is sent."""
+    def send(self, call: stub.RpcCall) -> Any:
+        """Carry out a call; those in ``contract.CASTS`` return None once the message is sent."""
         method, context, args, host, timeout = call
-        if method in interface.CASTS:
+        if method in contract.CASTS:
             self._cast_to_conductor(self._rpc.prepare(server=host), host, method, context, args)
             return None
         return self._ask(method, host, timeout, context, **args)
@@ -147,7 +145,7 @@ class Client:
         /,
         **args: object,
     ) -> Any:
-        args = pins.fitted(method, args, self._pin)
+        args = contract.arguments_for(method, args, self._pin)
         watch, outcome = metrics.Watch(), "ok"
         try:
             if self._limit is None:
@@ -191,7 +189,7 @@ class Client:
                     note = deadlines.CallDeadline(self._sender, clock.steady(), left, asked)
                     prepared = monitored.prepare(server=host, timeout=left)
                     return prepared.call(deadlines.DeadlineContext(context, note), method, **args)
-            except failures.Again as why:
+            except encoding.Again as why:
                 host, asked = why.kwargs["host"], why.kwargs["at"]
         who = host or "any"
         text = f"The conductor {who} receives calls too late and has not begun this one; retry."
@@ -200,7 +198,7 @@ class Client:
     def _cast_to_conductor(
         self, prepared: Any, host: str | None, method: str, context: Context, args: Json
     ) -> None:
-        args = pins.fitted(method, args, self._pin)
+        args = contract.arguments_for(method, args, self._pin)
         try:
             if self._limit is not None:
                 self._checked_size(args, self._limit)
@@ -219,13 +217,11 @@ class Client:
         """Refuse a message over the limit, for which a broker would close the channel."""
         size = len(encoding.dumps(args))
         if size > limit:
-            raise transport_errors.FrameTooLarge(size, limit)
+            raise frames.FrameTooLarge(size, limit)
         if size * _MOST_GROWTH + _ENVELOPE > self._broker_limit:
             sent = encoding.enveloped(args) + _ENVELOPE
             if sent > self._broker_limit:
-                raise transport_errors.FrameTooLarge(
-                    sent, self._broker_limit, option=_BROKER_OPTION
-                )
+                raise frames.FrameTooLarge(sent, self._broker_limit, option=_BROKER_OPTION)
         return size
 
 
@@ -234,23 +230,19 @@ def _translate_error(why: Exception, host: str | None, method: str) -> Exception
     who = host or "any"
     error = why
     match why:
-        case failures.Failure():
-            error = failures.unpack(why)
-        case transport_errors.FrameTooLarge():
+        case encoding.Failure():
+            error = encoding.unpack(why)
+        case frames.FrameTooLarge():
             error = errors.TooLarge(f"Conductor {who}: {why}.", limit=why.limit // 1024)
         case oslo_messaging.MessagingTimeout():
             error = errors.NoConductor(host=who, reason=f"no answer to {method} in time")
-        case (
-            oslo_messaging.MessageUndeliverable()
-            | transport_errors.PeerAbsent()
-            | transport_errors.PeerLost()
-        ):
+        case oslo_messaging.MessageUndeliverable() | frames.PeerAbsent() | frames.PeerLost():
             # A broker without such a queue may have had it, and a conductor that received the
             # message, at the first send: the library repeats sends that a lost connection held.
-            absent = isinstance(why, transport_errors.PeerAbsent)
+            absent = isinstance(why, frames.PeerAbsent)
             kind = errors.ConductorNotListening if absent else errors.ConductorUnresponsive
             error = kind(host=who, reason=str(why) or "no queue of that name")
-        case Exception() if transports.of_broker(why):
+        case Exception() if transport.of_broker(why):
             error = errors.NoConductor(_BROKER_AWAY, host=who, reason=str(why))
         case oslo_messaging.RemoteError(exc_type=name) if name in _UNKNOWN:
             error = errors.UnknownMethod(host=who, method=method, version="another")

@@ -1,6 +1,6 @@
 """Send notifications of committed events, on a thread of its own.
 
-``conductor.work.task`` and the writers of the API call `Notifier.tell` after their commit.
+``conductor.engine.task`` and the writers of the API call `Notifier.tell` after their commit.
 ``domain.notifications`` defines content and form; [oslo_messaging_notifications] sets the
 destination. A notification is sent at most once. The caller is never delayed and gets no error.
 Unsent notifications wait here; beyond a limit they are dropped, counted and logged (S5.29).
@@ -11,24 +11,78 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.metadata
-import itertools
 import logging
 import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import oslo_messaging
 
 from ironic_lite import errors
 from ironic_lite.core import config
-from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json, RowView
+from ironic_lite.core.options import Configuration
 from ironic_lite.domain import notifications
 from ironic_lite.domain.notifications import Notification
-from ironic_lite.rpc import send_failures, transport
+from ironic_lite.rpc import transport
+
+# Failures of sending notifications, taken from oslo.messaging's log.
+#
+# The library's notifier raises nothing. It logs each unsent notification with its payload, which
+# would be thousands of payloads while a broker is away. A filter on the loggers of its notifier
+# takes these records from the threads that ask for them. ``tests/rpc/test_notifier.py`` fails if
+# the library logs them elsewhere.
+
+_LOGGERS = ("oslo_messaging.notify.notifier", "oslo_messaging.notify.messaging")
+
+
+class _Filter(logging.Filter):
+    """Takes the exception records of threads that are inside `of`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.here = threading.local()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is to be logged."""
+        if not (getattr(self.here, "asked", False) and record.exc_info):
+            return True
+        self.here.why = record.exc_info[1]
+        return False
+
+
+_FILTER = _Filter()
+
+
+def watch_send_failures() -> None:
+    """Install the filter, whatever the log levels; may be called again."""
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        logger.addFilter(_FILTER)
+        if not logger.isEnabledFor(logging.ERROR):
+            logger.setLevel(logging.ERROR)
+
+
+def send_failure_of(send: Callable[[], object]) -> BaseException | None:
+    """Return the exception that sending raised or logged, None without a failure.
+
+    :param send: sends one notification by one driver; an exception it raises is returned, too.
+    """
+    here = _FILTER.here
+    here.asked, here.why = True, None
+    try:
+        send()
+    except Exception as why:  # one driver's failure must not stop the other drivers
+        return why
+    else:
+        found: BaseException | None = here.why
+        return found
+    finally:
+        here.asked = False
+
 
 LOG = logging.getLogger(__name__)
 
@@ -36,18 +90,23 @@ WAITING = 1000
 """Most notifications that wait to be sent; further ones are lost."""
 
 GROUP = "oslo_messaging_notifications"
-_LONGEST_PAUSE = 30.0  # seconds between two retries while a broker is away; the first is 1
+_RETRIES = 2
+"""Retries of one call of the library, if [oslo_messaging_notifications]retry has no limit.
+
+They take four seconds. Before its first connection, the library would not retry without a limit,
+and later it would retry without an end, although the process stops.
+"""
+_PAUSE = 1.0  # seconds between two such calls, because a driver may ignore the number
 _LAST_WORDS = 2.0  # seconds that a stopping process spends on waiting notifications
 
 Traits = Callable[[str], Sequence[str]]
 
 
-class Notifier(Protocol):
-    """A receiver of committed events."""
+class Notifier:
+    """A receiver of committed events and of sensor readings; this one sends nothing."""
 
-    @property
-    def on(self) -> bool:
-        """True if notifications are sent; if not, `tell` needs no data."""
+    on = False
+    """True if notifications are sent; if not, `tell` needs no data."""
 
     def tell(
         self,
@@ -66,15 +125,8 @@ class Notifier(Protocol):
         :param previous_target: the node's target_provision_state before.
         """
 
-    def close(self) -> None:
-        """Send waiting notifications for a short time; the rest is lost."""
-
-
-class Metrics(Protocol):
-    """A receiver of sensor readings."""
-
     def measure(self, who: Context, event_type: str, payload: RowView) -> None:
-        """Report readings; returns at once and raises nothing.
+        """Report readings, whatever the level; returns at once and raises nothing.
 
         :param event_type: such as ``hardware.redfish.metrics``.
         :param payload: a JSON object; must not be changed afterwards.
@@ -84,29 +136,7 @@ class Metrics(Protocol):
         """Send waiting notifications for a short time; the rest is lost."""
 
 
-class Silence:
-    """The notifier of a process whose notifications are disabled."""
-
-    on = False
-
-    def tell(
-        self,
-        who: Context,
-        events: Sequence[RowView],
-        about: RowView,
-        *,
-        previous_target: str | None = None,
-    ) -> None:
-        """Do nothing."""
-
-    def measure(self, who: Context, event_type: str, payload: RowView) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-OFF = Silence()
+OFF = Notifier()
 
 
 def build(conf: Configuration, service: str, traits: Traits) -> Notifier:
@@ -124,7 +154,7 @@ def build(conf: Configuration, service: str, traits: Traits) -> Notifier:
     return Sender(conf, f"{service}.{conf.host}", traits)
 
 
-def metrics(conf: Configuration, service: str) -> Metrics:
+def metrics(conf: Configuration, service: str) -> Notifier:
     """Return the notifier for sensor readings, on the configured topics.
 
     Parameters and errors are those of `build`.
@@ -172,7 +202,7 @@ class _Waiting(NamedTuple):
     notice: Notification | _Reading
 
 
-class Sender:
+class Sender(Notifier):
     """Sends notifications of the configured level through oslo.messaging."""
 
     on = True
@@ -187,7 +217,7 @@ class Sender:
     ) -> None:
         level = conf.notification_level or notifications.LEVELS[0]
         self._levels = notifications.LEVELS[notifications.LEVELS.index(level) :]
-        self._tries = conf[GROUP].retry
+        self._endless = conf[GROUP].retry < 0
         self._traits = traits
         self._waiting: queue.Queue[_Waiting | None] = queue.Queue(WAITING)
         self._guard = threading.Lock()
@@ -203,9 +233,7 @@ class Sender:
             self._messaging,
             publisher_id=publisher,
             serializer=_Contexts(),
-            # This module retries instead. The library gives up at once before its first connection,
-            # whatever this value, and later retries without logging.
-            retry=0,
+            retry=_RETRIES if self._endless else conf[GROUP].retry,
         )
         self._drivers_with_topics = [
             make(driver=driver, topics=some)
@@ -213,7 +241,7 @@ class Sender:
                 conf[GROUP].driver, list(topics or conf.versioned_notifications_topics)
             )
         ]
-        send_failures.watch()
+        watch_send_failures()
 
     # -- on the caller's thread --------------------------------------------------------------
 
@@ -263,9 +291,6 @@ class Sender:
 
     def _send_waiting(self) -> None:
         while (one := self._waiting.get()) is not None:
-            if self._failing and self._closing.is_set():
-                self._note_trouble("stopping", lost=1)
-                continue
             try:
                 self._deliver_by_drivers(one)
             except Exception:
@@ -273,6 +298,8 @@ class Sender:
             # Logged once there is room again, so that a high load does not repeat it.
             if self._troubled and not self._failing and self._waiting.qsize() <= WAITING // 2:
                 self._note_recovery()
+            if self._closing.is_set() and (self._failing or self._waiting.empty()):
+                return
 
     def _known_traits(self, notice: Notification | _Reading) -> Sequence[str] | None:
         if not notice.lacks_traits or notice.event_type == _NODE_GONE:
@@ -292,20 +319,15 @@ class Sender:
             )
 
     def _try_send(self, send: Callable[[], object]) -> None:
-        """Send; retry while the broker is away."""
-        for attempt in itertools.count():
-            why = send_failures.of(send)
-            self._failing = why is not None
-            if why is None:
+        """Send; without a limit of retries, repeat that while the broker is away."""
+        while (why := send_failure_of(send)) is not None:
+            self._failing = True
+            again = self._endless and transport.of_broker(why) and not self._closing.is_set()
+            self._note_trouble(f"{type(why).__name__}: {why}", lost=int(not again))
+            if not again:
                 return
-            ended = not transport.of_broker(why) or 0 <= self._tries <= attempt
-            text = f"{type(why).__name__}: {why}"
-            self._note_trouble(text, lost=int(ended))
-            if ended:
-                return
-            if self._closing.wait(min(2 ** min(attempt, 5), _LONGEST_PAUSE)):
-                self._note_trouble(text, lost=1)
-                return
+            self._closing.wait(_PAUSE)
+        self._failing = False
 
     # -- outages -----------------------------------------------------------------------------
 
@@ -335,7 +357,7 @@ class Sender:
             self._waiting.put(None, timeout=_LAST_WORDS)
             self._thread.join(max(0.0, until - time.monotonic()))
         left = [one for one in self._waiting.queue if one is not None]
-        lost = self.lost + (0 if self._ended.is_set() else len(left) + 1)
+        lost = self.lost + len(left) + (not self._ended.is_set())
         if lost:
             LOG.warning("Stopping; %d notifications were lost", lost)
 

@@ -8,25 +8,29 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import socket
+import threading
+import uuid
 from collections.abc import Iterator
+from concurrent import futures
 from typing import TYPE_CHECKING, Any
 
 import oslo_messaging
 
 from ironic_lite import errors
 from ironic_lite.core import config
-from ironic_lite.core.configuration import Configuration
-from ironic_lite.rpc import failures, interface
-from ironic_lite.rpc.deadlines import send_limit
+from ironic_lite.core.options import Configuration
+from ironic_lite.rpc import contract, deadlines, encoding
 
 if TYPE_CHECKING:
     from ironic_lite.rpc.sockets.driver import SocketDriver
 
+
 LOCAL = "local"
-"""The scheme of Unix sockets on one machine; see ``rpc.local``."""
+"""The scheme of Unix sockets on one machine; see ``rpc.sockets.local``."""
 
 DIRECT = "direct"
-"""The scheme of TCP between machines; see ``rpc.direct``."""
+"""The scheme of TCP between machines; see ``rpc.sockets.direct``."""
 
 NOTES_EXCHANGE = "ironic"
 """The exchange of consumers of Ironic's notifications, unless [DEFAULT]control_exchange differs."""
@@ -43,14 +47,14 @@ _WITHOUT_TRANSPORT = frozenset({"log", "noop", "test"})
 
 _BROKER_GROUP = "oslo_messaging_rabbit"
 
-_BROKER_DEFAULTS = {"heartbeat_timeout_threshold": 10, "rpc_conn_pool_size": send_limit.MOST}
+_BROKER_DEFAULTS = {"heartbeat_timeout_threshold": 10, "rpc_conn_pool_size": deadlines.MOST_CALLS}
 """Our defaults of the library's options for RabbitMQ.
 
 With the library's 60 s, a call waits longer for a hung broker than its caller does. With fewer
 connections than calls to one conductor, these calls also wait for each other.
 """
 
-REMOTE_MODULES = (failures.__name__, errors.__name__)
+REMOTE_MODULES = (encoding.__name__, errors.__name__)
 """Modules whose exceptions are rebuilt from an answer."""
 
 
@@ -81,10 +85,10 @@ class Messaging:
 def _socket_driver_class(scheme: str) -> type[SocketDriver]:
     # Each process needs one of them, and oslo.messaging has loaded it already.
     if scheme == LOCAL:
-        from ironic_lite.rpc.local.driver import LocalDriver  # noqa: PLC0415
+        from ironic_lite.rpc.sockets.local import LocalDriver  # noqa: PLC0415
 
         return LocalDriver
-    from ironic_lite.rpc.direct.driver import DirectDriver  # noqa: PLC0415
+    from ironic_lite.rpc.sockets.direct import DirectDriver  # noqa: PLC0415
 
     return DirectDriver
 
@@ -98,7 +102,7 @@ def build(url: str | None = None) -> Messaging:
 
     :raises config.ConfigError: the URL cannot be used.
     """
-    oslo_messaging.set_transport_defaults(interface.EXCHANGE)
+    oslo_messaging.set_transport_defaults(contract.EXCHANGE)
     with _name_option_in_errors("[DEFAULT]transport_url"):
         parsed = _parsed_url(config.CONF, url or configured())
         _set_broker_defaults(config.CONF, parsed)
@@ -215,3 +219,80 @@ def of_broker(why: BaseException) -> bool:
     library = type(why).__module__.partition(".")[0]
     lost = isinstance(why, oslo_messaging.MessageDeliveryFailure | OSError)
     return lost or library in _BROKER_LIBRARIES
+
+
+# The first connection to a broker, made without blocking callers for ever.
+#
+# oslo.messaging connects for answers within the first call, and waits for the broker without limit,
+# whatever time-out the caller gives. Therefore a thread of its own makes a first call without a
+# receiver, and callers wait for that connection within their limits.
+
+_AMQP_PORT = 5672
+_CONNECT_SECONDS = 2
+_PATIENCE = 5.0
+"""Seconds that a caller waits for the first connection."""
+
+
+class Opening:
+    """The connection attempt of a process; one object serves all threads."""
+
+    def __init__(self, messaging: Messaging) -> None:
+        self._url = messaging.url
+        target = oslo_messaging.Target(exchange=contract.EXCHANGE, topic=contract.TOPIC)
+        self._rpc = oslo_messaging.get_rpc_client(
+            messaging.bus,
+            target,
+            timeout=1,
+            retry=0,
+            # The broker then returns a message without a receiver at once.
+            transport_options=oslo_messaging.TransportOptions(at_least_once=True),
+        )
+        self._guard = threading.Lock()
+        self._attempt: futures.Future[None] | None = None
+
+    def wait(self) -> None:
+        """Return once there is a connection for answers.
+
+        :raises oslo_messaging.MessageDeliveryFailure: there is no connection within seconds.
+        """
+        if not self._broker_answers():
+            raise oslo_messaging.MessageDeliveryFailure("the message broker does not answer")
+        try:
+            self._begin_attempt().result(_PATIENCE)
+        except TimeoutError:
+            raise oslo_messaging.MessageDeliveryFailure(
+                "the message broker takes no connection"
+            ) from None
+
+    def _broker_answers(self) -> bool:
+        """Return whether one of the brokers accepts a connection, within 2 seconds each."""
+        for host in self._url.hosts:
+            with contextlib.suppress(OSError):
+                address = (host.hostname, host.port or _AMQP_PORT)
+                socket.create_connection(address, timeout=_CONNECT_SECONDS).close()
+                return True
+        return False
+
+    def _begin_attempt(self) -> futures.Future[None]:
+        """Return the running or successful attempt; raises as `wait` without a thread for it."""
+        with self._guard:
+            last = self._attempt
+            if last is None or (last.done() and last.exception()):
+                last = futures.Future()
+                thread = threading.Thread(
+                    target=self._open_connection, args=(last,), name="rpc-opening", daemon=True
+                )
+                try:
+                    thread.start()
+                except RuntimeError as why:  # the next caller tries again
+                    raise oslo_messaging.MessageDeliveryFailure(str(why)) from None
+                self._attempt = last
+            return last
+
+    def _open_connection(self, attempt: futures.Future[None]) -> None:
+        try:
+            self._rpc.prepare(server=f"nobody-{uuid.uuid4().hex}").call({}, "open")
+        except (oslo_messaging.MessageUndeliverable, oslo_messaging.MessagingTimeout):
+            attempt.set_result(None)
+        except Exception as why:  # a broker lost again or refusing the login: pass to the caller
+            attempt.set_exception(why)

@@ -19,6 +19,8 @@ from tests.support import http_nodes
 from tests.support.http_nodes import asks, reaches
 from tests.support.service import Service, service
 
+pytestmark = pytest.mark.feature("erasures")
+
 MAC = "52:54:00:00:00:01"
 Json = dict[str, Any]
 SETTINGS = """

@@ -289,6 +289,7 @@ def test_refusal_with_retry_after_does_not_break_the_client(running: Service) ->
     assert (waited.returncode, "TypeError" in waited.stderr) == (75, False), waited.stderr
 
 
+@pytest.mark.feature("why")
 def test_command_explains_a_failed_node(running: Service) -> None:
     fault = {"fake_fail_steps": {"deploy.erase_devices": "disk 3"}}
     running.create("cli-why", driver_info=fault)
@@ -308,6 +309,7 @@ def test_command_explains_a_failed_node(running: Service) -> None:
     assert baremetal(running.url, "node", "why", "no-such").returncode == 1
 
 
+@pytest.mark.feature("events")
 def test_commands_wait_watch_and_list(running: Service) -> None:
     running.create("cli-watch", driver_info={"fake_step_seconds": 1})
     assert baremetal(running.url, "node", "manage", "cli-watch").returncode == 0
@@ -332,6 +334,7 @@ def test_commands_wait_watch_and_list(running: Service) -> None:
     assert (followed.returncode, len(followed.stdout.splitlines())) == (0, 2), followed.stderr
 
 
+@pytest.mark.feature("events")
 def test_failed_run_ends_the_commands_with_status_3(running: Service) -> None:
     running.create("cli-fails", driver_info={"fake_fail_steps": {"deploy.erase_devices": "disk 3"}})
     running.provision("cli-fails", "manage", "manageable")
@@ -398,6 +401,8 @@ def test_commands_list_show_and_verify_erasures(running: Service) -> None:
     assert (done.returncode, row["verified"]) == (3, "not signed")
 
 
+@pytest.mark.feature("batches")
+@pytest.mark.feature("events")
 def test_commands_begin_watch_and_delete_a_batch(running: Service) -> None:
     for name in ("cli-batch-1", "cli-batch-2"):
         running.create(name, resource_class="cli-batch")

@@ -22,6 +22,9 @@ from tests.support import service
 from tests.support.ports import free_port
 from tests.support.service import Program
 
+pytestmark = pytest.mark.feature("batches", "erasures", "statistics", "events", "why", "window")
+
+ROOT = pathlib.Path(__file__).parents[2]
 JOURNEY = ["enroll", "manageable", "available", "active", "available"]
 STARTED = 6
 """Processes: the demonstration and its watcher, the emulator, supervisor, API and conductor."""
@@ -31,9 +34,9 @@ CURL = re.compile(r"^  (curl .*)$", re.MULTILINE)
 @contextlib.contextmanager
 def demo(*words: str) -> Iterator[Program]:
     """Run the demonstration on a free port, in the plain manner."""
-    command = [sys.executable, "-m", "ironic_lite.demo", "--port", str(free_port())]
+    command = [sys.executable, "-m", "demo", "--port", str(free_port())]
     with service.short_folder() as folder:
-        program = Program([*command, *words], folder / "log", cwd=folder)
+        program = Program([*command, *words], folder / "log", cwd=ROOT)
         seen = set(service.family(program.pid))
         try:
             yield program
@@ -150,7 +153,8 @@ def test_a_taken_port_is_told_at_once() -> None:
     with socket.create_server((service.HOST, 0)) as taken:
         port = taken.getsockname()[1]
         done = subprocess.run(
-            [sys.executable, "-m", "ironic_lite.demo", "--port", str(port)],
+            [sys.executable, "-m", "demo", "--port", str(port)],
+            cwd=ROOT,
             capture_output=True,
             text=True,
             timeout=service.PATIENCE,
@@ -162,15 +166,15 @@ def test_a_taken_port_is_told_at_once() -> None:
     assert done.stderr == ""
 
 
-def test_on_a_terminal_it_shows_a_table_and_leaves_nothing(tmp_path: pathlib.Path) -> None:
+def test_on_a_terminal_it_shows_a_table_and_leaves_nothing() -> None:
     ours, theirs = pty.openpty()
     other = {"OS_DATABASE__CONNECTION": "nonsense"}  # of a real service: not for the demonstration
     process = subprocess.Popen(
-        [sys.executable, "-m", "ironic_lite.demo", "--port", str(free_port())],
+        [sys.executable, "-m", "demo", "--port", str(free_port())],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        cwd=tmp_path,
+        cwd=ROOT,
         env=service.environment(TERM="xterm", COLUMNS="100", **other),
         start_new_session=True,
     )

@@ -9,9 +9,13 @@ import subprocess
 import time
 from typing import Any
 
+import pytest
+
 from tests.emulators import redfish
 from tests.support import certificates, service
 from tests.support.service import SCRIPTS, Service
+
+pytestmark = pytest.mark.feature("doctor")
 
 FRESH = {"options", "programs", "file_server", "callback", "tftp"}
 """Checks that may be warnings where nothing is configured, as docs/doctor says."""

@@ -88,8 +88,13 @@ def test_a_broker_that_is_away_holds_up_nothing_not_even_the_stop() -> None:
         program = started.start()
         started.up()
         live(started)
+
+        def failures() -> int:
+            return program.said().count("Notifications cannot be sent")
+
+        service.until(lambda: failures() == 2, "the failure of each process")
         assert program.stop() == 0
-        assert program.said().count("Notifications cannot be sent") == 2  # once a process
+        assert failures() == 2  # once a process
         assert program.said().count("notifications were lost") == 2
         assert "s3cret" not in program.said()
         assert "sesame" not in program.said()

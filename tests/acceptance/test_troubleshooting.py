@@ -17,6 +17,8 @@ from tests.support import http_nodes, troubleshooting
 from tests.support.http_nodes import asks, reaches, told
 from tests.support.service import Service, service, until
 
+pytestmark = pytest.mark.feature("why")
+
 SETTINGS = """
 node_locked_retry_interval = 1
 clean_callback_timeout = 1800

@@ -22,6 +22,8 @@ import pytest
 from tests.support import service
 from tests.support.service import API_UP, HOST, PATIENCE, Service
 
+pytestmark = pytest.mark.feature("events")
+
 ROOT = pathlib.Path(__file__).parents[2]
 PLACES = 6
 MORE = f"[api]\nmax_watchers = {PLACES}\nmax_wait = 60\n"

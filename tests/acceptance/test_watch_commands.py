@@ -15,6 +15,8 @@ from tests.support import service
 from tests.support.real_socket import baremetal, to_run
 from tests.support.service import PATIENCE, Service
 
+pytestmark = pytest.mark.feature("events")
+
 CLEAN = {"target": "clean", "clean_steps": [{"interface": "deploy", "step": "erase_devices"}]}
 FAILING = {"fake_fail_steps": {"deploy.erase_devices": "disk 3"}}
 

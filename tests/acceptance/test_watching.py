@@ -20,6 +20,8 @@ from prometheus_client import parser
 from tests.support import private_servers, service
 from tests.support.webhook_receiver import Receiver
 
+pytestmark = pytest.mark.feature("events", "webhooks")
+
 MANY = 40
 
 
@@ -77,7 +79,7 @@ def test_several_processes_are_watched_as_one() -> None:
         assert value(text, "steps_total", kind="verify", result="done") >= 1
         assert value(text, "workers", state="most") > value(text, "workers", state="busy")
         assert value(text, "conductor_up", conductor="tester") == 1
-        served = {"method": "do_provisioning_action", "result": "ok"}
+        served = {"method": "start_verb", "result": "ok"}
         assert value(text, "rpc_served_total", **served) == 1
         assert value(text, "nodes", provision_state="manageable", maintenance="false") == 1
         assert requests.get(f"{found.url}/readyz", timeout=60).status_code == 200

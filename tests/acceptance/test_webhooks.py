@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.membership import ring
+from ironic_lite import membership
 from tests.support.docs_pages import DOCS
 from tests.support.ports import free_port
 from tests.support.service import (
@@ -25,6 +25,8 @@ from tests.support.service import (
     until,
 )
 from tests.support.webhook_receiver import Receiver
+
+pytestmark = pytest.mark.feature("webhooks")
 
 SETTINGS = """\
 heartbeat_interval = 1
@@ -80,7 +82,7 @@ def test_delivery_is_repeated_by_the_next_conductor_after_a_kill(receiver: Recei
         made = add_hook(found, receiver.url)
         until(lambda: receiver.got, "the first delivery")
 
-        first = ring.responsible([ring.Member(host) for host in HOSTS], made["uuid"])
+        first = membership.responsible([membership.Member(host) for host in HOSTS], made["uuid"])
         assert first is not None
         programs.pop(first).clear()
         assert hook_of(found, made)["cursor"] == "0"

@@ -39,7 +39,6 @@ FILES = (
 SCRIPTS = (
     *("ironic-lite", "ironic-lite-api", "ironic-lite-conductor", "ironic-lite-dbsync"),
     "ironic-lite-netboot",
-    "ironic-lite-record-bmc",
     "ironic-lite-status",
 )
 
@@ -191,9 +190,10 @@ def test_the_wheel_carries_code_migrations_sample_and_unit_files(
         if "migrations" not in path.parts
     }
     assert "ironic_lite/db/migrations/env.py" in migrations
-    page = ROOT / "ironic_lite/api/window/page"
-    window = {str(path.relative_to(ROOT)) for path in page.rglob("*") if path.is_file()}
-    assert "ironic_lite/api/window/page/vendor/LICENSES" in window
+    folders = [ROOT / "ironic_lite/features/window" / name for name in ("page", "built")]
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    window = {str(path.relative_to(ROOT)) for path in files}
+    assert "ironic_lite/features/window/page/vendor/LICENSES" in window
     wanted = migrations | units | code | window
     wanted |= {
         "ironic_lite/py.typed",

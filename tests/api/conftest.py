@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from ironic_lite.api import app, middleware
-from ironic_lite.api.policy import enforcer
-from ironic_lite.api.resources import enrolment
+from ironic_lite.api import middleware
+from ironic_lite.api.controllers import nodes as controllers_nodes
+from ironic_lite.api.policy import enforcement
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import nodes
-from tests.support import configurations
+from tests.support import configurations, whole_api
 from tests.support.api_rows import HOST, AddNode, add_conductor
 from tests.support.callers import Callers, Known
 from tests.support.conductor_recorder import Recorder
@@ -46,7 +46,7 @@ def application(
     database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts
 ) -> middleware.Wsgi:
     """The whole API."""
-    return app.build(database, recorder, conf)
+    return whole_api.build(database, recorder, conf)
 
 
 @pytest.fixture
@@ -56,12 +56,12 @@ def api(application: middleware.Wsgi) -> Client:
 
 
 @pytest.fixture(scope="session")
-def asker() -> Iterator[enforcer.AccessFactory]:
+def asker() -> Iterator[enforcement.AccessFactory]:
     """The default rules: reading them takes longer than most tests."""
     own = cfg.ConfigOpts()
     config.register(own)
     own([], project=config.PROJECT, default_config_files=[], default_config_dirs=[])
-    yield enforcer.AccessFactory(own)
+    yield enforcement.AccessFactory(own)
     own.clear()
 
 
@@ -70,10 +70,10 @@ def callers(
     database: session.Database,
     recorder: Recorder,
     conf: cfg.ConfigOpts,
-    asker: enforcer.AccessFactory,
+    asker: enforcement.AccessFactory,
 ) -> Callers:
     """Clients of each role, bound by the default rules."""
-    inner = app.routed(database, recorder, conf)
+    inner = whole_api.routed(database, recorder, conf)
     return Callers(middleware.RequestMiddleware(inner, conf, Known(asker)))
 
 
@@ -83,7 +83,7 @@ def add_node(database: session.Database) -> AddNode:
 
     def add(**values: Any) -> dict[str, Any]:
         row = {
-            **enrolment.BLANK,
+            **controllers_nodes.BLANK_NODE,
             "uuid": str(uuid.uuid4()),
             "driver": "fake-hardware",
             "provision_state": "enroll",

@@ -10,17 +10,19 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from ironic_lite.api import app, middleware, policy
-from ironic_lite.api.policy import enforcer
-from ironic_lite.api.wire import routes
+from ironic_lite.api import middleware, policy
+from ironic_lite.api.http import expose
+from ironic_lite.api.policy import enforcement
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import nodes, ports
 from ironic_lite.domain import fields
 from tests.api.test_policy import _routes
+from tests.support import whole_api
 from tests.support.api_rows import AddNode
 from tests.support.callers import LESSEE, OWNER, STRANGER, As, Callers, Known
 from tests.support.conductor_recorder import Recorder
+from tests.support.resource_families import FAMILIES
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client, Response
 
@@ -145,13 +147,12 @@ def test_pages_of_a_narrowed_list_go_on(callers: Callers, add_node: AddNode) -> 
     assert found == ["n1", "n3", "n5"]
 
 
-_KINDS: dict[str, dict[str, Any]] = {
-    "nodes": {},
-    "ports": {"address": "52:54:00:00:00:0a"},
-    "portgroups": {},
-    "volume/targets": {"volume_type": "iscsi", "volume_id": "x", "boot_index": 0},
-    "allocations": {"resource_class": "big"},
-    "runbooks": {"name": "CUSTOM_A", "steps": [RAID]},
+_KINDS = {
+    "nodes": {"driver": "fake-hardware"},
+    **{
+        FAMILIES[kind].path: FAMILIES[kind].values(0)
+        for kind in ("port", "portgroup", "target", "allocation", "runbook")
+    },
 }
 
 
@@ -163,13 +164,9 @@ def test_row_of_another_project_is_an_unknown_marker(
     """Nor are what comes after it, and that nothing does, told apart from an unknown UUID."""
     about = {"resource_class": "big", "instance_uuid": NOBODY, "provision_state": "active"}
     node = add_node(owner=OWNER, maintenance=True, **about)["uuid"]
-    body: dict[str, Any] = {"owner": OWNER, **_KINDS[kind]}
-    if kind == "nodes":
-        body["driver"] = "fake-hardware"
-    elif kind == "allocations":
-        body["node"] = node
-    elif kind != "runbooks":
-        body = {"node_uuid": node, **_KINDS[kind]}
+    owned = {"allocations": {"owner": OWNER, "node": node}}
+    owned |= {name: {"owner": OWNER} for name in ("nodes", "runbooks")}
+    body = {**owned.get(kind, {"node_uuid": node}), **_KINDS[kind]}
     made = callers("admin").post(f"/v1/{kind}", body)
     assert made.status == 201, made.text
     marker = made.json["uuid"]
@@ -606,6 +603,9 @@ _BODIES: dict[tuple[str, str], Any] = {
     ("PUT", "/nodes/{ident}/states/power"): {"target": "power on"},
     ("PUT", "/nodes/{ident}/states/boot_mode"): {"target": "uefi"},
     ("PUT", "/nodes/{ident}/states/secure_boot"): {"target": True},
+    ("PUT", "/nodes/{ident}/data_state"): {"data_state": "dirty", "reason": "r"},
+    ("POST", "/nodes/{ident}/holds"): {"kind": "freeze", "reason": "r"},
+    ("PUT", "/nodes/{ident}/runs/{run}/stop"): {"how": "hold"},
     ("PUT", "/nodes/{ident}/states/console"): {"enabled": True},
     ("PUT", "/nodes/states/console/{node_ident}"): {"enabled": True},
     ("PUT", "/nodes/{ident}/management/boot_device"): {"boot_device": "pxe"},
@@ -640,15 +640,12 @@ _THEIR_OWN = {("POST", "/nodes"), ("POST", "/allocations"), ("POST", "/runbooks"
 _THEIR_OWN |= {("POST", "/batches")}
 """What anybody may add, who then owns it."""
 
-_BELONGINGS: dict[str, dict[str, Any]] = {
-    "/ports": {"address": "52:54:00:00:00:07"},
-    "/portgroups": {},
-    "/volume/connectors": {"type": "iqn", "connector_id": "x"},
-    "/volume/targets": {"volume_type": "iscsi", "volume_id": "x", "boot_index": 0},
+_BELONGINGS = {
+    f"/{family.path}": family.values(7) for family in FAMILIES.values() if family.of_node
 }
 
 
-def _ask(api: Client, route: routes.Route, ident: str, node: str) -> Response:
+def _ask(api: Client, route: expose.Route, ident: str, node: str) -> Response:
     place = route.path.replace("{ident}", ident)
     if place.endswith("indicators/{component}") and route.method == "PUT":
         place = place.replace("{component}", "led@chassis")
@@ -672,7 +669,7 @@ def _ask(api: Client, route: routes.Route, ident: str, node: str) -> Response:
     return api.request(route.method, f"/v1{place}{query}", body)
 
 
-def _fault(rule: policy.Rule, route: routes.Route, answer: Response) -> bool:
+def _fault(rule: policy.Rule, route: expose.Route, answer: Response) -> bool:
     """Tell whether this is not what a stranger has to be answered."""
     if (route.method, route.path) in _THEIR_OWN:
         return answer.status != 400  # the body is empty
@@ -747,11 +744,11 @@ def test_a_policy_file_overrides_the_defaults(
         '"baremetal:node:set_power_state": "role:admin and system_scope:all"\n'
         '"baremetal:driver:ipa_lookup": "!"\n'
     )
-    enforcer.build(conf)  # registers the option
+    enforcement.build_enforcer(conf)  # registers the option
     conf.set_override("policy_file", str(file), "oslo_policy")
-    inner = app.routed(database, recorder, conf)
+    inner = whole_api.routed(database, recorder, conf)
     callers = Callers(
-        middleware.RequestMiddleware(inner, conf, Known(enforcer.AccessFactory(conf)))
+        middleware.RequestMiddleware(inner, conf, Known(enforcement.AccessFactory(conf)))
     )
     path = f"/v1/nodes/{node['uuid']}/states/power"
     assert callers("admin", OWNER).put(path, {"target": "power on"}).status == 403
@@ -761,7 +758,7 @@ def test_a_policy_file_overrides_the_defaults(
 
     file.write_text('"baremetal:node:get": "rule:none_such"\n')
     with pytest.raises(config.ConfigError, match="policy_file"):
-        enforcer.build(conf)
+        enforcement.build_enforcer(conf)
 
 
 def test_a_ramdisk_needs_no_token_unless_the_policy_says_so(
@@ -776,7 +773,9 @@ def test_a_ramdisk_needs_no_token_unless_the_policy_says_so(
 
 
 @pytest.mark.parametrize("leased", [LESSEE, STRANGER, None])
-@pytest.mark.parametrize("way", ["request", "batch"])
+@pytest.mark.parametrize(
+    "way", ["request", pytest.param("batch", marks=pytest.mark.feature("batches"))]
+)
 def test_steps_for_children_need_the_rights_on_each_child(
     callers: Callers, add_node: AddNode, leased: str | None, way: str
 ) -> None:
@@ -798,6 +797,7 @@ def test_steps_for_children_need_the_rights_on_each_child(
     assert answer.status != 403, answer.text
 
 
+@pytest.mark.feature("why")
 @pytest.mark.parametrize(
     ("role", "project", "hidden"),
     [("reader", OWNER, False), ("admin", LESSEE, True), ("reader", LESSEE, True)],

@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.api.resources import batch_changes
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
+from ironic_lite.features.batches import api as batches_api
+from ironic_lite.features.batches import rules
 from tests.support.api_rows import AddNode
 from tests.support.callers import As, Callers
 from tests.support.conductor_recorder import Recorder
+
+pytestmark = pytest.mark.feature("batches")
 
 ERROR = {"code": "TimedOut", "text": "the disk of ann"}
 
@@ -111,6 +114,7 @@ def test_members_of_the_project_pause_a_batch(
         assert answer.status == status, answer.text
 
 
+@pytest.mark.feature("events")
 def test_project_sees_the_events_of_its_own_batches(
     callers: Callers, add_node: AddNode, database: Database
 ) -> None:
@@ -209,15 +213,15 @@ def test_resume_of_a_batch_that_is_paused_meanwhile_checks_the_rights(
 ) -> None:
     add_node(name="n2", owner="p-else", lessee="p-lessee", provision_state="active")
     batch = begin_as(database, callers("manager", "p-lessee"), ["n2"], target="rebuild")
-    checked = batch_changes.without_right
+    checked = batches_api.without_right
 
-    def pause_after(*args: Any) -> batch_changes.Lost:
+    def pause_after(*args: Any) -> rules.Lost:
         found = checked(*args)
         paused = models.batches.update().values(state="paused")
         database.write(lambda conn: conn.execute(paused))
         return found
 
-    monkeypatch.setattr(batch_changes, "without_right", pause_after)
+    monkeypatch.setattr(batches_api, "without_right", pause_after)
     path = f"/v1/batches/{batch}/state"
     resumed = callers("member", "p-lessee").put(path, {"target": "resume"})
     assert (resumed.status, resumed.json["counts"]["skipped"]) == (200, 1), resumed.text

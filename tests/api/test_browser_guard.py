@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from ironic_lite.api import app
 from ironic_lite.db.engine import session
+from tests.support import whole_api
 from tests.support.api_rows import AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client, Response, call, environment
@@ -25,7 +25,7 @@ def built(database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts) 
     def build(**options: Any) -> Client:
         for name, value in options.items():
             conf.set_override(name, value, "api")
-        return Client(app.build(database, recorder, conf))
+        return Client(whole_api.build(database, recorder, conf))
 
     return build
 

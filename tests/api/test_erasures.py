@@ -10,10 +10,12 @@ import pytest
 from ironic_lite.api import middleware
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import erasures
+from ironic_lite.features.erasures import rows
 from tests.support.api_rows import AddNode
 from tests.support.callers import LESSEE, OWNER, STRANGER, Callers
 from tests.support.wsgi_client import Client
+
+pytestmark = pytest.mark.feature("erasures")
 
 KEY, PEM = "k-1", "-----BEGIN PUBLIC KEY-----\n"
 BODY = {"data_state": "dirty", "reason": "borrowed"}
@@ -38,8 +40,8 @@ def add_record(database: Database, node: str) -> str:
     }
 
     def write(conn: Connection) -> None:
-        erasures.add(conn, row)
-        erasures.publish_key(conn, KEY, PEM, clock.now())
+        rows.add(conn, row)
+        rows.publish_key(conn, KEY, PEM, clock.now())
 
     database.write(write)
     return ident

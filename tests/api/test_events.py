@@ -97,6 +97,7 @@ def test_bad_events_are_refused_and_none_is_kept(
     assert kept(database) == []
 
 
+@pytest.mark.feature("events")
 def test_events_come_with_1_54(api: Client) -> None:
     assert api.at(53).post("/v1/events", {"events": [BIND]}).status == 404
     assert api.at(54).post("/v1/events", {"events": [BIND]}).status == 204

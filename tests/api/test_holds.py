@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.test_policy_files import Ruled, ruled  # noqa: F401  # a fixture
+from tests.api.test_policy import Ruled, ruled  # noqa: F401  # a fixture
 from tests.support.api_rows import AddNode
 from tests.support.callers import LESSEE, OWNER, STRANGER, Callers
 

@@ -15,14 +15,13 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from ironic_lite import errors
-from ironic_lite.api import app
-from ironic_lite.api.resources import kept_answers
-from ironic_lite.api.wire import idempotency_key
+from ironic_lite.api.resources import idempotency as resources_idempotency
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import events, idempotency
 from ironic_lite.db.tables import models
 from tests.api.test_run_stops import LIST, begin
+from tests.support import whole_api
 from tests.support.api_rows import AddNode
 from tests.support.callers import OWNER, STRANGER, Callers
 from tests.support.conductor_recorder import Recorder
@@ -162,11 +161,11 @@ def test_unreadable_key_is_refused_by_name(api: Client, database: Database, valu
     ],
 )
 def test_key_is_read(value: str, key: str) -> None:
-    assert idempotency_key.read(value) == key
+    assert resources_idempotency.read_key(value) == key
 
 
 def test_order_of_query_arguments_does_not_count() -> None:
-    mark = idempotency_key.fingerprint
+    mark = resources_idempotency.fingerprint
     assert mark("PUT", "/x", "a=1&b=2", b"") == mark("PUT", "/x", "b=2&a=1", b"")
     assert mark("PUT", "/x", "", b"ab") != mark("PUT", "/x", "a", b"b")
 
@@ -175,7 +174,7 @@ def test_order_of_query_arguments_does_not_count() -> None:
 
 
 def test_large_answer_is_replaced_by_the_resource(api: Client, database: Database) -> None:
-    extra = {"extra": {"text": "x" * (kept_answers.LARGEST + 1)}}
+    extra = {"extra": {"text": "x" * (resources_idempotency.LARGEST_ANSWER + 1)}}
     first = api.post("/v1/chassis", extra, headers=keyed())
     assert first.status == 201
     assert rows(database)[0]["body"] == {"size": len(first.body)}
@@ -198,7 +197,7 @@ def test_statements_with_and_without_a_key(api: Client, database: Database) -> N
 
 def test_each_user_and_project_has_a_hash_of_its_own() -> None:
     hashes = {
-        idempotency_key.hashed(*who)
+        resources_idempotency.hashed(*who)
         for who in ((None, None), ("a", None), (None, "a"), ("a", "b"), ("ab", None), ("", ""))
     }
     assert len(hashes) == 6
@@ -401,7 +400,7 @@ def limited(database: Database, recorder: Recorder, conf: cfg.ConfigOpts, **valu
     """Return a client of an API whose kept answers have little room, which is counted at once."""
     for name, value in values.items():
         conf.set_override(name, value, "api")
-    return Client(app.build(database, recorder, conf))
+    return Client(whole_api.build(database, recorder, conf))
 
 
 def test_caller_with_too_many_rows_gets_429(
@@ -425,7 +424,7 @@ def test_kept_answers_have_a_limit_of_bytes(conf: cfg.ConfigOpts) -> None:
     mib = 1024 * 1024
     conf.set_override("idempotency_max_mib", 16, "api")
     used = {"a": (10, 2 * mib)}
-    room = kept_answers.Room(conf, lambda: used)
+    room = resources_idempotency.Room(conf, lambda: used)
     room.admit("a", project=True)
     room.add("a", 4 * mib)  # a quarter, after which the table is read again
     room.admit("a", project=True)
@@ -466,7 +465,7 @@ def test_option_of_zero_ignores_the_header(
     database: Database, recorder: Recorder, conf: cfg.ConfigOpts
 ) -> None:
     conf.set_override("idempotency_hours", 0, "api")
-    api = Client(app.build(database, recorder, conf))
+    api = Client(whole_api.build(database, recorder, conf))
     made = [api.post("/v1/chassis", {}, headers=keyed()).json["uuid"] for _ in range(2)]
     assert len(set(made)) == 2
     assert rows(database) == []
@@ -480,7 +479,7 @@ def test_refusal_by_a_busy_service_keeps_nothing(
 ) -> None:
     node = add_node()
     path = f"/v1/nodes/{node['uuid']}/states/provision"
-    recorder.answers["do_provisioning_action"] = errors.NoFreeWorker()
+    recorder.answers["start_verb"] = errors.NoFreeWorker()
     assert api.put(path, {"target": "manage"}, headers=keyed()).status == 503
     assert rows(database) == []
 
@@ -490,11 +489,11 @@ def test_lost_answer_of_a_conductor_is_repeated_with_the_same_request_id(
 ) -> None:
     node = add_node()
     path = f"/v1/nodes/{node['uuid']}/states/provision"
-    recorder.answers["do_provisioning_action"] = errors.ConductorUnresponsive("lost")
+    recorder.answers["start_verb"] = errors.ConductorUnresponsive("lost")
     assert api.put(path, {"target": "manage"}, headers=keyed()).status == 503
     (row,) = rows(database)
     repeated = errors.Conflict("Request x has been taken before.", repeated=True)
-    recorder.answers["do_provisioning_action"] = repeated
+    recorder.answers["start_verb"] = repeated
     again = api.put(path, {"target": "manage"}, headers=keyed())
     assert (again.status, again.headers[REPLAY]) == (202, "true")
     ids = {who.request_id for who in recorder.contexts}
@@ -504,10 +503,10 @@ def test_lost_answer_of_a_conductor_is_repeated_with_the_same_request_id(
 @hypothesis.given(hypothesis.strategies.text(max_size=300))
 def test_any_header_is_a_key_or_refused_by_name(text: str) -> None:
     try:
-        key = idempotency_key.read(text)
+        key = resources_idempotency.read_key(text)
     except errors.InvalidParameter as why:
-        assert idempotency_key.NAME in why.message
+        assert resources_idempotency.NAME in why.message
     else:
-        assert 1 <= len(key) <= idempotency_key.LONGEST
+        assert 1 <= len(key) <= resources_idempotency.LONGEST_KEY
         assert key.isascii()
         assert key.isprintable()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ironic_lite.api.resources import node_counts
-from ironic_lite.api.resources.node_counts import NodeCounts
 from ironic_lite.db.engine.session import Database
+from ironic_lite.features.statistics import api as statistics_api
+from ironic_lite.features.statistics.api import NodeCounts
 from tests.support.api_rows import AddNode
 from tests.support.callers import LESSEE, OWNER, STRANGER, Callers
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client
+
+pytestmark = pytest.mark.feature("statistics")
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def test_filters_are_those_of_the_list(api: Client, query: str) -> None:
     assert api.get(f"/v1/stats/nodes?by=driver&{query}").json["of"] == len(listed)
 
 
-@pytest.mark.parametrize("name", node_counts.FIELDS)
+@pytest.mark.parametrize("name", statistics_api.FIELDS)
 def test_each_field_counts(api: Client, add_node: AddNode, name: str) -> None:
     add_node()
     (count,) = api.get(f"/v1/stats/nodes?by={name}").json["counts"]
@@ -106,7 +108,7 @@ def test_field_newer_than_the_request_is_refused(api: Client) -> None:
 def test_too_many_groups_are_refused(
     api: Client, add_node: AddNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_counts, "MOST_GROUPS", 3)
+    monkeypatch.setattr(statistics_api, "MOST_GROUPS", 3)
     for number in range(3):
         add_node(resource_class=f"class-{number}")
     assert api.get("/v1/stats/nodes?by=resource_class").json["of"] == 3
@@ -144,7 +146,7 @@ def test_counts_are_one_statement_and_kept_for_two_seconds(
         assert counts.document(("driver",), {})["of"] == 4
     assert len(sent) == 1
     add_node()
-    now[0] += node_counts.KEPT_SECONDS - 0.1
+    now[0] += statistics_api.COUNTS_KEPT_SECONDS - 0.1
     with count_statements(database) as sent:
         assert counts.document(("driver",), {})["of"] == 4
     assert not sent

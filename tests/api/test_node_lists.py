@@ -11,10 +11,12 @@ from oslo_config import cfg
 
 from ironic_lite.api.resources import pages
 from ironic_lite.db.engine import session
+from tests.api.test_runs import add_run
+from tests.support import fleet_fixture
 from tests.support.api_rows import HOST, AddNode, add_conductor
 from tests.support.callers import OWNER, STRANGER, Callers
 from tests.support.statements import count_statements
-from tests.support.wsgi_client import Client
+from tests.support.wsgi_client import Client, op
 
 NOBODY = "00000000-0000-4000-8000-00000000dead"
 
@@ -313,13 +315,26 @@ def test_empty_names_of_fields_and_an_empty_sort_key_ask_for_nothing(
     assert api.get("/v1/nodes?sort_key=").status == 200
 
 
-@pytest.mark.parametrize("path", ["/v1/batches", "/v1/erasures", "/v1/holds"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("/v1/batches", marks=pytest.mark.feature("batches")),
+        pytest.param("/v1/erasures", marks=pytest.mark.feature("erasures")),
+        "/v1/holds",
+    ],
+)
 def test_list_without_links_refuses_an_empty_choice_of_fields(api: Client, path: str) -> None:
     refused = api.get(f"{path}?fields=,")
     assert (refused.status, "fields: names no field" in refused.text) == (400, True), refused.text
 
 
-@pytest.mark.parametrize("path", ["nodes/n1", "nodes/n1/runs/current", "runs/x", "batches/x"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("nodes/n1", "nodes/n1/runs/current", "runs/x"),
+        pytest.param("batches/x", marks=pytest.mark.feature("batches")),
+    ],
+)
 def test_refused_argument_comes_with_those_of_a_wait(
     api: Client, add_node: AddNode, path: str
 ) -> None:
@@ -337,3 +352,62 @@ def test_children_are_listed_by_their_parent_whatever_else_is_asked(
     for more in ("", "&include_children=false", "&include_children=true"):
         found = api.get(f"/v1/nodes?parent_node={parent['uuid']}{more}").json["nodes"]
         assert [each["uuid"] for each in found] == [child["uuid"]]
+
+
+# What is below a node or a portgroup is its own alone: lists go on after nothing else.
+
+ABSENT = "00000000-5a0c-4a3f-8a0a-6d1d0b0a9c77"
+MINE, FOREIGN = fleet_fixture.uuid_of(1), fleet_fixture.uuid_of(6)
+
+
+def _assert_hidden(callers: Callers, path: str, own: str, foreign: str) -> None:
+    """Whether there is such a row elsewhere is not to be learnt, however the list is sorted."""
+    reader = callers("reader", OWNER)
+    for sort in ("", "&sort_dir=desc", "&sort_dir=asc"):
+        hidden, none = (reader.get(f"{path}?marker={one}{sort}") for one in (foreign, ABSENT))
+        assert (hidden.status, none.status) == (404, 404)
+        assert hidden.text == none.text.replace(ABSENT, foreign)
+        assert reader.get(f"{path}?marker={own}{sort}").status == 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [("ports", 41), ("portgroups", 51), ("volume/connectors", 61), ("volume/targets", 71)],
+)
+def test_row_of_another_node_is_an_unknown_marker(
+    callers: Callers, database: session.Database, kind: str, first: int
+) -> None:
+    fleet_fixture.build(callers("admin"), database)
+    numbers = (fleet_fixture.uuid_of(first), fleet_fixture.uuid_of(first + 1))
+    _assert_hidden(callers, f"/v1/nodes/{MINE}/{kind}", *numbers)
+
+
+def test_a_run_of_another_node_is_no_marker(callers: Callers, database: session.Database) -> None:
+    fleet_fixture.build(callers("admin"), database)
+    own, foreign = (add_run(database, node) for node in (MINE, FOREIGN))
+    _assert_hidden(callers, f"/v1/nodes/{MINE}/runs", own, foreign)
+
+
+def test_a_run_of_another_node_is_as_one_that_is_not_there(
+    callers: Callers, database: session.Database
+) -> None:
+    fleet_fixture.build(callers("admin"), database)
+    foreign = add_run(database, FOREIGN)
+    reader, place = callers("reader", OWNER), f"/v1/nodes/{MINE}/runs"
+    for form in (str, str.upper, lambda uuid: uuid.replace("-", "")):
+        hidden, none = (reader.get(f"{place}/{form(one)}") for one in (foreign, ABSENT))
+        assert (hidden.status, none.status) == (404, 404)
+        assert hidden.text == none.text.replace(ABSENT, foreign)
+
+
+def test_a_port_of_another_portgroup_is_no_marker(
+    callers: Callers, database: session.Database
+) -> None:
+    admin = callers("admin")
+    fleet_fixture.build(admin, database)
+    for port, group in ((41, 51), (42, 52)):
+        patch = [op("add", "/portgroup_uuid", fleet_fixture.uuid_of(group))]
+        joined = admin.patch(f"/v1/ports/{fleet_fixture.uuid_of(port)}", patch)
+        assert joined.status == 200, joined.text
+    place = f"/v1/portgroups/{fleet_fixture.uuid_of(51)}/ports"
+    _assert_hidden(callers, place, fleet_fixture.uuid_of(41), fleet_fixture.uuid_of(42))

@@ -11,7 +11,7 @@ from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.db.engine import session
-from ironic_lite.db.queries import chassis, conductors, events, nodes, traits
+from ironic_lite.db.queries import conductors, events, nodes, resources
 from ironic_lite.domain import fields
 from tests.support.api_rows import HOST, AddNode, add_conductor
 from tests.support.conductor_recorder import Recorder
@@ -173,7 +173,7 @@ def test_new_node_gets_the_operators_defaults(
 
 def test_a_chassis_can_be_named(api: Client, database: session.Database) -> None:
     known = str(uuid.uuid4())
-    database.write(lambda conn: chassis.insert(conn, {"uuid": known}))
+    database.write(lambda conn: resources.insert_chassis(conn, {"uuid": known}))
     answer = api.post("/v1/nodes", {"driver": "fake-hardware", "chassis_uuid": known})
     assert answer.json["chassis_uuid"] == known
 
@@ -280,7 +280,7 @@ def test_old_clients_see_states_they_know(api: Client, add_node: AddNode) -> Non
 
 def test_fields_are_chosen(api: Client, add_node: AddNode, database: session.Database) -> None:
     node = add_node(name="one", clean_step=None)
-    database.write(lambda c: traits.add(c, node["uuid"], "CUSTOM_B", generation=0))
+    database.write(lambda c: nodes.add_trait(c, node["uuid"], "CUSTOM_B", generation=0))
     shown = api.get("/v1/nodes/one?fields=name,NAME,clean_step,traits,conductor").json
     del shown["links"]
     assert shown == {
@@ -359,3 +359,44 @@ def test_a_null_uuid_is_made_up(api: Client, add_node: AddNode) -> None:
         answer = api.post(path, {"uuid": None, **more})
         assert answer.status == 201
         assert answer.headers["location"].endswith(answer.json["uuid"])
+
+
+# Shards and children: what can be seen of how nodes belong together.
+
+
+def test_shards_are_counted_the_largest_first(
+    api: Client, add_node: AddNode, database: session.Database
+) -> None:
+    for shard in ("b", "a", "a", "c", None):
+        add_node(shard=shard)
+    with count_statements(database) as sent:
+        found = api.get("/v1/shards").json
+    assert found == {
+        "shards": [
+            {"name": "a", "count": 2},
+            {"name": "None", "count": 1},
+            {"name": "b", "count": 1},
+            {"name": "c", "count": 1},
+        ]
+    }
+    assert len(sent) == 1
+    assert (api.at(81).get("/v1/shards").status, api.get("/v1/shards/a").status) == (404, 404)
+    assert "shards" in api.at(82).get("/v1").json
+    assert api.get("/v1/shards?x=1").status == 400
+
+
+def test_the_children_of_a_node_are_listed(
+    api: Client, add_node: AddNode, database: session.Database
+) -> None:
+    parent = add_node(name="rack1")["uuid"]
+    children = [add_node(parent_node=parent)["uuid"] for _ in range(3)]
+    add_node(parent_node=children[0])
+    link = {"href": f"http://localhost:6385/v1/nodes?parent_node={parent}", "rel": "children"}
+    for ident in (parent, "rack1"):
+        with count_statements(database) as sent:
+            found = api.get(f"/v1/nodes/{ident}/children").json
+        assert found == {"children": children, "links": link}
+        assert len(sent) == 2
+    assert api.get(f"/v1/nodes/{children[1]}/children").json["children"] == []
+    assert api.at(82).get("/v1/nodes/rack1/children").status == 404
+    assert api.get("/v1/nodes/nobody/children").status == 404

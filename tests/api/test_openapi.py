@@ -20,13 +20,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ironic_lite.api import controllers, openapi, policy
-from ironic_lite.api.openapi import parts
-from ironic_lite.api.openapi.document import resource_name
+from ironic_lite.api.http import expose
+from ironic_lite.api.openapi import parts, resource_name
 from ironic_lite.api.resources import patches, queries
-from ironic_lite.api.wire import expose
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain import fields
-from tests.support import table_rows
+from tests.support import table_rows, whole_api
 from tests.support.in_process import InProcess
 from tests.support.wsgi_client import Client
 
@@ -38,13 +37,13 @@ FAKE = {f"{kind}_interface": "fake" for kind in fields.INTERFACE_KINDS} | {
     "network_interface": "noop",
     "storage_interface": "noop",
 }
-ROWS = [row for each in controllers.ALL for row in each.exposed()]
+ROWS = whole_api.ROWS
 
 
 @pytest.fixture(scope="module")
 def told() -> Json:
     """The document."""
-    return openapi.document(ROWS)
+    return openapi.document(ROWS, *whole_api.ANSWERS)
 
 
 def test_every_route_is_described_and_nothing_else(told: Json) -> None:
@@ -223,7 +222,7 @@ class Machines:
         make = self.whole.rig.node
         nodes = [make(name=f"n{n}", provision_state=s, **FAKE) for n, s in enumerate(states)]
         self.known: dict[str, list[str]] = {"NODES": [*nodes, "n0"], "DRIVERS": ["fake-hardware"]}
-        for name, resource in vars(queries).items():
+        for name, resource in queries.RESOURCES.items():
             table = table_rows.table_of(name) if isinstance(resource, queries.Resource) else None
             if table is None or name in self.known:
                 continue
@@ -254,6 +253,8 @@ def _requests(operation: Any, machines: Machines) -> st.SearchStrategy[Any]:
         if newest and case.headers:
             case.headers.pop("X-OpenStack-Ironic-API-Version", None)
             case.headers.pop("If-Match", None)
+        # Streams need the server: tests/api/test_watch.py and test_run_logs_and_times.py.
+        case.query.pop("follow", None)
         return case
 
     name = st.sampled_from([*names, *names, None]) if names else st.none()
@@ -296,8 +297,10 @@ def test_every_answer_is_as_the_document_says(sqlite_database: Database) -> None
         def each(case: Any) -> None:
             answer = case.call()
             statuses.add(answer.status_code)
+            # A wait that ends too early is answered by 504, which the document has.
+            asked = checks[1:] if answer.status_code == HTTPStatus.GATEWAY_TIMEOUT else checks
             try:
-                case.validate_response(answer, checks=checks)
+                case.validate_response(answer, checks=asked)
             except BaseExceptionGroup as why:
                 text = "\n".join(str(one) for one in why.exceptions)
                 shown = f"{text}\n{case.as_curl_command()}"

@@ -7,22 +7,22 @@ import functools
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.api import controllers
-from ironic_lite.api.watching import blocking
+from ironic_lite.api.http import watchers
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import events, nodes
 from ironic_lite.db.tables import models
-from ironic_lite.feed.tail import Tail
+from tests.support import whole_api
 from tests.support.api_rows import HOST, AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.statements import count_statements
-from tests.support.wsgi_client import Client, environment
+from tests.support.waiting_client import waiting_client
+from tests.support.wsgi_client import Client
 
 WAIT = {"Prefer": "wait=20"}
 SHORT = {"Prefer": "wait=1"}
@@ -35,8 +35,11 @@ MEDIA = {"device_type": "cdrom", "image_url": "http://192.0.2.1/x.iso"}
 @pytest.fixture
 def waiting(api: Client, database: Database) -> Client:
     """A client whose requests wait, in its own thread."""
-    tail = Tail(database)
-    return Client(blocking.BlockingWatches(api.app, api.app.answer, lambda: tail))  # type: ignore[attr-defined]
+    return waiting_client(api.app, database)
+
+
+def _refuse_place(*_arguments: object) -> NoReturn:
+    raise errors.TooManyRequests(limit="1", option="max_watchers")
 
 
 class Busy:
@@ -106,13 +109,14 @@ def busy(database: Database, recorder: Recorder) -> Busy:
     return Busy(database, recorder)
 
 
+@pytest.mark.feature("webhooks")
 def test_every_request_that_answers_202_heeds_the_header() -> None:
     """Agents repeat their heartbeats, and no client waits for these.
 
     A stop takes effect with its answer; a GET of the node waits for its end. No request waits for
     the receiver of a webhook.
     """
-    rows = [route for each in controllers.ALL for route, _ in each.exposed()]
+    rows = [route for each in whole_api.CONTROLLERS for route, _ in each.exposed()]
     deaf = {f"{one.method} {one.path}" for one in rows if one.status == 202 and not one.prefers}
     stop = "PUT /nodes/{ident}/runs/{run}/stop"
     replay = "POST /webhooks/{ident}/replay"
@@ -183,31 +187,26 @@ def test_refusal_at_once_shows_no_applied_preference(
 
 
 def test_request_without_a_free_place_shows_no_applied_preference(
-    waiting: Client, add_node: AddNode, busy: Busy
+    waiting: Client, add_node: AddNode, busy: Busy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy.lock(add_node(name="n1", provision_state="manageable")["uuid"])
     busy.refuses_while_locked("change_node_power_state")
-    with contextlib.ExitStack() as open_streams:
-        for _ in range(blocking.MOST):
-            stream = environment("GET", "/v1/events?follow=true&since=0")
-            body: Any = waiting.app(stream, lambda *_: None)
-            open_streams.callback(body.close)
-        path = "/v1/nodes/n1/states/power"
-        answer = waiting.put(path, {"target": "power on"}, headers=WAIT)
+    monkeypatch.setattr(watchers.Watchers, "place", _refuse_place)
+    path = "/v1/nodes/n1/states/power"
+    answer = waiting.put(path, {"target": "power on"}, headers=WAIT)
     assert (answer.status, APPLIED in answer.headers) == (503, False)
 
 
 def test_accepted_request_without_a_free_place_is_answered_202(
-    waiting: Client, add_node: AddNode, recorder: Recorder
+    waiting: Client,
+    add_node: AddNode,
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     add_node(name="n1", provision_state="manageable")
-    with contextlib.ExitStack() as open_streams:
-        for _ in range(blocking.MOST):
-            stream = environment("GET", "/v1/events?follow=true&since=0")
-            body: Any = waiting.app(stream, lambda *_: None)
-            open_streams.callback(body.close)
-        path = "/v1/nodes/n1/states/power"
-        answer = waiting.put(path, {"target": "power on"}, headers=WAIT)
+    monkeypatch.setattr(watchers.Watchers, "place", _refuse_place)
+    path = "/v1/nodes/n1/states/power"
+    answer = waiting.put(path, {"target": "power on"}, headers=WAIT)
     assert answer.status == 202
     assert len(recorder.calls) == 1
 

@@ -11,15 +11,14 @@ from oslo_config import cfg
 from prometheus_client import parser
 
 from ironic_lite import errors
-from ironic_lite.api import app, middleware
+from ironic_lite.api import health, middleware
 from ironic_lite.api.auth import identify
-from ironic_lite.api.health import probes, readiness
-from ironic_lite.api.wire import request
+from ironic_lite.api.http import request
 from ironic_lite.core import clock, metrics
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import conductors
 from ironic_lite.rpc import stub
-from tests.support import api_rows
+from tests.support import api_rows, configurations, whole_api
 from tests.support.api_rows import HOST, AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.service import until
@@ -36,14 +35,14 @@ def build(database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts) 
 
     def made(
         who: identify.Identify = request.anonymous,
-        page: readiness.Page | None = None,
+        page: health.ReadinessPage | None = None,
         **options: Any,
     ) -> Client:
         for name, value in options.items():
             group, _, option = name.partition("__")
             conf.set_override(option, value, group=group)
-        inner = app.routed(database, recorder, conf)
-        table = probes.table(conf, lambda: inner.service, page)
+        inner = whole_api.routed(database, recorder, conf)
+        table = health.probe_table(conf, lambda: inner.service, page)
         return Client(middleware.RequestMiddleware(inner, conf, who, table))
 
     return made
@@ -184,7 +183,7 @@ def test_a_conductor_that_refuses_has_answered(build: Build, recorder: Recorder)
 def test_a_check_that_hangs_costs_one_thread_and_no_asker_more_than_the_limit(
     build: Build, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "LIMIT", 0.1)
+    monkeypatch.setattr(health, "READINESS_SECONDS", 0.1)
     go_on = threading.Event()
     recorder.answers["get_driver_properties"] = lambda driver: go_on.wait(60)
     api = build()
@@ -216,7 +215,7 @@ class Hosts:
         self._recorder = recorder
         recorder.send = self.send  # type: ignore[method-assign]
 
-    def send(self, call: stub.Call) -> Any:
+    def send(self, call: stub.RpcCall) -> Any:
         self._recorder.hosts.append(call.host)
         if call.host in self.silent:
             self.over.wait(60)
@@ -238,18 +237,18 @@ def test_silence_of_the_conductor_that_answered_last_leaves_the_api_ready(
     recorder: Recorder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(readiness, "FRESH_SECONDS", -1.0)
-    monkeypatch.setattr(readiness, "LIMIT", 60.0)
-    monkeypatch.setattr(readiness, "SILENT_SECONDS", 60.0)
+    monkeypatch.setattr(health, "FRESH_SECONDS", -1.0)
+    monkeypatch.setattr(health, "READINESS_SECONDS", 60.0)
+    monkeypatch.setattr(health, "SILENT_SECONDS", 60.0)
     api = build()
     assert api.get("/readyz").status == 200
     (last,) = recorder.hosts
     assert api.get("/readyz").status == 200
     assert recorder.hosts == [last, last]  # no other one is called without need
     hosts.silent.add(last)
-    monkeypatch.setattr(readiness, "SILENT_SECONDS", 0.1)
+    monkeypatch.setattr(health, "SILENT_SECONDS", 0.1)
     assert api.get("/readyz").status == 200
-    monkeypatch.setattr(readiness, "SILENT_SECONDS", 60.0)
+    monkeypatch.setattr(health, "SILENT_SECONDS", 60.0)
     until(lambda: set(recorder.hosts) == set(three), "the calls of all conductors")
     asked = recorder.hosts.copy()
     for _ in range(10):
@@ -265,9 +264,9 @@ def test_api_is_not_ready_when_all_conductors_are_silent(
     recorder: Recorder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(readiness, "LIMIT", 0.3)
-    monkeypatch.setattr(readiness, "SILENT_SECONDS", 0.1)
-    monkeypatch.setattr(readiness, "FRESH_SECONDS", -1.0)
+    monkeypatch.setattr(health, "READINESS_SECONDS", 0.3)
+    monkeypatch.setattr(health, "SILENT_SECONDS", 0.1)
+    monkeypatch.setattr(health, "FRESH_SECONDS", -1.0)
     hosts.silent.update(three)
     api = build()
     for _ in range(3):
@@ -286,21 +285,21 @@ def test_processes_of_an_api_share_their_readiness(
     recorder: Recorder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(readiness, "FRESH_SECONDS", 60.0)
-    page = readiness.Page()
+    monkeypatch.setattr(health, "FRESH_SECONDS", 60.0)
+    page = health.ReadinessPage()
     first, second = build(page=page), build(page=page)
     assert first.get("/readyz").status == 200
     hosts.silent.update(three)
     assert second.get("/readyz").status == 200  # the result of the other
     assert len(recorder.hosts) == 1
     hosts.silent.clear()
-    monkeypatch.setattr(readiness, "FRESH_SECONDS", -1.0)
+    monkeypatch.setattr(health, "FRESH_SECONDS", -1.0)
     assert second.get("/readyz").status == 200
     assert recorder.hosts[0] == recorder.hosts[1]  # the first has found one that answers
 
 
 def test_mixed_result_of_two_processes_is_not_read() -> None:
-    page = readiness.Page()
+    page = health.ReadinessPage()
     assert page.read() is None
     page.write({"begun": 1.0})
     assert page.read() == {"begun": 1.0}
@@ -382,7 +381,8 @@ def test_a_scrape_costs_four_statements_and_the_part_of_one_api_none(
     assert b"conductor_up" not in mine.body
     with count_statements(database) as sent:
         shared = api.get("/metrics?only=fleet")
-    assert (shared.status, len(sent)) == (200, 4)  # counters, nodes by state, holds, batches
+    # counters, nodes by state, holds; and batches, if they are on
+    assert (shared.status, len(sent)) == (200, 3 + ("batches" in configurations.FEATURES))
     assert b"http_requests" not in shared.body
     assert api.get("/metrics?only=everything").status == 400
     assert api.get("/metrics?all=1").status == 400

@@ -1,7 +1,4 @@
-"""PUT .../states/provision: every verb in every state at every version that matters.
-
-What is possible is written down here from the specification, not read from our tables.
-"""
+"""PUT .../states/provision: every verb in every state, and bodies that are refused."""
 
 from __future__ import annotations
 
@@ -20,6 +17,10 @@ from tests.support.api_rows import AddNode
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client
 
+# PUT .../states/provision: every verb in every state at every version that matters.
+#
+# What is possible is written down here from the specification, not read from our tables.
+
 STEPS = [{"interface": "deploy", "step": "erase_devices"}]
 DEPLOY_STEPS = [{"interface": "deploy", "step": "deploy", "args": {}, "priority": 100}]
 DELETABLE = (
@@ -27,47 +28,47 @@ DELETABLE = (
     "|service wait|service failed"
 )
 
-# target: (first version, states it is possible in, needed body, what the conductor is asked)
+# target: (first version, states it is possible in, needed body, its event)
 SPECIFIED: dict[str, tuple[int, str, dict[str, Any], str]] = {
-    "active": (1, "available|deploy failed", {}, "do_node_deploy"),
-    "deploy": (73, "available|deploy failed", {}, "do_node_deploy"),
-    "rebuild": (1, "active|deploy failed|error", {}, "do_node_deploy"),
-    "deleted": (1, DELETABLE, {}, "do_node_tear_down"),
-    "undeploy": (1, DELETABLE, {}, "do_node_tear_down"),
+    "active": (1, "available|deploy failed", {}, "deploy"),
+    "deploy": (73, "available|deploy failed", {}, "deploy"),
+    "rebuild": (1, "active|deploy failed|error", {}, "rebuild"),
+    "deleted": (1, DELETABLE, {}, "delete"),
+    "undeploy": (1, DELETABLE, {}, "delete"),
     "manage": (
         4,
         "enroll|available|clean failed|inspect failed|adopt failed",
         {},
-        "do_provisioning_action",
+        "manage",
     ),
-    "provide": (4, "manageable|clean failed", {}, "do_provisioning_action"),
-    "cleaned": (4, "manageable|clean failed", {}, "do_provisioning_action"),
-    "available": (4, "clean failed", {}, "do_provisioning_action"),
-    "inspect": (6, "manageable|inspect failed", {}, "inspect_hardware"),
+    "provide": (4, "manageable|clean failed", {}, "provide"),
+    "cleaned": (4, "manageable|clean failed", {}, "provide"),
+    "available": (4, "clean failed", {}, "available"),
+    "inspect": (6, "manageable|inspect failed", {}, "inspect"),
     "abort": (
         13,
         "clean wait|clean hold|wait call-back|deploy hold|inspect wait|rescue wait|service wait"
         "|service hold|service failed",
         {},
-        "do_provisioning_action",
+        "abort",
     ),
-    "clean": (15, "manageable", {"clean_steps": STEPS}, "do_node_clean"),
-    "adopt": (17, "manageable|adopt failed", {}, "do_provisioning_action"),
+    "clean": (15, "manageable", {"clean_steps": STEPS}, "clean"),
+    "adopt": (17, "manageable|adopt failed", {}, "adopt"),
     "rescue": (
         38,
         "active|rescue|rescue failed|unrescue failed|service failed",
         {"rescue_password": "secret"},
-        "do_node_rescue",
+        "rescue",
     ),
-    "unrescue": (38, "rescue|rescue failed|unrescue failed", {}, "do_node_unrescue"),
-    "unhold": (85, "clean hold|deploy hold|service hold", {}, "do_provisioning_action"),
+    "unrescue": (38, "rescue|rescue failed|unrescue failed", {}, "unrescue"),
+    "unhold": (85, "clean hold|deploy hold|service hold", {}, "unhold"),
     "service": (
         87,
         "active|service hold|service failed",
         {"service_steps": STEPS},
-        "do_node_service",
+        "service",
     ),
-    "retry": (1, "clean failed|deploy failed|service failed", {}, "do_node_retry"),
+    "retry": (1, "clean failed|deploy failed|service failed", {}, "retry"),
 }
 ABORT_SINCE = {"inspect wait": 41, "wait call-back": 110}
 
@@ -88,15 +89,15 @@ def reread(database: session.Database, node: dict[str, Any]) -> dict[str, Any]:
 def test_a_verb_is_accepted_exactly_in_its_states(
     target: str, api: Client, recorder: Recorder, add_node: AddNode, database: session.Database
 ) -> None:
-    _, _, body, method = SPECIFIED[target]
+    _, _, body, event = SPECIFIED[target]
     for state in State:
         node = add_node(provision_state=state.value)
         recorder.calls.clear()
         answer = put(api, node, target, **body)
         if state in states_of(target):
             assert answer.status == 202, (state, answer.text)
-            assert [name for name, _ in recorder.calls] == [method]
-            assert recorder.calls[0][1]["node_uuid"] == node["uuid"]
+            asked = {"node_uuid": node["uuid"], "event": event, "body": {"target": target, **body}}
+            assert recorder.calls == [("start_verb", asked)]
         else:
             assert answer.status == 400, state
             assert f'"{target}"' in answer.text and f'"{state}"' in answer.text
@@ -153,7 +154,7 @@ def test_a_possible_verb_on_a_locked_node_is_for_the_conductor_to_judge(
     api: Client, recorder: Recorder, add_node: AddNode
 ) -> None:
     node = add_node(provision_state="manageable", reservation="other-host")
-    recorder.answers["do_provisioning_action"] = errors.NodeLocked(node="n", host="other-host")
+    recorder.answers["start_verb"] = errors.NodeLocked(node="n", host="other-host")
     assert put(api, node, "provide").status == 409
     assert len(recorder.calls) == 1
 
@@ -206,7 +207,7 @@ def test_cleaned_is_another_word_for_provide(
 ) -> None:
     put(api, add_node(provision_state="clean failed"), "cleaned")
     put(api, add_node(provision_state="clean failed"), "available")
-    assert [call["action"] for _, call in recorder.calls] == ["provide", "available"]
+    assert [call["event"] for _, call in recorder.calls] == ["provide", "available"]
 
 
 def test_body_of_a_verb_reaches_the_conductor(
@@ -224,12 +225,11 @@ def test_body_of_a_verb_reaches_the_conductor(
         service_steps=STEPS,
         disable_ramdisk=True,
     )
-    said = [{k: v for k, v in call.items() if k != "node_uuid"} for _, call in recorder.calls]
-    assert said == [
-        {"rebuild": False, "configdrive": drive, "deploy_steps": DEPLOY_STEPS},
-        {"rebuild": True, "configdrive": None, "deploy_steps": None},
-        {"clean_steps": STEPS, "disable_ramdisk": False},
-        {"service_steps": STEPS, "disable_ramdisk": True},
+    assert [(call["event"], call["body"]) for _, call in recorder.calls] == [
+        ("deploy", {"target": "active", "configdrive": drive, "deploy_steps": DEPLOY_STEPS}),
+        ("rebuild", {"target": "rebuild"}),
+        ("clean", {"target": "clean", "clean_steps": STEPS}),
+        ("service", {"target": "service", "service_steps": STEPS, "disable_ramdisk": True}),
     ]
 
 
@@ -263,7 +263,7 @@ def test_the_conductors_refusals_come_through(
         (errors.InvalidParameter(path="driver_info", reason="wrong"), 400),
         (errors.TooManyActions(limit=1, action="cleaning"), 503),
     ]:
-        recorder.answers["do_provisioning_action"] = why
+        recorder.answers["start_verb"] = why
         answer = put(api, node, "manage")
         assert (answer.status, answer.text) == (status, why.message)
 
@@ -305,3 +305,222 @@ def test_a_verb_at_the_wrong_time_is_told_which_are_possible(
     node = add_node(provision_state=state)
     answer = put(api, node, target)
     assert (answer.status, answer.text) == (400, said.format(node["uuid"]))
+
+
+# Bodies of PUT .../states/provision that are refused: by name, and with nothing changed.
+
+# what is wrong: (state, minor version, body, status, what the answer names)
+WRONG_BODIES = {
+    "no target": ("manageable", 115, {"clean_steps": STEPS}, 400, "target"),
+    "unknown verb": ("manageable", 115, {"target": "fly"}, 400, '"fly"'),
+    "target of a wrong type": ("manageable", 115, {"target": 5}, 400, "target"),
+    "unknown key": ("manageable", 115, {"target": "clean", "steps": []}, 400, "steps"),
+    "clean without steps": ("manageable", 115, {"target": "clean"}, 400, "clean_steps"),
+    "no step at all": ("manageable", 115, {"target": "clean", "clean_steps": []}, 400, "clean"),
+    "null steps": ("manageable", 115, {"target": "clean", "clean_steps": None}, 400, "clean_steps"),
+    "a step without its name": (
+        "manageable",
+        115,
+        {"target": "clean", "clean_steps": [{"interface": "deploy"}]},
+        400,
+        "clean_steps/0/step",
+    ),
+    "a step without its interface": (
+        "manageable",
+        115,
+        {"target": "clean", "clean_steps": [{"step": "erase_devices"}]},
+        400,
+        "clean_steps/0/interface",
+    ),
+    "a disallowed step": (
+        "manageable",
+        115,
+        {"target": "clean", "clean_steps": [{"interface": "vendor", "step": "send_raw"}]},
+        400,
+        "vendor.send_raw",
+    ),
+    "clean steps for provide": (
+        "manageable",
+        115,
+        {"target": "provide", "clean_steps": STEPS},
+        400,
+        "clean_steps",
+    ),
+    "service steps for clean": (
+        "manageable",
+        115,
+        {"target": "clean", "clean_steps": STEPS, "service_steps": STEPS},
+        400,
+        "service_steps",
+    ),
+    "service steps before 1.87": (
+        "manageable",
+        86,
+        {"target": "clean", "clean_steps": STEPS, "service_steps": STEPS},
+        406,
+        "service_steps",
+    ),
+    "disable_ramdisk for provide": (
+        "manageable",
+        115,
+        {"target": "provide", "disable_ramdisk": True},
+        400,
+        "disable_ramdisk",
+    ),
+    "disable_ramdisk before 1.70": (
+        "manageable",
+        69,
+        {"target": "clean", "clean_steps": STEPS, "disable_ramdisk": True},
+        406,
+        "disable_ramdisk",
+    ),
+    "disable_ramdisk of a service before 1.108": (
+        "active",
+        107,
+        {"target": "service", "service_steps": STEPS, "disable_ramdisk": True},
+        406,
+        "disable_ramdisk",
+    ),
+    "disable_ramdisk that is no boolean": (
+        "manageable",
+        115,
+        {"target": "clean", "clean_steps": STEPS, "disable_ramdisk": "maybe"},
+        400,
+        "disable_ramdisk",
+    ),
+    "deploy steps before 1.69": (
+        "available",
+        68,
+        {"target": "active", "deploy_steps": DEPLOY_STEPS},
+        406,
+        "deploy_steps",
+    ),
+    "deploy steps for deploy": (
+        "available",
+        115,
+        {"target": "deploy", "deploy_steps": DEPLOY_STEPS},
+        400,
+        "deploy_steps",
+    ),
+    "a configdrive that is nothing": (
+        "available",
+        115,
+        {"target": "active", "configdrive": "nothing"},
+        400,
+        "configdrive",
+    ),
+    "a configdrive by ftp": (
+        "available",
+        115,
+        {"target": "active", "configdrive": "ftp://images.example/drive"},
+        400,
+        "configdrive",
+    ),
+    "a configdrive of the conductor's machine": (
+        "active",
+        115,
+        {"target": "rebuild", "configdrive": "file:///etc/passwd"},
+        400,
+        "configdrive",
+    ),
+    "a configdrive for manage": (
+        "enroll",
+        115,
+        {"target": "manage", "configdrive": "http://drive"},
+        400,
+        "configdrive",
+    ),
+    "a configdrive for rebuild before 1.35": (
+        "active",
+        34,
+        {"target": "rebuild", "configdrive": "http://drive"},
+        400,
+        "configdrive",
+    ),
+    "a runbook nobody has": (
+        "manageable",
+        115,
+        {"target": "clean", "runbook": "CUSTOM_X"},
+        404,
+        "CUSTOM_X",
+    ),
+    "a runbook before 1.92": (
+        "manageable",
+        91,
+        {"target": "clean", "runbook": "CUSTOM_X"},
+        406,
+        "runbook",
+    ),
+    "a runbook for provide": (
+        "manageable",
+        115,
+        {"target": "provide", "runbook": "CUSTOM_X"},
+        400,
+        "runbook",
+    ),
+    "rescue without password": ("active", 115, {"target": "rescue"}, 400, "rescue_password"),
+    "a blank password": (
+        "active",
+        115,
+        {"target": "rescue", "rescue_password": "  "},
+        400,
+        "rescue_password",
+    ),
+    "a password for unrescue": (
+        "rescue",
+        115,
+        {"target": "unrescue", "rescue_password": "x"},
+        400,
+        "rescue_password",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_BODIES)
+def test_a_wrong_body_is_refused_by_name_and_changes_nothing(
+    case: str, api: Client, recorder: Recorder, add_node: AddNode, database: session.Database
+) -> None:
+    state, version, body, status, named = WRONG_BODIES[case]
+    node = add_node(provision_state=state)
+    answer = api.at(version).put(f"/v1/nodes/{node['uuid']}/states/provision", body)
+    assert (answer.status, named in answer.text) == (status, True), answer.text
+    assert not recorder.calls
+    assert database.read(lambda conn: nodes.get(conn, node["uuid"])) == node
+
+
+# -- retry -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ([], "retry"),
+        ({"from": -1}, "retry/from"),
+        ({"from": "1"}, "retry/from"),
+        ({"forced": True}, "retry/forced"),
+        ({"force": "yes"}, "retry/force"),
+        ({"waive": [{"ordinal": 1}]}, "retry/waive/0/reason"),
+        ({"waive": [{"reason": ""}]}, "retry/waive/0/reason"),
+        ({"waive": [{"reason": "x" * 256}]}, "retry/waive/0/reason"),
+        ({"waive": {"reason": "no list"}}, "retry/waive"),
+    ],
+)
+def test_malformed_retry_is_refused_by_its_path(
+    api: Client, recorder: Recorder, add_node: AddNode, given: Any, path: str
+) -> None:
+    node = add_node(provision_state="clean failed")
+    body = {"target": "retry", "retry": given}
+    answer = api.put(f"/v1/nodes/{node['uuid']}/states/provision", body)
+    assert answer.status == 400
+    assert f"{path}:" in answer.text
+    assert not recorder.calls
+
+
+def test_retry_object_belongs_to_its_target(
+    api: Client, recorder: Recorder, add_node: AddNode
+) -> None:
+    node = add_node(provision_state="manageable")
+    body = {"target": "provide", "retry": {}}
+    answer = api.put(f"/v1/nodes/{node['uuid']}/states/provision", body)
+    assert (answer.status, "belongs to the targets retry" in answer.text) == (400, True)
+    assert not recorder.calls

@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from ironic_lite.api import app, middleware
-from ironic_lite.api.policy import enforcer
-from ironic_lite.api.wire import request as wire_request
+from ironic_lite.api import middleware
+from ironic_lite.api.http import request
+from ironic_lite.api.policy import enforcement
 from ironic_lite.core.context import Context
 from ironic_lite.db.engine.session import Database
+from tests.support import whole_api
 from tests.support.api_rows import AddNode
 from tests.support.callers import OWNER, STRANGER, Callers, Known
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client
+
+pytestmark = pytest.mark.feature("events", "webhooks")
 
 STEP = {"interface": "management", "step": "reset_bmc", "args": {}, "order": 1}
 
@@ -25,7 +28,7 @@ STEP = {"interface": "management", "step": "reset_bmc", "args": {}, "order": 1}
 class Named(Known):
     """Takes the user and the project of the context from the headers, too."""
 
-    def __call__(self, environ: wire_request.Environ, request_id: str) -> Context:
+    def __call__(self, environ: request.Environ, request_id: str) -> Context:
         user, project = environ.get("HTTP_X_USER_ID"), environ.get("HTTP_X_PROJECT_ID")
         return dataclasses.replace(
             super().__call__(environ, request_id), user=user, project=project
@@ -37,9 +40,9 @@ def named(
     database: Database,
     recorder: Recorder,
     conf: cfg.ConfigOpts,
-    asker: enforcer.AccessFactory,
+    asker: enforcement.AccessFactory,
 ) -> Callers:
-    inner = app.routed(database, recorder, conf)
+    inner = whole_api.routed(database, recorder, conf)
     return Callers(middleware.RequestMiddleware(inner, conf, Named(asker)))
 
 

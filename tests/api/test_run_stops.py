@@ -14,6 +14,7 @@ from ironic_lite.db.queries import nodes, runs
 from tests.support.api_rows import AddNode, set_node
 from tests.support.callers import LESSEE, OWNER, STRANGER, Callers
 from tests.support.conductor_recorder import Recorder
+from tests.support.database_rows import insert_run
 from tests.support.wsgi_client import Client
 
 BODY = {"how": "hold", "reason": "look at disk 3"}
@@ -46,7 +47,7 @@ def begin(
     ]
 
     def write(conn: Any) -> None:
-        runs.insert(conn, row)
+        insert_run(conn, row)
         runs.insert_steps(conn, steps)
 
     database.write(write)
@@ -70,6 +71,7 @@ def path_of(node: dict[str, Any], run: str = "current") -> str:
     return f"/v1/nodes/{node['uuid']}/runs/{run}/stop"
 
 
+@pytest.mark.feature("why", "events")
 @pytest.mark.parametrize("name", ["current", "run"])
 def test_stop_is_accepted_while_a_conductor_works(
     api: Client, recorder: Recorder, node: dict[str, Any], name: str
@@ -287,6 +289,7 @@ def test_list_of_runs_shows_stops_where_they_are_named(
     assert [one["stop"] for one in shown] == [None, None]
 
 
+@pytest.mark.feature("events")
 @pytest.mark.parametrize(("field", "kept"), [("owner", False), ("lessee", False), ("name", True)])
 def test_change_of_hands_takes_a_stop_back(
     callers: Callers, add_node: AddNode, database: Database, field: str, kept: bool

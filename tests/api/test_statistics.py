@@ -12,15 +12,18 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.api.resources import step_statistics
-from ironic_lite.api.resources.step_statistics import StepStatistics
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import runs
 from ironic_lite.db.tables import models
+from ironic_lite.features.statistics import api as statistics_api
+from ironic_lite.features.statistics.api import StepStatistics
 from tests.support.api_rows import AddNode
 from tests.support.callers import LESSEE, OWNER, STRANGER, Callers
+from tests.support.database_rows import insert_run
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client
+
+pytestmark = pytest.mark.feature("statistics")
 
 NOON = datetime.datetime(2026, 1, 31, 12)
 FAILED = {"code": "CleanStepFailed", "text": "no", "cause": {"code": "BmcUnreachable"}}
@@ -42,7 +45,7 @@ def add_steps(database: Database, node: str, *seconds: float, **values: Any) -> 
         }
         for at, each in enumerate(seconds)
     ]
-    database.write(lambda conn: runs.insert(conn, row))
+    database.write(lambda conn: insert_run(conn, row))
     database.write(lambda conn: runs.insert_steps(conn, rows))
 
 
@@ -142,7 +145,7 @@ def test_steps_are_read_once_a_minute(database: Database, node: str) -> None:
     add_steps(database, node, 1, 2, 3)
     assert statistics.document(None)["of"] == 3
     add_steps(database, node, 4)
-    now[0] += step_statistics.KEPT_SECONDS - 1
+    now[0] += statistics_api.KEPT_SECONDS - 1
     with count_statements(database) as sent:
         assert statistics.document(None)["of"] == 3
     assert len(sent) == 0

@@ -9,19 +9,20 @@ import time
 import pytest
 from oslo_config import cfg
 
-from ironic_lite.api import app, middleware
-from ironic_lite.api.policy import enforcer
-from ironic_lite.api.watching.blocking import BlockingWatches
-from ironic_lite.api.wire import request as wire_request
+from ironic_lite.api import middleware
+from ironic_lite.api.http import request
+from ironic_lite.api.policy import enforcement
 from ironic_lite.core import clock
 from ironic_lite.core.context import Context
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import events, nodes, retention, runs
-from ironic_lite.feed.tail import Tail
+from ironic_lite.db.queries import events, nodes, retention
+from tests.support import whole_api
 from tests.support.api_rows import AddNode
 from tests.support.callers import Callers, Known
 from tests.support.conductor_recorder import Recorder
+from tests.support.database_rows import insert_run
 from tests.support.statements import count_statements
+from tests.support.waiting_client import WaitingApplication, waiting_client
 from tests.support.wsgi_client import Client
 
 GONE = "99999999-9999-4999-8999-999999999999"
@@ -32,6 +33,7 @@ def add_events(database: Database, node: str, count: int, **more: object) -> Non
     database.write(lambda conn: events.add(conn, [dict(row) for _ in range(count)]))
 
 
+@pytest.mark.feature("events")
 def test_page_of_events_costs_three_statements(
     api: Client, add_node: AddNode, database: Database
 ) -> None:
@@ -43,6 +45,7 @@ def test_page_of_events_costs_three_statements(
     assert len(sent) == 3, sent
 
 
+@pytest.mark.feature("events")
 @pytest.mark.parametrize(
     ("query", "named"),
     [
@@ -64,6 +67,7 @@ def test_malformed_query_is_refused_by_its_name(api: Client, query: str, named: 
     assert (answer.status, named in answer.text) == (400, True), answer.text
 
 
+@pytest.mark.feature("events")
 def test_owner_sees_the_events_of_own_nodes_only(
     callers: Callers, add_node: AddNode, database: Database
 ) -> None:
@@ -82,6 +86,7 @@ def test_owner_sees_the_events_of_own_nodes_only(
     assert system.get("/v1/events?node=nobody").status == 404
 
 
+@pytest.mark.feature("events")
 def test_trimmed_history_is_told_to_those_who_may_lack_events(
     api: Client, add_node: AddNode, database: Database
 ) -> None:
@@ -101,8 +106,7 @@ def test_trimmed_history_is_told_to_those_who_may_lack_events(
     assert after["trimmed"] is True
     assert len(after["events"]) == len(before["events"]) - removed
     assert api.get(f"/v1/events?since={before['cursor']}").json["trimmed"] is False
-    tail = Tail(database)
-    following = Client(BlockingWatches(api.app, api.app.answer, lambda: tail))  # type: ignore[attr-defined]
+    following = waiting_client(api.app, database)
     add_events(database, node["uuid"], 1)
     for since, marks in (("0", 1), (before["cursor"], 0)):
         answer = following.get(f"/v1/events?since={since}&follow=true&limit=1")
@@ -124,12 +128,10 @@ def test_secrets_do_not_stand_in_the_waits_refusal(callers: Callers, add_node: A
     assert (lessee.get(path).status, "disk of ann" in lessee.get(path).text) == (424, False)
 
 
-def test_plain_wsgi_server_waits_in_a_thread(
-    api: Client, add_node: AddNode, database: Database
-) -> None:
+@pytest.mark.feature("events")
+def test_requests_wait_and_stream(api: Client, add_node: AddNode, database: Database) -> None:
     node = add_node(name="n1")
-    tail = Tail(database)
-    waiting = Client(BlockingWatches(api.app, api.app.answer, lambda: tail))  # type: ignore[attr-defined]
+    waiting = waiting_client(api.app, database)
     assert waiting.get("/v1/nodes/n1?wait=1&until=active").status == 504
     assert waiting.get("/v1/nodes/n1?wait=1&until=idle").status == 200
     add_events(database, node["uuid"], 3)
@@ -142,23 +144,24 @@ def test_plain_wsgi_server_waits_in_a_thread(
 class Expiring(Known):
     """Callers whose tokens expire in half a second."""
 
-    def __call__(self, environ: wire_request.Environ, request_id: str) -> Context:
+    def __call__(self, environ: request.Environ, request_id: str) -> Context:
         who = super().__call__(environ, request_id)
-        environ[wire_request.CALL].access.expires_at = f"{clock.ago(-0.5).isoformat()}+00:00"
+        environ[request.CALL].access.expires_at = f"{clock.ago(-0.5).isoformat()}+00:00"
         return who
 
 
+@pytest.mark.feature("events")
 def test_wait_and_stream_end_with_the_token(
     database: Database,
     recorder: Recorder,
     conf: cfg.ConfigOpts,
-    asker: enforcer.AccessFactory,
+    asker: enforcement.AccessFactory,
     add_node: AddNode,
 ) -> None:
     add_node(name="n1", owner="p-owner")
-    inner = app.routed(database, recorder, conf)
+    inner = whole_api.routed(database, recorder, conf)
     api = middleware.RequestMiddleware(inner, conf, Expiring(asker))
-    waiting = BlockingWatches(api, api.answer, lambda: Tail(database))
+    waiting = WaitingApplication(api, database)
     caller = Callers(waiting)("reader", "p-owner")
     begun = time.monotonic()
     waited = caller.get("/v1/nodes/n1?wait=50&until=active")
@@ -189,6 +192,7 @@ def test_events_are_the_last_statement_of_a_change(
         assert written[-1].startswith("INSERT INTO events"), f"{method} {path}: {written}"
 
 
+@pytest.mark.feature("events")
 def test_preferred_answer_hides_the_error_of_a_run_from_a_lessee(
     callers: Callers, add_node: AddNode, database: Database
 ) -> None:
@@ -202,7 +206,7 @@ def test_preferred_answer_hides_the_error_of_a_run_from_a_lessee(
         "ended_at": clock.now(),
         "error": {"code": "TimedOut", "text": "the disk of ann", "step": None, "retryable": False},
     }
-    database.write(lambda conn: runs.insert(conn, run))
+    database.write(lambda conn: insert_run(conn, run))
     told = {}
     for project in ("p-owner", "p-lessee"):
         answer = callers("admin", project).put(
@@ -213,6 +217,7 @@ def test_preferred_answer_hides_the_error_of_a_run_from_a_lessee(
     assert told == {"p-owner": True, "p-lessee": False}
 
 
+@pytest.mark.feature("events")
 @pytest.mark.parametrize(("state", "status"), [("done", 200), ("running", 202)])
 def test_preferred_answer_shows_a_lessee_only_the_state_of_a_run(
     callers: Callers, add_node: AddNode, database: Database, state: str, status: int
@@ -226,7 +231,7 @@ def test_preferred_answer_shows_a_lessee_only_the_state_of_a_run(
         "started_at": clock.now(),
         "requester": "ann",
     }
-    database.write(lambda conn: runs.insert(conn, run))
+    database.write(lambda conn: insert_run(conn, run))
     shown = {}
     for project in ("p-owner", "p-lessee"):
         answer = callers("admin", project).put(
@@ -263,7 +268,7 @@ def test_aborted_run_is_the_wanted_end_for_the_verb_abort_only(  # noqa: PLR0917
         "state": state,
         "started_at": clock.now(),
     }
-    database.write(lambda conn: runs.insert(conn, run))
+    database.write(lambda conn: insert_run(conn, run))
     path, headers = "/v1/nodes/n1/states/provision", {"Prefer": "wait=5"}
     answer = callers("admin").put(path, {"target": verb}, headers=headers)
     assert (answer.status, f"ended as {state}" in answer.text) == (status, status == 424)

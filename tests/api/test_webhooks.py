@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from ironic_lite.db.engine.session import Database
-from ironic_lite.domain import webhooks
+from ironic_lite.features.webhooks import rules
 from tests.support.callers import OWNER, Callers
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client
+
+pytestmark = pytest.mark.feature("webhooks")
 
 BODY = {"url": "https://hooks.example.org/metal"}
 PATH = "/v1/webhooks"
@@ -135,7 +137,7 @@ def test_nodes_of_a_webhook_are_read_together(api: Client, database: Database) -
 
 
 def test_webhooks_are_limited(api: Client, hook: dict[str, Any]) -> None:
-    for _ in range(webhooks.MOST - 1):
+    for _ in range(rules.MOST - 1):
         assert api.post(PATH, BODY).status == 201
     assert api.post(PATH, BODY).status == 409
     assert api.delete(f"{PATH}/{hook['uuid']}").status == 204

@@ -7,14 +7,17 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.api import controllers, policy
+from ironic_lite.api import policy
 from ironic_lite.api.resources import bmc_orders
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import models
+from tests.support import whole_api
 from tests.support.api_rows import AddNode, add_conductor
 from tests.support.callers import LESSEE, OWNER, STRANGER, Callers
 from tests.support.conductor_recorder import Recorder
 from tests.support.wsgi_client import Client
+
+pytestmark = pytest.mark.feature("why")
 
 CALLERS: dict[tuple[str, str | None], int] = {
     ("reader", None): 200,
@@ -222,7 +225,7 @@ def test_readers_may_order_nothing(
 def test_order_has_a_route_with_a_rule(order: bmc_orders.Order) -> None:
     method, _, path = order.route.partition(" ")
     assert policy.guard(method, path) is not None
-    routes = [route for each in controllers.ALL for route, _ in each.exposed()]
+    routes = [route for each in whole_api.CONTROLLERS for route, _ in each.exposed()]
     (found,) = (route for route in routes if (route.method, route.path) == (method, path))
     assert found.since == order.since
 

@@ -10,7 +10,7 @@ import shutil
 import threading
 from collections.abc import Iterator, Sequence
 
-from ironic_lite.rpc.interface import TOPIC
+from ironic_lite.rpc.contract import TOPIC
 from tests.support.ports import HOST, free_port
 from tests.support.private_servers import RabbitMQ
 from tests.support.service import until

@@ -168,7 +168,7 @@ def drain_conductor(world: World, dice: random.Random, lasts: float) -> Iterator
     process.popen.send_signal(signal.SIGTERM)
     try:
         if process.popen.wait(DRAINS) not in STOPPED:
-            world.fleet.left.append(f"{process.name} drained with {process.popen.returncode}")
+            world.fleet.note_end(process, drained=True)
     except subprocess.TimeoutExpired:
         world.fleet.left.append(f"{process.name} does not stop within {DRAINS} s")
         process.kill()
@@ -215,11 +215,12 @@ def deliver_twice(world: World, dice: random.Random, lasts: float) -> Iterator[S
     hosts = [one.host for one in world.fleet.conductors]
 
     def again(context: Context, node: str, verb: str) -> None:
-        method, more = load.VERBS[verb]
+        event, body = load.VERBS[verb]
+        message = {"node_uuid": node, "event": event, "body": body}
         for host in dice.sample(hosts, len(hosts)):
             with contextlib.suppress(errors.Error):
                 assert world.call is not None
-                world.call(host, context, method, {"node_uuid": node, **more})
+                world.call(host, context, "start_verb", message)
 
     world.load.twice = again
     try:

@@ -47,7 +47,7 @@ clean_callback_timeout = 45
 max_concurrent_clean = 500
 deploy_callback_timeout = 45
 node_locked_retry_interval = 1
-graceful_shutdown_timeout = 15
+graceful_shutdown_timeout = 30
 evidence_key_file = {folder}/evidence.pem
 [webhooks]
 allow_http = true
@@ -233,14 +233,16 @@ class Fleet:
             with self._guard:
                 for one in self.processes.values():
                     if one.wanted and not one.alive:
-                        self._note(one)
+                        self.note_end(one)
                         one.start()
 
-    def _note(self, process: Process) -> None:
+    def note_end(self, process: Process, *, drained: bool = False) -> None:
+        """Record the end of a process, unless a database that is away has ended its start."""
         status = process.popen.returncode
         said = process.log.read_text(errors="replace").splitlines()
+        left_work = drained and any("work was left over" in line for line in said[-1:])
         # One that never came up has said why in one line: systemd starts it again, as we do.
-        if status != 1 or any("Traceback" in line for line in said[-60:]):
+        if status != 1 or left_work or any("Traceback" in line for line in said[-60:]):
             self.left.append(f"{process.name} ended with status {status}: {said[-1:]}")
 
     # -- the end -----------------------------------------------------------------------------

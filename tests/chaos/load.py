@@ -182,14 +182,14 @@ class Load:
 
 
 VERBS: Mapping[str, tuple[str, Json]] = {
-    "clean": ("do_node_clean", CLEAN),
-    "active": ("do_node_deploy", {}),
-    "rebuild": ("do_node_deploy", {"rebuild": True}),
-    "deleted": ("do_node_tear_down", {}),
-    "rescue": ("do_node_rescue", {"rescue_password": "sesame"}),
-    "unrescue": ("do_node_unrescue", {}),
-    "retry": ("do_node_retry", {"retry": {}}),
-    "service": ("do_node_service", NEXT[State.ACTIVE][3][1]),
+    "clean": ("clean", CLEAN),
+    "active": ("deploy", {}),
+    "rebuild": ("rebuild", {}),
+    "deleted": ("delete", {}),
+    "rescue": ("rescue", {"rescue_password": "sesame"}),
+    "unrescue": ("unrescue", {}),
+    "retry": ("retry", {"retry": {}}),
+    "service": ("service", NEXT[State.ACTIVE][3][1]),
 }
 """The messages by which the API hands these verbs to a conductor."""
 

@@ -19,8 +19,7 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.fake.deploy import FakeDeploy
-from ironic_lite.drivers.fake.power import FakePower
+from ironic_lite.drivers.fake.hardware import FakeDeploy, FakePower
 
 JOURNAL = "CHAOS_JOURNAL"
 AGENT = "chaos_agent"

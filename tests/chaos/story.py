@@ -249,7 +249,7 @@ def _environment(folder: pathlib.Path, clocks: pathlib.Path | None, name: str) -
 def _caller(url: str, settings: pathlib.Path) -> Any:
     """Return what sends a message to a conductor, as the API does."""
     config.CONF([], default_config_files=[str(settings)], default_config_dirs=[])
-    ours = client.Client(transport.build(url))
+    ours = client.RpcClient(transport.build(url))
 
     def call(host: str, context: Context, method: str, facts: dict[str, Any]) -> None:
         ours.call(context, method, host=host, timeout=5, **facts)

@@ -33,22 +33,25 @@ def _arguments() -> argparse.Namespace:
 
 def _run(
     cases: list[requests.Case], theirs: recording.Recorded, ours: services.Compared
-) -> list[judge.Difference]:
-    """Send all requests; a service that one changes is restored before the next."""
+) -> list[tuple[judge.Difference, str | None]]:
+    """Send all requests, and return the differences with their reasons.
+
+    A service that a request changes is restored before the next.
+    """
     found = []
     began = time.monotonic()
     for number, case in enumerate(cases):
         if number % 1000 == 0:
             print(f"{number} {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-        difference = judge.compare(case, theirs.answer(case), requests.put(case, ours))
+        answer = requests.put(case, ours)
+        difference = judge.compare(case, theirs.answer(case), answer)
         if difference is not None:
-            found.append(difference)
+            found.append((difference, judge.reason_of(difference, answer, theirs.known)))
     return found
 
 
-def _report(count: int, found: list[judge.Difference]) -> int:
+def _report(count: int, reasons: list[tuple[judge.Difference, str | None]]) -> int:
     """Print what differs, and return how many differences nothing explains."""
-    reasons = [(one, judge.reason_of(one)) for one in found]
     kept = collections.Counter(why for _, why in reasons if why is not None)
     groups: dict[tuple[str, ...], list[judge.Difference]] = {}
     for one, why in reasons:
@@ -62,9 +65,8 @@ def _report(count: int, found: list[judge.Difference]) -> int:
     for why, number in kept.most_common():
         print(f"{number:5} stay: {why}")
     left = sum(map(len, groups.values()))
-    print(
-        f"{count} requests compared, {len(found)} answered differently, {left} of them unexplained"
-    )
+    different = f"{len(reasons)} answered differently, {left} of them unexplained"
+    print(f"{count} requests compared, {different}")
     return left
 
 

@@ -33,6 +33,7 @@ NODES: dict[str, tuple[str, Json]] = {
 STEP = {"interface": "deploy", "step": "erase_devices", "args": {}, "order": 1}
 DEPLOY_STEP = {"interface": "deploy", "step": "deploy", "args": {}, "priority": 0}
 ACTION = {"op": "set-attribute", "args": {"path": "/properties/x", "value": "y"}}
+PORT_EVENT = {"port_id": ABSENT, "mac_address": "52:54:00:00:00:01", "status": "ACTIVE"}
 EXTRA = [{"op": "add", "path": "/extra/a", "value": 1}]
 
 
@@ -128,7 +129,11 @@ BODIES: dict[str, tuple[Any, ...]] = {
     "POST /deploy_templates": ({"name": "CUSTOM_N", "steps": [{**DEPLOY_STEP, "priority": 1}]},),
     "POST /runbooks": ({"name": "CUSTOM_N", "steps": [STEP]},),
     "POST /inspection_rules": ({"actions": [ACTION]}, {"actions": [ACTION], "uuid": RULE}),
-    "POST /events": ({"events": []}, {"events": [{"event": "network.bind_port"}]}),
+    "POST /events": (
+        {"events": [{**PORT_EVENT, "event": "network.bind_port"}]},
+        {"events": []},
+        {"events": [{"event": "network.bind_port"}]},
+    ),
     "POST /heartbeat/{ident}": ({"callback_url": "http://127.0.0.1:9", "agent_token": "x"},),
     "POST /continue_inspection": ({"inventory": {"interfaces": []}},),
     "PUT /nodes/{ident}/states/power": (

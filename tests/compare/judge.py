@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
 from ironic_lite.domain import versions
-from tests.compare.requests import Case
+from tests.compare.requests import Case, with_good_parts
 from tests.compare.services import Answer
 
 _ALWAYS_VERSIONED = (
@@ -232,28 +233,12 @@ BETTER: tuple[Reason, ...] = (
         *("POST", "/heartbeat/{ident}", "404.*", "400.*"),
         "Leak: whether a node exists, without a login",
     ),
-    # -- other orders of checks
-    Reason(
-        *("(GET|POST|PUT|PATCH|DELETE)", "/heartbeat(/{ident})?", "401.*", "40[05].*"),
-        "Order: a login is asked for on a path that needs none",
-        roles="None",
-    ),
-    Reason(
-        *("PUT", "/nodes/{ident}/(management/boot_device|states/provision)", "409.*", "400.*"),
-        "Order: the lock before null",
-        sent=_BODY + '{"(boot_device|target)": (null|"")}',
-    ),
-    Reason(
-        *("PATCH", "/allocations/{ident}", "404.*", "400.*"),
-        "Order: the allocation before the paths of the patch",
-        sent=r'.*"path": "extra".*',
-    ),
-    Reason(
-        *("PATCH", "/allocations", r"405 \[\].*", r"405 \[\].*"),
-        "Order: the version before the method, another form of the same 405",
-        older=True,
-    ),
     # -- new API
+    Reason("GET", "/events", "40[45].*", ".*", "New API: the list of events"),
+    Reason(
+        *("GET", "/nodes(/detail)?", "40[06].*", "(200|400).*", "New API: filters of our own"),
+        sent=r"/v1/\S+\?(held|uuid|data_state)=\S* ",
+    ),
     Reason(
         *("GET", "/nodes/{ident}/management/indicators/{component}", "400.*", "200.*"),
         "New API: the fake driver has indicators",
@@ -287,6 +272,28 @@ BETTER: tuple[Reason, ...] = (
 """Differences that stay; docs/differences.rst has them in an operator's words."""
 
 
-def reason_of(one: Difference) -> str | None:
-    """Return why a difference stays, None if nothing explains it."""
+_ORDER = "Order: the request has several faults, and Ironic reports another one first"
+
+
+def reason_of(one: Difference, ours: Answer, ironic: Callable[[Case], Answer | None]) -> str | None:
+    """Return why a difference stays, None if nothing explains it.
+
+    A request has several faults if Ironic refuses it as this service does once some of its parts
+    are good. Then the order of the checks decides which fault is reported.
+
+    :param ironic: returns the answer of Ironic to a further request, None if it is not known.
+    """
+    why = _known_reason(one)
+    if why is not None or ours.status < HTTPStatus.BAD_REQUEST:
+        return why
+    for case in with_good_parts(one.case):
+        theirs = ironic(case)
+        if theirs is not None:
+            other = compare(case, theirs, ours)
+            if other is None or _known_reason(other) is not None:
+                return _ORDER
+    return None
+
+
+def _known_reason(one: Difference) -> str | None:
     return next((reason.why for reason in BETTER if reason.explains(one)), None)

@@ -28,6 +28,10 @@ class Recorded:
         """Return whether an answer is recorded."""
         return repr(case) in self._answers
 
+    def known(self, case: Case) -> Answer | None:
+        """Return the answer of Ironic, None if it is neither recorded nor can be asked for."""
+        return self.answer(case) if self.service is not None or self.has(case) else None
+
     def answer(self, case: Case) -> Answer:
         """Return the recorded answer of Ironic, or ask Ironic and record its answer."""
         key = repr(case)

@@ -10,15 +10,19 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite.api import controllers
+from ironic_lite.api.http.expose import Route
 from ironic_lite.api.resources import queries
-from ironic_lite.api.wire.routes import Route
 from ironic_lite.domain import versions
 from tests.compare import contents
 from tests.compare.services import Answer, Compared
+from tests.support import whole_api
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-OWN = ("/openapi", "/nodes/{ident}/runs", "/nodes/{ident}/cleaning", "counters", "{indicator}")
+OWN = (
+    *("/openapi", "/batches", "/doctor", "/erasures", "/holds", "/runs", "/stats", "/webhooks"),
+    *("/whoami", "/nodes/{ident}/cleaning", "/data_state", "/plan", "/why", "counters"),
+    "{indicator}",
+)
 """Parts of routes that Ironic has not."""
 LEGACY: tuple[tuple[str, str], ...] = (
     ("GET", "/nodes/states/{ident}"),
@@ -37,6 +41,20 @@ LEGACY: tuple[tuple[str, str], ...] = (
 )
 ROLES = (None, "norole", "reader", "owner-reader", "owner-member", "member")
 """The callers beside ``admin``, who sends most requests."""
+_COMPLETE = {
+    # routes that always lack an argument, with it
+    "/heartbeat": "/heartbeat/{ident}",
+    "/nodes/validate": "/nodes/validate?node={ident}",
+    "/nodes/{ident}/vendor_passthru": "/nodes/{ident}/vendor_passthru?method=first_method",
+    "/drivers/{name}/vendor_passthru": "/drivers/{name}/vendor_passthru?method=first_method",
+    **{
+        path: f"{path}?node_ident={{ident}}"
+        for path in (
+            *("/nodes/maintenance", "/nodes/management/boot_device"),
+            *("/nodes/states", "/nodes/states/console"),
+        )
+    },
+}
 _LISTS: dict[str, queries.Resource] = {
     "/nodes": queries.NODES,
     "/nodes/detail": queries.NODES,
@@ -93,6 +111,28 @@ def put(case: Case, service: Compared) -> Answer:
     return answer
 
 
+def with_good_parts(case: Case) -> Iterator[Case]:
+    """Return the request with one to three good parts in place of its own, the fewest first."""
+    route = _COMPLETE.get(case.route, case.route)
+    own, good = (_parts(path) for path in (case.path, next(_places(route))))
+    own |= {"role": case.role, "version": case.version, "body": case.body}
+    good |= {"role": "admin", "version": versions.LAST}
+    name = own["query"].partition("=")[0]
+    queries = (good["query"], *(f"{name}={value}" for value in ("true", "1", "uuid", "asc")))
+    bodies = (next(_bodies(case.method, route, known=True)), None)
+    for good["body"], good["query"] in itertools.product(bodies, queries if name else queries[:1]):
+        for count in (1, 2, 3):
+            for names in itertools.combinations(good, count):
+                parts = own | {name: good[name] for name in names}
+                path = parts.pop("place") + parts.pop("query")
+                yield dataclasses.replace(case, path=path, **parts)
+
+
+def _parts(path: str) -> dict[str, Any]:
+    place, mark, query = path.partition("?")
+    return {"place": place, "query": mark + query}
+
+
 def some(found: list[Case], most: int, seed: int) -> list[Case]:
     """Return at most so many of the requests, in their order; the seed chooses them."""
     if len(found) <= most:
@@ -102,7 +142,7 @@ def some(found: list[Case], most: int, seed: int) -> list[Case]:
 
 
 def _all() -> Iterator[Case]:
-    routes = [route for each in controllers.ALL for route, _ in each.exposed()]
+    routes = [route for each in whole_api.CONTROLLERS for route, _ in each.exposed()]
     routes = [route for route in routes if not any(part in route.path for part in OWN)]
     floors: dict[str, set[int]] = {}
     for route in routes:

@@ -14,8 +14,8 @@ from ironic_lite.core import clock, context
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import allocations, nodes
 from ironic_lite.db.tables import models
-from ironic_lite.domain import allocations as core
-from ironic_lite.domain.allocations import State, Tally
+from ironic_lite.domain import allocations as allocation_rules
+from ironic_lite.domain.allocations import AllocationState, Tally
 from tests.support.database_rows import new_uuid
 from tests.support.statements import count_statements
 
@@ -115,25 +115,13 @@ def test_nodes_are_known_by_uuid_and_by_name(database: Database) -> None:
     assert found == {"web": first, second.upper(): second}
 
 
-def test_allocation_is_found_by_uuid_name_and_node(database: Database) -> None:
+def test_allocation_is_found_by_its_node(database: Database) -> None:
     where = node(database)
-    uuid = add(database, name="web", node_uuid=where, traits=["CUSTOM_A"])
-    for ident in (uuid, uuid.upper(), "web"):
-        row = database.read(functools.partial(allocations.get, ident=ident))
-        assert (row["uuid"], row["traits"]) == (uuid, ["CUSTOM_A"])
+    uuid = add(database, node_uuid=where, traits=["CUSTOM_A"])
+    assert database.read(lambda conn: allocations.get(conn, uuid))["traits"] == ["CUSTOM_A"]
     assert database.read(lambda conn: allocations.of_node(conn, where))["uuid"] == uuid
     with pytest.raises(errors.AllocationNotFound, match="for node"):
         database.read(lambda conn: allocations.of_node(conn, uuid))
-    with pytest.raises(errors.AllocationNotFound):
-        database.read(lambda conn: allocations.get(conn, "WEB"))
-
-
-@pytest.mark.parametrize("key", ["uuid", "name", "node_uuid"])
-def test_a_taken_value_is_named(database: Database, key: str) -> None:
-    values = {"uuid": new_uuid(), "name": "web", "node_uuid": node(database)}
-    add(database, **values)
-    with pytest.raises(errors.Duplicate, match=f"{key} {values[key]} already exists"):
-        add(database, **{key: values[key]})
 
 
 def test_a_node_that_goes_takes_its_allocation_along(database: Database) -> None:
@@ -158,11 +146,11 @@ def test_a_search_is_taken_over_once_and_ends_once(database: Database) -> None:
     assert take_over("one", "three") is False
     assert database.read(allocations.unsettled) == [{"uuid": uuid, "conductor": "two"}]
 
-    def settle(state: State, **values: Any) -> bool:
+    def settle(state: AllocationState, **values: Any) -> bool:
         return database.write(lambda conn: allocations.settle(conn, WHO, uuid, state, **values))
 
-    assert settle(State.ERROR, last_error="x") is True
-    assert settle(State.ACTIVE) is False
+    assert settle(AllocationState.ERROR, last_error="x") is True
+    assert settle(AllocationState.ACTIVE) is False
     assert take_over("two", "three") is False
     assert database.read(allocations.unsettled) == []
     row = database.read(lambda conn: allocations.get(conn, uuid))
@@ -180,9 +168,13 @@ def test_two_at_once_never_get_one_node(database: Database) -> None:
     def take(uuid: str) -> str | None:
         for offer in offers:
 
-            def write(conn: Connection, offer: core.Offer = offer) -> None:
-                assert allocations.settle(conn, WHO, uuid, State.ACTIVE, node_uuid=offer.uuid)
-                columns = core.taken({"instance_info": {}}, {"uuid": uuid, "traits": None})
+            def write(conn: Connection, offer: allocation_rules.NodeOffer = offer) -> None:
+                assert allocations.settle(
+                    conn, WHO, uuid, AllocationState.ACTIVE, node_uuid=offer.uuid
+                )
+                columns = allocation_rules.taken(
+                    {"instance_info": {}}, {"uuid": uuid, "traits": None}
+                )
                 nodes.edit(conn, offer.uuid, columns, generation=offer.generation)
 
             try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import functools
-import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,17 +12,21 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_lite import errors
+from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import batch_sweeps, batches, events, feed, limits, runs
+from ironic_lite.db.queries import events, limits, runs
 from ironic_lite.db.tables import models
-from ironic_lite.domain import batches as core
-from ironic_lite.domain.batches import NodeState
+from ironic_lite.features.batches import rows as batches_rows
+from ironic_lite.features.batches import rules
+from ironic_lite.features.batches.rules import NodeState
 from tests.support import conductor_fixture
 from tests.support.at_once import at_once
 from tests.support.conductor_fixture import ConductorFixture, wait_for
-from tests.support.database_rows import add_node, get_node, new_uuid
+from tests.support.database_rows import add_node, get_node, insert_run, new_uuid
 from tests.support.statements import count_statements
+
+pytestmark = pytest.mark.feature("batches")
 
 REQUEST = {"target": "manage"}
 Row = dict[str, Any]
@@ -40,7 +43,7 @@ def add_batch(
     options = {"waves": [len(nodes)], "concurrency": 3}
     options |= {"on_failures": "pause", "between_waves": "go on"}
     row = {
-        **dict.fromkeys(batches.COLUMNS[1:]),
+        **dict.fromkeys(batches_rows.COLUMNS[1:]),
         "uuid": batch,
         "state": "running",
         "request": REQUEST,
@@ -53,7 +56,7 @@ def add_batch(
     }
     rows = [
         {
-            **dict.fromkeys(batches.NODE_COLUMNS[1:]),
+            **dict.fromkeys(batches_rows.NODE_COLUMNS[1:]),
             "batch_uuid": batch,
             "place": place,
             "node_uuid": node,
@@ -66,7 +69,7 @@ def add_batch(
         }
         for place, node in enumerate(nodes)
     ]
-    database.write(lambda conn: batches.add(conn, row, rows))
+    database.write(lambda conn: batches_rows.add(conn, row, rows))
     return batch
 
 
@@ -74,7 +77,7 @@ def add_run(database: Database, node: str, state: str, step: str = "") -> str:
     """Add a run of a node, perhaps with a step."""
     ident = new_uuid()
     row = {"uuid": ident, "node_uuid": node, "verb": "clean", "state": state}
-    database.write(lambda conn: runs.insert(conn, {**row, "started_at": clock.now()}))
+    database.write(lambda conn: insert_run(conn, {**row, "started_at": clock.now()}))
     if step:
         about = {"run_uuid": ident, "ordinal": 0, "kind": "clean", "interface": "deploy"}
         database.write(lambda conn: runs.insert_steps(conn, [{**about, "step": step}]))
@@ -84,7 +87,7 @@ def add_run(database: Database, node: str, state: str, step: str = "") -> str:
 def change(database: Database, batch: str, node: str, **values: Any) -> bool:
     """Change a node in any state."""
     work = functools.partial(
-        batches.change_node, batch=batch, node=node, values=values, states=list(NodeState)
+        batches_rows.change_node, batch=batch, node=node, values=values, states=list(NodeState)
     )
     return database.write(work)
 
@@ -99,7 +102,7 @@ def test_ended_runs_are_found_up_to_the_limit(database: Database) -> None:
     known[nodes[4]] = new_uuid()  # a run that was removed
     for node, run in known.items():
         change(database, batch, node, run_uuid=run)
-    look = functools.partial(batch_sweeps.ended_runs, uuids=[batch, new_uuid()], limit=10)
+    look = functools.partial(batches_rows.ended_runs, uuids=[batch, new_uuid()], limit=10)
     found = {row["node_uuid"]: row["state"] for row in database.read(look)}
     assert found == dict(zip(nodes[1:], ("done", "failed", "aborted", None), strict=True))
     assert len(database.read(functools.partial(look, limit=2))) == 2
@@ -125,22 +128,20 @@ def test_ended_power_changes_are_found_with_their_events(database: Database) -> 
         {**told, "event": "end", "request_id": "req-power"},
     ]
     database.write(lambda conn: events.add(conn, rows))
-    found = database.read(lambda conn: batch_sweeps.ended_power(conn, [batch], ["a"], limit=9))
+    found = database.read(lambda conn: batches_rows.ended_power(conn, [batch], ["a"], limit=9))
     named = {uuid_: name for name, uuid_ in nodes.items()}
     assert {named[row["node_uuid"]] for row in found} == {"ended", "dead", "unlocked", "removed"}
-    ends = database.read(lambda conn: batch_sweeps.power_ends(conn, found))
+    ends = database.read(lambda conn: batches_rows.power_ends(conn, found))
     assert {named[node]: row["event"] for (node, _), row in ends.items()} == {"ended": "end"}
 
 
-def test_left_nodes_are_own_ones_and_those_of_lost_hosts(database: Database) -> None:
-    hosts = {name: add_node(database) for name in ("me", "living", "lost")}
-    batch = add_batch(database, list(hosts.values()), {"state": "starting"})
-    for host, node in hosts.items():
-        change(database, batch, node, host=host)
-    found = database.read(
-        lambda conn: batch_sweeps.left(conn, [batch], "me", ["me", "living"], limit=9)
-    )
-    assert {row["host"] for row in found} == {"me", "lost"}
+def test_left_nodes_are_those_that_are_claimed_and_not_started(database: Database) -> None:
+    nodes = {state: add_node(database) for state in ("pending", "starting", "running")}
+    batch = add_batch(database, list(nodes.values()))
+    for state, node in nodes.items():
+        change(database, batch, node, state=state, host="lost")
+    found = database.read(lambda conn: batches_rows.left_claims(conn, [batch, new_uuid()], limit=9))
+    assert [row["node_uuid"] for row in found] == [nodes["starting"]]
 
 
 def test_time_of_pauses_is_that_of_their_events(database: Database) -> None:
@@ -160,55 +161,38 @@ def test_time_of_pauses_is_that_of_their_events(database: Database) -> None:
     late = {"at": begun - minute, "node_uuid": early, "kind": "batch_resumed"}
     database.write(lambda conn: events.add(conn, [*rows, late]))
     with count_statements(database) as sent:
-        found = database.read(lambda conn: batches.paused_times(conn, [often, never, once, early]))
-        assert database.read(lambda conn: batches.paused_times(conn, [])) == {}
+        found = database.read(
+            lambda conn: batches_rows.paused_times(conn, [often, never, once, early])
+        )
+        assert database.read(lambda conn: batches_rows.paused_times(conn, [])) == {}
     assert len(sent) == 1
     assert found == {often: 4 * minute, once: minute, early: 0 * minute}
 
 
-def test_claim_reads_a_page_of_the_pending_nodes(database: Database) -> None:
+def test_pending_nodes_are_the_first_that_may_start(database: Database) -> None:
     nodes = [add_node(database) for _ in range(5)]
-    batch = add_batch(database, nodes)
-    change(database, batch, nodes[1], state="done")
-    change(database, batch, nodes[4], not_before=clock.ago(-60))
-
-    def read(conn: Connection, limit: int) -> list[str]:
-        found = batches.pending(conn, batch, 0, clock.now(), page=2)
-        return [row["node_uuid"] for row in itertools.islice(found, limit)]
-
-    with count_statements(database) as sent:
-        assert database.read(functools.partial(read, limit=2)) == [nodes[0], nodes[2]]
-    assert len([one for one in sent if "LIMIT" in one]) == 1, sent
-    assert database.read(functools.partial(read, limit=9)) == [nodes[0], nodes[2], nodes[3]]
-
-
-def test_pending_nodes_are_those_of_groups_and_drivers_behind_a_place(database: Database) -> None:
-    place = {"conductor_group": "edge", "driver": "ipmi"}
-    nodes = [add_node(database, **values) for values in ({}, place, {}, place)]
     batch = add_batch(database, [*nodes, new_uuid()])
+    change(database, batch, nodes[1], state="done")
+    for node, ahead in ((nodes[0], 30), (nodes[2], -1), (nodes[3], 3600)):
+        change(database, batch, node, not_before=clock.after(ahead))
 
-    def read(**values: Any) -> list[int]:
+    def read(limit: int) -> list[int]:
         return database.read(
             lambda conn: [
-                row["place"] for row in batches.pending(conn, batch, 0, clock.now(), **values)
+                row["place"]
+                for row in batches_rows.pending(conn, batch, 0, clock.now(), limit=limit)
             ]
         )
 
-    assert read() == [0, 1, 2, 3, 4]
-    assert read(own=[("edge", "ipmi"), ("edge", "redfish")]) == [1, 3]
-    assert read(own=[("", "ipmi")]) == []
-    assert read(passed=2) == [3, 4]
-    assert read(own=[("edge", "ipmi")], passed=1) == [3]
-    for node, ahead in ((nodes[0], 30), (nodes[1], -1), (nodes[2], 3600)):
-        change(database, batch, node, not_before=clock.after(ahead))
-    assert read(passed=3) == [1, 2, 4]  # a time an hour ahead is that of a wrong clock
+    assert read(9) == [2, 3, 4, 5]  # a time an hour ahead is that of a wrong clock
+    assert read(2) == [2, 3]
 
 
 def test_runs_under_way_are_those_of_their_nodes(database: Database) -> None:
     run = new_uuid()
     nodes = [add_node(database, run_uuid=run), add_node(database, run_uuid=new_uuid())]
     batch = add_batch(database, nodes, {"state": "running", "run_uuid": run})
-    (found,) = database.read(lambda conn: batch_sweeps.under_way(conn, [batch]))
+    (found,) = database.read(lambda conn: batches_rows.abortable_runs(conn, [batch]))
     assert (found["node_uuid"], found["run_uuid"]) == (nodes[0], run)
 
 
@@ -228,10 +212,10 @@ def test_events_of_a_batch_belong_to_its_project(database: Database) -> None:
     batch = add_batch(database, [add_node(database)], project="p-owner")
     told = {"at": clock.now(), "node_uuid": batch, "kind": "batch_started", "owner": "p-owner"}
     database.write(lambda conn: events.add(conn, [told]))
-    last = database.read(feed.head)
+    last = database.read(events.head)
     for owner, count in (("p-owner", 1), ("p-else", 0)):
         found = database.read(
-            functools.partial(feed.page, after=last - 1, upto=last, limit=9, owner=[owner])
+            functools.partial(events.feed_page, after=last - 1, upto=last, limit=9, owner=[owner])
         )
         assert [row["owner"] for row in found] == [owner] * count
 
@@ -245,7 +229,7 @@ def test_one_of_two_claims_of_a_node_at_once_is_made(database: Database) -> None
         return [
             database.write(
                 functools.partial(
-                    batches.change_node,
+                    batches_rows.change_node,
                     batch=batch,
                     node=node,
                     values=values,
@@ -260,16 +244,16 @@ def test_one_of_two_claims_of_a_node_at_once_is_made(database: Database) -> None
 
 
 def test_limit_of_open_batches_holds_for_requests_at_once(database: Database) -> None:
-    for _ in range(core.MOST_OPEN - 1):
+    for _ in range(rules.MOST_OPEN - 1):
         add_batch(database, [new_uuid()])
     made = at_once(4, lambda _number: add_batch(database, [new_uuid()]))
     assert len([one for one in made if isinstance(one, errors.TooManyBatches)]) == 3, made
-    assert database.read(batches.count_open) == core.MOST_OPEN
+    assert database.read(batches_rows.count_open) == rules.MOST_OPEN
 
 
 @pytest.mark.parametrize(
     ("project", "most", "whose"),
-    [("p-%d", core.MOST_OPEN_OF_PROJECTS, "of all projects"), ("p-0", 20, "of project p-0")],
+    [("p-%d", rules.MOST_OPEN_OF_PROJECTS, "of all projects"), ("p-0", 20, "of project p-0")],
 )
 def test_projects_leave_open_batches_to_the_system(
     database: Database, project: str, most: int, whose: str
@@ -279,10 +263,10 @@ def test_projects_leave_open_batches_to_the_system(
         add_batch(database, [new_uuid()], project=name)
     with pytest.raises(errors.TooManyBatches, match=f"{most} open batches {whose}"):
         add_batch(database, [new_uuid()], project=project.replace("%d", "9"))
-    for _ in range(core.MOST_OPEN - most):
+    for _ in range(rules.MOST_OPEN - most):
         add_batch(database, [new_uuid()])
     for one in (None, "another"):
-        with pytest.raises(errors.TooManyBatches, match=f"are {core.MOST_OPEN} open batches,"):
+        with pytest.raises(errors.TooManyBatches, match=f"are {rules.MOST_OPEN} open batches,"):
             add_batch(database, [new_uuid()], project=one)
 
 
@@ -300,16 +284,19 @@ def test_one_of_two_batches_at_once_gets_a_node(database: Database) -> None:
     found = at_once(2, lambda _number: add_batch(database, [add_node(database), node]))
     refused = [one for one in found if isinstance(one, errors.Conflict)]
     assert len(refused) == 1, found
-    assert database.read(batches.count_open) == 1
+    assert database.read(batches_rows.count_open) == 1
 
 
 @pytest.fixture
 def build(database: Database) -> Iterator[Callable[..., ConductorFixture]]:
     """A function that starts a conductor on the database."""
+    rigs: list[ConductorFixture] = []
     with contextlib.ExitStack() as built:
 
         def make(host: str) -> ConductorFixture:
             rig = conductor_fixture.build(database, DEFAULT__host=host)
+            rigs.append(rig)
+            conductor_fixture.connect(rigs)
             built.callback(rig.service.runtime.workers.wait_idle, 10)
             built.callback(rig.bury)
             return rig
@@ -318,17 +305,20 @@ def build(database: Database) -> Iterator[Callable[..., ConductorFixture]]:
 
 
 def test_two_conductors_together_keep_the_concurrency(
-    build: Callable[..., ConductorFixture], database: Database
+    build: Callable[..., ConductorFixture], database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """For a moment, both may take themselves for the owner of the batch."""
+    monkeypatch.setattr(Ownership, "share", lambda _self, some: list(some))
+    monkeypatch.setattr(rules, "pause_seconds", lambda _tries: 0)
     rigs = [build(f"c{number}") for number in range(2)]
     nodes = [rigs[0].node("enroll") for _ in range(12)]
     batch = add_batch(database, nodes)
     most: list[int] = []
 
     def sweep(number: int) -> None:
-        while database.read(lambda conn: batches.get(conn, batch))["ended_at"] is None:
+        while database.read(lambda conn: batches_rows.get(conn, batch))["ended_at"] is None:
             rigs[number].sweep("batches")
-            counts = database.read(lambda conn: batches.counts(conn, batch))
+            counts = database.read(lambda conn: batches_rows.counts(conn, batch))
             states = (NodeState.STARTING, NodeState.RUNNING)
             most.append(sum(counts.get((0, state), 0) for state in states))
 
@@ -336,5 +326,5 @@ def test_two_conductors_together_keep_the_concurrency(
     wait_for(lambda: all(get_node(database, one)["reservation"] is None for one in nodes))
     assert max(most) <= 3
     assert [len(rigs[0].runs(node)) for node in nodes] == [1] * 12
-    counts = database.read(lambda conn: batches.counts(conn, batch))
+    counts = database.read(lambda conn: batches_rows.counts(conn, batch))
     assert counts == {(0, "done"): 12}

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import shutil
 import socket
 import sqlite3
 import stat
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -21,13 +24,14 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_lite import errors
-from ironic_lite.core import config
+from ironic_lite.core import clock, config
 from ironic_lite.db.engine import answer_limit, faults, session
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import nodes, sweeps
-from ironic_lite.db.tables import migrate
+from ironic_lite.db.queries import nodes, server_health, sweeps
+from ironic_lite.db.tables import migrate, models
 from tests.chaos import proxy
-from tests.support import database_servers
+from tests.emulators import redfish
+from tests.support import database_rows, database_servers, private_servers
 from tests.support.database_rows import add_node, get_node
 
 _WHO = {"postgresql": "SELECT pg_backend_pid()", "mysql": "SELECT connection_id()"}
@@ -111,7 +115,7 @@ def test_end_of_an_idle_transaction_is_the_end_of_its_connection() -> None:
     """The message may arrive before the driver sees that the connection is closed."""
     ended = psycopg.errors.IdleInTransactionSessionTimeout("terminating connection")
     error = sa.exc.InternalError("SELECT 1", {}, ended)
-    assert faults.classify(error) is faults.Fault.DISCONNECTED
+    assert faults.classify(error) is faults.DatabaseFault.DISCONNECTED
 
 
 def test_a_connection_lost_in_mid_commit_is_not_guessed_about(server_database: Database) -> None:
@@ -481,15 +485,15 @@ def test_table_that_cannot_grow_is_reported_as_missing_space() -> None:
 @pytest.mark.parametrize(
     ("number", "fault"),
     [
-        (1047, faults.Fault.AWAY),
-        (1053, faults.Fault.DISCONNECTED),
-        (1114, faults.Fault.FULL),
-        (1203, faults.Fault.AWAY),
-        (1226, faults.Fault.AWAY),
+        (1047, faults.DatabaseFault.AWAY),
+        (1053, faults.DatabaseFault.DISCONNECTED),
+        (1114, faults.DatabaseFault.FULL),
+        (1203, faults.DatabaseFault.AWAY),
+        (1226, faults.DatabaseFault.AWAY),
     ],
 )
 def test_faults_of_a_mysql_server_are_not_those_of_a_statement(
-    number: int, fault: faults.Fault
+    number: int, fault: faults.DatabaseFault
 ) -> None:
     error = sa.exc.OperationalError("SELECT 1", {}, pymysql.err.OperationalError(number, "text"))
     assert faults.classify(error) is fault
@@ -510,5 +514,118 @@ def test_a_server_that_keeps_silent_while_we_connect_is_away() -> None:
     """psycopg has a class of its own for this; without a server there is no SQLSTATE."""
     why = psycopg.errors.ConnectionTimeout("connection timeout expired")
     assert why.sqlstate is None
-    assert faults.classify(why) is faults.Fault.AWAY
-    assert faults.classify(psycopg.InterfaceError("a bug")) is faults.Fault.OTHER
+    assert faults.classify(why) is faults.DatabaseFault.AWAY
+    assert faults.classify(psycopg.InterfaceError("a bug")) is faults.DatabaseFault.OTHER
+
+
+# Connections to servers over TLS, by what the URL says: to servers of our own, on free ports.
+
+
+class _Tls(private_servers.Server):
+    """A server with a certificate that is its own authority."""
+
+    def _keys(self) -> tuple[str, str]:
+        found = []
+        for name in ("bmc.pem", "bmc.key"):
+            path = self.folder / name
+            if not path.exists():
+                shutil.copy(self.folder.parent / name, path)
+                path.chmod(0o600)
+                if self._user is not None:
+                    shutil.chown(path, self._user)
+            found.append(str(path))
+        return found[0], found[1]
+
+
+class PostgreSQL(private_servers.PostgreSQL, _Tls):
+    """PostgreSQL that speaks TLS, if it is asked to."""
+
+    used = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+    verified = "?sslmode=verify-full&sslrootcert={}"
+
+    def command(self) -> list[str]:
+        """Return what starts it."""
+        certificate, key = self._keys()
+        more = {"ssl": "on", "ssl_cert_file": certificate, "ssl_key_file": key}
+        words = [word for name, value in more.items() for word in ("-c", f"{name}={value}")]
+        return [*super().command(), *words]
+
+
+class MariaDB(private_servers.MariaDB, _Tls):
+    """MariaDB that speaks TLS, if it is asked to."""
+
+    used = "SELECT variable_value <> '' FROM information_schema.session_status "
+    used += "WHERE variable_name = 'Ssl_cipher'"
+    verified = "?ssl_ca={}&ssl_check_hostname=true"
+
+    def command(self) -> list[str]:
+        """Return what starts it."""
+        certificate, key = self._keys()
+        return [*super().command(), f"--ssl-cert={certificate}", f"--ssl-key={key}"]
+
+
+@pytest.fixture(params=[PostgreSQL, MariaDB], ids=["postgresql", "mysql"])
+def server(request: pytest.FixtureRequest) -> Iterator[PostgreSQL | MariaDB]:
+    with tempfile.TemporaryDirectory(prefix="tls-", dir="/tmp") as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o755)
+        redfish.certificate(folder)
+        try:
+            found = request.param(folder)
+        except private_servers.Lacking as why:
+            pytest.skip(f"NOT TESTED: {why}")
+        try:
+            yield found
+        finally:
+            found.stop()
+
+
+def test_the_url_turns_tls_on_and_has_it_verified(server: PostgreSQL | MariaDB) -> None:
+    plain = server.url(server.port)
+    own = plain + server.verified.format(server.folder.parent / "bmc.pem")
+    with contextlib.closing(session.open_database(own)) as database:
+        assert database.read(lambda conn: conn.execute(sa.text(server.used)).scalar())
+
+    stranger = server.folder.parent / "stranger"
+    stranger.mkdir()
+    redfish.certificate(stranger)
+    wrong = plain + server.verified.format(stranger / "bmc.pem")
+    with contextlib.closing(session.open_database(wrong)) as database:
+        with pytest.raises(errors.Unavailable) as refusal:
+            database.read(lambda conn: conn.execute(sa.text("SELECT 1")))
+        assert "certificate" in refusal.value.message.lower()
+
+
+# Questions about the database server, on each of them.
+
+PRODUCTS = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "mysql": "MariaDB"}
+
+
+def test_version_names_the_product(database: Database) -> None:
+    product, version = database.read(server_health.version).split()
+    assert product == PRODUCTS[database.kind]
+    assert version[0].isdigit()
+
+
+def test_time_of_a_server_is_in_utc(database: Database) -> None:
+    found = database.read(server_health.present_time)
+    if database.kind == "sqlite":
+        assert found is None
+    else:
+        assert found is not None
+        assert found.tzinfo is None
+        assert abs((found - clock.now()).total_seconds()) < 60
+
+
+def test_write_leaves_no_row(database: Database) -> None:
+    before = database.read(lambda conn: conn.execute(sa.select(models.marks)).all())
+    for _ in range(2):
+        database.write(lambda conn: server_health.try_write(conn, "doctor-1"))
+    assert database.read(lambda conn: conn.execute(sa.select(models.marks)).all()) == before
+
+
+def test_nodes_are_counted_by_group_and_hardware_type(database: Database) -> None:
+    for group, driver in (("", "ipmi"), ("b", "redfish"), ("b", "redfish"), ("b", "ipmi")):
+        database_rows.add_node(database, conductor_group=group, driver=driver)
+    found = database.read(server_health.node_groups)
+    assert found == [("", "ipmi", 1), ("b", "ipmi", 1), ("b", "redfish", 2)]

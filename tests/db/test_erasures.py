@@ -14,12 +14,15 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import allocations, erasures, nodes
+from ironic_lite.db.queries import allocations, nodes
 from ironic_lite.db.tables import models
+from ironic_lite.features.erasures import rows as erasures_rows
 from tests.flows.test_erasures_end import BAD, DISK, ERASE, Refusing, records
 from tests.support import conductor_fixture
 from tests.support.conductor_fixture import listed
 from tests.support.database_rows import NOON, add_node, new_uuid
+
+pytestmark = pytest.mark.feature("erasures")
 
 Json = dict[str, Any]
 ODD = "größe ディスク 😀"
@@ -42,13 +45,13 @@ def add(database: Database, node: str, *serials: str, **values: Any) -> str:
         "sha256": "0" * 64,
         **values,
     }
-    database.write(lambda conn: erasures.add(conn, row))
+    database.write(lambda conn: erasures_rows.add(conn, row))
     return str(row["uuid"])
 
 
 def found(database: Database, **where: Any) -> list[str]:
     """Return the UUIDs of the records of a filter, the oldest first."""
-    rows = database.read(lambda conn: erasures.page(conn, columns=("uuid",), where=where))
+    rows = database.read(lambda conn: erasures_rows.page(conn, columns=("uuid",), where=where))
     return [row["uuid"] for row in rows]
 
 
@@ -62,7 +65,7 @@ def test_record_and_end_of_its_step_are_one_transaction(
         rig = conductor_fixture.build(cast(Database, refusing))
         rig.database = database
         node = rig.node(fake_erasures=disks)
-        rig.ask("do_node_clean", node, clean_steps=listed(ERASE))
+        rig.ask("clean", node, clean_steps=listed(ERASE))
         assert rig.service.runtime.workers.wait_idle(30)
         rig.bury()
         begun = [step for step in rig.run(node)["steps"] if step["started_at"] is not None]
@@ -112,20 +115,20 @@ def test_filters_choose_records(database: Database) -> None:
     assert found(database, serial="S2", result="complete", node_uuid=mine) == [first]
     assert found(database, of_owner="p1") == [first, second]
     assert found(database, of_owner="p2") == []
-    database.read(lambda conn: erasures.get(conn, first, owner="p1"))
+    database.read(lambda conn: erasures_rows.get(conn, first, owner="p1"))
     with pytest.raises(errors.NotFound):
-        database.read(lambda conn: erasures.get(conn, first, owner="p2"))
+        database.read(lambda conn: erasures_rows.get(conn, first, owner="p2"))
 
 
 def test_public_key_is_added_once_by_conductors_that_start_together(database: Database) -> None:
     def publish(_: int) -> None:
-        database.write(lambda conn: erasures.publish_key(conn, "k-1", "PEM", NOON))
+        database.write(lambda conn: erasures_rows.publish_key(conn, "k-1", "PEM", NOON))
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(publish, range(8)))
-    assert database.read(lambda conn: erasures.public_key(conn, "k-1")) == "PEM"
+    assert database.read(lambda conn: erasures_rows.public_key(conn, "k-1")) == "PEM"
     with pytest.raises(errors.NotFound):
-        database.read(lambda conn: erasures.public_key(conn, "k-2"))
+        database.read(lambda conn: erasures_rows.public_key(conn, "k-2"))
 
 
 def test_filter_by_data_state_has_nodes_that_were_never_judged(database: Database) -> None:

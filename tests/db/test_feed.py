@@ -16,9 +16,8 @@ import sqlalchemy as sa
 from ironic_lite.core import clock, metrics
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import events, feed
-from ironic_lite.feed.events import Filter
-from ironic_lite.feed.tail import Tail
+from ironic_lite.db.queries import events
+from ironic_lite.feed import Filter, Tail
 from tests.support import database_servers
 from tests.support.database_rows import new_uuid
 from tests.support.service import until
@@ -124,7 +123,10 @@ def test_writers_of_other_databases_are_not_waited_for(server_database: Database
         writer.start()
         opened.callback(writer.join)
         while writer.is_alive():
-            assert server_database.read(lambda conn: feed.ask(conn, 0, 1)).writers == frozenset()
+            assert (
+                server_database.read(lambda conn: events.ask_writers(conn, 0, 1)).writers
+                == frozenset()
+            )
             writer.join(0.2)
 
 
@@ -246,7 +248,7 @@ def test_reader_after_a_pause_waits_for_open_transactions(server_database: Datab
 def test_database_that_cannot_be_asked_is_waited_for_a_minute(
     server_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "can_ask", lambda _conn: False)
+    monkeypatch.setattr(events, "can_ask_writers", lambda _conn: False)
     time, node = Clock(), new_uuid()
     tail = started(server_database, time)
     with open_transaction(server_database) as slow:

@@ -208,7 +208,7 @@ def test_hold_set_at_the_same_time_keeps_the_node(server_database: Database) -> 
     }
 
     def set_hold(conn: Connection) -> None:
-        nodes.get(conn, node, ("uuid",), hold=True)
+        nodes.get(conn, node, ("uuid",), lock_row=True)
         holds.add(conn, row)
         holding.set()
         time.sleep(1)  # the deletion reads the holds meanwhile, if it does not wait

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite.api import app, middleware
-from ironic_lite.api.watching import blocking
-from ironic_lite.api.wire import request as wire_request
+from ironic_lite.api import middleware
+from ironic_lite.api.http import request
 from ironic_lite.core import clock
 from ironic_lite.core.context import Context
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import events, idempotency
 from ironic_lite.db.tables import models
-from ironic_lite.feed.tail import Tail
+from tests.support import whole_api
 from tests.support.conductor_recorder import Recorder
 from tests.support.in_process import InProcess
+from tests.support.waiting_client import waiting_client
 from tests.support.wsgi_client import Client, Response
 
 REPLAY = "idempotent-replay"
@@ -221,9 +221,7 @@ def test_refused_verb_keeps_nothing(whole: InProcess, database: Database) -> Non
 @pytest.fixture
 def waiting(whole: InProcess, database: Database) -> Client:
     """A client whose requests wait."""
-    tail = Tail(database)
-    app_: Any = whole.api.app
-    return Client(blocking.BlockingWatches(app_, app_.answer, lambda: tail))
+    return waiting_client(whole.api.app, database)
 
 
 def test_repetition_waits_for_the_run_of_the_first(whole: InProcess, waiting: Client) -> None:
@@ -268,14 +266,14 @@ def test_failed_run_keeps_its_key(whole: InProcess, waiting: Client) -> None:
 class Named:
     """Takes user and project of a caller from headers."""
 
-    def __call__(self, environ: wire_request.Environ, request_id: str) -> Context:
+    def __call__(self, environ: request.Environ, request_id: str) -> Context:
         """Return the caller."""
         return Context(request_id, environ.get("HTTP_X_USER"), environ.get("HTTP_X_PROJECT"))
 
 
 def test_callers_do_not_share_keys(whole: InProcess) -> None:
     conf = whole.rig.service.runtime.conf
-    inner = app.routed(whole.database, Recorder(), conf)
+    inner = whole_api.routed(whole.database, Recorder(), conf)
     client = Client(middleware.RequestMiddleware(inner, conf, Named()))
     made = [
         client.post("/v1/chassis", {}, headers=keyed(**{"X-User": user, "X-Project": project}))

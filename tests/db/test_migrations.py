@@ -1,4 +1,4 @@
-"""Migrations: from nothing and from a filled database to what the models say, and never back."""
+"""Migrations, `ironic-lite-dbsync`, and rows that are rewritten while the service runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
+import types
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,12 +20,18 @@ import sqlalchemy as sa
 from alembic import autogenerate
 from alembic.migration import MigrationContext
 
-from ironic_lite import errors
+from ironic_lite import errors, membership
+from ironic_lite.cmd import dbsync
+from ironic_lite.core import clock
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.tables import migrate, models, partial_upgrade
+from ironic_lite.db.queries import conductors
+from ironic_lite.db.tables import migrate, models
 from tests.support import database_servers, prefork, service
 from tests.support.database_rows import NOON, add_node, get_node, new_uuid
+
+# Migrations: from nothing and from a filled database to what the models say, and never back.
 
 # -- models equal migrations -----------------------------------------------------------------
 
@@ -102,8 +110,8 @@ def test_an_empty_database_is_refused_until_it_is_upgraded(empty_database: Datab
     assert migrate.revision(empty_database) == migrate.head()
 
 
-def _fill_0001(conn: Connection) -> None:
-    """Fill a database as the first release would have, by statements of its own time."""
+def _fill(conn: Connection) -> None:
+    """Fill a database as a release with fewer columns would have."""
     at = NOON.isoformat(sep=" ")
     chassis, node, run = new_uuid(), new_uuid(), new_uuid()
     for statement in (
@@ -126,28 +134,38 @@ def _fill_0001(conn: Connection) -> None:
         conn.exec_driver_sql(statement)
 
 
-def test_a_filled_database_keeps_its_rows(empty_database: Database) -> None:
-    migrate.upgrade(empty_database, "0001")
-    empty_database.write(_fill_0001)
-    old = set(empty_database.read(_shape))
+def test_a_filled_database_keeps_its_rows(
+    empty_database: Database, scratch: Callable[..., None]
+) -> None:
+    migrate.upgrade(empty_database)
+    empty_database.write(_fill)
+    before = empty_database.read(_counts)
+    scratch("never")
     migrate.upgrade(empty_database)
     assert migrate.upgrade(empty_database) == migrate.head()
     row = get_node(empty_database, "old-1")
     assert (row["driver_info"], row["created_at"]) == ({"a": "😀"}, NOON)
-    # S4.2: nodes from before the field are not retired.
+    # S4.2: a node that no statement has told of retirement is not retired.
     assert (row["retired"], row["retired_reason"]) == (False, None)
     assert (row["generation"], row["conductor_group"]) == (0, "")
+    # The migration inserts the rows of the table `marks`.
+    assert before["marks"] == 3
+    assert empty_database.read(_counts) == before
 
-    def count(conn: Connection) -> dict[str, int]:
-        tables = models.metadata.tables.values()
-        return {
-            table.name: conn.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
-            for table in tables
-        }
 
-    expected = {name: int(name in old) for name in models.metadata.tables}
-    # Migrations insert the rows of the table `marks`.
-    assert empty_database.read(count) == {**expected, "marks": 3}
+def test_state_of_the_development_is_refused_with_the_commit_to_upgrade_by(
+    empty_database: Database,
+) -> None:
+    def fill(conn: Connection) -> None:
+        conn.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+        conn.exec_driver_sql("INSERT INTO alembic_version VALUES ('0014')")
+        conn.exec_driver_sql("CREATE TABLE nodes (id INTEGER)")
+
+    empty_database.write(fill)
+    for use in (migrate.check, migrate.upgrade):
+        with pytest.raises(errors.Error, match=r"revision 0014\).* of commit [0-9a-f]{12}"):
+            use(empty_database)
+    assert migrate.revision(empty_database) == "0014"
 
 
 def test_several_processes_may_upgrade_at_once(
@@ -216,9 +234,8 @@ def _counts(conn: Connection) -> dict[str, int]:
 def test_a_table_made_anew_keeps_the_rows_that_refer_to_it(
     empty_database: Database, scratch: Callable[..., None]
 ) -> None:
-    migrate.upgrade(empty_database, "0001")
-    empty_database.write(_fill_0001)
     migrate.upgrade(empty_database)
+    empty_database.write(_fill)
     before = empty_database.read(_counts)
     assert min(before[name] for name in ("ports", "node_traits", "runs", "run_steps")) == 1
 
@@ -260,7 +277,7 @@ def test_a_failed_upgrade_leaves_nothing_behind(
     (broken / "env.py").write_text((migrate.FOLDER / "env.py").read_text())
     for path in (migrate.FOLDER / "versions").glob("*.py"):
         text = path.read_text()
-        if path.name.startswith("0001_"):
+        if path.name.startswith("0030_"):
             text = text.replace("    _create_conductors()\n", "    raise RuntimeError('broken')\n")
         (broken / "versions" / path.name).write_text(text)
     monkeypatch.setattr(migrate, "FOLDER", broken)
@@ -304,10 +321,10 @@ def test_an_upgrade_that_died_on_mariadb_goes_on() -> None:
         contextlib.closing(session.open_database(url)) as database,
     ):
         deaths = list(itertools.takewhile(lambda n: _upgrade_and_die(database, n), range(1, 99, 3)))
-        assert len(deaths) > 10  # in each migration
+        assert len(deaths) > 10
         assert migrate.upgrade(database) == migrate.head()
         assert database.read(_differences) == []
-        assert not database.read(partial_upgrade.broken_off)
+        assert not database.read(migrate.was_interrupted)
 
 
 def test_upgrade_that_died_after_each_write_of_rows_continues() -> None:
@@ -350,9 +367,9 @@ def test_an_upgrade_that_died_at_its_very_end_is_tidied_up() -> None:
     ):
         migrate.upgrade(database)
         with database.engine.begin() as conn:
-            conn.exec_driver_sql(f"CREATE TABLE {partial_upgrade.MARK.name} (since DATETIME)")
+            conn.exec_driver_sql(f"CREATE TABLE {migrate.UPGRADE_MARK.name} (since DATETIME)")
         assert migrate.upgrade(database) == migrate.head()
-        assert not database.read(partial_upgrade.broken_off)
+        assert not database.read(migrate.was_interrupted)
 
 
 def test_a_database_of_somebody_else_is_refused_and_left_alone(empty_database: Database) -> None:
@@ -369,7 +386,7 @@ def test_newest_schema_accepts_rows_of_an_older_release(
 ) -> None:
     """Its processes go on while the new ones are started: an upgrade only adds."""
     migrate.upgrade(empty_database)
-    empty_database.write(_fill_0001)
+    empty_database.write(_fill)
     assert get_node(empty_database, "old-1")["provision_state"] == "active"
 
 
@@ -417,7 +434,7 @@ def test_a_database_of_an_older_release_is_told_to_upgrade(
 
 
 def test_an_unknown_revision_is_refused(empty_database: Database) -> None:
-    with pytest.raises(errors.InvalidParameter, match="'nonsense' is not one of 0001"):
+    with pytest.raises(errors.InvalidParameter, match="'nonsense' is not one of 0030"):
         migrate.upgrade(empty_database, "nonsense")
     assert migrate.revision(empty_database) is None
 
@@ -433,7 +450,7 @@ def test_file_names_say_what_the_migrations_say() -> None:
         assert found[1] == str(previous)
         previous = found[0]
     assert migrate.head() == previous
-    assert migrate.history()[0] == ("0001", "first release")
+    assert migrate.history()[0] == ("0030", "first release")
 
 
 def test_checking_a_ready_database_loads_no_migration_tool(sqlite_database: Database) -> None:
@@ -448,3 +465,192 @@ def test_checking_a_ready_database_loads_no_migration_tool(sqlite_database: Data
         [sys.executable, "-c", code, str(sqlite_database.url)], check=False, timeout=60
     )
     assert done.returncode == 0
+
+
+# ``ironic-lite-dbsync`` and a missing SQLite file.
+
+
+def run(path: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the program with a configured file."""
+    settings = path.with_suffix(".conf")
+    settings.write_text(f"[database]\nconnection = sqlite:///{path}\n")
+    program = str(service.SCRIPTS / "ironic-lite-dbsync")
+    command = [program, "--config-file", str(settings), *words]
+    return prefork.run(command, env=service.environment(), timeout=60)
+
+
+def register(database: Database, host: str, age: float, *, online: bool = True) -> int:
+    def write(conn: Connection) -> int:
+        at = clock.after(-age)
+        made = conductors.register(conn, host=host, group="", version=None, now=at)
+        row = {"hardware_type": "fake-hardware", "interface_type": "power", "is_default": True}
+        conductors.set_interfaces(conn, made, [{**row, "interface_name": "fake", "methods": None}])
+        conductors.touch(conn, host=host, now=at, online=online)
+        return made
+
+    return database.write(write)
+
+
+def test_retired_conductor_is_forgotten(database: Database, tmp_path: pathlib.Path) -> None:
+    register(database, "dead", 1000)
+    register(database, "signed-off", 1, online=False)
+    register(database, "alive", 1)
+    register(database, "locked", 1000)
+    node = add_node(database, reservation="locked")
+    settings = tmp_path / "ironic-lite.conf"
+    url = database.url.render_as_string(hide_password=False)
+    settings.write_text(f"[database]\nconnection = {url}\n")
+
+    def forget(host: str) -> subprocess.CompletedProcess[str]:
+        program = str(service.SCRIPTS / "ironic-lite-dbsync")
+        command = [program, "--config-file", str(settings), "forget_conductor", host]
+        return prefork.run(command, env=service.environment(), timeout=60)
+
+    for host in ("dead", "signed-off"):
+        done = forget(host)
+        assert (done.returncode, done.stdout) == (0, f"Conductor {host} is forgotten.\n")
+    said = {
+        "dead": "could not be found",
+        "alive": "Conductor alive is alive. Stop it first.",
+        "locked": f"Conductor locked holds the locks of nodes: {node}.",
+    }
+    for host, text in said.items():
+        done = forget(host)
+        assert done.returncode == 1
+        assert text in done.stderr
+    left = database.read(conductors.all)
+    assert [row["hostname"] for row in left] == ["alive", "locked"]
+    interfaces = database.read(conductors.interfaces)
+    assert {row["hostname"] for row in interfaces} == {"alive", "locked"}
+
+
+def test_heartbeat_ahead_of_the_clock_is_watched(database: Database) -> None:
+    """A clock that was ahead by years has written it, or a living conductor whose clock is."""
+    register(database, "dead", -2 * 8760 * 3600)
+
+    def read() -> list[Row]:
+        return database.read(conductors.all)
+
+    assert membership.living_hosts(read, 2) == []
+    begun, beats = time.monotonic(), itertools.count()
+
+    def beat() -> list[Row]:
+        register(database, "ahead", -8760 * 3600 - next(beats))
+        return read()
+
+    assert "ahead" in membership.living_hosts(beat, 3600)
+    assert time.monotonic() - begun < 60
+    register(database, "here", 0)
+    assert "here" in membership.living_hosts(read, 3600)
+
+
+def test_conductor_that_starts_meanwhile_is_not_forgotten(database: Database) -> None:
+    register(database, "one", 1000)
+    row = database.read(lambda conn: conductors.get(conn, "one"))
+    register(database, "one", 0)
+    assert not database.write(lambda conn: conductors.forget(conn, row))
+    assert database.read(lambda conn: conductors.get(conn, "one"))["online"]
+    interfaces = database.read(conductors.interfaces)
+    assert {one["hostname"] for one in interfaces} == {"one"}
+
+
+@pytest.mark.parametrize("command", ["version", "history", "reencrypt", "end_runs"])
+def test_command_that_makes_no_tables_creates_no_file(tmp_path: pathlib.Path, command: str) -> None:
+    path = tmp_path / "moved.sqlite"
+    done = run(path, command)
+    assert done.returncode == 1
+    assert f"the file {path} does not exist" in done.stderr
+    assert not path.exists()
+
+
+def test_upgrade_creates_a_missing_file(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "new.sqlite"
+    assert run(path, "upgrade").returncode == 0
+    assert path.exists()
+
+
+# Rows rewritten while the service runs, by a change of this file's own: there is none yet.
+
+OLD, NEW = "kept in capitals", "KEPT IN CAPITALS"
+_NODE = models.nodes.c
+_IS_OLD = _NODE.description == OLD
+
+
+def _left(conn: Connection) -> int:
+    count = sa.select(sa.func.count()).select_from(models.nodes).where(_IS_OLD)
+    return int(conn.execute(count).scalar_one())
+
+
+def _rewrite(conn: Connection, most: int) -> int:
+    found = conn.execute(sa.select(_NODE.uuid).where(_IS_OLD).limit(most)).scalars().all()
+    change = models.nodes.update().where(_NODE.uuid.in_(found), _IS_OLD).values(description=NEW)
+    return conn.execute(change).rowcount
+
+
+CAPITALS = migrate.DataMigration("capitals", "0999", _left, _rewrite)
+
+
+@pytest.fixture
+def capitals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release that keeps descriptions in capitals."""
+    monkeypatch.setattr(migrate, "DATA_MIGRATIONS", (CAPITALS,))
+    monkeypatch.setattr(migrate, "ROWS_AT_ONCE", 2)
+
+
+@pytest.mark.usefixtures("capitals")
+def test_rows_are_rewritten_part_by_part_and_nothing_else(database: Database) -> None:
+    old = [add_node(database, description=OLD) for _ in range(5)]
+    other = add_node(database, description="another")
+    assert migrate.migrate_data(database, 3) == [migrate.MigratedRows("capitals", 5, 3)]
+    assert database.read(migrate.unmigrated_rows) == {"capitals": 2}
+    assert migrate.migrate_data(database) == [migrate.MigratedRows("capitals", 2, 2)]
+    assert migrate.migrate_data(database) == [migrate.MigratedRows("capitals", 0, 0)]
+    assert {get_node(database, node)["description"] for node in old} == {NEW}
+    assert get_node(database, other)["description"] == "another"
+
+
+@pytest.mark.usefixtures("capitals")
+def test_an_upgrade_that_needs_them_refuses_to_begin(
+    sqlite_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = add_node(sqlite_database, description=OLD)
+    known = (*migrate.history(), migrate.Revision("0999", "from the future"))
+    monkeypatch.setattr(migrate, "history", lambda: known)
+    with pytest.raises(errors.Error, match=r"\(capitals: 1\): run .* online_data_migrations"):
+        migrate.upgrade(sqlite_database)
+    assert migrate.revision(sqlite_database) == known[-2].number
+    migrate.migrate_data(sqlite_database)
+    sqlite_database.read(lambda conn: migrate.refuse_unmigrated(conn, known[-2].number, "0999"))
+    assert get_node(sqlite_database, node)["description"] == NEW
+
+
+@pytest.mark.usefixtures("capitals")
+def test_the_command_says_what_is_left(
+    sqlite_database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(3):
+        add_node(sqlite_database, description=OLD)
+
+    def command(most: int | None) -> int:
+        conf = types.SimpleNamespace(command=types.SimpleNamespace(max_count=most))
+        return dbsync.online(conf, sqlite_database)
+
+    assert command(2) == dbsync.EXIT_MORE
+    assert capsys.readouterr().out == "capitals: 2 of 3 rows rewritten\n1 rows are left\n"
+    assert command(None) == 0
+    assert capsys.readouterr().out == "capitals: 1 of 1 rows rewritten\nNothing is left to do.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"), [((), 0, "Nothing is left"), (("--max-count", "0"), 2, "above 0")]
+)
+def test_the_program(
+    sqlite_database: Database, tmp_path: pathlib.Path, words: Sequence[str], status: int, said: str
+) -> None:
+    path = tmp_path / "ironic-lite.conf"
+    path.write_text(f"[database]\nconnection = {sqlite_database.url}\n")
+    program = str(service.SCRIPTS / "ironic-lite-dbsync")
+    command = [program, "--config-file", str(path), "online_data_migrations", *words]
+    done = prefork.run(command, env=service.environment(), timeout=60)
+    assert done.returncode == status, done.stderr
+    assert said in done.stdout + done.stderr

@@ -1,7 +1,9 @@
-"""Reading nodes, adding them, and the API's guarded write."""
+"""Nodes: reading, adding and changing them, their numbers, and what sweeps see."""
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -9,10 +11,13 @@ import pytest
 
 from ironic_lite import errors, records
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import RowView
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import chassis, nodes, parents, ports, runs, traits
-from tests.support.database_rows import NOON, add_node, get_node, lock_node, new_uuid
+from ironic_lite.db.queries import limits, nodes, ports, resources, runs, sweeps
+from tests.support.database_rows import NOON, add_node, get_node, insert_run, lock_node, new_uuid
 from tests.support.statements import count_statements
+
+# Reading nodes, adding them, and the API's guarded write.
 
 
 def edit(database: Database, node: str, generation: int, **values: Any) -> None:
@@ -46,8 +51,8 @@ def test_only_the_columns_asked_for_are_fetched_with_plain_names(database: Datab
 
 def test_traits_come_with_the_node_by_the_same_statement(database: Database) -> None:
     node, bare = add_node(database), add_node(database)
-    wanted = [f"CUSTOM_{'X' * 240}_{number:02}" for number in range(traits.LIMIT)]
-    database.write(lambda conn: traits.replace(conn, node, wanted[::-1], generation=0))
+    wanted = [f"CUSTOM_{'X' * 240}_{number:02}" for number in range(nodes.MOST_TRAITS)]
+    database.write(lambda conn: nodes.replace_traits(conn, node, wanted[::-1], generation=0))
     with count_statements(database) as sent:
         row = database.read(lambda conn: nodes.get(conn, node, ("uuid",), with_traits=True))
     assert row == {"uuid": node, "traits": wanted}
@@ -57,7 +62,7 @@ def test_traits_come_with_the_node_by_the_same_statement(database: Database) -> 
 
 def test_a_page_with_traits_is_one_statement(database: Database) -> None:
     first, second = add_node(database), add_node(database)
-    database.write(lambda conn: traits.replace(conn, first, ["B", "A"], generation=0))
+    database.write(lambda conn: nodes.replace_traits(conn, first, ["B", "A"], generation=0))
     with count_statements(database) as sent:
         found = database.read(lambda conn: nodes.page(conn, columns=("uuid",), with_traits=True))
     assert found == [
@@ -104,9 +109,9 @@ def test_deleting_a_node_takes_what_belongs_to_it(database: Database) -> None:
     node, run = add_node(database), new_uuid()
 
     def fill(conn: Connection) -> None:
-        traits.replace(conn, node, ["A"], generation=0)
+        nodes.replace_traits(conn, node, ["A"], generation=0)
         ports.insert(conn, {"uuid": new_uuid(), "address": "00:00:00:00:00:01", "node_uuid": node})
-        runs.insert(
+        insert_run(
             conn,
             {"uuid": run, "node_uuid": node, "verb": "x", "state": "done", "started_at": NOON},
         )
@@ -117,7 +122,7 @@ def test_deleting_a_node_takes_what_belongs_to_it(database: Database) -> None:
     lock_node(database, node, "mine")
     database.write(lambda conn: nodes.delete(conn, node, token="mine"))
     assert database.read(lambda conn: ports.of_node(conn, node)) == []
-    assert database.read(lambda conn: traits.get(conn, node)) == []
+    assert database.read(lambda conn: nodes.get_traits(conn, node)) == []
     assert database.read(lambda conn: runs.steps(conn, run)) == []
 
 
@@ -161,40 +166,46 @@ def test_an_edit_of_no_node_is_not_found(database: Database) -> None:
 
 def test_changes_of_one_chassis_follow_each_other(database: Database) -> None:
     uuid = new_uuid()
-    database.write(lambda conn: chassis.insert(conn, {"uuid": uuid, "extra": {}}))
+    database.write(lambda conn: resources.insert_chassis(conn, {"uuid": uuid, "extra": {}}))
 
     def append(number: int) -> None:
         def work(conn: Connection) -> None:
-            before = chassis.get(conn, uuid, hold=True)
-            chassis.update(conn, uuid, {"extra": {**before["extra"], str(number): number}})
+            before = resources.get_chassis(conn, uuid, lock_row=True)
+            resources.update_chassis(
+                conn, uuid, {"extra": {**before["extra"], str(number): number}}
+            )
 
         database.write(work)
 
     with ThreadPoolExecutor(5) as pool:
         list(pool.map(append, range(20)))
-    row = database.read(lambda conn: chassis.get(conn, uuid))
+    row = database.read(lambda conn: resources.get_chassis(conn, uuid))
     assert sorted(row["extra"].values()) == list(range(20))
 
 
 def test_a_chassis_with_nodes_stays(database: Database) -> None:
     uuid = new_uuid()
-    database.write(lambda conn: chassis.insert(conn, {"uuid": uuid, "extra": {"row": 7}}))
+    database.write(lambda conn: resources.insert_chassis(conn, {"uuid": uuid, "extra": {"row": 7}}))
     add_node(database, chassis_uuid=uuid)
     with pytest.raises(errors.InvalidRequest, match="still has nodes"):
-        database.write(lambda conn: chassis.delete(conn, uuid))
-    assert database.read(lambda conn: chassis.get(conn, uuid))["extra"] == {"row": 7}
+        database.write(lambda conn: resources.delete_chassis(conn, uuid))
+    assert database.read(lambda conn: resources.get_chassis(conn, uuid))["extra"] == {"row": 7}
 
 
 def test_a_chassis_is_changed_listed_and_removed(database: Database) -> None:
     uuid = new_uuid()
-    database.write(lambda conn: chassis.insert(conn, {"uuid": uuid}))
+    database.write(lambda conn: resources.insert_chassis(conn, {"uuid": uuid}))
     with pytest.raises(errors.Duplicate, match=f"A chassis with uuid {uuid}"):
-        database.write(lambda conn: chassis.insert(conn, {"uuid": uuid}))
-    database.write(lambda conn: chassis.update(conn, uuid, {"description": "left"}))
-    rows = database.read(lambda conn: chassis.page(conn, columns=("description",)))
+        database.write(lambda conn: resources.insert_chassis(conn, {"uuid": uuid}))
+    database.write(lambda conn: resources.update_chassis(conn, uuid, {"description": "left"}))
+    rows = database.read(lambda conn: resources.chassis_page(conn, columns=("description",)))
     assert rows == [{"description": "left"}]
-    database.write(lambda conn: chassis.delete(conn, uuid))
-    for act in (chassis.get, chassis.delete, lambda conn, key: chassis.update(conn, key, {})):
+    database.write(lambda conn: resources.delete_chassis(conn, uuid))
+    for act in (
+        resources.get_chassis,
+        resources.delete_chassis,
+        lambda conn, key: resources.update_chassis(conn, key, {}),
+    ):
         with pytest.raises(errors.ChassisNotFound):
             database.write(lambda conn, act=act: act(conn, uuid))  # type: ignore[misc]
 
@@ -204,6 +215,195 @@ def test_a_chain_of_parents_is_read_up_to_its_limit(database: Database) -> None:
     chain: list[str] = []
     for _ in range(17):
         chain.append(add_node(database, parent_node=chain[-1] if chain else None))
-    database.write(lambda conn: parents.check(conn, new_uuid(), chain[-2]))
+    database.write(lambda conn: nodes.check_parent(conn, new_uuid(), chain[-2]))
     with pytest.raises(errors.InvalidParameter, match="fewer than 16"):
-        database.write(lambda conn: parents.check(conn, new_uuid(), chain[-1]))
+        database.write(lambda conn: nodes.check_parent(conn, new_uuid(), chain[-1]))
+
+
+# Numbers of nodes by their fields, equal on each database.
+
+
+def test_groups_of_fields_are_counted(database: Database) -> None:
+    for values in (
+        {"provision_state": "active", "maintenance": True, "resource_class": "gpu"},
+        {"provision_state": "active", "resource_class": "gpu"},
+        {"provision_state": "active", "resource_class": "gpu"},
+        {"provision_state": "active", "resource_class": "GPU"},
+        {"provision_state": "available", "resource_class": None},
+    ):
+        add_node(database, **values)
+    by = ("provision_state", "maintenance", "resource_class")
+    found = database.read(lambda conn: nodes.counts(conn, by=by, where={}, most=10))
+    assert {row[:3]: row[3] for row in found} == {
+        ("active", True, "gpu"): 1,
+        ("active", False, "gpu"): 2,
+        ("active", False, "GPU"): 1,
+        ("available", False, None): 1,
+    }
+    assert all(isinstance(row[1], bool) for row in found)
+    some = {"provision_state": ["active", "enroll"], "maintenance": False, "held": False}
+    found = database.read(lambda conn: nodes.counts(conn, by=("driver",), where=some, most=10))
+    assert [row[1] for row in found] == [3]
+    found = database.read(lambda conn: nodes.counts(conn, by=by, where={}, most=2))
+    assert len(found) == 2
+
+
+# What sweeps see: exactly the nodes that are theirs to look after.
+
+MINUTE = datetime.timedelta(minutes=1)
+
+
+def named(rows: Sequence[RowView], uuids: dict[str, str]) -> list[str]:
+    """Return the names of the rows found."""
+    known = {uuid: name for name, uuid in uuids.items()}
+    return [known[row["uuid"]] for row in rows]
+
+
+def test_due_are_the_free_nodes_whose_time_has_come(database: Database) -> None:
+    uuids = {
+        "late": add_node(database, wake_at=NOON),
+        "later": add_node(database, wake_at=NOON - MINUTE),
+        "not yet": add_node(database, wake_at=NOON + MINUTE),
+        "asleep": add_node(database),
+        "held": add_node(database, wake_at=NOON),
+    }
+    lock_node(database, uuids["held"], "token")
+    assert named(_due(database, 9), uuids) == ["later", "late"]
+    assert named(_due(database, 1), uuids) == ["later"]
+
+
+def _due(database: Database, limit: int) -> list[sweeps.Due]:
+    return database.read(lambda conn: sweeps.due(conn, now=NOON, limit=limit))
+
+
+def test_overdue_are_the_free_nodes_that_wait_too_long(database: Database) -> None:
+    waiting = {"provision_state": "clean wait", "provision_updated_at": NOON}
+    uuids = {
+        "old": add_node(database, **waiting),
+        "older": add_node(database, **{**waiting, "provision_updated_at": NOON - MINUTE}),
+        "kept": add_node(database, **waiting, maintenance=True),
+        "held": add_node(database, **waiting),
+        "other": add_node(database, **{**waiting, "provision_state": "wait call-back"}),
+        "new": add_node(database, **{**waiting, "provision_updated_at": NOON + MINUTE}),
+        "retired": add_node(database, **waiting, retired=True),
+    }
+    lock_node(database, uuids["held"], "token")
+    rows = database.read(
+        lambda conn: sweeps.overdue(
+            conn, state="clean wait", before=NOON + datetime.timedelta(seconds=1), limit=9
+        )
+    )
+    assert named(rows, uuids) == ["older", "old", "retired"]
+
+
+def test_busy_nodes_without_a_lock_and_all_locks_are_found(database: Database) -> None:
+    busy = ("free", "held", "foreign")
+    uuids = {name: add_node(database, provision_state="cleaning") for name in busy}
+    uuids["idle"] = add_node(database)
+    lock_node(database, uuids["held"], "t1")
+    lock_node(database, uuids["foreign"], "t2", host="host-10")
+    lock_node(database, uuids["idle"], "t3", seconds=-3600)
+    rows = database.read(lambda conn: sweeps.unheld(conn, states=["cleaning"], limit=9))
+    assert named(rows, uuids) == ["free"]
+    locks = database.read(lambda conn: sweeps.held(conn, limit=9))
+    assert sorted(named(locks, uuids)) == ["foreign", "held", "idle"]
+    assert {row["uuid"]: row["lock_token"] for row in locks}[uuids["idle"]] == "t3"
+    second = database.read(lambda conn: sweeps.held(conn, limit=9, after_id=locks[0]["id"]))
+    assert second == locks[1:]
+
+
+def test_a_lease_that_was_given_up_has_a_stamp_of_its_own(database: Database) -> None:
+    mine, other = add_node(database), add_node(database)
+    lock_node(database, mine, "t1")
+    lock_node(database, other, "t2", host="host-2")
+    database.write(lambda conn: nodes.give_up(conn, host="host-1", tokens=["t1", "t2"]))
+    locks = database.read(lambda conn: sweeps.held(conn, limit=9))
+    assert [row["lock_expires"] == nodes.ENDED for row in locks] == [True, False]
+
+
+def test_power_is_compared_only_where_nobody_else_is_at_work(database: Database) -> None:
+    uuids = {
+        "one": add_node(database, power_state="power on"),
+        "kept": add_node(database, maintenance=True),
+        "retired": add_node(database, retired=True),
+        "skipped": add_node(database, provision_state="enroll"),
+        "held": add_node(database),
+        "two": add_node(database),
+    }
+    lock_node(database, uuids["held"], "token")
+
+    def ask(after: int, limit: int) -> list[sweeps.Candidate]:
+        return database.read(
+            lambda conn: sweeps.for_power_sync(
+                conn, skip_states=["enroll"], after_id=after, limit=limit
+            )
+        )
+
+    rows = ask(0, 9)
+    assert named(rows, uuids) == ["one", "two"]
+    assert named(ask(rows[0]["id"], 1), uuids) == ["two"]
+    [whole] = database.read(lambda conn: sweeps.whole(conn, ids=[rows[0]["id"], 0]))
+    assert (whole["uuid"], whole["power_state"]) == (uuids["one"], "power on")
+
+
+def test_nodes_in_fault_are_found_also_in_maintenance(database: Database) -> None:
+    uuids = {
+        "lost": add_node(database, fault="power failure", maintenance=True),
+        "well": add_node(database),
+    }
+    rows = database.read(lambda conn: sweeps.in_fault(conn, fault="power failure", limit=9))
+    assert named(rows, uuids) == ["lost"]
+
+
+def test_nodes_are_counted_by_state(database: Database) -> None:
+    for state in ("cleaning", "cleaning", "deploying", "active"):
+        add_node(database, provision_state=state)
+    count = database.read(lambda conn: sweeps.count_in(conn, ["cleaning", "deploying"]))
+    assert count == 3
+    assert database.read(lambda conn: sweeps.count_in(conn, [])) == 0
+
+
+def test_nodes_with_a_console_are_found_in_any_state(database: Database) -> None:
+    uuids = {
+        "on": add_node(database, console_enabled=True),
+        "off": add_node(database),
+        "held": add_node(database, console_enabled=True, provision_state="cleaning"),
+        "retired": add_node(database, console_enabled=True, retired=True, maintenance=True),
+    }
+    lock_node(database, uuids["held"], "token")
+    rows = database.read(lambda conn: sweeps.with_console(conn, limit=9))
+    assert named(rows, uuids) == ["on", "held", "retired"]
+    second = database.read(lambda conn: sweeps.with_console(conn, after_id=rows[0]["id"], limit=1))
+    assert named(second, uuids) == ["held"]
+
+
+# What the rows of an owner take, counted alike on each database.
+
+MINE = ("nodes", "owner", "p-mine")
+LARGE = limits.Large("nodes", frozenset({"driver_info", "description", "extra", "owner"}))
+
+
+def test_rows_of_an_owner_are_counted_up_to_the_limit(database: Database) -> None:
+    for owner in ("p-mine", "p-mine", "p-other"):
+        add_node(database, owner=owner)
+
+    def found(most: int) -> bool:
+        return database.read(lambda conn: limits.reached(conn, *MINE, most))
+
+    assert [found(most) for most in (0, 1, 2, 3)] == [True, True, True, False]
+
+
+def test_size_is_that_of_large_columns(database: Database) -> None:
+    assert database.read(lambda conn: LARGE.size(conn, *MINE[1:])) == 0
+    add_node(database, owner="p-other", extra={"text": "x" * 100_000})
+    small = add_node(database, owner="p-mine")
+    rest = database.read(lambda conn: LARGE.size(conn, *MINE[1:]))
+    assert small
+    assert rest < 1000
+    info = {"text": "x" * 40_000, "null": None}
+    more = {"driver_info": info, "description": "d" * 2000}
+    add_node(database, owner="p-mine", driver_internal_info={"steps": "s" * 9000}, **more)
+    both = database.read(lambda conn: LARGE.size(conn, *MINE[1:]))
+    assert 42_000 <= both - rest <= 43_000
+    row = {"driver_info": info, "description": "d" * 2000, "owner": "p-mine", "extra": None}
+    assert 42_000 <= LARGE.size_of(row) <= 42_100

@@ -13,9 +13,10 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import webhooks as rows
-from ironic_lite.domain import webhooks
+from ironic_lite.features.webhooks import rows, rules
 from tests.support.at_once import at_once
+
+pytestmark = pytest.mark.feature("webhooks")
 
 
 def row_of(**values: Any) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def put_aside(database: Database, hook: str, count: int) -> None:
 
 
 def test_webhooks_are_limited_and_listed_in_their_order(database: Database) -> None:
-    made = [add(database) for _ in range(webhooks.MOST)]
+    made = [add(database) for _ in range(rules.MOST)]
     with pytest.raises(errors.TooManyWebhooks):
         add(database)
     assert [row["uuid"] for row in database.read(rows.every)] == made
@@ -66,7 +67,7 @@ def test_webhooks_are_limited_and_listed_in_their_order(database: Database) -> N
 
 
 def test_limit_holds_for_requests_at_once(database: Database) -> None:
-    for _ in range(webhooks.MOST - 1):
+    for _ in range(rules.MOST - 1):
         add(database)
     added = threading.Event()
 
@@ -83,7 +84,7 @@ def test_limit_holds_for_requests_at_once(database: Database) -> None:
 
     made = at_once(4, work)
     assert [isinstance(one, errors.TooManyWebhooks) for one in made] == [False, True, True, True]
-    assert len(database.read(rows.every)) == webhooks.MOST
+    assert len(database.read(rows.every)) == rules.MOST
 
 
 def test_values_are_read_as_they_were_written(database: Database) -> None:
@@ -108,9 +109,9 @@ def test_change_of_an_older_row_is_not_written(database: Database) -> None:
 def test_oldest_deliveries_put_aside_are_forgotten(database: Database) -> None:
     hook, other = add(database), add(database)
     put_aside(database, other, 2)
-    put_aside(database, hook, webhooks.MOST_FAILURES + 3)
+    put_aside(database, hook, rules.MOST_FAILURES + 3)
     kept = database.read(functools.partial(rows.failures, uuid=hook))
-    assert [one["position"] for one in kept] == list(range(3, webhooks.MOST_FAILURES + 3))
+    assert [one["position"] for one in kept] == list(range(3, rules.MOST_FAILURES + 3))
     assert len(database.read(functools.partial(rows.failures, uuid=other))) == 2
     one = functools.partial(rows.failure, ident=kept[0]["id"])
     assert database.read(functools.partial(one, uuid=hook))["position"] == 3

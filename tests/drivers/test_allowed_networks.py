@@ -27,7 +27,7 @@ GROUPS = ("redfish", "ipmi", "agent")
 @pytest.fixture
 def allow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Allow]:
     """A function that sets what all three groups allow."""
-    monkeypatch.setattr(connection, "LINKS", connection.Links())
+    monkeypatch.setattr(connection, "LINKS", connection.BmcLinks())
 
     def put(*texts: str) -> None:
         for group in GROUPS:
@@ -160,7 +160,7 @@ def test_an_agent_is_not_contacted_at_a_closed_address(allow: Allow) -> None:
             heard_at=datetime.datetime(2026, 1, 1),
         )
         with pytest.raises(errors.AgentRefused, match=r"\[agent\]allowed_networks"):
-            client.Client(task).commands()
+            client.AgentClient(task).commands()
         assert service.log == []
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.conductor.work.task import Task
+from ironic_lite.conductor.engine.task import Task
 from ironic_lite.core import config
 from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers.redfish.bmc import connection
@@ -33,7 +33,7 @@ def drivers() -> Registry:
 @pytest.fixture
 def operator(sqlite_database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operator]:
     """Somebody who has all hardware types; what waits is soon looked at again."""
-    monkeypatch.setattr(connection, "LINKS", connection.Links())
+    monkeypatch.setattr(connection, "LINKS", connection.BmcLinks())
     wake_after = Task.wake_after
     monkeypatch.setattr(
         Task, "wake_after", lambda task, seconds: wake_after(task, min(seconds, 0.1))

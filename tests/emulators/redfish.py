@@ -8,7 +8,7 @@ import subprocess
 
 import bcrypt
 
-from ironic_lite.demo import emulator
+from demo import emulator
 from tests.support.ports import free_port
 
 

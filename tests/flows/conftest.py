@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from ironic_lite.conductor.watch import timeouts
 from ironic_lite.db.engine.session import Database
 from tests.support import conductor_fixture
 from tests.support.conductor_fixture import ConductorFixture
+from tests.support.crashes import Stage
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Ignore the threads of dead conductors, which end by Died."""
+    dead_threads = "ignore::pytest.PytestUnhandledThreadExceptionWarning"
+    for item in items:
+        if isinstance(item, pytest.Function) and "stages" in item.fixturenames:
+            item.add_marker(pytest.mark.filterwarnings(dead_threads))
 
 
 @pytest.fixture
@@ -19,6 +30,7 @@ def build(sqlite_database: Database) -> Iterator[Callable[..., ConductorFixture]
 
     def make(database: Database | None = None, **values: Any) -> ConductorFixture:
         built.append(conductor_fixture.build(database or sqlite_database, **values))
+        conductor_fixture.connect(built)
         return built[-1]
 
     yield make
@@ -32,3 +44,20 @@ def build(sqlite_database: Database) -> Iterator[Callable[..., ConductorFixture]
 def rig(build: Callable[..., ConductorFixture]) -> ConductorFixture:
     """One conductor."""
     return build()
+
+
+@pytest.fixture
+def stages(
+    monkeypatch: pytest.MonkeyPatch,
+    build: Callable[..., ConductorFixture],
+    sqlite_database: Database,
+) -> Callable[..., Stage]:
+    """A function that returns a stage, on which conductors die, with drivers and options."""
+    monkeypatch.setattr(timeouts, "_LOOK_EVERY", 0.02)  # finds timers of dead conductors at once
+    return functools.partial(Stage, build, sqlite_database)
+
+
+@pytest.fixture
+def stage(stages: Callable[..., Stage]) -> Stage:
+    """A stage with the drivers of the default configuration."""
+    return stages()

@@ -8,13 +8,13 @@ from typing import Any, cast
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.conductor.steps import stepper
-from ironic_lite.conductor.work import bounds
+from ironic_lite.conductor.engine import notes, stepper
 from ironic_lite.db.engine.session import Database
-from ironic_lite.db.queries import agent_steps
+from ironic_lite.db.queries import reports
 from ironic_lite.drivers.registry import Registry
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
+from tests.support.crashes import Scene, Stage
 from tests.support.operator import Operator
 
 Json = dict[str, Any]
@@ -45,7 +45,7 @@ def info(row: Json) -> Json:
 
 
 def copy(rig: ConductorFixture, node: str) -> Any:
-    return rig.database.read(lambda conn: agent_steps.get(conn, node))
+    return rig.database.read(lambda conn: reports.get_agent_steps(conn, node))
 
 
 def told(rig: ConductorFixture, node: str) -> list[str]:
@@ -61,7 +61,7 @@ def told(rig: ConductorFixture, node: str) -> list[str]:
 def test_an_automated_clean_runs_what_the_agent_lists_among_the_rest(rig: ConductorFixture) -> None:
     steps = [BURN, SCRUB, {**SCRUB, "step": "never", "priority": 0}]
     node = rig.node(fake_agent=agent(clean_steps=steps))
-    rig.ask("do_provisioning_action", node, action="provide")
+    rig.ask("provide", node)
     rig.reaches(node, "available")
     assert rig.path(node) == ["cleaning", "clean wait", "cleaning", "available"]
     assert rig.started(node) == [
@@ -78,7 +78,7 @@ def test_steps_of_an_agent_that_bear_names_of_the_services_own_are_left_out(
     """A list that names ``reboot`` means the service's: the agent's could never be run."""
     steps = [BURN, {**BURN, "step": "reboot", "priority": 5}, {**SCRUB, "step": "wait"}]
     node = rig.node(fake_agent=agent(clean_steps=steps))
-    rig.ask("do_provisioning_action", node, action="provide")
+    rig.ask("provide", node)
     assert rig.reaches(node, "available")["last_error"] is None
     assert not {"deploy.reboot", "raid.wait"} & set(rig.started(node))
     assert copy(rig, node) == {"deploy": [{**BURN, "requires_ramdisk": True}]}
@@ -108,7 +108,7 @@ def test_while_the_ramdisk_runs_its_list_is_shown_as_by_ironic_and_then_it_goes(
 
 def test_a_step_that_waits_finds_the_list_in_the_notes(rig: ConductorFixture) -> None:
     node = rig.node(fake_agent=agent(clean_steps=[BURN]))
-    rig.ask("do_node_clean", node, clean_steps=listed("deploy.burn_in", "power.wait"))
+    rig.ask("clean", node, clean_steps=listed("deploy.burn_in", "power.wait"))
     wait_for(lambda: (rig.get(node)["clean_step"] or {}).get("step") == "wait")
     row = rig.settled(node)
     cached = info(row)["agent_cached_clean_steps"]
@@ -123,7 +123,7 @@ def test_a_step_that_waits_finds_the_list_in_the_notes(rig: ConductorFixture) ->
 
 def test_the_list_goes_when_the_machine_is_switched_off(rig: ConductorFixture) -> None:
     node = rig.node(fake_agent=agent(clean_steps=[BURN]), power_state="power on")
-    rig.ask("do_node_clean", node, clean_steps=listed("power.power_off", "power.wait"))
+    rig.ask("clean", node, clean_steps=listed("power.power_off", "power.wait"))
     wait_for(lambda: (rig.get(node)["clean_step"] or {}).get("step") == "wait")
     assert not [key for key in info(rig.settled(node)) if key.startswith("agent_cached")]
     assert copy(rig, node)
@@ -140,7 +140,7 @@ def test_a_manual_clean_is_checked_once_the_agent_has_spoken_and_nothing_runs(
     rig: ConductorFixture, wanted: list[Json], says: str
 ) -> None:
     node = rig.node(fake_agent=agent(clean_steps=[BURN]))
-    rig.ask("do_node_clean", node, clean_steps=wanted)
+    rig.ask("clean", node, clean_steps=wanted)
     row = rig.reaches(node, "clean failed")
     assert rig.path(node) == ["cleaning", "clean wait", "cleaning", "clean failed"]
     assert says in row["last_error"]
@@ -175,7 +175,7 @@ def test_an_agent_does_not_steer_the_engine(rig: ConductorFixture) -> None:
         fake_async_steps=["deploy.burn_in"],
     )
     rig.node("active", parent_node=node)
-    rig.ask("do_provisioning_action", node, action="provide")
+    rig.ask("provide", node)
     rig.reaches(node, "available")
     assert told(rig, node)[1] == "burn_in done 1"
     assert copy(rig, node)["deploy"] == [{**BURN, "requires_ramdisk": True}]
@@ -192,16 +192,16 @@ def test_an_agent_that_lists_nonsense_fails_the_clean_by_name(rig: ConductorFixt
 
     registry = cast(Registry, crashes.Drivers(drivers(), around))
     object.__setattr__(rig.service.runtime, "registry", registry)
-    rig.ask("do_provisioning_action", node, action="provide")
+    rig.ask("provide", node)
     row = rig.reaches(node, "clean failed")
     assert "manager fake lists a step that cannot be used: priority" in row["last_error"]
     assert copy(rig, node) is None
 
 
 def test_an_agent_that_lists_too_much_fails_the_clean_of_its_node(rig: ConductorFixture) -> None:
-    large = {**BURN, "argsinfo": {"hours": {"description": "x" * (bounds.MOST_KIB * 1024)}}}
+    large = {**BURN, "argsinfo": {"hours": {"description": "x" * (notes.MOST_KIB * 1024)}}}
     node = rig.node(fake_agent=agent(clean_steps=[large]))
-    rig.ask("do_provisioning_action", node, action="provide")
+    rig.ask("provide", node)
     row = rig.reaches(node, "clean failed")
     assert "agent_steps would take 2048 KiB of JSON" in row["last_error"]
     assert copy(rig, node) is None
@@ -209,7 +209,7 @@ def test_an_agent_that_lists_too_much_fails_the_clean_of_its_node(rig: Conductor
 
 def test_a_node_without_an_agent_has_nothing_of_all_this(rig: ConductorFixture) -> None:
     node = rig.node()
-    rig.ask("do_provisioning_action", node, action="provide")
+    rig.ask("provide", node)
     row = rig.reaches(node, "available")
     assert set(info(row)) == {"clean_steps"}
     assert copy(rig, node) is None
@@ -217,7 +217,7 @@ def test_a_node_without_an_agent_has_nothing_of_all_this(rig: ConductorFixture) 
 
 def test_servicing_runs_an_agents_steps(rig: ConductorFixture) -> None:
     node = rig.node("active", fake_agent=agent(service_steps=[SCRUB]))
-    rig.ask("do_node_service", node, service_steps=listed("raid.scrub"))
+    rig.ask("service", node, service_steps=listed("raid.scrub"))
     rig.reaches(node, "active")
     assert rig.started(node) == ["raid.scrub"]
     assert rig.path(node) == ["servicing", "service wait", "servicing", "active"]
@@ -227,13 +227,12 @@ def test_servicing_runs_an_agents_steps(rig: ConductorFixture) -> None:
 # -- deployment ------------------------------------------------------------------------------
 
 PARTITION: Json = {"interface": "deploy", "step": "partition", "priority": 90}
-ENDS = ("active", "deploy failed")
 IDLE: Json = {"interface": "raid", "step": "tune", "priority": 0}
 
 
 def test_an_agents_deploy_steps_join_the_list_when_it_speaks(rig: ConductorFixture) -> None:
     node = rig.node("available", fake_agent=agent(deploy_steps=[PARTITION, IDLE]))
-    rig.ask("do_node_deploy", node)
+    rig.ask("deploy", node)
     rig.reaches(node, "active")
     assert rig.started(node) == [
         "deploy.deploy",
@@ -252,7 +251,7 @@ def test_an_agents_deploy_steps_join_the_list_when_it_speaks(rig: ConductorFixtu
 
 def test_an_agent_that_adds_nothing_changes_no_list(rig: ConductorFixture) -> None:
     node = rig.node("available", fake_agent=agent(deploy_steps=[IDLE]))
-    rig.ask("do_node_deploy", node)
+    rig.ask("deploy", node)
     rig.reaches(node, "active")
     assert told(rig, node) == ["deploy done 1", "write_image done 1", "boot_instance done 1"]
 
@@ -260,7 +259,7 @@ def test_an_agent_that_adds_nothing_changes_no_list(rig: ConductorFixture) -> No
 def test_a_requested_step_may_be_one_that_only_the_agent_has(rig: ConductorFixture) -> None:
     node = rig.node("available", fake_agent=agent(deploy_steps=[IDLE]))
     wanted = {"interface": "raid", "step": "tune", "priority": 70, "args": {}}
-    rig.ask("do_node_deploy", node, deploy_steps=[wanted])
+    rig.ask("deploy", node, deploy_steps=[wanted])
     rig.reaches(node, "active")
     assert rig.started(node)[1:3] == ["deploy.write_image", "raid.tune"]
 
@@ -270,7 +269,7 @@ def test_a_requested_step_that_the_agent_does_not_have_either_fails_the_deployme
 ) -> None:
     node = rig.node("available", fake_agent=agent(deploy_steps=[IDLE]))
     wanted = {"interface": "raid", "step": "tuen", "priority": 70, "args": {}}
-    rig.ask("do_node_deploy", node, deploy_steps=[wanted])
+    rig.ask("deploy", node, deploy_steps=[wanted])
     row = rig.reaches(node, "deploy failed")
     assert "does not support this deploy step: raid.tuen" in row["last_error"]
     assert rig.started(node) == ["deploy.deploy"]
@@ -289,7 +288,7 @@ def test_an_automated_clean_begins_again_with_the_list_of_the_new_agent(
     rig: ConductorFixture, waits: list[str]
 ) -> None:
     node = rig.node(fake_agent=TWO_AGENTS, fake_async_steps=waits)
-    rig.ask("do_provisioning_action", node, action="provide")
+    rig.ask("provide", node)
     row = rig.reaches(node, "available")
     assert told(rig, node) == [
         "erase_devices_metadata done 1",
@@ -326,7 +325,7 @@ def test_while_a_step_of_the_new_list_runs_the_wire_shows_that_list(
     rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     disks = agent(newer("raid.scrub", clean_steps=[NEW]), clean_steps=[SCRUB])
     node = rig.node(fake_agent=disks)
-    rig.ask("do_provisioning_action", node, action="provide")
+    rig.ask("provide", node)
     rig.reaches(node, "available")
     (row,) = seen
     assert [step["step"] for step in info(row)["clean_steps"]] == [
@@ -352,7 +351,7 @@ def test_any_other_run_gives_the_same_step_to_the_new_agent(
         state, fake_agent=agent(newer("deploy.burn_in", **lists), **lists), fake_async_steps=waits
     )
     wanted = {} if kind == "deploy" else {f"{kind}_steps": listed("raid.scrub", "deploy.burn_in")}
-    rig.ask(f"do_node_{kind}", node, **wanted)
+    rig.ask(kind, node, **wanted)
     row = rig.reaches(node, {"clean": "manageable"}.get(kind, "active"))
     steps = told(rig, node)
     assert "burn_in done 2" in steps
@@ -369,9 +368,9 @@ def test_an_agent_that_changes_for_ever_fails_the_run(rig: ConductorFixture, man
     disks = [newer("deploy.burn_in", str(n), clean_steps=[BURN]) for n in range(2, 9)]
     node = rig.node(fake_agent=agent(*disks, clean_steps=[BURN]))
     if manual:
-        rig.ask("do_node_clean", node, clean_steps=listed("deploy.burn_in"))
+        rig.ask("clean", node, clean_steps=listed("deploy.burn_in"))
     else:
-        rig.ask("do_provisioning_action", node, action="provide")
+        rig.ask("provide", node)
     row = rig.reaches(node, "clean failed")
     assert "deploy.burn_in failed" in row["last_error"]
     assert f"for the {stepper.MOST_CHANGES + 1}th time" in row["last_error"]
@@ -383,7 +382,7 @@ def test_an_agent_that_changes_for_ever_fails_the_run(rig: ConductorFixture, man
     assert not [step for step in steps if " running " in step or " pending " in step]
     assert "agent_changes" not in info(row)
     rig.edit(node, driver_info={"fake_agent": agent(clean_steps=[BURN])}, maintenance=False)
-    rig.ask("do_provisioning_action", node, action="provide")
+    rig.ask("provide", node)
     rig.reaches(node, "available")
 
 
@@ -391,13 +390,13 @@ def test_a_deployment_fails_so_too(rig: ConductorFixture) -> None:
     lists: Any = {"deploy_steps": [PARTITION]}
     disks = [newer("deploy.partition", str(n), **lists) for n in range(2, 9)]
     node = rig.node("available", fake_agent=agent(*disks, **lists))
-    rig.ask("do_node_deploy", node)
+    rig.ask("deploy", node)
     row = rig.reaches(node, "deploy failed")
     assert f"for the {stepper.MOST_CHANGES + 1}th time" in row["last_error"]
     assert "agent_changes" not in info(row)
     assert rig.run(node)["error"]["step"] == "deploy.partition"
     rig.edit(node, driver_info={"fake_agent": agent(**lists)})
-    rig.ask("do_node_deploy", node)
+    rig.ask("deploy", node)
     rig.reaches(node, "active")
 
 
@@ -406,7 +405,7 @@ def test_an_abort_that_waits_for_the_step_comes_before_the_new_agent(rig: Conduc
     disks = agent(newer("deploy.burn_in", clean_steps=[slow]), clean_steps=[slow])
     node = rig.node(fake_agent=disks)
     rig.edit(node, driver_info={"fake_agent": disks, "fake_async_steps": ["deploy.burn_in"]})
-    rig.ask("do_node_clean", node, clean_steps=listed("power.wait", "deploy.burn_in"))
+    rig.ask("clean", node, clean_steps=listed("power.wait", "deploy.burn_in"))
     wait_for(lambda: (rig.settled(node)["clean_step"] or {}).get("step") == "wait")
     rig.edit(
         node,
@@ -441,7 +440,7 @@ def test_a_heartbeat_may_bring_the_news(build: Callable[..., ConductorFixture]) 
     registry = cast(Registry, crashes.Drivers(drivers(), around, more=("heartbeat",)))
     rig = build(registry=registry, agent__require_tls=False)
     node = rig.node(fake_agent=agent(clean_steps=[BURN]))
-    rig.ask("do_node_clean", node, clean_steps=listed("deploy.burn_in", "power.wait", "bios.wait"))
+    rig.ask("clean", node, clean_steps=listed("deploy.burn_in", "power.wait", "bios.wait"))
     wait_for(lambda: (rig.get(node)["clean_step"] or {}).get("step") == "wait")
     rig.settled(node)
     token = rig.endpoints.get_node_with_token(rig.who, node_uuid=node)["agent_token"]
@@ -462,66 +461,53 @@ def test_a_heartbeat_may_bring_the_news(build: Callable[..., ConductorFixture]) 
 # -- death -----------------------------------------------------------------------------------
 
 
+def steps_at_the_end(rig: ConductorFixture, node: str) -> list[str]:
+    """Return the steps of the newest run, none of which is under way, and the words of each."""
+    steps = told(rig, node)
+    assert not [step for step in steps if step.split()[1] in ("pending", "running", "waiting")]
+    return steps
+
+
+def done(steps: list[str]) -> list[str]:
+    return [step.split()[0] for step in steps if step.split()[1] == "done"]
+
+
 @pytest.mark.parametrize("manual", [False, True], ids=["automated", "manual"])
-@pytest.mark.parametrize("commits", range(1, 24))
-def test_a_conductor_may_die_at_any_commit_of_such_a_clean(
-    build: Callable[..., ConductorFixture], sqlite_database: Database, manual: bool, commits: int
-) -> None:
-    life = crashes.Life()
-    rig = build(crashes.database(sqlite_database, life))
-    node = rig.node(fake_agent=TWO_AGENTS, fake_async_steps=["deploy.erase_devices"])
-    life.arm(commit=commits)
+def test_a_conductor_may_die_at_any_commit_of_such_a_clean(stage: Stage, manual: bool) -> None:
     titles = ["deploy.burn_in", "deploy.erase_devices", "raid.scrub"]
-    try:
-        if manual:
-            rig.ask("do_node_clean", node, clean_steps=listed(*titles))
-        else:
-            rig.ask("do_provisioning_action", node, action="provide")
-        wait_for(lambda: life.dead or rig.run(node)["state"] == "done")
-    except crashes.Died:
-        pass
-    rig.bury()
-    heir = build()
-    state = "manageable" if manual else "available"
-    if not heir.runs(node):  # it died before it had accepted the verb
-        return
-    row = heir.reaches(node, state)
-    run = heir.run(node)
-    assert (run["state"], row["last_error"]) == ("done", None)
-    steps = told(heir, node)
-    assert not [step for step in steps if step.split()[1] in ("pending", "running", "waiting")]
-    done = [step.split()[0] for step in steps if step.split()[1] == "done"]
-    assert done[-1] == "scrub"
-    assert "agent_changes" not in info(row)
-    assert info(row)["hardware_manager_version"] == {"fake": "2"}
+    agents = {"fake_agent": TWO_AGENTS, "fake_async_steps": ["deploy.erase_devices"]}
+    scene = Scene("manageable", "provide", {}, "available", columns=agents)
+    if manual:
+        scene = scene._replace(
+            method="clean", args={"clean_steps": listed(*titles)}, end="manageable"
+        )
+    for moment in stage.moments("commit", least=16):
+        heir, node = moment.play(scene.begin, scene.ask)
+        if not heir.runs(node):  # it died before it had accepted the verb
+            continue
+        row = heir.reaches(node, scene.end)
+        assert (heir.run(node)["state"], row["last_error"]) == ("done", None)
+        assert done(steps_at_the_end(heir, node))[-1] == "scrub"
+        assert "agent_changes" not in info(row)
+        assert info(row)["hardware_manager_version"] == {"fake": "2"}
 
 
-@pytest.mark.parametrize("commits", range(1, 20))
 def test_a_conductor_may_die_at_any_commit_of_a_deployment_whose_agent_adds_steps(
-    build: Callable[..., ConductorFixture], sqlite_database: Database, commits: int
+    stage: Stage,
 ) -> None:
-    life = crashes.Life()
-    rig = build(crashes.database(sqlite_database, life))
-    node = rig.node("available", fake_agent=agent(deploy_steps=[PARTITION]))
-    life.arm(commit=commits)
-    try:
-        rig.ask("do_node_deploy", node)
-        wait_for(lambda: life.dead or rig.run(node)["state"] == "done")
-    except crashes.Died:
-        pass
-    rig.bury()
-    heir = build()
-    if not heir.runs(node):
-        return
-    row = wait_for(lambda: (one := heir.settled(node))["provision_state"] in ENDS and one)
-    steps = told(heir, node)
-    assert not [step for step in steps if step.split()[1] in ("pending", "running", "waiting")]
-    if row["provision_state"] == "active":
-        done = [step.split()[0] for step in steps if step.split()[1] == "done"]
-        assert done == ["deploy", "partition", "write_image", "boot_instance"]
-    else:
-        # The agent's step does not say that it may be run twice; it was the one under way.
-        assert "partition failed 1" in steps
+    columns = {"fake_agent": agent(deploy_steps=[PARTITION])}
+    scene = Scene("available", "deploy", {}, "active", columns=columns)
+    for moment in stage.moments("commit", least=10):
+        heir, node = moment.play(scene.begin, scene.ask)
+        if not heir.runs(node):
+            continue
+        steps = steps_at_the_end(heir, node)
+        if heir.get(node)["provision_state"] == "active":
+            assert done(steps) == ["deploy", "partition", "write_image", "boot_instance"]
+        else:
+            # The agent's step does not say that it may be run twice; it was the one under way.
+            assert heir.get(node)["provision_state"] == "deploy failed"
+            assert "partition failed 1" in steps
 
 
 # -- over HTTP -------------------------------------------------------------------------------

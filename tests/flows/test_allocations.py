@@ -9,18 +9,15 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.conductor.watch.allocation_recovery import AllocationRecovery
+from ironic_lite.conductor.allocations import AllocationRecovery
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import allocations, nodes
 from ironic_lite.db.tables import models
-from tests.support import crashes
-from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
+from tests.support.conductor_fixture import ConductorFixture, wait_for
+from tests.support.crashes import Stage, idle
 from tests.support.database_rows import new_uuid
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
-)
 Build = Callable[..., ConductorFixture]
 Json = dict[str, Any]
 
@@ -196,8 +193,8 @@ def test_undeploying_removes_the_allocation(rig: ConductorFixture) -> None:
     node = free(rig)
     uuid = ask(rig)
     got(rig, uuid)
-    assert rig.call("do_node_deploy", node)["provision_state"] == "active"
-    assert rig.call("do_node_tear_down", node)["provision_state"] == "available"
+    assert rig.call("deploy", node)["provision_state"] == "active"
+    assert rig.call("delete", node)["provision_state"] == "available"
     row = rig.get(node)
     assert (row["allocation_uuid"], row["instance_uuid"]) == (None, None)
     with pytest.raises(errors.AllocationNotFound):
@@ -222,42 +219,24 @@ def sweep(rig: ConductorFixture) -> None:
     AllocationRecovery(rig.tasks, rig.service.ownership, rig.endpoints.allocator).sweep()
 
 
-def mortal_rig(build: Build, database: Database, life: crashes.Life, host: str) -> ConductorFixture:
-    own = crashes.database(database, life)
-    rig = build(own, registry=drivers(), DEFAULT__host=host)
-    rig.database = database
-    return rig
-
-
-@pytest.mark.parametrize("commits", [1, 2], ids=["accepted", "given"])
-@pytest.mark.parametrize("elsewhere", [True, False], ids=["another goes on", "itself goes on"])
-def test_no_search_is_lost_and_none_ends_twice(
-    build: Build, sqlite_database: Database, commits: int, elsewhere: bool
-) -> None:
+@pytest.mark.parametrize("host", ["there", "here"], ids=["another goes on", "itself goes on"])
+def test_no_search_is_lost_and_none_ends_twice(stages: Callable[..., Stage], host: str) -> None:
     """The conductor dies when it has taken the search, or when it has given the node."""
-    life = crashes.Life()
-    rig = mortal_rig(build, sqlite_database, life, "mortal")
-    node = free(rig)
-    life.arm(commit=commits)
-    uuid = new_uuid()
-    about = {"uuid": uuid, "resource_class": "big", "created_at": clock.now().isoformat()}
-    try:
-        rig.endpoints.create_allocation(rig.who, allocation=about)
-    except crashes.Died:
-        assert commits == 1
-    wait_for(lambda: life.dead)
-    rig.bury()
-    heir = build(sqlite_database, DEFAULT__host="heir" if elsewhere else "mortal")
-    if elsewhere:
-        gone = models.conductors.update().where(models.conductors.c.hostname == "mortal")
-        sqlite_database.write(lambda conn: conn.execute(gone, {"online": False}))
-    sweep(heir)
-    assert consistent(heir, [uuid]) == [node]
-    row = got(heir, uuid)
-    assert row["conductor"] == ("mortal" if commits == 2 or not elsewhere else "heir")
-    assert len(heir.events(node, "node_updated")) == 1
-    sweep(heir)
-    assert consistent(heir, [uuid]) == [node]
+    for moment in stages(dead="offline").moments("commit", least=2):
+        accepted = []
+
+        def search(rig: ConductorFixture, _node: str) -> None:
+            accepted.append(ask(rig, uuid=uuid))  # noqa: B023
+
+        uuid = new_uuid()
+        heir, node = moment.play(free, search, host, idle)
+        assert bool(accepted) == (moment.number > 1)
+        sweep(heir)
+        assert consistent(heir, [uuid]) == [node]
+        assert got(heir, uuid)["conductor"] == ("here" if accepted else host)
+        assert len(heir.events(node, "node_updated")) == 1
+        sweep(heir)
+        assert consistent(heir, [uuid]) == [node]
 
 
 def test_a_search_of_the_living_is_left_alone(build: Build, sqlite_database: Database) -> None:

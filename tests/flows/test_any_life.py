@@ -22,6 +22,7 @@ from ironic_lite.db.engine.session import Database
 from ironic_lite.domain import states, verbs
 from ironic_lite.domain.states import Kind, State
 from tests.support import node_model
+from tests.support.conductor_fixture import ConductorFixture, listed
 from tests.support.invariants import Invariants
 from tests.support.lifecycle_world import LifecycleWorld
 from tests.support.node_model import Model, Told
@@ -313,3 +314,43 @@ def test_any_life_follows_the_tables(sqlite_database: Database) -> None:
         world.bury()
     print(f"{world.deaths} conductors died; accepted: {dict(world.accepted)}")
     print(f"states the node came to rest in: {dict(world.rested)}")
+
+
+# What random lives (``test_any_life``) have found, told one by one.
+
+
+@pytest.mark.parametrize("state", ["error", "clean failed", "deploy failed"])
+def test_a_power_change_leaves_the_reason_of_a_failure(rig: ConductorFixture, state: str) -> None:
+    node = rig.node(state, last_error="The disk burns.")
+    row = rig.call("change_node_power_state", node, target="power on")
+    assert (row["power_state"], row["last_error"]) == ("power on", "The disk burns.")
+
+
+def test_a_power_change_of_a_sound_node_forgets_what_was(rig: ConductorFixture) -> None:
+    node = rig.node("manageable", last_error="The disk burnt.")
+    assert rig.call("change_node_power_state", node, target="power on")["last_error"] is None
+
+
+WAIT: dict[str, tuple[str, str, list[dict[str, Any]]]] = {
+    "deploy": (
+        *("available", "deploy"),
+        [{"interface": "power", "step": "wait", "args": {}, "priority": 50}],
+    ),
+    "service": ("active", "service", listed("power.wait")),
+}
+
+
+@pytest.mark.parametrize("kind", WAIT)
+def test_a_failed_deletion_shows_no_step_of_what_it_ended(rig: ConductorFixture, kind: str) -> None:
+    before, method, steps = WAIT[kind]
+    node = rig.node(before, fake_fail_verbs={"delete": "no"})
+    row = rig.call(method, node, **{f"{kind}_steps": steps})
+    assert row[f"{kind}_step"]["step"] == "wait"
+    for state in (
+        rig.call("delete", node),
+        rig.call("rebuild", node),
+    ):
+        assert not state[f"{kind}_step"]
+        assert f"{kind}_step_index" not in state["driver_internal_info"]
+        assert not state["driver_internal_info"].get(f"{kind}_steps")
+    assert rig.path(node)[-3:] == ["error", "deploying", "active"]

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import itertools
+import functools
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import pytest
 
-from ironic_lite.conductor.steps import stepper
-from ironic_lite.conductor.watch import timers
+from ironic_lite.conductor.engine import stepper
 from ironic_lite.core import config
-from ironic_lite.db.engine.session import Database
-from ironic_lite.drivers import base, power_switching
+from ironic_lite.drivers import bmc_bases
 from ironic_lite.drivers.redfish import bios, management, power
 from ironic_lite.drivers.redfish.bmc import connection
 from ironic_lite.drivers.registry import Registry
 from tests.emulators import bmc
-from tests.flows.test_agents_die import at_rest, forget
 from tests.support import crashes
-from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
+from tests.support.conductor_fixture import ConductorFixture, drivers
+from tests.support.crashes import Moment, Scene, Stage
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
-)
 STEP = 1 if os.environ.get("ANY_LIFE_EXAMPLES") else 2
 """Of every second moment a conductor dies here; of each in `make life`."""
 WANTED: tuple[dict[str, Any], ...] = ({"NumberOfCores": 8}, {"ProcTurboMode": "Disabled"})
@@ -41,94 +34,43 @@ STEPS = [
 ]
 
 
-class Case(NamedTuple):
-    """State before, endpoint, its arguments, and how it ends."""
-
-    before: str
-    method: str
-    args: dict[str, Any]
-    end: str
-
-
 CASES = {
-    "service": Case("active", "do_node_service", {"service_steps": STEPS}, "active"),
-    "clean": Case("manageable", "do_node_clean", {"clean_steps": STEPS}, "manageable"),
+    "service": Scene("active", "service", {"service_steps": STEPS}, "active"),
+    "clean": Scene("manageable", "clean", {"clean_steps": STEPS}, "manageable"),
 }
-
-
-class Drivers:
-    """The drivers of nodes whose machines have a BMC that speaks Redfish."""
-
-    def __init__(self, inner: Registry) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def driver_for(self, *args: Any) -> base.Driver:
-        return dataclasses.replace(
-            self._inner.driver_for(*args),
-            bios=bios.RedfishBIOS(),
-            power=power.RedfishPower(),
-            management=management.RedfishManagement(),
-        )
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody is waited for longer than need be."""
-    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
     monkeypatch.setattr(bios, "_interval", lambda: 0.02)
-    monkeypatch.setattr(power_switching, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(connection, "LINKS", connection.Links())
+    monkeypatch.setattr(bmc_bases, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(connection, "LINKS", connection.BmcLinks())
     config.CONF([], default_config_files=[], default_config_dirs=[])
     yield
     config.CONF.reset()
 
 
-class Stage:
-    """Where conductors called ``here`` die; they, or others, come after."""
-
-    def __init__(self, build: Callable[..., ConductorFixture], database: Database) -> None:
-        self._build, self._database = build, database
-
-    def start(self, life: crashes.Life, host: str = "here") -> ConductorFixture:
-        if host != "here":
-            self._database.write(forget)
-        inner = cast(Registry, Drivers(drivers()))
-        registry = crashes.drivers(inner, life, more=("prepare_restart",))
-        rig = self._build(
-            crashes.database(self._database, life), registry=registry, DEFAULT__host=host
-        )
-        rig.database = self._database
-        if host != "here":
-            rig.service.orphans.sweep()
-        return rig
-
-    def die(
-        self, case: Case, machine: bmc.Machine, what: str, n: int, *, heir: str
-    ) -> tuple[ConductorFixture, str, bool]:
-        """Play the case with a conductor that dies at the n-th; whether it did comes last."""
-        life = crashes.Life()
-        rig = self.start(life)
-        node = rig.node(case.before, driver_info=dict(machine.driver_info))
-        life.arm(**{what: n})
-        with contextlib.suppress(crashes.Died):
-            rig.ask(case.method, node, **case.args)
-        wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig.about(node))
-        if not life.dead:
-            life.disarm()
-            return rig, node, False
-        rig.bury()
-        assert rig.service.runtime.workers.wait_idle(5)
-        again = self.start(crashes.Life(), heir)
-        wait_for(lambda: at_rest(again, node), lambda: again.about(node))
-        return again, node, True
-
-
 @pytest.fixture
-def stage(build: Callable[..., ConductorFixture], sqlite_database: Database) -> Stage:
-    return Stage(build, sqlite_database)
+def stage(stages: Callable[..., Stage]) -> Stage:
+    """A stage for machines with a BMC that speaks Redfish."""
+    redfish = crashes.Replaced(
+        drivers(),
+        bios=bios.RedfishBIOS(),
+        power=power.RedfishPower(),
+        management=management.RedfishManagement(),
+    )
+    inner = cast(Registry, redfish)
+    drivers_of = functools.partial(crashes.drivers, inner, more=("prepare_restart",))
+    return stages(drivers_of, dead="removed")
+
+
+def play(
+    moment: Moment, case: Scene, machine: bmc.Machine, host: str
+) -> tuple[ConductorFixture, str]:
+    """Play a case on a node with this machine."""
+    scene = case._replace(columns={"driver_info": dict(machine.driver_info)})
+    return moment.play(scene.begin, scene.ask, host)
 
 
 def patches(machine: bmc.Machine) -> list[dict[str, Any]]:
@@ -142,12 +84,12 @@ def patches(machine: bmc.Machine) -> list[dict[str, Any]]:
 def test_machine_gets_its_settings_whenever_a_conductor_dies(
     stage: Stage, name: str, what: str, heir: str
 ) -> None:
-    case, deaths = CASES[name], 0
-    for n in itertools.count(1, STEP):
+    for moment in stage.moments(what, step=STEP, least=8):
         with bmc.serve() as machine:
-            rig, node, died = stage.die(case, machine, what, n, heir=heir)
+            rig, node = play(moment, CASES[name], machine, heir)
             row = rig.get(node)
-            assert (row["provision_state"], row["last_error"]) == (case.end, None), n
+            end = (row["provision_state"], row["last_error"])
+            assert end == (CASES[name].end, None), moment.number
             if rig.runs(node):
                 shown = machine[machine.places.bios]["Attributes"]
                 assert all(shown.items() >= wanted.items() for wanted in WANTED)
@@ -157,12 +99,7 @@ def test_machine_gets_its_settings_whenever_a_conductor_dies(
                 assert rig.step_states(node) == ["done", "done"]
                 assert row["driver_internal_info"].get("driver_notes") is None
             else:
-                assert (died, patches(machine)) == (True, [])
-            rig.bury()
-        if not died:
-            break
-        deaths += 1
-    assert deaths * STEP >= 8
+                assert (moment.died, patches(machine)) == (True, [])
 
 
 @pytest.mark.parametrize("what", ["commit", "call"])
@@ -171,17 +108,14 @@ def test_a_service_step_of_a_bmc_that_must_not_be_run_twice_is_not(
 ) -> None:
     """One that waits when its conductor dies goes on; one that was just begun fails plainly."""
     monkeypatch.setattr(stepper, "rerunnable", lambda *_: False)
-    case, ends = CASES["service"], set()
-    for n in itertools.count(2 if what == "commit" else 1, STEP):
+    ends = set()
+    for moment in stage.moments(what, first=3 if what == "commit" else 1, step=STEP):
         with bmc.serve() as machine:
-            rig, node, died = stage.die(case, machine, what, n, heir="there")
+            rig, node = play(moment, CASES["service"], machine, "there")
             row = rig.get(node)
             ends.add(row["provision_state"])
             told = patches(machine)
             assert all(told.count(one) <= 1 for one in told)
             if row["provision_state"] == "service failed":
                 assert "must not be run twice" in row["last_error"]
-            rig.bury()
-        if not died:
-            break
     assert ends == {"active", "service failed"}

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.conductor.watch import timers
+from ironic_lite.conductor.watch import timeouts
 from ironic_lite.core import clock, config
-from ironic_lite.db.queries import runs
-from ironic_lite.domain import causes
-from ironic_lite.drivers import base, power_switching
-from ironic_lite.drivers.agent import direct, steps
+from ironic_lite.db.engine.session import Database
+from ironic_lite.domain import failures
+from ironic_lite.drivers import base, bmc_bases
+from ironic_lite.drivers.agent import deploy, steps
 from ironic_lite.drivers.redfish import management, power
 from ironic_lite.drivers.redfish.bmc import connection
 from ironic_lite.drivers.registry import Registry
+from tests.db.conftest import database, server_urls
 from tests.emulators import bmc
 from tests.emulators.bmc import refusals
 from tests.flows.test_timeouts import WAITS, sweep, waiting
 from tests.support import crashes, scripted_agent
 from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
 from tests.support.crashes import Drivers as Around
+from tests.support.database_rows import insert_run
 
 KEYS = {"code", "text", "retryable", "facts"}
 
@@ -37,7 +40,7 @@ def cause_of(error: dict[str, Any]) -> dict[str, Any]:
     assert cause["text"]
     assert cause["facts"]
     assert error["retryable"] is cause["retryable"]
-    assert len(json.dumps(cause)) <= causes.MOST_BYTES
+    assert len(json.dumps(cause)) <= failures.MOST_BYTES
     return cause
 
 
@@ -58,21 +61,21 @@ class Fault(NamedTuple):
 FAKE = {
     "clean step": Fault(
         "manageable",
-        "do_node_clean",
+        "clean",
         {"clean_steps": listed("deploy.erase_devices")},
         {"fake_fail_steps": {"deploy.erase_devices": "no disk"}},
         top="CleanStepFailed",
     ),
     "automated clean step": Fault(
         "manageable",
-        "do_provisioning_action",
-        {"action": "provide"},
+        "provide",
+        {},
         {"fake_fail_steps": {"deploy.erase_devices": "no disk"}},
         top="CleanStepFailed",
     ),
     "waiting clean step": Fault(
         "manageable",
-        "do_node_clean",
+        "clean",
         {"clean_steps": listed("deploy.erase_devices")},
         {
             "fake_fail_steps": {"deploy.erase_devices": "no disk"},
@@ -83,7 +86,7 @@ FAKE = {
     ),
     "bad argument": Fault(
         "manageable",
-        "do_node_clean",
+        "clean",
         {
             "clean_steps": [
                 {
@@ -99,52 +102,46 @@ FAKE = {
     ),
     "deploy step": Fault(
         "available",
-        "do_node_deploy",
+        "deploy",
         {},
         {"fake_fail_steps": {"deploy.write_image": "no disk"}},
         top="DeployStepFailed",
     ),
     "service step": Fault(
         "active",
-        "do_node_service",
+        "service",
         {"service_steps": listed("bios.factory_reset")},
         {"fake_fail_steps": {"bios.factory_reset": "no disk"}},
         top="StepFailed",
     ),
     "power": Fault(
         "enroll",
-        "do_provisioning_action",
-        {"action": "manage"},
+        "manage",
+        {},
         {"fake_fail_power": "no cable"},
     ),
     "verify": Fault(
         "enroll",
-        "do_provisioning_action",
-        {"action": "manage"},
+        "manage",
+        {},
         {"fake_fail_verbs": {"verify": "no BMC"}},
         top="StepFailed",
     ),
-    "inspect": Fault(
-        "manageable", "inspect_hardware", {}, {"fake_fail_verbs": {"inspect": "no agent"}}
-    ),
+    "inspect": Fault("manageable", "inspect", {}, {"fake_fail_verbs": {"inspect": "no agent"}}),
     "rescue": Fault(
         "active",
-        "do_node_rescue",
+        "rescue",
         {"rescue_password": "sesame"},
         {"fake_fail_verbs": {"rescue": "no ramdisk"}},
     ),
-    "unrescue": Fault(
-        "rescue", "do_node_unrescue", {}, {"fake_fail_verbs": {"unrescue": "no disk"}}
-    ),
+    "unrescue": Fault("rescue", "unrescue", {}, {"fake_fail_verbs": {"unrescue": "no disk"}}),
     "adopt": Fault(
         "manageable",
-        "do_provisioning_action",
-        {"action": "adopt"},
+        "adopt",
+        {},
         {"fake_fail_verbs": {"adopt": "no instance"}},
     ),
-    "delete": Fault(
-        "active", "do_node_tear_down", {}, {"fake_fail_verbs": {"delete": "no network"}}
-    ),
+    "delete": Fault("active", "delete", {}, {"fake_fail_verbs": {"delete": "no network"}}),
 }
 
 
@@ -178,7 +175,7 @@ def test_cause_of_a_child_names_the_child_and_its_fault(rig: ConductorFixture) -
     node = rig.node()
     child = rig.node(parent_node=node, fake_fail_steps={"bios.factory_reset": "no battery"})
     step = {"interface": "bios", "step": "factory_reset", "execute_on_child_nodes": True}
-    rig.call("do_node_clean", node, clean_steps=[step])
+    rig.call("clean", node, clean_steps=[step])
     cause = cause_of(wait_ended(rig, node)["error"])
     assert (cause["code"], cause["text"]) == ("HardwareError", "no battery")
     assert cause["facts"]["child"] == child
@@ -267,7 +264,7 @@ def open_run(rig: ConductorFixture, node: str, run: str) -> None:
         "state": "waiting",
         "started_at": clock.ago(3600),
     }
-    rig.database.write(lambda conn: runs.insert(conn, row))
+    rig.database.write(lambda conn: insert_run(conn, row))
     rig.edit(node, run_uuid=run, provision_updated_at=clock.ago(3600))
 
 
@@ -348,8 +345,8 @@ def redfish(
     build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ConductorFixture]:
     """A conductor that retries no request to a BMC."""
-    monkeypatch.setattr(connection, "LINKS", connection.Links())
-    monkeypatch.setattr(power_switching, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(connection, "LINKS", connection.BmcLinks())
+    monkeypatch.setattr(bmc_bases, "FIRST_PAUSE", 0.01)
     config.CONF([], default_config_files=[], default_config_dirs=[])
     config.CONF.set_override("connection_attempts", 1, group="redfish")
     config.CONF.set_override("connection_retry_interval", 0, group="redfish")
@@ -440,16 +437,16 @@ class Failing(scripted_agent.Machine):
 def test_failed_step_of_an_agent_has_the_error_of_the_agent(
     build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timeouts, "_LOOK_EVERY", 0.02)
     monkeypatch.setattr(steps, "SOON", 0.02)
     config.CONF([], default_config_files=[], default_config_dirs=[])
     with scripted_agent.running(Failing(clean=[ERASE])) as machine:
-        registry = scripted_agent.registry(machine, direct.DirectDeploy(), crashes.Life())
+        registry = scripted_agent.registry(machine, deploy.DirectDeploy(), crashes.Life())
         rig = build(registry=registry, agent__require_tls=False)
         machine.service = rig.service
         node = rig.node()
         machine.fresh(node)
-        rig.ask("do_provisioning_action", node, action="provide")
+        rig.ask("provide", node)
         rig.reaches(node, "clean failed")
         run = wait_ended(rig, node)
         token = machine.token
@@ -464,3 +461,105 @@ def test_failed_step_of_an_agent_has_the_error_of_the_agent(
         "message": "disk 3 is read-only (asked with ******)",
     }
     assert token is None or token not in str(run)
+
+
+# What a machine says, or a driver leaves, that no database takes: the node must not be stuck.
+
+__all__ = ["database", "server_urls"]
+
+SAID = "no disk \0 \ud83d here"
+SHOWN = "no disk \ufffd \ufffd here"
+
+
+@pytest.fixture(autouse=True)
+def plain_tracebacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parallel test processes tell each other what was logged, and can only do so in UTF-8."""
+    formatted = logging.Formatter.formatException
+
+    def plain(self: logging.Formatter, info: Any) -> str:
+        return errors.clean(formatted(self, info))
+
+    monkeypatch.setattr(logging.Formatter, "formatException", plain)
+
+
+def acting(act: Callable[[Any], None], method: str) -> Registry:
+    """Return drivers of which one method does something else, with its task."""
+
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        return act(cast(Any, call).args[0]) if name == method else call()
+
+    return cast(Registry, crashes.Drivers(drivers(), around))
+
+
+def raising_words(why: Exception) -> Callable[[Any], None]:
+    def act(_task: Any) -> None:
+        raise why
+
+    return act
+
+
+@pytest.mark.parametrize(
+    "why",
+    [errors.CleanStepFailed(step="power.cycle", reason=SAID), RuntimeError(SAID)],
+    ids=["of ours", "any other"],
+)
+def test_a_step_fails_in_words_that_can_be_stored(
+    build: Callable[..., ConductorFixture],
+    database: Database,
+    why: Exception,
+) -> None:
+    rig = build(database, registry=acting(raising_words(why), "execute_clean_step"))
+    node = rig.node()
+    row = rig.clean(node, "power.cycle")
+    assert (row["provision_state"], row["fault"]) == ("clean failed", "clean failure")
+    assert row["last_error"].endswith(SHOWN)
+    assert rig.step_states(node) == ["failed"]
+    assert rig.run(node)["error"]["text"] == row["last_error"] == row["maintenance_reason"]
+
+
+def test_inspection_result_is_stored_with_invalid_text_replaced(
+    build: Callable[..., ConductorFixture],
+) -> None:
+    def find(task: Any) -> None:
+        task.node.properties = {"serial": SAID[8:], "sizes": [2**70]}
+
+    rig = build(registry=acting(find, "inspect_hardware"))
+    row = rig.call("inspect", rig.node())
+    assert row["provision_state"] == "manageable"
+    assert row["properties"] == {"serial": SHOWN[8:], "sizes": [str(2**70)]}
+
+
+CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    # method -> first state, endpoint, its arguments, where it ends
+    "execute_clean_step": ("manageable", "clean", {"clean_steps": listed("power.cycle")}),
+    "execute_deploy_step": ("available", "deploy", {}),
+    "execute_service_step": (
+        *("active", "service"),
+        {"service_steps": listed("vendor.log_passthrough")},
+    ),
+    "inspect_hardware": ("manageable", "inspect", {}),
+    "rescue": ("active", "rescue", {"rescue_password": "secret"}),
+}
+ENDS = ("clean failed", "deploy failed", "service failed", "inspect failed", "rescue failed")
+
+
+@pytest.mark.parametrize(("method", "end"), list(zip(CASES, ENDS, strict=True)))
+@pytest.mark.parametrize("fails", [False, True], ids=["ends", "fails"])
+def test_value_that_cannot_be_saved_leads_to_the_fail_state(
+    build: Callable[..., ConductorFixture], method: str, end: str, fails: bool
+) -> None:
+    def leave(task: Any) -> None:
+        task.node.properties = {"found": object()}
+        if fails:
+            raise RuntimeError("no disk")
+
+    rig = build(registry=acting(leave, method))
+    first, endpoint, args = CASES[method]
+    node = rig.node(first, properties={"cpus": 1})
+    row = rig.call(endpoint, node, **args)
+    assert row["provision_state"] == end
+    assert "Unexpected" in row["last_error"]
+    assert (row["properties"], row["run_uuid"]) == ({"cpus": 1}, None)
+    assert rig.run(node)["state"] == "failed"
+    assert not {"running", "waiting"} & set(rig.step_states(node))
+    assert rig.tasks.locks.held == frozenset()

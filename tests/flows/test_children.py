@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
 import pytest
-import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
-from ironic_lite.db.queries import events, holds, nodes
-from ironic_lite.db.tables import models
+from ironic_lite.db.queries import events, holds
 from ironic_lite.domain import history
 from ironic_lite.drivers.registry import Registry
 from tests.flows.test_locks import seize
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
+from tests.support.crashes import Stage
 from tests.support.operator import Operator
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
-)
 KINDS = {
-    "clean": ("manageable", "do_node_clean", "bios.factory_reset"),
-    "service": ("active", "do_node_service", "vendor.log_passthrough"),
+    "clean": ("manageable", "clean", "bios.factory_reset"),
+    "service": ("active", "service", "vendor.log_passthrough"),
 }
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -376,7 +370,7 @@ def test_a_child_locked_for_a_moment_is_waited_for(build: Callable[..., Conducto
     rig = build(conductor__node_locked_retry_attempts=10)
     home = family(rig, "clean", 1)
     with rig.tasks.lock(rig.who, home.children[0]):
-        rig.ask("do_node_clean", home.parent, clean_steps=[on_children("power.power_on")])
+        rig.ask("clean", home.parent, clean_steps=[on_children("power.power_on")])
         wait_for(lambda: rig.started(home.parent))
     rig.reaches(home.parent, "manageable")
     assert home.powers() == ["power on"]
@@ -401,58 +395,29 @@ def test_a_step_that_goes_on_by_itself_needs_a_permit(
 @pytest.mark.parametrize("what", ["commit", "call"])
 @pytest.mark.parametrize("host", ["here", "there"])
 def test_after_a_crash_every_child_has_had_its_step(
-    build: Callable[..., ConductorFixture], sqlite_database: Database, what: str, host: str
+    stages: Callable[..., Stage], what: str, host: str
 ) -> None:
-    deaths = 0
-    for n in itertools.count(1):
-        home = _die(build, sqlite_database, **{what: n})
-        if home is None:
-            break
-        deaths += 1
-        _forget(sqlite_database, home, host)
-        again = build(sqlite_database, DEFAULT__host=host, conductor__node_locked_retry_attempts=10)
-        again.service.orphans.sweep()
-        row = again.reaches(home.parent, "manageable")
-        if again.runs(home.parent):  # else it died before the verb was accepted
+    steps = [on_children("bios.factory_reset"), on_children("power.power_on")]
+    homes: list[Family] = []
+
+    def begin(rig: ConductorFixture) -> str:
+        homes.append(family(rig, "clean", 2))
+        return homes[-1].parent
+
+    def ask(rig: ConductorFixture, parent: str) -> None:
+        rig.ask("clean", parent, clean_steps=steps)
+
+    stage = stages(conductor__node_locked_retry_attempts=10)
+    for moment in stage.moments(what, least=5):
+        again, parent = moment.play(begin, ask, host)
+        home = homes[-1]
+        row = again.reaches(parent, "manageable")
+        if again.runs(parent):  # else it died before the verb was accepted
             assert row["last_error"] is None
             assert home.powers() == ["power on"] * 2
-            assert again.step_states(home.parent) == ["done", "done"]
+            assert again.step_states(parent) == ["done", "done"]
         for child in home.children:
             assert again.settled(child)["provision_state"] == "manageable"
-        again.bury()
-    assert deaths >= 5
-
-
-def _die(build: Callable[..., ConductorFixture], database: Database, **when: int) -> Family | None:
-    """Let a conductor die in the middle of steps for two children; None: it lived."""
-    life = crashes.Life()
-    rig = build(crashes.database(database, life), registry=crashes.drivers(drivers(), life))
-    rig.database = database
-    home = family(rig, "clean", 2)
-    life.arm(**when)
-    steps = [on_children("bios.factory_reset"), on_children("power.power_on")]
-    with contextlib.suppress(crashes.Died):
-        rig.ask("do_node_clean", home.parent, clean_steps=steps)
-    wait_for(lambda: life.dead or rig.service.runtime.workers.busy == 0)
-    rig.bury()
-    return home if life.dead else None
-
-
-def _forget(database: Database, home: Family, host: str) -> None:
-    """Make ``here`` dead for others."""
-    if host == "here":
-        return
-    past = clock.after(-3600)
-    table = models.nodes
-
-    def write(conn: sa.Connection) -> None:
-        conductors = models.conductors.update().where(models.conductors.c.hostname == "here")
-        conn.execute(conductors, {"updated_at": past})
-        held = table.update().where(table.c.reservation.is_not(None))
-        family = [home.parent, *home.children]
-        conn.execute(held.where(table.c.uuid.in_(family)), {"lock_expires": nodes.ENDED})
-
-    database.write(write)
 
 
 def test_a_stop_leaves_the_children_free_and_the_step_to_be_run_again(
@@ -461,7 +426,7 @@ def test_a_stop_leaves_the_children_free_and_the_step_to_be_run_again(
     rig = build()
     home = family(rig, "clean", 2, fake_step_seconds=3600)
     steps = [on_children("bios.factory_reset")]
-    rig.ask("do_node_clean", home.parent, clean_steps=steps)
+    rig.ask("clean", home.parent, clean_steps=steps)
     wait_for(lambda: rig.started(home.children[0]))
     rig.service.stop(0.001)
     row = rig.get(home.parent)
@@ -496,7 +461,7 @@ def test_a_parent_that_is_another_conductors_by_now_leaves_its_next_child_alone(
 
     rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     some = family(rig, "clean", 2)
-    rig.ask("do_node_clean", some.parent, clean_steps=[on_children("bios.factory_reset")])
+    rig.ask("clean", some.parent, clean_steps=[on_children("bios.factory_reset")])
     assert rig.service.runtime.workers.wait_idle(30)
     assert len(begun) == 1
     assert rig.get(some.parent)["lock_token"] == "theirs"

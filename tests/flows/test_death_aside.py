@@ -2,54 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pytest
 
-from ironic_lite.conductor.watch import timers
 from ironic_lite.conductor.watch.timeouts import Timeouts
 from ironic_lite.core import clock
-from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import models
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind, State
-from tests.flows.test_death import Theatre
-from tests.support import crashes
-from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
+from tests.support.conductor_fixture import ConductorFixture, listed
+from tests.support.crashes import Act, Scene, Stage, rests
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
-)
-Json = dict[str, Any]
-Act = Callable[[ConductorFixture, str], object]
 HOUR = {"fake_async_steps": ["*"], "fake_step_seconds": 3600}
 SLOW = {"fake_async_verbs": ["inspect", "rescue"], "fake_step_seconds": 3600}
 
 
-class Wait(NamedTuple):
-    """How a node comes to wait, or to be held."""
-
-    before: str
-    method: str
-    args: Json
-    told: Json
-
-
-WAITS: Mapping[str, Wait] = {
-    "clean wait": Wait(
-        "manageable", "do_node_clean", {"clean_steps": listed("deploy.erase_devices")}, HOUR
-    ),
-    "clean hold": Wait(
-        "manageable", "do_node_clean", {"clean_steps": listed("power.hold", "power.cycle")}, {}
-    ),
-    "wait call-back": Wait("available", "do_node_deploy", {}, HOUR),
-    "service wait": Wait("active", "do_node_service", {"service_steps": listed("power.wait")}, {}),
-    "inspect wait": Wait("manageable", "inspect_hardware", {}, SLOW),
-    "rescue wait": Wait("active", "do_node_rescue", {"rescue_password": "sesame"}, SLOW),
+CLEAN = ("manageable", "clean")
+WAITS: Mapping[str, Scene] = {
+    scene.end: scene
+    for scene in (
+        Scene(*CLEAN, {"clean_steps": listed("deploy.erase_devices")}, "clean wait", columns=HOUR),
+        Scene(*CLEAN, {"clean_steps": listed("power.hold", "power.cycle")}, "clean hold"),
+        Scene("available", "deploy", {}, "wait call-back", columns=HOUR),
+        Scene("active", "service", {"service_steps": listed("power.wait")}, "service wait"),
+        Scene("manageable", "inspect", {}, "inspect wait", columns=SLOW),
+        Scene("active", "rescue", {"rescue_password": "sesame"}, "rescue wait", columns=SLOW),
+    )
 }
 
 
@@ -57,9 +37,9 @@ def asks(method: str, **args: Any) -> Act:
     return lambda rig, node: rig.ask(method, node, **args)
 
 
-abort = asks("do_provisioning_action", action="abort")
-unhold = asks("do_provisioning_action", action="unhold")
-delete = asks("do_node_tear_down")
+abort = asks("abort")
+unhold = asks("unhold")
+delete = asks("delete")
 
 
 def times_out(rig: ConductorFixture, node: str) -> None:
@@ -102,59 +82,16 @@ CASES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Timers of dead conductors are looked for without delay."""
-    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
-
-
-class Stage:
-    """Where conductors called ``here`` die; others, or they themselves, come after."""
-
-    def __init__(self, build: Callable[..., ConductorFixture], database: Database) -> None:
-        self._build, self._database = build, database
-        self._theatre = Theatre(build, database)
-
-    def begin(self) -> tuple[ConductorFixture, crashes.Life]:
-        """Start a conductor called ``here`` that may die, and is alone."""
-        self._database.write(lambda conn: conn.execute(models.conductors.delete()))
-        life = crashes.Life()
-        inner = crashes.database(self._database, life)
-        rig = self._build(inner, registry=crashes.drivers(drivers(), life))
-        rig.database = self._database
-        return rig, life
-
-    def waits(self, rig: ConductorFixture, start: str) -> str:
-        """Return a node that waits, or rests, in this state."""
-        wait = WAITS.get(start)
-        if wait is None:
-            return rig.node(start, power_state="power on")
-        node = rig.node(wait.before, **wait.told)
-        assert rig.call(wait.method, node, **wait.args)["provision_state"] == start
-        assert rig.service.runtime.workers.wait_idle(5)
-        rig.edit(node, driver_info={})  # whatever comes now takes no time
-        return node
-
-    def dies(self, case: Case, what: str, n: int) -> tuple[str, bool]:
-        """Play the case with a conductor that dies at the n-th; whether it did comes last."""
-        rig, life = self.begin()
-        node = self.waits(rig, case.start)
-        life.arm(**{what: n})
-        with contextlib.suppress(crashes.Died):
-            case.act(rig, node)
-        wait_for(lambda: life.dead or settled(rig, node), lambda: rig.about(node))
-        life.disarm()
-        rig.bury()
-        return node, life.dead
-
-    def heir(self, host: str) -> ConductorFixture:
-        """Start who comes after."""
-        if host == "here":
-            return self._theatre.restart()
-        self._theatre.forget()
-        other = self._build(DEFAULT__host=host)
-        other.service.orphans.sweep()
-        return other
+def begin(rig: ConductorFixture, start: str) -> str:
+    """Return a node that waits, or rests, in this state."""
+    wait = WAITS.get(start)
+    if wait is None:
+        return rig.node(start, power_state="power on")
+    node = wait.begin(rig)
+    assert rig.call(wait.method, node, **wait.args)["provision_state"] == start
+    assert rig.service.runtime.workers.wait_idle(10)
+    rig.edit(node, driver_info={})  # whatever comes now takes no time
+    return node
 
 
 def settled(rig: ConductorFixture, node: str) -> bool:
@@ -169,26 +106,28 @@ def settled(rig: ConductorFixture, node: str) -> bool:
 @pytest.mark.parametrize("what", ["commit", "call"])
 @pytest.mark.parametrize("name", CASES)
 def test_operation_ends_whenever_a_conductor_dies(
-    build: Callable[..., ConductorFixture],
-    sqlite_database: Database,
-    name: str,
-    what: str,
-    host: str,
+    stage: Stage, name: str, what: str, host: str
 ) -> None:
-    stage, case, deaths = Stage(build, sqlite_database), CASES[name], 0
-    for n in itertools.count(1):
-        node, died = stage.dies(case, what, n)
-        if not died:
-            break
-        deaths += 1
-        rig = stage.heir(host)
-        wait_for(functools.partial(settled, rig, node), functools.partial(rig.about, node))
+    case = CASES[name]
+    for moment in stage.moments(what, least=0 if what == "call" else case.deaths):
+        rig, node = moment.play(lambda rig: begin(rig, case.start), case.act, host, settled)
         if rig.get(node)["provision_state"] == case.start:  # not begun, or to be done again
             case.act(rig, node)
-        wait_for(functools.partial(settled, rig, node), functools.partial(rig.about, node))
+        rests(rig, node, settled)
         check(rig, node, case)
-        rig.bury()
-    assert what == "call" or deaths >= case.deaths
+
+
+def test_an_accepted_abort_is_not_lost(stage: Stage) -> None:
+    for moment in stage.moments("commit", first=2, least=3):
+        accepted = []
+
+        def act(rig: ConductorFixture, node: str) -> None:
+            abort(rig, node)
+            accepted.append(node)  # noqa: B023
+
+        rig, node = moment.play(lambda rig: begin(rig, "clean wait"), act, ended=settled)
+        assert rig.get(node)["provision_state"] == "clean failed"
+        assert bool(accepted) == (moment.number > 2)
 
 
 def check(rig: ConductorFixture, node: str, case: Case) -> None:

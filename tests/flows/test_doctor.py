@@ -14,25 +14,14 @@ from typing import Any
 import pytest
 import requests
 
+from ironic_lite.checks import api, conductor, database, examiner, machine, servers
 from ironic_lite.conductor import fileserver
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine.session import Database
-from ironic_lite.db.queries import erasures
-from ironic_lite.doctor import (
-    api,
-    certificates,
-    conductor,
-    database,
-    disk,
-    programs,
-    rounds,
-    servers,
-    tftp,
-)
-from ironic_lite.doctor import node as doctor_node
 from ironic_lite.domain import examination
 from ironic_lite.domain.examination import Status, Verdict
 from ironic_lite.drivers import base
+from ironic_lite.features.erasures import rows as erasures_rows
 from ironic_lite.images import boot_requests, published
 from tests.emulators import images
 from tests.support import certificates as made
@@ -62,9 +51,9 @@ def options(tmp_path: pathlib.Path) -> Iterator[Set]:
 
 
 @pytest.fixture
-def place(sqlite_database: Database, options: Set) -> conductor.Place:
+def place(sqlite_database: Database, options: Set) -> conductor.ConductorSubject:
     """A conductor at rest with the default options."""
-    return conductor.Place(config.CONF, sqlite_database, busy=0, slots=100)
+    return conductor.ConductorSubject(config.CONF, sqlite_database, busy=0, slots=100)
 
 
 def one(verdicts: Iterator[Verdict]) -> Verdict:
@@ -113,17 +102,17 @@ def test_every_check_of_a_conductor_has_a_name_of_its_own_and_advice() -> None:
 
 
 @pytest.mark.parametrize(("busy", "status"), [(89, "ok"), (90, "warning"), (100, "failed")])
-def test_busy_workers_are_reported(place: conductor.Place, busy: int, status: str) -> None:
+def test_busy_workers_are_reported(
+    place: conductor.ConductorSubject, busy: int, status: str
+) -> None:
     busy_place = dataclasses.replace(place, busy=busy)
     found = one(conductor.find_workers(busy_place))
     assert (str(found.status), found.text) == (status, f"{busy} of 100 workers are in use")
 
 
-def test_write_leaves_no_row(place: conductor.Place) -> None:
+def test_write_leaves_no_row(place: conductor.ConductorSubject) -> None:
     assert one(database.find_write(place)).status is Status.OK
-    rows = place.transactions.read(
-        lambda conn: conn.exec_driver_sql("SELECT name FROM marks").all()
-    )
+    rows = place.database.read(lambda conn: conn.exec_driver_sql("SELECT name FROM marks").all())
     assert [row[0] for row in rows if row[0].startswith("doctor")] == []
 
 
@@ -145,8 +134,10 @@ def test_wrong_clock_is_reported(seconds: float, status: str, text: str) -> None
 # -- options, disk, programs ------------------------------------------------------------------
 
 
-def test_missing_options_of_ramdisks_are_warnings(place: conductor.Place, options: Set) -> None:
-    found = bad(conductor.find_options(place))
+def test_missing_options_of_ramdisks_are_warnings(
+    place: conductor.ConductorSubject, options: Set
+) -> None:
+    found = bad(machine.find_conductor_options(config.CONF))
     assert [status for status, _ in found] == [Status.WARNING, Status.WARNING]
     assert "[conductor]deploy_kernel" in found[0][1]
     options(
@@ -154,13 +145,15 @@ def test_missing_options_of_ramdisks_are_warnings(place: conductor.Place, option
         conductor__bootloader="http://192.0.2.1/esp.img",
         agent__require_tls=False,
     )
-    assert [text[:18] for _, text in bad(conductor.find_options(place))] == ["[agent]require_tls"]
+    assert [text[:18] for _, text in bad(machine.find_conductor_options(config.CONF))] == [
+        "[agent]require_tls"
+    ]
     options(DEFAULT__enabled_boot_interfaces=["fake"])
-    assert bad(conductor.find_options(place)) == []
+    assert bad(machine.find_conductor_options(config.CONF)) == []
 
 
 def test_folder_that_cannot_be_written_is_a_failed_check(
-    place: conductor.Place, options: Set, tmp_path: pathlib.Path
+    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
     (tmp_path / "file").write_text("")
     options(pxe__tftp_root=str(tmp_path / "file"), pxe__tftp_server="192.0.2.1")
@@ -173,7 +166,7 @@ def test_full_disk_is_a_failed_check(tmp_path: pathlib.Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
     try:
-        found = one(disk.find_folder("[DEFAULT]state_path", tmp_path))
+        found = one(machine.find_folder("[DEFAULT]state_path", tmp_path))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert found.status is Status.FAILED
@@ -190,15 +183,15 @@ def test_missing_programs_are_failed_if_nodes_need_them(
         DEFAULT__enabled_console_interfaces=["ipmitool-socat"],
         DEFAULT__isolinux_bin=str(tmp_path / "isolinux.bin"),
     )
-    found = bad(programs.find_programs(config.CONF, {"ipmi": 0}))
+    found = bad(machine.find_programs(config.CONF, {"ipmi": 0}))
     assert [status for status, _ in found] == [Status.WARNING, Status.FAILED]
     options(deploy__default_boot_mode="bios")
-    found = bad(programs.find_programs(config.CONF, {"ipmi": 3}))
+    found = bad(machine.find_programs(config.CONF, {"ipmi": 3}))
     assert [status for status, _ in found] == [Status.FAILED] * 3
     assert found[0][1] == ("ipmitool is not installed; needed by 3 nodes of the hardware type ipmi")
     assert "isolinux_bin" in found[2][1]
     options(DEFAULT__enabled_hardware_types=["redfish"])
-    assert "isolinux_bin" in one(programs.find_programs(config.CONF)).text
+    assert "isolinux_bin" in one(machine.find_programs(config.CONF)).text
 
 
 # -- certificates -----------------------------------------------------------------------------
@@ -216,14 +209,14 @@ def test_end_of_a_certificate_is_reported(
     tmp_path: pathlib.Path, days: float, status: str, text: str
 ) -> None:
     file = str(made.write(tmp_path, days)[0])
-    found = one(certificates.find_in_file("[deploy]http_ssl_cert_file", file, "Replace it."))
+    found = one(machine.find_certificate("[deploy]http_ssl_cert_file", file, "Replace it."))
     assert str(found.status) == status
     assert text in found.text
     assert "CN=served" in found.text
 
 
 def test_expired_authority_for_bmcs_is_a_failed_check(
-    place: conductor.Place, options: Set, tmp_path: pathlib.Path
+    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
     authorities = tmp_path / "authorities"
     authorities.mkdir()
@@ -251,7 +244,7 @@ def test_expired_authority_for_bmcs_is_a_failed_check(
 )
 def test_certificate_of_rpc_must_have_the_name_of_the_conductor(
     *,
-    place: conductor.Place,
+    place: conductor.ConductorSubject,
     options: Set,
     tmp_path: pathlib.Path,
     names: tuple[str, ...],
@@ -266,7 +259,7 @@ def test_certificate_of_rpc_must_have_the_name_of_the_conductor(
 
 
 def test_certificates_of_rpc_are_reported_before_their_end(
-    place: conductor.Place, options: Set, tmp_path: pathlib.Path
+    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
     authority = made.Authority(tmp_path)
     cert, _ = authority.issue("machine", "localhost", days=20)
@@ -281,7 +274,7 @@ def test_certificates_of_rpc_are_reported_before_their_end(
 def test_file_without_a_certificate_is_a_failed_check(tmp_path: pathlib.Path) -> None:
     (tmp_path / "empty.pem").write_text("nothing")
     for name, reason in (("empty.pem", "no certificate"), ("away.pem", "no such file")):
-        found = one(certificates.find_in_file("[api]ssl_cert_file", str(tmp_path / name), "Do."))
+        found = one(machine.find_certificate("[api]ssl_cert_file", str(tmp_path / name), "Do."))
         assert found.status is Status.FAILED
         assert reason in found.text
 
@@ -298,7 +291,7 @@ def web(tmp_path: pathlib.Path) -> Iterator[images.Images]:
 
 
 def test_start_of_the_ramdisk_is_fetched(
-    place: conductor.Place, options: Set, web: images.Images, tmp_path: pathlib.Path
+    place: conductor.ConductorSubject, options: Set, web: images.Images, tmp_path: pathlib.Path
 ) -> None:
     web.put("kernel", b"k" * 2 * 1024 * 1024)
     (tmp_path / "initrd").write_bytes(b"r" * 1024)
@@ -321,7 +314,7 @@ def test_start_of_the_ramdisk_is_fetched(
     ],
 )
 def test_kernel_that_is_no_kernel_is_a_failed_check(
-    place: conductor.Place, options: Set, web: images.Images, name: str, reason: str
+    place: conductor.ConductorSubject, options: Set, web: images.Images, name: str, reason: str
 ) -> None:
     web.put("empty", b"")
     web.put("page", HTML)
@@ -333,7 +326,7 @@ def test_kernel_that_is_no_kernel_is_a_failed_check(
 
 
 def test_closed_port_of_an_image_server_is_a_failed_check(
-    place: conductor.Place, options: Set
+    place: conductor.ConductorSubject, options: Set
 ) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -346,7 +339,7 @@ def test_closed_port_of_an_image_server_is_a_failed_check(
 
 
 def test_untrusted_image_server_is_a_failed_check(
-    place: conductor.Place, options: Set, tmp_path: pathlib.Path
+    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
     certificate, key = made.write(tmp_path, 100)
     with images.serve(tmp_path, (certificate, key)) as served:
@@ -357,7 +350,7 @@ def test_untrusted_image_server_is_a_failed_check(
 
 
 def test_secret_of_an_address_is_in_no_text(
-    place: conductor.Place, options: Set, web: images.Images
+    place: conductor.ConductorSubject, options: Set, web: images.Images
 ) -> None:
     address = web.url.replace("://", "://ann:s3cret@")
     options(
@@ -365,8 +358,8 @@ def test_secret_of_an_address_is_in_no_text(
         service_catalog__endpoint_override=address,
         deploy__http_url=address,
     )
-    rows = rounds.lines("here", conductor.TABLE, place)
-    found = rounds.Examiner().examine(rows, 60)
+    rows = examiner.lines("here", conductor.TABLE, place)
+    found = examiner.Examiner().examine(rows, 60)
     assert {one.name for one in found if one.status == "failed"} >= {"ramdisk", "callback"}
     assert not [one for one in found if "s3cret" in f"{one.text}{one.do}"]
 
@@ -382,7 +375,7 @@ def test_node_names_only_files_of_the_allowed_folders(options: Set, tmp_path: pa
 
 
 def test_local_file_that_is_missing_is_a_failed_check(
-    place: conductor.Place, options: Set, tmp_path: pathlib.Path
+    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
     options(conductor__deploy_kernel=f"file://{tmp_path}/kernel")
     found = one(conductor.find_ramdisk(place))
@@ -393,57 +386,57 @@ def test_local_file_that_is_missing_is_a_failed_check(
 # -- file server, call-back URL, TFTP -----------------------------------------------------------
 
 
-def test_missing_file_server_is_a_warning(place: conductor.Place, options: Set) -> None:
-    ((status, text),) = bad(conductor.find_file_server(place))
+def test_missing_file_server_is_a_warning(place: conductor.ConductorSubject, options: Set) -> None:
+    ((status, text),) = bad(servers.find_file_server(config.CONF))
     assert status is Status.WARNING
     assert "[deploy]http_url" in text
     options(DEFAULT__enabled_boot_interfaces=["fake"])
-    assert list(conductor.find_file_server(place)) == []
+    assert list(servers.find_file_server(config.CONF)) == []
 
 
 def test_file_server_of_another_folder_is_a_failed_check(
-    place: conductor.Place, options: Set, web: images.Images, tmp_path: pathlib.Path
+    place: conductor.ConductorSubject, options: Set, web: images.Images, tmp_path: pathlib.Path
 ) -> None:
     options(deploy__http_root=str(tmp_path / "other"), deploy__http_url=web.url)
-    found = one(conductor.find_file_server(place))
+    found = one(servers.find_file_server(config.CONF))
     assert found.status is Status.FAILED
     assert "a file written there gives 404" in found.text
     # The right folder works; an address of loopback is no use to other machines.
     options(deploy__http_root=str(web.folder))
-    found = one(conductor.find_file_server(place))
+    found = one(servers.find_file_server(config.CONF))
     assert (found.status, "is loopback" in found.text) == (Status.WARNING, True)
     assert list(web.folder.iterdir()) == []
 
 
 def test_file_server_that_is_down_is_a_failed_check(
-    place: conductor.Place, options: Set, tmp_path: pathlib.Path
+    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         options(deploy__http_url=f"http://127.0.0.1:{unused.getsockname()[1]}")
-        found = one(conductor.find_file_server(place))
+        found = one(servers.find_file_server(config.CONF))
     assert found.status is Status.FAILED
     assert "connection refused" in found.text
 
 
 def test_callback_url_must_be_this_api(
-    place: conductor.Place, options: Set, web: images.Images
+    place: conductor.ConductorSubject, options: Set, web: images.Images
 ) -> None:
-    ((status, text),) = bad(conductor.find_callback(place))
+    ((status, text),) = bad(servers.find_callback(config.CONF))
     assert status is Status.WARNING
     assert "[service_catalog]endpoint_override is not set" in text
     options(service_catalog__endpoint_override=web.url)
-    found = dict(bad(conductor.find_callback(place)))
+    found = dict(bad(servers.find_callback(config.CONF)))
     assert "is loopback: no ramdisk reaches it" in found[Status.WARNING]
     assert "GET /v1 gives 404" in found[Status.FAILED]
     web.put("v1", b'{"id": "v1"}')
-    assert [status for status, _ in bad(conductor.find_callback(place))] == [Status.WARNING]
+    assert [status for status, _ in bad(servers.find_callback(config.CONF))] == [Status.WARNING]
 
 
 def test_tftp_server_is_asked_for_the_loaders(
-    place: conductor.Place, options: Set, tmp_path: pathlib.Path
+    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
-    ((status, text),) = bad(conductor.find_tftp(place))
+    ((status, text),) = bad(servers.find_tftp(config.CONF))
     assert (status, "[pxe]tftp_server" in text) == (Status.WARNING, True)
     options(pxe__tftp_server="127.0.0.1")
     (tmp_path / "snponly.efi").write_bytes(b"x" * 700)
@@ -468,8 +461,8 @@ def test_implied_tftp_server_is_no_fault(options: Set, tmp_path: pathlib.Path) -
 def test_silent_tftp_server_is_given_up() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
-        with pytest.raises(tftp.TftpFailed, match=r"no answer from 127\.0\.0\.1 within 4 s"):
-            tftp.first_block("127.0.0.1", "x", silent.getsockname()[1])
+        with pytest.raises(servers.TftpFailed, match=r"no answer from 127\.0\.0\.1 within 4 s"):
+            servers.first_tftp_block("127.0.0.1", "x", silent.getsockname()[1])
 
 
 # -- how far a machine has come -----------------------------------------------------------------
@@ -480,8 +473,8 @@ CARD = "aa:bb:cc:00:11:22"
 
 def heard(task: fake_task.FakeTask) -> list[str]:
     """Return what is known about the boot of a machine."""
-    subject: Any = doctor_node.Subject(config.CONF, task)
-    found = list(doctor_node.find_agent(subject))
+    subject: Any = conductor.NodeSubject(config.CONF, task)
+    found = list(conductor.find_agent(subject))
     assert {verdict.status for verdict in found} == {Status.OK}
     return [verdict.text for verdict in found]
 
@@ -544,17 +537,17 @@ def test_node_is_examined_while_it_is_locked(rig: ConductorFixture) -> None:
     [("fake", set()), ("redfish-virtual-media", {"boot_mode", "virtual_media"})],
 )
 def test_only_checks_that_a_node_needs_are_reported_as_not_made(boot: str, names: set[str]) -> None:
-    def fail(_subject: doctor_node.Subject) -> Iterator[Verdict]:
+    def fail(_subject: conductor.NodeSubject) -> Iterator[Verdict]:
         yield examination.failed("The fuse has blown.", "Replace it.")
 
     task: Any = fake_task.FakeTask(fake_task.node(boot_interface=boot))
-    subject = doctor_node.Subject(config.CONF, task)
+    subject = conductor.NodeSubject(config.CONF, task)
     checks = [
         dataclasses.replace(check, find=fail) if check.name == "power" else check
-        for check in doctor_node.TABLE
+        for check in conductor.NODE_TABLE
         if check.name in ("power", "boot_mode", "virtual_media")
     ]
-    found = rounds.Examiner().examine(rounds.lines("node n", checks, subject), 60)
+    found = examiner.Examiner().examine(examiner.lines("node n", checks, subject), 60)
     assert {one.name for one in found} - {"power"} == names
 
 
@@ -580,7 +573,7 @@ def test_setting_that_a_driver_refuses_is_a_failed_check(rig: ConductorFixture) 
 def test_node_without_a_port_to_boot_from_is_reported(boot: str, status: Status) -> None:
     task: Any = fake_task.FakeTask(fake_task.node(boot_interface=boot))
     assert not task.ports
-    found = one(doctor_node.find_ports(doctor_node.Subject(config.CONF, task)))
+    found = one(conductor.find_ports(conductor.NodeSubject(config.CONF, task)))
     assert found.status is status
 
 
@@ -588,21 +581,21 @@ def test_node_without_a_port_to_boot_from_is_reported(boot: str, status: Status)
 
 
 def test_records_without_a_key_are_a_warning(
-    place: conductor.Place, sqlite_database: Database
+    place: conductor.ConductorSubject, sqlite_database: Database
 ) -> None:
     row = {
         **{"uuid": str(uuid.uuid4()), "node_uuid": str(uuid.uuid4()), "at": clock.now()},
         **{"result": "complete", "level": "clear", "serials": [], "statement": "{}"},
         **{"sha256": "0" * 64},
     }
-    sqlite_database.write(lambda conn: erasures.add(conn, row))
+    sqlite_database.write(lambda conn: erasures_rows.add(conn, row))
     found = one(conductor.find_evidence_key(place))
     assert found.status is Status.WARNING
     assert "evidence_key_file" in found.do
 
 
 def test_key_of_erasure_records_is_judged(
-    place: conductor.Place, options: Set, tmp_path: pathlib.Path
+    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
     assert list(conductor.find_evidence_key(place)) == []
     path = tmp_path / "key.pem"
@@ -620,7 +613,7 @@ def test_key_of_erasure_records_is_judged(
 
 
 def test_key_in_the_file_that_does_not_sign_is_reported(
-    place: conductor.Place, options: Set, tmp_path: pathlib.Path
+    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
     path = tmp_path / "key.pem"
     command = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(path)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,36 +10,31 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.cmd import end_runs
-from ironic_lite.conductor.flows import failure
-from ironic_lite.conductor.work.task import Task
+from ironic_lite.conductor.engine.task import Task
+from ironic_lite.conductor.flows import activities
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
-from ironic_lite.db.queries import batches, nodes
+from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind, State
-from tests.flows import test_power_sync as power
+from ironic_lite.features.batches import rows
+from tests.flows import test_power as power
 from tests.flows.test_batches import BATCH, begin, counts
-from tests.flows.test_death import CASES, Theatre, rests
+from tests.flows.test_death import CASES
 from tests.flows.test_reserved_steps import steps
 from tests.flows.test_stop import Slow
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, configure, listed, wait_for
+from tests.support.crashes import Stage, rests
+from tests.support.statements import count_statements
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
-)
 Build = Callable[..., ConductorFixture]
 
 
-@pytest.fixture
-def theatre(build: Build, sqlite_database: Database) -> Theatre:
-    """A stage on which conductors die."""
-    return Theatre(build, sqlite_database)
-
-
 def end(database: Database) -> None:
-    assert end_runs.run(configure(), database, True) == 0
+    """End what was left; features that are off have left something, too."""
+    assert end_runs.run(configure(features__enabled=[]), database, True) == 0
 
 
 def failed_state(before: str) -> str:
@@ -69,25 +63,23 @@ def check_ended(rig: ConductorFixture, node: str, before: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_no_conductor_continues_an_ended_run(theatre: Theatre, name: str) -> None:
-    seen = set()
-    for n in itertools.count(1):
-        died = theatre.die(CASES[name], "commit", n)
-        if died is None:
-            break
-        rig, node = died
-        theatre.forget()
+def test_no_conductor_continues_an_ended_run(stage: Stage, name: str) -> None:
+    case, seen = CASES[name], set()
+    for moment in stage.moments("commit"):
+        node = moment.die(case.begin, case.ask)
+        if not moment.died:
+            continue
+        rig = moment.rig
+        crashes.forget(rig.database)
         before = rig.get(node)["provision_state"]
         seen.add(before)
         end(rig.database)
         check_ended(rig, node, before)
         after, begun = rig.get(node), rig.started(node)
-        again = theatre.restart()
+        again = moment.heir()
         again.sweep("orphans")
         assert rests(again, node)["generation"] == after["generation"]
         assert again.started(node) == begun
-        again.bury()
-        theatre.forget()
     assert any(failed_state(state) != state for state in seen)
 
 
@@ -100,29 +92,30 @@ def held(rig: ConductorFixture, kind: str) -> str:
 
 
 HELD = {
-    "clean": ("manageable", "do_node_clean", "clean failed", "clean hold"),
-    "deploy": ("available", "do_node_deploy", "deploy failed", "deploy hold"),
-    "service": ("active", "do_node_service", "service failed", "service hold"),
+    "clean": ("manageable", "clean", "clean failed", "clean hold"),
+    "deploy": ("available", "deploy", "deploy failed", "deploy hold"),
+    "service": ("active", "service", "service failed", "service hold"),
 }
 
 
 @pytest.mark.parametrize("kind", HELD)
-def test_a_held_run_is_ended(theatre: Theatre, rig: ConductorFixture, kind: str) -> None:
+def test_a_held_run_is_ended(rig: ConductorFixture, kind: str) -> None:
     node = held(rig, kind)
     rig.bury()
-    theatre.forget()
+    crashes.forget(rig.database)
     end(rig.database)
     assert rig.get(node)["provision_state"] == HELD[kind][2]
     assert rig.run(node)["code"] == "DatabaseRestored"
     assert "The database was restored" in rig.get(node)["last_error"]
 
 
+@pytest.mark.usefixtures("stages")
 @pytest.mark.parametrize("n", range(1, 6))
-def test_command_that_dies_is_repeated(theatre: Theatre, rig: ConductorFixture, n: int) -> None:
+def test_command_that_dies_is_repeated(rig: ConductorFixture, n: int) -> None:
     node = held(rig, "clean")
     begin(rig, [rig.node("enroll")], [1], 1)
     rig.bury()
-    theatre.forget()
+    crashes.forget(rig.database)
     life = crashes.Life()
     life.arm(commit=n)
     with contextlib.suppress(crashes.Died):
@@ -137,12 +130,13 @@ def test_command_that_dies_is_repeated(theatre: Theatre, rig: ConductorFixture, 
 
 
 def batch_state(database: Database) -> tuple[str, str]:
-    row = database.read(lambda conn: batches.get(conn, BATCH))
+    row = database.read(lambda conn: rows.get(conn, BATCH))
     return row["state"], row["paused_by"]
 
 
+@pytest.mark.feature("batches")
 def test_batch_counts_ended_runs_as_failed_and_starts_no_other(
-    theatre: Theatre, rig: ConductorFixture
+    build: Build, rig: ConductorFixture
 ) -> None:
     working = rig.node(fake_async_steps=["*"], fake_step_seconds=3600)
     claimed, waiting = rig.node(), rig.node()
@@ -155,25 +149,25 @@ def test_batch_counts_ended_runs_as_failed_and_starts_no_other(
         lambda conn: conn.execute(claim.values(state="starting", host="here", request_id="req-1"))
     )
     rig.bury()
-    theatre.forget()
+    crashes.forget(rig.database)
     end(rig.database)
     told = rig.events(BATCH, "batch_paused")
     assert [one["data"]["by"] for one in told] == ["restore of the database"]
-    again = theatre.restart()
+    again = build()
     for _ in range(2):
         again.sweep("batches")
     assert counts(again.database) == {"failed": 1, "pending": 2}
     assert again.runs(claimed) + again.runs(waiting) == []
 
 
-def test_locks_power_changes_and_retries_end(theatre: Theatre, rig: ConductorFixture) -> None:
+def test_locks_power_changes_and_retries_end(rig: ConductorFixture) -> None:
     free, retried = rig.node(), rig.node("clean failed", wake_at=clock.after(60))
     changing = rig.node("active", power_state="power on", target_power_state="power off")
     untidied = rig.node("clean failed", driver_internal_info={"untidied": True})
     for node in (changing, untidied):
         lock(rig.database, node)
     rig.bury()
-    theatre.forget()
+    crashes.forget(rig.database)
     before = rig.get(free)
     end(rig.database)
     for node in (retried, changing, untidied):
@@ -183,26 +177,26 @@ def test_locks_power_changes_and_retries_end(theatre: Theatre, rig: ConductorFix
     assert rig.get(free) == before
 
 
-def test_abort_of_a_failed_service_ends(theatre: Theatre, build: Build) -> None:
+def test_abort_of_a_failed_service_ends(build: Build) -> None:
     slow = Slow("tear_down_service")
     rig = build(registry=slow.drivers())
     node = rig.node("service failed")
-    rig.ask("do_provisioning_action", node, action="abort")
+    rig.ask("abort", node)
     wait_for(lambda: slow.calls)
     rig.bury()
-    theatre.forget()
+    crashes.forget(rig.database)
     end(rig.database)
     check_ended(rig, node, "service failed")
     assert "untidied" not in rig.get(node)["driver_internal_info"]
     assert rig.run(node)["state"] == "failed"
 
 
-def test_machine_in_use_is_not_switched_off(theatre: Theatre, rig: ConductorFixture) -> None:
+def test_machine_in_use_is_not_switched_off(build: Build, rig: ConductorFixture) -> None:
     node = power.machine(rig, power.OFF, power.ON)  # off at the time of the backup
     rig.bury()
-    theatre.forget()
+    crashes.forget(rig.database)
     end(rig.database)
-    again = theatre.restart()
+    again = build()
     power.act(again)
     assert (again.get(node)["power_state"], power.real(again, node)) == (power.ON, power.ON)
 
@@ -224,22 +218,21 @@ def test_a_living_conductor_is_named_and_nothing_changes(rig: ConductorFixture) 
 
 
 def test_node_that_cannot_be_changed_is_named_and_the_others_end(
-    theatre: Theatre,
     rig: ConductorFixture,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     locked_out, other = held(rig, "clean"), held(rig, "clean")
     rig.bury()
-    theatre.forget()
-    give_up = failure.give_up_unseen
+    crashes.forget(rig.database)
+    give_up = activities.give_up_unseen
 
     def without_its_key(task: Task, *about: Any) -> None:
         if task.node.uuid == locked_out:
             raise errors.KeyMissing(key="0a1b2c3d")
         give_up(task, *about)
 
-    monkeypatch.setattr(failure, "give_up_unseen", without_its_key)
+    monkeypatch.setattr(activities, "give_up_unseen", without_its_key)
     assert end_runs.run(configure(), rig.database, True) == 1
     said = capsys.readouterr()
     assert f"node {locked_out}: its run has not ended: " in said.err
@@ -248,14 +241,16 @@ def test_node_that_cannot_be_changed_is_named_and_the_others_end(
 
 
 def test_command_without_yes_only_lists(
-    theatre: Theatre, rig: ConductorFixture, capsys: pytest.CaptureFixture[str]
+    rig: ConductorFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     node = held(rig, "clean")
     begin(rig, [rig.node("enroll")], [1], 1)
     rig.bury()
-    theatre.forget()
+    crashes.forget(rig.database)
     before = rig.get(node)
-    assert end_runs.run(configure(), rig.database, False) == 0
+    with count_statements(rig.database) as sent:
+        assert end_runs.run(configure(features__enabled=[]), rig.database, False) == 0
+    assert [one for one in sent if not one.startswith("SELECT")] == []
     assert rig.get(node) == before
     assert batch_state(rig.database)[0] == "running"
     said = capsys.readouterr().out

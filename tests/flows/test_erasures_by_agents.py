@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite.conductor.watch import timers
+from ironic_lite.conductor.watch import timeouts
 from ironic_lite.db.tables import models
 from ironic_lite.domain import erasure_results
-from ironic_lite.drivers.agent import client, direct, steps
+from ironic_lite.drivers.agent import client, deploy, steps
 from tests.support import crashes, scripted_agent
 from tests.support.conductor_fixture import ConductorFixture, listed
+
+pytestmark = pytest.mark.feature("erasures")
 
 Json = dict[str, Any]
 STEP = {"interface": "deploy", "step": "erase_devices", "priority": 10}
@@ -56,7 +58,7 @@ class Erasing(scripted_agent.Machine):
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Erasing]:
     """The machine of `rig`, whose agent is polled without delay."""
-    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timeouts, "_LOOK_EVERY", 0.02)
     monkeypatch.setattr(steps, "SOON", 0.02)
     monkeypatch.setattr(client, "_PAUSE", 0.02)
     with scripted_agent.running(Erasing(clean=[STEP])) as found:
@@ -67,7 +69,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Erasing]:
 @pytest.fixture
 def rig(build: Callable[..., ConductorFixture], machine: Erasing) -> ConductorFixture:
     """A conductor for it."""
-    drivers = scripted_agent.registry(machine, direct.DirectDeploy(), crashes.Life())
+    drivers = scripted_agent.registry(machine, deploy.DirectDeploy(), crashes.Life())
     rig = build(registry=drivers, agent__require_tls=False)
     machine.service = rig.service
     machine.node = rig.node(data_state="clean")
@@ -76,7 +78,7 @@ def rig(build: Callable[..., ConductorFixture], machine: Erasing) -> ConductorFi
 
 def cleaned(rig: ConductorFixture, node: str, state: str) -> tuple[Json, Json]:
     """Clean the node until it is in ``state``; return the node and its only record."""
-    rig.ask("do_node_clean", node, clean_steps=listed("deploy.erase_devices"))
+    rig.ask("clean", node, clean_steps=listed("deploy.erase_devices"))
     row = rig.reaches(node, state)
     (record,) = statements(rig, node)
     assert record["run"]["uuid"] == rig.run(node)["uuid"]

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import models
-from tests.flows.test_death import MANUAL, Case, Theatre, rests
+from tests.flows.test_death import MANUAL
 from tests.support.conductor_fixture import ConductorFixture, listed
+from tests.support.crashes import Scene, Stage, rests
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
-)
+pytestmark = pytest.mark.feature("erasures")
+
 ERASING = ["deploy.erase_devices", "bios.factory_reset"]
 DISK = {"name": "/dev/sda", "serial": "S1", "result": "erased", "level": "clear"}
 BAD = {"name": "/dev/sdb", "serial": "S2", "result": "failed", "why": "exit 5"}
 CALL = (*MANUAL[:2], {"clean_steps": listed(*ERASING)})
 CASES = {
-    "good": Case(*CALL, {"manageable": None}, ERASING, {"fake_erasures": [DISK]}),
-    "waits": Case(
-        *CALL,
-        {"manageable": None},
-        ERASING,
-        {"fake_erasures": [DISK], "fake_async_steps": ["*"]},
+    "good": Scene(*CALL, "manageable", ERASING, {"fake_erasures": [DISK]}),
+    "waits": Scene(
+        *CALL, "manageable", ERASING, {"fake_erasures": [DISK], "fake_async_steps": ["*"]}
     ),
-    "bad": Case(*CALL, {"clean failed": None}, ERASING, {"fake_erasures": [DISK, BAD]}),
+    "bad": Scene(*CALL, "clean failed", ERASING, {"fake_erasures": [DISK, BAD]}),
 }
 
 
@@ -56,18 +50,12 @@ def check(rig: ConductorFixture, node: str) -> list[str]:
 
 @pytest.mark.parametrize("what", ["commit", "call"])
 @pytest.mark.parametrize("name", CASES)
-def test_records_and_ends_of_steps_are_one_commit(
-    build: Callable[..., ConductorFixture], sqlite_database: Database, name: str, what: str
-) -> None:
-    theatre = Theatre(build, sqlite_database)
+def test_records_and_ends_of_steps_are_one_commit(stage: Stage, name: str, what: str) -> None:
     case, seen = CASES[name], set()
-    for n in itertools.count(1):
-        died = theatre.die(case, what, n)
-        if died is None:
-            break
-        check(*died)
-        rig, node = theatre.restart(), died[1]
-        rests(rig, node)
+    for moment in stage.moments(what):
+        node = moment.die(case.begin, case.ask)
+        check(moment.rig, node)
+        rig = moment.heir()
+        assert rests(rig, node)["provision_state"] in (case.before, case.end)
         seen |= set(check(rig, node))
-        rig.bury()
     assert seen == {"partial" if name == "bad" else "complete"}

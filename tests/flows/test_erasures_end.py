@@ -11,14 +11,16 @@ from typing import Any, cast
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite.conductor.work import db_retry
+from ironic_lite.conductor.engine import db_retry
 from ironic_lite.core import clock, metrics
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import inventories
+from ironic_lite.db.queries import reports
 from ironic_lite.db.tables import models
 from ironic_lite.domain.steps import WAIT
 from tests.support import crashes, db_faults
 from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
+
+pytestmark = pytest.mark.feature("erasures")
 
 Json = dict[str, Any]
 DISK: Json = {"name": "/dev/sda", "serial": "S1", "result": "erased", "level": "clear"}
@@ -54,7 +56,7 @@ def counted() -> float:
 def waits(rig: ConductorFixture, **told: Any) -> str:
     """Return a node that waits for its erasing step, and whose data were gone before."""
     node = rig.node(**FOREVER, data_state="clean", **told)
-    rig.ask("do_node_clean", node, clean_steps=listed(ERASE))
+    rig.ask("clean", node, clean_steps=listed(ERASE))
     rig.reaches(node, "clean wait")
     return node
 
@@ -90,7 +92,7 @@ def test_step_that_ended_is_not_recorded_again_by_a_later_failure(
 ) -> None:
     rig = build(conductor__require_clean_data=True)
     node = rig.node(fake_erasures=[{**DISK, "result": "skipped"}])
-    rig.ask("do_provisioning_action", node, action="provide")
+    rig.ask("provide", node)
     row = rig.reaches(node, "clean failed")
     assert "not proven" in row["last_error"]
     (record,) = records(rig, node)
@@ -110,7 +112,7 @@ def test_outage_neither_loses_nor_repeats_a_record(
         rig, before = build(db_faults.database(sqlite_database, sickness)), counted()
         rig.database = sqlite_database
         node = rig.node(fake_erasures=disks)
-        rig.ask("do_node_clean", node, clean_steps=listed(ERASE))
+        rig.ask("clean", node, clean_steps=listed(ERASE))
         rig.reaches(node, "clean failed" if BAD in disks else "manageable")
         assert rig.service.runtime.workers.wait_idle(10)
         (record,) = records(rig, node)
@@ -162,7 +164,7 @@ def test_end_that_cannot_be_saved_is_recorded_with_its_report(
         rig, before = build(cast(Database, database)), counted()
         rig.database = sqlite_database
         node = rig.node(fake_erasures=disks)
-        rig.ask("do_node_clean", node, clean_steps=listed(*titles))
+        rig.ask("clean", node, clean_steps=listed(*titles))
         assert rig.service.runtime.workers.wait_idle(10)
         begun = [step for step in rig.run(node)["steps"][:1] if step["started_at"] is not None]
         found = records(rig, node)
@@ -191,7 +193,7 @@ def test_step_on_a_child_makes_a_record_of_the_child(
     told: Json = {"fake_erasures": disks} if disks else {}
     child = rig.node(parent_node=parent, data_state="clean", **told)
     step = {**listed(ERASE)[0], "execute_on_child_nodes": True}
-    row = rig.call("do_node_clean", parent, clean_steps=[*listed("bios.factory_reset"), step])
+    row = rig.call("clean", parent, clean_steps=[*listed("bios.factory_reset"), step])
     assert row["provision_state"] == ("clean failed" if BAD in disks else "manageable")
     assert (row["data_state"], records(rig, parent)) == ("clean", [])
     (record,) = records(rig, child)
@@ -215,7 +217,7 @@ def test_deployment_that_runs_a_step_on_a_child_makes_the_child_dirty(
     parent = rig.node("available")
     child = rig.node(parent_node=parent, data_state="clean")
     step = {**on_child("bios.factory_reset"), "priority": 50, "args": {}}
-    rig.call("do_node_deploy", parent, deploy_steps=[step])
+    rig.call("deploy", parent, deploy_steps=[step])
     found, run = rig.get(child), rig.run(parent)["uuid"]
     assert (found["data_state"], found["data_state_by"]) == ("dirty", run)
 
@@ -234,7 +236,7 @@ def test_child_whose_erasing_step_a_crash_cuts_is_not_clean(
     rig = build(registry=crashes.Drivers(drivers(), around))
     parent = rig.node()
     child = rig.node(parent_node=parent, data_state=before, fake_erasures=[DISK])
-    rig.call("do_node_clean", parent, clean_steps=[on_child(ERASE)])
+    rig.call("clean", parent, clean_steps=[on_child(ERASE)])
     assert seen == ["unknown" if before == "clean" else "dirty"]
     assert rig.get(child)["data_state"] == "clean"
 
@@ -252,7 +254,7 @@ def test_child_stays_clean_if_its_failed_step_has_erased_all_disks(
     parent = rig.node()
     known: Json = {"data_state": "clean", "data_state_by": "declared", "data_state_at": clock.now()}
     child = rig.node(parent_node=parent, fake_erasures=[DISK], **known)
-    row = rig.call("do_node_clean", parent, clean_steps=[on_child(ERASE)])
+    row = rig.call("clean", parent, clean_steps=[on_child(ERASE)])
     assert row["provision_state"] == "clean failed"
     assert rig.get(child).items() >= known.items()
 
@@ -264,7 +266,7 @@ def test_erasing_step_that_goes_on_by_itself_on_a_child_fails(
     rig = build(conductor__permit_child_node_step_async_result=permitted)
     parent = rig.node()
     child = rig.node(parent_node=parent, data_state="clean", **FOREVER)
-    row = rig.call("do_node_clean", parent, clean_steps=[on_child(ERASE)])
+    row = rig.call("clean", parent, clean_steps=[on_child(ERASE)])
     assert row["provision_state"] == "clean failed"
     assert "Clean the child node itself" in row["last_error"]
     (record,) = records(rig, child)
@@ -275,7 +277,7 @@ def test_erasing_step_that_goes_on_by_itself_on_a_child_fails(
 def test_record_of_a_child_has_the_times_of_the_step_on_this_child(rig: ConductorFixture) -> None:
     parent = rig.node()
     children = [rig.node(parent_node=parent, fake_erasures=[DISK]) for _ in range(2)]
-    rig.call("do_node_clean", parent, clean_steps=[on_child(ERASE)])
+    rig.call("clean", parent, clean_steps=[on_child(ERASE)])
     (first,), (second,) = (records(rig, child) for child in children)
     for record in (first, second):
         step = record["step"]
@@ -287,7 +289,7 @@ def test_record_does_not_have_the_secrets_of_its_node(rig: ConductorFixture) -> 
     tool = {"name": "shred", "command": ["shred", "--key", "hunter22"], "exit": 0}
     told = {**DISK, "why": "with hunter22", "method": "overwrite by hunter22", "tools": [tool]}
     node = rig.node(driver_info={"fake_erasures": [told], "redfish_password": "hunter22"})
-    rig.call("do_node_clean", node, clean_steps=listed(ERASE))
+    rig.call("clean", node, clean_steps=listed(ERASE))
     (record,) = records(rig, node)
     assert record["result"] == "complete"
     assert "hunter22" not in json.dumps(record)
@@ -309,7 +311,7 @@ def test_report_about_a_step_of_service_leaves_no_note(
 
     rig = build(registry=crashes.Drivers(drivers(), around))
     node = rig.node("active", fake_async_steps=["*"], fake_step_seconds=0)
-    rig.ask("do_node_service", node, service_steps=listed("vendor.log_passthrough"))
+    rig.ask("service", node, service_steps=listed("vendor.log_passthrough"))
     wait_for(lambda: seen)
     row = rig.reaches(node, "active")
     assert seen
@@ -319,7 +321,7 @@ def test_report_about_a_step_of_service_leaves_no_note(
 def put_inventory(rig: ConductorFixture, node: str, *disks: Json) -> None:
     """Store the result of an inspection."""
     found = {"disks": list(disks)}
-    rig.database.write(lambda conn: inventories.put(conn, node, found, {}, at=clock.now()))
+    rig.database.write(lambda conn: reports.put_inventory(conn, node, found, {}, at=clock.now()))
 
 
 @pytest.mark.parametrize("before", ["clean", "dirty"])
@@ -329,7 +331,7 @@ def test_disk_of_the_inventory_that_is_not_reported_makes_the_record_partial(
     rig = build()
     node = rig.node(fake_erasures=[DISK], data_state=before)
     put_inventory(rig, node, DISK, {"name": "/dev/sdb", "serial": "S9", "size": 5})
-    rig.ask("do_node_clean", node, clean_steps=listed(ERASE))
+    rig.ask("clean", node, clean_steps=listed(ERASE))
     row = rig.reaches(node, "manageable")
     (record,) = records(rig, node)
     (missing,) = record["not_erased"]
@@ -344,6 +346,6 @@ def test_node_with_an_unreported_disk_does_not_become_available(
     rig = build(conductor__require_clean_data=True)
     node = rig.node(fake_erasures=[DISK], data_state="dirty")
     put_inventory(rig, node, {"name": "/dev/sdb", "serial": "S9"})
-    rig.ask("do_provisioning_action", node, action="provide")
+    rig.ask("provide", node)
     row = rig.reaches(node, "clean failed")
     assert "are not proven to be erased (data_state is unknown)" in row["last_error"]

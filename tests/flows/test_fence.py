@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.conductor.work import fence
+from ironic_lite.conductor.engine import locks
 from ironic_lite.core import clock, config
 from ironic_lite.db.queries import nodes, sweeps
-from ironic_lite.drivers.ipmi import command
+from ironic_lite.drivers.ipmi import tool
 from ironic_lite.drivers.registry import Registry
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers
@@ -36,9 +36,9 @@ class Pause:
         self.called.append(f"{kind}.{name}")
         found = call()
         if len(self.called) == 1:
-            later = fence.steady() + self._seconds
+            later = locks.steady() + self._seconds
             self._meanwhile()
-            self._patch.setattr(fence, "steady", lambda: later)
+            self._patch.setattr(locks, "steady", lambda: later)
         return found
 
 
@@ -53,7 +53,7 @@ def paused(
     registry = cast(Registry, crashes.Drivers(drivers(), pause.around))
     rig = build(registry=registry, conductor__heartbeat_interval=1000)
     node = rig.node("active")
-    rig.ask("do_node_tear_down", node)
+    rig.ask("delete", node)
     assert rig.service.runtime.workers.wait_idle(10)
     return rig, node, pause
 
@@ -85,8 +85,8 @@ def test_the_keepalive_of_who_has_lost_a_lock_does_not_vouch_for_it(
     def meanwhile(rig: ConductorFixture) -> None:
         seize(rig)
         with monkeypatch.context() as patch:
-            later = fence.steady() + HOUR
-            patch.setattr(fence, "steady", lambda: later)
+            later = locks.steady() + HOUR
+            patch.setattr(locks, "steady", lambda: later)
             rig.service.keepalive.beat()
 
     _, _, pause = paused(build, monkeypatch, meanwhile)
@@ -122,8 +122,8 @@ def test_a_pause_inside_a_driver_method_ends_with_the_lock_lost(
     with rig.tasks.lock(rig.who, node) as task:
         task.pause(0)
         seize(rig)
-        later = fence.steady() + HOUR
-        monkeypatch.setattr(fence, "steady", lambda: later)
+        later = locks.steady() + HOUR
+        monkeypatch.setattr(locks, "steady", lambda: later)
         for ask in (task.confirm_lock, lambda: task.pause(0)):
             with pytest.raises(errors.LockLost):
                 ask()
@@ -137,8 +137,8 @@ def test_a_lease_that_is_asked_for_is_renewed(
     node = rig.node()
     with rig.tasks.lock(rig.who, node) as task:
         seen = nodes.Lease.seen(rig.get(node))
-        later = fence.steady() + HOUR
-        monkeypatch.setattr(fence, "steady", lambda: later)
+        later = locks.steady() + HOUR
+        monkeypatch.setattr(locks, "steady", lambda: later)
         task.confirm_lock()
 
         def steal(conn: Any) -> bool:
@@ -159,17 +159,17 @@ def test_conductor_sends_nothing_after_releasing_its_locks(rig: ConductorFixture
 
 
 def test_no_order_is_begun_shortly_before_a_lease_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    leases, now = fence.Fence(80), fence.steady()
+    leases, now = locks.Fence(80), locks.steady()
     leases.renewed(now)
-    monkeypatch.setattr(fence, "steady", lambda: now + 59)
+    monkeypatch.setattr(locks, "steady", lambda: now + 59)
     assert leases.holds(0)
-    monkeypatch.setattr(fence, "steady", lambda: now + 61)
+    monkeypatch.setattr(locks, "steady", lambda: now + 61)
     assert not leases.holds(0)
 
 
 def test_ipmitool_gives_a_silent_bmc_up_before_a_lease_ends(rig: ConductorFixture) -> None:
     timeout = config.CONF.conductor.heartbeat_timeout
-    assert fence.MARGIN * timeout > command.SILENT_SECONDS
+    assert locks.MARGIN * timeout > tool.SILENT_SECONDS
 
 
 @pytest.mark.parametrize("lost", [seize, lambda rig: rig.service.stop(0.01)])
@@ -180,8 +180,8 @@ def test_an_order_under_way_may_not_go_on_when_the_lock_may_be_lost(
     with rig.tasks.lock(rig.who, node) as task:
         assert task.lock_is_sure
         lost(rig)
-        later = fence.steady() + HOUR
-        monkeypatch.setattr(fence, "steady", lambda: later)
+        later = locks.steady() + HOUR
+        monkeypatch.setattr(locks, "steady", lambda: later)
         assert not task.lock_is_sure
 
 
@@ -200,7 +200,7 @@ def test_conductor_without_a_pause_sends_no_confirming_statement(
     rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(fence.HeldLock, "confirm", lambda self: asked.append("a statement"))
+    monkeypatch.setattr(locks.TaskLock, "confirm", lambda self: asked.append("a statement"))
     node = rig.node()
     rig.clean(node, "bios.factory_reset")
     assert asked == []

@@ -16,9 +16,9 @@ from ironic_lite.conductor.endpoints import agent
 from ironic_lite.core import clock
 from ironic_lite.db.queries import nodes as db_nodes
 from ironic_lite.drivers import base
-from ironic_lite.drivers.fake.deploy import FakeDeploy
+from ironic_lite.drivers.fake.hardware import FakeDeploy
 from ironic_lite.drivers.registry import Registry
-from tests.support import crashes, scripted_agent
+from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
 from tests.support.statements import count_statements
 
@@ -235,7 +235,7 @@ class Asked(FakeDeploy):
 
 
 def asked(build: Callable[..., ConductorFixture]) -> tuple[ConductorFixture, str]:
-    rig = build(registry=cast(Registry, scripted_agent.With(drivers(), Asked())))
+    rig = build(registry=cast(Registry, crashes.Replaced(drivers(), deploy=Asked())))
     told = {"clean_steps": [FIRST], "clean_step_index": 0, "agent_secret_token": TOKEN}
     return rig, rig.node("clean wait", driver_internal_info=told, clean_step=FIRST)
 
@@ -248,12 +248,12 @@ def test_to_ask_the_agent_after_a_heartbeat_costs_no_further_statement(
     with count_statements(rig.database) as sent:
         beat(rig, node)
         assert rig.service.runtime.workers.wait_idle(10)
-    assert len(sent) == 3, str(sent)
+    assert len(sent) == 4, str(sent)
     found = rig.get(node)
     assert found["driver_internal_info"]["driver_notes"] == {"asked": 1}
     assert (found["reservation"], found["lock_token"], found["lock_expires"]) == (None, None, None)
     assert found["wake_at"] > clock.now()
-    assert rig.tasks.held == frozenset()
+    assert rig.tasks.locks.held == frozenset()
 
 
 def test_a_database_too_busy_to_note_a_look_ends_no_run(
@@ -316,7 +316,7 @@ def test_few_agent_calls_wait_for_locks_at_once(
 
         waits = threading.Thread(target=call, daemon=True)
         waits.start()
-        wait_for(lambda: node in rig.endpoints.room.waiting)
+        wait_for(lambda: rig.endpoints.lock_waiters.held_by(node))
         return waits
 
     with contextlib.ExitStack() as locks:
@@ -335,4 +335,4 @@ def test_few_agent_calls_wait_for_locks_at_once(
     rig.service.runtime.stopping.set()
     for one in waiting:
         one.join(10)
-    assert rig.endpoints.room.waiting == set()
+    assert rig.endpoints.lock_waiters.held == 0

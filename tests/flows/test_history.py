@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ironic_lite.conductor.steps import requested as lists
+from ironic_lite.conductor.engine import lists
 from ironic_lite.core import clock
 from ironic_lite.db.queries import events, nodes
 from ironic_lite.domain import activities, history
@@ -35,12 +35,12 @@ class Flow(NamedTuple):
 
 
 def verb(action: str) -> tuple[str, dict[str, Any]]:
-    return "do_provisioning_action", {"action": action}
+    return action, {}
 
 
 FLOWS = {
     "manual clean": Flow(
-        *("manageable", "do_node_clean", {"clean_steps": listed(STEP)}),
+        *("manageable", "clean", {"clean_steps": listed(STEP)}),
         *("manual_cleaning", STEP, "cleaning", "cleaning", "manageable"),
     ),
     "automated clean": Flow(
@@ -48,11 +48,11 @@ FLOWS = {
         *("deploy.erase_devices_metadata", "cleaning", "cleaning", "available"),
     ),
     "deployment": Flow(
-        *("available", "do_node_deploy", {}),
+        *("available", "deploy", {}),
         *("deployment", "deploy.deploy", "deploying", "deploying", "active"),
     ),
     "service": Flow(
-        *("active", "do_node_service", {"service_steps": listed("vendor.log_passthrough")}),
+        *("active", "service", {"service_steps": listed("vendor.log_passthrough")}),
         *("servicing", "vendor.log_passthrough", "servicing", "servicing", "active"),
     ),
     "verification": Flow(
@@ -217,7 +217,7 @@ def test_a_time_out_ends_the_flow_at_the_step_that_waited(rig: ConductorFixture)
 
 def test_another_verb_ends_the_flow_it_replaces(rig: ConductorFixture) -> None:
     node = started(rig, FLOWS["deployment"], **HOUR)
-    rig.call("do_node_tear_down", node)
+    rig.call("delete", node)
     assert kinds(rig, node)[:2] == ["deployment_start INFO", "deployment_end INFO"]
     assert told(rig, node)[1]["event"] == "Deployment was aborted at the step deploy.deploy."
     assert rig.runs(node)[0]["error"]["step"] == "deploy.deploy"
@@ -225,7 +225,7 @@ def test_another_verb_ends_the_flow_it_replaces(rig: ConductorFixture) -> None:
 
 def test_deleting_tells_of_its_cleaning(rig: ConductorFixture) -> None:
     node = rig.node("active")
-    rig.call("do_node_tear_down", node)
+    rig.call("delete", node)
     assert kinds(rig, node) == ["automated_cleaning_start INFO", "automated_cleaning_end INFO"]
 
 
@@ -235,11 +235,11 @@ def test_deleting_tells_of_its_cleaning(rig: ConductorFixture) -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        ("manageable", "inspect_hardware", {}, "inspect", "introspection"),
+        ("manageable", "inspect", {}, "inspect", "introspection"),
         ("manageable", *verb("adopt"), "adopt", "adoption"),
-        ("active", "do_node_rescue", {"rescue_password": "sesame-7"}, "rescue", "rescue"),
-        ("rescue", "do_node_unrescue", {}, "unrescue", "rescue"),
-        ("active", "do_node_tear_down", {}, "delete", "unprovision"),
+        ("active", "rescue", {"rescue_password": "sesame-7"}, "rescue", "rescue"),
+        ("rescue", "unrescue", {}, "unrescue", "rescue"),
+        ("active", "delete", {}, "delete", "unprovision"),
         ("enroll", *verb("manage"), "verify", "verify"),
     ],
     ids=lambda case: case[3],
@@ -346,7 +346,7 @@ def test_arguments_of_steps_are_not_in_history(rig: ConductorFixture) -> None:
     node = rig.node()
     args = {"settings": [{"name": "admin_password", "value": "sesame"}]}
     step = {**listed("bios.apply_configuration")[0], "args": args}
-    rig.call("do_node_clean", node, clean_steps=[step])
+    rig.call("clean", node, clean_steps=[step])
     assert len(told(rig, node)) == 2
     assert "sesame" not in str(rig.events(node))
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
+import oslo_messaging
 import pytest
+from oslo_config import cfg
 
 from ironic_lite import errors
-from ironic_lite.conductor.work import fence, locks
-from ironic_lite.conductor.work.workers import Workers
+from ironic_lite.conductor import service
+from ironic_lite.conductor.endpoints.interceptors import WithDeadline
+from ironic_lite.conductor.engine import locks
+from ironic_lite.conductor.engine.workers import Workers
+from ironic_lite.drivers import deadline
+from ironic_lite.drivers.fake import hardware
 from ironic_lite.drivers.registry import Registry
+from ironic_lite.rpc import server, stub, transport
 from tests.flows.test_locks import seize
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
@@ -50,11 +59,11 @@ def trapped(build: Callable[..., ConductorFixture], trap: Trap) -> ConductorFixt
 
 
 def clean(rig: ConductorFixture, node: str) -> None:
-    rig.ask("do_node_clean", node, clean_steps=listed("raid.delete_configuration"))
+    rig.ask("clean", node, clean_steps=listed("raid.delete_configuration"))
 
 
 def act(verb: str) -> Callable[[ConductorFixture, str], None]:
-    return lambda rig, node: rig.ask("do_provisioning_action", node, action=verb)
+    return lambda rig, node: rig.ask(verb, node)
 
 
 STATES: dict[str, tuple[str, str, Callable[[ConductorFixture, str], None], str]] = {
@@ -63,40 +72,38 @@ STATES: dict[str, tuple[str, str, Callable[[ConductorFixture, str], None], str]]
     "inspecting": (
         "manageable",
         "inspect_hardware",
-        lambda rig, node: rig.ask("inspect_hardware", node),
+        lambda rig, node: rig.ask("inspect", node),
         "inspect failed",
     ),
     "adopting": ("manageable", "adopt", act("adopt"), "adopt failed"),
     "deploying": (
         "available",
         "execute_deploy_step",
-        lambda rig, node: rig.ask("do_node_deploy", node),
+        lambda rig, node: rig.ask("deploy", node),
         "deploy failed",
     ),
     "deleting": (
         "active",
         "tear_down",
-        lambda rig, node: rig.ask("do_node_tear_down", node),
+        lambda rig, node: rig.ask("delete", node),
         "error",
     ),
     "rescuing": (
         "active",
         "rescue",
-        lambda rig, node: rig.ask("do_node_rescue", node, rescue_password="secret-1"),
+        lambda rig, node: rig.ask("rescue", node, rescue_password="secret-1"),
         "rescue failed",
     ),
     "unrescuing": (
         "rescue",
         "unrescue",
-        lambda rig, node: rig.ask("do_node_unrescue", node),
+        lambda rig, node: rig.ask("unrescue", node),
         "unrescue failed",
     ),
     "servicing": (
         "active",
         "execute_service_step",
-        lambda rig, node: rig.ask(
-            "do_node_service", node, service_steps=listed("bios.factory_reset")
-        ),
+        lambda rig, node: rig.ask("service", node, service_steps=listed("bios.factory_reset")),
         "service failed",
     ),
 }
@@ -139,7 +146,7 @@ def test_a_wait_in_which_a_poll_hangs_fails(trapped: ConductorFixture, trap: Tra
 def test_abort_of_a_failed_service_that_hangs_fails(trapped: ConductorFixture, trap: Trap) -> None:
     trap.method = "tear_down_service"
     node = trapped.node("service failed")
-    trapped.ask("do_provisioning_action", node, action="abort")
+    trapped.ask("abort", node)
     row = wait_for(lambda: (found := trapped.get(node))["run_uuid"] is None and found)
     assert row["provision_state"] == "service failed"
     assert "[conductor]work_timeout" in row["last_error"]
@@ -147,7 +154,7 @@ def test_abort_of_a_failed_service_that_hangs_fails(trapped: ConductorFixture, t
     assert trapped.run(node)["state"] == "failed"
     trapped.settled(node)
     with pytest.raises(errors.NothingToRetry, match="was an abort, which has no steps"):
-        trapped.ask("do_node_retry", node)
+        trapped.ask("retry", node)
 
 
 def test_a_power_change_that_hangs_ends(trapped: ConductorFixture, trap: Trap) -> None:
@@ -230,16 +237,16 @@ def test_places_of_hanging_work_are_replaced_up_to_the_size() -> None:
 
 
 def test_progress_of_a_child_is_progress_of_its_parent() -> None:
-    parent, child = locks.Held("a", "parent"), locks.Held("b", "child")
+    parent, child = locks.Lock("a", "parent"), locks.Lock("b", "child")
     child.above = parent
-    child.go_on()
+    child.note_progress()
     assert (parent.progress, child.progress) == (1, 1)
 
 
 def test_work_that_only_pauses_ends_at_its_limit(build: Callable[..., ConductorFixture]) -> None:
     rig = build(conductor__work_timeout=0, conductor__busy_timeout=1)
     node = rig.node(fake_step_seconds=600)
-    rig.ask("do_node_clean", node, clean_steps=listed("raid.delete_configuration"))
+    rig.ask("clean", node, clean_steps=listed("raid.delete_configuration"))
     row = rig.reaches(node, "clean failed")
     assert "[conductor]busy_timeout" in row["last_error"]
 
@@ -249,8 +256,8 @@ def test_a_database_that_is_away_is_no_fault_of_the_work(
 ) -> None:
     trap.method = "execute_clean_step"
     trapped.service.keepalive.stop()
-    later = fence.steady() + 3600
-    monkeypatch.setattr(fence, "steady", lambda: later)
+    later = locks.steady() + 3600
+    monkeypatch.setattr(locks, "steady", lambda: later)
     node = trapped.node()
     clean(trapped, node)
     wait_for(lambda: trap.caught)
@@ -276,3 +283,55 @@ def test_hung_work_whose_lock_was_lost_hides_no_other_that_hangs(
     assert trapped.get(lost)["lock_token"] == "theirs"
     trapped.service.keepalive.beat()
     assert trapped.service.runtime.fence.holds(0)
+
+
+# Who waits for an answer hears of a slow machine in time; work that nobody waits for has time.
+
+
+@pytest.fixture
+def left(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What a driver had when it was asked, in seconds."""
+    found: list[float] = []
+
+    def boot_device(*_: Any) -> dict[str, Any]:
+        found.append(deadline.seconds_left())
+        return {}
+
+    monkeypatch.setattr(hardware.FakeManagement, "get_boot_device", boot_device)
+    monkeypatch.setattr(hardware.FakeManagement, "set_boot_mode", boot_device)
+    return found
+
+
+def test_a_driver_has_less_time_than_its_caller_and_a_worker_has_all(
+    rig: ConductorFixture, left: list[float]
+) -> None:
+    node = rig.node("active")
+    endpoints = stub.connect(stub.to(rig.endpoints), WithDeadline(50.0))
+    endpoints.get_boot_device(rig.who, node_uuid=node)
+    assert 0 < left.pop() <= 50
+    endpoints.change_node_boot_mode(rig.who, node_uuid=node, mode="uefi")
+    rig.settled(node)
+    assert left == [math.inf]
+    assert deadline.seconds_left() == math.inf
+
+
+def test_calls_over_rpc_have_it_from_the_time_of_rpc(
+    rig: ConductorFixture, left: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[Any] = []
+
+    def serve(_transport: object, _host: str, door: object) -> SimpleNamespace:
+        served.append(door)
+        return SimpleNamespace(threads=64)
+
+    monkeypatch.setattr(service, "Server", serve)
+    conf = cfg.ConfigOpts()
+    conf([], default_config_files=[], default_config_dirs=[])
+    url = oslo_messaging.TransportURL.parse(conf, "fake:///")
+    messaging = transport.Messaging(oslo_messaging.get_rpc_transport(conf, url), url)
+    server.answer_seconds(messaging)
+    conf.set_override("rpc_response_timeout", 20)
+    runtime = rig.service.runtime
+    service.ConductorService(runtime.conf, runtime.database, runtime.registry, messaging)
+    served[0].get_boot_device(rig.who, node_uuid=rig.node("active"))
+    assert 15 < left.pop() <= 18

@@ -12,13 +12,13 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_lite import errors
-from ironic_lite.conductor.work import locks
+from ironic_lite.conductor.engine import locks
 from ironic_lite.core import clock, context
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
 from ironic_lite.drivers.registry import Registry
-from ironic_lite.membership.liveness import FailureDetector
+from ironic_lite.membership import FailureDetector
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
 
@@ -71,7 +71,7 @@ def test_a_locked_node_names_its_holder_after_some_tries(rig: ConductorFixture) 
         rig.act("provide", node)
     assert rig.get(node) == before
     assert rig.service.runtime.workers.busy == 0
-    assert rig.tasks.held == frozenset()
+    assert rig.tasks.locks.held == frozenset()
 
 
 def test_refusal_names_the_run_and_its_step(
@@ -79,12 +79,12 @@ def test_refusal_names_the_run_and_its_step(
 ) -> None:
     rig = build(registry=gate.registry(), conductor__node_locked_retry_attempts=1)
     node = rig.node()
-    rig.ask("do_node_clean", node, clean_steps=listed("deploy.erase_devices"))
+    rig.ask("clean", node, clean_steps=listed("deploy.erase_devices"))
     assert gate.reached.wait(10)
     assert rig.get(node)["lock_note"].startswith("req-test")
     run = rig.get(node)["run_uuid"]
     with pytest.raises(errors.NodeLocked, match=f"for the run {run}, step deploy.erase_devices"):
-        rig.ask("do_provisioning_action", node, action="inspect")
+        rig.ask("inspect", node)
     with pytest.raises(errors.NodeLocked, match=f"for the run {run}, step deploy.erase_devices"):
         rig.edit(node, description="new")
     gate.opened.set()
@@ -136,7 +136,7 @@ def test_waiters_for_locks_leave_threads_for_other_calls(rig: ConductorFixture) 
         except errors.NodeLocked as why:
             refused.append(why)
 
-    waiters = [threading.Thread(target=ask) for _ in range(locks.MOST_WAIT + 1)]
+    waiters = [threading.Thread(target=ask) for _ in range(locks.MOST_WAITING_CALLS + 1)]
     for waiter in waiters:
         waiter.start()
     wait_for(lambda: len(refused) == 1)  # the one too many
@@ -159,7 +159,7 @@ def test_a_node_that_is_not_there_is_told_at_once(
     monkeypatch.setattr(nodes, "lock", counted)
     with pytest.raises(errors.NodeNotFound):
         rig.act("provide", "7b6c1a54-3d0c-4a39-9f6d-6a3f0f4f3d55")
-    assert asked == []
+    assert len(asked) == 1
 
 
 def test_a_worker_that_lost_its_lock_stops_and_writes_nothing_more(
@@ -167,7 +167,7 @@ def test_a_worker_that_lost_its_lock_stops_and_writes_nothing_more(
 ) -> None:
     rig = build(registry=gate.registry())
     node = rig.node()
-    rig.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset", "power.cycle"))
+    rig.ask("clean", node, clean_steps=listed("bios.factory_reset", "power.cycle"))
     assert gate.reached.wait(10)
     seize(rig.database, node, "new owner")
     before, events = rig.get(node), rig.events(node)
@@ -193,7 +193,7 @@ def test_a_worker_that_lost_its_lock_does_not_tear_down_what_another_works_on(
 
     rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     node = rig.node()
-    rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
+    rig.ask("clean", node, clean_steps=listed("power.cycle"))
     wait_for(lambda: rig.service.runtime.workers.busy == 0)
     assert called[-1] == "execute_clean_step"
     row = rig.get(node)
@@ -222,14 +222,14 @@ def test_a_task_that_only_looks_cannot_write(rig: ConductorFixture) -> None:
 
 
 VERBS = [
-    ("enroll", "do_provisioning_action", {"action": "manage"}),
-    ("manageable", "do_provisioning_action", {"action": "provide"}),
-    ("manageable", "do_node_clean", {"clean_steps": listed("power.cycle")}),
-    ("available", "do_node_deploy", {}),
-    ("active", "do_node_tear_down", {}),
-    ("active", "do_node_rescue", {"rescue_password": "x"}),
+    ("enroll", "manage", {}),
+    ("manageable", "provide", {}),
+    ("manageable", "clean", {"clean_steps": listed("power.cycle")}),
+    ("available", "deploy", {}),
+    ("active", "delete", {}),
+    ("active", "rescue", {"rescue_password": "x"}),
     ("active", "change_node_power_state", {"target": "power on"}),
-    ("manageable", "inspect_hardware", {}),
+    ("manageable", "inspect", {}),
 ]
 
 
@@ -261,7 +261,7 @@ def test_the_reserve_is_for_callers(build: Callable[..., ConductorFixture]) -> N
         workers.claim()
     with pytest.raises(errors.NoFreeWorker):
         workers.claim()
-    assert not workers.wait_place(0)
+    assert not workers.wait_for_slot(0)
     node = rig.node()
     assert rig.act("provide", node)["provision_state"] == "available"
     for _ in range(8):
@@ -274,7 +274,7 @@ def test_a_verb_accepted_while_the_pool_closes_is_left_to_the_next_owner(
     rig = build()
     busy, powered = rig.node(), rig.node("active")
     rig.service.runtime.workers.close()
-    rig.ask("do_provisioning_action", busy, action="provide")
+    rig.ask("provide", busy)
     with pytest.raises(errors.NoFreeWorker):
         rig.ask("change_node_power_state", powered, target="power on")
     row = rig.get(powered)
@@ -351,14 +351,14 @@ def test_the_keepalive_renews_leases_and_keeps_the_row_alive(
 ) -> None:
     rig = build(registry=gate.registry())
     node = rig.node()
-    rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
+    rig.ask("clean", node, clean_steps=listed("power.cycle"))
     assert gate.reached.wait(10)
     before = rig.get(node)["lock_expires"]
     rig.service.keepalive.beat()
     assert rig.get(node)["lock_expires"] > before
     gate.opened.set()
     rig.reaches(node, "manageable")
-    assert rig.tasks.held == frozenset()
+    wait_for(lambda: rig.tasks.locks.held == frozenset())
 
 
 def test_a_conductor_that_renews_in_the_last_moment_keeps_its_lock(
@@ -367,7 +367,7 @@ def test_a_conductor_that_renews_in_the_last_moment_keeps_its_lock(
     """Between the look that finds a lease ended and the taking over, its holder may wake up."""
     slow, other = build(registry=gate.registry()), build(DEFAULT__host="there")
     node = slow.node()
-    slow.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset"))
+    slow.ask("clean", node, clean_steps=listed("bios.factory_reset"))
     assert gate.reached.wait(10)
     taken = lease_ends(slow, other, monkeypatch, slow.service.keepalive.beat)
     assert taken == [node]
@@ -384,7 +384,7 @@ def test_a_conductor_that_renews_too_late_has_lost_its_lock(
 ) -> None:
     slow, other = build(registry=gate.registry()), build(DEFAULT__host="there")
     node = slow.node()
-    slow.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset"))
+    slow.ask("clean", node, clean_steps=listed("bios.factory_reset"))
     assert gate.reached.wait(10)
     assert lease_ends(slow, other, monkeypatch, lambda: None) == [node]
     assert slow.events(node, "taken_over") != [] or slow.get(node)["reservation"] == "there"
@@ -401,9 +401,9 @@ def test_a_conductor_that_has_renewed_nothing_since_its_start_takes_nothing_over
     slow = build(registry=gate.registry())
     other = build(DEFAULT__host="there", conductor__heartbeat_interval=1000)
     node = slow.node()
-    slow.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset"))
+    slow.ask("clean", node, clean_steps=listed("bios.factory_reset"))
     assert gate.reached.wait(10)
-    monkeypatch.setattr(other.tasks.leases, "_steady", lambda: time.monotonic() + 3600)
+    monkeypatch.setattr(other.tasks.locks.leases, "_steady", lambda: time.monotonic() + 3600)
     assert lease_ends(slow, other, monkeypatch, lambda: None) == []
     gate.opened.set()
     assert slow.reaches(node, "manageable")["last_error"] is None
@@ -423,7 +423,7 @@ def lease_ends(
     passed, tried = [0.0], []
     timeout = other.service.runtime.conf.conductor.heartbeat_timeout
     monkeypatch.setattr(
-        other.tasks.leases, "_pulses", FailureDetector(timeout / 4, lambda: passed[0])
+        other.tasks.locks.leases, "_pulses", FailureDetector(timeout / 4, lambda: passed[0])
     )
     monkeypatch.setattr(other.service.ownership, "mine", lambda _row: True)
     adopt = other.service.orphans._take_over

@@ -1,21 +1,27 @@
-"""Orders to a BMC outside of verbs: what is noted, what comes of them, and what stands in the
-way."""
+"""Orders outside of verbs: to a BMC, consoles, and vendor passthru."""
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.core import context
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain.states import UNSTABLE, State
+from ironic_lite.drivers.fake.hardware import FakeConsole
 from ironic_lite.drivers.registry import Registry
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
+from tests.support.crashes import Scene, Stage
+from tests.support.operator import Operator
+from tests.support.real_socket import baremetal, listening
+
+# Orders to a BMC outside of verbs: what is noted, what comes of them, and what stands in the
+# way.
 
 IMAGE = "http://192.0.2.1/tools.iso"
 ORDERS: tuple[tuple[str, dict[str, Any], str], ...] = (
@@ -193,7 +199,9 @@ def test_an_order_whose_conductor_died_ends_in_last_error(rig: ConductorFixture)
         lock_token="of-an-earlier-life",
         driver_internal_info={"order": "set the boot mode to uefi"},
     )
-    assert rig.tasks.left(rig.tasks.look(rig.who, node).node) is None  # not to be taken over
+    assert (
+        rig.tasks.locks.dead_lock(rig.tasks.look(rig.who, node).node) is None
+    )  # not to be taken over
     rig.sweep("orphans")
     rig.service.orphans.take_back().join(10)
     row = rig.settled(node)
@@ -276,36 +284,257 @@ def test_questions_are_answered_while_a_node_is_locked(rig: ConductorFixture) ->
 # -- a conductor that dies -------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("what", ["commit", "call"])
 @pytest.mark.parametrize("order", ORDERS, ids=[order[0] for order in ORDERS])
 def test_an_order_outlives_its_conductor_as_done_or_as_an_error(
-    build: Callable[..., ConductorFixture],
-    sqlite_database: Database,
-    order: tuple[str, dict[str, Any], str],
-    what: str,
+    stages: Callable[..., Stage], order: tuple[str, dict[str, Any], str], what: str
 ) -> None:
     method, args, call = order
-    for number in itertools.count(1):
-        life = crashes.Life()
-        doomed = build(
-            crashes.database(sqlite_database, life),
-            registry=crashes.drivers(drivers(), life, more=(call,)),
-        )
-        doomed.database = sqlite_database
-        node = doomed.node("active")
-        life.arm(**{what: number})
-        with contextlib.suppress(crashes.Died):
-            doomed.ask(method, node, **args)
-        wait_for(lambda: life.dead or doomed.get(node)["reservation"] is None)  # noqa: B023
-        doomed.bury()
-        assert doomed.service.runtime.workers.wait_idle(5)
-        rig = build(sqlite_database)
-        row = rig.settled(node)
+    scene = Scene("active", method, args, "active")
+    stage = stages(functools.partial(crashes.drivers, drivers(), more=(call,)))
+    for moment in stage.moments(what):
+        rig, node = moment.play(scene.begin, scene.ask, ended=crashes.idle)
+        row = rig.get(node)
         asked = [event for event, _ in told(rig, node)]
         assert "order" not in row["driver_internal_info"]
         assert asked in ([], ["start", "end"], ["start", "fail"])
         assert (row["last_error"] is not None) == ("fail" in asked)
-        if not life.dead:
-            assert (asked, number > 1) == (["start", "end"], True)
-            return
+        assert moment.died or asked == ["start", "end"]
+
+
+# Consoles over HTTP: of a machine that has one, of one without, and of a driver that fails.
+
+
+@pytest.fixture
+def operator(sqlite_database: Database) -> Iterator[Operator]:
+    started = Operator(sqlite_database)
+    yield started
+    started.close()
+
+
+def path(node: str) -> str:
+    return f"/v1/nodes/{node}/states/console"
+
+
+def test_a_console_is_started_and_stopped(operator: Operator) -> None:
+    node = operator.enroll("enroll", name="web", console_interface="fake")
+    off = {"console_enabled": False, "console_info": None}
+    assert operator.api.get(path("web")).json == off
+    answer = operator.api.put(path("web"), {"enabled": "on"})
+    assert (answer.status, answer.body) == (202, b"")
+    assert answer.headers["location"] == f"http://localhost:6385{path('web')}"
+    operator.rig.settled(node)
+    assert operator.api.get(path(node)).json == {"console_enabled": True, "console_info": {}}
+    assert operator.shows(node)["console_enabled"] is True
+    assert operator.patches(node, driver="fake-hardware").status == 200
+    assert operator.api.put(path(node), {"enabled": False}).status == 202
+    operator.rig.settled(node)
+    assert operator.api.get(path(node)).json == off
+
+
+def test_console_stays_enabled_over_an_undeployment(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    for name in ("start_console", "stop_console"):
+        monkeypatch.setattr(FakeConsole, name, lambda *_args, name=name: calls.append(name))
+    node = operator.enroll("active", console_interface="fake", console_enabled=True)
+    assert operator.asks(node, "deleted").status == 202
+    row = operator.rig.reaches(node, "available")
+    assert (row["console_enabled"], calls) == (True, ["stop_console"])
+    assert operator.api.get(path(node)).json == {"console_enabled": True, "console_info": {}}
+    assert operator.asks(node, "active").status == 202
+    row = operator.rig.reaches(node, "active")
+    assert (row["console_enabled"], calls) == (True, ["stop_console", "start_console"])
+    assert "console_paused" not in row["driver_internal_info"]
+
+
+@pytest.mark.parametrize("field", ["owner", "lessee"])
+def test_console_ends_when_the_node_changes_hands(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(FakeConsole, "stop_console", lambda *_args: calls.append("stop"))
+    node = operator.enroll("manageable", console_interface="fake", **{field: "p-a"})
+    assert operator.api.put(path(node), {"enabled": True}).status == 202
+    operator.rig.settled(node)
+    assert operator.patches(node, name="same-hands").json["console_enabled"] is True
+    moved = operator.patches(node, **{field: "p-b"})
+    assert (moved.status, moved.json["console_enabled"]) == (200, False), moved.text
+    operator.rig.settled(node)
+    assert (operator.shows(node)["console_enabled"], calls) == (False, ["stop"])
+
+
+def test_a_machine_without_a_console_says_so(operator: Operator) -> None:
+    node = operator.enroll("enroll", console_interface="no-console")
+    assert operator.api.get(path(node)).json == {"console_enabled": False, "console_info": None}
+    for enabled in (True, False):
+        answer = operator.api.put(path(node), {"enabled": enabled})
+        assert (answer.status, "does not support console" in answer.text) == (400, True)
+    assert operator.shows(node)["console_enabled"] is False
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [({}, "enabled"), ({"enabled": "perhaps"}, "enabled"), ({"enabled": True, "x": 1}, "x")],
+    ids=["nothing", "no boolean", "more"],
+)
+def test_a_bad_wish_is_refused(operator: Operator, body: dict[str, object], named: str) -> None:
+    node = operator.enroll("enroll", console_interface="fake")
+    answer = operator.api.put(path(node), body)
+    assert (answer.status, named in answer.text) == (400, True)
+    assert operator.api.get(path("nope")).status == 404
+    assert operator.api.put(path("nope"), {"enabled": True}).status == 404
+
+
+def test_a_console_that_cannot_be_started_is_told_of(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: object) -> None:
+        raise RuntimeError("no port is free")
+
+    monkeypatch.setattr(FakeConsole, "start_console", fail)
+    node = operator.enroll("enroll", console_interface="fake")
+    assert operator.api.put(path(node), {"enabled": True}).status == 202
+    row = operator.rig.settled(node)
+    assert row["console_enabled"] is False
+    assert "Failed to start the console" in row["last_error"]
+
+
+def test_the_command_line_starts_and_shows_it(operator: Operator) -> None:
+    node = operator.enroll("enroll", console_interface="fake")
+    with listening(operator) as url:
+        done = baremetal(url, "node", "console", "enable", node)
+        assert done.returncode == 0, done.stderr
+        operator.rig.settled(node)
+        shown = baremetal(url, "node", "console", "show", node, "-f", "json")
+        assert (shown.returncode, '"console_enabled": true' in shown.stdout) == (0, True)
+
+
+# Vendor passthru in the conductor: with the lock or without, at once or by a worker.
+
+
+def call(rig: ConductorFixture, node: str, method: str, verb: str = "POST", **info: Any) -> Any:
+    """Call a method of the node's vendor interface, by a request of its own."""
+    return rig.endpoints.vendor_passthru(
+        context.internal("test"), node_uuid=node, vendor_method=method, http_method=verb, info=info
+    )
+
+
+def kept_answer(rig: ConductorFixture, node: str) -> dict[str, Any]:
+    found: dict[str, Any] = rig.get(node)["driver_internal_info"].get("driver_notes", {})
+    return found
+
+
+def test_a_synchronous_method_answers_and_keeps_what_it_is_told(rig: ConductorFixture) -> None:
+    node = rig.node("active")
+    assert call(rig, node, "remember", value=[1]) == {
+        "return": {"before": None},
+        "async": False,
+        "attach": False,
+    }
+    assert call(rig, node, "remember", "DELETE")["return"] == {"before": [1]}
+    assert kept_answer(rig, node) == {}
+    facts = [(one["event"], one["data"]["verb"]) for one in rig.events(node, "management")]
+    assert facts == [("end", "POST"), ("end", "DELETE")]
+
+
+def test_arguments_of_a_call_are_not_in_the_events(rig: ConductorFixture) -> None:
+    node = rig.node("active")
+    call(rig, node, "remember", value="pssst")
+    assert "pssst" not in str(rig.events(node, "management"))
+
+
+def test_an_asynchronous_method_is_a_workers(rig: ConductorFixture) -> None:
+    node = rig.node("active")
+    assert call(rig, node, "blink") == {"return": None, "async": True, "attach": False}
+    rig.settled(node)
+    assert kept_answer(rig, node) == {"fake_vendor_blinks": 1}
+
+
+def test_an_asynchronous_method_that_fails_is_told_of(rig: ConductorFixture) -> None:
+    node = rig.node("active", fake_fail_calls={"vendor.blink": "lamp burnt out"})
+    call(rig, node, "blink")
+    row = rig.settled(node)
+    assert row["last_error"] == "Failed to call the vendor method blink: lamp burnt out"
+
+
+def test_only_methods_that_look_run_beside_other_work(rig: ConductorFixture) -> None:
+    node = rig.node("active")
+    rig.service.runtime.conf.set_override("node_locked_retry_attempts", 1, "conductor")
+    with rig.tasks.lock(rig.who, node):
+        assert call(rig, node, "echo", "GET")["return"] == {"verb": "GET", "info": {}}
+        for method in ("remember", "blink"):
+            with pytest.raises(errors.NodeLocked):
+                call(rig, node, method, value=1)
+
+
+@pytest.mark.parametrize(
+    ("method", "verb", "says"),
+    [
+        ("nothing", "POST", "there is no vendor method 'nothing'; this driver has: blink, echo"),
+        ("log_passthrough", "POST", "there is no vendor method"),
+        ("validate", "POST", "there is no vendor method"),
+        ("__class__", "POST", "there is no vendor method"),
+        ("repeat", "GET", "there is no vendor method"),
+        ("blink", "GET", "does not take GET, only POST"),
+        ("remember", "GET", "does not take GET, only POST, PUT, PATCH, DELETE"),
+    ],
+)
+def test_only_marked_methods_can_be_called(
+    rig: ConductorFixture, method: str, verb: str, says: str
+) -> None:
+    node = rig.node("active")
+    with pytest.raises(errors.InvalidParameter, match=says) as why:
+        call(rig, node, method, verb)
+    assert why.value.facts["path"] == "method"
+    assert rig.events(node, "management") == []
+
+
+def test_bad_arguments_are_refused_before_anything_is_done(rig: ConductorFixture) -> None:
+    node = rig.node("active")
+    with pytest.raises(errors.MissingParameter, match="value"):
+        call(rig, node, "remember")
+    assert (kept_answer(rig, node), rig.events(node, "management")) == ({}, [])
+
+
+def test_a_node_without_a_vendor_has_no_methods(rig: ConductorFixture) -> None:
+    node = rig.node("active", vendor_interface="no-vendor")
+    assert rig.endpoints.get_node_vendor_passthru_methods(rig.who, node_uuid=node) == {}
+    with pytest.raises(errors.InvalidParameter, match="this driver has: none"):
+        call(rig, node, "blink")
+
+
+def test_methods_are_listed_with_their_facts(rig: ConductorFixture) -> None:
+    listed = rig.endpoints.get_node_vendor_passthru_methods(rig.who, node_uuid=rig.node())
+    assert list(listed) == ["blink", "echo", "leaflet", "remember"]
+    assert listed["blink"] == {
+        "http_methods": ["POST"],
+        "async": True,
+        "description": "Take the time of a step, and count the calls.",
+        "attach": False,
+        "require_exclusive_lock": True,
+    }
+    facts = {"driver": "fake-hardware"}
+    assert list(rig.endpoints.get_driver_vendor_passthru_methods(rig.who, **facts)) == [
+        "note",
+        "repeat",
+    ]
+
+
+def test_a_hardware_type_has_methods_of_its_own(
+    rig: ConductorFixture, caplog: pytest.LogCaptureFixture
+) -> None:
+    def ask(method: str, verb: str, driver: str = "fake-hardware", **info: Any) -> Any:
+        return rig.endpoints.driver_vendor_passthru(
+            rig.who, driver=driver, vendor_method=method, http_method=verb, info=info
+        )
+
+    assert ask("repeat", "POST", a=1)["return"] == {"a": 1}
+    with caplog.at_level("INFO"):
+        assert ask("note", "POST") == {"return": None, "async": True, "attach": False}
+        wait_for(lambda: "was called for no node" in caplog.text)
+    with pytest.raises(errors.InvalidParameter):
+        ask("blink", "POST")
+    with pytest.raises(errors.DriverNotFound):
+        ask("repeat", "GET", driver="toaster")

@@ -6,9 +6,6 @@ after, the same host or another one, ends with a record that says what the machi
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import itertools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
@@ -16,39 +13,32 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.conductor.watch import power_sync, timers
-from ironic_lite.db.engine.session import Database
+from ironic_lite.conductor.watch import power_sync
 from ironic_lite.db.tables import models
 from ironic_lite.drivers import deadline
 from ironic_lite.drivers.registry import Registry
-from tests.flows.test_death import Theatre
-from tests.flows.test_power_lanes import Clock
+from tests.flows.test_silent_machines import Clock
 from tests.support import crashes
-from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
+from tests.support.conductor_fixture import ConductorFixture, drivers
+from tests.support.crashes import Stage, idle, rests
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
-)
 ON, OFF = "power on", "power off"
 SOFT_OFF, REBOOT, SOFT_REBOOT = "soft power off", "rebooting", "soft rebooting"
 FAULT = "power failure"
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Timers of dead conductors are looked for without delay."""
-    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
-
-
 class Machine:
     """One machine, and the lives of those who speak to its BMC."""
 
-    def __init__(self, power: str) -> None:
-        self.power = power
-        self.silent = False
-        self.late: Clock | None = None
-        """Set: it answers who has more time than a hurried one, whose time is up by this clock."""
-        self.told: list[tuple[str, float | None]] = []
+    power: str
+    silent: bool
+    late: Clock | None
+    """Set: it answers who has more time than a hurried one, whose time is up by this clock."""
+    told: list[tuple[str, float | None]]
+
+    def fresh(self, power: str, *, silent: bool = False, late: Clock | None = None) -> None:
+        """Be another machine."""
+        self.power, self.silent, self.late, self.told = power, silent, late, []
 
     def drivers(self, life: crashes.Life) -> Registry:
         """Return drivers that speak to it, for a conductor with this life."""
@@ -188,53 +178,6 @@ SYNCS = {
 }
 
 
-class Stage:
-    """Where conductors called ``here`` die beside one machine, and others come after."""
-
-    def __init__(self, build: Callable[..., ConductorFixture], database: Database) -> None:
-        self._build, self._database = build, database
-        self._theatre = Theatre(build, database)
-
-    def mortal(self, machine: Machine, **options: Any) -> tuple[ConductorFixture, crashes.Life]:
-        """Start a conductor called ``here`` that may die, and is alone."""
-        self._database.write(lambda conn: conn.execute(models.conductors.delete()))
-        life = crashes.Life()
-        inner = crashes.database(self._database, life)
-        rig = self._build(inner, registry=machine.drivers(life), **options)
-        rig.database = self._database
-        return rig, life
-
-    def heir(self, host: str, machine: Machine, **options: Any) -> ConductorFixture:
-        """Start who comes after; what the dead one held is free."""
-        if host != "here":
-            self._theatre.forget()
-        registry = machine.drivers(crashes.Life())
-        rig = self._build(registry=registry, DEFAULT__host=host, **options)
-        rig.service.orphans.sweep()
-        return rig
-
-    def clear(self) -> None:
-        """Forget the machine."""
-        self._database.write(lambda conn: conn.execute(models.nodes.delete()))
-
-
-@pytest.fixture
-def stage(build: Callable[..., ConductorFixture], sqlite_database: Database) -> Stage:
-    """A stage with its database."""
-    return Stage(build, sqlite_database)
-
-
-def rests(rig: ConductorFixture, node: str) -> dict[str, Any]:
-    """Wait until nobody works on the node, and return it."""
-    workers = rig.service.runtime.workers
-
-    def at_rest() -> bool:
-        return workers.busy == 0 and rig.get(node)["reservation"] is None
-
-    wait_for(at_rest, lambda: rig.about(node))
-    return rig.get(node)
-
-
 def traces(rig: ConductorFixture, node: str) -> tuple[str, ...]:
     """Return what history tells of power and faults."""
     kinds = ("power", "fault")
@@ -245,35 +188,33 @@ def traces(rig: ConductorFixture, node: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("what", ["commit", "call"])
 @pytest.mark.parametrize("name", SYNCS)
 def test_power_sync_ends_whenever_a_conductor_dies(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, name: str, what: str, host: str
+    stages: Callable[..., Stage],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    what: str,
+    host: str,
 ) -> None:
-    case, deaths, clock = SYNCS[name], 0, Clock()
+    case, clock = SYNCS[name], Clock()
     monkeypatch.setattr(power_sync, "time", clock)
-    for n in itertools.count(1):
-        machine = Machine(case.power)
-        rig, life = stage.mortal(machine, **case.options)
+    machine = Machine()
+
+    def begin(rig: ConductorFixture) -> str:
         node = rig.node("active", **case.node)
-        machine.silent, machine.late = case.silent, clock if case.late else None
-        life.arm(**{what: n})
-        with contextlib.suppress(crashes.Died):
+        machine.fresh(case.power, silent=case.silent, late=clock if case.late else None)
+        return node
+
+    stage = stages(machine.drivers, **case.options)
+    for moment in stage.moments(what, least=case.deaths[what]):
+        rig, node = moment.play(begin, lambda rig, _node: case.act(rig), host, idle)
+        if moment.died:
             case.act(rig)
-        rig.bury()
-        heir = stage.heir(host, machine, **case.options)
-        rests(heir, node)
-        if life.dead:
-            case.act(heir)
-        check(heir, node, machine, case)
-        heir.bury()
-        stage.clear()
-        if not life.dead:
-            break
-        deaths += 1
-    assert deaths >= case.deaths[what]
+        check(rig, node, machine, case)
+        stage.database.write(lambda conn: conn.execute(models.nodes.delete()))
 
 
 def check(rig: ConductorFixture, node: str, machine: Machine, case: Sync) -> None:
     """Check what no death may damage."""
-    row = rests(rig, node)
+    row = rests(rig, node, idle)
     assert {key: row[key] for key in case.end} == case.end, rig.about(node)
     assert (row["provision_state"], row["lock_token"]) == ("active", None)
     assert (row["run_uuid"], row["wake_at"], row["target_power_state"]) == (None, None, None)
@@ -297,38 +238,31 @@ ENDS = {ON: ON, OFF: OFF, SOFT_OFF: OFF, REBOOT: ON, SOFT_REBOOT: ON}
     ids=["on", "off", "soft off", "reboot", "soft reboot"],
 )
 def test_a_power_change_that_dies_with_its_conductor_is_told_and_can_be_asked_for_again(
-    stage: Stage, target: str, timeout: int | None, what: str, host: str
+    stages: Callable[..., Stage], target: str, timeout: int | None, what: str, host: str
 ) -> None:
     before, end, cut_short = OFF if target == ON else ON, ENDS[target], 0
-    for n in itertools.count(1):
-        machine = Machine(before)
-        rig, life = stage.mortal(machine)
-        node = rig.node("active", power_state=before)
-        life.arm(**{what: n})
-        with contextlib.suppress(crashes.Died):
-            rig.ask("change_node_power_state", node, target=target, timeout=timeout)
-        wait_for(functools.partial(ended, rig, life, node))
-        rig.bury()
-        assert rig.service.runtime.workers.wait_idle(5)
-        heir = stage.heir(host, machine)
-        rests(heir, node)
-        cut_short += judge_request(heir, node, machine, before=before, end=end)
-        sweeps(heir)
-        assert heir.get(node)["power_state"] == machine.power
-        row = heir.call("change_node_power_state", node, target=target, timeout=timeout)
+    change = {"target": target, "timeout": timeout}
+    machine = Machine()
+
+    def begin(rig: ConductorFixture) -> str:
+        machine.fresh(before)
+        return rig.node("active", power_state=before)
+
+    def act(rig: ConductorFixture, node: str) -> None:
+        rig.ask("change_node_power_state", node, **change)
+
+    stage = stages(machine.drivers)
+    for moment in stage.moments(what, least=4 if what == "commit" else 1):
+        rig, node = moment.play(begin, act, host, idle)
+        cut_short += judge_request(rig, node, machine, before=before, end=end)
+        sweeps(rig)
+        assert rig.get(node)["power_state"] == machine.power
+        row = rig.call("change_node_power_state", node, **change)
         assert (row["power_state"], row["target_power_state"], machine.power) == (end, None, end)
         assert row["last_error"] is None
         assert machine.told[-1] == (end, None if target == SOFT_REBOOT else timeout)
-        heir.bury()
-        stage.clear()
-        if not life.dead:
-            break
-    assert n > (4 if what == "commit" else 1)
+        stage.database.write(lambda conn: conn.execute(models.nodes.delete()))
     assert cut_short >= 1
-
-
-def ended(rig: ConductorFixture, life: crashes.Life, node: str) -> bool:
-    return life.dead or (not rig.service.runtime.workers.busy and not rig.get(node)["reservation"])
 
 
 def judge_request(

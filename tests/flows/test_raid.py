@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from ironic_lite.conductor.watch import timers
 from ironic_lite.core import config
-from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers.redfish.bmc import connection, jobs
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.emulators import bmc
 from tests.support import crashes
-from tests.support.conductor_fixture import ConductorFixture, configure, wait_for
+from tests.support.conductor_fixture import ConductorFixture, configure
+from tests.support.crashes import Stage, rests
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
-)
 Json = dict[str, Any]
 
 ROOT = {"raid_level": "1", "size_gb": 100, "is_root_volume": True}
@@ -33,9 +29,8 @@ STEP = {"interface": "raid", "step": "create_configuration", "args": {"delete_ex
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No pause between looks at a task; timers of dead conductors are looked for at once."""
-    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
-    monkeypatch.setattr(connection, "LINKS", connection.Links())
+    """No pause between looks at a task."""
+    monkeypatch.setattr(connection, "LINKS", connection.BmcLinks())
     options = {"raid_config_status_interval": 0, "connection_retry_interval": 0, "read_timeout": 5}
     for name, value in options.items():
         config.CONF.set_override(name, value, group="redfish")
@@ -96,15 +91,8 @@ def there(machine: bmc.Machine) -> list[tuple[str, list[str]]]:
     )
 
 
-def ended(rig: ConductorFixture, node: str) -> Json | None:
-    row = rig.get(node)
-    done = row["reservation"] is None and row["provision_state"] in {"manageable", "clean failed"}
-    return row if done else None
-
-
-def end(rig: ConductorFixture, node: str) -> Json:
-    found: Json = wait_for(lambda: ended(rig, node), lambda: rig.about(node))
-    return found
+def ask(rig: ConductorFixture, node: str) -> None:
+    rig.ask("clean", node, clean_steps=[STEP])
 
 
 def check(row: Json, machine: bmc.Machine, restarts: int) -> None:
@@ -131,67 +119,33 @@ def test_a_clean_builds_the_volumes(
     rig = build(registry=registry)
     with machine_with_a_volume(when) as machine:
         node = node_at(rig, machine)
-        rig.ask("do_node_clean", node, clean_steps=[STEP])
-        check(end(rig, node), machine, WAYS[when])
+        ask(rig, node)
+        check(rests(rig, node), machine, WAYS[when])
     assert rig.step_states(node) == ["done"]
     assert rig.started(node) == ["raid.create_configuration"]
-
-
-class Stage:
-    """Where one conductor dies, and another goes on."""
-
-    def __init__(
-        self, build: Callable[..., ConductorFixture], registry: Registry, database: Database
-    ) -> None:
-        self._build = build
-        self._registry = registry
-        self._database = database
-
-    def die(self, machine: bmc.Machine, what: str, n: int) -> str | None:
-        """Clean a node by a conductor that dies at the n-th; None: it lived to the end."""
-        life = crashes.Life()
-        rig = self._build(
-            crashes.database(self._database, life), registry=crashes.drivers(self._registry, life)
-        )
-        rig.database = self._database
-        node = node_at(rig, machine)
-        life.arm(**{what: n})
-        with contextlib.suppress(crashes.Died):
-            rig.ask("do_node_clean", node, clean_steps=[STEP])
-        wait_for(lambda: life.dead or ended(rig, node), lambda: rig.about(node))
-        rig.bury()
-        assert rig.service.runtime.workers.wait_idle(5)
-        return node if life.dead else None
-
-    def restart(self) -> ConductorFixture:
-        return self._build(self._database, registry=self._registry)
-
-
-@pytest.fixture
-def stage(
-    build: Callable[..., ConductorFixture], registry: Registry, sqlite_database: Database
-) -> Stage:
-    return Stage(build, registry, sqlite_database)
 
 
 @pytest.mark.parametrize("what", ["commit", "call"])
 @pytest.mark.parametrize("when", WAYS)
 def test_a_conductor_that_dies_in_mid_task_does_nothing_twice(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, when: str, what: str
+    stages: Callable[..., Stage],
+    registry: Registry,
+    monkeypatch: pytest.MonkeyPatch,
+    when: str,
+    what: str,
 ) -> None:
     carried = 0
-    for n in itertools.count(1):
+    stage = stages(lambda life: crashes.drivers(registry, life))
+    for moment in stage.moments(what):
         with machine_with_a_volume(when) as machine:
-            node = stage.die(machine, what, n)
-            if node is None:
-                break
-            monkeypatch.setattr(jobs, "CLAIMS", jobs.Claims())
-            rig = stage.restart()
-            row = end(rig, node)
+            node = moment.die(functools.partial(node_at, machine=machine), ask)
+            if moment.died:
+                monkeypatch.setattr(jobs, "CLAIMS", jobs.Claims())
+            rig = moment.heir()
+            row = rests(rig, node)
             if rig.started(node):  # else it died before the verb was accepted
                 check(row, machine, WAYS[when])
-                carried += 1
-            rig.bury()
+                carried += moment.died
     assert carried > 5
 
 
@@ -202,8 +156,8 @@ def test_a_failed_task_fails_the_clean_with_the_words_of_the_bmc(
     with machine_with_a_volume("Immediate") as machine:
         machine.habits.task_fails = "The controller battery is empty."
         node = node_at(rig, machine)
-        rig.ask("do_node_clean", node, clean_steps=[STEP])
-        row = end(rig, node)
+        ask(rig, node)
+        row = rests(rig, node)
     assert row["provision_state"] == "clean failed"
     assert row["last_error"].startswith(
         "Clean step raid.create_configuration failed: the BMC could not delete volume 9 of "
@@ -220,8 +174,8 @@ def test_a_machine_with_too_few_disks_fails_the_clean_before_anything_is_sent(
     with machine_with_a_volume("Immediate") as machine:
         node = node_at(rig, machine)
         rig.edit(node, target_raid_config={"logical_disks": [{**ROOT, "raid_level": "6+0"}]})
-        rig.ask("do_node_clean", node, clean_steps=[STEP])
-        row = end(rig, node)
+        ask(rig, node)
+        row = rests(rig, node)
         assert machine.changes() == []
     assert row["last_error"] == (
         "Clean step raid.create_configuration failed: target_raid_config/logical_disks/0: "

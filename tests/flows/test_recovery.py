@@ -2,75 +2,51 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from ironic_lite.conductor.steps import stepper
-from ironic_lite.conductor.watch import timers
+from ironic_lite.conductor.engine import stepper
 from ironic_lite.core import clock
-from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import nodes, runs
 from ironic_lite.db.tables import models
 from ironic_lite.domain import activities, recovery, states
 from ironic_lite.domain.recovery import CrashPoint, RecoveryAction
 from ironic_lite.domain.states import Kind, State
 from tests.support import crashes
-from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
+from tests.support.conductor_fixture import ConductorFixture, listed
+from tests.support.crashes import Act, Scene, Stage, rests
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
-)
-Build = Callable[..., ConductorFixture]
 S = State
 LONG_AGO = datetime.datetime(1970, 1, 1)
-RESTS = (Kind.STABLE, Kind.FAIL)
-
-
-class Scene(NamedTuple):
-    """How a node gets into a state: what it was, what is asked; and where it ends."""
-
-    before: str
-    method: str
-    args: dict[str, Any]
-    end: str
-    told: Mapping[str, Any] = MappingProxyType({})
-
-
-def verb(action: str) -> dict[str, Any]:
-    return {"action": action}
-
-
-ACT = "do_provisioning_action"
 RESCUE = {"rescue_password": "sesame"}
 CLEAN = {"clean_steps": listed("bios.factory_reset", "deploy.erase_devices")}
 SERVICE = {"service_steps": listed("vendor.log_passthrough", "vendor.log_passthrough")}
 SCENES: dict[State, Scene] = {
-    S.VERIFYING: Scene("enroll", ACT, verb("manage"), "manageable"),
-    S.INSPECTING: Scene("manageable", "inspect_hardware", {}, "manageable"),
-    S.CLEANING: Scene("manageable", "do_node_clean", CLEAN, "manageable"),
-    S.DEPLOYING: Scene("available", "do_node_deploy", {}, "active"),
-    S.DELETING: Scene("active", "do_node_tear_down", {}, "available"),
-    S.ADOPTING: Scene("manageable", ACT, verb("adopt"), "active"),
-    S.RESCUING: Scene("active", "do_node_rescue", RESCUE, "rescue"),
-    S.UNRESCUING: Scene("rescue", "do_node_unrescue", {}, "active"),
-    S.SERVICING: Scene("active", "do_node_service", SERVICE, "active"),
+    S.VERIFYING: Scene("enroll", "manage", {}, "manageable"),
+    S.INSPECTING: Scene("manageable", "inspect", {}, "manageable"),
+    S.CLEANING: Scene("manageable", "clean", CLEAN, "manageable"),
+    S.DEPLOYING: Scene("available", "deploy", {}, "active"),
+    S.DELETING: Scene("active", "delete", {}, "available"),
+    S.ADOPTING: Scene("manageable", "adopt", {}, "active"),
+    S.RESCUING: Scene("active", "rescue", RESCUE, "rescue"),
+    S.UNRESCUING: Scene("rescue", "unrescue", {}, "active"),
+    S.SERVICING: Scene("active", "service", SERVICE, "active"),
 }
 HOUR = {"fake_async_steps": ["*"], "fake_step_seconds": 3600}
 SLOW = {"fake_async_verbs": ["inspect", "rescue"], "fake_step_seconds": 3600}
 ABORTABLE = {"clean_steps": listed("deploy.erase_devices")}
 PATIENT = {"service_steps": listed("power.wait")}
 WAITS: dict[State, Scene] = {
-    S.CLEANWAIT: SCENES[S.CLEANING]._replace(args=ABORTABLE, told=HOUR),
-    S.DEPLOYWAIT: SCENES[S.DEPLOYING]._replace(told=HOUR),
+    S.CLEANWAIT: SCENES[S.CLEANING]._replace(args=ABORTABLE, columns=HOUR),
+    S.DEPLOYWAIT: SCENES[S.DEPLOYING]._replace(columns=HOUR),
     S.SERVICEWAIT: SCENES[S.SERVICING]._replace(args=PATIENT),
-    S.INSPECTWAIT: SCENES[S.INSPECTING]._replace(told=SLOW),
-    S.RESCUEWAIT: SCENES[S.RESCUING]._replace(told=SLOW),
+    S.INSPECTWAIT: SCENES[S.INSPECTING]._replace(columns=SLOW),
+    S.RESCUEWAIT: SCENES[S.RESCUING]._replace(columns=SLOW),
 }
 NO_CALL = {(S.SERVICING, CrashPoint.BEFORE)}  # without a ramdisk nothing is prepared
 TIDYING = {  # the driver's call that an abort ends with
@@ -80,15 +56,6 @@ TIDYING = {  # the driver's call that an abort ends with
     S.INSPECTWAIT: "inspect.abort",
     S.RESCUEWAIT: "rescue.clean_up",
 }
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Timers of dead conductors are looked for without delay."""
-    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
-
-
-# -- the stage -------------------------------------------------------------------------------
 
 
 def stands(database: Database, node: str, what: str) -> tuple[State, CrashPoint]:
@@ -111,73 +78,23 @@ def stands(database: Database, node: str, what: str) -> tuple[State, CrashPoint]
     return state, CrashPoint.AFTER if recorded[index]["state"] == "done" else CrashPoint.DURING
 
 
-class Stage:
-    """Where conductors called ``here`` die, and are followed by themselves or another."""
-
-    def __init__(self, build: Build, database: Database) -> None:
-        self._build, self._database = build, database
-        self.called: list[str] = []
-
-    def start(self) -> tuple[ConductorFixture, crashes.Life]:
-        """Start the one that is to die."""
-        life = crashes.Life()
-        rig = self._build(
-            crashes.database(self._database, life), registry=crashes.drivers(drivers(), life)
-        )
-        rig.database = self._database
-        return rig, life
-
-    def doom(self, life: crashes.Life, node: str, at: tuple[State, CrashPoint], what: str) -> None:
-        """Let it die right after the first commit, or driver call, that finds the node there."""
-        life.doom = lambda done: done == what and stands(self._database, node, done) == at
-
-    def ended(self, rig: ConductorFixture, life: crashes.Life, node: str) -> bool:
-        """Wait until it is dead, or the node rests; tell whether it is dead."""
-        wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig.about(node))
-        rig.bury()
-        assert rig.service.runtime.workers.wait_idle(5)
-        return bool(life.dead)
-
-    def heir(self, host: str) -> ConductorFixture:
-        """Start the one that comes after; another one finds the dead by their leases."""
-        if host != "here":
-            self._database.write(_forget)
-
-        def around(kind: str, name: str, call: Callable[[], Any]) -> Any:
-            self.called.append(f"{kind}.{name}")
-            return call()
-
-        registry: Any = crashes.Drivers(drivers(), around)
-        rig = self._build(registry=registry, DEFAULT__host=host)
-        if host != "here":
-            rig.service.orphans.sweep()
-        return rig
-
-
-def _forget(conn: Connection) -> None:
-    """Let the conductor ``here`` be long gone, and its leases with it."""
-    gone = models.conductors.c.hostname == "here"
-    values = {"updated_at": LONG_AGO, "online": False}
-    conn.execute(models.conductors.update().where(gone), values)
-    held = models.nodes.c.reservation == "here"
-    conn.execute(models.nodes.update().where(held), {"lock_expires": LONG_AGO})
-
-
 @pytest.fixture
-def stage(build: Build, sqlite_database: Database) -> Stage:
-    return Stage(build, sqlite_database)
+def stage(stages: Callable[..., Stage]) -> Stage:
+    """A stage whose dead conductors have signed off."""
+    return stages(dead="offline")
 
 
-def at_rest(rig: ConductorFixture, node: str) -> bool:
-    row = rig.get(node)
-    return row["reservation"] is None and states.kind(State(row["provision_state"])) in RESTS
-
-
-def rests(rig: ConductorFixture, node: str) -> dict[str, Any]:
-    """Wait until the node rests, and return it."""
-    wait_for(lambda: at_rest(rig, node), lambda: rig.about(node))
-    assert rig.service.runtime.workers.wait_idle(5)
-    return rig.get(node)
+def kill(
+    stage: Stage, scene: Scene, act: Act, at: tuple[State, CrashPoint], what: str
+) -> tuple[ConductorFixture, str]:
+    """Return a conductor that the first commit or call there has killed, and its node."""
+    life = crashes.Life()
+    rig = stage.start(life)
+    node = scene.begin(rig)
+    life.doom = lambda done: done == what and stands(stage.database, node, done) == at
+    assert stage.run(rig, life, node, act), (*at, what)
+    stage.called.clear()
+    return rig, node
 
 
 # -- busy states -----------------------------------------------------------------------------
@@ -245,15 +162,12 @@ def killed(
 ) -> tuple[ConductorFixture, str]:
     """Return a dead conductor and the node that it has left there."""
     scene = SCENES[state]
-    rig, life = stage.start()
     waits = moment is CrashPoint.AFTER and state is not State.VERIFYING
-    node = rig.node(scene.before, **({"fake_async_steps": ["*"]} if waits else {}))
+    if waits:
+        scene = scene._replace(columns={"fake_async_steps": ["*"]})
     forged = moment is CrashPoint.AFTER and not waits
     at = (state, CrashPoint.DURING if forged else moment)
-    stage.doom(life, node, at, what)
-    with contextlib.suppress(crashes.Died):
-        rig.ask(scene.method, node, **scene.args)
-    assert stage.ended(rig, life, node), (state, moment, what)
+    rig, node = kill(stage, scene, scene.ask, at, what)
     if forged:  # verify steps never wait, so no commit leaves one that has just ended
         change = models.run_steps.update().where(models.run_steps.c.state == "running")
         rig.database.write(lambda conn: conn.execute(change, {"state": "done"}))
@@ -333,22 +247,29 @@ def test_resting_states_lose_their_lock_and_the_interrupted_operation_is_recorde
         assert (row["wake_at"] == timer) is (act is RecoveryAction.KEEP_WAITING)
 
 
-@pytest.mark.parametrize("host", ["here", "there"])
-@pytest.mark.parametrize("state", WAITS)
-def test_interrupted_abort_is_cleaned_up(stage: Stage, state: State, host: str) -> None:
-    scene = WAITS[state]
-    rig, life = stage.start()
-    node = rig.node(scene.before, **scene.told)
-    assert rig.call(scene.method, node, **scene.args)["provision_state"] == state
+def killed_in_abort(stage: Stage, state: State) -> str:
+    """Return a node whose conductor has died in the abort of a wait."""
+
+    def abort(rig: ConductorFixture, node: str) -> None:
+        scene = WAITS[state]
+        assert rig.call(scene.method, node, **scene.args)["provision_state"] == state
+        rig.ask("abort", node)
+
     failed = states.follow(state, "abort")
-    stage.doom(life, node, (failed, CrashPoint.DURING), "commit")
-    with contextlib.suppress(crashes.Died):
-        rig.ask(ACT, node, action="abort")
-    assert stage.ended(rig, life, node)
     assert recovery.TABLE[failed].during is RecoveryAction.FINISH_ABORT
-    again = stage.heir(host)
-    row = rests(again, node)
+    return kill(stage, WAITS[state], abort, (failed, CrashPoint.DURING), "commit")[1]
+
+
+def check_abort(stage: Stage, rig: ConductorFixture, node: str, state: State) -> None:
+    row, failed = rests(rig, node), states.follow(state, "abort")
     assert row["provision_state"] == ("active" if state is S.SERVICEWAIT else failed)
     assert "untidied" not in row["driver_internal_info"]
     assert TIDYING[state] in (None, *stage.called)
-    assert again.run(node)["state"] == "aborted"
+    assert rig.run(node)["state"] == "aborted"
+
+
+@pytest.mark.parametrize("host", ["here", "there"])
+@pytest.mark.parametrize("state", WAITS)
+def test_interrupted_abort_is_cleaned_up(stage: Stage, state: State, host: str) -> None:
+    node = killed_in_abort(stage, state)
+    check_abort(stage, stage.heir(host), node, state)

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.core import metrics
 from ironic_lite.db.queries import conductors
 from ironic_lite.db.tables import models
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers, listed
+from tests.support.statements import count_statements
 
 Build = Callable[..., ConductorFixture]
 
@@ -24,7 +26,7 @@ def remove(rig: ConductorFixture) -> None:
     assert host not in known(rig)
 
 
-def known(rig: ConductorFixture) -> dict[str, conductors.Member]:
+def known(rig: ConductorFixture) -> dict[str, conductors.MemberRow]:
     """Return the conductors on the list by name."""
     return {row["hostname"]: row for row in rig.database.read(conductors.members)}
 
@@ -64,7 +66,7 @@ def test_conductor_keeps_the_nodes_it_works_on(build: Build) -> None:
     step = crashes.Held()
     rig = build(registry=step.drivers(drivers()))
     node = rig.node()
-    rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
+    rig.ask("clean", node, clean_steps=listed("power.cycle"))
     assert step.reached.wait(10)
     token = rig.get(node)["lock_token"]
     remove(rig)
@@ -103,3 +105,20 @@ def test_conductor_whose_name_was_taken_writes_and_sends_nothing(build: Build) -
     assert known(second)["here"]["online"]
     second.service.keepalive.beat()
     assert second.service.runtime.fence.holds(0)
+
+
+# A conductor tells what it has counted with each sign of life, and sends nothing more for it.
+
+
+def test_the_sign_of_life_carries_the_counts(
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = metrics.BmcCounters()
+    made.note("ipmi", "power", metrics.OK, 0.1)
+    monkeypatch.setattr(metrics, "BMCS", made)
+    with count_statements(rig.database) as sent:
+        rig.service.keepalive.beat()
+    assert len(sent) == 1, str(sent)
+    told = rig.database.read(lambda conn: conductors.counters(conn, "here"))
+    counted = told["counters"] or {}
+    assert made.snapshot().items() <= counted.items()  # beside what this process counts

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from ironic_lite.api.resources import run_logs as documents
-from ironic_lite.conductor.work import run_log as work
-from ironic_lite.core import bmc_metrics, run_lines
+from ironic_lite.api.resources import run_documents
+from ironic_lite.conductor.engine import history
+from ironic_lite.core import log_lines, metrics
 from ironic_lite.db.engine.session import Database
-from ironic_lite.db.queries import run_logs
+from ironic_lite.db.queries import runs
 from tests.flows.test_children import family, on_children
 from tests.support import crashes, db_faults
 from tests.support.cleaning_fixture import watched
@@ -34,8 +34,8 @@ def as_configured(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def call_bmc(method: str = "POST", path: str = "/redfish/v1/Systems/1") -> None:
-    with bmc_metrics.BMCS.call("redfish", method, f"{method} {path}", reads=method == "GET") as one:
-        one.result, one.answer = bmc_metrics.OK, "204"
+    with metrics.BMCS.call("redfish", method, f"{method} {path}", reads=method == "GET") as one:
+        one.result, one.answer = metrics.OK, "204"
 
 
 def acting(act: Callable[[], object], name: str = "execute_clean_step") -> Any:
@@ -44,13 +44,13 @@ def acting(act: Callable[[], object], name: str = "execute_clean_step") -> Any:
 
 
 def rows(rig: ConductorFixture, run: str) -> list[str]:
-    return [row.text for row in rig.database.read(lambda c: run_logs.rows(c, run))]
+    return [row.text for row in rig.database.read(lambda c: runs.log_rows(c, run))]
 
 
 def log_of(rig: ConductorFixture, node: str) -> str:
     """Return the log of the node's newest run, as the API shows it."""
     run = cast(Any, rig.run(node))
-    return documents.Reader(rig.database, run).text()
+    return run_documents.LogReader(rig.database, run).text()
 
 
 def texts(log: str) -> list[str]:
@@ -106,7 +106,9 @@ def test_no_secret_of_the_node_reaches_its_log(build: Build) -> None:
         LOG.warning("Node %s: %s", node, said)
         AGENT.warning("agent_token=hunter6 refused: %s", SECRET)
         for source in ("ramdisk", "agent", "bmc"):
-            run_lines.note(source, f"X-Auth-Token: hunter7 {{'password': 'hunter8'}} {said}")
+            log_lines.note_run_line(
+                source, f"X-Auth-Token: hunter7 {{'password': 'hunter8'}} {said}"
+            )
 
     rig = build(registry=acting(act))
     node = rig.node(
@@ -167,7 +169,7 @@ def test_lines_of_a_step_on_children_belong_to_the_run_of_the_parent(build: Buil
 def test_very_many_lines_of_one_step_lack_the_middle(build: Build) -> None:
     def act() -> None:
         for number in range(20_000):
-            run_lines.note("driver", f"line {number}")
+            log_lines.note_run_line("driver", f"line {number}")
 
     rig = build(registry=acting(act))
     node = rig.node()
@@ -186,12 +188,12 @@ def test_log_of_a_run_is_bounded_and_says_so(rig: ConductorFixture) -> None:
     for number in range(40):
         with rig.tasks.lock(rig.who, node) as task:
             for line in range(100):
-                run_lines.note("driver", f"save {number} line {line} {'x' * 200}")
+                log_lines.note_run_line("driver", f"save {number} line {line} {'x' * 200}")
             task.wake_after(number)
             task.save()
-        assert sum(len(one.encode()) for one in rows(rig, run)) <= work.LIMIT
+        assert sum(len(one.encode()) for one in rows(rig, run)) <= history.LOG_LIMIT
         if number == 20:  # as after a restart of the conductor
-            work.SIZES = type(work.SIZES)()
+            history.LOG_SIZES = type(history.LOG_SIZES)()
     log = log_of(rig, node)
     assert log.count("KiB of lines left out here)") == 1
     assert ("save 0 line 0 " in log, "save 39 line 99 " in log) == (True, True)
@@ -205,9 +207,9 @@ def test_the_size_of_a_log_is_remembered_only_until_its_run_ends(rig: ConductorF
     rig.clean(node, "deploy.erase_devices")
     rig.reaches(node, "clean wait")
     run = rig.run(node)["uuid"]
-    assert work.SIZES.known(run) is not None
+    assert history.LOG_SIZES.known(run) is not None
     rig.act("abort", node)
-    assert work.SIZES.known(run) is None
+    assert history.LOG_SIZES.known(run) is None
 
 
 def test_lines_are_stored_once_if_the_answer_of_the_database_is_lost(
@@ -255,7 +257,7 @@ def test_log_of_a_run_with_a_crash_shows_both_conductors(
     rig.database = sqlite_database
     node = rig.node()
     life.arm(call=2)  # in the second step
-    rig.ask("do_node_clean", node, clean_steps=listed(*STEPS))
+    rig.ask("clean", node, clean_steps=listed(*STEPS))
     wait_for(lambda: life.dead)
     rig.bury()
     assert rig.service.runtime.workers.wait_idle(5)
@@ -279,7 +281,7 @@ def test_log_of_a_run_with_a_crash_shows_both_conductors(
 
 
 def test_late_lines_of_a_removed_run_fail_no_save(rig: ConductorFixture) -> None:
-    log = work.RunLog()
+    log = history.RunLog()
     log.run = str(uuid.uuid4())
     log.add("bmc", "too late")
     with rig.tasks.lock(rig.who, rig.node()) as task:
@@ -293,9 +295,9 @@ def test_lines_after_the_end_of_a_run_belong_to_it(rig: ConductorFixture) -> Non
     rig.clean(node, *STEPS)
     run = rig.run(node)["uuid"]
     with rig.tasks.lock(rig.who, node) as task:
-        run_lines.note("run", "before the end")
+        log_lines.note_run_line("run", "before the end")
         task.move("fail")
-        run_lines.note("run", "after the end")
+        log_lines.note_run_line("run", "after the end")
         task.node.extra = {"a": 1}
         task.save()
     assert [one.rpartition("      ")[2] for one in rows(rig, run)] == [

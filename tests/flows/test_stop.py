@@ -13,7 +13,7 @@ from ironic_lite import errors
 from ironic_lite.conductor import service
 from ironic_lite.db.queries import conductors, nodes, sweeps
 from ironic_lite.domain import recovery
-from ironic_lite.drivers.fake import management, power
+from ironic_lite.drivers.fake import hardware
 from ironic_lite.drivers.registry import Registry
 from tests.flows.test_death_aside import times_out
 from tests.support import crashes
@@ -32,7 +32,7 @@ def test_a_long_step_is_left_and_done_again_by_the_next_life(
 ) -> None:
     rig = build()
     node = rig.node(fake_step_seconds=3600)
-    rig.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset", "power.cycle"))
+    rig.ask("clean", node, clean_steps=listed("bios.factory_reset", "power.cycle"))
     wait_for(lambda: rig.started(node))
     assert rig.service.stop(timeout=0.05) is False
     row = rig.get(node)
@@ -58,7 +58,7 @@ def test_a_step_that_no_conductor_outlives_fails_in_the_end(
 ) -> None:
     rig = build()
     node = rig.node(fake_step_seconds=3600)
-    rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
+    rig.ask("clean", node, clean_steps=listed("power.cycle"))
     for begun in range(1, recovery.MOST_ATTEMPTS + 1):
         wait_for(functools.partial(has_begun, rig, node, begun))
         assert rig.service.stop(timeout=0.05) is False
@@ -75,7 +75,7 @@ def test_stop_in_a_system_without_threads_releases_the_locks(
 ) -> None:
     rig = build()
     node = rig.node(fake_step_seconds=3600)
-    rig.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset"))
+    rig.ask("clean", node, clean_steps=listed("bios.factory_reset"))
     wait_for(lambda: rig.started(node))
     with no_new_threads():
         assert rig.service.stop(timeout=0.05) is False
@@ -86,7 +86,7 @@ def test_stop_waits_for_short_work(build: Callable[..., ConductorFixture]) -> No
     step = crashes.Held()
     rig = build(registry=step.drivers(drivers()))
     node = rig.node()
-    rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
+    rig.ask("clean", node, clean_steps=listed("power.cycle"))
     assert step.reached.wait(10)
     ended: list[bool] = []
     stopping = threading.Thread(target=lambda: ended.append(rig.service.stop(timeout=10)))
@@ -106,7 +106,7 @@ def test_hurried_stop_does_not_wait_for_running_work(
 ) -> None:
     rig = build()
     node = rig.node(fake_step_seconds=3600)
-    rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
+    rig.ask("clean", node, clean_steps=listed("power.cycle"))
     wait_for(lambda: rig.started(node))
     ended: list[bool] = []
     stopping = threading.Thread(target=lambda: ended.append(rig.service.stop(timeout=0)))
@@ -132,7 +132,7 @@ def test_work_that_does_not_end_is_released_at_once(
 
     rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     node = rig.node()
-    rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
+    rig.ask("clean", node, clean_steps=listed("power.cycle"))
     wait_for(lambda: rig.started(node))
     assert rig.service.stop(timeout=0.01) is False
     other = build(DEFAULT__host="there")
@@ -165,21 +165,21 @@ HOUR: dict[str, Any] = {"fake_async_steps": ["*"], "fake_async_verbs": ["inspect
 ABORTS: dict[str, tuple[str, str, dict[str, Any], str, str]] = {
     "clean": (
         "manageable",
-        "do_node_clean",
+        "clean",
         {"clean_steps": listed("deploy.erase_devices")},
         "tear_down_cleaning",
         "clean failed",
     ),
-    "deploy": ("available", "do_node_deploy", {}, "clean_up", "deploy failed"),
+    "deploy": ("available", "deploy", {}, "clean_up", "deploy failed"),
     "service": (
         "active",
-        "do_node_service",
+        "service",
         {"service_steps": listed("power.wait")},
         "tear_down_service",
         "active",
     ),
-    "inspection": ("manageable", "inspect_hardware", {}, "abort", "inspect failed"),
-    "rescue": ("active", "do_node_rescue", {"rescue_password": "a"}, "clean_up", "rescue failed"),
+    "inspection": ("manageable", "inspect", {}, "abort", "inspect failed"),
+    "rescue": ("active", "rescue", {"rescue_password": "a"}, "clean_up", "rescue failed"),
 }
 """Of each abort: the state before, the verb and its arguments, the clean-up, the state after."""
 
@@ -195,7 +195,7 @@ def test_clean_up_of_an_abort_is_left_to_the_next_owner(
     node = rig.node(before, fake_step_seconds=3600, **HOUR)
     rig.call(verb, node, **args)
     rig.edit(node, driver_info={})
-    rig.ask("do_provisioning_action", node, action="abort")
+    rig.ask("abort", node)
     wait_for(lambda: slow.calls)
     assert rig.service.stop(timeout=0.05) is False
     assert slow.calls == 1
@@ -215,11 +215,11 @@ def test_abort_of_a_failed_service_is_left_to_the_next_owner(
     slow = Slow("tear_down_service")
     rig = build(registry=slow.drivers())
     node = rig.node("service failed")
-    rig.ask("do_provisioning_action", node, action="abort")
+    rig.ask("abort", node)
     wait_for(lambda: slow.calls)
     assert rig.run(node)["state"] == "running"
     with pytest.raises(errors.NodeLocked):
-        rig.ask("do_node_rescue", node, rescue_password="a")
+        rig.ask("rescue", node, rescue_password="a")
     assert rig.service.stop(timeout=0.05) is False
     again = build(registry=slow.drivers(), DEFAULT__host=host)
     again.service.orphans.sweep()
@@ -238,7 +238,7 @@ def test_abort_that_a_stop_leaves_without_a_worker_is_finished_at_once(
     node = rig.node("manageable", fake_step_seconds=3600, **HOUR)
     rig.clean(node, "deploy.erase_devices")
     rig.service.runtime.workers.close()
-    rig.ask("do_provisioning_action", node, action="abort")
+    rig.ask("abort", node)
     assert rig.get(node)["lock_expires"] == nodes.ENDED
     rig.bury()
     again = build()
@@ -271,7 +271,7 @@ def test_clean_up_of_a_failure_that_a_stop_interrupts_is_reported(
     slow = Slow("tear_down_cleaning")
     rig = build(registry=slow.drivers())
     node = rig.node(fake_fail_steps={"deploy.erase_devices": "A disk is broken."})
-    rig.ask("do_node_clean", node, clean_steps=listed("deploy.erase_devices"))
+    rig.ask("clean", node, clean_steps=listed("deploy.erase_devices"))
     wait_for(lambda: slow.calls)
     assert rig.service.stop(timeout=0.05) is False
     row = rig.get(node)
@@ -326,10 +326,10 @@ def test_drivers_end_what_they_keep_open_after_all_work(
     rig = build()
     node = rig.node(fake_step_seconds=3600)
     monkeypatch.setattr(
-        power.FakePower, "close", lambda self: held.append(rig.get(node)["reservation"])
+        hardware.FakePower, "close", lambda self: held.append(rig.get(node)["reservation"])
     )
-    monkeypatch.setattr(management.FakeManagement, "close", lambda self: 1 / 0)
-    rig.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset"))
+    monkeypatch.setattr(hardware.FakeManagement, "close", lambda self: 1 / 0)
+    rig.ask("clean", node, clean_steps=listed("bios.factory_reset"))
     wait_for(lambda: rig.started(node))
     rig.service.stop(timeout=0.05)
     assert held == [None]
@@ -349,9 +349,9 @@ def test_driver_that_does_not_close_keeps_no_conductor_from_its_stop(
     monkeypatch.setattr(service, "_CLOSING", 0.1)
     rig = build()
     node = rig.node(fake_step_seconds=3600)
-    monkeypatch.setattr(management.FakeManagement, "close", close)
-    monkeypatch.setattr(power.FakePower, "close", lambda self: closed.append("power"))
-    rig.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset"))
+    monkeypatch.setattr(hardware.FakeManagement, "close", close)
+    monkeypatch.setattr(hardware.FakePower, "close", lambda self: closed.append("power"))
+    rig.ask("clean", node, clean_steps=listed("bios.factory_reset"))
     wait_for(lambda: rig.started(node))
     ends = threading.Thread(target=rig.service.stop, args=(0.05,), daemon=True)
     ends.start()

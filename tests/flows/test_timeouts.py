@@ -1,21 +1,34 @@
-"""Waits that nobody ends: each wait state has its limit, its words, and its fail state."""
+"""Waits and steps that take too long: limits, words, and fail states."""
 
 from __future__ import annotations
 
 import datetime
+import threading
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+import sqlalchemy as sa
 
-from ironic_lite.conductor.watch import timeouts, timers
+from ironic_lite.conductor.watch import timeouts
+from ironic_lite.conductor.watch.timeouts import OverdueSteps
 from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import runs
 from ironic_lite.db.tables import models
 from ironic_lite.domain.steps import WAIT
+from ironic_lite.drivers.agent import deploy
 from ironic_lite.drivers.registry import Registry
-from tests.support import crashes
+from tests.support import crashes, scripted_agent
+from tests.support.cleaning_fixture import Gate
 from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
+from tests.support.crashes import Stage
+from tests.support.database_rows import insert_run
+from tests.support.statements import count_statements
+
+# Waits that nobody ends: each wait state has its limit, its words, and its fail state.
 
 STEP = {
     "interface": "raid",
@@ -257,11 +270,11 @@ def test_no_wait_times_out_because_the_clock_was_set_forward(
 def test_a_timer_rings_in_time_whatever_the_clock_is_set_to(
     rig: ConductorFixture, wrong: Wrong, monkeypatch: pytest.MonkeyPatch, hours: int
 ) -> None:
-    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timeouts, "_LOOK_EVERY", 0.02)
     early = rig.node(fake_async_steps=["*"], fake_step_seconds=600)
     soon = rig.node(fake_async_steps=["*"], fake_step_seconds=1)
     for node in (early, soon):
-        rig.ask("do_node_clean", node, clean_steps=[{"interface": "power", "step": "cycle"}])
+        rig.ask("clean", node, clean_steps=[{"interface": "power", "step": "cycle"}])
         rig.enters(node, "clean wait")
         rig.settled(node)
     wrong.set(hours)
@@ -312,9 +325,9 @@ def test_wait_of_a_clock_that_was_ahead_by_less_than_its_time_ends_in_time(
 def test_timer_of_a_clock_that_was_ahead_rings_after_its_time(
     rig: ConductorFixture, wrong: Wrong, monkeypatch: pytest.MonkeyPatch, by: float
 ) -> None:
-    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timeouts, "_LOOK_EVERY", 0.02)
     node = rig.node(fake_async_steps=["*"], fake_step_seconds=600)
-    rig.ask("do_node_clean", node, clean_steps=[{"interface": "power", "step": "cycle"}])
+    rig.ask("clean", node, clean_steps=[{"interface": "power", "step": "cycle"}])
     rig.enters(node, "clean wait")
     rig.settled(node)
     ahead = clock.after(by)
@@ -351,23 +364,23 @@ POLLED: dict[str, tuple[str, str, dict[str, Any], dict[str, Any], str]] = {
     # state: before, method, arguments, what the fake machine is told, fail state
     "clean wait": (
         "manageable",
-        "do_node_clean",
+        "clean",
         {"clean_steps": listed("bios.factory_reset")},
         HOUR,
         "clean failed",
     ),
-    "wait call-back": ("available", "do_node_deploy", {}, HOUR, "deploy failed"),
+    "wait call-back": ("available", "deploy", {}, HOUR, "deploy failed"),
     "service wait": (
         "active",
-        "do_node_service",
+        "service",
         {"service_steps": listed("vendor.log_passthrough")},
         HOUR,
         "service failed",
     ),
-    "inspect wait": ("manageable", "inspect_hardware", {}, SLOW, "inspect failed"),
+    "inspect wait": ("manageable", "inspect", {}, SLOW, "inspect failed"),
     "rescue wait": (
         "active",
-        "do_node_rescue",
+        "rescue",
         {"rescue_password": "sesame"},
         SLOW,
         "rescue failed",
@@ -377,6 +390,8 @@ POLLED: dict[str, tuple[str, str, dict[str, Any], dict[str, Any], str]] = {
 
 def poll(rig: ConductorFixture, node: str) -> dict[str, Any]:
     """Let the timer ring, and return the node once its driver has been asked."""
+    # A worker that has just saved the node sets its timer after that, and would replace this one.
+    assert rig.service.runtime.workers.wait_idle(20)
     with rig.tasks.lock(rig.who, node) as task:
         task.wake_after(0)
         asked = task.node.wake_at
@@ -452,3 +467,327 @@ def test_polls_of_a_clock_that_was_ahead_end_after_their_time(
     assert rig.get(node)["driver_internal_info"]["polled_since"] == ahead
     wrong.let_pass(86500)
     assert poll(rig, node)["provision_state"] == failed
+
+
+# Steps that take too long: each attempt is reported once, and a waiting step has its deadline.
+
+ONE_HOUR = 3600.0
+FACTORY_RESET = {"interface": "bios", "step": "factory_reset"}
+DEADLINE = {"conductor__step_deadline": [{"bios.factory_reset": 1800}]}
+Build = Callable[..., ConductorFixture]
+
+
+def add_past_steps(rig: ConductorFixture, *seconds: float) -> None:
+    """Add runs of another node in which the step has ended well."""
+    node = rig.node()
+    for one in seconds:
+        run, now = str(uuid.uuid4()), clock.now()
+        row = {"uuid": run, "node_uuid": node, "verb": "clean", "state": "done", "started_at": now}
+        step = {
+            **FACTORY_RESET,
+            "run_uuid": run,
+            "kind": "clean",
+            "ordinal": 0,
+            "state": "done",
+            "started_at": now - datetime.timedelta(seconds=one),
+            "ended_at": now,
+        }
+        rig.database.write(lambda conn, row=row: insert_run(conn, row))  # type: ignore[misc]
+        rig.database.write(lambda conn, step=step: runs.insert_steps(conn, [step]))  # type: ignore[misc]
+
+
+def age_steps(database: Database, node: str, seconds: float) -> None:
+    """Let the steps under way of a node have begun so long ago."""
+    step, run = models.run_steps.c, models.runs.c
+    mine = sa.select(run.uuid).where(run.node_uuid == node)
+    change = (
+        models.run_steps.update()
+        .where(step.run_uuid.in_(mine), step.state.in_(("running", "waiting")))
+        .values(started_at=clock.after(-seconds))
+    )
+    database.write(lambda conn: conn.execute(change))
+
+
+def waiting_step(rig: ConductorFixture, seconds: float, **values: Any) -> str:
+    """Return a node whose step has waited for so long, with a driver that polls it."""
+    node = rig.node(fake_async_steps=["*"], fake_step_seconds=9 * ONE_HOUR, **values)
+    rig.clean(node, "bios.factory_reset", "power.cycle")
+    age_steps(rig.database, node, seconds)
+    return node
+
+
+def sweep_overdue(rig: ConductorFixture) -> None:
+    rig.sweep("overdue steps")
+    assert rig.service.runtime.workers.wait_idle(10)
+
+
+# -- overdue steps ---------------------------------------------------------------------------
+
+
+def test_overdue_step_is_reported_once_and_not_ended(rig: ConductorFixture) -> None:
+    add_past_steps(rig, *([600] * 5))
+    node = waiting_step(rig, 2 * ONE_HOUR)
+    sweep_overdue(rig)
+    sweep_overdue(rig)
+    [event] = rig.events(node, "overdue")
+    assert (event["run_uuid"], event["event"]) == (rig.run(node)["uuid"], "clean")
+    assert (event["conductor"], event["requester"]) == ("here", "conductor:overdue steps")
+    since = datetime.datetime.fromisoformat(event["data"].pop("since"))
+    expected = rig.run(node)["steps"][0]["started_at"] + datetime.timedelta(seconds=1800)
+    assert since.replace(tzinfo=None) == expected
+    assert event["data"] == {
+        "step": "bios.factory_reset",
+        "ordinal": 0,
+        "attempt": 1,
+        "usual_p90": 600,
+        "deadline": None,
+    }
+    assert rig.get(node)["provision_state"] == "clean wait"
+    assert rig.service.overdue.count == 1
+
+
+@pytest.mark.parametrize(
+    ("past", "seconds"),
+    [
+        ([], 9 * ONE_HOUR),
+        ([600] * 4, 9 * ONE_HOUR),
+        ([600] * 5, 1700),
+        ([1] * 5, 880),
+    ],
+    ids=["no samples", "four samples", "three times not over", "a quarter of an hour not over"],
+)
+def test_other_steps_are_not_overdue(
+    rig: ConductorFixture, past: list[float], seconds: float
+) -> None:
+    add_past_steps(rig, *past)
+    node = waiting_step(rig, seconds)
+    sweep_overdue(rig)
+    assert rig.events(node, "overdue") == []
+    assert rig.service.overdue.count == 0
+
+
+def test_each_attempt_is_reported(rig: ConductorFixture) -> None:
+    add_past_steps(rig, *([600] * 5))
+    node = waiting_step(rig, 2 * ONE_HOUR)
+    sweep_overdue(rig)
+    # The first report was an hour ago; the second attempt began after it.
+    step = models.run_steps.c
+    run = rig.run(node)["uuid"]
+    change = models.run_steps.update().where(step.run_uuid == run, step.ordinal == 0)
+    changed = change.values(attempt=2, overdue_at=clock.after(-3 * ONE_HOUR))
+    rig.database.write(lambda conn: conn.execute(changed))
+    sweep_overdue(rig)
+    sweep_overdue(rig)
+    assert [event["data"]["attempt"] for event in rig.events(node, "overdue")] == [1, 2]
+
+
+def test_conductors_report_their_own_nodes(rig: ConductorFixture) -> None:
+    add_past_steps(rig, *([600] * 5))
+    node = waiting_step(rig, 2 * ONE_HOUR)
+    rig.edit(node, conductor_group="elsewhere")
+    sweep_overdue(rig)
+    assert rig.events(node, "overdue") == []
+    assert rig.service.overdue.count == 0
+
+
+def test_two_sweeps_at_once_report_a_step_once(rig: ConductorFixture) -> None:
+    add_past_steps(rig, *([600] * 5))
+    node = waiting_step(rig, 2 * ONE_HOUR)
+    sweeps = [OverdueSteps(rig.tasks, rig.service.ownership) for _ in range(4)]
+    threads = [threading.Thread(target=one.sweep) for one in sweeps]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(rig.events(node, "overdue")) == 1
+
+
+def test_sweep_costs_one_statement_if_no_step_is_under_way_for_long(
+    rig: ConductorFixture,
+) -> None:
+    add_past_steps(rig, *([600] * 5))
+    waiting_step(rig, 60)
+    with count_statements(rig.database) as sent:
+        rig.sweep("overdue steps")
+    assert len(sent) == 1, sent
+
+
+def test_count_is_a_metric_of_the_conductor(rig: ConductorFixture) -> None:
+    add_past_steps(rig, *([600] * 5))
+    waiting_step(rig, 2 * ONE_HOUR)
+    sweep_overdue(rig)
+    rig.service.keepalive.beat()
+    query = sa.select(models.conductors.c.counters)
+    told = rig.database.read(lambda conn: conn.execute(query).scalar_one())
+    assert told["overdue_runs"] == [{"value": 1}]
+
+
+# -- deadlines -------------------------------------------------------------------------------
+
+
+def test_waiting_step_fails_at_its_deadline(build: Build) -> None:
+    rig = build(**DEADLINE)
+    node = waiting_step(rig, ONE_HOUR)
+    sweep_overdue(rig)
+    row = rig.get(node)
+    assert (row["provision_state"], row["fault"]) == ("clean failed", "clean failure")
+    assert rig.step_states(node) == ["failed", "skipped"]
+    error = rig.run(node)["error"]
+    assert error == rig.run(node)["steps"][0]["error"]
+    assert (error["code"], error["step"]) == ("DeadlinePassed", "bios.factory_reset")
+    assert error["retryable"] is True
+    assert "bios.factory_reset" in row["last_error"]
+    assert "1800 s ([conductor]step_deadline)" in row["last_error"]
+
+
+@pytest.mark.parametrize("ahead", [2 * 8760 * ONE_HOUR, 900])
+def test_step_that_began_by_a_clock_ahead_fails_at_its_deadline(
+    build: Build, monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    passed = [0.0]
+    slow = clock.Clock(
+        lambda: (
+            datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+            + datetime.timedelta(seconds=passed[0])
+        ),
+        lambda: clock.steady() + passed[0],
+    )
+    monkeypatch.setattr(clock, "_CLOCK", slow)
+    rig = build(**DEADLINE)
+    node = waiting_step(rig, -ahead)
+    for seconds in (0, 1000, 700, 150):
+        assert rig.get(node)["provision_state"] == "clean wait"
+        passed[0] += seconds
+        rig.service.keepalive.beat()
+        sweep_overdue(rig)
+    assert rig.reaches(node, "clean failed")["fault"] == "clean failure"
+
+
+def test_poll_does_not_prolong_a_deadline(build: Build) -> None:
+    rig = build(**DEADLINE)
+    node = waiting_step(rig, ONE_HOUR)
+    rig.edit(node, provision_updated_at=clock.now(), wake_at=clock.after(60))  # as a poll does
+    sweep_overdue(rig)
+    assert rig.get(node)["provision_state"] == "clean failed"
+    assert rig.run(node)["error"]["code"] == "DeadlinePassed"
+
+
+class Stuck(scripted_agent.Machine):
+    """A machine whose agent sends heartbeats, and never ends a command."""
+
+    def _settle(self) -> None:
+        """Leave all commands under way."""
+
+
+def test_heartbeats_of_an_agent_do_not_prolong_a_deadline(build: Build) -> None:
+    step = {"step": "erase", "interface": "deploy", "priority": 10}
+    with scripted_agent.running(Stuck(clean=[step])) as machine:
+        rig = build(
+            registry=scripted_agent.registry(machine, deploy.DirectDeploy(), crashes.Life()),
+            agent__require_tls=False,
+            conductor__step_deadline=[{"deploy.erase": 1800}],
+        )
+        machine.service = rig.service
+        machine.node = node = rig.node()
+        rig.ask("provide", node)
+        wait_for(lambda: machine.ran == ["get_clean_steps", "erase"], lambda: rig.about(node))
+        rig.reaches(node, "clean wait")
+        age_steps(rig.database, node, ONE_HOUR)
+        heard = last_heartbeat(rig, node)
+        wait_for(lambda: last_heartbeat(rig, node) != heard)
+        # A heartbeat may hold the lock during a sweep.
+        wait_for(lambda: state_after_sweep(rig, node) == "clean failed")
+        assert rig.run(node)["error"]["code"] == "DeadlinePassed"
+
+
+def state_after_sweep(rig: ConductorFixture, node: str) -> str:
+    sweep_overdue(rig)
+    return str(rig.get(node)["provision_state"])
+
+
+def last_heartbeat(rig: ConductorFixture, node: str) -> Any:
+    return rig.get(node)["driver_internal_info"].get("agent_last_heartbeat")
+
+
+@pytest.mark.parametrize(
+    "spared",
+    [{"seconds": 1700}, {"maintenance": True}, {"conductor_group": "elsewhere"}],
+    ids=lambda values: next(iter(values)),
+)
+def test_step_within_its_deadline_or_watched_by_an_operator_goes_on(
+    build: Build, spared: dict[str, Any]
+) -> None:
+    rig = build(**DEADLINE)
+    node = waiting_step(rig, spared.pop("seconds", ONE_HOUR))
+    if spared:
+        rig.edit(node, **spared)
+    sweep_overdue(rig)
+    assert rig.get(node)["provision_state"] == "clean wait"
+
+
+def test_deadline_of_another_step_ends_nothing(build: Build) -> None:
+    rig = build(conductor__step_deadline=[{"deploy.erase_devices": 60}])
+    node = waiting_step(rig, ONE_HOUR)
+    sweep_overdue(rig)
+    assert rig.get(node)["provision_state"] == "clean wait"
+
+
+def test_locked_node_has_its_deadline_in_a_later_sweep(build: Build) -> None:
+    rig = build(**DEADLINE)
+    node = waiting_step(rig, ONE_HOUR)
+    with rig.tasks.lock(rig.who, node):
+        rig.sweep("overdue steps")
+    assert rig.get(node)["provision_state"] == "clean wait"
+    sweep_overdue(rig)
+    assert rig.get(node)["provision_state"] == "clean failed"
+
+
+def test_next_owner_keeps_the_deadline_of_a_dead_conductor(build: Build) -> None:
+    rig = build(**DEADLINE)
+    node = waiting_step(rig, ONE_HOUR)
+    rig.bury()
+    other = build(**DEADLINE)
+    sweep_overdue(other)
+    assert other.get(node)["provision_state"] == "clean failed"
+    assert other.run(node)["error"]["code"] == "DeadlinePassed"
+
+
+def test_deadline_is_kept_wherever_a_conductor_dies(stages: Callable[..., Stage]) -> None:
+    """The next owner of the node finds it waiting, or failed."""
+
+    def begin(rig: ConductorFixture) -> str:
+        return waiting_step(rig, ONE_HOUR)
+
+    def act(rig: ConductorFixture, _node: str) -> None:
+        rig.sweep("overdue steps")
+
+    for moment in stages(dead="removed", **DEADLINE).moments("commit", least=2):
+        again, node = moment.play(begin, act, "there", crashes.idle)
+        assert again.get(node)["provision_state"] in ("clean wait", "clean failed")
+        sweep_overdue(again)
+        assert again.get(node)["provision_state"] == "clean failed", moment.number
+        assert again.run(node)["error"]["code"] == "DeadlinePassed"
+
+
+def test_few_nodes_fail_in_one_sweep(build: Build) -> None:
+    rig = build(conductor__periodic_max_workers=2, **DEADLINE)
+    late = [waiting_step(rig, ONE_HOUR) for _ in range(3)]
+    sweep_overdue(rig)
+    states = [rig.get(node)["provision_state"] for node in late]
+    assert sorted(states) == ["clean failed", "clean failed", "clean wait"]
+    sweep_overdue(rig)
+    assert {rig.get(node)["provision_state"] for node in late} == {"clean failed"}
+
+
+def test_step_in_a_thread_is_only_reported(build: Build) -> None:
+    gate = Gate()
+    rig = build(registry=gate.registry(), **DEADLINE)
+    node = rig.node()
+    rig.ask("clean", node, clean_steps=[FACTORY_RESET])
+    gate.wait()
+    age_steps(rig.database, node, ONE_HOUR)
+    rig.sweep("overdue steps")
+    [event] = rig.events(node, "overdue")
+    assert (event["data"]["deadline"], event["data"]["usual_p90"]) == (1800, None)
+    gate.opened.set()
+    assert rig.reaches(node, "manageable")["last_error"] is None

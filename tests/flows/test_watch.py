@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.conductor.steps import stepper
-from ironic_lite.conductor.watch import orphans, timers
+from ironic_lite.conductor.engine import stepper
+from ironic_lite.conductor.watch import orphans, timeouts
 from ironic_lite.conductor.watch.keepalive import Keepalive
-from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
+from ironic_lite.conductor.watch.sweep_threads import Sweep, Sweeps
 from ironic_lite.core import clock
 from ironic_lite.db.queries import conductors, nodes
 from tests.support import crashes
@@ -23,7 +23,7 @@ from tests.support.conductor_fixture import ConductorFixture, listed, wait_for
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Timers set by others are looked for without delay."""
-    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timeouts, "_LOOK_EVERY", 0.02)
 
 
 def stranded(rig: ConductorFixture, state: str = "cleaning", **values: Any) -> str:
@@ -47,7 +47,7 @@ def hold(
 
 def test_steps_that_wait_finish_by_themselves(rig: ConductorFixture) -> None:
     node = rig.node(fake_async_steps=["*"])
-    rig.ask("do_node_clean", node, clean_steps=listed(*["bios.factory_reset"] * 5))
+    rig.ask("clean", node, clean_steps=listed(*["bios.factory_reset"] * 5))
     row = rig.reaches(node, "manageable")
     assert row["last_error"] is None
     assert rig.path(node) == ["cleaning", "clean wait"] * 5 + ["cleaning", "manageable"]
@@ -100,7 +100,7 @@ def test_a_node_that_cannot_be_woken_does_not_keep_others_asleep(rig: ConductorF
 def test_many_timers_ring_although_others_nodes_come_first(
     rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timers, "_PAGE", 10)
+    monkeypatch.setattr(timeouts, "_TIMERS", 10)
     for _ in range(25):
         rig.node("clean wait", wake_at=clock.after(-60), conductor_group="elsewhere")
     ours = [
@@ -161,7 +161,7 @@ def test_a_step_whose_end_is_recorded_is_not_done_again(
     rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = rig.node("available", fake_async_steps=["deploy.deploy"], fake_step_seconds=3600)
-    rig.call("do_node_deploy", node)
+    rig.call("deploy", node)
     with monkeypatch.context() as patched:
         patched.setattr(stepper, "run", dies)
         rig.ring(node)
@@ -279,7 +279,7 @@ def test_a_sweep_tells_of_a_database_that_is_away_once_and_when_it_is_back(
         if len(ran) in {*range(2, 9), 12}:
             raise errors.Unavailable
 
-    with caplog.at_level("INFO", "ironic_lite.conductor.watch.sweeps"):
+    with caplog.at_level("INFO", "ironic_lite.conductor.watch.sweep_threads"):
         Sweeps(halted, [Sweep("orphans", 0.001, act)]).start()
         wait_for(lambda: len(ran) > 14)
         halted.set()
@@ -322,7 +322,7 @@ def test_timers_that_ring_while_the_database_is_away_ring_when_it_is_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rig = build()
-    clockwork, woken = timers.Timers(), list[str]()
+    clockwork, woken = timeouts.Timers(), list[str]()
     monkeypatch.setattr(clockwork, "wake", lambda _tasks, node, _when: woken.append(node))
     looked: list[bool] = []
 
@@ -332,9 +332,9 @@ def test_timers_that_ring_while_the_database_is_away_ring_when_it_is_back(
             raise errors.Unavailable
         return {}
 
-    monkeypatch.setattr(timers, "_listed", listed)
+    monkeypatch.setattr(timeouts, "_listed", listed)
     clockwork.set("n1", clock.after(-1))
-    with caplog.at_level("INFO", "ironic_lite.conductor.watch.timers"):
+    with caplog.at_level("INFO", "ironic_lite.conductor.watch.timeouts"):
         clockwork.start(rig.service.tasks, rig.service.ownership)
         wait_for(lambda: woken and len(caplog.records) > 1)
         clockwork.stop()

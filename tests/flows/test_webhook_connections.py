@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.conductor.watch.webhooks import Webhooks
 from ironic_lite.db.tables import models
-from ironic_lite.domain import webhooks
+from ironic_lite.features.webhooks import rules
+from ironic_lite.features.webhooks.work import WebhookWork
 from tests.support import certificates
 from tests.support.conductor_fixture import ConductorFixture, wait_for
 from tests.support.statements import count_statements
@@ -28,12 +28,14 @@ from tests.support.webhook_receiver import (
     sweep_until,
 )
 
+pytestmark = pytest.mark.feature("webhooks")
+
 SLOW = 20
 """Webhooks whose receivers are slow; more than a pool of a few threads."""
 
 
 @pytest.fixture
-def served(rig: ConductorFixture) -> Webhooks:
+def served(rig: ConductorFixture) -> WebhookWork:
     return allow_loopback(rig)
 
 
@@ -47,7 +49,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def test_private_authority_is_trusted_by_its_option(
-    rig: ConductorFixture, served: Webhooks, tmp_path: pathlib.Path
+    rig: ConductorFixture, served: WebhookWork, tmp_path: pathlib.Path
 ) -> None:
     files = certificates.write(tmp_path, 30)
     rig.service.runtime.conf.set_override("webserver_verify_ca", str(files[0]))
@@ -69,7 +71,7 @@ def test_private_authority_is_trusted_by_its_option(
     ids=["foreign authority", "expired", "other name"],
 )
 def test_untrusted_certificate_is_a_failure_with_its_reason(
-    rig: ConductorFixture, served: Webhooks, tmp_path: pathlib.Path, given: Any
+    rig: ConductorFixture, served: WebhookWork, tmp_path: pathlib.Path, given: Any
 ) -> None:
     files = certificates.write(tmp_path, given["days"])
     if given["trusted"]:
@@ -88,7 +90,7 @@ def test_untrusted_certificate_is_a_failure_with_its_reason(
 
 
 def test_missing_file_of_authorities_is_named(
-    rig: ConductorFixture, served: Webhooks, tmp_path: pathlib.Path
+    rig: ConductorFixture, served: WebhookWork, tmp_path: pathlib.Path
 ) -> None:
     missing = str(tmp_path / "none.pem")
     rig.service.runtime.conf.set_override("webserver_verify_ca", missing)
@@ -134,7 +136,7 @@ def resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Resolver]:
 
 
 def test_name_that_changes_to_a_blocked_address_is_refused(
-    rig: ConductorFixture, served: Webhooks, resolver: Resolver
+    rig: ConductorFixture, served: WebhookWork, resolver: Resolver
 ) -> None:
     rig.service.runtime.conf.set_override("blocked_networks", ["127.0.0.2/32"], "webhooks")
     resolver.addresses = ["127.0.0.1", "127.0.0.2"]
@@ -153,7 +155,7 @@ def test_name_that_changes_to_a_blocked_address_is_refused(
 
 
 def test_slow_resolver_delays_no_other_webhook(
-    rig: ConductorFixture, served: Webhooks, resolver: Resolver, receiver: Receiver
+    rig: ConductorFixture, served: WebhookWork, resolver: Resolver, receiver: Receiver
 ) -> None:
     resolver.free.clear()
     add_events(rig, 1)
@@ -200,7 +202,7 @@ def trickling() -> Iterator[str]:
 def test_trickling_receivers_delay_no_other_webhook(
     rig: ConductorFixture, receiver: Receiver
 ) -> None:
-    patient = Webhooks(rig.service.runtime, rig.service.ownership, seconds=5)
+    patient = WebhookWork(rig.service.runtime, rig.service.ownership, seconds=5)
     add_events(rig, 1)
     with trickling() as url:
         begun = time.monotonic()
@@ -217,7 +219,9 @@ def test_trickling_receivers_delay_no_other_webhook(
 # -- sweeps ----------------------------------------------------------------------------------
 
 
-def test_sweep_without_webhooks_is_one_statement(rig: ConductorFixture, served: Webhooks) -> None:
+def test_sweep_without_webhooks_is_one_statement(
+    rig: ConductorFixture, served: WebhookWork
+) -> None:
     add_events(rig, 3)
     with count_statements(rig.database) as sent:
         served.sweep()
@@ -225,14 +229,14 @@ def test_sweep_without_webhooks_is_one_statement(rig: ConductorFixture, served: 
 
 
 def test_sweep_with_waiting_webhooks_does_not_grow_with_their_number(
-    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+    rig: ConductorFixture, served: WebhookWork, receiver: Receiver
 ) -> None:
-    paused = [add_hook(rig, receiver.url, state="paused") for _ in range(webhooks.MOST)]
+    paused = [add_hook(rig, receiver.url, state="paused") for _ in range(rules.MOST)]
     served.sweep()
     with count_statements(rig.database) as sent:
         served.sweep()
     assert len(sent) <= 2, sent
-    assert len(paused) == webhooks.MOST
+    assert len(paused) == rules.MOST
 
 
 # -- several conductors ----------------------------------------------------------------------
@@ -270,7 +274,7 @@ def test_one_conductor_delivers_and_another_takes_over(
 
 
 def test_id_of_a_delivery_depends_on_the_choice_of_events(
-    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+    rig: ConductorFixture, served: WebhookWork, receiver: Receiver
 ) -> None:
     add_events(rig, 1)
     add_events(rig, 1, kind="fault")

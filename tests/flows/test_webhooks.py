@@ -18,10 +18,9 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.conductor.watch.webhooks import Answer, Webhooks
 from ironic_lite.core import clock
-from ironic_lite.db.queries import webhooks as rows
-from ironic_lite.domain import webhooks
+from ironic_lite.features.webhooks import rows, rules
+from ironic_lite.features.webhooks.work import Answer, WebhookWork
 from tests.support.conductor_fixture import ConductorFixture, wait_for
 from tests.support.webhook_receiver import (
     SECRET,
@@ -34,8 +33,10 @@ from tests.support.webhook_receiver import (
     sweep_until,
 )
 
+pytestmark = pytest.mark.feature("webhooks")
 
-class Dying(Webhooks):
+
+class Dying(WebhookWork):
     """Never writes the result of a try."""
 
     def record(self, row: Any, answer: Any) -> bool:
@@ -50,12 +51,12 @@ def receiver() -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def served(rig: ConductorFixture) -> Webhooks:
+def served(rig: ConductorFixture) -> WebhookWork:
     return allow_loopback(rig)
 
 
 def test_events_arrive_in_order_and_signed(
-    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+    rig: ConductorFixture, served: WebhookWork, receiver: Receiver
 ) -> None:
     add_events(rig, 250)
     hook = add_hook(rig, receiver.url)
@@ -71,7 +72,7 @@ def test_events_arrive_in_order_and_signed(
 
 
 def test_failed_delivery_holds_later_events_and_is_repeated_under_its_id(
-    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+    rig: ConductorFixture, served: WebhookWork, receiver: Receiver
 ) -> None:
     receiver.status = 503
     add_events(rig, 3)
@@ -95,7 +96,7 @@ def test_failed_delivery_holds_later_events_and_is_repeated_under_its_id(
 
 @pytest.mark.parametrize(("ahead", "status"), [(3600, None), (3605, 503)])
 def test_time_of_a_wrong_clock_postpones_no_retry(
-    rig: ConductorFixture, served: Webhooks, receiver: Receiver, ahead: float, status: int | None
+    rig: ConductorFixture, served: WebhookWork, receiver: Receiver, ahead: float, status: int | None
 ) -> None:
     """The pause after the first try is at most 6 s, or an hour if the answer asked for it."""
     add_events(rig, 1)
@@ -106,7 +107,7 @@ def test_time_of_a_wrong_clock_postpones_no_retry(
 
 @pytest.mark.parametrize(("ahead", "status"), [(5, None), (3500, 503)])
 def test_retry_waits_for_its_time(
-    rig: ConductorFixture, served: Webhooks, receiver: Receiver, ahead: float, status: int | None
+    rig: ConductorFixture, served: WebhookWork, receiver: Receiver, ahead: float, status: int | None
 ) -> None:
     add_events(rig, 1)
     add_hook(rig, receiver.url, tries=1, last_status=status, not_before=clock.after(ahead))
@@ -116,7 +117,7 @@ def test_retry_waits_for_its_time(
 
 
 def test_conductor_that_dies_after_the_post_repeats_the_delivery(
-    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+    rig: ConductorFixture, served: WebhookWork, receiver: Receiver
 ) -> None:
     add_events(rig, 2)
     hook = add_hook(rig, receiver.url)
@@ -132,7 +133,7 @@ def test_conductor_that_dies_after_the_post_repeats_the_delivery(
 
 def test_webhook_is_served_after_a_thread_could_not_start(
     rig: ConductorFixture,
-    served: Webhooks,
+    served: WebhookWork,
     receiver: Receiver,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -149,7 +150,7 @@ def test_webhook_is_served_after_a_thread_could_not_start(
 
 
 def test_receiver_that_is_gone_suspends_and_a_resumed_one_gets_everything(
-    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+    rig: ConductorFixture, served: WebhookWork, receiver: Receiver
 ) -> None:
     receiver.status = 410
     add_events(rig, 2)
@@ -159,13 +160,13 @@ def test_receiver_that_is_gone_suspends_and_a_resumed_one_gets_everything(
     served.sweep()
     assert len(receiver.got) == 1
     change(rig, hook, state="active", not_before=None)
-    sweep_until(served, lambda: len(receiver.got) == 2)
+    sweep_until(served, lambda: len(receiver.got) >= 2)
     assert receiver.got[0][1] == receiver.got[1][1]
 
 
 @pytest.mark.parametrize(("hours", "state"), [(71, "active"), (72, "suspended")])
 def test_webhook_is_suspended_after_three_days_of_failures(
-    rig: ConductorFixture, served: Webhooks, receiver: Receiver, hours: int, state: str
+    rig: ConductorFixture, served: WebhookWork, receiver: Receiver, hours: int, state: str
 ) -> None:
     receiver.status = 503
     add_events(rig, 1)
@@ -176,7 +177,7 @@ def test_webhook_is_suspended_after_three_days_of_failures(
 
 def test_clock_that_is_corrected_suspends_no_webhook(
     rig: ConductorFixture,
-    served: Webhooks,
+    served: WebhookWork,
     receiver: Receiver,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -197,7 +198,7 @@ def test_clock_that_is_corrected_suspends_no_webhook(
 
 
 def test_refused_delivery_is_put_aside_after_ten_tries(
-    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+    rig: ConductorFixture, served: WebhookWork, receiver: Receiver
 ) -> None:
     receiver.status = 422
     add_events(rig, 1)
@@ -211,7 +212,7 @@ def test_refused_delivery_is_put_aside_after_ten_tries(
 
 
 def test_receiver_that_refuses_every_delivery_fills_no_log(
-    rig: ConductorFixture, served: Webhooks, receiver: Receiver, caplog: pytest.LogCaptureFixture
+    rig: ConductorFixture, served: WebhookWork, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     receiver.status = 422
     add_events(rig, 3)
@@ -224,7 +225,7 @@ def test_receiver_that_refuses_every_delivery_fills_no_log(
 
 
 def test_redirection_is_a_failure(
-    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+    rig: ConductorFixture, served: WebhookWork, receiver: Receiver
 ) -> None:
     receiver.status, receiver.headers = 307, {"Location": receiver.url + "/other"}
     add_events(rig, 1)
@@ -235,7 +236,7 @@ def test_redirection_is_a_failure(
 
 
 def test_replay_during_a_delivery_wins(
-    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+    rig: ConductorFixture, served: WebhookWork, receiver: Receiver
 ) -> None:
     add_events(rig, 2)
     hook = add_hook(rig, receiver.url)
@@ -248,7 +249,7 @@ def test_replay_during_a_delivery_wins(
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_closed_address_is_not_connected_to(
-    rig: ConductorFixture, served: Webhooks, receiver: Receiver, host: str
+    rig: ConductorFixture, served: WebhookWork, receiver: Receiver, host: str
 ) -> None:
     rig.service.runtime.conf.set_override("allowed_networks", [], "webhooks")
     add_events(rig, 1)
@@ -259,7 +260,7 @@ def test_closed_address_is_not_connected_to(
 
 
 def test_blocked_network_is_closed_within_an_allowed_one(
-    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+    rig: ConductorFixture, served: WebhookWork, receiver: Receiver
 ) -> None:
     rig.service.runtime.conf.set_override("blocked_networks", ["127.0.0.1/32"], "webhooks")
     add_events(rig, 1)
@@ -296,7 +297,7 @@ def test_odd_receiver_is_left_in_time(
     rig: ConductorFixture, odd: tuple[bytes, bytes, float, int | None]
 ) -> None:
     beginning, part, pause, status = odd
-    hasty = Webhooks(rig.service.runtime, rig.service.ownership, seconds=0.5)
+    hasty = WebhookWork(rig.service.runtime, rig.service.ownership, seconds=0.5)
     add_events(rig, 1)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         act = functools.partial(trickle, listener, beginning, part, pause)
@@ -309,7 +310,7 @@ def test_odd_receiver_is_left_in_time(
 
 
 def test_filters_choose_events_and_quiet_webhooks_move(
-    rig: ConductorFixture, served: Webhooks, receiver: Receiver
+    rig: ConductorFixture, served: WebhookWork, receiver: Receiver
 ) -> None:
     add_events(rig, 1200)
     add_events(rig, 1, kind="fault")
@@ -321,14 +322,14 @@ def test_filters_choose_events_and_quiet_webhooks_move(
 
 def test_secret_that_was_replaced_signs_for_a_day() -> None:
     now = clock.now()
-    stored = webhooks.replaced({"current": SECRET}, now)
-    assert webhooks.signing(stored, now) == (stored["current"], SECRET)
-    assert webhooks.signing(stored, now + webhooks.OLD_SECRET) == (stored["current"],)
+    stored = rules.replaced({"current": SECRET}, now)
+    assert rules.signing(stored, now) == (stored["current"], SECRET)
+    assert rules.signing(stored, now + rules.OLD_SECRET) == (stored["current"],)
 
 
 def test_signature_is_that_of_standard_webhooks() -> None:
     # The example of the specification's reference libraries.
-    made = webhooks.signature(
+    made = rules.signature(
         "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
         "msg_p5jXN8AQM9LWM0D4loKWxJek",
         1614265330,
@@ -340,13 +341,13 @@ def test_signature_is_that_of_standard_webhooks() -> None:
 @pytest.mark.parametrize("status", [None, 400], ids=["failed", "put aside"])
 def test_secret_in_the_reason_of_a_failure_is_masked(
     rig: ConductorFixture,
-    served: Webhooks,
+    served: WebhookWork,
     receiver: Receiver,
     caplog: pytest.LogCaptureFixture,
     status: int | None,
 ) -> None:
     hook = add_hook(rig, receiver.url)
-    change(rig, hook, refusals=webhooks.MOST_REFUSALS - 1, first=1, last=1)
+    change(rig, hook, refusals=rules.MOST_REFUSALS - 1, first=1, last=1)
     said = "no answer of https://hooks.example/x?sig=hunter22, token=hunter22"
     row = rig.database.read(lambda conn: rows.get(conn, hook))
     served.record(row, Answer(status, said))

@@ -17,8 +17,8 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.core import config
-from ironic_lite.domain import causes
-from ironic_lite.images import cache, checksums, sources, verification
+from ironic_lite.domain import failures
+from ironic_lite.images import cache, checksums, download, verification
 
 BODY = b"x" * 3_000_000
 PATIENCE = 20
@@ -118,7 +118,7 @@ def test_waiting_callers_fail_with_the_download(web: Web) -> None:
     """A silent server would be asked by one after the other, each for a minute."""
     web.short = 1000
     web.patience.clear()
-    kept = cache.place(sources.read(web.url, "url"))
+    kept = cache.place(download.read_source(web.url, "url"))
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(cache.fetch, web.url) for _ in range(8)]
         _wait_for(lambda: cache.TURNS.waiters(kept) == len(asked))
@@ -192,7 +192,7 @@ def test_a_wrong_checksum_of_one_does_not_spoil_the_file_of_another(web: Web) ->
 def test_waiting_caller_with_a_valid_url_downloads_itself(web: Web) -> None:
     """The failure of one is not that of all who want the same file."""
     web.patience.clear()
-    kept = cache.place(sources.read(web.url, "url"), SUM)
+    kept = cache.place(download.read_source(web.url, "url"), SUM)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         bad = pool.submit(cache.fetch, f"{web.url}?signature=forged", checksum=SUM)
         _wait_for(lambda: len(web.asked) == 1)
@@ -324,13 +324,13 @@ def test_refused_download_and_wrong_checksum_state_their_facts(web: Web) -> None
     wrong = checksums.Checksum("sha256", "0" * 64)
     with pytest.raises(errors.ImageUnusable) as differs:
         cache.fetch(f"{web.url}?a", checksum=wrong)
-    facts = causes.of(differs.value)["facts"]
+    facts = failures.of(differs.value)["facts"]
     assert (facts["algorithm"], facts["expected"]) == ("sha256", "0" * 64)
     assert facts["actual"] == hashlib.sha256(BODY).hexdigest()
     web.status = 404
     with pytest.raises(errors.DownloadFailed) as missing:
         cache.fetch(f"{web.url}?sig=secret")
-    cause = causes.of(missing.value)
+    cause = failures.of(missing.value)
     assert (cause["retryable"], cause["facts"]["http_status"]) == (True, 404)
     assert cause["facts"]["url"].startswith(web.url)
     assert "secret" not in str(cause)

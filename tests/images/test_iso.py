@@ -17,7 +17,7 @@ import pycdlib
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.images import iso, once
+from ironic_lite.images import iso, local_files
 
 SECTOR = 2048
 PUBLISHER = "6e0b0a1e-1d6b-4f0a-9d4e-0123456789ab"
@@ -353,7 +353,7 @@ def test_a_base_is_on_the_disk_before_it_has_its_name(
 
 
 def test_many_who_want_one_digest_read_the_file_once() -> None:
-    found = once.Once[int](2)
+    found = local_files.Once[int](2)
     begun, go, count = threading.Event(), threading.Event(), []
 
     def work() -> int:

@@ -1,4 +1,4 @@
-"""Files and functions stay small, modules are named by what they are; ruff holds other bounds."""
+"""Files and functions stay readable, modules say what they are; ruff holds other bounds."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pathlib
 from tests.support import source_trees
 
 ROOT = pathlib.Path(__file__).parents[2]
-GENERATED = "ironic_lite/core/configuration.py"
-"""Grows by a line with each option: `make sample`."""
-FILE_LINES = 600
+FILE_LINES = 900
+"""A file is a subject; a longer one has probably two."""
 FUNCTION_LINES = 40
 NAMELESS = {"utils", "common", "helpers", "helper", "manager", "misc", "base2"}
 
@@ -21,7 +20,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 @functools.cache
 def paths() -> dict[str, pathlib.Path]:
     """Return our modules by name; migrations, behind a link, are tables."""
-    folders = (ROOT / "ironic_lite", ROOT / "benchmarks")
+    folders = [ROOT / name for name in ("ironic_lite", "benchmarks", "cli", "demo", "tools")]
     found = sorted(path for folder in folders for path in folder.rglob("*.py"))
     names = {str(path.relative_to(ROOT)): path for path in found}
     return {name: path for name, path in names.items() if "migrations" not in name}
@@ -55,8 +54,7 @@ def length(function: Function) -> int:
 
 
 def test_a_file_fits_in_the_head() -> None:
-    written = {path: text for path, text in modules().items() if path != GENERATED}
-    lines = {path: len(source.splitlines()) for path, source in written.items()}
+    lines = {path: len(source.splitlines()) for path, source in modules().items()}
     assert {path: count for path, count in lines.items() if count > FILE_LINES} == {}
 
 

@@ -10,7 +10,10 @@ import re
 from tests.support import source_trees
 
 ROOT = pathlib.Path(__file__).parents[2]
-FOLDERS = ("ironic_lite", "benchmarks", "tests/support", "tests/emulators")
+FOLDERS = (
+    *("ironic_lite", "benchmarks", "cli", "demo", "tools"),
+    *("tests/support", "tests/emulators"),
+)
 OTHERS = ("README", "CHANGELOG", "CONTRIBUTING", "benchmarks/README", "tests/README")
 PAGES = [*sorted((ROOT / "docs").glob("*.rst")), *(ROOT / f"{name}.rst" for name in OTHERS)]
 LONGEST_LINE = 120

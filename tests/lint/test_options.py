@@ -11,15 +11,15 @@ from ironic_lite.core import options
 from tests.support import source_trees
 
 ROOT = pathlib.Path(__file__).parents[2]
-TABLES = ROOT / "ironic_lite/core/options"
+DECLARED = ROOT / "ironic_lite/core/options"
 ONLY_EXPANDED = {"my_ipv6", "default_hooks", "default_inspection_hooks"}
 """Options that files use as $name in others; oslo.config reads them."""
 
 
 def trees() -> Iterator[tuple[str, Sequence[ast.AST]]]:
-    """Yield the nodes of each module that is no table of options, with its path."""
+    """Yield the nodes of each module that declares no options, with its path."""
     for path in sorted((ROOT / "ironic_lite").rglob("*.py")):
-        if TABLES not in path.parents:
+        if DECLARED not in path.parents:
             yield str(path.relative_to(ROOT)), source_trees.nodes(path)
 
 

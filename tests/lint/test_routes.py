@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from ironic_lite.api import controllers
-from ironic_lite.api.wire import expose
+from ironic_lite.api.http import expose
+from tests.support import whole_api
 
 
-@pytest.mark.parametrize("controller", controllers.ALL, ids=lambda one: one.__qualname__)
+@pytest.mark.parametrize("controller", whole_api.CONTROLLERS, ids=lambda one: one.__qualname__)
 def test_the_module_of_a_controller_contains_the_paths_of_its_routes(
     controller: type[expose.Controller],
 ) -> None:

@@ -14,13 +14,13 @@ from tests.support import source_trees
 ROOT = pathlib.Path(__file__).parents[2] / "ironic_lite"
 WRITERS = {
     # A new node has a state that it has not moved to.
-    "provision_state": {"conductor/work/task.py", "api/resources/enrolment.py"},
-    "target_provision_state": {"conductor/work/task.py"},
+    "provision_state": {"conductor/engine/task.py", "api/controllers/nodes.py"},
+    "target_provision_state": {"conductor/engine/task.py"},
     # An agent is shown it with less in it than there is.
     "driver_internal_info": {
-        "conductor/work/retry_notes.py",
-        "drivers/agent/about.py",
-        "api/controllers/lookup.py",
+        "conductor/engine/notes.py",
+        "drivers/agent/client.py",
+        "api/controllers/agent.py",
     },
 }
 """Columns of a node, and the modules that may give them a value."""

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from ironic_lite.conductor.work.task import Task
+from ironic_lite.conductor.engine.task import Task
 from ironic_lite.core import config as settings
 from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers.redfish.bmc import connection
@@ -76,7 +76,7 @@ def drivers() -> Registry:
 @pytest.fixture
 def operator(sqlite_database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operator]:
     """An operator of Redfish machines, whose service waits a shorter time."""
-    monkeypatch.setattr(connection, "LINKS", connection.Links())
+    monkeypatch.setattr(connection, "LINKS", connection.BmcLinks())
     wake_after, pause = Task.wake_after, Task.pause
     monkeypatch.setattr(
         Task, "wake_after", lambda task, seconds: wake_after(task, min(seconds, 0.1))

@@ -1,4 +1,4 @@
-"""Packing of a tree that another program recorded into the form of ``ironic-lite-record-bmc``.
+"""Packing of a tree that another program recorded into the form of ``tools/record_bmc``.
 
 ``python -m tests.recorded.packing FOLDER FILE --machine NAME ...`` reads the two usual forms:
 folders with one ``index.json`` each, or JSON files that contain their own ``@odata.id``.
@@ -14,7 +14,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ironic_lite.drivers.redfish.recording import anonymize, walk
+from tools.record_bmc import anonymize, walk
 
 Json = dict[str, Any]
 

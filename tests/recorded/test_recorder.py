@@ -1,4 +1,4 @@
-"""A recording made by ironic-lite-record-bmc is a test with one more command."""
+"""A recording made by tools/record_bmc is a test with one more command."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_recording_of_the_strict_bmc_passes_the_operators_day(tmp_path: pathli
     system = facts.systems(documents)[0]
     with StrictBmc(documents, system) as bmc:
         place = (bmc.server.address, str(file))
-        done = run("-m", "ironic_lite.cmd.record_bmc", *given, *place, REDFISH_PASSWORD=PASSWORD)
+        done = run("-m", "tools.record_bmc", *given, *place, REDFISH_PASSWORD=PASSWORD)
         assert done.returncode == 0, done.stderr
         assert (bmc.changes, bmc.refused_logins) == ([], 0)
     text = json.dumps(packing.unpack(file.read_bytes()))
@@ -60,9 +60,9 @@ def test_full_disk_is_named_with_the_file(tmp_path: pathlib.Path) -> None:
     given = ("--config-file", str(conf), "--user", USER, "--requests", "2")
     with StrictBmc(documents, facts.systems(documents)[0]) as bmc:
         place = (bmc.server.address, "/dev/full")
-        done = run("-m", "ironic_lite.cmd.record_bmc", *given, *place, REDFISH_PASSWORD=PASSWORD)
+        done = run("-m", "tools.record_bmc", *given, *place, REDFISH_PASSWORD=PASSWORD)
     assert done.returncode == 1
-    (line,) = [line for line in done.stderr.splitlines() if "ironic-lite-record-bmc: " in line]
+    (line,) = [line for line in done.stderr.splitlines() if "record_bmc: " in line]
     assert "/dev/full" in line
     assert "No space left on device" in line
     assert "Traceback" not in done.stderr

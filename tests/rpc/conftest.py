@@ -17,7 +17,7 @@ import pytest  # noqa: E402
 
 from ironic_lite.core import config, context  # noqa: E402
 from ironic_lite.rpc import client, server, transport  # noqa: E402
-from ironic_lite.rpc.sockets import options  # noqa: E402
+from ironic_lite.rpc.sockets import frames  # noqa: E402
 from tests.support import direct_rpc, rabbit, rpc_conductor  # noqa: E402
 from tests.support.rpc_conductor import Serve  # noqa: E402
 
@@ -86,13 +86,13 @@ def brokerless(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def connect() -> Iterator[Callable[[str], client.Client]]:
+def connect() -> Iterator[Callable[[str], client.RpcClient]]:
     """Make clients that are hung up at the end."""
     made = []
 
-    def make(url: str) -> client.Client:
+    def make(url: str) -> client.RpcClient:
         made.append(transport.build(url))
-        return client.Client(made[-1])
+        return client.RpcClient(made[-1])
 
     yield make
     for one in made:
@@ -150,9 +150,9 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture
 def one_mib() -> Iterator[Callable[[], None]]:
     """Lower the frame limit to 1 MiB for the transports that are built after the call."""
-    options.frame_limit(config.CONF)
-    yield lambda: config.CONF.set_override("frame_limit_mib", 1, group=options.GROUP)
-    config.CONF.clear_override("frame_limit_mib", group=options.GROUP)
+    frames.frame_limit(config.CONF)
+    yield lambda: config.CONF.set_override("frame_limit_mib", 1, group=frames.LIMIT_GROUP)
+    config.CONF.clear_override("frame_limit_mib", group=frames.LIMIT_GROUP)
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.context import Context
-from ironic_lite.rpc import client, interface
+from ironic_lite.rpc import client, contract
 from tests.support import rpc_conductor
 from tests.support.rpc_conductor import MAYFLY, NOBODY, ONE, TWO, VICTIM, Serve
 
-Connect = Callable[[str], client.Client]
+Connect = Callable[[str], client.RpcClient]
 Spawn = Callable[[str, str], rpc_conductor.Process]
 
 
@@ -29,14 +29,14 @@ def endpoint() -> rpc_conductor.Endpoint:
 @pytest.fixture
 def caller(
     url: str, serve: Serve, connect: Connect, endpoint: rpc_conductor.Endpoint
-) -> client.Client:
+) -> client.RpcClient:
     """A client; a conductor called ONE lives."""
     serve(url, ONE, endpoint)
     return connect(url)
 
 
 def test_a_typed_call_returns_what_the_method_returned(
-    caller: client.Client, ctxt: Context, endpoint: rpc_conductor.Endpoint
+    caller: client.RpcClient, ctxt: Context, endpoint: rpc_conductor.Endpoint
 ) -> None:
     steps = caller.conductor(ONE).get_clean_steps(ctxt, node_uuid="n1")
     assert steps == [{"step": "erase_devices", "priority": 10}]
@@ -44,7 +44,7 @@ def test_a_typed_call_returns_what_the_method_returned(
 
 
 def test_an_argument_may_be_called_timeout(
-    caller: client.Client, ctxt: Context, endpoint: rpc_conductor.Endpoint
+    caller: client.RpcClient, ctxt: Context, endpoint: rpc_conductor.Endpoint
 ) -> None:
     caller.conductor(ONE, timeout=5).change_node_power_state(
         ctxt, node_uuid="n1", target="power on", timeout=7
@@ -53,13 +53,13 @@ def test_an_argument_may_be_called_timeout(
 
 
 def test_the_casts_of_the_contract_do_not_wait_for_the_method(
-    caller: client.Client, ctxt: Context, endpoint: rpc_conductor.Endpoint
+    caller: client.RpcClient, ctxt: Context, endpoint: rpc_conductor.Endpoint
 ) -> None:
     caller.conductor(ONE).continue_node_clean(ctxt, node_uuid="n1")
     rpc_conductor.until(lambda: endpoint.seen == [("continue_node_clean", "n1")])
 
 
-def test_the_context_arrives_as_it_was(caller: client.Client, ctxt: Context) -> None:
+def test_the_context_arrives_as_it_was(caller: client.RpcClient, ctxt: Context) -> None:
     assert caller.call(ctxt, "context_of", host=ONE) == {
         "type": "Context",
         **json.loads(json.dumps(ctxt.as_dict())),
@@ -69,11 +69,11 @@ def test_the_context_arrives_as_it_was(caller: client.Client, ctxt: Context) -> 
 @pytest.mark.parametrize(
     "word", [None, True, 0, -(2**63), 1.5, "", "söme → text \U0001f600", [], {"a": [{"b": None}]}]
 )
-def test_plain_json_arrives_as_it_was(caller: client.Client, ctxt: Context, word: Any) -> None:
+def test_plain_json_arrives_as_it_was(caller: client.RpcClient, ctxt: Context, word: Any) -> None:
     assert caller.call(ctxt, "echo", host=ONE, word=word) == word
 
 
-def test_a_datetime_arrives_as_an_iso_string(caller: client.Client, ctxt: Context) -> None:
+def test_a_datetime_arrives_as_an_iso_string(caller: client.RpcClient, ctxt: Context) -> None:
     assert caller.call(ctxt, "moment", host=ONE) == {"at": "2030-01-02T03:04:05+00:00"}
 
 
@@ -91,7 +91,7 @@ def test_a_call_without_host_reaches_one_of_them_and_a_fanout_all(
 
 
 def test_an_error_of_ours_comes_back_as_itself(
-    caller: client.Client, ctxt: Context, caplog: pytest.LogCaptureFixture
+    caller: client.RpcClient, ctxt: Context, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(errors.NodeLocked) as caught:
         caller.call(ctxt, "refuse", host=ONE, node_uuid="n1")
@@ -103,7 +103,7 @@ def test_an_error_of_ours_comes_back_as_itself(
 
 @pytest.mark.parametrize("method", ["break_down", "leave"])
 def test_an_unexpected_exception_is_logged_once_and_tells_the_caller_nothing(
-    caller: client.Client, ctxt: Context, caplog: pytest.LogCaptureFixture, method: str
+    caller: client.RpcClient, ctxt: Context, caplog: pytest.LogCaptureFixture, method: str
 ) -> None:
     with pytest.raises(errors.Error) as caught:
         caller.call(ctxt, method, host=ONE)
@@ -117,26 +117,26 @@ def test_an_unexpected_exception_is_logged_once_and_tells_the_caller_nothing(
 
 @pytest.mark.parametrize("method", ["not_there", "seen"])
 def test_a_method_the_conductor_lacks_is_named_with_host_and_version(
-    caller: client.Client, ctxt: Context, caplog: pytest.LogCaptureFixture, method: str
+    caller: client.RpcClient, ctxt: Context, caplog: pytest.LogCaptureFixture, method: str
 ) -> None:
     with pytest.raises(errors.UnknownMethod) as caught:
         caller.call(ctxt, method, host=ONE)
-    assert caught.value.facts == {"host": ONE, "method": method, "version": interface.VERSION}
+    assert caught.value.facts == {"host": ONE, "method": method, "version": contract.VERSION}
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
-def test_a_private_method_cannot_be_called(caller: client.Client, ctxt: Context) -> None:
+def test_a_private_method_cannot_be_called(caller: client.RpcClient, ctxt: Context) -> None:
     with pytest.raises(errors.UnknownMethod):
         caller.call(ctxt, "_secret", host=ONE)
 
 
-def test_an_argument_the_conductor_lacks_is_named(caller: client.Client, ctxt: Context) -> None:
+def test_an_argument_the_conductor_lacks_is_named(caller: client.RpcClient, ctxt: Context) -> None:
     with pytest.raises(errors.UnknownMethod, match="surprise"):
         caller.call(ctxt, "echo", host=ONE, word=1, surprise=2)
 
 
 def test_a_result_without_json_form_is_an_error_at_once(
-    caller: client.Client, ctxt: Context
+    caller: client.RpcClient, ctxt: Context
 ) -> None:
     with pytest.raises(errors.Error) as caught:
         caller.call(ctxt, "unsayable", host=ONE)
@@ -144,7 +144,7 @@ def test_a_result_without_json_form_is_an_error_at_once(
 
 
 def test_arguments_nested_too_deeply_are_an_invalid_request(
-    caller: client.Client, ctxt: Context
+    caller: client.RpcClient, ctxt: Context
 ) -> None:
     deep: list[Any] = []
     for _ in range(1000):
@@ -216,7 +216,7 @@ def test_a_body_of_64_mib_passes(
 
 
 def test_a_conductor_that_never_was_there_is_no_conductor(
-    caller: client.Client, ctxt: Context
+    caller: client.RpcClient, ctxt: Context
 ) -> None:
     for attempt in (caller.call, caller.cast):
         with pytest.raises(errors.NoConductor) as caught:
@@ -226,7 +226,7 @@ def test_a_conductor_that_never_was_there_is_no_conductor(
 
 
 def test_a_call_that_takes_longer_than_its_time_out_is_no_conductor(
-    caller: client.Client, ctxt: Context, endpoint: rpc_conductor.Endpoint
+    caller: client.RpcClient, ctxt: Context, endpoint: rpc_conductor.Endpoint
 ) -> None:
     with pytest.raises(errors.NoConductor, match=ONE) as caught:
         caller.call(ctxt, "held", host=ONE, timeout=1)
@@ -271,7 +271,7 @@ def test_the_next_life_of_a_conductor_does_not_begin_what_was_sent_to_the_one_be
 
 
 def _kill_when_busy(
-    process: rpc_conductor.Process, caller: client.Client, ctxt: Context
+    process: rpc_conductor.Process, caller: client.RpcClient, ctxt: Context
 ) -> Callable[[], None]:
     """Kill the conductor as soon as its method `held` runs."""
 

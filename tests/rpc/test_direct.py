@@ -15,10 +15,10 @@ import ssl
 import stat
 import struct
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
-from unittest import mock
 
 import oslo_messaging
 import pytest
@@ -26,13 +26,15 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.context import Context
-from ironic_lite.rpc import client, interface, notifier, server, transport
-from ironic_lite.rpc.direct import driver, tcp, tls
-from ironic_lite.rpc.sockets import frames, listener, sender, transport_errors
+from ironic_lite.rpc import client, contract, notifier, server, transport
+from ironic_lite.rpc.sockets import client as socket_client
+from ironic_lite.rpc.sockets import direct as direct_transport
+from ironic_lite.rpc.sockets import frames
+from ironic_lite.rpc.sockets import server as socket_server
 from tests.support import certificates, direct_rpc, docs_pages, rpc_conductor
 from tests.support.rpc_conductor import ONE, TWO, Serve
 
-Connect = Callable[[str], client.Client]
+Connect = Callable[[str], client.RpcClient]
 Spawn = Callable[[str, str], "rpc_conductor.Process"]
 
 HEADER = frames.HEADER
@@ -105,7 +107,7 @@ def test_call_needs_the_name_of_a_conductor(
     target = oslo_messaging.Target(topic="any")
     bus = transport.build(direct).bus
     for way in ({}, {"fanout": True}):
-        with pytest.raises(transport_errors.NoServerNamed):
+        with pytest.raises(frames.NoServerNamed):
             oslo_messaging.get_rpc_client(bus, target).prepare(**way).cast({}, "note", word=1)
     with pytest.raises(errors.Error):
         connect(direct).call(ctxt, "who", host=None)
@@ -434,14 +436,6 @@ def test_certificates_of_the_documentation_work_and_sign_no_others(
     assert stat.S_IMODE((tmp_path / "localhost.key").stat().st_mode) == 0o600
 
 
-def test_message_encrypted_in_part_is_an_error() -> None:
-    context = mock.create_autospec(ssl.SSLContext, instance=True)
-    context.wrap_bio.return_value.write.return_value = 3
-    cipher = tls.TlsCipher(context)
-    with pytest.raises(ssl.SSLError, match="3 of 4 bytes"):
-        cipher.encrypt(b"four")
-
-
 # -- strangers and slow clients ------------------------------------------------------------------
 
 
@@ -450,16 +444,18 @@ def test_strangers_do_not_keep_clients_out(
     direct: str,
     direct_options: dict[str, str],
     serve: Serve,
+    changed: Callable[..., None],
     connect: Connect,
     ctxt: Context,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(listener, "STALLED_SECONDS", 3600.0)
+    monkeypatch.setattr(socket_server, "STALLED_SECONDS", 3600.0)
+    changed(connect_timeout=int(rpc_conductor.SECONDS))
     serve(direct, ONE, rpc_conductor.Endpoint())
     with contextlib.ExitStack() as opened:
         strangers = [
             opened.enter_context(direct_rpc.plain(direct_options))
-            for _ in range(listener.STRANGERS + 9)
+            for _ in range(socket_server.STRANGERS + 9)
         ]
         assert connect(direct).call(ctxt, "who", host=ONE) == ONE
         assert strangers[0].recv(1) == b"", "the oldest was hung up"
@@ -475,23 +471,23 @@ def test_clients_that_connect_at_once_wait_for_their_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("STALLED_SECONDS", "SILENT_SECONDS"):
-        monkeypatch.setattr(listener, name, 3600.0)
-    monkeypatch.setattr(listener, "STRANGERS", 8)
+        monkeypatch.setattr(socket_server, name, 3600.0)
+    monkeypatch.setattr(socket_server, "STRANGERS", 8)
     most = []
 
-    class Counted(listener.Listener):
-        def _pause_or_resume(self) -> None:
+    class Counted(socket_server.Listener):
+        def _await_room(self) -> None:
             most.append(len(self._strangers))
-            super()._pause_or_resume()
+            super()._await_room()
 
-    monkeypatch.setattr(listener, "Listener", Counted)
+    monkeypatch.setattr(socket_server, "Listener", Counted)
     changed(connect_timeout=int(rpc_conductor.SECONDS))
     serve(direct, ONE, rpc_conductor.Endpoint())
     caller = connect(direct)
     with futures.ThreadPoolExecutor(300) as pool:
         calls = [pool.submit(caller.call, ctxt, "who", host=ONE) for _ in range(300)]
         assert {call.result() for call in calls} == {ONE}
-    assert max(most) == 8
+    assert 1 < max(most) <= 8
 
 
 def test_strangers_delay_a_client_until_they_count_as_silent(
@@ -504,8 +500,8 @@ def test_strangers_delay_a_client_until_they_count_as_silent(
     ctxt: Context,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(listener, "STALLED_SECONDS", 3600.0)
-    monkeypatch.setattr(listener, "STRANGERS", 8)
+    monkeypatch.setattr(socket_server, "STALLED_SECONDS", 3600.0)
+    monkeypatch.setattr(socket_server, "STRANGERS", 8)
     changed(connect_timeout=int(rpc_conductor.SECONDS))
     serve(direct, ONE, rpc_conductor.Endpoint())
     caller = connect(direct)
@@ -514,13 +510,44 @@ def test_strangers_delay_a_client_until_they_count_as_silent(
         for _ in range(3 * 8):
             opened.enter_context(direct_rpc.plain(direct_options))
         assert caller.call(ctxt, "who", host=ONE) == ONE
-        assert time.monotonic() - begun >= 3 * listener.SILENT_SECONDS
+        assert time.monotonic() - begun >= 3 * socket_server.SILENT_SECONDS
+
+
+def test_strangers_that_send_byte_by_byte_do_not_keep_clients_out(
+    *,
+    direct: str,
+    direct_options: dict[str, str],
+    serve: Serve,
+    changed: Callable[..., None],
+    connect: Connect,
+    ctxt: Context,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(socket_server, "STALLED_SECONDS", 3600.0)
+    monkeypatch.setattr(socket_server, "STRANGERS", 4)
+    changed(connect_timeout=int(rpc_conductor.SECONDS))
+    serve(direct, ONE, rpc_conductor.Endpoint())
+    over = threading.Event()
+
+    def drip() -> None:
+        with direct_rpc.plain(direct_options) as line, contextlib.suppress(OSError):
+            line.sendall(b"\x16\x03\x01\x10\x00")  # the head of a record of 4096 bytes
+            while not over.wait(0.1):
+                line.sendall(b"\x01")
+
+    with futures.ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            pool.submit(drip)
+        try:
+            assert connect(direct).call(ctxt, "who", host=ONE) == ONE
+        finally:
+            over.set()
 
 
 def test_handshake_that_does_not_end_is_hung_up(
     direct: str, direct_options: dict[str, str], serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener, "STALLED_SECONDS", 0.2)
+    monkeypatch.setattr(socket_server, "STALLED_SECONDS", 0.2)
     serve(direct, ONE, rpc_conductor.Endpoint())
     # The first bytes of a record of TLS.
     for sent in (b"", b"\x16\x03\x01\x02\x00\x01"):
@@ -538,7 +565,7 @@ def test_message_that_does_not_end_is_hung_up_and_others_stay(
     ctxt: Context,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(listener, "STALLED_SECONDS", 0.2)
+    monkeypatch.setattr(socket_server, "STALLED_SECONDS", 0.2)
     serve(direct, ONE, rpc_conductor.Endpoint())
     caller = connect(direct)
     pid = caller.call(ctxt, "pid", host=ONE)
@@ -600,9 +627,9 @@ def test_call_without_a_limit_outlasts_the_limit_to_connect(
     changed(connect_timeout=1)
     transport.build(direct)  # registers the options
     url = oslo_messaging.TransportURL.parse(config.CONF, direct)
-    caller = driver.DirectDriver(config.CONF, url)
-    target = oslo_messaging.Target(topic=interface.TOPIC, server=ONE)
-    message = {"method": "held", "args": {"seconds": 2}, "version": interface.VERSION}
+    caller = direct_transport.DirectDriver(config.CONF, url)
+    target = oslo_messaging.Target(topic=contract.TOPIC, server=ONE)
+    message = {"method": "held", "args": {"seconds": 2}, "version": contract.VERSION}
     answer = caller.send(target, ctxt.as_dict(), message, wait_for_reply=True, timeout=None)
     assert answer == "released"
     caller.cleanup()
@@ -611,9 +638,9 @@ def test_call_without_a_limit_outlasts_the_limit_to_connect(
 def test_connections_of_both_sides_notice_a_silent_machine() -> None:
     limits = (socket.TCP_USER_TIMEOUT, socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL)
     with contextlib.ExitStack() as opened:
-        serving = opened.enter_context(tcp.listen("127.0.0.1", 0, 9))
+        serving = opened.enter_context(direct_transport.listen_tcp("127.0.0.1", 0, 9))
         port = serving.getsockname()[1]
-        ours = opened.enter_context(tcp.connect("127.0.0.1", port, 5, 9))
+        ours = opened.enter_context(direct_transport.connect_tcp("127.0.0.1", port, 5, 9))
         theirs = opened.enter_context(serving.accept()[0])
         for sock in (ours, theirs):
             options = [sock.getsockopt(socket.IPPROTO_TCP, name) for name in limits]
@@ -636,8 +663,10 @@ def fall_silent(sock: socket.socket) -> None:
 @pytest.mark.parametrize("sent", [b"", b"x"], ids=["idle", "with a message under way"])
 def test_connection_to_a_silent_machine_ends(sent: bytes) -> None:
     with contextlib.ExitStack() as opened:
-        serving = opened.enter_context(tcp.listen("127.0.0.1", 0, 60))
-        ours = opened.enter_context(tcp.connect("127.0.0.1", serving.getsockname()[1], 60, 2))
+        serving = opened.enter_context(direct_transport.listen_tcp("127.0.0.1", 0, 60))
+        ours = opened.enter_context(
+            direct_transport.connect_tcp("127.0.0.1", serving.getsockname()[1], 60, 2)
+        )
         theirs = opened.enter_context(serving.accept()[0])
         fall_silent(theirs)
         ours.sendall(sent)
@@ -647,9 +676,9 @@ def test_connection_to_a_silent_machine_ends(sent: bytes) -> None:
         assert caught.value.errno == errno.ETIMEDOUT, "the kernel's limit, not the test's"
 
 
-def heard(sock: socket.socket, address: str) -> sender.Connection:
+def heard(sock: socket.socket, address: str) -> socket_client.Connection:
     """Return a connection to a server that is not asked whether it reads."""
-    found = sender.Connection(sock, address, 99)
+    found = socket_client.Connection(sock, address, 99)
     found.heard_at = math.inf
     return found
 
@@ -657,12 +686,12 @@ def heard(sock: socket.socket, address: str) -> sender.Connection:
 def test_connections_that_are_no_longer_used_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[socket.socket] = []
 
-    def connect(address: str, deadline: float | None) -> sender.Connection:
+    def connect(address: str, deadline: float | None) -> socket_client.Connection:
         ours, theirs = socket.socketpair()
         made.append(theirs)
         return heard(ours, address)
 
-    pool = sender.Pool(connect)
+    pool = socket_client.Pool(connect)
 
     def use(depth: int) -> None:
         pool.use("one", b"x", lambda _: use(depth - 1) if depth else None)
@@ -670,14 +699,14 @@ def test_connections_that_are_no_longer_used_are_closed(monkeypatch: pytest.Monk
     use(2)
     assert len(made) == 3
     pool.post("one", b"y")
-    monkeypatch.setattr(sender, "IDLE_SECONDS", -1.0)
+    monkeypatch.setattr(socket_client, "IDLE_SECONDS", -1.0)
     pool.post("one", b"z")
     for sock in made:
         sock.settimeout(rpc_conductor.SECONDS)
     received = [sock.recv(9) for sock in made]
     assert b"".join(sorted(received)) == b"xxxyz"
     assert [sock.recv(9) for sock in made] == [b""] * 3
-    monkeypatch.setattr(sender, "IDLE_SECONDS", 60.0)
+    monkeypatch.setattr(socket_client, "IDLE_SECONDS", 60.0)
     use(0)
     made[3].setblocking(False)
     assert made[3].recv(9) == b"x"
@@ -694,16 +723,16 @@ def test_connections_to_conductors_that_are_gone_are_closed(
     with contextlib.ExitStack() as opened:
         made: list[socket.socket] = []
 
-        def connect(address: str, deadline: float | None) -> sender.Connection:
+        def connect(address: str, deadline: float | None) -> socket_client.Connection:
             ours, theirs = socket.socketpair()
             made.append(opened.enter_context(theirs))
             theirs.settimeout(rpc_conductor.SECONDS)
             return heard(ours, address)
 
-        pool = opened.enter_context(contextlib.closing(sender.Pool(connect)))
+        pool = opened.enter_context(contextlib.closing(socket_client.Pool(connect)))
         pool.post("gone", b"x")
         pool.post("also gone", b"y")
-        monkeypatch.setattr(sender, "IDLE_SECONDS", -1.0)
+        monkeypatch.setattr(socket_client, "IDLE_SECONDS", -1.0)
         pool.post("new", b"z")
         assert [sock.recv(9) for sock in made] == [b"x", b"y", b"z"]
         assert [sock.recv(9) for sock in made[:2]] == [b"", b""]

@@ -10,21 +10,18 @@ import threading
 import traceback
 from collections.abc import Callable
 from concurrent import futures
-from typing import Any
 
-import oslo_messaging
 import pytest
 
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.context import Context
-from ironic_lite.rpc import client, interface, server, transport
-from ironic_lite.rpc.serializer import Serializer
+from ironic_lite.rpc import client, server, transport
 from tests.support import rpc_conductor
 from tests.support.rpc_conductor import ONE, VICTIM, Serve
 from tests.support.thread_limit import no_new_threads
 
-Connect = Callable[[str], client.Client]
+Connect = Callable[[str], client.RpcClient]
 Spawn = Callable[[str, str], "rpc_conductor.Process"]
 
 
@@ -214,7 +211,7 @@ def test_parent_and_forked_children_call_with_one_client(
     assert caller.call(ctxt, "echo", host=ONE, word="after") == "after"
 
 
-def _echo_many(caller: client.Client, ctxt: Context) -> None:
+def _echo_many(caller: client.RpcClient, ctxt: Context) -> None:
     for turn in range(100):
         word = f"{os.getpid()}-{turn}"
         assert caller.call(ctxt, "echo", host=ONE, word=word) == word
@@ -320,36 +317,3 @@ def test_stop_in_a_system_without_threads_gives_up_running_calls(
         assert isinstance(call.exception(rpc_conductor.SECONDS), errors.NoConductor)
         endpoint.gate.set()
     assert one.wait(rpc_conductor.SECONDS)
-
-
-# -- signs of life -----------------------------------------------------------------------------
-
-
-def _monitored(url: str) -> Any:
-    """A bare oslo.messaging client: ours does not need signs of life without a broker."""
-    return oslo_messaging.get_rpc_client(
-        transport.build(url).bus,
-        oslo_messaging.Target(exchange=interface.EXCHANGE, topic=interface.TOPIC, server=ONE),
-        serializer=Serializer(encode=False),
-        call_monitor_timeout=2,
-    )
-
-
-def test_a_monitored_call_outlives_the_monitor_time_out_while_the_server_lives(
-    brokerless: str, serve: Serve, ctxt: Context
-) -> None:
-    serve(brokerless, ONE, rpc_conductor.Endpoint())
-    assert _monitored(brokerless).call(ctxt, "held", seconds=3.5) == "released"
-
-
-def test_a_monitored_call_ends_soon_when_the_server_hangs(
-    brokerless: str, spawn: Spawn, connect: Connect, ctxt: Context
-) -> None:
-    process = spawn(brokerless, ONE)
-    monitored = _monitored(brokerless).prepare(timeout=3600)
-    with futures.ThreadPoolExecutor(1) as pool:
-        call = pool.submit(monitored.call, ctxt, "held")
-        rpc_conductor.until(lambda: connect(brokerless).call(ctxt, "busy", host=ONE))
-        process.send_signal(signal.SIGSTOP)
-        why = call.exception(rpc_conductor.SECONDS)
-    assert isinstance(why, oslo_messaging.MessagingTimeout)

@@ -13,8 +13,8 @@ import oslo_messaging
 import pytest
 
 from ironic_lite.core import config
-from ironic_lite.rpc.local import addresses
-from ironic_lite.rpc.sockets import sender
+from ironic_lite.rpc.sockets import client as socket_client
+from ironic_lite.rpc.sockets import local as local_transport
 from tests.support import rpc_conductor
 
 Seen = list[tuple[str, Any]]
@@ -129,7 +129,7 @@ def test_hung_listener_delays_only_one_notification(
     ear = Ear()
     listen(ear)
     channels = {one.name.partition("@")[0] for one in (folder / "rpc").glob("*@*")}
-    directory = addresses.Directory(str(folder / "rpc"))
+    directory = local_transport.Directory(str(folder / "rpc"))
     with contextlib.ExitStack() as opened:
         for channel in channels:
             opened.enter_context(directory.claim(channel, "0-hung.1.1"))
@@ -143,7 +143,7 @@ def test_hung_listener_delays_only_one_notification(
         begun = time.monotonic()
         for number in range(5):
             notifier.info(CTXT, "kind", number)
-        assert time.monotonic() - begun < 2 * sender.REPLY_SECONDS
+        assert time.monotonic() - begun < 2 * socket_client.REPLY_SECONDS
     rpc_conductor.until(lambda: len(ear.seen) == 5)
 
 

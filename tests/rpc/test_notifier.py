@@ -20,7 +20,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.context import Context
 from ironic_lite.domain import fields
-from ironic_lite.rpc import notifier, send_failures, transport
+from ironic_lite.rpc import notifier, transport
 from tests.support import rabbit, rpc_conductor
 from tests.support.thread_limit import no_new_threads
 
@@ -316,10 +316,17 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.message for record in caplog.records if record.name == notifier.__name__]
 
 
-@pytest.mark.parametrize("away", ["nobody", "silent"])
+@pytest.mark.parametrize(("away", "retries"), [("nobody", -1), ("silent", -1), ("nobody", 2)])
 def test_caller_is_not_delayed_and_lost_notifications_are_counted(
-    build: Build, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture, away: str
+    *,
+    build: Build,
+    conf: cfg.ConfigOpts,
+    request: pytest.FixtureRequest,
+    caplog: pytest.LogCaptureFixture,
+    away: str,
+    retries: int,
 ) -> None:
+    conf.set_override("retry", retries, group=notifier.GROUP)
     port = request.getfixturevalue(away)
     told = build(f"rabbit://guest:guest@127.0.0.1:{port}/")
     told.tell(WHO, [CREATED], NODE)
@@ -393,7 +400,7 @@ def test_failures_are_seen_whatever_is_logged(
 
 
 def test_records_of_other_threads_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    send_failures.watch()
+    notifier.watch_send_failures()
     theirs = logging.getLogger("oslo_messaging.notify.messaging")
 
     def other() -> None:
@@ -407,11 +414,11 @@ def test_records_of_other_threads_are_left_alone(caplog: pytest.LogCaptureFixtur
         thread.start()
         thread.join()
 
-    assert send_failures.of(send) is None
+    assert notifier.send_failure_of(send) is None
     assert [record.message for record in caplog.records] == ["Could not send"]
     other()
     assert len(caplog.records) == 2
-    assert isinstance(send_failures.of(other), ValueError)
+    assert isinstance(notifier.send_failure_of(other), ValueError)
     assert len(caplog.records) == 2
 
 

@@ -9,13 +9,14 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_lite.core import clock, masking
-from ironic_lite.db.queries import batches as rows
 from ironic_lite.db.tables import models
-from ironic_lite.domain import batches as core
-from ironic_lite.domain.batches import NodeState
+from ironic_lite.features.batches import rows, rules
+from ironic_lite.features.batches.rules import NodeState
 from tests.support.operator import Json, Operator
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Response
+
+pytestmark = pytest.mark.feature("batches")
 
 Serve = Callable[..., Operator]
 BROKEN = {"fake_fail_steps": {"deploy.erase_devices": "disk 3"}}
@@ -470,14 +471,14 @@ def test_locked_node_is_refused_after_an_hour_of_tries(operator: Operator) -> No
     sweep(operator)
     tries = [one["tries"] for one in members(operator, batch)]
     assert tries == [1, 1], "the pause before the next try is not over"
-    write(operator, batch, nodes[0], tries=core.MOST_TRIES - 2, not_before=None)
+    write(operator, batch, nodes[0], tries=rules.MOST_TRIES - 2, not_before=None)
     sweep(operator)
     assert members(operator, batch)[0]["result"] == "pending"
     write(operator, batch, nodes[0], not_before=None)
     sweep(operator, 2)
     found = members(operator, batch)
     assert [one["result"] for one in found] == ["refused", "done"], found
-    assert (found[0]["error"]["code"], found[0]["tries"]) == ("NodeLocked", core.MOST_TRIES)
+    assert (found[0]["error"]["code"], found[0]["tries"]) == ("NodeLocked", rules.MOST_TRIES)
     assert look(operator, batch)["state"] == "done"
 
 
@@ -590,7 +591,7 @@ def test_claimed_node_does_not_start_after_a_pause_or_an_abort(
     nodes = fleet(operator, 1)
     batch = begin(operator, nodes)
     me = operator.rig.service.runtime.host
-    ident = core.request_id(batch["uuid"], nodes[0])
+    ident = rules.request_id(batch["uuid"], nodes[0])
     write(operator, batch, nodes[0], state="starting", host=me, request_id=ident, tries=1)
     path = f"/v1/batches/{batch['uuid']}/state"
     assert operator.api.put(path, {"target": target}).status == 200
@@ -729,13 +730,14 @@ def test_batch_of_a_project_needs_its_runbook_when_nodes_start(
     assert results(operator, batch) == [result]
 
 
+@pytest.mark.feature("events")
 def test_batch_that_is_paused_for_weeks_is_aborted(operator: Operator) -> None:
     (node,) = fleet(operator, 1)
     batch = begin(operator, [node])
     state_of(operator, batch, "pause")
     sweep(operator)
     assert look(operator, batch)["state"] == "paused"
-    long_ago = {"updated_at": clock.ago((core.PAUSED_DAYS + 1) * 24 * 3600)}
+    long_ago = {"updated_at": clock.ago((rules.PAUSED_DAYS + 1) * 24 * 3600)}
     operator.rig.database.write(lambda conn: rows.update(conn, batch["uuid"], long_ago))
     sweep(operator)
     assert look(operator, batch)["state"] == "aborted"

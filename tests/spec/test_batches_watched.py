@@ -12,6 +12,8 @@ from ironic_lite.core import clock
 from ironic_lite.db.tables import models
 from tests.support.operator import Json, Operator
 
+pytestmark = pytest.mark.feature("batches")
+
 CLEAN = {"target": "clean", "clean_steps": [{"interface": "deploy", "step": "erase_devices"}]}
 BROKEN = {"fake_fail_steps": {"deploy.erase_devices": "disk 3"}}
 
@@ -98,6 +100,7 @@ def test_expected_end_of_a_batch_does_not_count_its_pauses(operator: Operator) -
         assert abs(left - hour) < hour / 2
 
 
+@pytest.mark.feature("events")
 def test_feed_tells_the_course_of_a_batch(operator: Operator) -> None:
     path, _nodes = paused(operator)
     for target in ("resume", "pause", "resume"):
@@ -115,6 +118,7 @@ def test_feed_tells_the_course_of_a_batch(operator: Operator) -> None:
     assert told[-2]["data"]["counts"]["done"] == 1
 
 
+@pytest.mark.feature("events")
 def test_aborted_batch_is_told(operator: Operator) -> None:
     path, _nodes = paused(operator)
     operator.api.put(f"{path}/state", {"target": "abort"})
@@ -132,6 +136,7 @@ def test_metrics_count_open_batches_and_their_nodes(operator: Operator) -> None:
     assert 'ironic_lite_batch_nodes{state="pending"} 4.0' in found
 
 
+@pytest.mark.feature("why")
 def test_explanation_names_the_batch_of_a_node(operator: Operator) -> None:
     path, nodes = paused(operator)
     for node, result in zip(nodes, ("failed", "pending"), strict=True):

@@ -1,19 +1,36 @@
-"""S2, cleaning states: when a machine is cleaned, and what is seen of it meanwhile."""
+"""S2, cleaning states: when a machine is cleaned, what is seen, agents, deaths and docs."""
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from oslo_config import cfg
 
-from ironic_lite.core import config
-from ironic_lite.domain import states
-from tests.support.cleaning_fixture import AUTOMATED, begun, enroll_waiting, ring, stored, watched
-from tests.support.conductor_fixture import wait_for
+from ironic_lite.core import config, options
+from ironic_lite.db.engine.session import Database
+from ironic_lite.domain import states, step_lists, steps
+from ironic_lite.domain.steps import StepKind, collect
+from ironic_lite.drivers import base
+from ironic_lite.drivers.registry import Registry, Settings
+from tests.support import crashes
+from tests.support.cleaning_fixture import (
+    AUTOMATED,
+    begun,
+    enroll_waiting,
+    ring,
+    stored,
+    sweep,
+    watched,
+)
+from tests.support.conductor_fixture import configure, drivers, listed, wait_for
+from tests.support.docs_pages import lacks, section
 from tests.support.operator import Json, Operator
+
+# S2, cleaning states: when a machine is cleaned, and what is seen of it meanwhile.
 
 Serve = Callable[..., Operator]
 
@@ -390,3 +407,278 @@ def test_s2_39_earlier_manual_cleans_do_not_change_the_automated_one(operator: O
     before = len(begun(operator, node))
     assert operator.provision(node, "deleted")["provision_state"] == "available"
     assert begun(operator, node)[before:] == AUTOMATED
+
+
+# S2, cleaning states: the steps of an agent, and what a clean must remember of it (S2.29).
+
+METADATA, DEVICES, BURN = "deploy.erase_devices_metadata", "deploy.erase_devices", "deploy.burn_in"
+Seen = list[tuple[str, Json]]
+
+
+def ramdisk(version: str, priority: float, **more: str) -> Json:
+    """Return a ramdisk whose agent knows one step."""
+    step = {"interface": "deploy", "step": "burn_in", "priority": priority}
+    return {"version": version, "clean_steps": [step], **more}
+
+
+CHANGING = [ramdisk("1", 50), ramdisk("2", 5, at=BURN)]
+
+
+@pytest.fixture
+def seen(serve: Serve) -> tuple[Operator, Seen]:
+    """A service, and what GET shows of its one node as each clean step begins."""
+    shown: Seen = []
+
+    def before(_kind: str, name: str) -> None:
+        if name == "execute_clean_step":
+            (row,) = operator.api.get("/v1/nodes/detail").json["nodes"]
+            shown.append((steps.title(row["clean_step"]), row["driver_internal_info"]))
+
+    operator = serve(registry=watched(before))
+    return operator, shown
+
+
+def enroll(operator: Operator, ramdisks: list[Json]) -> str:
+    """Return a manageable node that boots these ramdisks."""
+    node = operator.enroll()
+    assert operator.patches(node, driver_info={"fake_agent": ramdisks}).status == 200
+    return node
+
+
+def test_s2_29_another_hardware_manager_restarts_an_automated_clean(
+    seen: tuple[Operator, Seen],
+) -> None:
+    operator, shown = seen
+    node = enroll(operator, CHANGING)
+    told = operator.shows(node)["driver_info"]
+    assert operator.asks(node, "provide").status == 202
+    row = operator.rig.reaches(node, "available")
+    # The step that the new agent was given is refused; then everything is run, in the new order.
+    ran = [METADATA, BURN, METADATA, DEVICES, BURN]
+    assert [title for title, _ in shown] == begun(operator, node) == ran
+    versions = [info["hardware_manager_version"]["fake"] for _, info in shown]
+    assert versions == ["1", "1", "2", "2", "2"]
+    assert [info["clean_step_index"] for _, info in shown] == [0, 1, 0, 1, 2]
+    assert (stored(row), row["last_error"], row["maintenance"]) == (
+        ("available", None),
+        None,
+        False,
+    )
+    # C17: what the clean remembers is not kept in the operator's driver_info.
+    assert operator.shows(node)["driver_info"] == told
+    assert row["driver_internal_info"]["hardware_manager_version"] == {"fake": "2"}
+
+
+def test_s2_29_unchanged_hardware_manager_does_not_restart_a_clean(
+    seen: tuple[Operator, Seen],
+) -> None:
+    operator, shown = seen
+    node = enroll(operator, CHANGING[:1])
+    operator.asks(node, "provide")
+    operator.rig.reaches(node, "available")
+    assert [title for title, _ in shown] == [METADATA, BURN, DEVICES]
+
+
+def test_s2_29_a_manual_clean_is_not_begun_again(seen: tuple[Operator, Seen]) -> None:
+    operator, shown = seen
+    node = enroll(operator, CHANGING)
+    asked = [METADATA, BURN, DEVICES]
+    assert operator.asks(node, "clean", clean_steps=listed(*asked)).status == 202
+    assert stored(operator.rig.reaches(node, "manageable")) == ("manageable", None)
+    # Only the step that was refused is given to the new agent.
+    assert [title for title, _ in shown] == [METADATA, BURN, BURN, DEVICES]
+
+
+def test_s2_12_steps_of_an_agent_with_one_priority_run_by_their_names(
+    operator: Operator,
+) -> None:
+    names = ("z_last", "a_first", "m_middle")
+    ours = [{"interface": "deploy", "step": name, "priority": 10} for name in names]
+    node = enroll(operator, [{"version": "1", "clean_steps": ours}])
+    operator.asks(node, "provide")
+    operator.rig.reaches(node, "available")
+    # C8: nobody can give them another priority here, so they are not refused.
+    wanted = ["a_first", "erase_devices", "m_middle", "z_last"]
+    assert begun(operator, node) == [METADATA, *(f"deploy.{name}" for name in wanted)]
+
+
+def test_s2_29_notes_of_a_step_are_on_the_node(operator: Operator) -> None:
+    node = operator.enroll()
+    settings = [{"name": "turbo", "value": "on"}]
+    step = {**listed("bios.apply_configuration")[0], "args": {"settings": settings}}
+    row = operator.provision(node, "clean", clean_steps=[step])
+    assert row["driver_internal_info"]["driver_notes"]["fake_bios_settings"] == settings
+    assert row["driver_info"] == {}
+
+
+# S2.24: a conductor dies while it cleans, and the one that comes after runs the step again.
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
+)
+
+
+class Stage:
+    """Where the conductor ``here`` dies after a call of a driver, and another goes on."""
+
+    def __init__(self, database: Database, serve: Serve) -> None:
+        self._database = database
+        self._serve = serve
+
+    def die(
+        self, name: str, count: int, target: str, *, told: Json | None = None, **body: Any
+    ) -> str:
+        """Start a clean, end the conductor after the n-th call of this name; return the node.
+
+        :param told: what steers the fake machine.
+        """
+        life = crashes.Life()
+
+        def around(_kind: str, called: str, call: Callable[[], Any]) -> Any:
+            life.check()
+            found = call()
+            if called == name:
+                life.spend("call")
+            return found
+
+        registry = cast(Registry, crashes.Drivers(drivers(), around))
+        first = Operator(crashes.database(self._database, life), registry=registry)
+        node = first.enroll()
+        assert first.patches(node, driver_info=told or {}).status == 200
+        life.arm(call=count)
+        with contextlib.suppress(crashes.Died):
+            first.asks(node, target, **body)
+        wait_for(lambda: life.dead)
+        first.rig.bury()
+        assert first.rig.service.runtime.workers.wait_idle(5)
+        return node
+
+    def restarted(self) -> Operator:
+        """Start the same conductor again: it takes back what it held."""
+        return self._serve()
+
+    def survived(self) -> Operator:
+        """Let another conductor find out."""
+        crashes.forget(self._database)
+        other = self._serve(DEFAULT__host="there")
+        sweep(other, "orphans")
+        return other
+
+
+@pytest.fixture
+def stage(sqlite_database: Database, serve: Serve) -> Stage:
+    """A stage on the test's database."""
+    return Stage(sqlite_database, serve)
+
+
+MANUAL = ["bios.factory_reset", "raid.delete_configuration", "power.cycle"]
+ENDINGS: dict[str, tuple[str, Json, list[str]]] = {
+    "provide": ("available", {}, AUTOMATED),
+    "clean": ("manageable", {"clean_steps": listed(*MANUAL)}, MANUAL),
+}
+
+
+@pytest.mark.parametrize("successor", [Stage.restarted, Stage.survived])
+@pytest.mark.parametrize("target", ENDINGS)
+def test_s2_24_a_conductor_that_takes_over_runs_the_step_again(
+    stage: Stage, target: str, successor: Callable[[Stage], Operator]
+) -> None:
+    end, body, steps = ENDINGS[target]
+    # The second step has had its effect when the conductor dies, and nobody knows.
+    node = stage.die("execute_clean_step", 2, target, **body)
+    operator = successor(stage)
+    row = operator.rig.reaches(node, end)
+    assert stored(row) == (end, None)
+    assert begun(operator, node) == [steps[0], steps[1], *steps[1:]]
+    (run,) = operator.rig.runs(node)[-1:]
+    assert (run["state"], row["maintenance"], row["last_error"]) == ("done", False, None)
+    assert [(one["state"], one["attempt"]) for one in run["steps"]] == [
+        ("done", 2 if place == 1 else 1) for place in range(len(steps))
+    ]
+
+
+def test_s2_24_step_that_only_an_agent_knows_is_run_again(stage: Stage) -> None:
+    """Nobody has marked it as one that may be run twice: in a clean every step may."""
+    ours = {"interface": "deploy", "step": "burn_in", "priority": 50}
+    told = {"fake_agent": [{"version": "1", "clean_steps": [ours]}]}
+    node = stage.die("execute_clean_step", 2, "provide", told=told)
+    operator = stage.survived()
+    operator.rig.reaches(node, "available")
+    first, last = AUTOMATED
+    assert begun(operator, node) == [first, "deploy.burn_in", "deploy.burn_in", last]
+
+
+MOMENTS = [
+    ("prepare_cleaning", 1),
+    *(("execute_clean_step", count) for count in range(1, 4)),
+    ("tear_down_cleaning", 1),
+]
+
+
+@pytest.mark.parametrize(("name", "count"), MOMENTS)
+def test_s2_24_death_repeats_one_step_at_most(stage: Stage, name: str, count: int) -> None:
+    wanted = [*MANUAL[:2], "deploy.erase_devices"]  # which needs a ramdisk
+    node = stage.die(name, count, "clean", clean_steps=listed(*wanted))
+    operator = stage.survived()
+    operator.rig.reaches(node, "manageable")
+    done = begun(operator, node)
+    assert len(done) <= len(wanted) + 1
+    assert list(dict.fromkeys(done)) == wanted
+
+
+# S2, cleaning states: what the documentation owes to operators.
+
+CLEANING = "cleaning.rst"
+
+
+def test_s2_33_page_says_how_cleaning_works_and_is_configured() -> None:
+    how = section(CLEANING, "Cleaning")
+    assert lacks(how, "after ``deleted``", "``provide``", "priority is above 0", "``clean``") == []
+    automated = section(CLEANING, "Automated cleaning")
+    ranks = sorted(step_lists.RANKS[StepKind.CLEAN].items(), key=lambda each: -each[1])
+    places = [automated.index(f"``{kind}``") for kind, _ in ranks]
+    assert places == sorted(places)  # equal priorities, in their true order
+    assert lacks(automated, "falling priority", "logs an error", "0 leaves a step out") == []
+    names = {option.dest for option in (*options.GROUPS["conductor"], *options.GROUPS["deploy"])}
+    told = [
+        "automated_clean_enable",
+        "clean_step_priority_override",
+        *sorted(name for name in names if name.endswith("_priority")),
+    ]
+    assert set(told) <= names
+    assert lacks(automated, *told, "/automated_clean", "clean_nodes", "rebuild never cleans") == []
+
+
+def test_s2_33_page_says_what_the_steps_do_and_how_interfaces_differ() -> None:
+    text = section(CLEANING, "Differences between interfaces")
+    conf = configure(DEFAULT__enabled_hardware_types=["fake-hardware", "redfish"])
+    registry = Registry.load(Settings.read(conf))
+    rows = [
+        f"- ``{step.title}`` - ``{name}`` - {step.priority}"
+        for kind in base.KINDS
+        for name, interface in registry.interfaces[kind].items()
+        for step in collect(kind, interface, StepKind.CLEAN)
+    ]
+    assert len(rows) >= 9
+    assert lacks(text, *rows) == []
+    assert lacks(text, "Out of band", "in band", "ramdisk", "not* erased", "Effect") == []
+
+
+def test_s2_34_page_names_the_risks_that_remain() -> None:
+    text = section("security.rst", "What remains although machines are cleaned")
+    assert lacks(text, "firmware", "BMC", "network", "ramdisk", "root on a machine") == []
+    assert lacks(text, "does not make a machine trustworthy", "priority 0") == []
+
+
+def test_s2_35_cleaning_can_be_abused_to_empty_the_pool() -> None:
+    text = section("security.rst", "Cleaning as a denial of service")
+    assert lacks(text, "hours", "empty the pool", "deploy and delete", "quotas") == []
+    assert lacks(text, "for administrators", "max_concurrent_clean") == []
+    names = {option.dest for option in options.GROUPS["conductor"]}
+    assert {"max_concurrent_clean", "max_concurrent_deploy"} <= names
+
+
+def test_s2_36_tear_down_takes_longer_than_old_clients_think() -> None:
+    text = section("upgrading.rst", "Deleting takes longer")
+    assert lacks(text, "``deleted``", "hours", "compute services", "time-out", "raise") == []
+    assert lacks(section("upgrading.rst", "Clients that know fewer states"), "clean wait") == []

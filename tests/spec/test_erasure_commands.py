@@ -16,11 +16,13 @@ from cliff import lister
 from cryptography.hazmat.primitives import serialization
 from ironicclient import exc
 
-from ironic_lite.cli import erasures
 from ironic_lite.db.tables import models
+from ironic_lite_cli import commands, erasures
 from tests.spec.test_erasures import ERASED, SKIPPED, STEP, enrol
 from tests.support.evidence_key import make_key
 from tests.support.operator import Operator
+
+pytestmark = pytest.mark.feature("erasures")
 
 Serve = Callable[..., Operator]
 _ROW = models.erasures.c
@@ -78,11 +80,11 @@ def signed(serve: Serve, tmp_path: pathlib.Path) -> tuple[Operator, str]:
 def test_list_and_show(operator: Operator) -> None:
     node = enrol(operator, ERASED, SKIPPED)
     operator.clean(node, STEP)
-    _, (row,), _ = run(operator, erasures.ListErasures, "--node", node, "--result", "partial")
+    _, (row,), _ = run(operator, commands.erasure_list, "--node", node, "--result", "partial")
     assert (row["node_uuid"], row["serials"], row["key"]) == (node, "S1,S2", None)
     for words in (["--serial", "S9"], ["--result", "failed"], ["--since", "2100-01-01T00:00:00Z"]):
-        assert run(operator, erasures.ListErasures, *words)[1] == []
-    _, (shown,), _ = run(operator, erasures.ShowErasure, row["uuid"])
+        assert run(operator, commands.erasure_list, *words)[1] == []
+    _, (shown,), _ = run(operator, commands.erasure_show, row["uuid"])
     assert shown["disks"][0]["serial"] == "S1"
 
 
@@ -222,10 +224,10 @@ def test_key_that_the_service_has_lost_is_named(signed: tuple[Operator, str]) ->
 
 def test_data_state_is_declared_and_shown(operator: Operator) -> None:
     node = enrol(operator, name="d1")
-    _, (before,), _ = run(operator, erasures.ShowDataState, "d1")
+    _, (before,), _ = run(operator, commands.data_state_show, "d1")
     assert (before["uuid"], before["data_state"]) == (node, "unknown")
     words = ("d1", "clean", "--reason", "new from the factory")
-    _, (after,), _ = run(operator, erasures.SetDataState, *words)
+    _, (after,), _ = run(operator, commands.SetDataState, *words)
     assert (after["data_state"], after["data_state_by"]) == ("clean", "declared")
     with pytest.raises((SystemExit, argparse.ArgumentError)):
-        run(operator, erasures.SetDataState, "d1", "spotless", "--reason", "x")
+        run(operator, commands.SetDataState, "d1", "spotless", "--reason", "x")

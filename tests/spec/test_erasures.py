@@ -14,6 +14,8 @@ from tests.support.conductor_fixture import wait_for
 from tests.support.evidence_key import make_key
 from tests.support.operator import Json, Operator
 
+pytestmark = pytest.mark.feature("erasures")
+
 Serve = Callable[..., Operator]
 ERASED: Json = {"name": "/dev/sda", "serial": "S1", "result": "erased", "level": "clear"}
 SKIPPED: Json = {"name": "/dev/sdb", "serial": "S2", "result": "skipped", "why": "read-only"}

@@ -74,12 +74,11 @@ def test_s4_01_a_reason_needs_the_flag_as_with_protected(operator: Operator) -> 
 def before_retirement(tmp_path: pathlib.Path) -> Iterator[Operator]:
     """A service on a database with a node that no statement has ever told of retirement."""
     with closing(session.open_database(f"sqlite:///{tmp_path}/old.sqlite")) as database:
-        migrate.upgrade(database, "0001")
+        migrate.upgrade(database)
         text = "INSERT INTO nodes (uuid, name, driver, provision_state, created_at) VALUES "
         row = "('6f5c8f0e-3f4c-4c55-9d4b-3c8a4b1f0a77', 'old-1', 'fake-hardware', 'active', :at)"
         at = {"at": "2020-01-01 00:00:00.000000"}
         database.write(lambda conn: conn.execute(sa.text(text + row), at))
-        migrate.upgrade(database)
         with closing(Operator(database)) as operator:
             yield operator
 

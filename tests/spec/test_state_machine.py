@@ -1,19 +1,24 @@
-"""S5, the state machine: its states, its verbs, and the way of each through it."""
+"""S5, the state machine: states, verbs, waits, and what it promises."""
 
 from __future__ import annotations
 
+import pathlib
+import re
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from ironic_lite.core import clock
 from ironic_lite.db.queries import nodes
-from ironic_lite.domain import states
+from ironic_lite.domain import states, verbs
 from ironic_lite.domain.states import Kind, State
 from tests.support.conductor_fixture import listed, wait_for
 from tests.support.operator import Json, Operator
 from tests.support.recording_drivers import RecordingDrivers
+
+# S5, the state machine: its states, its verbs, and the way of each through it.
 
 HOUR: Json = {"fake_step_seconds": 3600, "fake_async_steps": ["*"]}
 ERASE = listed("deploy.erase_devices")
@@ -331,3 +336,415 @@ def test_s5_23_the_oldest_clients_deploy_rebuild_and_delete(operator: Operator) 
     for verb, end in (("active", "active"), ("rebuild", "active"), ("deleted", "available")):
         assert operator.api.at(1).put(path, {"target": verb}).status == 202
         assert operator.rig.settled(node)["provision_state"] == end
+
+
+# S5, the state machine: what it promises about machines at work, and what is written of it.
+
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+UUID = "7e0ad7a2-0d2c-4dd5-8de7-3d6a1a8f7b5e"
+DISKS = {"logical_disks": [{"size_gb": 100, "raid_level": "1", "is_root_volume": True}]}
+
+
+def test_s5_24_an_active_node_is_left_alone_but_for_its_power(serve: Serve) -> None:
+    witness = RecordingDrivers()
+    operator = serve(registry=witness.registry)
+    node = operator.enroll("active")
+    before = operator.rig.get(node)
+    witness.calls.clear()
+    operator.sweep()
+    assert witness.titles() == ["power.get_power_state"]
+    assert operator.rig.get(node) == before
+
+
+def test_s5_25_deleting_undoes_what_deploying_added(serve: Serve) -> None:
+    witness = RecordingDrivers()
+    operator = serve(registry=witness.registry)
+    node = operator.enroll("available", instance_info={"image_source": "http://images/x"})
+    fresh = operator.shows(node)
+    assert operator.patches(node, instance_uuid=UUID, instance_name="web").status == 200
+    drive = {"meta_data": {"hostname": "web"}}
+    shown = operator.provision(node, "active", configdrive=drive)
+    assert shown["power_state"] == "power on"
+    assert operator.rig.get(node)["instance_info"]["configdrive"] == drive
+    witness.calls.clear()
+    shown = operator.provision(node, "deleted")
+    undone = [call.title for call in witness.calls if call.state == "deleting"]
+    assert [title for title in undone if not title.startswith("power.")] == [
+        *("rescue.clean_up", "deploy.tear_down", "deploy.clean_up"),
+    ]
+    assert (shown["instance_uuid"], shown["instance_info"]) == (None, {})
+    assert shown["instance_name"] is None
+    kept = ("power_state", "provision_state", "target_provision_state", "deploy_step", "properties")
+    assert {key: shown[key] for key in kept} == {key: fresh[key] for key in kept}
+    left = shown["driver_internal_info"].keys() - fresh["driver_internal_info"].keys()
+    assert not {key for key in left if "deploy" in key or "agent" in key}
+
+
+def test_s5_26_cleaning_restores_what_it_prepared(operator: Operator) -> None:
+    node = operator.enroll()
+    operator.rig.edit(node, target_raid_config=DISKS, power_state="power on")
+    volumes = listed("raid.delete_configuration", "raid.create_configuration")
+    built = operator.provision(node, "clean", clean_steps=volumes[1:])["raid_config"]
+    again = [volumes[0], *listed("deploy.erase_devices"), volumes[1]]
+    shown = operator.provision(node, "clean", clean_steps=again)
+    assert shown["raid_config"]["logical_disks"] == built["logical_disks"]
+    before = shown
+    shown = operator.provision(node, "provide")
+    assert operator.rig.started(node)[-1] == "deploy.erase_devices"
+    for key in ("properties", "raid_config", "target_raid_config", "boot_mode", "driver_info"):
+        assert shown[key] == before[key]
+
+
+def test_s5_27_the_documentation_has_the_picture_the_states_and_the_verbs() -> None:
+    page = (DOCS / "states.rst").read_text()
+    picture = page.partition(".. generated: journeys")[2].partition(".. end of generated part")[0]
+    for wanted in (
+        *("enroll --manage--> verifying", "manageable --clean--> cleaning"),
+        *("manageable --inspect--> inspecting", "manageable --provide--> cleaning"),
+        *("available --manage--> ==> manageable", "available --active--> deploying"),
+        *("active --rebuild--> deploying", "active --rescue--> rescuing"),
+        *("rescue --unrescue--> unrescuing", "active --deleted--> deleting"),
+    ):
+        assert wanted in re.sub(" +", " ", picture)
+    cells = set(re.findall(r"^   \* - ``([^`]+)``$", page, re.MULTILINE))
+    assert set(map(str, State)) <= cells
+    assert {verb.target for verb in verbs.TABLE} <= cells
+    assert "states.rst" in (DOCS / "index.rst").read_text()
+
+
+def test_s5_28_deploying_is_made_of_steps_as_cleaning_is(operator: Operator) -> None:
+    node = operator.enroll("active")
+    runs = {run["verb"]: run for run in operator.rig.runs(node)}
+    for verb, kind in (("provide", "clean"), ("active", "deploy")):
+        steps = runs[verb]["steps"]
+        assert [step["kind"] for step in steps] == [kind] * len(steps)
+        assert len(steps) > 1
+        assert [step["priority"] for step in steps] == sorted(
+            (step["priority"] for step in steps), reverse=True
+        )
+
+
+def test_s5_29_every_transition_is_told_once_in_its_order(operator: Operator) -> None:
+    node = operator.enroll("active")
+    operator.provision(node, "rescue", rescue_password="sesame")
+    operator.provision(node, "deleted")
+    told = operator.rig.events(node, "provision")
+    states_met = ["enroll", *(event["after"] for event in told)]
+    assert [event["before"] for event in told] == states_met[:-1]
+    assert states_met[-1] == operator.shows(node)["provision_state"]
+    for event in told:
+        assert event["after"] == states.follow(State(event["before"]), event["event"])
+        assert event["at"] is not None and event["request_id"]
+    page = (DOCS / "states.rst").read_text()
+    assert "Every transition of every node goes through one function" in page
+
+
+def test_s5_30_the_documentation_warns_of_new_states_and_says_what_new_nodes_need() -> None:
+    page = " ".join((DOCS / "upgrading.rst").read_text().split())
+    assert "A client may receive an unknown provision state" in page
+    assert "an operator gives it a driver and credentials and requests ``manage``" in page
+    assert "and ``provide``" in page
+    assert "upgrading.rst" in (DOCS / "index.rst").read_text()
+
+
+# -- beyond the five specifications' own words: what clients of Ironic rely on ---------------
+
+
+def test_adoption_takes_in_a_running_machine_without_touching_it(serve: Serve) -> None:
+    witness = RecordingDrivers()
+    operator = serve(registry=witness.registry)
+    node = operator.enroll()
+    witness.calls.clear()
+    shown = operator.provision(node, "adopt")
+    assert (shown["provision_state"], shown["target_provision_state"]) == ("active", None)
+    assert operator.rig.path(node)[-2:] == ["adopting", "active"]
+    assert not {"power.set_power_state", "power.reboot"} & set(witness.titles())
+
+
+def test_service_steps_run_on_an_active_node_whose_instance_stays(operator: Operator) -> None:
+    node = operator.enroll("active", instance_info={"image_source": "x"})
+    steps: list[Json] = [
+        {"interface": "raid", "step": "apply_configuration", "args": {"raid_config": DISKS}},
+        *listed("vendor.log_passthrough"),
+    ]
+    shown = operator.provision(node, "service", service_steps=steps)
+    assert (shown["provision_state"], shown["service_step"]) == ("active", {})
+    assert shown["raid_config"]["logical_disks"] == DISKS["logical_disks"]
+    assert shown["instance_info"] == {"image_source": "x"}
+    assert operator.rig.path(node)[-2:] == ["servicing", "active"]
+
+
+HOLD = {"interface": "power", "step": "hold"}
+HELD: dict[str, tuple[str, str, str, Json]] = {
+    "clean": ("manageable", "clean hold", "manageable", {"clean_steps": [HOLD]}),
+    "service": ("active", "service hold", "active", {"service_steps": [HOLD]}),
+    "active": (
+        *("available", "deploy hold", "active"),
+        {"deploy_steps": [{**HOLD, "args": {}, "priority": 90}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", HELD)
+def test_a_held_node_stays_so_until_somebody_says_unhold(operator: Operator, verb: str) -> None:
+    start, held, end, body = HELD[verb]
+    node = operator.enroll(start)
+    shown = operator.provision(node, verb, **body)
+    assert (shown["provision_state"], shown["reservation"]) == (held, None)
+    operator.rig.edit(node, provision_updated_at=clock.after(-100_000), power_state=None)
+    operator.sweep()
+    assert operator.shows(node)["provision_state"] == held
+    path = f"/v1/nodes/{node}/states/provision"
+    assert operator.api.at(84).put(path, {"target": "unhold"}).status == 406
+    assert operator.asks(node, "unhold").status == 202
+    operator.rig.reaches(node, end)
+
+
+LIMITS: dict[str, tuple[str, str, Json]] = {
+    "clean": ("max_concurrent_clean", "manageable", {"clean_steps": listed("power.cycle")}),
+    "provide": ("max_concurrent_clean", "manageable", {}),
+    "deleted": ("max_concurrent_clean", "active", {}),
+    "active": ("max_concurrent_deploy", "available", {}),
+    "rebuild": ("max_concurrent_deploy", "active", {}),
+}
+
+
+@pytest.mark.parametrize("verb", LIMITS)
+def test_run_beyond_the_limit_is_refused_with_503(serve: Serve, verb: str) -> None:
+    option, start, body = LIMITS[verb]
+    operator = serve(**{f"conductor__{option}": 1})
+    node = operator.enroll(start)
+    wait = "clean wait" if option.endswith("clean") else "wait call-back"
+    other = operator.rig.node(wait)
+    said = operator.refused(node, verb, 503, **body)
+    assert "1" in said
+    operator.rig.edit(other, provision_state="manageable")
+    assert operator.asks(node, verb, **body).status == 202
+
+
+# S5, the state machine: nodes that wait, and how that ends: by abort, time-out, or well.
+
+ONE_HOUR: Json = {
+    "fake_step_seconds": 3600,
+    "fake_async_steps": ["*"],
+    "fake_async_verbs": ["inspect", "rescue"],
+}
+RAID = {
+    "interface": "raid",
+    "step": "apply_configuration",
+    "args": {"raid_config": {"logical_disks": [{"size_gb": 1, "raid_level": "0"}]}},
+}
+RESCUE_PASSWORD = {"rescue_password": "open sesame"}
+
+
+def begun(operator: Operator, start: str, verb: str, **body: Any) -> tuple[str, Json]:
+    """Return a node, and what it shows, on which a verb has begun that takes an hour."""
+    node = operator.enroll(start)
+    assert operator.patches(node, driver_info=ONE_HOUR).status == 200
+    return node, operator.provision(node, verb, **body)
+
+
+# -- abort -----------------------------------------------------------------------------------
+
+# What an abort can cut off at once: from where, the verb and its body, where it waits, its end.
+AT_ONCE: dict[str, tuple[str, str, Json, str, str]] = {
+    "clean": (
+        *("manageable", "clean", {"clean_steps": listed("deploy.erase_devices")}),
+        *("clean wait", "clean failed"),
+    ),
+    "automated clean": ("manageable", "provide", {}, "clean wait", "clean failed"),
+    "held clean": (
+        *("manageable", "clean", {"clean_steps": [HOLD]}),
+        *("clean hold", "clean failed"),
+    ),
+    "deployment": ("available", "active", {}, "wait call-back", "deploy failed"),
+    "held deployment": (
+        *("available", "active", {"deploy_steps": [{**HOLD, "args": {}, "priority": 999}]}),
+        *("deploy hold", "deploy failed"),
+    ),
+    "inspection": ("manageable", "inspect", {}, "inspect wait", "inspect failed"),
+    "rescue": ("active", "rescue", RESCUE_PASSWORD, "rescue wait", "rescue failed"),
+    "held service": ("active", "service", {"service_steps": [HOLD]}, "service hold", "active"),
+}
+
+
+@pytest.mark.parametrize("what", AT_ONCE)
+def test_s5_16_abortable_step_ends_at_once_without_a_fault(operator: Operator, what: str) -> None:
+    start, verb, body, waits, end = AT_ONCE[what]
+    node, shown = begun(operator, start, verb, **body)
+    assert shown["provision_state"] == waits
+    shown = operator.provision(node, "abort")
+    assert (shown["provision_state"], shown["reservation"]) == (end, None)
+    assert shown["last_error"].startswith("By request, ")
+    assert (shown["maintenance"], shown["fault"]) == (False, None)
+    run = operator.rig.run(node)
+    assert (run["state"], run["error"]["code"]) == ("aborted", "Aborted")
+    assert operator.rig.get(node)["wake_at"] is None
+
+
+LATER: dict[str, tuple[str, str, Json, str, str]] = {
+    "clean": (
+        *("manageable", "clean", {"clean_steps": listed("bios.factory_reset", "power.cycle")}),
+        *("clean_step", "clean failed"),
+    ),
+    "deploy": (
+        *("available", "active", {"deploy_steps": [{**RAID, "priority": 500}]}),
+        *("deploy_step", "deploy failed"),
+    ),
+    "service": (
+        *("active", "service", {"service_steps": [RAID, *listed("vendor.log_passthrough")]}),
+        *("service_step", "active"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LATER)
+def test_s5_16_a_step_that_must_not_be_cut_off_ends_first(operator: Operator, kind: str) -> None:
+    start, verb, body, column, end = LATER[kind]
+    node, before = begun(operator, start, verb, **body)
+    shown = operator.provision(node, "abort")
+    assert shown["provision_state"] == before["provision_state"]
+    assert shown[column] == {**before[column], "abort_after": True}
+    assert shown["last_error"] is None
+    operator.rig.ring(node)
+    operator.rig.reaches(node, end)
+    assert "By request" in operator.shows(node)["last_error"]
+    states = operator.rig.step_states(node)
+    assert states[0] == "done"
+    assert not {"running", "waiting", "done"} & set(states[1:])
+
+
+# -- time-outs -------------------------------------------------------------------------------
+
+# The verb that waits: from where, its body, where it waits and ends, its option, the fault.
+LATE: dict[str, tuple[str, Json, str, str, str, str | None]] = {
+    "clean": (
+        *("manageable", {"clean_steps": listed("deploy.erase_devices")}),
+        *("clean wait", "clean failed", "clean_callback_timeout", "clean failure"),
+    ),
+    "provide": (
+        *("manageable", {}),
+        *("clean wait", "clean failed", "clean_callback_timeout", "clean failure"),
+    ),
+    "active": (
+        *("available", {}, "wait call-back", "deploy failed", "deploy_callback_timeout", None),
+    ),
+    "inspect": (
+        *("manageable", {}, "inspect wait", "inspect failed", "inspect_wait_timeout", None),
+    ),
+    "rescue": (
+        *(
+            "active",
+            RESCUE_PASSWORD,
+            "rescue wait",
+            "rescue failed",
+            "rescue_callback_timeout",
+            None,
+        ),
+    ),
+    "service": (
+        *("active", {"service_steps": listed("vendor.log_passthrough")}),
+        *("service wait", "service failed", "service_callback_timeout", "service failure"),
+    ),
+}
+
+
+def wait_on(operator: Operator, node: str, seconds: int) -> None:
+    """Let a wait have lasted so long, and the conductor look."""
+    past = clock.after(-seconds)
+    operator.rig.edit(node, provision_updated_at=past, wake_at=past)
+    operator.sweep()
+
+
+@pytest.mark.parametrize("verb", LATE)
+def test_s5_18_a_wait_that_lasts_too_long_fails(serve: Any, verb: str) -> None:
+    start, body, waits, end, option, fault = LATE[verb]
+    operator = serve(**{f"conductor__{option}": 900})
+    node, shown = begun(operator, start, verb, **body)
+    assert shown["provision_state"] == waits
+    operator.rig.edit(node, provision_updated_at=clock.after(-800))
+    operator.sweep()
+    assert operator.shows(node)["provision_state"] == waits
+    target = shown["target_provision_state"]
+    wait_on(operator, node, 1000)
+    shown = operator.shows(node)
+    assert (shown["provision_state"], shown["target_provision_state"]) == (end, target)
+    assert "Timeout reached while" in shown["last_error"]
+    assert (shown["maintenance"], shown["fault"]) == (fault is not None, fault)
+    assert operator.rig.run(node)["error"]["code"] == "TimedOut"
+
+
+def test_s5_18_a_clean_tried_again_may_not_wait_for_ever_either(operator: Operator) -> None:
+    """The first failure has set maintenance, which only stops the clock if a person did it."""
+    node, _ = begun(operator, "manageable", "provide")
+    wait_on(operator, node, 100_000)
+    shown = operator.provision(node, "provide")
+    assert (shown["provision_state"], shown["fault"]) == ("clean wait", "clean failure")
+    wait_on(operator, node, 100_000)
+    shown = operator.shows(node)
+    assert (shown["provision_state"], shown["maintenance"]) == ("clean failed", True)
+    assert [run["state"] for run in operator.rig.runs(node)[-2:]] == ["failed", "failed"]
+
+
+# -- the password of a rescue ----------------------------------------------------------------
+
+
+def hidden(operator: Operator, node: str) -> None:
+    """Show that nobody can read the password that was given for a rescue."""
+    for path in (f"/v1/nodes/{node}", "/v1/nodes/detail", f"/v1/nodes/{node}?fields=instance_info"):
+        assert b"sesame" not in operator.api.get(path).body
+    shown = operator.shows(node)["instance_info"]
+    assert "hashed_rescue_password" in shown
+    assert set(shown.values()) == {"******"}
+    told = [operator.rig.events(node), operator.rig.runs(node)]
+    assert "sesame" not in str(told)
+
+
+def forgotten(operator: Operator, node: str) -> None:
+    """Show that it is not kept any more."""
+    assert operator.rig.get(node)["instance_info"] == {}
+    assert "sesame" not in str(operator.rig.get(node))
+
+
+def test_s5_13_the_password_of_a_rescue_is_shown_to_nobody(operator: Operator) -> None:
+    node = operator.enroll("active")
+    operator.provision(node, "rescue", **RESCUE_PASSWORD)
+    hidden(operator, node)
+
+
+def test_s5_13_a_rescue_needs_a_password_and_another_verb_takes_none(operator: Operator) -> None:
+    node = operator.enroll("active")
+    for body in ({}, {"rescue_password": ""}, {"rescue_password": " "}, {"rescue_password": 7}):
+        said = operator.refused(node, "rescue", 400, **body)
+        assert "rescue_password" in said
+    operator.refused(node, "rebuild", 400, **RESCUE_PASSWORD)
+
+
+@pytest.mark.parametrize("end", ["unrescue", "deleted", "abort", "late", "rescue again"])
+def test_s5_14_rescue_password_is_removed_when_the_rescue_ends(
+    operator: Operator, end: str
+) -> None:
+    waits = end in ("abort", "late")
+    node = operator.enroll("active")
+    if waits:
+        assert operator.patches(node, driver_info=ONE_HOUR).status == 200
+    operator.provision(node, "rescue", **RESCUE_PASSWORD)
+    hidden(operator, node)
+    if end == "late":
+        wait_on(operator, node, 100_000)
+    elif end == "rescue again":
+        operator.provision(node, "rescue", rescue_password="another")
+        assert "sesame" not in str(operator.rig.get(node))
+        return
+    else:
+        operator.provision(node, end)
+    forgotten(operator, node)
+
+
+def test_s5_14_rescue_password_is_removed_when_the_rescue_fails(operator: Operator) -> None:
+    node = operator.enroll("active")
+    operator.patches(node, driver_info={"fake_fail_verbs": {"rescue": "no boot"}})
+    shown = operator.provision(node, "rescue", **RESCUE_PASSWORD)
+    assert shown["provision_state"] == "rescue failed"
+    assert "no boot" in shown["last_error"]
+    forgotten(operator, node)

@@ -15,10 +15,13 @@ from ironic_lite.core import clock
 from ironic_lite.db.queries import events as db_events
 from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
-from ironic_lite.domain import fields, reasons, states, verbs
+from ironic_lite.domain import fields, states, verbs
 from ironic_lite.domain.states import State
+from ironic_lite.features.why import rules
 from tests.support.conductor_fixture import ConductorFixture, listed
 from tests.support.operator import Json, Operator
+
+pytestmark = pytest.mark.feature("why")
 
 Serve = Callable[..., Operator]
 
@@ -35,7 +38,7 @@ def why(operator: Operator, node: str) -> Json:
     """Return the explanation, which is small."""
     answer = operator.api.get(f"/v1/nodes/{node}/why")
     assert answer.status == 200, answer.text
-    assert len(answer.body) <= reasons.MOST_BYTES
+    assert len(answer.body) <= rules.MOST_BYTES
     assert answer.json["says"]
     return dict(answer.json)
 
@@ -547,5 +550,5 @@ def test_unknown_node_is_not_found(operator: Operator) -> None:
 
 
 def test_all_columns_of_the_explanation_exist() -> None:
-    assert set(reasons.COLUMNS) <= set(nodes.COLUMNS)
+    assert set(rules.COLUMNS) <= set(nodes.COLUMNS)
     assert len(fields.INTERFACE_KINDS) > 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _OUTSIDE = """
 from ironic_lite.drivers import base
-from ironic_lite.drivers.fake import deploy, power
+from ironic_lite.drivers.fake import hardware
 
 class Machine(base.HardwareType):
     supported = {
@@ -17,7 +17,7 @@ class Machine(base.HardwareType):
 class Strange(base.HardwareType):
     supported = {"wheels": ("round",)}
 
-class Power(power.FakePower):
+class Power(hardware.FakePower):
     def get_properties(self):
         return {"outside_key": "Any text. Optional."}
 
@@ -27,12 +27,12 @@ class Power(power.FakePower):
 class Unfinished(base.Power):
     pass
 
-class Tied(deploy.FakeDeploy):
+class Tied(hardware.FakeDeploy):
     @base.clean_step(priority=99.0)
     def scrub(self, task):
         pass
 
-class Restarting(deploy.FakeDeploy):
+class Restarting(hardware.FakeDeploy):
     @base.deploy_step(priority=0)
     def reboot(self, task):
         pass

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_lite.api import middleware
-from ironic_lite.api.policy import enforcer
-from ironic_lite.api.wire import request as wire_request
+from ironic_lite.api.http import request
+from ironic_lite.api.policy import enforcement
 from ironic_lite.core.context import Context
 from tests.support.wsgi_client import Client, Response
 
@@ -23,13 +23,13 @@ IMPLIED = {
 class Known:
     """Takes who asks from headers as the middleware writes them."""
 
-    def __init__(self, asker: enforcer.AccessFactory) -> None:
+    def __init__(self, asker: enforcement.AccessFactory) -> None:
         self.asker = asker
 
-    def __call__(self, environ: wire_request.Environ, request_id: str) -> Context:
-        call = environ[wire_request.CALL]
+    def __call__(self, environ: request.Environ, request_id: str) -> Context:
+        call = environ[request.CALL]
         call.access = self.asker.anonymous() if call.public else self.asker.access(environ)
-        return wire_request.anonymous(environ, request_id)
+        return request.anonymous(environ, request_id)
 
 
 class Callers:

@@ -7,22 +7,26 @@ import functools
 import itertools
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ironic_lite.conductor.service import Service
-from ironic_lite.conductor.watch.sweeps import Sweeps
+from ironic_lite import errors, features
+from ironic_lite.conductor.service import ConductorService
+from ironic_lite.conductor.watch.sweep_threads import Sweeps
 from ironic_lite.core import context
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import events as db_events
 from ironic_lite.db.queries import nodes, runs
+from ironic_lite.domain import verbs
 from ironic_lite.drivers.registry import Registry, Settings
+from ironic_lite.rpc import stub
 from tests.support import configurations
 
 _PATIENCE = 10.0  # seconds before a condition that does not come true fails the test
 _LONGEST_PAUSE = 0.03  # seconds
 _RARE = 600.0  # seconds between two sweeps
 _ASKED = itertools.count(1)
+EVENTS = frozenset(verb.event for verb in verbs.TABLE)
 
 
 def wait_for(what: Callable[[], Any], about: object = None) -> Any:
@@ -42,7 +46,7 @@ class ConductorFixture:
     """One conductor and the nodes of one test."""
 
     database: Database
-    service: Service
+    service: ConductorService
     who: context.Context = dataclasses.field(
         default_factory=lambda: context.Context("req-test", user="tester")
     )
@@ -89,9 +93,18 @@ class ConductorFixture:
     # -- verbs -------------------------------------------------------------------------------
 
     def ask(self, method: str, node_uuid: str, **args: Any) -> None:
-        """Call an endpoint, by a request of its own."""
+        """Call `send` by a request of its own."""
         who = dataclasses.replace(self.who, request_id=f"{self.who.request_id}-{next(_ASKED)}")
-        getattr(self.endpoints, method)(who, node_uuid=node_uuid, **args)
+        self.send(who, method, node_uuid, **args)
+
+    def send(self, who: context.Context, method: str, node_uuid: str, **args: Any) -> Any:
+        """Call an endpoint, or start the verb of an event or target with the body ``args``."""
+        if method in EVENTS:
+            return self.endpoints.start_verb(who, node_uuid=node_uuid, event=method, body=args)
+        if method in verbs.BY_TARGET:
+            event, body = verbs.BY_TARGET[method].event, {"target": method, **args}
+            return self.endpoints.start_verb(who, node_uuid=node_uuid, event=event, body=body)
+        return getattr(self.endpoints, method)(who, node_uuid=node_uuid, **args)
 
     def call(self, method: str, node_uuid: str, **args: Any) -> dict[str, Any]:
         """Call an endpoint, wait for the worker, return the node."""
@@ -100,11 +113,11 @@ class ConductorFixture:
 
     def act(self, action: str, node_uuid: str) -> dict[str, Any]:
         """Carry out a verb without a body."""
-        return self.call("do_provisioning_action", node_uuid, action=action)
+        return self.call(action, node_uuid)
 
     def clean(self, node_uuid: str, *titles: str, **args: Any) -> dict[str, Any]:
         """Start a manual clean with these ``interface.step`` and wait for the worker."""
-        return self.call("do_node_clean", node_uuid, clean_steps=listed(*titles), **args)
+        return self.call("clean", node_uuid, clean_steps=listed(*titles), **args)
 
     # -- waiting -----------------------------------------------------------------------------
 
@@ -239,7 +252,9 @@ def build(database: Database, registry: Registry | None = None, **values: Any) -
 
     :param values: options as ``group__option``.
     """
-    service = Service(configure(**values), database, registry or drivers(), None)
+    conf = configure(**values)
+    work = features.work(conf)
+    service = ConductorService(conf, database, registry or drivers(), None, extensions=work)
     # A sweep that no test can wait for needs no thread.
     sweeps = service.sweeps
     frequent = [one for one in sweeps.plan.values() if one.wakeup or one.interval < _RARE]
@@ -248,3 +263,17 @@ def build(database: Database, registry: Registry | None = None, **values: Any) -
     service.sweeps = sweeps
     service.recovery.join(_PATIENCE)
     return ConductorFixture(database, service)
+
+
+def connect(rigs: Sequence[ConductorFixture]) -> None:
+    """Let conductors call each other as by RPC; those that are buried do not listen."""
+
+    def send(call: stub.RpcCall) -> Any:
+        for rig in rigs:
+            runtime = rig.service.runtime
+            if runtime.host == call.host and not runtime.draining.is_set():
+                return stub.to(rig.service.peers.own)(call)
+        raise errors.ConductorNotListening(host=call.host)
+
+    for rig in rigs:
+        rig.service.peers.send = send

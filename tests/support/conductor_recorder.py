@@ -24,7 +24,7 @@ class Recorder:
         self.contexts: list[Context] = []
         self.answers: dict[str, Any] = {"check_node": _chosen, "examine": [], "examine_node": []}
 
-    def send(self, call: stub.Call) -> Any:
+    def send(self, call: stub.RpcCall) -> Any:
         """Write a call down, and give the answer of the test."""
         inspect.signature(stub.METHODS[call.method]).bind(self, call.context, **call.args)
         self.calls.append((call.method, call.args))

@@ -6,6 +6,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from ironic_lite import features
 from ironic_lite.core import config
 from ironic_lite.rpc import transport
 
@@ -63,3 +64,5 @@ def shared(settings: dict[str, Any]) -> Options:
 
 
 _KNOWN: dict[tuple[tuple[str, ...], str], Options] = {}
+FEATURES = features.enabled(default())
+"""The features that are on in this run of the tests."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import datetime
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from ironic_lite.core import clock
-from ironic_lite.db.engine.session import Database
-from ironic_lite.db.queries import nodes
+from ironic_lite.db.engine import prepared
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import nodes, paging
+from ironic_lite.db.tables import models
 
 NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 123456)
 
@@ -28,6 +31,14 @@ def add_node(database: Database, **values: Any) -> str:
     }
     database.write(lambda conn: nodes.insert(conn, row))
     return str(row["uuid"])
+
+
+_INSERT_RUN = prepared.Write(models.runs.insert().inline(), computed=paging.OWNERS_OF_NODE)
+
+
+def insert_run(conn: Connection, values: Mapping[str, Any]) -> None:
+    """Insert a run of the node's owner and lessee, also if its request has one on the node."""
+    _INSERT_RUN.insert_all(conn, [{"owner": None, "lessee": None, **values}])
 
 
 def get_node(database: Database, ident: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from ironic_lite.api import controllers
+from tests.support import whole_api
 
 Request = tuple[str, str, bytes]
 """Method, path and body."""
@@ -28,7 +28,7 @@ def requests(words: Mapping[str, str]) -> Iterator[Request]:
 
     :param words: what stands for ``{...}`` in a path, by its name; others are a name nobody has.
     """
-    for controller in controllers.ALL:
+    for controller in whole_api.CONTROLLERS:
         for route, _ in controller.exposed():
             known = re.sub(r"{(\w+)}", lambda m: words.get(m[1], "nobody"), route.path)
             absent = re.sub(r"{\w+}", "absent", route.path)

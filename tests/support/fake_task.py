@@ -7,38 +7,25 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ironic_lite.drivers import base
-from ironic_lite.drivers.fake import (
-    bios,
-    boot,
-    console,
-    deploy,
-    firmware,
-    inspect,
-    management,
-    power,
-    raid,
-    rescue,
-    vendor,
-)
-from ironic_lite.drivers.noop import interfaces
+from ironic_lite.drivers import base, noop
+from ironic_lite.drivers.fake import hardware
 from ironic_lite.records import Portgroup, StoredStep
 
 FAKE = base.Driver(
     hardware_type="fake-hardware",
-    bios=bios.FakeBIOS(),
-    boot=boot.FakeBoot(),
-    console=console.FakeConsole(),
-    deploy=deploy.FakeDeploy(),
-    firmware=firmware.FakeFirmware(),
-    inspect=inspect.FakeInspect(),
-    management=management.FakeManagement(),
-    network=interfaces.NoopNetwork(),
-    power=power.FakePower(),
-    raid=raid.FakeRAID(),
-    rescue=rescue.FakeRescue(),
-    storage=interfaces.NoopStorage(),
-    vendor=vendor.FakeVendor(),
+    bios=hardware.FakeBIOS(),
+    boot=hardware.FakeBoot(),
+    console=hardware.FakeConsole(),
+    deploy=hardware.FakeDeploy(),
+    firmware=hardware.FakeFirmware(),
+    inspect=hardware.FakeInspect(),
+    management=hardware.FakeManagement(),
+    network=noop.NoopNetwork(),
+    power=hardware.FakePower(),
+    raid=hardware.FakeRAID(),
+    rescue=hardware.FakeRescue(),
+    storage=noop.NoopStorage(),
+    vendor=hardware.FakeVendor(),
 )
 
 

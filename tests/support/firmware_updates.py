@@ -6,11 +6,11 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish.firmware import interface
+from ironic_lite.drivers.redfish import firmware
 from tests.emulators import bmc
 from tests.support import bmc_tasks, fake_task
 
-FIRMWARE = interface.RedfishFirmware()
+FIRMWARE = firmware.RedfishFirmware()
 CLEAN = base.StepKind.CLEAN
 URL = "http://images.example.org/{}.bin"
 UPDATE = "POST /redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate"
@@ -35,10 +35,10 @@ def begin(task: fake_task.FakeTask, *images: dict[str, Any]) -> None:
 
 def later(task: fake_task.FakeTask, seconds: float) -> None:
     """Let time pass for what is kept on the node."""
-    note = task.recall(interface.NOTE)
+    note = task.recall(firmware.NOTE)
     for name in ("began", "since", "silent"):
         note[name] = note[name] and note[name] - seconds
-    task.keep(interface.NOTE, note)
+    task.keep(firmware.NOTE, note)
 
 
 def poll(task: fake_task.FakeTask, *images: dict[str, Any]) -> base.Outcome:
@@ -51,11 +51,11 @@ def finish(task: fake_task.FakeTask, *images: dict[str, Any]) -> fake_task.FakeT
     """Poll to the end, each time as if another conductor had the node; return that one's task."""
     for _ in range(80):
         if poll(task, *images) is base.DONE:
-            assert task.recall(interface.NOTE) is None
+            assert task.recall(firmware.NOTE) is None
             return task
         timers, task = task.timers, task.elsewhere()
         task.timers = timers
-    raise AssertionError(task.recall(interface.NOTE))
+    raise AssertionError(task.recall(firmware.NOTE))
 
 
 def failure(task: fake_task.FakeTask, *images: dict[str, Any]) -> str:
@@ -64,9 +64,9 @@ def failure(task: fake_task.FakeTask, *images: dict[str, Any]) -> str:
         try:
             assert poll(task, *images) is base.WAIT
         except errors.StepFailed as why:
-            assert task.recall(interface.NOTE) is None
+            assert task.recall(firmware.NOTE) is None
             return str(why.facts["reason"])
-    raise AssertionError(task.recall(interface.NOTE))
+    raise AssertionError(task.recall(firmware.NOTE))
 
 
 def versions(machine: bmc.Machine) -> dict[str, str]:
@@ -79,4 +79,4 @@ def orders(machine: bmc.Machine) -> list[Any]:
 
 
 def phase(task: fake_task.FakeTask) -> str:
-    return str(task.recall(interface.NOTE)["phase"])
+    return str(task.recall(firmware.NOTE)["phase"])

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ironic_lite.api import app
-from ironic_lite.conductor.endpoints.without_secrets import WithoutSecrets
+from ironic_lite.conductor.endpoints.interceptors import WithoutSecrets
 from ironic_lite.db.engine.session import Database
 from ironic_lite.rpc import stub
-from tests.support import conductor_fixture
+from tests.support import conductor_fixture, whole_api
 from tests.support.statements import Statements, count_statements
 from tests.support.wsgi_client import Client, Response
 
@@ -22,11 +22,11 @@ _PATIENCE = 20.0
 
 @dataclasses.dataclass(frozen=True)
 class _Wire:
-    """Stands for ``rpc.client.Client``: the only conductor is at hand."""
+    """Stands for ``rpc.client.RpcClient``: the only conductor is at hand."""
 
     rig: conductor_fixture.ConductorFixture
 
-    def send(self, call: stub.Call) -> Any:
+    def send(self, call: stub.RpcCall) -> Any:
         """Call the conductor itself."""
         return WithoutSecrets()(call, stub.to(self.rig.endpoints))
 
@@ -42,13 +42,8 @@ class InProcess:
         )
         conf = self.rig.service.runtime.conf
         self._told = app.listening(database, conf)
-        self.api = Client(app.build(database, _Wire(self.rig), conf, self._told))
+        self.api = Client(whole_api.build(database, _Wire(self.rig), conf, self._told))
         self.api.get("/v1/nodes/detail")  # now the API knows for an hour who is alive
-
-    def stop_clocks(self) -> None:
-        """Stop timers and keepalive, whose statements every few seconds belong to no operation."""
-        self.rig.service.timers.stop()
-        self.rig.service.keepalive.stop()
 
     def sent(self, ask: Callable[[Client], Response], status: int = 200) -> Statements:
         """Return the statements of a request, and of all the work it started."""

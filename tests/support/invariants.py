@@ -51,7 +51,7 @@ class Invariants(RuleBasedStateMachine):
         assert kind is not Kind.BUSY
         assert row["wake_at"] is None or kind is Kind.WAIT
         assert self.world.rig.service.runtime.workers.wait_idle(30)  # they forget a lock last
-        assert self.world.rig.tasks.held == frozenset()
+        assert self.world.rig.tasks.locks.held == frozenset()
 
     @invariant()
     def a_failure_is_explained(self) -> None:

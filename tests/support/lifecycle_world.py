@@ -8,18 +8,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
-import sqlalchemy as sa
-
-from ironic_lite.api import app
 from ironic_lite.conductor.watch.timeouts import Timeouts
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
-from ironic_lite.db.queries import nodes, sweeps
+from ironic_lite.db.queries import sweeps
 from ironic_lite.db.tables import models
 from ironic_lite.domain.steps import WAIT
 from ironic_lite.drivers.registry import Registry
 from ironic_lite.rpc import stub
-from tests.support import conductor_fixture, crashes
+from tests.support import conductor_fixture, crashes, whole_api
 from tests.support.conductor_fixture import ConductorFixture, wait_for
 from tests.support.wsgi_client import Client, Response
 
@@ -43,10 +40,10 @@ class LifecycleWorld:
         self.accepted: Counter[str] = Counter()  # verbs, by name
         self.rested: Counter[str] = Counter()  # states found after each act
         self.begin(self.host)
-        self.api = Client(app.build(database, self, self.rig.service.runtime.conf))
+        self.api = Client(whole_api.build(database, self, self.rig.service.runtime.conf))
 
-    def send(self, call: stub.Call) -> Any:
-        """Stand for ``rpc.client.Client``: call the living conductor."""
+    def send(self, call: stub.RpcCall) -> Any:
+        """Stand for ``rpc.client.RpcClient``: call the living conductor."""
         return stub.to(self.rig.endpoints)(call)
 
     # -- conductors --------------------------------------------------------------------------
@@ -71,19 +68,9 @@ class LifecycleWorld:
         self.bury()
         self.deaths += 1
         if elsewhere:
-            self._forget()
+            crashes.forget(self.database)
         self.begin(next(self.names) if elsewhere else self.host)
         self.rig.service.orphans.sweep()
-
-    def _forget(self) -> None:
-        past = clock.after(-200_000)
-
-        def write(conn: sa.Connection) -> None:
-            conn.execute(models.conductors.update(), {"updated_at": past})
-            held = models.nodes.c.reservation.is_not(None)
-            conn.execute(models.nodes.update().where(held), {"lock_expires": nodes.ENDED})
-
-        self.database.write(write)
 
     # -- one node ----------------------------------------------------------------------------
 

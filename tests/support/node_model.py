@@ -83,7 +83,7 @@ class Model:
         verb = verbs.BY_TARGET[target]
         if not verbs.possible(verb, self.state):
             return False
-        if verb.spares_retired and self.retired:
+        if verb.refused_if_retired and self.retired:
             return False
         if self.state is S.SERVICEFAIL and target == "abort" and self.maintenance:
             return False
@@ -144,7 +144,8 @@ class Model:
 
     def _delete(self) -> None:
         self.kept = False
-        if "delete" in self.told.fail_verbs or self.told.fail_power:
+        # The machine is switched off, and its child, which has no supply of its own, before it.
+        if "delete" in self.told.fail_verbs or self.told.fail_power or self.child_fails:
             self.state = states.follow(S.DELETING, "fail")
             return
         goal = self.retired

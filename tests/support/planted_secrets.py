@@ -1,7 +1,7 @@
 """Put secrets into every field and every body that clients can fill freely.
 
-The places come from the tables of fields and of routes, so `test_secrets` fails for a new field,
-column or route into which no secret is put.
+The places come from the tables of fields and of routes, so `test_planted_secrets` fails for a new
+field, column or route into which no secret is put.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Planter:
 
 def families() -> Iterator[tuple[str, tuple[fields.Field, ...]]]:
     """Give each collection that can be written, with its fields."""
-    for name, resource in vars(queries).items():
+    for name, resource in queries.RESOURCES.items():
         written = isinstance(resource, queries.Resource) and any(
             one.creatable or one.patchable for one in resource.table
         )

@@ -8,8 +8,7 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import management, power
-from ironic_lite.drivers.redfish.raid import interface
+from ironic_lite.drivers.redfish import management, power, raid
 from tests.emulators import bmc
 from tests.support import fake_task
 from tests.support.bmc_tasks import BmcTask
@@ -26,7 +25,7 @@ def node_at(machine: bmc.Machine, *disks: Json, **columns: Any) -> BmcTask:
     driver = dataclasses.replace(
         fake_task.FAKE,
         power=power.RedfishPower(),
-        raid=interface.RedfishRAID(),
+        raid=raid.RedfishRAID(),
         management=management.RedfishManagement(),
     )
     node = fake_task.node(
@@ -47,7 +46,7 @@ def finish(task: BmcTask, outcome: base.Outcome | None, polls: int = 60) -> BmcT
     one's task."""
     while outcome is base.WAIT:
         polls -= 1
-        assert polls, (task.timers, task.recall(interface.NOTE))
+        assert polls, (task.timers, task.recall(raid.NOTE))
         task = elsewhere(task)
         outcome = poll(task)
     assert outcome is base.DONE

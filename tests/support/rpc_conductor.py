@@ -202,7 +202,7 @@ def serve(url: str, host: str) -> None:
 
 def call(url: str, method: str, timeout: str, args: str) -> None:
     """Call a method of ONE after a line of the standard input, and print what it returns."""
-    caller, ctxt = client.Client(transport.build(url)), context.internal("test")
+    caller, ctxt = client.RpcClient(transport.build(url)), context.internal("test")
     caller.call(ctxt, "who", host=ONE)
     print("ready", flush=True)
     sys.stdin.readline()

@@ -2,8 +2,9 @@
 
 Tests with real processes wait most of their time, and all others compute. Side by side they keep
 the processors busy until the end, so the tests that wait are spread over the run. Tests that
-compute stay together by module: a worker makes only once what the tests of a module share.
-Without workers the order is the usual one.
+compute stay together by module: a worker makes only once what the tests of a module share. Modules
+with a test of a minute begin first, or one worker would end long after the others. Without workers
+the order is the usual one.
 """
 
 from __future__ import annotations
@@ -34,6 +35,18 @@ SHARING = {"window": 4}
 
 More groups wait less and start more programs, of which a browser needs most memory.
 """
+LONG = (
+    "api/test_openapi",
+    "api/test_rights",
+    "acceptance/test_sdk",
+    "attack/test_attack",
+    "acceptance/test_partition",
+    "plugin/test_plugin",
+    "acceptance/test_strangers",
+    "api/test_plan",
+    "flows/test_any_life",
+)
+"""Modules with a test, or a set-up, of half a minute or more; the longest comes first."""
 LAST_WAIT = 0.8
 """Share of the run after which no test that waits begins."""
 _GROUP = "xdist_group"
@@ -87,6 +100,12 @@ def _name_of(module: str) -> str:
     return str(pathlib.PurePosixPath(module).relative_to("tests").with_suffix(""))
 
 
+def _rank(unit: list[pytest.Item]) -> int:
+    """Return the place of a module in `LONG`; all others have the place behind it."""
+    name = _name_of(unit[0].nodeid.partition("::")[0])
+    return LONG.index(name) if name in LONG else len(LONG)
+
+
 def arrange(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return all tests, with their groups, in the order in which workers get them."""
     units: dict[str, list[pytest.Item]] = {}
@@ -98,8 +117,8 @@ def arrange(items: list[pytest.Item]) -> list[pytest.Item]:
     computing: list[list[pytest.Item]] = []
     for unit in units.values():
         (computing if folder_of(unit[0].nodeid) in COMPUTING else waiting).append(unit)
-    waiting.sort(key=len, reverse=True)
-    computing.sort(key=lambda unit: [*COMPUTING].index(folder_of(unit[0].nodeid)))
+    waiting.sort(key=lambda unit: (_rank(unit), -len(unit)))
+    computing.sort(key=lambda unit: (_rank(unit), [*COMPUTING].index(folder_of(unit[0].nodeid))))
     placed = [(LAST_WAIT * number / len(waiting), unit) for number, unit in enumerate(waiting)]
     lengths = [COMPUTING[folder_of(unit[0].nodeid)] * len(unit) for unit in computing]
     begin = 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import dataclasses
 import http.server
 import itertools
 import json
@@ -19,12 +18,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from ironic_lite import errors
-from ironic_lite.conductor.service import Service
+from ironic_lite.conductor.service import ConductorService
 from ironic_lite.core import context
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry
 from tests.support import crashes
-from tests.support.conductor_fixture import drivers
+from tests.support.conductor_fixture import ConductorFixture, drivers
 
 Json = dict[str, Any]
 
@@ -44,7 +43,7 @@ class Machine:
         :param listed: the steps of its agent by kind, such as ``clean``.
         """
         self.listed = listed
-        self.service: Service | None = None
+        self.service: ConductorService | None = None
         self.node = ""
         self.power = base.POWER_OFF
         self.boots = self.runs = "disk"
@@ -72,6 +71,10 @@ class Machine:
         self.boots = self.runs = "disk"
         self.token, self.lost, self.cut_off = None, False, False
         self.ran.clear()
+
+    def serve(self, rig: ConductorFixture) -> None:
+        """Let its agent call this conductor from now on."""
+        self.service = rig.service
 
     # -- its BMC -----------------------------------------------------------------------------
 
@@ -241,8 +244,18 @@ def running(machine: Machine) -> Iterator[Machine]:
             thread.join()
 
 
-def registry(machine: Machine, deploy: base.Deploy, life: crashes.Life) -> Registry:
-    """Return drivers of this machine, whose deploy interface is ``deploy``."""
+def registry(
+    machine: Machine,
+    deploy: base.Deploy,
+    life: crashes.Life,
+    *,
+    more: tuple[str, ...] = MORE,
+    **interfaces: base.Interface,
+) -> Registry:
+    """Return drivers of this machine with ``deploy`` and other interfaces.
+
+    :param more: driver calls that the machine has to know of.
+    """
 
     def around(kind: str, name: str, call: Callable[[], Any]) -> Any:
         life.check()
@@ -250,19 +263,5 @@ def registry(machine: Machine, deploy: base.Deploy, life: crashes.Life) -> Regis
         life.spend("call")
         return found
 
-    inner = cast(Registry, With(drivers(), deploy))
-    return cast(Registry, crashes.Drivers(inner, around, more=MORE))
-
-
-class With:
-    """The drivers of a registry with another deploy interface."""
-
-    def __init__(self, inner: Registry, deploy: base.Deploy) -> None:
-        self._inner, self._deploy = inner, deploy
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def driver_for(self, *args: Any) -> base.Driver:
-        """Return the node's driver with another deploy interface."""
-        return dataclasses.replace(self._inner.driver_for(*args), deploy=self._deploy)
+    inner = cast(Registry, crashes.Replaced(drivers(), deploy=deploy, **interfaces))
+    return cast(Registry, crashes.Drivers(inner, around, more=more))

@@ -77,7 +77,9 @@ def short_folder() -> Iterator[pathlib.Path]:
 def environment(**more: str) -> dict[str, str]:
     """Return the environment without what a developer may have set for our programs."""
     ours = ("IRONIC_LITE", "OS_", "COLUMNS")
-    return {key: value for key, value in os.environ.items() if not key.startswith(ours)} | more
+    kept = {"OS_FEATURES__ENABLED"}
+    known = os.environ.items()
+    return {key: text for key, text in known if key in kept or not key.startswith(ours)} | more
 
 
 def family(pid: int) -> list[psutil.Process]:

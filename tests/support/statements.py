@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import sqlalchemy as sa
 from ironic_lite.db.engine.session import Database
 
 FRAMES = ("BEGIN", "COMMIT", "ROLLBACK", "PRAGMA", "SAVEPOINT", "RELEASE", "SET ")
+CLOCKS = ("timers", "keepalive")
 
 
 class Statements(list[str]):
@@ -22,13 +24,16 @@ class Statements(list[str]):
 
 @contextlib.contextmanager
 def count_statements(database: Database) -> Iterator[Statements]:
-    """Gather what is sent to ``database`` within the block, by whatever thread of this process.
+    """Gather what is sent to ``database`` within the block, by the threads of this process.
 
-    Left out is what only frames statements: BEGIN, COMMIT, ROLLBACK, PRAGMA and their like.
+    Left out is what only frames statements: BEGIN, COMMIT, ROLLBACK, PRAGMA and their like. Left
+    out are timers and keepalive: their statements come every few seconds and belong to no request.
     """
     sent = Statements()
 
     def note(_conn: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        if threading.current_thread().name in CLOCKS:
+            return
         if not statement.lstrip().upper().startswith(FRAMES):
             sent.append(statement)
 

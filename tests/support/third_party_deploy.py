@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.fake.deploy import FakeDeploy
-from ironic_lite.drivers.fake.power import FakePower
+from ironic_lite.drivers.fake.hardware import FakeDeploy, FakePower
 
 WATTS = {"watts": base.Arg("The limit, a number. Default: none.")}
 POINTS = """

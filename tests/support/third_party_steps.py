@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.fake import stage
+from ironic_lite.drivers.fake import behaviour
 
 POINTS = """
 [ironic_lite.hardware.interfaces.raid]
@@ -21,7 +21,7 @@ checked = tests.support.third_party_steps:Checked
 """
 
 
-class Ordered(stage.Staged, base.RAID):
+class Ordered(behaviour.Staged, base.RAID):
     """Steps whose names do not tell their order."""
 
     @base.clean_step(priority=5)
@@ -46,7 +46,7 @@ class Bare(base.RAID):
     """Implements nothing at all."""
 
 
-class Tied(stage.Staged, base.RAID):
+class Tied(behaviour.Staged, base.RAID):
     """Two steps that have no order."""
 
     @base.clean_step(priority=10)
@@ -72,7 +72,7 @@ class Broken(base.RAID):
         raise ZeroDivisionError("a bug")
 
 
-class Polished(stage.Staged, base.Vendor):
+class Polished(behaviour.Staged, base.Vendor):
     """A vendor's step."""
 
     @base.clean_step(priority=0)
@@ -80,7 +80,7 @@ class Polished(stage.Staged, base.Vendor):
         """Do nothing."""
 
 
-class Checked(stage.Staged, base.Firmware):
+class Checked(behaviour.Staged, base.Firmware):
     """A step about firmware."""
 
     @base.clean_step(priority=0)

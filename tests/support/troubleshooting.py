@@ -25,14 +25,14 @@ REDFISH: tuple[Place, ...] = (
     ("Power that does not change", 0),
     ("Certificate that is not trusted", 0),
 )
-"""Produced in ``tests/drivers/redfish/served/test_troubleshooting.py``."""
+"""Produced in ``tests/drivers/redfish/served/test_wrong_bmcs.py``."""
 IPMI: tuple[Place, ...] = (
     (_WRONG_LOGIN, 1),
     (_NO_ANSWER, 1),
     (_LOST, 1),
     ("Cipher suite that the BMC does not support", 0),
 )
-"""Produced in ``tests/drivers/ipmi/test_troubleshooting.py``."""
+"""Produced in ``tests/drivers/ipmi/test_emulator.py``."""
 RAMDISK: tuple[Place, ...] = (
     ("Ramdisk that never calls", 0),
     ("Ramdisk that looks the node up and is silent", 0),

@@ -6,10 +6,7 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.fake.bios import FakeBIOS
-from ironic_lite.drivers.fake.deploy import FakeDeploy
-from ironic_lite.drivers.fake.power import FakePower
-from ironic_lite.drivers.fake.raid import FakeRAID
+from ironic_lite.drivers.fake.hardware import FakeBIOS, FakeDeploy, FakePower, FakeRAID
 
 ARGS = [
     {"name": "depth", "description": "How deep, a number from 1 to 9.", "required": True},

@@ -12,14 +12,13 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from ironic_lite.conductor.watch.webhooks import Webhooks
 from ironic_lite.core import clock
 from ironic_lite.db.queries import events
-from ironic_lite.db.queries import webhooks as rows
-from ironic_lite.domain import webhooks
+from ironic_lite.features.webhooks import rows, rules
+from ironic_lite.features.webhooks.work import WebhookWork
 from tests.support.conductor_fixture import ConductorFixture, wait_for
 
-SECRET = webhooks.new_secret()
+SECRET = rules.new_secret()
 
 
 class Receiver:
@@ -92,12 +91,12 @@ class Receiver:
         ]
 
 
-def allow_loopback(rig: ConductorFixture) -> Webhooks:
+def allow_loopback(rig: ConductorFixture) -> WebhookWork:
     """Let a conductor deliver to this machine; return its part that does."""
     conf = rig.service.runtime.conf
     conf.set_override("allow_http", True, "webhooks")
     conf.set_override("allowed_networks", ["127.0.0.0/8"], "webhooks")
-    return rig.service.webhooks
+    return next(one for one in rig.service.extensions if isinstance(one, WebhookWork))
 
 
 def add_hook(rig: ConductorFixture, url: str, **values: Any) -> str:
@@ -134,7 +133,7 @@ def change(rig: ConductorFixture, hook: str, **values: Any) -> None:
     rig.database.write(lambda conn: rows.change(conn, rows.get(conn, hook), values))
 
 
-def sweep_until(served: Webhooks, what: Any) -> None:
+def sweep_until(served: WebhookWork, what: Any) -> None:
     """Sweep again and again until something is true."""
 
     def done() -> Any:

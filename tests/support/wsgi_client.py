@@ -14,8 +14,9 @@ from typing import Any
 
 import orjson
 
-from ironic_lite.api import controllers, middleware, openapi
-from ironic_lite.api.wire import request as wire_request
+from ironic_lite.api import middleware, openapi
+from ironic_lite.api.http import request
+from tests.support import whole_api
 
 VERSION = "X-OpenStack-Ironic-API-Version"
 
@@ -139,17 +140,17 @@ def call(app: middleware.Wsgi, environ: dict[str, Any]) -> Response:
     assert len(names) == len(set(names)), f"a header twice: {names}"
     told = dict(zip(names, (v for _, v in headers), strict=True))
     answer = Response(int(status.split()[0]), told, body)
-    if wire_request.CALL in environ:
-        _check_documented(environ["REQUEST_METHOD"], environ[wire_request.CALL].route, answer)
+    if request.CALL in environ:
+        _check_documented(environ["REQUEST_METHOD"], environ[request.CALL].route, answer)
     return answer
 
 
 @functools.cache
 def _documented() -> dict[tuple[str, str], dict[str, set[str]]]:
     """Return, by method and route as calls have it, each status with the types of its bodies."""
-    rows = [row for each in controllers.ALL for row in each.exposed()]
-    paths = openapi.document(rows)["paths"]
-    shared = openapi.document(rows)["components"]["responses"]
+    document = openapi.document(whole_api.ROWS, *whole_api.ANSWERS)
+    paths = document["paths"]
+    shared = document["components"]["responses"]
     found: dict[tuple[str, str], dict[str, set[str]]] = {}
     for path, methods in paths.items():
         for method, operation in methods.items():

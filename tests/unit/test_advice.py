@@ -8,30 +8,29 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.domain import advice, verbs, waiting
-from ironic_lite.domain.failures import Failure
-from ironic_lite.domain.offers import Offer
+from ironic_lite.domain import failures, verbs, waiting
+from ironic_lite.domain.failures import NodeFailure, VerbOffer
 from ironic_lite.domain.states import State
 
 FAILED = State.CLEANFAIL
 AT = datetime.datetime(2026, 11, 22, 12, 0, 0)
 
 
-def failure(code: str | None, *, of_a_run: bool = True) -> Failure:
+def failure(code: str | None, *, of_a_run: bool = True) -> NodeFailure:
     """Return a failure whose cause has this code."""
     run: Any = {"uuid": "r1"} if of_a_run else None
     error = {"cause": {"code": code, "text": "bang"}} if code else {}
-    return Failure("CleanStepFailed", "bang", error, None, None, None, AT, False, run, None)
+    return NodeFailure("CleanStepFailed", "bang", error, None, None, None, AT, False, run, None)
 
 
-def offers(*targets: str, refusal: errors.Error | None = None) -> list[Offer]:
+def offers(*targets: str, refusal: errors.Error | None = None) -> list[VerbOffer]:
     """Return offers of verbs."""
-    return [Offer(target, State.AVAILABLE, None, refusal) for target in targets]
+    return [VerbOffer(target, State.AVAILABLE, None, refusal) for target in targets]
 
 
 def advice_of(state: State, *facts: Any) -> str | None:
     """Return the advice for a node in a state."""
-    return advice.of(*facts, state=state)
+    return failures.advice(*facts, state=state)
 
 
 @pytest.mark.parametrize(
@@ -118,13 +117,13 @@ def test_failure_outside_of_runs_has_no_log_to_read() -> None:
 
 
 def test_retry_by_the_service_needs_nothing() -> None:
-    wait = waiting.Wait(waiting.RETRY, AT, None, AT, None, None)
+    wait = waiting.NodeWait(waiting.RETRY, AT, None, AT, None, None)
     found = advice_of(FAILED, failure("TimedOut"), wait, None, offers("retry"))
     assert found == "There is nothing to do: the service retries it by itself."
 
 
 def test_overdue_step_is_ended_by_an_abort_or_by_its_conductor() -> None:
-    wait = waiting.Wait(waiting.RETRY, AT, None, AT, None, None)._replace(what="step")
+    wait = waiting.NodeWait(waiting.RETRY, AT, None, AT, None, None)._replace(what="step")
     late = {"since": AT}
     abort = offers("abort")[0]
     locked = errors.NodeLocked(node="n1", host="h1")

@@ -9,7 +9,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.domain import allocations
-from ironic_lite.domain.allocations import Offer, Tally
+from ironic_lite.domain.allocations import NodeOffer, Tally
 
 UUID = "11111111-2222-4333-8444-555555555555"
 NODE = "22222222-2222-4333-8444-555555555555"
@@ -23,11 +23,11 @@ WANTED: dict[str, Any] = {
 }
 
 
-def offer(uuid: str, traits: int = 0, name: str | None = None) -> Offer:
-    return Offer(uuid, name, 1, False, traits)
+def offer(uuid: str, traits: int = 0, name: str | None = None) -> NodeOffer:
+    return NodeOffer(uuid, name, 1, False, traits)
 
 
-def order(offers: list[Offer], name: str | None = None, seed: int = 1) -> list[str]:
+def order(offers: list[NodeOffer], name: str | None = None, seed: int = 1) -> list[str]:
     return [one.uuid for one in allocations.order(offers, name, random.Random(seed))]
 
 

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from ironic_lite import errors
 from ironic_lite.core import clock
-from ironic_lite.domain import batches
-from ironic_lite.domain.batches import Batch, BatchState, NodeState, Turn
+from ironic_lite.features.batches import rules
+from ironic_lite.features.batches.rules import Batch, BatchDecision, BatchState, NodeState
+
+pytestmark = pytest.mark.feature("batches")
 
 RUNNING, PAUSED, DONE, ABORTED = BatchState
 BASE = Batch("running", 0, waves=1, concurrency=2, max_failures=0, forgiven=0)
@@ -32,87 +34,91 @@ def counts(*waves: str) -> dict[tuple[int, str], int]:
     )
 
 
-CASES: dict[str, tuple[dict[str, Any], tuple[str, ...], Turn]] = {
+CASES: dict[str, tuple[dict[str, Any], tuple[str, ...], BatchDecision]] = {
     # name: values of the batch, its nodes by wave, the decision
-    "starts as many as may run": ({}, ("ppppp",), Turn(RUNNING, 0, 2)),
-    "starts what is left": ({}, ("pd",), Turn(RUNNING, 0, 1)),
-    "counts what is under way": ({}, ("srp",), Turn(RUNNING, 0, 0)),
-    "starts one for one that ended": ({}, ("rpd",), Turn(RUNNING, 0, 1)),
-    "never starts a negative number": ({"concurrency": 1}, ("rrrp",), Turn(RUNNING, 0, 0)),
-    "ends when all have ended": ({}, ("ddS",), Turn(DONE, 0, ended=True)),
-    "ends though too many have failed": ({}, ("ff",), Turn(DONE, 0, ended=True)),
-    "ends though it is paused": ({"state": "paused"}, ("da",), Turn(DONE, 0, ended=True)),
-    "waits for the end of a wave": ({"waves": 2}, ("r", "pp"), Turn(RUNNING, 0, 0)),
-    "begins the next wave": ({"waves": 2}, ("d", "ppp"), Turn(RUNNING, 1, 2)),
-    "skipped nodes complete a wave": ({"waves": 2}, ("S", "p"), Turn(RUNNING, 1, 1)),
-    "aborted nodes complete a wave": ({"waves": 2}, ("a", "p"), Turn(RUNNING, 1, 1)),
+    "starts as many as may run": ({}, ("ppppp",), BatchDecision(RUNNING, 0, 2)),
+    "starts what is left": ({}, ("pd",), BatchDecision(RUNNING, 0, 1)),
+    "counts what is under way": ({}, ("srp",), BatchDecision(RUNNING, 0, 0)),
+    "starts one for one that ended": ({}, ("rpd",), BatchDecision(RUNNING, 0, 1)),
+    "never starts a negative number": ({"concurrency": 1}, ("rrrp",), BatchDecision(RUNNING, 0, 0)),
+    "ends when all have ended": ({}, ("ddS",), BatchDecision(DONE, 0, ended=True)),
+    "ends though too many have failed": ({}, ("ff",), BatchDecision(DONE, 0, ended=True)),
+    "ends though it is paused": ({"state": "paused"}, ("da",), BatchDecision(DONE, 0, ended=True)),
+    "waits for the end of a wave": ({"waves": 2}, ("r", "pp"), BatchDecision(RUNNING, 0, 0)),
+    "begins the next wave": ({"waves": 2}, ("d", "ppp"), BatchDecision(RUNNING, 1, 2)),
+    "skipped nodes complete a wave": ({"waves": 2}, ("S", "p"), BatchDecision(RUNNING, 1, 1)),
+    "aborted nodes complete a wave": ({"waves": 2}, ("a", "p"), BatchDecision(RUNNING, 1, 1)),
     "goes through an empty wave next time": (
         {"waves": 3},
         ("d", "S", "p"),
-        Turn(RUNNING, 1, 0),
+        BatchDecision(RUNNING, 1, 0),
     ),
     "pauses between waves": (
         {"waves": 2, "between_waves": "pause"},
         ("d", "pp"),
-        Turn(PAUSED, 1, by="end of a wave"),
+        BatchDecision(PAUSED, 1, by="end of a wave"),
     ),
     "goes on after that pause": (
         {"waves": 2, "wave": 1, "between_waves": "pause"},
         ("d", "pp"),
-        Turn(RUNNING, 1, 2),
+        BatchDecision(RUNNING, 1, 2),
     ),
     "does not pause after the last wave": (
         {"between_waves": "pause"},
         ("dd",),
-        Turn(DONE, 0, ended=True),
+        BatchDecision(DONE, 0, ended=True),
     ),
-    "one failure too many pauses": ({}, ("fpp",), Turn(PAUSED, 0, by="failures")),
-    "a refusal is a failure": ({}, ("Rpp",), Turn(PAUSED, 0, by="failures")),
-    "aborted and skipped nodes are no failures": ({}, ("aSp",), Turn(RUNNING, 0, 1)),
-    "failures within the limit": ({"max_failures": 2}, ("fRp",), Turn(RUNNING, 0, 1)),
+    "one failure too many pauses": ({}, ("fpp",), BatchDecision(PAUSED, 0, by="failures")),
+    "a refusal is a failure": ({}, ("Rpp",), BatchDecision(PAUSED, 0, by="failures")),
+    "aborted and skipped nodes are no failures": ({}, ("aSp",), BatchDecision(RUNNING, 0, 1)),
+    "failures within the limit": ({"max_failures": 2}, ("fRp",), BatchDecision(RUNNING, 0, 1)),
     "failures of all waves count": (
         {"max_failures": 1, "waves": 2, "wave": 1},
         ("f", "fp"),
-        Turn(PAUSED, 1, by="failures"),
+        BatchDecision(PAUSED, 1, by="failures"),
     ),
     "failures come before the next wave": (
         {"waves": 2},
         ("f", "p"),
-        Turn(PAUSED, 0, by="failures"),
+        BatchDecision(PAUSED, 0, by="failures"),
     ),
     "failures before the resume do not count": (
         {"forgiven": 2},
         ("ffp",),
-        Turn(RUNNING, 0, 1),
+        BatchDecision(RUNNING, 0, 1),
     ),
     "failures after the resume do": (
         {"forgiven": 2},
         ("fffp",),
-        Turn(PAUSED, 0, by="failures"),
+        BatchDecision(PAUSED, 0, by="failures"),
     ),
     "failures abort": (
         {"on_failures": "abort"},
         ("fpp",),
-        Turn(ABORTED, 0, by="failures", ended=True),
+        BatchDecision(ABORTED, 0, by="failures", ended=True),
     ),
     "failures abort, and runs go on": (
         {"on_failures": "abort"},
         ("frp",),
-        Turn(ABORTED, 0, by="failures"),
+        BatchDecision(ABORTED, 0, by="failures"),
     ),
-    "a pause starts nothing": ({"state": "paused"}, ("pp",), Turn(PAUSED, 0)),
-    "a pause begins no wave": ({"state": "paused", "waves": 2}, ("d", "p"), Turn(PAUSED, 0)),
+    "a pause starts nothing": ({"state": "paused"}, ("pp",), BatchDecision(PAUSED, 0)),
+    "a pause begins no wave": (
+        {"state": "paused", "waves": 2},
+        ("d", "p"),
+        BatchDecision(PAUSED, 0),
+    ),
     "a pause of weeks aborts": (
         {"state": "paused", "forgotten": True},
         ("pr",),
-        Turn(ABORTED, 0, by="pause of 30 days"),
+        BatchDecision(ABORTED, 0, by="pause of 30 days"),
     ),
-    "only a pause is too old": ({"forgotten": True}, ("p",), Turn(RUNNING, 0, 1)),
-    "an abort waits for runs": ({"state": "aborted"}, ("rS",), Turn(ABORTED, 0)),
+    "only a pause is too old": ({"forgotten": True}, ("p",), BatchDecision(RUNNING, 0, 1)),
+    "an abort waits for runs": ({"state": "aborted"}, ("rS",), BatchDecision(ABORTED, 0)),
     "an abort ends with the last run": (
         {"state": "aborted"},
         ("dS",),
-        Turn(ABORTED, 0, ended=True),
+        BatchDecision(ABORTED, 0, ended=True),
     ),
 }
 
@@ -120,19 +126,19 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...], Turn]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_turn(name: str) -> None:
     values, waves, expected = CASES[name]
-    assert batches.turn(BASE._replace(**values), counts(*waves)) == expected
+    assert rules.turn(BASE._replace(**values), counts(*waves)) == expected
 
 
 def test_only_a_paused_batch_is_forgotten() -> None:
     row = {
         **{"wave": 0, "max_failures": 0, "forgiven": 0},
-        "updated_at": clock.ago((batches.PAUSED_DAYS + 1) * 24 * 3600),
+        "updated_at": clock.ago((rules.PAUSED_DAYS + 1) * 24 * 3600),
         "options": {
             **{"waves": [1], "concurrency": 1},
             **{"on_failures": "pause", "between_waves": "go on"},
         },
     }
-    found = {state: batches.of_row({**row, "state": state}).forgotten for state in BatchState}
+    found = {state: rules.of_row({**row, "state": state}).forgotten for state in BatchState}
     assert [state for state, forgotten in found.items() if forgotten] == [PAUSED]
 
 
@@ -158,8 +164,8 @@ def test_no_turn_starts_too_much(waves: list[str], batch: Batch, data: st.DataOb
     wave = data.draw(st.integers(0, len(waves) - 1))
     batch = batch._replace(wave=wave, waves=len(waves))
     known = counts(*waves)
-    decided = batches.turn(batch, known)
-    under_way = batches.total(known, batches.UNDER_WAY)
+    decided = rules.turn(batch, known)
+    under_way = rules.total(known, rules.UNDER_WAY)
     assert decided.wave in (wave, wave + 1)
     assert decided.wave < len(waves)
     if decided.start:
@@ -167,10 +173,10 @@ def test_no_turn_starts_too_much(waves: list[str], batch: Batch, data: st.DataOb
         assert batch.state == "running"
         assert decided.start + under_way <= batch.concurrency
         assert decided.start <= known.get((decided.wave, NodeState.PENDING), 0)
-        assert batches.total(known, batches.FAILURES) <= batch.max_failures
+        assert rules.total(known, rules.FAILURES) <= batch.max_failures
     if decided.wave > wave:
         begun = {each for (at, each) in known if at <= wave}
-        assert not begun & set(batches.UNENDED)
+        assert not begun & set(rules.UNENDED)
     if decided.ended:
         assert not under_way
 
@@ -190,7 +196,7 @@ def test_no_turn_starts_too_much(waves: list[str], batch: Batch, data: st.DataOb
     ],
 )
 def test_sizes_of_waves(given_waves: list[Any], count: int, sizes: list[int]) -> None:
-    assert batches.wave_sizes(given_waves, count) == sizes
+    assert rules.wave_sizes(given_waves, count) == sizes
 
 
 @given(
@@ -198,7 +204,7 @@ def test_sizes_of_waves(given_waves: list[Any], count: int, sizes: list[int]) ->
     count=st.integers(1, 10_000),
 )
 def test_waves_have_each_node_once(given_waves: list[Any], count: int) -> None:
-    sizes = batches.wave_sizes(given_waves, count)
+    sizes = rules.wave_sizes(given_waves, count)
     assert sum(sizes) == count
     assert min(sizes) >= 1
 
@@ -206,7 +212,7 @@ def test_waves_have_each_node_once(given_waves: list[Any], count: int) -> None:
 @pytest.mark.parametrize("entry", [0, -1, True, 1.5, "ten", "101%", "-1%", "5", None])
 def test_bad_entry_of_waves_is_refused(entry: object) -> None:
     with pytest.raises(errors.InvalidParameter, match="waves/1"):
-        batches.wave_sizes([1, entry], 10)
+        rules.wave_sizes([1, entry], 10)
 
 
 @pytest.mark.parametrize(
@@ -214,24 +220,24 @@ def test_bad_entry_of_waves_is_refused(entry: object) -> None:
     [(0, 9, 0), (3, 9, 3), ("5%", 40, 2), ("5%", 19, 0), ("64.1%", 1000, 641)],
 )
 def test_failures_allowed(allowed: object, count: int, number: int) -> None:
-    assert batches.failures_allowed(allowed, count) == number
+    assert rules.failures_allowed(allowed, count) == number
 
 
 @pytest.mark.parametrize("allowed", [-1, True, 0.5, "x", "200%", None])
 def test_bad_number_of_failures_is_refused(allowed: object) -> None:
     with pytest.raises(errors.InvalidParameter, match="max_failures"):
-        batches.failures_allowed(allowed, 10)
+        rules.failures_allowed(allowed, 10)
 
 
 def test_request_id_is_the_same_at_each_try_and_of_one_node() -> None:
-    assert batches.request_id("b", "n") == batches.request_id("b", "n")
-    assert len({batches.request_id(*words) for words in ("bn", "bm", "cn", "bna")}) == 4
+    assert rules.request_id("b", "n") == rules.request_id("b", "n")
+    assert len({rules.request_id(*words) for words in ("bn", "bm", "cn", "bna")}) == 4
 
 
 def test_tries_last_an_hour() -> None:
-    pauses = [batches.pause_seconds(tries) for tries in range(1, batches.MOST_TRIES)]
+    pauses = [rules.pause_seconds(tries) for tries in range(1, rules.MOST_TRIES)]
     assert 3600 <= sum(pauses) < 3660
 
 
 def test_pauses_between_tries() -> None:
-    assert [batches.pause_seconds(n) for n in (0, 1, 2, 3, 4, 5, 99)] == [5, 5, 10, 20, 40, 60, 60]
+    assert [rules.pause_seconds(n) for n in (0, 1, 2, 3, 4, 5, 99)] == [5, 5, 10, 20, 40, 60, 60]

@@ -1,15 +1,20 @@
-"""How long the command line waits for a list of clean steps, by a clock of its own."""
+"""Commands for clients without a network: requests, waits, and progress of runs."""
 
 from __future__ import annotations
 
+import argparse
+import io
+import os
 import types
 from typing import Any
 
 import pytest
 from ironicclient import exc
 
-from ironic_lite.cli import cleaning
-from ironic_lite.cli.cleaning import NotYet
+from ironic_lite_cli import commands, nodes, progress, rows
+from ironic_lite_cli.nodes import NotYet
+
+# How long the command line waits for a list of clean steps, by a clock of its own.
 
 STEPS = [{"interface": "deploy", "step": "scrub", "priority": 7, "abortable": False, "args": []}]
 
@@ -33,7 +38,7 @@ class Clock:
         self.time += seconds
 
     def waits(self, bound: float) -> list[dict[str, Any]]:
-        return cleaning.retry_until_ready(self.ask, bound, now=lambda: self.time, sleep=self.sleep)
+        return nodes.retry_until_ready(self.ask, bound, now=lambda: self.time, sleep=self.sleep)
 
 
 @pytest.mark.parametrize(
@@ -96,9 +101,9 @@ class Service:
 def listing(service: Service, *words: str) -> list[tuple[Any, ...]]:
     """Run the command's action with this command line."""
     app: Any = types.SimpleNamespace(client_manager=types.SimpleNamespace(baremetal=service))
-    command = cleaning.ListCleaningSteps(app, None)
+    command = nodes.ListCleaningSteps(app, None)
     names, rows = command.take_action(command.get_parser("list").parse_args(words))
-    assert names == cleaning.COLUMNS
+    assert names == nodes.CLEANING_COLUMNS
     return [tuple(row) for row in rows]
 
 
@@ -163,6 +168,251 @@ def test_an_answer_that_is_no_list_is_an_error(body: Any) -> None:
 @pytest.mark.parametrize("words", [["--wait", "nan"], ["--wait", "inf"], ["--wait", "-1"], []])
 def test_a_wait_without_end_and_a_missing_node_are_refused(words: list[str]) -> None:
     app: Any = None  # nothing of it is used
-    parser = cleaning.ListCleaningSteps(app, None).get_parser("list")
+    parser = nodes.ListCleaningSteps(app, None).get_parser("list")
     with pytest.raises(SystemExit):
         parser.parse_args([*words, "n"] if words else [])
+
+
+# The progress of a run as the command line shows it: lines, a picture, a screen.
+
+Json = dict[str, Any]
+
+
+def step(name: str, state: str, **more: Any) -> Json:
+    return {
+        "kind": "clean",
+        "ordinal": 0,
+        "interface": "deploy",
+        "step": name,
+        "state": state,
+        "attempt": 1,
+        "error": None,
+        "ended_at": "2026-01-01T00:00:00+00:00" if state in ("done", "failed") else None,
+        "duration_seconds": None if state == "pending" else 7.2,
+        "usual_seconds": None,
+        "overdue": None,
+        **more,
+    }
+
+
+def a_run(state: str, *steps: Json, **more: Any) -> Json:
+    numbered = [{**one, "ordinal": number} for number, one in enumerate(steps)]
+    known = {"uuid": "u-1", "verb": "clean", "requester": "ann", "error": None, "eta": None}
+    return {**known, "state": state, "duration_seconds": 65.0, "steps": numbered, **more}
+
+
+def test_durations_are_shown_as_on_a_clock() -> None:
+    shown = [progress.clock_time(seconds) for seconds in (0.9, 7, 65, 3600, 90061)]
+    assert shown == ["0:00", "0:07", "1:05", "1:00:00", "25:01:01"]
+
+
+def test_lines_show_each_change_once_with_elapsed_time_attempt_and_usual_duration() -> None:
+    shown: progress.Shown = {}
+    usual = {"p50": 90.0, "p90": 120.0, "samples": 9}
+    first = a_run("running", step("a", "running", usual_seconds=usual), step("b", "pending"))
+    assert list(progress.changes(first, shown)) == ["1:05 [1/2] deploy.a: running, usually 1:30"]
+    assert list(progress.changes(first, shown)) == []
+    again = a_run("running", step("a", "running", attempt=2), step("b", "pending"))
+    assert list(progress.changes(again, shown)) == ["1:05 [1/2] deploy.a: running, attempt 2"]
+    failed = step("b", "failed", error={"text": "disk 3\nis \x1b[31mbroken"})
+    last = a_run("failed", step("a", "done", attempt=2), failed, error={"text": "No."})
+    assert list(progress.changes(last, shown)) == [
+        "1:05 [1/2] deploy.a: done 0:07, attempt 2",
+        "1:05 [2/2] deploy.b: failed 0:07 disk 3 is ?[31mbroken",
+    ]
+    assert progress.ending(last) == "clean: failed after 1:05 No."
+    assert progress.opening(last) == "clean u-1 by ann: failed"
+
+
+def test_picture_counts_on_between_two_answers() -> None:
+    usual = {"p50": 20.0, "p90": 30.0, "samples": 9}
+    run = a_run(
+        "running",
+        step("a", "done"),
+        step("long_name", "running", usual_seconds=usual, attempt=2, overdue={"since": "x"}),
+        step("c", "pending"),
+        step("d", "pending"),
+        eta={"ends_at": "2026-01-01T12:00:00.5+00:00", "late_at": "2026-01-01T12:05:00+00:00"},
+    )
+    lines = progress.picture(run, 2.9, 200, 40)
+    assert lines[0] == "clean running 1:07  [#######-------------] 1/4"
+    assert lines[1] == "  1. deploy.a          done 0:07"
+    assert lines[2] == "  2. deploy.long_name  running 0:10, usually 0:20, overdue, attempt 2"
+    assert lines[3] == "  3. deploy.c          pending"
+    assert lines[5] == "expected end 2026-01-01 12:00:00, late after 2026-01-01 12:05:00 (UTC)"
+    done = a_run("done", step("a", "done"))
+    assert progress.picture(done, 100, 200, 40)[0] == "clean done 1:05  [####################] 1/1"
+
+
+def test_picture_fits_into_the_terminal() -> None:
+    steps = [step(f"s{number}", "done") for number in range(500)]
+    steps += [step("now", "running"), *(step(f"p{number}", "pending") for number in range(499))]
+    lines = progress.picture(a_run("running", *steps), 0, 40, 20)
+    assert len(lines) == 19
+    assert all(len(line) < 40 for line in lines)
+    assert any("501. deploy.now" in line for line in lines)
+
+
+def test_screen_draws_over_its_last_picture() -> None:
+    stream = io.StringIO()
+    screen = progress.Screen(stream, lambda: os.terminal_size((80, 24)))
+    run = a_run("running", step("a", "running"), step("b", "pending"))
+    screen.draw(run, 0)
+    first = stream.getvalue()
+    screen.draw(run, 1)
+    assert "\x1b[3F" not in first
+    assert stream.getvalue().removeprefix(first).startswith("\x1b[3Fclean running 1:06")
+
+
+def test_table_of_a_run_has_a_line_for_each_step_with_its_ordinal() -> None:
+    error = {"code": "CleanStepFailed", "text": "No\ndisk.", "cause": {"code": "HardwareError"}}
+    kept, waived = {"done_in": "u-0"}, {"waiver": {"reason": "No need."}, "duration_seconds": None}
+    steps = (
+        step("a", "done", **kept),
+        step("b", "failed", attempt=2, error=error),
+        step("c", "waived", **waived),
+        step("d", "pending"),
+    )
+    eta = {"ends_at": "2026-01-01T01:02:03+00:00", "late_at": "2026-01-01T02:03:04+00:00"}
+    shown = progress.run_columns(a_run("failed", *steps, error=error, eta=eta, links=[]))
+    assert shown["steps"].human_readable().splitlines() == [
+        "0 deploy.a: done 0:07, kept from run u-0",
+        "1 deploy.b: failed 0:07, attempt 2 No disk.",
+        "2 deploy.c: waived No need.",
+        "3 deploy.d: pending",
+    ]
+    assert shown["error"].human_readable() == "HardwareError: No disk."
+    ends = "2026-01-01 01:02:03, late after 2026-01-01 02:03:04 (UTC)"
+    assert (shown["eta"].human_readable(), shown["links"].human_readable()) == (ends, "")
+    assert [one["step"] for one in shown["steps"].machine_readable()] == ["a", "b", "c", "d"]
+
+
+# ``baremetal node retry``: its command line, and answers that name no readable run.
+
+RUN = "11111111-1111-4111-8111-111111111111"
+LINK = {"Link": f'</v1/nodes/n1/runs/{RUN}>; rel="monitor"'}
+
+
+class RetryService:
+    """Answers a retry with these headers, and refuses or shows the run."""
+
+    def __init__(self, headers: dict[str, str], *, node: str, run: Exception | None = None) -> None:
+        self.asked: list[str] = []
+        self.body: Any = None
+        self._headers = headers
+        self._node = node
+        self._run = run
+
+    def json_request(self, method: str, url: str, **more: Any) -> tuple[Any, Any]:
+        self.asked.append(f"{method} {url.partition('?')[0]}")
+        if method == "PUT":
+            self.body = more["body"]
+            return types.SimpleNamespace(headers=self._headers), None
+        if "/runs/" in url:
+            if self._run is not None:
+                raise self._run
+            return None, {"state": "done"}
+        return None, {"provision_state": self._node}
+
+
+def retry(service: RetryService, *words: str) -> tuple[int, str, str]:
+    """Return the exit status and what the command prints."""
+    output, faults = io.StringIO(), io.StringIO()
+    client = types.SimpleNamespace(baremetal=types.SimpleNamespace(http_client=service))
+    app = types.SimpleNamespace(client_manager=client, stdout=output, stderr=faults)
+    command = nodes.RetryNode(app, None)  # type: ignore[arg-type]
+    status = command.take_action(command.get_parser("retry").parse_args(["n1", *words]))
+    return status, output.getvalue(), faults.getvalue()
+
+
+def test_retry_without_a_link_is_accepted_and_waits_for_the_node() -> None:
+    status, printed, told = retry(RetryService({}, node="available"))
+    assert (status, printed, "Accepted" in told) == (0, "", True)
+    assert retry(RetryService({}, node="available"), "--wait", "9")[:2] == (0, "available\n")
+    assert retry(RetryService({}, node="clean failed"), "--wait", "9")[:2] == (3, "clean failed\n")
+
+
+@pytest.mark.parametrize("refusal", [exc.Forbidden, exc.NotFound])
+def test_caller_who_may_not_read_the_run_waits_for_the_node(refusal: type[Exception]) -> None:
+    """The rule of runs excludes lessees, who may retry."""
+    service = RetryService(LINK, node="active", run=refusal("no"))
+    assert retry(service, "--wait", "9")[:2] == (0, f"{RUN}\nactive\n")
+    assert service.asked[-1] == "GET /v1/nodes/n1"
+
+
+def test_reason_may_begin_with_a_number() -> None:
+    service = RetryService(LINK, node="available")
+    words = ("--waive", "10:30 shredder", "--waive-step", "2", "3: bay", "--waive-step", "0", "x")
+    assert retry(service, *words, "--wait", "inf")[0] == 0
+    assert service.body["retry"]["waive"] == [
+        {"reason": "10:30 shredder"},
+        {"ordinal": 2, "reason": "3: bay"},
+        {"ordinal": 0, "reason": "x"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--wait", "nan"], ["--wait", "-1"], ["--wait", "x"], ["--waive-step", "-1", "x"]],
+)
+def test_wrong_numbers_are_refused(words: list[str]) -> None:
+    service = RetryService(LINK, node="available")
+    with pytest.raises(SystemExit) as refused:
+        retry(service, *words)
+    assert (refused.value.code, service.asked) == (2, [])
+
+
+@pytest.mark.parametrize("word", ["nan", "NaN", "-0.5", "", "1h"])
+def test_seconds_are_a_number_that_is_not_negative(word: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        rows.read_seconds(word)
+    assert rows.read_seconds("inf") > rows.read_seconds("0.5")
+
+
+# ``baremetal node run stop``: the request of each command line.
+
+
+class StopService:
+    """Keeps the requests."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def json_request(self, method: str, url: str, **more: Any) -> tuple[Any, Any]:
+        self.asked.append((method, url, more.get("body")))
+        return types.SimpleNamespace(headers={}), None
+
+
+def stop_requests(*words: str) -> list[Any]:
+    service = StopService()
+    client = types.SimpleNamespace(baremetal=types.SimpleNamespace(http_client=service))
+    app = types.SimpleNamespace(client_manager=client, stdout=io.StringIO(), stderr=io.StringIO())
+    command = commands.StopRun(app, None)  # type: ignore[arg-type]
+    command.take_action(command.get_parser("stop").parse_args(["n1", *words]))
+    return service.asked
+
+
+PATH = "/v1/nodes/n1/runs/current/stop"
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ((), ("PUT", PATH, {"how": "hold"})),
+        (("--abort",), ("PUT", PATH, {"how": "abort"})),
+        (
+            ("--after", "2", "--reason", "disk 3"),
+            ("PUT", PATH, {"how": "hold", "after": 2, "reason": "disk 3"}),
+        ),
+        (("--run", "r9"), ("PUT", "/v1/nodes/n1/runs/r9/stop", {"how": "hold"})),
+        (("--undo",), ("DELETE", PATH, None)),
+    ],
+)
+def test_command_line_becomes_a_request(words: tuple[str, ...], asked: Any) -> None:
+    assert stop_requests(*words) == [asked]
+
+
+def test_abort_and_undo_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        stop_requests("--abort", "--undo")
+    assert "not allowed with" in capsys.readouterr().err

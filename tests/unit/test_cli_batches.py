@@ -13,7 +13,8 @@ import pytest
 from ironicclient import exc
 
 from ironic_lite.api.resources import queries
-from ironic_lite.cli import batches
+from ironic_lite.features.batches import api as batches_api
+from ironic_lite_cli import commands, watching
 
 Json = dict[str, Any]
 STATES = ("pending", "starting", "running", "done", "failed", "aborted", "refused", "skipped")
@@ -110,7 +111,7 @@ def take(service: Service, kind: Any, *words: str) -> tuple[Any, str, str]:
 )
 def test_create_sends_the_batch(words: tuple[str, ...], body: Json) -> None:
     service = Service(batch())
-    (names, values), _, _ = take(service, batches.CreateBatch, *words)
+    (names, values), _, _ = take(service, commands.CreateBatch, *words)
     assert service.asked == [("POST", "/v1/batches", body)]
     shown = dict(zip(names, values, strict=True))
     assert {**shown, "counts": shown["counts"].machine_readable()} == batch()
@@ -120,7 +121,7 @@ def test_create_reads_a_request_from_a_file_and_plans(tmp_path: Path) -> None:
     file = tmp_path / "request.json"
     file.write_text('{"target": "clean", "clean_steps": []}', encoding="utf-8")
     service = Service(batch())
-    take(service, batches.CreateBatch, f"@{file}", "--node", "a", "--plan")
+    take(service, commands.CreateBatch, f"@{file}", "--node", "a", "--plan")
     _, url, body = service.asked[0]
     assert (url, body["request"]["target"]) == ("/v1/batches?plan=true", "clean")
 
@@ -129,7 +130,7 @@ def test_create_reads_a_request_from_a_file_and_plans(tmp_path: Path) -> None:
 def test_create_refuses_a_request_that_is_no_json(request_: str) -> None:
     service = Service()
     with pytest.raises(exc.CommandError):
-        take(service, batches.CreateBatch, request_, "--node", "a")
+        take(service, commands.CreateBatch, request_, "--node", "a")
     assert service.asked == []
 
 
@@ -144,21 +145,21 @@ def test_create_refuses_a_request_that_is_no_json(request_: str) -> None:
 )
 def test_create_refuses_a_bad_command_line(words: tuple[str, ...]) -> None:
     with pytest.raises((SystemExit, argparse.ArgumentError)):
-        take(Service(), batches.CreateBatch, *words)
+        take(Service(), commands.CreateBatch, *words)
 
 
 @pytest.mark.parametrize(
     ("kind", "words", "body"),
     [
-        (batches.PauseBatch, (), {"target": "pause"}),
-        (batches.ResumeBatch, (), {"target": "resume"}),
+        (commands.batch_pause, (), {"target": "pause"}),
+        (commands.batch_resume, (), {"target": "resume"}),
         (
-            batches.ResumeBatch,
+            commands.batch_resume,
             ("--max-failures", "3"),
             {"target": "resume", "max_failures": 3},
         ),
-        (batches.AbortBatch, (), {"target": "abort", "runs": "go on"}),
-        (batches.AbortBatch, ("--runs",), {"target": "abort", "runs": "abort"}),
+        (commands.batch_abort, (), {"target": "abort", "runs": "go on"}),
+        (commands.batch_abort, ("--runs",), {"target": "abort", "runs": "abort"}),
     ],
 )
 def test_change_of_the_state(kind: Any, words: tuple[str, ...], body: Json) -> None:
@@ -169,9 +170,9 @@ def test_change_of_the_state(kind: Any, words: tuple[str, ...], body: Json) -> N
 
 def test_list_counts_nodes() -> None:
     service = Service({"batches": [batch(pending=5, running=1, done=3, failed=1, refused=2)]})
-    (names, rows), _, _ = take(service, batches.ListBatches, "--open")
+    (names, rows), _, _ = take(service, commands.batch_list, "--open")
     query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(service.asked[0][1]).query))
-    where = queries.filters(queries.BATCHES, query, version=1)
+    where = queries.filters(batches_api.BATCHES, query, version=1)
     assert where == {"state": ["running", "paused"]}, "as the API reads it"
     row = dict(zip(names, next(iter(rows)), strict=True))
     assert (row["wave"], row["nodes"], row["ended"], row["failed"]) == ("2/3", 12, 6, 3)
@@ -197,7 +198,7 @@ def test_watch_ends_with_the_batch(last: Json, status: int, more: str | None) ->
     }
     first = batch(running=1, pending=1)
     service = Service(first, first, last, {"nodes": [failed]})
-    result, output, _ = take(service, batches.WatchBatch, "b1")
+    result, output, _ = take(service, watching.WatchBatch, "b1")
     assert result == status
     lines = output.splitlines()
     assert lines[0].startswith("reset: running, wave 2 of 3 [--------------------] 0/2: 1 pending")
@@ -207,7 +208,7 @@ def test_watch_ends_with_the_batch(last: Json, status: int, more: str | None) ->
 
 def test_watch_ends_in_time() -> None:
     result, _, fault = take(
-        Service(*[batch(running=1)] * 9), batches.WatchBatch, "b1", "--within", "0.2"
+        Service(*[batch(running=1)] * 9), watching.WatchBatch, "b1", "--within", "0.2"
     )
     assert (result, fault) == (75, "The batch goes on.\n")
 
@@ -216,7 +217,7 @@ def test_table_of_a_batch_has_counts_and_refusals_as_text() -> None:
     refused = {"count": 2, "first": [{"name": "n1", "uuid": "u1", "code": "X", "text": "no\nway"}]}
     first = [{"name": None, "uuid": "u2"}]
     planned = {**batch(failed=1, pending=3), "first_wave": first, "refused": refused}
-    (names, values), _, _ = take(Service(planned), batches.ShowBatch, "b1")
+    (names, values), _, _ = take(Service(planned), commands.batch_show, "b1")
     shown = dict(zip(names, values, strict=True))
     assert shown["counts"].human_readable() == "3 pending, 1 failed"
     assert shown["first_wave"].human_readable() == "u2"

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from ironic_lite.domain import erasure_records, root_device
+from ironic_lite.features.erasures import rules as erasure_rules
+
+pytestmark = pytest.mark.feature("erasures")
 
 Json = dict[str, Any]
 PROOF = {
@@ -34,7 +37,7 @@ PROOF = {
 )
 def test_stranger_is_a_disk_that_the_record_does_not_name(disks: Any, found: list[str]) -> None:
     inventory: Json = {"disks": disks}
-    assert erasure_records.unrecorded_disks(inventory, json.dumps(PROOF)) == found
+    assert erasure_rules.unrecorded_disks(inventory, json.dumps(PROOF)) == found
 
 
 GIB = 1024**3

@@ -6,16 +6,16 @@ import random
 
 import pytest
 
-from ironic_lite.db.queries.feed import Answer
-from ironic_lite.feed.horizon import FORCED_SECONDS, MYSQL, POSTGRESQL, SQLITE, Horizon
+from ironic_lite.db.queries.events import OpenWriters
+from ironic_lite.feed import FORCED_SECONDS, MYSQL, POSTGRESQL, SQLITE, Horizon
 
-QUIET = Answer(frozenset())
-LOCKED = Answer(frozenset(), locked=True)
+QUIET = OpenWriters(frozenset())
+LOCKED = OpenWriters(frozenset(), locked=True)
 
 
-def busy(*writers: int) -> Answer:
+def busy(*writers: int) -> OpenWriters:
     """Return the answer of a server with these transactions."""
-    return Answer(frozenset(map(str, writers)))
+    return OpenWriters(frozenset(map(str, writers)))
 
 
 def test_sqlite_settles_every_visible_id_at_once() -> None:
@@ -53,7 +53,7 @@ def test_mariadb_passes_a_missing_id_without_a_row_after_ten_seconds() -> None:
 @pytest.mark.parametrize(
     ("kind", "answer"), [(POSTGRESQL, busy(7)), (MYSQL, busy(7)), (MYSQL, LOCKED)]
 )
-def test_id_of_an_open_transaction_is_not_passed_by_age(kind: str, answer: Answer) -> None:
+def test_id_of_an_open_transaction_is_not_passed_by_age(kind: str, answer: OpenWriters) -> None:
     horizon = Horizon(kind, 0)
     for second in range(0, int(FORCED_SECONDS), 10):
         assert horizon.advance([2], float(second), answer) == 0
@@ -116,11 +116,11 @@ def _move(one: set[int], other: set[int], rng: random.Random) -> None:
     other.add(ident)
 
 
-def _answer(kind: str, asked: int, inserting: set[int], written: set[int]) -> Answer:
+def _answer(kind: str, asked: int, inserting: set[int], written: set[int]) -> OpenWriters:
     """Return what a server knows: of rows that are written, MariaDB shows only the lock."""
     if kind == POSTGRESQL:
         return busy(*inserting, *written)
-    return Answer(busy(*inserting).writers, any(ident < asked for ident in written))
+    return OpenWriters(busy(*inserting).writers, any(ident < asked for ident in written))
 
 
 @pytest.mark.parametrize("kind", [POSTGRESQL, MYSQL])

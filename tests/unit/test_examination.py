@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.doctor import rounds
+from ironic_lite.checks import examiner
 from ironic_lite.domain import examination
 from ironic_lite.domain.examination import Check, Finding, Status, Verdict
 from tests.support.thread_limit import no_new_threads
@@ -32,7 +32,7 @@ def fails(_subject: Any) -> Iterator[Verdict]:
 
 
 def found(*checks: Check[Any], seconds: float = SECONDS) -> list[Finding]:
-    return rounds.Examiner().examine(rounds.lines("here", checks, None), seconds)
+    return examiner.Examiner().examine(examiner.lines("here", checks, None), seconds)
 
 
 def results(findings: list[Finding]) -> dict[str, str]:
@@ -55,11 +55,11 @@ def test_error_of_a_check_is_a_failed_finding_without_passwords() -> None:
 
 
 def test_checks_without_a_thread_leave_their_places_to_the_next_examination() -> None:
-    examiner = rounds.Examiner(places=1)
-    lines = rounds.lines("here", [check("a", passes)], None)
+    limited = examiner.Examiner(places=1)
+    lines = examiner.lines("here", [check("a", passes)], None)
     with no_new_threads():
-        assert results(examiner.examine(lines, SECONDS)) == {"a": "unknown"}
-    assert results(examiner.examine(lines, SECONDS)) == {"a": "ok"}
+        assert results(limited.examine(lines, SECONDS)) == {"a": "unknown"}
+    assert results(limited.examine(lines, SECONDS)) == {"a": "ok"}
 
 
 def test_finding_survives_its_way_through_another_process() -> None:
@@ -102,22 +102,22 @@ def test_hanging_check_delays_no_answer_and_keeps_its_place() -> None:
         released.wait(SECONDS)
         yield examination.passed("too late")
 
-    examiner = rounds.Examiner(places=2)
+    limited = examiner.Examiner(places=2)
     table = [check("a", hangs), check("after", passes, "a"), check("b", passes)]
     try:
         begun = time.monotonic()
-        findings = examiner.examine(rounds.lines("here", table, None), 0.3)
+        findings = limited.examine(examiner.lines("here", table, None), 0.3)
         assert time.monotonic() - begun < SECONDS / 2
         assert results(findings) == {"a": "failed", "after": "unknown", "b": "ok"}
         assert "not finished within 0.3 s" in findings[0].text
-        assert examiner.examine(rounds.lines("here", table, None), 0.3)[0].name == "a"
+        assert limited.examine(examiner.lines("here", table, None), 0.3)[0].name == "a"
         # Both places hang now: nothing can be examined, and that is said.
-        third = examiner.examine(rounds.lines("here", [check("b", passes)], None), 0.3)
+        third = limited.examine(examiner.lines("here", [check("b", passes)], None), 0.3)
         assert results(third) == {"b": "unknown"}
     finally:
         released.set()
     end = time.monotonic() + SECONDS
-    while results(examiner.examine(rounds.lines("here", table, None), SECONDS)) != {
+    while results(limited.examine(examiner.lines("here", table, None), SECONDS)) != {
         "a": "ok",
         "after": "ok",
         "b": "ok",

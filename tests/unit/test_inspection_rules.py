@@ -1,17 +1,28 @@
-"""The rule engine as tables: templates, each operator, each action, loops, and what is refused."""
+"""Inspection rules: the engine as tables, rules out of a file, and regular expressions."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import os
+import pathlib
+import re
+import resource
+import threading
+import time
 from typing import Any
 
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.conductor.engine.runtime import BuiltinRules
+from ironic_lite.core import config
 from ironic_lite.domain import inspection_rules
-from ironic_lite.domain.inspection_rules import Call, Subject, conditions, templates
+from ironic_lite.domain.inspection_rules import RuleCall, Subject, conditions
 from ironic_lite.domain.inspection_rules.actions import ACTIONS
 from ironic_lite.domain.inspection_rules.conditions import OPERATORS
+
+# The rule engine as tables: templates, each operator, each action, loops, and what is refused.
 
 Json = dict[str, Any]
 PORT = "11111111-aaaa-4bbb-8ccc-000000000000"
@@ -74,20 +85,20 @@ def subject() -> Subject:
     ids=str,
 )
 def test_templates_are_filled_in(text: Any, found: Any) -> None:
-    assert templates.fill(text, subject().view(secrets=True)) == found
+    assert conditions.fill_template(text, subject().view(secrets=True)) == found
 
 
 @pytest.mark.parametrize("text", ["{node.name:03d}", "{inventory[cpu][count]:99999}", "{item:c}"])
 def test_a_form_that_does_not_fit_is_refused(text: str) -> None:
     view = {**subject().view(secrets=True), "item": 2**21}
     with pytest.raises(errors.InvalidParameter, match="cannot be filled in"):
-        templates.fill(text, view)
+        conditions.fill_template(text, view)
 
 
 def test_secrets_are_hidden_unless_the_rule_is_sensitive() -> None:
     text = "{inventory[bmc_password]} {node[driver_info][redfish_password]}"
-    assert templates.fill(text, subject().view(secrets=False)) == "****** ******"
-    assert templates.fill(text, subject().view(secrets=True)) == "s3same s3same"
+    assert conditions.fill_template(text, subject().view(secrets=False)) == "****** ******"
+    assert conditions.fill_template(text, subject().view(secrets=True)) == "s3same s3same"
 
 
 # -- conditions ------------------------------------------------------------------------------
@@ -240,7 +251,7 @@ def test_conditions_loop(multiple: str | None, expected: bool) -> None:
 # -- actions ---------------------------------------------------------------------------------
 
 
-def did(op: str, args: Any, *, made: list[Call] | None = None, **more: Any) -> Subject:
+def did(op: str, args: Any, *, made: list[RuleCall] | None = None, **more: Any) -> Subject:
     found = subject()
     found.call = None if made is None else made.append
     action = {"op": op, "args": args, **more}
@@ -359,13 +370,13 @@ def test_log_action_logs_its_message() -> None:
 
 
 def test_calls_are_made_as_they_are_asked_for() -> None:
-    made: list[Call] = []
+    made: list[RuleCall] = []
     did("api-call", {"url": "http://cmdb/{node.name}"}, made=made)
     told = {"headers": {"X-Node": "{node.name}"}, "timeout": "7", "retries": 0, "backoff_factor": 2}
     did("api-call", {"url": "https://[::1]:8/", **told}, made=made)
     assert made == [
-        Call("http://cmdb/web", {}, 5.0, 3, 0.3),
-        Call("https://[::1]:8/", {"X-Node": "web"}, 7.0, 0, 2.0),
+        RuleCall("http://cmdb/web", {}, 5.0, 3, 0.3),
+        RuleCall("https://[::1]:8/", {"X-Node": "web"}, 7.0, 0, 2.0),
     ]
 
 
@@ -476,3 +487,207 @@ def test_a_rule_nobody_could_carry_out_is_refused(what: str, one: Json, path: st
     with pytest.raises(errors.InvalidParameter) as why:
         inspection_rules.check(**given)
     assert str(why.value.facts["path"]).startswith(path)
+
+
+# Inspection rules out of a file: its form is checked to the last key, and it is read as needed.
+
+LOG = {"op": "log", "args": {"msg": "x"}}
+TEXT = """
+- description: all of them
+  priority: -5
+  conditions:
+    - {op: "!is-empty", args: {value: "{inventory[bmc_address]}"}, loop: [1], multiple: all}
+  actions:
+    - op: set-attribute
+      args: {path: /driver_info/redfish_address, value: "https://{inventory[bmc_address]}"}
+- uuid: mine
+  sensitive: true
+  actions: [{op: log, args: {msg: x}}]
+"""
+PUT = "- {{actions: [{{op: set-attribute, args: {{path: extra/x, value: {}}}}}]}}"
+
+
+def written(path: pathlib.Path, text: str) -> BuiltinRules:
+    path.write_text(text, encoding="utf-8")
+    return BuiltinRules(str(path))
+
+
+def test_rules_are_as_requests_would_make_them(tmp_path: pathlib.Path) -> None:
+    first, second = written(tmp_path / "rules.yaml", TEXT).rules()
+    assert (first["uuid"], first["priority"]) == ("00000000-0000-0000-0000-000000000000", -5)
+    assert (first["sensitive"], first["phase"]) == (False, "main")
+    assert first["conditions"][0]["multiple"] == "all"
+    assert (second["uuid"], second["sensitive"], second["priority"]) == ("mine", True, 0)
+    assert second["actions"] == [LOG]
+
+
+def test_a_file_that_has_changed_is_read_again_and_only_then(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "rules.yaml"
+    book = written(path, TEXT)
+    known = book.rules("main")
+    assert book.rules("main")[0] is known[0]
+    path.write_text("[]", encoding="utf-8")
+    os.utime(path, ns=(1, 1))
+    assert book.rules("main") == []
+
+
+@pytest.mark.parametrize(
+    ("value", "found"), [("2026-01-02", "2026-01-02"), ("{1: {2.5: x}}", {"1": {"2.5": "x"}})]
+)
+def test_yaml_values_without_a_json_type_are_kept_as_text(
+    tmp_path: pathlib.Path, value: str, found: Any
+) -> None:
+    (rule,) = written(tmp_path / "rules.yaml", PUT.format(value)).rules()
+    assert rule["actions"][0]["args"]["value"] == found
+
+
+@pytest.mark.parametrize("path", [None, ""])
+def test_without_a_file_there_are_no_rules(path: str | None) -> None:
+    book = BuiltinRules(path)
+    book.check()
+    assert book.rules("main") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "No such file"),
+        ("{", "is no YAML"),
+        ("\0", "is no YAML"),
+        ("a: 1", "must be a list of rules"),
+        ("", "must be a list of rules"),
+        ("- {actions: [{op: nope, args: {}}]}", "0/actions/0/op: 'nope' is not one of"),
+        (PUT.format("!!set {a}"), "has a value that JSON cannot represent"),
+        (PUT.format("&a [*a]"), "has a value that JSON cannot represent"),
+        (PUT.format("9" * 20), "has a value that JSON cannot represent"),
+    ],
+    ids=[
+        *("no file", "no YAML", "no text", "an object", "nothing", "a bad rule"),
+        *("a set", "a list within itself", "a number of more than 64 bits"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(
+    tmp_path: pathlib.Path, text: str | None, said: str
+) -> None:
+    path = tmp_path / "rules.yaml"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(errors.LocalFileError) as why:
+        BuiltinRules(str(path)).rules()
+    assert str(path) in why.value.message
+    assert said in why.value.message
+    with pytest.raises(config.ConfigError, match=r"^\[inspection_rules\]built_in_rules: "):
+        BuiltinRules(str(path)).check()
+
+
+BAD: dict[str, tuple[Any, str]] = {
+    "a rule of text": ("x", "0"),
+    "no actions": ({}, "0/actions"),
+    "actions of none": ({"actions": []}, "0/actions"),
+    "a scope": ({"actions": [LOG], "scope": "x"}, "0/scope"),
+    "a priority of text": ({"actions": [LOG], "priority": "5"}, "0/priority"),
+    "a priority that is true": ({"actions": [LOG], "priority": True}, "0/priority"),
+    "another phase": ({"actions": [LOG], "phase": "early"}, "0/phase"),
+    "sensitive by a word": ({"actions": [LOG], "sensitive": "yes"}, "0/sensitive"),
+    "an action of text": ({"actions": ["log"]}, "0/actions/0"),
+    "an action without arguments": ({"actions": [{"op": "log"}]}, "0/actions/0/args"),
+    "arguments of text": ({"actions": [{**LOG, "args": "x"}]}, "0/actions/0/args"),
+    "a loop of text": ({"actions": [{**LOG, "loop": "x"}]}, "0/actions/0/loop"),
+    "multiple of an action": ({"actions": [{**LOG, "multiple": "any"}]}, "0/actions/0/multiple"),
+    "an argument too many": (
+        {"actions": [{"op": "log", "args": {"msg": "x", "y": 1}}]},
+        "0/actions/0/args/y",
+    ),
+    "conditions of text": ({"actions": [LOG], "conditions": "x"}, "0/conditions"),
+    "a bad multiple": (
+        {"actions": [LOG], "conditions": [{"op": "eq", "args": [[1]], "multiple": "one"}]},
+        "0/conditions/0/multiple",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_rule_is_refused_by_the_path_of_its_fault(case: str) -> None:
+    rule, path = BAD[case]
+    with pytest.raises(errors.InvalidParameter) as why:
+        inspection_rules.parse([rule])
+    assert why.value.facts["path"] == path
+
+
+# Regular expressions of rules mean what Python's mean, and end in time.
+
+CARELESS = ("(a+)+b", "(a|aa)+b", "(a|a)*b", r"^(\w+\s?)*$")
+ALIKE = (
+    (r"dell", "(?i)Dell Inc."),
+    (r"(?i)dell", "DELL"),
+    (r"^R7[0-9]{2}$", "R740"),
+    (r"(?<=R)7(?=4)", "R740"),
+    (r"(.)\1", "aabb"),
+    (r"(?P<n>.)(?P=n)", "abb"),
+    (r"a{e}", "zzz"),
+    (r"a{e}", "a{e}"),
+    (r"(?:abc){e<=2}", "abx"),
+    (r"[{e}]", "e"),
+    (r"\{x\}", "{x}"),
+    (r"a{,2}b", "aab"),
+    (r"\N{BULLET}", "\u2022"),
+    (r"x{2,3}", "xx"),
+    (r"(?s).*", "a\nb"),
+    (r"(?m)^b$", "a\nb"),
+    (r"\Aa\Z", "a"),
+)
+
+
+@pytest.mark.parametrize(("expression", "text"), ALIKE)
+def test_expressions_mean_what_they_mean_in_python(expression: str, text: str) -> None:
+    assert conditions.contains(expression, text) == bool(re.search(expression, text))
+    assert conditions.matches(expression, text) == bool(re.fullmatch(expression, text))
+
+
+@pytest.mark.parametrize("expression", CARELESS)
+def test_a_careless_expression_ends_while_others_work(expression: str) -> None:
+    worst, ended = 0.0, threading.Event()
+
+    def look() -> None:
+        try:
+            with contextlib.suppress(errors.InvalidParameter):
+                conditions.contains(expression, "a" * 40 + "!")
+        finally:
+            ended.set()
+
+    began = last = time.monotonic()
+    threading.Thread(target=look).start()
+    while not ended.wait(0.001):
+        now = time.monotonic()
+        worst, last = max(worst, now - last), now
+    assert time.monotonic() - began < 30
+    assert worst < 5, "another thread stood still meanwhile"
+
+
+def test_an_expression_that_is_given_up_says_so() -> None:
+    with pytest.raises(errors.InvalidParameter, match="given up after 1 s"):
+        conditions.holds({"op": "contains", "args": {"value": "a" * 60, "regex": "(a|aa)+b"}}, {})
+
+
+@pytest.mark.parametrize("expression", ["(", "[a--", r"\h", "(?R)", "a" * 5000, 7, "(?<n>a)"])
+def test_invalid_expression_is_refused_with_its_place(expression: object) -> None:
+    rule = {"op": "matches", "args": {"value": "a", "regex": expression}}
+    with pytest.raises(errors.InvalidParameter) as refused:
+        inspection_rules.check([rule], [])
+    assert refused.value.facts["path"] == "conditions/0/args/regex"
+
+
+ENDLESS = ("(?:a{65535}){65535}", "[a-z]{60000}[0-9]{60000}", r"(?:[(]{999}\({999}){999,}")
+
+
+@pytest.mark.parametrize("expression", ENDLESS)
+def test_an_expression_that_would_take_much_memory_is_refused(expression: str) -> None:
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(errors.InvalidParameter, match="items with its repetitions written out"):
+        conditions.check_expression(expression)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 50_000  # KiB
+
+
+@pytest.mark.parametrize("expression", ["[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "[]{9}]{4}"])
+def test_repetitions_of_a_usual_size_are_allowed(expression: str) -> None:
+    conditions.check_expression(expression)

@@ -1,14 +1,19 @@
-"""What processes count: nothing is lost, in memory of one's own or in memory that is shared."""
+"""What processes count: requests, calls to BMCs, runs and steps."""
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import threading
+from typing import Any
 
 import pytest
 
+from ironic_lite.conductor.engine import history
 from ironic_lite.core import metrics
+
+# What processes count: nothing is lost, in memory of one's own or in memory that is shared.
 
 REQUEST = ("http_requests_total", "GET", "/nodes", "200")
 
@@ -107,3 +112,131 @@ def test_every_family_fits_into_a_record() -> None:
         assert metrics.size_of(name) <= metrics.VALUES, name
         assert list(family.buckets) == sorted(set(family.buckets))
         assert name.endswith("_seconds") == bool(family.buckets), name
+
+
+# The counts of calls to BMCs: nothing is lost between threads, and buckets are cumulative.
+
+
+def test_each_call_is_counted_by_kind_operation_and_result() -> None:
+    made = metrics.BmcCounters()
+    with made.call("redfish", "GET") as call:
+        call.result = metrics.OK
+    with pytest.raises(OSError, match="gone"), made.call("redfish", "GET"):
+        raise OSError("gone")
+    made.note("ipmi", "power", metrics.ERROR, 0.2)
+    made.retried("ipmi")
+    told = made.snapshot()
+    assert told["bmc_calls_total"] == [
+        {"kind": "ipmi", "operation": "power", "result": "error", "value": 1},
+        {"kind": "redfish", "operation": "GET", "result": "ok", "value": 1},
+        {"kind": "redfish", "operation": "GET", "result": "silence", "value": 1},
+    ]
+    assert told["bmc_retries_total"] == [{"kind": "ipmi", "value": 1}]
+    assert json.loads(json.dumps(told)) == told
+    assert told["since"].endswith("+00:00")
+
+
+def test_a_bucket_holds_all_calls_that_took_no_longer() -> None:
+    made = metrics.BmcCounters()
+    for seconds in (0.01, 0.05, 0.06, 3.0, 61.0):
+        made.note("redfish", "GET", metrics.OK, seconds)
+    (found,) = made.snapshot()["bmc_call_seconds"]
+    assert {one["le"]: one["value"] for one in found["buckets"]} == {
+        **{"0.05": 2, "0.1": 3, "0.25": 3, "0.5": 3, "1": 3, "2.5": 3},
+        **{"5": 4, "10": 4, "30": 4, "60": 4, "+Inf": 5},
+    }
+    assert (found["count"], found["sum"]) == (5, 64.12)
+
+
+def test_threads_lose_no_count_of_calls() -> None:
+    made = metrics.BmcCounters()
+    together = threading.Barrier(8)
+
+    def count() -> None:
+        together.wait(30)
+        for _ in range(500):
+            made.note("redfish", "GET", metrics.OK, 0.01)
+            made.retried("redfish")
+
+    threads = [threading.Thread(target=count) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    told = made.snapshot()
+    assert told["bmc_calls_total"][0]["value"] == 4000
+    assert told["bmc_retries_total"][0]["value"] == 4000
+
+
+# Runs and steps are counted when they end, each once, and timed where their begin was seen.
+
+NOON = datetime.datetime(2026, 1, 31, 12)
+
+
+def later(seconds: float) -> datetime.datetime:
+    return NOON + datetime.timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def board() -> metrics.Board:
+    return metrics.Board()
+
+
+def counted(board: metrics.Board, name: str) -> dict[tuple[str, ...], Any]:
+    """Return values by labels: a number, or (count, sum) of durations."""
+    found = {}
+    for one in board.snapshot().get(name, ()):
+        labels = tuple(one[label] for label in metrics.FAMILIES[name].labels)
+        found[labels] = one.get("value", (one.get("count"), one.get("sum")))
+    return found
+
+
+def test_a_run_and_its_steps_are_counted_and_timed(board: metrics.Board) -> None:
+    made = history.RunMetrics(board)
+    made.run("r", {"verb": "clean", "started_at": NOON, "state": "running", "ended_at": None})
+    for ordinal in (0, 1):
+        made.step("r", "clean", ordinal, {"state": "running", "started_at": later(ordinal)})
+        made.step("r", "clean", ordinal, {"state": "done", "ended_at": later(ordinal + 1)})
+    made.run("r", {"state": "waiting"})
+    made.run("r", {"state": "done", "ended_at": later(30)})
+    assert counted(board, "runs_total") == {("clean", "done"): 1}
+    assert counted(board, "run_seconds") == {("clean",): (1, 30.0)}
+    assert counted(board, "steps_total") == {("clean", "done"): 2}
+    assert counted(board, "step_seconds") == {("clean",): (2, 2.0)}
+
+
+def test_a_step_that_goes_on_when_its_run_ends_has_ended_with_it(board: metrics.Board) -> None:
+    made = history.RunMetrics(board)
+    made.step("r", "clean", 0, {"started_at": NOON})
+    made.run("r", {"verb": "clean", "started_at": NOON})
+    made.run("r", {"state": "aborted", "ended_at": later(5)})
+    assert counted(board, "steps_total") == {("clean", "aborted"): 1}
+    assert counted(board, "step_seconds") == {("clean",): (1, 5.0)}
+
+
+def test_run_begun_by_an_earlier_process_is_counted_but_not_timed(board: metrics.Board) -> None:
+    made = history.RunMetrics(board)
+    made.step("r", "deploy", 3, {"state": "failed", "ended_at": NOON})
+    made.run("r", {"state": "failed", "ended_at": NOON})
+    assert counted(board, "runs_total") == {("unknown", "failed"): 1}
+    assert counted(board, "steps_total") == {("deploy", "failed"): 1}
+    assert counted(board, "run_seconds") == counted(board, "step_seconds") == {}
+
+
+def test_a_clock_set_back_makes_no_negative_time(board: metrics.Board) -> None:
+    made = history.RunMetrics(board)
+    made.run("r", {"verb": "clean", "started_at": later(9)})
+    made.run("r", {"state": "done", "ended_at": NOON})
+    assert counted(board, "run_seconds") == {("clean",): (1, 0.0)}
+
+
+def test_runs_that_never_end_are_forgotten(
+    board: metrics.Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "_REMEMBERED_RUNS", 2)
+    made = history.RunMetrics(board)
+    for name in "abc":
+        made.run(name, {"verb": "clean", "started_at": NOON})
+    for name in "abc":
+        made.run(name, {"state": "done", "ended_at": later(1)})
+    assert counted(board, "runs_total") == {("unknown", "done"): 1, ("clean", "done"): 2}

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from ironic_lite import errors
 from ironic_lite.api.resources import patches
 from ironic_lite.core import masking
-from ironic_lite.domain import fields, states
+from ironic_lite.domain import fields, states, versions
 from ironic_lite.domain.states import State
 
 UUID = "9c5f1c32-5a0c-4a3f-8a0a-6d1d0b0a9c77"
 OTHER = "00000000-5a0c-4a3f-8a0a-6d1d0b0a9c77"
-LATEST = 115
 Json = dict[str, Any]
 
 
@@ -49,8 +48,23 @@ def op(kind: str, path: Any, *value: Any) -> Json:
     return {"op": kind, "path": path, **({"value": value[0]} if value else {})}
 
 
-def patch(*operations: Any, version: int = LATEST, **values: Any) -> Json:
-    return patches.node(row(**values), list(operations), version=version)
+def of_node(before: Json, body: Any, version: int = versions.LAST) -> Json:
+    operations = patches.read(fields.NODE, body, version=version)
+    return patches.node(before, operations, version=version)
+
+
+def of_chassis(before: Json, body: Any) -> Json:
+    operations = patches.read(fields.CHASSIS, body, version=1)
+    return patches.resource(fields.CHASSIS, before, operations, version=1, what="chassis")
+
+
+def of_port(before: Json, owner: Json, *body: Any) -> Json:
+    operations = patches.read(fields.PORT, list(body), version=versions.LAST)
+    return patches.port(before, operations, version=versions.LAST, owner=owner)
+
+
+def patch(*operations: Any, version: int = versions.LAST, **values: Any) -> Json:
+    return of_node(row(**values), list(operations), version)
 
 
 def refused(*operations: Any, **more: Any) -> errors.InvalidParameter:
@@ -71,7 +85,7 @@ def forbidden(*operations: Any, **more: Any) -> errors.Conflict:
 @pytest.mark.parametrize("body", [None, {}, "x", 3, [3], [[]], [None]])
 def test_a_patch_is_a_list_of_operations(body: Any) -> None:
     with pytest.raises(errors.InvalidParameter):
-        patches.node(row(), body, version=LATEST)
+        of_node(row(), body)
 
 
 @pytest.mark.parametrize(
@@ -143,10 +157,8 @@ def test_only_columns_that_change_come_back() -> None:
 def test_nested_values_are_patched_in_their_column() -> None:
     before = row()
     held = copy.deepcopy(before)
-    changed = patches.node(
-        before,
-        [op("add", "/properties/list/-", "c"), op("remove", "/properties/cpus")],
-        version=LATEST,
+    changed = of_node(
+        before, [op("add", "/properties/list/-", "c"), op("remove", "/properties/cpus")]
     )
     assert changed == {"properties": {"list": ["a", "b", "c"]}}
     assert before == held
@@ -231,7 +243,7 @@ def test_a_secret_is_not_kept_under_another_name(
     stored = {"all": [copy.deepcopy(held), {"kept": 1}]}
     before = row(driver_info=copy.deepcopy(stored))
     with pytest.raises(errors.InvalidParameter) as caught:
-        patches.node(before, wanted, version=LATEST)
+        of_node(before, wanted)
     assert caught.value.facts["path"].startswith("driver_info/all/0")
     assert "s3cret" not in repr(caught.value)
     assert before["driver_info"] == stored
@@ -263,14 +275,14 @@ def test_many_patches_cannot_nest_deeper_than_one_body() -> None:
     assert refused(again, extra={"a": deep}).facts["path"] == "extra"
     both = [op("add", "/extra/a", deep), again]
     with pytest.raises(errors.InvalidParameter, match="nested more than 25 levels"):
-        patches.node(row(extra={}), both, version=LATEST)
+        of_node(row(extra={}), both)
 
 
 def test_one_bad_operation_undoes_all() -> None:
     before = row(extra={"a": {"b": 1}})
     held = copy.deepcopy(before)
     with pytest.raises(errors.InvalidParameter):
-        patches.node(before, [op("add", "/extra/a/b", 2), op("remove", "/extra/c")], version=LATEST)
+        of_node(before, [op("add", "/extra/a/b", 2), op("remove", "/extra/c")])
     assert before == held
 
 
@@ -449,7 +461,7 @@ PORT: Json = {
 
 def port(operation: Json, **owner: Any) -> Json:
     full = {"uuid": UUID, "provision_state": "manageable", **owner}
-    return patches.port(PORT, [operation], version=LATEST, owner=full)
+    return of_port(PORT, full, operation)
 
 
 def test_the_address_of_a_used_node_stays() -> None:
@@ -476,16 +488,14 @@ def test_a_port_keeps_address_and_node(name: str) -> None:
 
 
 def test_removing_flags_of_a_port_sets_their_defaults() -> None:
-    found = patches.port(
-        {**PORT, "pxe_enabled": False}, [op("remove", "/pxe_enabled")], version=115, owner=row()
-    )
+    found = of_port({**PORT, "pxe_enabled": False}, row(), op("remove", "/pxe_enabled"))
     assert found == {"pxe_enabled": True}
 
 
 def test_a_chassis_is_patched_without_rules() -> None:
     before = {"uuid": UUID, "description": "a", "extra": {}}
     patch = [op("remove", "/description")]
-    found = patches.resource(fields.CHASSIS, before, patch, version=1, what="chassis")
+    found = of_chassis(before, patch)
     assert found == {"description": None}
 
 
@@ -513,7 +523,7 @@ def test_any_patch_is_applied_or_refused_and_never_spoils_the_node(
     before = row(provision_state=state.value)
     held = copy.deepcopy(before)
     try:
-        changed = patches.node(before, operations, version=LATEST)
+        changed = of_node(before, operations)
     except (errors.InvalidRequest, errors.Conflict):
         changed = {}
     assert before == held
@@ -589,7 +599,7 @@ def test_operations_do_what_the_library_makes_of_them_together(
     wanted = _whole_patch({"extra": extra}, sent)
     before = {"uuid": UUID, "description": None, "extra": extra}
     try:
-        found = patches.resource(fields.CHASSIS, before, sent, version=1, what="chassis")
+        found = of_chassis(before, sent)
     except errors.InvalidParameter:
         assert wanted is None
     else:

@@ -1,12 +1,113 @@
-"""The test command brings the programs that tests start, or says what to install: no failure."""
+"""Programs: their help, the modules that they leave out, and the test command's programs."""
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import datetime
+import importlib.metadata
+import importlib.util
 import pathlib
 import subprocess
+import sys
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
+import sqlalchemy as sa
+from oslo_config import cfg
+
+from ironic_lite.cmd import status
+from ironic_lite.core import clock, config, modules
+from ironic_lite.db.engine import session
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import conductors
+from ironic_lite.db.tables import migrate
+from ironic_lite.domain.examination import Status
+from tests.support import database_rows
+
+# Every console script answers --help without a library that it has no use for.
+
+SCRIPTS = sorted(
+    script.value
+    for script in importlib.metadata.entry_points(group="console_scripts")
+    if script.value.startswith("ironic_lite.")
+)
+_HELP = """
+import importlib, sys
+module, _, name = sys.argv[1].partition(":")
+try:
+    getattr(importlib.import_module(module), name)(["--help"])
+except SystemExit as stop:
+    assert not stop.code, stop.code
+unwanted = ("eventlet", "greenlet", "kombu", "sushy", "alembic")
+sys.exit(", ".join(name for name in unwanted if sys.modules.get(name)) or 0)
+"""
+
+
+def test_there_are_the_six_scripts() -> None:
+    assert [script.removesuffix(":main") for script in SCRIPTS] == [
+        f"ironic_lite.cmd.{name}"
+        for name in ("all", "api", "conductor", "dbsync", "netboot", "status")
+    ]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_help_is_printed_and_nothing_big_loaded(script: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _HELP, script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--config-file" in done.stdout
+    assert "--version" in done.stdout
+
+
+# Optional modules that a process leaves out.
+
+_NAME = "colorsys"  # of the standard library; nothing imports it
+
+
+def test_a_module_left_out_cannot_be_imported_until_the_end_of_the_block() -> None:
+    sys.modules.pop(_NAME, None)
+    with modules.left_out(_NAME), pytest.raises(ImportError):
+        importlib.import_module(_NAME)
+    assert importlib.util.find_spec(_NAME) is not None
+    assert _NAME not in sys.modules
+
+
+def test_a_loaded_module_stays() -> None:
+    with modules.left_out("json"):
+        assert importlib.import_module("json") is sys.modules["json"]
+    assert sys.modules["json"] is not None
+
+
+def test_the_api_loads_no_template_engine_it_can_do_without() -> None:
+    program = """
+import sys
+from ironic_lite.cmd import api
+from ironic_lite.core import config
+from ironic_lite.api.http import listen_socket
+
+conf = config.load("ironic-lite-api", ["--config-file", "/dev/null"])
+conf.set_override("host_ip", "127.0.0.1", "api")
+conf.set_override("port", 0, "api")
+keeper = api.reserve(conf)
+api.workers(conf, keeper, api.flags(conf))
+assert "pecan" in sys.modules
+print(*sorted({"jinja2", "pygments", "sushy", "cryptography", "pycdlib"} & set(sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
+
+
+# The test command brings the programs that tests start, or says what to install: no failure.
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "programs.sh"
 SERVERS = {"dnsmasq": "", "nginx": "", "haproxy": ""}
@@ -84,3 +185,104 @@ def test_missing_programs_are_installed_or_named(case: Case, tmp_path: pathlib.P
     else:
         assert done.stderr == ""
     assert bool(done.stdout) is bool(case.installed)
+
+
+# ``ironic-lite-status upgrade check``: its lines, and its exit status.
+
+Check = Callable[..., tuple[int, list[str]]]
+
+
+@pytest.fixture
+def check(
+    sqlite_database: Database, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> Check:
+    """Check with lines of [DEFAULT]; return the exit status, and what is printed."""
+
+    def run(*lines: str) -> tuple[int, list[str]]:
+        conf = config.load("test", _files(tmp_path, sqlite_database, *lines), conf=cfg.ConfigOpts())
+        return status.check_upgrade(conf), capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def _files(folder: pathlib.Path, database: Database, *lines: str) -> list[str]:
+    path = folder / "ironic-lite.conf"
+    said = "\n".join(lines)
+    path.write_text(f"[DEFAULT]\n{said}\n[database]\nconnection = {database.url}\n")
+    return ["--config-file", str(path)]
+
+
+def test_the_program(sqlite_database: Database, tmp_path: pathlib.Path) -> None:
+    asked = [*_files(tmp_path, sqlite_database), "upgrade", "check"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ironic_lite.cmd.status", *asked],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) == len(status.UPGRADE_CHECKS)
+
+
+def _add(database: Database, host: str, version: str, *, age: float = 0) -> None:
+    at = clock.now() - datetime.timedelta(seconds=age)
+    database.write(
+        lambda conn: conductors.register(conn, host=host, group="", version=version, now=at)
+    )
+
+
+def test_all_is_well(sqlite_database: Database, check: Check) -> None:
+    _add(sqlite_database, "one", config.version())
+    _add(sqlite_database, "long gone", "0.0.1", age=3600)
+    code, lines = check()
+    assert (code, len(lines)) == (0, len(status.UPGRADE_CHECKS))
+    assert all(line.startswith("Success ") for line in lines)
+
+
+def test_conductors_of_another_version_are_named(sqlite_database: Database, check: Check) -> None:
+    _add(sqlite_database, "old", "0.0.1")
+    code, lines = check()
+    assert code == 1
+    assert next(line for line in lines if "old (0.0.1)" in line).startswith("Warning  conductors")
+    code, lines = check("pin_release_version = 0.1")
+    assert lines[-1] == "Success  pin_release_version: 0.1 is pinned while conductors are upgraded"
+
+
+def test_a_pin_that_is_left_over_is_told(sqlite_database: Database, check: Check) -> None:
+    _add(sqlite_database, "one", config.version())
+    code, lines = check("pin_release_version = 0.1")
+    assert (code, "remove the pin" in lines[-1]) == (1, True)
+
+
+def test_rows_that_are_left_are_told(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    change = migrate.DataMigration("capitals", "0999", lambda _: 3, lambda *_: 0)
+    monkeypatch.setattr(migrate, "DATA_MIGRATIONS", (change,))
+    code, lines = check()
+    assert (code, "(capitals: 3)" in lines[1]) == (1, True)
+
+
+def test_keys_that_are_needed_are_told(sqlite_database: Database, check: Check) -> None:
+    old, new = (base64.urlsafe_b64encode(byte * 32).decode() for byte in (b"o", b"n"))
+    with contextlib.closing(
+        session.open_database(sqlite_database.url, encryption_keys=[old])
+    ) as sealed:
+        database_rows.add_node(sealed, driver_info={"password": "s"})
+    code, lines = check()
+    assert (code, lines[-1][:50]) == (2, "Failure  encryption keys: The database has values ")
+    with contextlib.closing(
+        session.open_database(sqlite_database.url, encryption_keys=[new, old])
+    ) as both:
+        subject = status.MachineSubject(config.CONF, None, None, contextlib.ExitStack(), [], both)
+        (found,) = status.find_keys_in_use(subject)
+    assert found.status is Status.OK
+    assert found.text.startswith("older ones are still needed (")
+
+
+def test_another_schema_ends_the_checks(sqlite_database: Database, check: Check) -> None:
+    stamp = sa.text("UPDATE alembic_version SET version_num = '9999'")
+    sqlite_database.write(lambda conn: conn.execute(stamp))
+    code, lines = check()
+    assert (code, len(lines)) == (2, 1)
+    assert lines[0].startswith("Failure  database schema: The database ")
+    assert "newer release" in lines[0]

@@ -1,7 +1,10 @@
-"""Query strings are read by tables: filters, paging, fields, and the link to the next page."""
+"""What requests carry: query strings, the header Prefer, and who asks."""
 
 from __future__ import annotations
 
+import json
+import re
+import time
 import urllib.parse
 from collections.abc import Mapping
 
@@ -10,16 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ironic_lite import errors
-from ironic_lite.api.resources import queries
+from ironic_lite.api.resources import preferred, queries
+from ironic_lite.core import context
+from ironic_lite.domain import versions
+
+# Query strings are read by tables: filters, paging, fields, and the link to the next page.
 
 UUID = "9c5f1c32-5a0c-4a3f-8a0a-6d1d0b0a9c77"
-LATEST = 115
 
 
 def listing(
     also: Mapping[str, str] | None = None,
     *,
-    version: int = LATEST,
+    version: int = versions.LAST,
     below: bool = False,
     **named: str,
 ) -> queries.Query:
@@ -150,7 +156,9 @@ def test_detail_shows_every_field_of_the_version() -> None:
 def test_detail_paths_take_neither_fields_nor_detail() -> None:
     for name in ("fields", "detail"):
         with pytest.raises(errors.InvalidParameter, match="Unexpected"):
-            queries.listing(queries.NODES, {name: "uuid"}, version=LATEST, max_limit=9, detail=True)
+            queries.listing(
+                queries.NODES, {name: "uuid"}, version=versions.LAST, max_limit=9, detail=True
+            )
 
 
 def test_a_limit_beyond_the_maximum_is_cut() -> None:
@@ -164,7 +172,7 @@ def test_one_resource_knows_fields_only() -> None:
     with pytest.raises(errors.NotAcceptable):
         queries.one(queries.NODES, {"fields": "uuid"}, version=7)
     with pytest.raises(errors.InvalidParameter, match="Unexpected"):
-        queries.one(queries.NODES, {"limit": "1"}, version=LATEST)
+        queries.one(queries.NODES, {"limit": "1"}, version=versions.LAST)
 
 
 def test_the_next_link_repeats_every_filter() -> None:
@@ -202,3 +210,103 @@ def test_any_text_is_read_or_refused(arguments: dict[str, str]) -> None:
         listing(arguments)
     except errors.InvalidParameter as refused:
         assert refused.status == 400
+
+
+# The header Prefer as RFC 7240 defines it.
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "asynchronous"),
+    [
+        ("wait=50", 50, False),
+        ("WAIT = 50", 50, False),
+        ('wait="50"', 50, False),
+        ("wait=50; foo=bar", 50, False),
+        ("wait=5, wait=9", 5, False),
+        ("wait=9999", 300, False),
+        ("Respond-Async", 0, True),
+        ("respond-async; a, wait=7", 7, True),
+        ("return=minimal,respond-async", 0, True),
+        ('foo="a, wait=9", wait=5', 5, False),
+        ('foo="say \\", wait=9", wait=5', 5, False),
+    ],
+)
+def test_preferences_are_read(text: str, seconds: int, asynchronous: bool) -> None:
+    assert preferred.parse_preference(text, 300) == (seconds, asynchronous)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ",", ";", "wait", "wait=", "wait=x", "wait=0", "wait=-1", "wait=1.5", "wait=1234567890",
+     'wait="5', 'foo="a, wait=9"', "return=minimal; wait=9", "waits=9", "await=9"],
+)  # fmt: skip
+def test_broken_and_unknown_preferences_are_ignored(text: str) -> None:
+    assert preferred.parse_preference(text, 300) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"' + '\\"' * 500, '"' + 'a"' * 500, ",;" * 500, '"' + "\\" * 999],
+    ids=["escaped quotes", "quotes", "separators", "backslashes"],
+)
+def test_time_to_read_a_header_grows_with_its_length_only(text: str) -> None:
+    """A quadratic parser takes more than three seconds here."""
+    began = time.thread_time()
+    for _ in range(500):
+        assert preferred.parse_preference(text, 300) is None
+    assert time.thread_time() - began < 1.5
+
+
+@pytest.mark.parametrize(
+    "text", ['"' + '\\"' * 8000, "wait=5" + "," * 8000], ids=["escaped quotes", "separators"]
+)
+def test_very_long_header_is_ignored_at_once(text: str) -> None:
+    began = time.thread_time()
+    assert preferred.parse_preference(text, 300) is None
+    assert time.thread_time() - began < 0.1
+
+
+def test_header_of_a_kibibyte_is_read() -> None:
+    assert preferred.parse_preference("wait=5".rjust(1024, ","), 300) == (5, False)
+    assert preferred.parse_preference("wait=5".rjust(1025, ","), 300) is None
+
+
+def test_open_quotes_end_the_list() -> None:
+    assert preferred.parse_preference('wait=5, foo="a, respond-async', 300) == (5, False)
+
+
+# Who asks is carried between processes of different versions.
+
+TEXT = st.none() | st.text(max_size=8)
+
+
+@given(
+    user=TEXT,
+    project=TEXT,
+    roles=st.lists(st.text(max_size=5), max_size=3).map(tuple),
+    theirs=TEXT,
+)
+def test_a_context_survives_json(
+    user: str | None, project: str | None, roles: tuple[str, ...], theirs: str | None
+) -> None:
+    who = context.Context(context.new_request_id(), user, project, roles, theirs)
+    assert context.Context.from_dict(json.loads(json.dumps(who.as_dict()))) == who
+
+
+def test_fields_of_a_newer_sender_are_ignored() -> None:
+    who = context.Context.from_dict({"request_id": "req-1", "mood": "fine"})
+    assert who == context.Context("req-1")
+
+
+def test_roles_may_be_missing_or_null() -> None:
+    assert context.Context.from_dict({"request_id": "r", "roles": None}).roles == ()
+
+
+def test_a_request_id_is_req_and_a_uuid_and_never_twice_the_same() -> None:
+    one, other = context.new_request_id(), context.new_request_id()
+    assert re.fullmatch(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", one)
+    assert one != other
+
+
+def test_work_nobody_asked_for_says_which_sweep_it_is() -> None:
+    assert context.internal("power sync").user == "conductor:power sync"

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import datetime
 import json
-import types
 from typing import Any
 
 import orjson
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.domain import reasons, states, waiting
-from ironic_lite.domain.offers import Offer
+from ironic_lite.domain import states, waiting
+from ironic_lite.domain.failures import VerbOffer
+from ironic_lite.domain.holds import Block, Hold
 from ironic_lite.domain.states import Kind, State
+from ironic_lite.features.why import rules
 
 NOW = datetime.datetime(2026, 11, 22, 12, 0, 0)
 RUN = "0f7bd4bb-2b0c-4fa2-9f2f-6ac3c9a1a1b5"
@@ -36,7 +37,7 @@ def ago(minutes: float) -> datetime.datetime:
 
 def node(**values: Any) -> dict[str, Any]:
     """Return a node's row."""
-    row: dict[str, Any] = dict.fromkeys(reasons.COLUMNS)
+    row: dict[str, Any] = dict.fromkeys(rules.COLUMNS)
     row |= {"uuid": "n1", "name": "rack3-21", "provision_state": "manageable"}
     row |= {"maintenance": False, "protected": False, "retired": False, "power_state": "power on"}
     row |= {"created_at": ago(900), "provision_updated_at": ago(12), "deploy_interface": "agent"}
@@ -55,7 +56,7 @@ def step(state: str, name: str = "erase_devices", **values: Any) -> Any:
     return {**row, "kind": "clean", "started_at": ago(12), "ended_at": None, **values}
 
 
-def facts(row: dict[str, Any], the_run: Any = None, *steps: Any, **more: Any) -> reasons.Facts:
+def facts(row: dict[str, Any], the_run: Any = None, *steps: Any, **more: Any) -> rules.Facts:
     """Return the facts of a node at noon."""
     given = {
         "log": (),
@@ -65,7 +66,7 @@ def facts(row: dict[str, Any], the_run: Any = None, *steps: Any, **more: Any) ->
         "settings": SETTINGS,
         "now": NOW,
     }
-    return reasons.Facts(node=row, run=the_run, steps=steps, **{**given, **more})
+    return rules.Facts(node=row, run=the_run, steps=steps, **{**given, **more})
 
 
 def failed(cause: dict[str, Any] | None = None, **values: Any) -> Any:
@@ -121,7 +122,7 @@ def test_each_state_has_a_sentence(state: State) -> None:
         found = facts(row, run("done", ended_at=ago(12)), step("done"))
     else:
         found = facts(row, run("running"), step("done"), step("running"), step("pending"))
-    document = reasons.document(found)
+    document = rules.document(found)
     assert document["says"].startswith(SAYS[state]), document["says"]
     assert (document["provision_state"], document["kind"]) == (state.value, kind.value)
     assert (document["waits_for"] is None) is (kind not in (Kind.WAIT, Kind.HELD))
@@ -136,7 +137,7 @@ def test_failure_has_step_cause_and_evidence() -> None:
         "path": "/redfish",
     }
     row = node(provision_state="clean failed", last_error="Clean step x failed: bang")
-    found = reasons.document(
+    found = rules.document(
         facts(row, failed(cause), step("done"), step("failed", ordinal=1), log=["a line"])
     )["failure"]
     assert (found["code"], found["step"], found["ordinal"]) == (
@@ -154,21 +155,21 @@ def test_silence_of_an_agent_is_evidence() -> None:
     cause: dict[str, Any] = {"code": "AgentUnreachable", "text": "silent", "retryable": True}
     cause["facts"] = {"heard_at": "2026-11-22T11:20:00", "looked_up": True}
     row = node(provision_state="clean failed")
-    evidence = reasons.document(facts(row, failed(cause)))["failure"]["evidence"]
+    evidence = rules.document(facts(row, failed(cause)))["failure"]["evidence"]
     assert evidence[0]["text"] == "last heartbeat 1800 s before the failure"
     assert evidence[1]["text"] == "a ramdisk has looked this node up since the boot"
 
 
 def test_failed_manage_is_a_failure_of_an_enrolled_node() -> None:
     row = node(provision_state="enroll", last_error="Clean step x failed: bang")
-    document = reasons.document(facts(row, failed(verb="manage")))
+    document = rules.document(facts(row, failed(verb="manage")))
     assert document["says"].startswith("The check of its BMC failed at")
 
 
 def test_failure_outside_of_runs_has_no_code() -> None:
     row = node(last_error="The BMC is silent", maintenance=True, fault="power failure")
     row["maintenance_reason"] = "The BMC is silent"
-    document = reasons.document(facts(row, run("done")))
+    document = rules.document(facts(row, run("done")))
     assert document["failure"]["code"] is None
     assert document["maintenance"] == {"reason": "The BMC is silent", "fault": "power failure"}
     assert document["says"] == (
@@ -177,7 +178,7 @@ def test_failure_outside_of_runs_has_no_code() -> None:
     )
 
 
-HOLD: Any = types.SimpleNamespace(kind="legal", blocks=("erase",), reason="case 7")
+HOLD = Hold("h1", "legal", "case 7", (Block.ERASE,), None, NOW, "ann")
 
 
 @pytest.mark.parametrize(
@@ -198,9 +199,9 @@ def test_available_node_is_not_offered_for_a_deployment_that_is_refused(
     maintenance: bool, held: Any, says: str
 ) -> None:
     row = node(provision_state="available", maintenance=maintenance, maintenance_reason="a fan")
-    assert reasons.says(facts(row, run("done"), held=held)) == says
+    assert rules.document(facts(row, run("done"), held=held))["says"] == says
     row |= {"last_error": "The BMC is silent"}
-    told = reasons.says(facts(row, run("done"), held=held))
+    told = rules.document(facts(row, run("done"), held=held))["says"]
     assert told.startswith(says.split(".", maxsplit=1)[0])
     assert told.count("The BMC is silent") == 1
 
@@ -223,7 +224,7 @@ def test_available_node_that_is_taken_is_not_offered_for_a_deployment(
     values: dict[str, Any], says: str
 ) -> None:
     row = node(provision_state="available", **values)
-    assert reasons.says(facts(row, run("done"))) == says
+    assert rules.document(facts(row, run("done")))["says"] == says
 
 
 @pytest.mark.parametrize("seconds", [0, 5])
@@ -231,13 +232,13 @@ def test_sentence_about_a_wait_that_begins_has_no_comma_before_its_end(seconds: 
     row = node(provision_state="inspect wait", provision_updated_at=NOW)
     the_run = run("waiting", "inspect", started_at=NOW - datetime.timedelta(seconds=seconds))
     time = ", for 5 seconds" if seconds else ""
-    says = reasons.says(facts(row, the_run))
+    says = rules.document(facts(row, the_run))["says"]
     assert says.startswith(f"Inspection waits for a ramdisk, which has not reported yet{time}. ")
 
 
 def test_failed_run_before_the_newest_is_told_with_its_verb() -> None:
     row = node(last_error="Clean step x failed: bang")
-    document = reasons.document(facts(row, run("done", "manage"), earlier=failed(verb="clean")))
+    document = rules.document(facts(row, run("done", "manage"), earlier=failed(verb="clean")))
     failure = document["failure"]
     assert (failure["code"], failure["step"]) == ("CleanStepFailed", "deploy.erase_devices")
     assert failure["evidence"][0]["kind"] == "log"
@@ -255,33 +256,33 @@ def test_maintenance_that_a_failed_run_has_left_is_to_be_ended(
     fault: str | None, advised: bool
 ) -> None:
     row = node(last_error="Clean step x failed: bang", maintenance=True, fault=fault)
-    do = reasons.document(facts(row, run("done", "manage"), earlier=failed(verb="clean")))["do"]
+    do = rules.document(facts(row, run("done", "manage"), earlier=failed(verb="clean")))["do"]
     assert (do is not None and do.startswith("End the maintenance")) is advised
 
 
 def test_abort_is_told_from_a_failure() -> None:
     row = node(provision_state="clean failed", last_error="By request")
     ended = run("aborted", ended_at=ago(1), error={"code": "Aborted", "text": "By request"})
-    says = reasons.document(facts(row, ended))["says"]
+    says = rules.document(facts(row, ended))["says"]
     assert says == "Cleaning was aborted, 60 seconds ago: By request."
 
 
 def test_page_of_a_web_server_in_a_cause_becomes_one_line() -> None:
     text = "HTTP 404:\n<html>\n  <p>Not found.</p>\n</html>\n"
     row = node(provision_state="clean failed", last_error=text)
-    says = reasons.document(facts(row))["says"]
+    says = rules.document(facts(row))["says"]
     assert says == "Cleaning failed, 12 minutes ago: HTTP 404: <html> <p>Not found.</p> </html>."
 
 
 def test_lost_run_leaves_last_error_as_the_text() -> None:
     row = node(provision_state="clean failed", last_error="Long ago")
-    assert reasons.document(facts(row))["failure"]["text"] == "Long ago"
+    assert rules.document(facts(row))["failure"]["text"] == "Long ago"
 
 
 # -- waits -----------------------------------------------------------------------------------
 
 
-def wait_of(**values: Any) -> waiting.Wait:
+def wait_of(**values: Any) -> waiting.NodeWait:
     row = node(provision_state="clean wait", clean_step=ERASE, **values)
     found = waiting.of(row, ago(12), SETTINGS)
     assert found is not None
@@ -325,10 +326,10 @@ def test_wait_names_its_end(values: dict[str, Any], what: str) -> None:
 
 def test_next_automatic_retry_is_told_with_the_failure() -> None:
     row = node(provision_state="clean failed", wake_at=ago(-5), last_error="bang")
-    document = reasons.document(facts(row, failed(), step("failed")))
+    document = rules.document(facts(row, failed(), step("failed")))
     assert document["waits_for"]["what"] == "retry"
     assert "The service retries it at 2026-11-22 12:05:00 UTC." in document["says"]
-    calm = reasons.document(facts({**row, "wake_at": None}, failed(), step("failed")))
+    calm = rules.document(facts({**row, "wake_at": None}, failed(), step("failed")))
     assert (calm["waits_for"], "retries it" in calm["says"]) == (None, False)
 
 
@@ -337,7 +338,7 @@ def test_wait_has_its_last_sign_and_its_limit() -> None:
     assert found.last_sign_at == ago(1)
     assert (found.given_up_at, found.limit) == (ago(12 - 30), "[conductor]clean_callback_timeout")
     row = node(provision_state="clean wait", clean_step=ERASE, driver_internal_info=HEARD)
-    says = reasons.document(facts(row, run("waiting"), step("waiting")))["says"]
+    says = rules.document(facts(row, run("waiting"), step("waiting")))["says"]
     assert says == (
         "Cleaning waits for the agent, whose last heartbeat came 60 seconds ago, for 12 minutes, "
         "at step 1 of 1, deploy.erase_devices. Without a heartbeat or report it fails at "
@@ -367,7 +368,7 @@ def deadline_of(seconds: int, the_step: Any, **values: Any) -> Any:
     settings = {**SETTINGS, "step_deadline": [{"deploy.erase_devices": seconds}]}
     found = facts(row, run("waiting"), the_step, settings=settings)
     assert found.wait is not None
-    return found.wait.given_up_at, found.wait.limit, reasons.document(found)["says"]
+    return found.wait.given_up_at, found.wait.limit, rules.document(found)["says"]
 
 
 def test_deadline_of_the_step_counts_if_it_is_earlier() -> None:
@@ -394,7 +395,7 @@ def test_deadline_that_ends_nothing_is_not_told(the_step: Any, values: dict[str,
 
 def test_look_up_without_a_heartbeat_is_told() -> None:
     row = node(provision_state="wait call-back", driver_internal_info={"agent_secret_token": "t"})
-    says = reasons.document(facts(row, run("waiting", verb="active")))["says"]
+    says = rules.document(facts(row, run("waiting", verb="active")))["says"]
     assert "the agent, which has looked the node up and sent no heartbeat yet," in says
     row["driver_internal_info"]["agent_secret_token_pregenerated"] = True
     assert waiting.asked_for_token(row) is None
@@ -406,19 +407,19 @@ def test_look_up_without_a_heartbeat_is_told() -> None:
 def test_verbs_are_part_of_the_sentence() -> None:
     refusal = errors.NodeRetired(node="n1")
     offers = (
-        Offer("manage", State.MANAGEABLE, None, None),
-        Offer("provide", State.AVAILABLE, None, refusal),
+        VerbOffer("manage", State.MANAGEABLE, None, None),
+        VerbOffer("provide", State.AVAILABLE, None, refusal),
     )
-    document = reasons.document(facts(node(), offers=offers))
+    document = rules.document(facts(node(), offers=offers))
     assert document["says"].endswith("Possible now: manage.")
     assert document["verbs"][1]["refused"] == {"code": "NodeRetired", "text": refusal.message}
-    document = reasons.document(facts(node(), offers=offers[1:]))
+    document = rules.document(facts(node(), offers=offers[1:]))
     assert document["says"].endswith(f"Every verb is refused now: {refusal.message}")
 
 
 def test_sweep_that_holds_the_lock_is_told() -> None:
     row = node(reservation="c1", locked_at=ago(0), lock_note="conductor:power sync")
-    document = reasons.document(facts(row))
+    document = rules.document(facts(row))
     assert document["says"].endswith("It is locked by the conductor c1 for the power sync.")
     assert document["lock"] == {
         "host": "c1",
@@ -436,11 +437,11 @@ def test_document_is_bounded_whatever_machines_say() -> None:
     row = node(provision_state="clean failed", last_error=long, name="n" * 255)
     row |= {"maintenance": True, "maintenance_reason": long}
     refusal = errors.HardwareError(reason=long)
-    offers = [Offer("manage", State.MANAGEABLE, None, refusal) for _ in range(17)]
+    offers = [VerbOffer("manage", State.MANAGEABLE, None, refusal) for _ in range(17)]
     the_run = failed(cause, requester="r" * 255)
     the_run["error"]["text"] = long
-    found = reasons.document(facts(row, the_run, step("failed"), log=[long] * 99, offers=offers))
-    assert len(orjson.dumps(found)) <= reasons.MOST_BYTES
+    found = rules.document(facts(row, the_run, step("failed"), log=[long] * 99, offers=offers))
+    assert len(orjson.dumps(found)) <= rules.MOST_BYTES
     assert json.dumps(found, default=str)
 
 
@@ -452,12 +453,12 @@ def test_document_is_bounded_whatever_machines_say() -> None:
     ],
 )
 def test_duration_in_words(seconds: float, words: str) -> None:
-    assert reasons.duration(seconds) == words
+    assert rules.duration(seconds) == words
 
 
 def test_advice_of_a_run_that_another_one_has_followed_is_left_out() -> None:
     row = node(last_error="Clean step x failed: bang")
     found = facts(row, run("done", "manage"), earlier=failed(verb="clean"))
-    assert reasons.document(found)["do"] is None
+    assert rules.document(found)["do"] is None
     still = facts(node(provision_state="clean failed"), failed(), offers=())
-    assert "Read the log of the run" in reasons.document(still)["do"]
+    assert "Read the log of the run" in rules.document(still)["do"]

@@ -1,14 +1,17 @@
-"""Which drivers are loaded, which are not and why, and which one a node gets."""
+"""Drivers: which are loaded, which interface a node gets, and the contract that they see."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import importlib.metadata
 import logging
 import os
 import pathlib
 import subprocess
 import sys
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 from oslo_config import cfg
@@ -16,9 +19,16 @@ from stevedore import ExtensionManager
 
 from ironic_lite import errors
 from ironic_lite.core import config
-from ironic_lite.drivers import base, registry
+from ironic_lite.domain import fields, passthru
+from ironic_lite.domain.passthru import DRIVER, NODE, Call, PassthruRoute
+from ironic_lite.drivers import base, contract, registry
 from ironic_lite.drivers.fake import behaviour
+from ironic_lite.drivers.fake.hardware import FakeHardware
+from ironic_lite.drivers.ipmi.hardware import IpmiHardware, ManualManagementHardware
+from ironic_lite.drivers.redfish.hardware import RedfishHardware
 from tests.support import broken_drivers, driver_packages
+
+# Which drivers are loaded, which are not and why, and which one a node gets.
 
 FAKE = {
     **{kind: ("fake", f"no-{kind}") for kind in base.OPTIONAL_KINDS},
@@ -428,3 +438,323 @@ def test_loading_the_default_drivers_leaves_the_libraries_of_their_machines_out(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "[]"
+
+
+# Which interface a node gets: the one it names, else the configured one, else the best.
+
+
+class Rack(base.HardwareType):
+    """Works with three power interfaces, and with whatever it says nothing about."""
+
+    supported: ClassVar[Mapping[str, tuple[str, ...]]] = {"power": ("best", "good", "poor")}
+
+
+class Case(NamedTuple):
+    """What is loaded in this order, what the option says, what the node names, the outcome."""
+
+    loaded: Sequence[str]
+    configured: str | None
+    wanted: Any
+    outcome: str | tuple[type[errors.Error], str]
+    hardware_type: base.HardwareType = Rack()
+    kind: str = "power"
+
+
+RACK = "Hardware type rack"
+CASES = {
+    # explicit
+    "the name it names": Case(("best", "good"), None, "good", "good"),
+    "its name before the option": Case(("best", "good", "poor"), "good", "poor", "poor"),
+    "its name although the option does not fit": Case(("best", "odd"), "odd", "best", "best"),
+    "a name nobody enabled": Case(
+        ("best",),
+        None,
+        "steam",
+        (
+            errors.InterfaceNotFound,
+            "Could not find the following interface in the 'power' interfaces of hardware type "
+            "rack: steam. Valid interfaces are best. To use steam, add it to "
+            "[DEFAULT]enabled_power_interfaces and restart the conductor.",
+        ),
+    ),
+    "a name it works with that nobody enabled": Case(
+        ("best",), None, "good", (errors.InterfaceNotFound, "To use good, add it to [DEFAULT]")
+    ),
+    "a name that failed to load": Case(
+        ("best",),
+        None,
+        "broken",
+        (
+            errors.InterfaceNotFound,
+            "broken is enabled but could not be loaded: see the conductor's log.",
+        ),
+    ),
+    "a name of other machines": Case(
+        ("best", "odd"),
+        None,
+        "odd",
+        (
+            errors.IncompatibleInterface,
+            f"{RACK} does not work with the power interface odd. Valid interfaces are best; "
+            "name one of them with power_interface, or leave it out. To leave it out in a change "
+            "of the driver, add ?reset_interfaces=true.",
+        ),
+    ),
+    "a number": Case(
+        ("best",), None, 7, (errors.InvalidParameter, "power_interface: is not a str")
+    ),
+    "no text": Case(("best",), None, "", (errors.InterfaceNotFound, "Valid interfaces are best.")),
+    # the option
+    "the option": Case(("best", "good"), "good", None, "good"),
+    "an option that does not fit": Case(
+        ("best", "odd"),
+        "odd",
+        None,
+        (
+            errors.NoValidDefaultForInterface,
+            f"{RACK} has no default power interface here: [DEFAULT]default_power_interface is odd, "
+            "which it does not work with. Name one with power_interface; valid interfaces are "
+            "best.",
+        ),
+    ),
+    "an option that failed to load": Case(
+        ("best",),
+        "broken",
+        None,
+        (errors.NoValidDefaultForInterface, "is broken, which could not be loaded. Name one with"),
+    ),
+    # the order of the hardware type
+    "the best that is enabled": Case(("poor", "good"), None, None, "good"),
+    "the only one": Case(("odd", "poor"), None, None, "poor"),
+    "nothing that fits": Case(
+        ("odd",),
+        None,
+        None,
+        (
+            errors.NoValidDefaultForInterface,
+            f"{RACK} has no default power interface here: none that it works with is enabled. "
+            "Enable one with [DEFAULT]enabled_power_interfaces; it works with best, good, poor.",
+        ),
+    ),
+    "nothing fits, and an option": Case(
+        ("odd",), "odd", None, (errors.NoValidDefaultForInterface, "none that it works with is")
+    ),
+    # what a hardware type says nothing about
+    "an optional kind": Case(("no-raid", "fake"), None, None, "no-raid", kind="raid"),
+    "the network": Case(("flat", "noop"), None, None, "noop", kind="network"),
+    "a kind that must be named": Case(
+        ("fake",),
+        None,
+        None,
+        (errors.NoValidDefaultForInterface, "it works with none."),
+        kind="boot",
+    ),
+    # a machine that is not there works with all
+    "any name on a fake machine": Case(("odd",), None, "odd", "odd", FakeHardware()),
+    "an option on a fake machine": Case(("fake", "odd"), "odd", None, "odd", FakeHardware()),
+    "fake before others": Case(("odd", "fake"), None, None, "fake", FakeHardware()),
+    "else the first enabled": Case(("odd", "even"), None, None, "odd", FakeHardware()),
+    "a name nobody enabled, on a fake machine": Case(
+        ("fake",),
+        None,
+        "odd",
+        (errors.InterfaceNotFound, "Valid interfaces are fake."),
+        FakeHardware(),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_node_gets(case: Case) -> None:
+    offered = registry.interface_choice(
+        "rack", case.hardware_type, case.kind, case.loaded, case.configured
+    )
+    if isinstance(case.outcome, str):
+        assert offered.pick(case.wanted, case.loaded, ["broken"]) == case.outcome
+        return
+    kind, said = case.outcome
+    with pytest.raises(errors.InvalidRequest) as refusal:
+        offered.pick(case.wanted, case.loaded, ["broken"])
+    assert type(refusal.value) is kind
+    assert said in refusal.value.message
+    assert "<" not in refusal.value.message
+
+
+# -- the orders of the hardware types (drivers.md: 1) ----------------------------------------
+
+GENERIC = {
+    "boot": ("ipxe", "pxe", "http-ipxe", "http"),
+    "deploy": ("autodetect", "direct", "ansible", "ramdisk", "anaconda", "bootc", "custom-agent"),
+    "inspect": ("agent", "no-inspect"),
+    "raid": ("no-raid", "agent"),
+    "rescue": ("no-rescue", "agent"),
+    "network": ("flat", "neutron", "noop"),
+    "firmware": ("no-firmware",),
+    "bios": ("no-bios",),
+    "storage": ("noop",),
+}
+ORDERS: dict[str, tuple[base.HardwareType, Mapping[str, tuple[str, ...]]]] = {
+    "ipmi": (
+        IpmiHardware(),
+        {
+            **GENERIC,
+            "management": ("ipmitool", "noop"),
+            "power": ("ipmitool",),
+            "vendor": ("ipmitool", "no-vendor"),
+            "console": ("ipmitool-socat", "no-console"),
+        },
+    ),
+    "manual-management": (
+        ManualManagementHardware(),
+        {**GENERIC, "management": ("noop",), "power": ("agent",), "vendor": ("no-vendor",)},
+    ),
+    "redfish": (
+        RedfishHardware(),
+        {
+            **GENERIC,
+            "boot": (*GENERIC["boot"], "redfish-virtual-media", "redfish-https"),
+            "inspect": ("redfish", *GENERIC["inspect"]),
+            "raid": ("redfish", *GENERIC["raid"]),
+            "firmware": ("redfish", *GENERIC["firmware"]),
+            "bios": ("redfish", *GENERIC["bios"]),
+            "management": ("redfish", "noop"),
+            "power": ("redfish",),
+            "vendor": ("redfish", "no-vendor"),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_a_hardware_type_prefers_in_the_order_of_the_reference(name: str) -> None:
+    hardware_type, orders = ORDERS[name]
+    for kind, order in orders.items():
+        real = tuple(each for each in hardware_type.supported[kind] if each != "fake")
+        assert real == order, kind
+        last = hardware_type.supported[kind][-1]
+        assert "fake" not in hardware_type.supported[kind] or last == "fake"
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_a_hardware_type_works_with_something_installed_of_every_kind(name: str) -> None:
+    for kind in base.KINDS:
+        group = f"ironic_lite.hardware.interfaces.{kind}"
+        installed = [point.name for point in importlib.metadata.entry_points(group=group)]
+        assert registry.interface_choice(name, ORDERS[name][0], kind, installed, None).default, kind
+
+
+# ``drivers.base`` is all that drivers of others import: it offers the whole contract.
+
+PROMISED = """
+    BASES BIOS BOOT_MODES COMPONENTS DONE IMAGE_SCHEMES INDICATOR_STATES KINDS OPTIONAL_KINDS
+    POWER_OFF POWER_ON RAID RAMDISKS REBOOT SOFT_POWER_OFF SOFT_REBOOT VIRTUAL_MEDIA WAIT
+    Agent AgentReport Arg BiosSetting Boot Call Console Deploy Driver Firmware FirmwareComponent
+    HardwareType Inspect Interface Management Network Node Outcome Port Power Proxy Rescue Step
+    StepKind Storage StoredStep Task Vendor clean_step deploy_step driver_passthru passthru
+    service_step verify_step
+"""
+"""What drivers of others may import: names may be added, and none may go."""
+
+
+def _defined() -> Iterator[str]:
+    """Give the public names of the modules of the contract, but for what they import."""
+    for path in pathlib.Path(contract.__file__).parent.glob("[a-z]*.py"):
+        module = importlib.import_module(f"{contract.__name__}.{path.stem}")
+        for name, value in vars(module).items():
+            if name in PROMISED.split() or getattr(value, "__module__", None) == module.__name__:
+                yield name
+
+
+def test_documented_names_exist() -> None:
+    assert [name for name in PROMISED.split() if not hasattr(base, name)] == []
+
+
+def test_the_whole_contract_is_offered() -> None:
+    found = {name for name in _defined() if not name.startswith("_")}
+    assert {"Task", "Power", "POWER_ON"} <= found
+    assert found - set(base.__all__) == set()
+
+
+def test_each_kind_has_its_class() -> None:
+    assert set(base.BASES) == set(fields.INTERFACE_KINDS)
+    assert all(getattr(base, one.__name__) is one for one in base.BASES.values())
+
+
+# Marks of vendors' methods: what they refuse at definition, and how a call finds its method.
+
+
+class Maker(base.Vendor):
+    """A vendor with one method of each kind, and things that are none."""
+
+    @base.passthru(methods=("GET", "PUT"), description="Look.", lock=False)
+    def look(self, task: base.Task, call: Call) -> Any:
+        """Look."""
+
+    @base.passthru(async_call=True, attach=False)
+    def work(self, task: base.Task, call: Call) -> Any:
+        """Work."""
+
+    @base.driver_passthru(methods=("GET",))
+    def everywhere(self, call: Call) -> Any:
+        """Look everywhere."""
+
+    @property
+    def explosive(self) -> Any:
+        """Must not be run only to see what it is."""
+        raise AssertionError
+
+    def unmarked(self, task: base.Task, call: Call) -> Any:
+        """Not to be called from outside."""
+
+
+class Heir(Maker):
+    """Replaces one method by one that nobody may call, and inherits the rest."""
+
+    def work(self, task: base.Task, call: Call) -> Any:
+        """No mark."""
+
+
+def test_methods_are_found_by_their_marks() -> None:
+    assert passthru.collect(Maker(), NODE) == {
+        "look": PassthruRoute(NODE, ("GET", "PUT"), description="Look.", lock=False),
+        "work": PassthruRoute(NODE, ("POST",), async_call=True),
+    }
+    assert passthru.collect(Maker, DRIVER) == {
+        "everywhere": PassthruRoute(DRIVER, ("GET",), lock=False)
+    }
+    assert list(passthru.collect(Heir(), NODE)) == ["look"]
+    assert passthru.collect(base.Vendor(), NODE) == {}
+
+
+@pytest.mark.parametrize(
+    ("scope", "name", "verb", "says"),
+    [
+        (NODE, "wok", "POST", "no vendor method 'wok'; this driver has: look, work"),
+        (NODE, "unmarked", "POST", "no vendor method"),
+        (NODE, "explosive", "POST", "no vendor method"),
+        (NODE, "everywhere", "GET", "no vendor method"),
+        (DRIVER, "look", "GET", "this driver has: everywhere"),
+        (NODE, "look", "POST", "look does not take POST, only GET, PUT"),
+        (NODE, "look", "get", "look does not take get"),
+    ],
+)
+def test_a_call_that_nobody_serves_is_refused(scope: str, name: str, verb: str, says: str) -> None:
+    with pytest.raises(errors.InvalidParameter, match=says) as refusal:
+        passthru.pick(Maker(), scope, name, verb)
+    assert refusal.value.facts["path"] == "method"
+
+
+def test_a_call_finds_its_route() -> None:
+    assert passthru.pick(Maker(), NODE, "look", "PUT").lock is False
+
+
+@pytest.mark.parametrize("methods", [(), "POST", ("post",), ("HEAD",), ("POST", "FETCH")])
+@pytest.mark.parametrize("mark", [base.passthru, base.driver_passthru])
+def test_bad_http_methods_are_refused_when_the_class_is_defined(mark: Any, methods: Any) -> None:
+    with pytest.raises(errors.InvalidParameter, match="is not a list of GET, POST"):
+        mark(methods=methods)
+
+
+def test_asynchronous_call_needs_the_lock() -> None:
+    with pytest.raises(errors.InvalidParameter, match="lock: an asynchronous call"):
+        base.passthru(async_call=True, lock=False)

@@ -13,13 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ironic_lite import errors
-from ironic_lite.api.validation import schemas, step_lists
-from ironic_lite.domain import fields, names, verbs
+from ironic_lite.api.validation import schemas
+from ironic_lite.domain import fields, verbs, versions, vocabulary
 from ironic_lite.domain.steps import StepKind
 
 UUID = "9c5f1c32-5a0c-4a3f-8a0a-6d1d0b0a9c77"
 MAC = "52:54:00:12:34:56"
-LATEST = 115
 STEP = {"interface": "raid", "step": "create_configuration"}
 NETWORKS: dict[str, Any] = {"links": [], "networks": [], "services": []}
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10)
@@ -36,7 +35,7 @@ def refused(call: Callable[..., Any], *args: Any, **named: Any) -> errors.Invali
     return caught.value
 
 
-def node(version: int = LATEST, **body: Any) -> dict[str, Any]:
+def node(version: int = versions.LAST, **body: Any) -> dict[str, Any]:
     return schemas.node({"driver": "fake-hardware", **body}, version=version)
 
 
@@ -188,7 +187,7 @@ def chassis(body: Any, *, version: int) -> Any:
 @pytest.mark.parametrize("body", [None, [], "x", 3, True])
 def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
     for read in (schemas.node, schemas.port, chassis):
-        refused(read, body, version=LATEST)
+        refused(read, body, version=versions.LAST)
 
 
 @pytest.mark.parametrize("field", [each for each in fields.NODE if each.creatable])
@@ -200,7 +199,7 @@ def test_a_newer_field_is_not_acceptable_unless_null(field: fields.Field) -> Non
     assert field.name not in node(version=field.since - 1, **{field.name: None})
 
 
-@pytest.mark.parametrize("name", sorted(names.RESERVED))
+@pytest.mark.parametrize("name", sorted(vocabulary.RESERVED))
 def test_names_of_sub_resources_are_reserved(name: str) -> None:
     assert "reserved" in refused(node, name=name).message
 
@@ -221,13 +220,13 @@ def test_instance_name_follows_the_display_name() -> None:
 def test_a_secret_in_the_wrong_place_is_not_repeated() -> None:
     assert "sesame" not in refused(node, driver_info="sesame").message
     steps = {"interface": "raid", "step": "x", "args": {"password": "sesame"}}
-    assert "sesame" not in refused(step_lists.of_request, StepKind.CLEAN, steps).message
+    assert "sesame" not in refused(schemas.request_steps, StepKind.CLEAN, steps).message
 
 
 @given(st.dictionaries(st.sampled_from([each.name for each in fields.NODE]) | st.text(), JSON))
 def test_any_node_body_is_read_or_refused(body: dict[str, Any]) -> None:
     try:
-        schemas.node(body, version=LATEST)
+        schemas.node(body, version=versions.LAST)
     except errors.InvalidRequest as fault:
         assert fault.message
 
@@ -235,7 +234,7 @@ def test_any_node_body_is_read_or_refused(body: dict[str, Any]) -> None:
 # -- ports and chassis -----------------------------------------------------------------------
 
 
-def port(version: int = LATEST, **body: Any) -> dict[str, Any]:
+def port(version: int = versions.LAST, **body: Any) -> dict[str, Any]:
     return schemas.port({"address": MAC, "node_uuid": UUID, **body}, version=version)
 
 
@@ -296,7 +295,7 @@ def test_a_port_names_its_node_in_one_way() -> None:
     assert found["node_ident"] == "rack1"
     with pytest.raises(errors.NotAcceptable):
         schemas.port({"address": MAC, "node_ident": "rack1"}, version=93)
-    refused(schemas.port, {"address": MAC}, version=LATEST)
+    refused(schemas.port, {"address": MAC}, version=versions.LAST)
 
 
 def test_the_type_of_a_network_needs_its_version() -> None:
@@ -318,7 +317,7 @@ def test_a_chassis_has_a_description_and_extra() -> None:
 @pytest.mark.parametrize("kind", [StepKind.CLEAN, StepKind.SERVICE])
 def test_steps_are_handed_on_in_the_order_given(kind: StepKind) -> None:
     steps = [STEP, {**STEP, "args": {"a": 1}, "order": 2, "execute_on_child_nodes": True}]
-    assert step_lists.of_request(kind, steps) == steps
+    assert schemas.request_steps(kind, steps) == steps
 
 
 @pytest.mark.parametrize(
@@ -346,7 +345,7 @@ def test_steps_are_handed_on_in_the_order_given(kind: StepKind) -> None:
     ],
 )
 def test_bad_clean_steps_are_refused_by_the_path_of_their_fault(steps: Any, path: str) -> None:
-    fault = refused(step_lists.of_request, StepKind.CLEAN, steps)
+    fault = refused(schemas.request_steps, StepKind.CLEAN, steps)
     assert fault.facts["path"] == path
     assert fault.message.startswith("Invalid clean_steps") or "child" in path
 
@@ -363,19 +362,19 @@ def test_bad_clean_steps_are_refused_by_the_path_of_their_fault(steps: Any, path
     ],
 )
 def test_bad_deploy_steps_are_refused_by_the_path_of_their_fault(step: Any, path: str) -> None:
-    assert refused(step_lists.of_request, StepKind.DEPLOY, [step]).facts["path"] == path
+    assert refused(schemas.request_steps, StepKind.DEPLOY, [step]).facts["path"] == path
 
 
 def test_deploy_steps_take_priorities_as_digits_too() -> None:
     steps = [{**STEP, "args": {}, "priority": "90"}, {**STEP, "args": {}, "priority": 0}]
-    assert step_lists.of_request(StepKind.DEPLOY, steps) == steps
-    assert step_lists.of_request(StepKind.DEPLOY, []) == []
+    assert schemas.request_steps(StepKind.DEPLOY, steps) == steps
+    assert schemas.request_steps(StepKind.DEPLOY, []) == []
 
 
 def test_a_step_the_operator_forbids_is_refused() -> None:
     raw = {"interface": "vendor", "step": "send_raw"}
     fault = refused(
-        step_lists.of_request, StepKind.CLEAN, [STEP, raw], disallowed=["vendor.send_raw"]
+        schemas.request_steps, StepKind.CLEAN, [STEP, raw], disallowed=["vendor.send_raw"]
     )
     assert "not allowed" in fault.message
     assert fault.facts["path"] == "clean_steps/1/step"
@@ -384,7 +383,7 @@ def test_a_step_the_operator_forbids_is_refused() -> None:
 @given(st.sampled_from([StepKind.CLEAN, StepKind.DEPLOY, StepKind.SERVICE]), JSON)
 def test_any_list_of_steps_is_read_or_refused(kind: StepKind, steps: Any) -> None:
     try:
-        step_lists.of_request(kind, steps)
+        schemas.request_steps(kind, steps)
     except errors.InvalidParameter as fault:
         assert fault.facts["path"].startswith(f"{kind}_steps")
 
@@ -430,7 +429,7 @@ def test_a_configdrive_is_an_object_a_url_or_a_gzipped_iso() -> None:
     iso = base64.encodebytes(gzip.compress(b"CD001" * 100)).decode()
     drive: dict[str, Any] = {"meta_data": {"a": 1}, "user_data": "#!/bin/sh", "vendor_data": {}}
     for good in (iso, "http://images/drive.iso", drive, {"user_data": None}):
-        assert schemas.configdrive(good, version=LATEST) == good
+        assert schemas.configdrive(good, version=versions.LAST) == good
 
 
 @pytest.mark.parametrize(
@@ -448,7 +447,7 @@ def test_a_configdrive_is_an_object_a_url_or_a_gzipped_iso() -> None:
     ],
 )
 def test_any_other_configdrive_is_refused(given: Any, path: str) -> None:
-    assert refused(schemas.configdrive, given, version=LATEST).facts["path"] == path
+    assert refused(schemas.configdrive, given, version=versions.LAST).facts["path"] == path
 
 
 def test_a_configdrive_object_needs_its_version() -> None:

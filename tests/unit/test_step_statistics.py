@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.domain.step_statistics import Ended, Statistics
+from ironic_lite.features.statistics.rules import Ended, StepFigures
+
+pytestmark = pytest.mark.feature("statistics")
 
 NOON = datetime.datetime(2026, 1, 31, 12)
 
@@ -25,7 +27,7 @@ def test_group_has_counts_and_durations() -> None:
     steps += [ended(5000, "failed", "AgentUnreachable")] * 2
     steps += [ended(5000, "failed", "DeadlinePassed"), ended(5000, "aborted")]
     steps += [ended(5000, "failed")]
-    statistics = Statistics(steps)
+    statistics = StepFigures(steps)
     assert statistics.grouped() == [
         {
             "interface": "deploy",
@@ -47,17 +49,17 @@ def test_group_has_counts_and_durations() -> None:
 
 
 def test_group_without_a_step_that_ended_well_has_no_durations() -> None:
-    [group] = Statistics([ended(5, "failed", "X")]).grouped()
+    [group] = StepFigures([ended(5, "failed", "X")]).grouped()
     assert [group[name] for name in ("p50", "p90", "p99", "longest")] == [None] * 4
 
 
 def test_no_steps_have_no_groups() -> None:
-    statistics = Statistics([])
+    statistics = StepFigures([])
     assert (statistics.grouped(), statistics.count, statistics.first) == ([], 0, None)
 
 
 def test_clock_that_was_set_back_gives_no_negative_duration() -> None:
-    [group] = Statistics([ended(-5)]).grouped()
+    [group] = StepFigures([ended(-5)]).grouped()
     assert group["p50"] == 0
 
 
@@ -85,11 +87,11 @@ MIXED = [
     ],
 )
 def test_groups_are_chosen_by_column_and_time(where: dict[str, Any], counts: list[int]) -> None:
-    assert [group["count"] for group in Statistics(MIXED).grouped(**where)] == counts
+    assert [group["count"] for group in StepFigures(MIXED).grouped(**where)] == counts
 
 
 def test_groups_are_in_the_order_of_their_names() -> None:
-    found = Statistics(MIXED).grouped()
+    found = StepFigures(MIXED).grouped()
     names = [(group["step"], group["driver"], group["resource_class"]) for group in found]
     assert names == [
         ("burnin_cpu", "redfish", "gpu"),

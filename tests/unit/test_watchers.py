@@ -11,14 +11,13 @@ from typing import Any, TypeVar
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.api.watching import sender, text_streams, watchers
-from ironic_lite.api.wire.later import Piece, Stream, Suspension, TextStream
+from ironic_lite.api.http import watchers
+from ironic_lite.api.http.request import Piece, Stream, Suspension, TextStream
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import events, feed
+from ironic_lite.db.queries import events
 from ironic_lite.db.tables import models
-from ironic_lite.feed.events import Event, Filter
-from ironic_lite.feed.tail import NewEvents, Tail
+from ironic_lite.feed import Event, Filter, NewEvents, Tail
 from tests.support.statements import count_statements
 
 T = TypeVar("T")
@@ -118,7 +117,7 @@ def test_request_that_begins_to_wait_for_a_node_is_woken_by_it(sqlite_database: 
 def test_full_stream_ends_before_the_line_that_it_has_not_sent(
     sqlite_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sender, "STREAM_BYTES", 1000)
+    monkeypatch.setattr(watchers, "STREAM_BYTES", 1000)
     add(sqlite_database, NODE, 300, text="x" * 1000)
 
     async def act(found: watchers.Watchers, tail: Tail) -> list[int]:
@@ -142,7 +141,7 @@ def remove(database: Database, count: int) -> None:
 
     def write(conn: Connection) -> None:
         conn.execute(models.events.delete().where(models.events.c.id <= count))
-        feed.note_removed(conn, count)
+        events.note_removed(conn, count)
 
     database.write(write)
 
@@ -210,7 +209,7 @@ def test_bytes_of_logs_count_among_those_of_all_streams(
 ) -> None:
     """The larger one of two streams of logs ends; the smaller one goes on."""
     monkeypatch.setattr(watchers, "ALL_BYTES", 5000)
-    monkeypatch.setattr(text_streams, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(watchers, "LOOK_SECONDS", 0.01)
 
     async def act(found: watchers.Watchers, _tail: Tail) -> tuple[str, str]:
         small, large = Text(), Text()
@@ -243,7 +242,7 @@ def test_bytes_of_logs_count_among_those_of_all_streams(
 def test_streams_end_with_the_login_of_their_caller(
     sqlite_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_streams, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(watchers, "LOOK_SECONDS", 0.01)
     add(sqlite_database, NODE, 2)
 
     async def act(found: watchers.Watchers, tail: Tail) -> tuple[list[dict[str, Any]], str]:

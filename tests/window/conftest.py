@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from playwright import sync_api
 
-from ironic_lite.api.window import files
-from tests.support import chromium, service
+from ironic_lite.core import options
+from ironic_lite.features.window import api
+from tests.support import chromium, configurations, service
 from tests.window import sights as all_sights
 
 _PATIENCE_MS = 60_000
@@ -26,6 +27,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", f"{_OWN_CONTEXT}: the test changes the clock, or opens pages beside its page"
     )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def all_features_are_on() -> None:
+    """Skip these tests if a feature is off: the window shows all of them."""
+    if off := sorted(set(options.FEATURES) - set(configurations.FEATURES)):
+        pytest.skip(f"switched off: {', '.join(off)}")
 
 
 @pytest.fixture(scope="package")
@@ -137,7 +145,7 @@ def opener(browser: sync_api.Browser, live: service.Service) -> Iterator[sync_ap
     context = browser.new_context()
     context.set_default_timeout(_PATIENCE_MS)
     found = context.new_page()
-    found.goto(f"{live.url}/ui/a/{files.window().hash}/icon.svg")
+    found.goto(f"{live.url}/ui/a/{api.load().hash}/icon.svg")
     yield found
     context.close()
 

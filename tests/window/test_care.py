@@ -10,7 +10,7 @@ from playwright import sync_api
 from tests.support import service
 from tests.window.acts import ERASE, endless_cleaning, press, row, state, to
 from tests.window.conftest import expect
-from tests.window.test_files import PAGE
+from tests.window.test_files import MODULES
 
 
 def ready(live: service.Service, *names: str) -> None:
@@ -62,7 +62,7 @@ def test_dialog_and_menu_close_when_the_page_changes(
 
 
 # A busy machine may look later than the time for which a sentence is shown.
-[SHOWN_MS] = re.findall(r"^const SHOWN_MS = (\d+);$", (PAGE / "parts/text.js").read_text(), re.M)
+[SHOWN_MS] = re.findall(r"^const SHOWN_MS = (\d+);$", (MODULES / "parts/text.js").read_text(), re.M)
 SENTENCES_STAY = f"""
 const real = window.setTimeout;
 window.setTimeout = (call, after, ...more) =>

@@ -14,15 +14,16 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite.api import middleware
-from ironic_lite.api.window import files
-from ironic_lite.api.wire import request
+from ironic_lite.api.http import request
 from ironic_lite.core import config
 from ironic_lite.domain import states, verbs, versions
 from ironic_lite.domain.states import State
+from ironic_lite.features.window import api
 from scripts import window
 from tests.support import wsgi_client
 
-PAGE = pathlib.Path(files.__file__).parent / "page"
+PAGE = pathlib.Path(api.__file__).parent / "page"
+MODULES = window.MODULES
 BUDGET = 60 * 1024
 """Bytes of all files, gzipped."""
 SCRIPT_LINES = 400
@@ -52,7 +53,7 @@ def conf() -> Iterator[cfg.ConfigOpts]:
 @pytest.fixture
 def send(conf: cfg.ConfigOpts) -> Callable[..., wsgi_client.Response]:
     """Send one request to an API that has nothing but the window."""
-    app = middleware.RequestMiddleware(NoRoutes(), conf, request.anonymous, files.table(conf))
+    app = middleware.RequestMiddleware(NoRoutes(), conf, request.anonymous, api.table(conf))
 
     def sent(path: str, method: str = "GET", **headers: str) -> wsgi_client.Response:
         environ = wsgi_client.environment(method, path, b"")
@@ -82,7 +83,7 @@ def test_ui_leads_to_the_document_by_a_relative_address(send: Any) -> None:
 def test_document_names_every_script_and_style_and_all_are_served(send: Any) -> None:
     document = send("/ui/").body.decode()
     named = linked(document)
-    folder = f"a/{files.window().hash}/"
+    folder = f"a/{api.load().hash}/"
     vendored = {f"vendor/{path.name}" for path in PAGE.glob("vendor/*.js")}
     assert named == {folder + name for name in ("main.js", "style.css", "icon.svg", *vendored)}
     for path in named:
@@ -91,11 +92,15 @@ def test_document_names_every_script_and_style_and_all_are_served(send: Any) -> 
 
 
 def test_relative_imports_of_modules_name_files_that_exist(send: Any) -> None:
-    for path in PAGE.rglob("*.js"):
-        for name in re.findall(r'(?:from|import)\s*"([^"]+)"', path.read_text()):
-            assert name.startswith("."), (path, name)
-            target = (path.parent / name).resolve()
-            assert target.is_file() or target == PAGE / "facts.js", (path, name)
+    folders = (MODULES, PAGE)
+    known = {path.relative_to(folder) for folder in folders for path in folder.rglob("*.js")}
+    assert {pathlib.Path("main.js"), pathlib.Path("vendor/preact.js")} <= known
+    for folder in folders:
+        for path in folder.rglob("*.js"):
+            for name in re.findall(r'(?:from|import)\s*"([^"]+)"', path.read_text()):
+                assert name.startswith("."), (path, name)
+                target = (path.parent / name).resolve().relative_to(folder)
+                assert target in {*known, pathlib.Path("facts.js")}, (path, name)
 
 
 def test_document_is_revalidated_and_files_are_kept(send: Any) -> None:
@@ -105,7 +110,7 @@ def test_document_is_revalidated_and_files_are_kept(send: Any) -> None:
     assert (again.status, again.body) == (304, b"")
     assert "content-length" not in again.headers
     assert send("/ui/", if_none_match='"other"').status == 200
-    kept = send(f"/ui/a/{files.window().hash}/main.js")
+    kept = send(f"/ui/a/{api.load().hash}/main.js")
     assert kept.headers["cache-control"] == "public, max-age=31536000, immutable"
 
 
@@ -121,7 +126,7 @@ def test_document_is_revalidated_and_files_are_kept(send: Any) -> None:
     ],
 )
 def test_gzip_is_sent_where_it_is_accepted(send: Any, accepted: str, packed: bool) -> None:
-    path = f"/ui/a/{files.window().hash}/vendor/preact.js"
+    path = f"/ui/a/{api.load().hash}/vendor/preact.js"
     raw, answer = send(path).body, send(path, accept_encoding=accepted)
     assert (answer.headers.get("content-encoding") == "gzip") is packed
     assert (gzip.decompress(answer.body) if packed else answer.body) == raw
@@ -136,11 +141,11 @@ def test_head_is_get_without_the_body(send: Any) -> None:
 
 
 def test_every_file_has_the_security_headers(send: Any) -> None:
-    for path in files.window().answers:
+    for path in api.load().answers:
         headers = send(path).headers
-        for name, value in files.HEADERS:
+        for name, value in api.HEADERS:
             assert headers[name.lower()] == value, path
-    policy = dict(files.HEADERS)["Content-Security-Policy"]
+    policy = dict(api.HEADERS)["Content-Security-Policy"]
     assert "unsafe" not in policy
     assert policy.startswith("default-src 'none'; script-src 'self';")
 
@@ -155,25 +160,26 @@ def test_document_has_no_inline_script_style_or_foreign_address() -> None:
 
 def test_window_needs_no_login(conf: cfg.ConfigOpts) -> None:
     conf.set_override("enable_window", True, "api")
-    assert not any(answer.guarded for answer in files.table(conf).values())
+    assert not any(answer.guarded for answer in api.table(conf).values())
 
 
 def test_window_can_be_turned_off(conf: cfg.ConfigOpts) -> None:
     conf.set_override("enable_window", False, "api")
-    assert files.table(conf) == {}
+    assert api.table(conf) == {}
 
 
 def test_all_files_fit_the_budget() -> None:
     sizes = {
         name: len(gzip.compress(data, 9, mtime=0))
-        for name, data in files.contents()
+        for name, data in api.contents()
         if not name.endswith("LICENSES")  # no page loads it
     }
     assert sum(sizes.values()) <= BUDGET, sizes
 
 
 def test_own_scripts_are_short_and_use_no_unsafe_sink() -> None:
-    own = [path for path in PAGE.rglob("*.js") if path.parent.name != "vendor"]
+    own = list(MODULES.rglob("*.js"))
+    assert own
     for path in own:
         text = path.read_text()
         assert len(text.splitlines()) <= SCRIPT_LINES, path

@@ -225,9 +225,10 @@ def test_copies_of_views_give_what_is_shown(tour: dict[str, Seen], live: service
                 )
                 wrong += [] if known else [text]
                 continue
-            there = seen.answers.get(path) or live.get(path)
             compared += path in seen.answers
-            if there is None or still(json.loads(printed)) != still(there):
+            # Cleaning in the background may have changed the answer since the page was opened.
+            there = [still(body) for body in (seen.answers.get(path), live.get(path)) if body]
+            if still(json.loads(printed)) not in there:
                 wrong.append(f"{name}: {text}\n{printed[:200]}")
     assert wrong == [], "\n".join(wrong)
     assert compared > len(tour)

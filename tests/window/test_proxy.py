@@ -11,7 +11,7 @@ import pytest
 import requests
 from playwright import sync_api
 
-from ironic_lite.api.window import files
+from ironic_lite.features.window import api
 from tests.support import service
 from tests.support.ports import free_port
 from tests.window.acts import row
@@ -58,8 +58,8 @@ def test_prefix_of_a_proxy_changes_nothing(
     expect(page.locator(".connection")).to_contain_text("live")
     live.provision("proxy-1", "manage", "manageable")
     row(page, "proxy-1").get_by_text("manageable", exact=True).wait_for()
-    for path, answer in files.window().answers.items():
-        file = answer.document if isinstance(answer, files.IndexPage) else answer
+    for path, answer in api.load().answers.items():
+        file = answer.document if isinstance(answer, api.IndexPage) else answer
         assert requests.get(proxy + path, timeout=60).content == file.raw, path
     page.context.close()
 

@@ -9,18 +9,67 @@ from __future__ import annotations
 import dataclasses
 import io
 import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
 from http import HTTPStatus
 
 from keystonemiddleware import auth_token
 from keystonemiddleware import opts as ksm_opts
 from oslo_config import cfg
 
-from ironic_lite.api.auth import token_cache
-from ironic_lite.api.policy import enforcer
-from ironic_lite.api.wire import refusals, request
-from ironic_lite.api.wire.request import Environ, StartResponse
+from ironic_lite.api.http import refusals, request
+from ironic_lite.api.http.request import Environ, StartResponse
+from ironic_lite.api.policy import enforcement
 from ironic_lite.core import config, log_lines
 from ironic_lite.core.context import Context
+
+
+class TokenCache:
+    """The part of a memcached client that keystonemiddleware uses, with a size limit.
+
+    The middleware's own cache in memory has no limit, keeps a copy for each thread, and is searched
+    in full for each request. The middleware takes a cache from the environment of a request; its
+    option ``[keystone_authtoken]cache`` names the key.
+
+    :param most: entries; the entry that was used longest ago is dropped first.
+    :param now: seconds of a monotonic clock.
+    """
+
+    def __init__(self, most: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._now = now
+        self._guard = threading.Lock()
+        self._entries: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
+
+    def get(self, key: str) -> bytes | None:
+        """Return the value of a key, None if it is missing or has expired."""
+        with self._guard:
+            found = self._entries.get(key)
+            if found is None:
+                return None
+            until, value = found
+            if self._now() >= until:
+                del self._entries[key]
+                return None
+            self._entries.move_to_end(key)
+            return value
+
+    def set(self, key: str, value: bytes, time: int = 0) -> bool:
+        """Store a value.
+
+        :param time: seconds; 0 keeps the value until other entries need its slot.
+        :returns: True, as memcached does for a stored value.
+        """
+        until = self._now() + time if time else float("inf")
+        with self._guard:
+            self._entries[key] = until, value
+            self._entries.move_to_end(key)
+            while len(self._entries) > self._most:
+                self._entries.popitem(last=False)
+        return True
+
 
 LOG = logging.getLogger(__name__)
 
@@ -52,13 +101,13 @@ class Tokens:
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._access_factory = enforcer.AccessFactory(conf)
+        self._access_factory = enforcement.AccessFactory(conf)
         for group, opts in ksm_opts.list_auth_token_opts():
             conf.register_opts(opts, group=group)
         conf.set_default("http_connect_timeout", _SECONDS, group=_GROUP)
         if not conf[_GROUP].memcached_servers:
             conf.set_default("cache", _CACHE, group=_GROUP)
-        self._cache = token_cache.TokenCache(_MOST_TOKENS)
+        self._cache = TokenCache(_MOST_TOKENS)
         if not conf[_GROUP].auth_type and not conf[_GROUP].auth_section:
             reason = (
                 f"[{_GROUP}]auth_type: must be set, with the account by which the API checks "

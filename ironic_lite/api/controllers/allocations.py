@@ -7,26 +7,26 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api import policy
+from ironic_lite.api.http import expose
+from ironic_lite.api.http.request import Request
 from ironic_lite.api.policy.access import OWNERS, target
 from ironic_lite.api.resources import (
-    changes,
     crud,
     guards,
+    idempotency,
     node_lookup,
-    project_limits,
     queries,
     views,
 )
+from ironic_lite.api.resources.patches import Operations
 from ironic_lite.api.validation import rules, types
-from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.request import Request
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import allocations, events, nodes
-from ironic_lite.domain import allocations as core
-from ironic_lite.domain import event_rows, node_locks
-from ironic_lite.domain.allocations import State
+from ironic_lite.domain import allocations as allocation_rules
+from ironic_lite.domain import history, node_locks
+from ironic_lite.domain.allocations import AllocationState
 
 _SINCE = 52
 _BACKFILL_SINCE = 58
@@ -63,7 +63,7 @@ class _Base(crud.NamedResourceController):
 
         def write(conn: Connection) -> tuple[list[Json], Json | None]:
             nonlocal event
-            known = allocations.get(conn, row["uuid"], hold=True)
+            known = allocations.get(conn, row["uuid"], lock_row=True)
             node = None
             if known["node_uuid"] is not None:
                 node = nodes.get(conn, known["node_uuid"], self._returned_columns())
@@ -71,7 +71,7 @@ class _Base(crud.NamedResourceController):
             allocations.delete(conn, known["uuid"])
             return self.record(conn, request, "deleted", known), node
 
-        told, node = changes.write(self.service, request, write)
+        told, node = idempotency.write_change(self.service, request, write)
         if self.service.notifier.on:
             self.tell(request, told, row)
             if node is not None and event is not None:
@@ -90,10 +90,10 @@ class _Base(crud.NamedResourceController):
         hands = (node["owner"], node["lessee"])
         columns = {}
         if request.access.limited and project == request.access.project and any(hands):
-            columns = core.left(node, project, (project, None), hands)
+            columns = allocation_rules.left(node, project, (project, None), hands)
         if not columns:
-            core.check_removable(node)
-            columns = core.freed(node)
+            allocation_rules.check_removable(node)
+            columns = allocation_rules.freed(node)
         guards.check_unlocked(node)
         event = _node_event(request, node["uuid"], columns)
         nodes.edit(
@@ -133,8 +133,6 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
 
         :raises errors.Forbidden: the caller passes the rule of lists, but not that of members.
         """
-        queries.check_form(self.asked, request.query)
-        request.access.only(request.query.get("owner"))
         answer = super().page(request, detail=detail)
         if answer["allocations"] and not request.access.allows(f"{_LIST}_all"):
             own = target(policy.ALLOCATION, {"owner": request.access.project})
@@ -145,7 +143,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
         """Assign the named node, or have a conductor choose one; return the allocation's row."""
         node = given.pop("node")
         row = self._new_row(request, given, node)
-        created = event_rows.of_resource(request.who, "allocation_created", row)
+        created = history.resource_event_row(request.who, "allocation_created", row)
         if node is None:
             self._request_node(request, row)
         else:
@@ -153,7 +151,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
         self.tell(request, [created], row)
         return row
 
-    def judge(self, conn: Connection, request: Request, before: Json, patch: object) -> Json:
+    def judge(self, conn: Connection, request: Request, before: Json, patch: Operations) -> Json:
         """Return the changes of an allocation, or refuse them."""
         self.look(conn, request, before)
         return super().judge(conn, request, before, patch)
@@ -161,11 +159,6 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
     def remove(self, request: Request, ident: str) -> None:
         """Remove an allocation and free its node."""
         self.take_away(request, self.find(request, ident))
-
-    def check_post(self, request: Request) -> None:
-        """Refuse a body for its form; rights are checked before a missing body."""
-        if request.json is not None:
-            super().check_post(request)
 
     def outline(self, request: Request, body: Any) -> Json:
         """Return the column values of a POST without the named node."""
@@ -226,10 +219,12 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
             **dict.fromkeys(name for name in allocations.COLUMNS if name != "id"),
             "extra": {},
             **given,
-            "state": State.ALLOCATING.value,
+            "state": AllocationState.ALLOCATING.value,
             "created_at": clock.now(),
         }
-        row["uuid"] = row["uuid"] or (node and node["instance_uuid"]) or changes.subject(request)
+        row["uuid"] = (
+            row["uuid"] or (node and node["instance_uuid"]) or idempotency.subject_uuid(request)
+        )
         if row["candidate_nodes"]:
             named = row["candidate_nodes"]
             known = self.service.database.read(
@@ -252,13 +247,13 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
         conductor.create_allocation(request.who, allocation=sent)
 
     def _admit(self, conn: Connection, request: Request, row: Json) -> None:
-        project_limits.admit(self.service, request, conn, self.family.table.name, row)
+        crud.check_project_limit(self.service, request, conn, self.family.table.name, row)
 
     def _backfill_node(self, request: Request, row: Json, node: Json, created: Json) -> None:
-        core.check_backfill(node, row)
+        allocation_rules.check_backfill(node, row)
         guards.check_unlocked(node)
-        row.update(node_uuid=node["uuid"], state=State.ACTIVE.value)
-        columns = core.taken(node, row)
+        row.update(node_uuid=node["uuid"], state=AllocationState.ACTIVE.value)
+        columns = allocation_rules.taken(node, row)
         event = _node_event(request, node["uuid"], columns)
         edited = {**columns, "updated_at": event["at"]}
 
@@ -268,7 +263,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
             nodes.edit(conn, node["uuid"], edited, generation=node["generation"])
             events.add(conn, [created, event])
 
-        changes.write(self.service, request, write)
+        idempotency.write_change(self.service, request, write)
         if self.service.notifier.on:
             self.service.notifier.tell(request.who, [event], {**node, **edited})
 
@@ -335,4 +330,4 @@ def _only_project(request: Request) -> str | None:
 
 
 def _node_event(request: Request, node_uuid: str, columns: Json) -> Json:
-    return event_rows.of(request.who, node_uuid, "node_updated", {"fields": sorted(columns)})
+    return history.event_row(request.who, node_uuid, "node_updated", {"fields": sorted(columns)})

@@ -1,19 +1,21 @@
-"""Operations of a node's BMC outside of verbs: NMI, indicators, virtual media."""
+"""Operations of a node's BMC and driver outside of verbs, and what was last read from the BMC."""
 
 from __future__ import annotations
 
 import re
 import urllib.parse
+from collections.abc import Sequence
 from http import HTTPStatus
 
 from ironic_lite import errors
-from ironic_lite.api.resources import bmc_orders, node_lookup, preferred
-from ironic_lite.api.validation import types
-from ironic_lite.api.wire import expose, links
-from ironic_lite.api.wire.request import Request
+from ironic_lite.api.http import expose, refusals
+from ironic_lite.api.http.request import Request
+from ironic_lite.api.resources import bmc_orders, guards, node_lookup, preferred, queries
+from ironic_lite.api.validation import rules, types
 from ironic_lite.core.json_types import Json
-from ironic_lite.domain import bmc_vocabulary
-from ironic_lite.rpc import interface
+from ironic_lite.db.queries import reports
+from ironic_lite.domain import fields, node_locks, vocabulary
+from ironic_lite.rpc import contract
 
 _ROUTED = ("uuid", "driver", "conductor_group", "provision_state")
 _MEDIA_SHOWN_SINCE = 93
@@ -27,7 +29,7 @@ class Bmc(expose.Controller):
 
     def _conductor_of_node(
         self, request: Request, ident: str, changing: str | None = None
-    ) -> tuple[interface.Conductor, str]:
+    ) -> tuple[contract.Conductor, str]:
         """Return the conductor of a node, and the node's UUID.
 
         :param changing: the order, if its request changes something.
@@ -44,7 +46,6 @@ class Bmc(expose.Controller):
         since=bmc_orders.NMI_SINCE,
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
-        first=node_lookup.present,
         around=preferred.at_once,
     )
     def inject_nmi(self, request: Request, ident: str) -> None:
@@ -64,7 +65,6 @@ class Bmc(expose.Controller):
         "/nodes/{ident}/management/indicators/{component}",
         types.word,
         types.word,
-        first=node_lookup.present,
     )
     def lamp_or_lamps(self, request: Request, ident: str, component: str) -> Json:
         """Return the state of indicator ``name@component``, or list those of a component."""
@@ -91,7 +91,6 @@ class Bmc(expose.Controller):
         types.word,
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
-        first=node_lookup.present,
         around=preferred.at_once,
     )
     def switch_named(self, request: Request, ident: str, component: str, state: str) -> None:
@@ -107,7 +106,6 @@ class Bmc(expose.Controller):
         types.word,
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
-        first=node_lookup.present,
         around=preferred.at_once,
     )
     def switch(
@@ -127,7 +125,7 @@ class Bmc(expose.Controller):
                     "component": part,
                     "readonly": facts.get("readonly", True),
                     "states": facts.get("states", []),
-                    "links": links.pair(
+                    "links": refusals.link_pair(
                         request.base, f"{place}/{urllib.parse.quote(name, safe='')}{_BETWEEN}{part}"
                     ),
                 }
@@ -144,7 +142,7 @@ class Bmc(expose.Controller):
     def _set_indicator(
         self, request: Request, ident: str, component: str, indicator: str, state: str
     ) -> None:
-        _one_of("state", state, bmc_vocabulary.INDICATOR_STATES)
+        _one_of("state", state, vocabulary.INDICATOR_STATES)
         conductor, uuid = self._conductor_of_node(request, ident)
         which = {"component": component, "indicator": indicator}
         conductor.set_indicator_state(request.who, node_uuid=uuid, **which, state=state)
@@ -180,7 +178,7 @@ class Bmc(expose.Controller):
         image_download_source: str = "http",
     ) -> preferred.Accepted:
         """Attach an image to a virtual drive; the BMC reads the image from its URL."""
-        _one_of("device_type", device_type, bmc_vocabulary.VIRTUAL_MEDIA)
+        _one_of("device_type", device_type, vocabulary.VIRTUAL_MEDIA)
         _one_of("image_download_source", image_download_source, ("http",))
         _check_image(image_url)
         conductor, uuid = self._conductor_of_node(request, ident, "vmedia")
@@ -224,7 +222,7 @@ class Bmc(expose.Controller):
         if device_types is not None:
             given = list(dict.fromkeys(one.strip().lower() for one in device_types.split(",")))
             for one in given:
-                _one_of("device_types", one, bmc_vocabulary.VIRTUAL_MEDIA)
+                _one_of("device_types", one, vocabulary.VIRTUAL_MEDIA)
         conductor, uuid = self._conductor_of_node(request, ident, "vmedia")
         conductor.detach_virtual_media(request.who, node_uuid=uuid, device_types=given)
         return preferred.Accepted(uuid)
@@ -240,18 +238,18 @@ def _check_image(url: str) -> None:
     """Refuse a URL that no BMC can read; the error omits it, because it may contain a password."""
     try:
         parts = urllib.parse.urlsplit(url)
-        fits = parts.scheme in bmc_vocabulary.IMAGE_SCHEMES and bool(parts.hostname)
+        fits = parts.scheme in vocabulary.IMAGE_SCHEMES and bool(parts.hostname)
         fits = fits and parts.port != 0
     except ValueError:
         fits = False
     if not fits or len(url) > _LONGEST_URL or not _URL.fullmatch(url):
-        schemes = ", ".join(bmc_vocabulary.IMAGE_SCHEMES)
+        schemes = ", ".join(vocabulary.IMAGE_SCHEMES)
         reason = f"is not a URL of {schemes} with at most {_LONGEST_URL} characters"
         raise errors.InvalidParameter(path="image_url", reason=reason)
 
 
 def _read_component(word: str) -> str:
-    _one_of("component", word, bmc_vocabulary.COMPONENTS)
+    _one_of("component", word, vocabulary.COMPONENTS)
     return word
 
 
@@ -262,3 +260,210 @@ def _split_indicator(name: str) -> tuple[str, str]:
         reason = f"{name[:64]!r} is not of the form name@component"
         raise errors.InvalidParameter(path="indicator", reason=reason)
     return _read_component(component), indicator
+
+
+# Operations of a node's driver outside of verbs: validation, boot device, clean steps.
+
+_TO_ROUTE = ("uuid", "driver", "conductor_group")
+_LOCKED = (*node_locks.COLUMNS, "driver", "conductor_group")
+_STEPS_SINCE = 15  # C19
+_RETRY_HEADER = "Retry-Request-After"  # S1.26
+
+
+class Management(expose.Controller):
+    """Reads and small changes through the conductor of one node."""
+
+    def _conductor_of_node(self, request: Request, ident: str) -> tuple[contract.Conductor, str]:
+        """Return the conductor of a node, and the node's UUID."""
+        row = node_lookup.fetch(self.service, request, ident, _TO_ROUTE)
+        return self.service.conductor_of(row), row["uuid"]
+
+    # -- validation --------------------------------------------------------------------------
+
+    @expose.expose("GET", "/nodes/{ident}/validate", types.word)
+    def validate(self, request: Request, ident: str) -> Json:
+        """Return for each interface whether the node has the settings that it needs."""
+        return self._validate_interfaces(request, ident)
+
+    @expose.expose("GET", "/nodes/validate", types.word, types.word)
+    def validate_named(
+        self, request: Request, node: str | None = None, node_uuid: str | None = None
+    ) -> Json:
+        """Validate the interfaces of the node that the query names."""
+        if node_uuid is not None:
+            return self._validate_interfaces(request, rules.uuid(node_uuid, "node_uuid"))
+        if not node and request.version < node_lookup.NAMES_SINCE:
+            raise errors.NodeNotFound(node=node)
+        if not node:
+            raise errors.MissingParameter(path="node")
+        return self._validate_interfaces(request, node)
+
+    def _validate_interfaces(self, request: Request, ident: str) -> Json:
+        if request.version < node_lookup.NAMES_SINCE and not rules.uuid_like(
+            rules.ident(ident, "node")
+        ):
+            raise errors.NotAcceptable(what="The name of a node", since=node_lookup.NAMES_SINCE)
+        conductor, uuid = self._conductor_of_node(request, ident)
+        return conductor.validate_driver_interfaces(request.who, node_uuid=uuid)
+
+    # -- boot device -------------------------------------------------------------------------
+
+    @expose.expose("GET", "/nodes/{ident}/management/boot_device", types.word, waits=True)
+    def boot_device(self, request: Request, ident: str) -> Json:
+        """Return ``boot_device`` and ``persistent``, null if unknown."""
+        return self._boot_device(request, ident)
+
+    @expose.expose("GET", "/nodes/management/boot_device/{node_ident}", types.word, waits=True)
+    def boot_device_named(self, request: Request, node_ident: str) -> Json:
+        """Return the boot device, by the path of the first clients."""
+        return self._boot_device(request, node_ident)
+
+    @expose.expose("GET", "/nodes/management/boot_device", types.word, waits=True)
+    def boot_device_asked(self, request: Request, node_ident: str) -> Json:
+        """Return the boot device of the node that the query names."""
+        return self._boot_device(request, node_ident)
+
+    def _boot_device(self, request: Request, ident: str) -> Json:
+        row = node_lookup.fetch(self.service, request, ident, _LOCKED)
+        guards.check_unlocked(row)
+        conductor = self.service.conductor_of(row)
+        return conductor.get_boot_device(request.who, node_uuid=row["uuid"])
+
+    @expose.expose("GET", "/nodes/{ident}/management/boot_device/supported", types.word)
+    def boot_devices(self, request: Request, ident: str) -> Json:
+        """Return the boot devices that can be set."""
+        conductor, uuid = self._conductor_of_node(request, ident)
+        found = conductor.get_supported_boot_devices(request.who, node_uuid=uuid)
+        return {"supported_boot_devices": found}
+
+    @expose.expose(
+        "PUT",
+        "/nodes/{ident}/management/boot_device",
+        types.word,
+        types.word,
+        types.boolean,
+        status=HTTPStatus.NO_CONTENT,
+        body=expose.TYPED,
+        around=preferred.at_once,
+    )
+    def set_boot_device(
+        self, request: Request, ident: str, boot_device: str, persistent: bool | None = None
+    ) -> None:
+        """Set the boot device, for the next boot or persistently."""
+        self._set_boot_device(request, ident, boot_device, persistent=bool(persistent))
+
+    @expose.expose("PUT", "/nodes/{ident}/management/boot_device/supported", types.word)
+    def set_boot_device_supported(self, request: Request, ident: str) -> None:
+        """Refuse the boot device ``supported``, which Ironic reads from the path."""
+        self._set_boot_device(request, ident, "supported", persistent=False)
+
+    @expose.expose(
+        "PUT",
+        "/nodes/management/boot_device/{node_ident}",
+        types.word,
+        types.word,
+        types.boolean,
+        status=HTTPStatus.NO_CONTENT,
+        body=expose.TYPED,
+        around=preferred.at_once,
+    )
+    def set_boot_device_named(
+        self, request: Request, node_ident: str, boot_device: str, persistent: bool | None = None
+    ) -> None:
+        """Set the boot device, by the path of the first clients."""
+        self._set_boot_device(request, node_ident, boot_device, persistent=bool(persistent))
+
+    def _set_boot_device(
+        self, request: Request, ident: str, device: str, *, persistent: bool
+    ) -> None:
+        conductor, uuid = self._conductor_of_node(request, ident)
+        conductor.set_boot_device(request.who, node_uuid=uuid, device=device, persistent=persistent)
+
+    # -- clean steps -------------------------------------------------------------------------
+
+    @expose.expose(
+        "GET",
+        "/nodes/{ident}/cleaning/steps",
+        types.word,
+        types.number,
+        since=_STEPS_SINCE,
+        around=preferred.steps,
+    )
+    def clean_steps(
+        self, request: Request, ident: str, min_priority: float | None = None
+    ) -> list[Json] | Json:
+        """Return all clean steps, highest priority first.
+
+        While the list is not available the response is 202, with the seconds to wait in a header.
+
+        Source: S1.20 to S1.29.
+        """
+        conductor, uuid = self._conductor_of_node(request, ident)
+        try:
+            steps = conductor.get_clean_steps(request.who, node_uuid=uuid)
+        except errors.StepsUnavailable as why:
+            request.answer.status = HTTPStatus.ACCEPTED
+            seconds = str(int(why.facts.get("seconds", -1)))
+            request.answer.headers.append((_RETRY_HEADER, seconds))
+            return {"message": why.message}
+        if min_priority is None:
+            return steps
+        return [step for step in steps if step["priority"] >= min_priority]
+
+
+# BIOS settings of a node, as last read from its BMC.
+
+_BIOS_SINCE = 40
+_ALWAYS = ("created_at", "updated_at")
+
+
+class Bios(expose.Controller):
+    """The list /v1/nodes/{node}/bios and its members."""
+
+    @expose.expose("GET", "/nodes/{ident}/bios", types.word, since=_BIOS_SINCE, raw_query=True)
+    def index(self, request: Request, ident: str) -> Json:
+        """Return all settings of a node, sorted by name: two statements."""
+        names = queries.whole(queries.BIOS_SETTINGS, request.query, version=request.version)
+        node = str(node_lookup.fetch(self.service, request, ident, ("uuid",))["uuid"])
+        rows = self.service.database.read(lambda conn: reports.get_bios_settings(conn, node))
+        return {"bios": [_setting_document(request, node, row, names) for row in rows]}
+
+    @expose.expose(
+        "GET", "/nodes/{ident}/bios/{setting}", types.word, types.word, since=_BIOS_SINCE
+    )
+    def show(self, request: Request, ident: str, setting: str) -> Json:
+        """Return one setting under its own name, since 1.74 with all its fields."""
+        node = str(node_lookup.fetch(self.service, request, ident, ("uuid",))["uuid"])
+        row = self.service.database.read(lambda conn: reports.get_bios_setting(conn, node, setting))
+        names = [field.name for field in fields.visible(fields.BIOS_SETTING, request.version)]
+        return {setting: _setting_document(request, node, row, names)}
+
+
+def _setting_document(request: Request, node: str, row: Json, names: Sequence[str]) -> Json:
+    """Return the document of a setting; times and links are always included."""
+    wanted = dict.fromkeys((*_ALWAYS, *names))
+    shown = {name: row[name] for name in wanted if name != "links"}
+    if "allowable_values" in shown:
+        shown["allowable_values"] = row["allowable_values"] or []
+    path = f"nodes/{node}/bios/{urllib.parse.quote(row['name'], safe='')}"
+    return {**shown, "links": refusals.link_pair(request.base, path)}
+
+
+# Firmware components of a node and their versions, as last read from its BMC.
+
+_FIRMWARE_SINCE = 86
+
+
+class Firmware(expose.Controller):
+    """The list /v1/nodes/{node}/firmware."""
+
+    @expose.expose(
+        "GET", "/nodes/{ident}/firmware", types.word, since=_FIRMWARE_SINCE, raw_query=True
+    )
+    def index(self, request: Request, ident: str) -> Json:
+        """Return the components of a node, sorted by name: two statements."""
+        names = queries.whole(queries.FIRMWARE, request.query, version=request.version)
+        node = str(node_lookup.fetch(self.service, request, ident, ("uuid",))["uuid"])
+        rows = self.service.database.read(lambda conn: reports.get_firmware(conn, node))
+        wanted = tuple(dict.fromkeys((*_ALWAYS, *names)))
+        return {"firmware": [{name: row[name] for name in wanted} for row in rows]}

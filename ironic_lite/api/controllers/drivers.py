@@ -1,20 +1,25 @@
-"""Hardware types of online conductors, as registered in the database."""
+"""Hardware types, conductors, and vendor passthru."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any
+
+import orjson
 
 from ironic_lite import errors
-from ironic_lite.api.resources import queries
+from ironic_lite.api.http import expose, refusals
+from ironic_lite.api.http.request import Request
+from ironic_lite.api.resources import node_lookup, pages, preferred, queries
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import rules, types
-from ironic_lite.api.wire import expose, links
-from ironic_lite.api.wire.request import Request
+from ironic_lite.core import metrics
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import conductors
 from ironic_lite.domain import fields
-from ironic_lite.rpc import interface
+from ironic_lite.rpc import contract
 
 _RAID_SINCE = 12
 _PROPERTIES_SINCE = 14
@@ -40,22 +45,10 @@ class Driver:
     defaults: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-def _form_of_list(_self: Drivers, request: Request) -> None:
-    queries.refuse_unknown(request.query, ("type", "detail", "fields"))
-    if "detail" in request.query:
-        rules.boolean(request.query["detail"], "detail")
-    _chosen_fields(request)
-
-
-def _form_of_one(_self: Drivers, request: Request) -> None:
-    queries.refuse_unknown(request.query, ("fields",))
-    _chosen_fields(request)
-
-
 class Drivers(expose.Controller):
     """The collection /v1/drivers, its members, and their properties."""
 
-    @expose.expose("GET", "/drivers", raw_query=True, form=_form_of_list)
+    @expose.expose("GET", "/drivers", raw_query=True)
     def index(self, request: Request) -> Json:
         """Return all hardware types; there is no paging."""
         given = request.query
@@ -68,7 +61,7 @@ class Drivers(expose.Controller):
         shown = (_driver_document(request, found[name], detail=detail) for name in sorted(found))
         return {"drivers": [_chosen_only(document, chosen) for document in shown]}
 
-    @expose.expose("GET", "/drivers/{name}", types.word, raw_query=True, form=_form_of_one)
+    @expose.expose("GET", "/drivers/{name}", types.word, raw_query=True)
     def show(self, request: Request, name: str) -> Json:
         """Return one hardware type with its interfaces."""
         queries.refuse_unknown(request.query, ("fields",))
@@ -80,7 +73,7 @@ class Drivers(expose.Controller):
     @expose.expose("GET", "/drivers/{name}/properties", types.word)
     def properties(self, request: Request, name: str) -> dict[str, str]:
         """Return the keys of driver_info: key -> description, from a conductor."""
-        return conductor(self.service, name).get_driver_properties(request.who, driver=name)
+        return conductor_with(self.service, name).get_driver_properties(request.who, driver=name)
 
     @expose.expose(
         "GET",
@@ -91,27 +84,19 @@ class Drivers(expose.Controller):
     )
     def logical_disk_properties(self, request: Request, name: str) -> dict[str, str]:
         """Return the keys of a logical disk in target_raid_config: key -> description."""
-        asked = conductor(self.service, name)
+        asked = conductor_with(self.service, name)
         try:
             return asked.get_raid_logical_disk_properties(request.who, driver=name)
         except errors.UnsupportedDriverExtension as why:
             raise errors.NotFound(why.message) from None
 
 
-def conductor(service: Service, name: str) -> interface.Conductor:
+def conductor_with(service: Service, name: str) -> contract.Conductor:
     """Return an online conductor with the hardware type ``name``.
 
     :raises errors.DriverNotFound: no online conductor has the hardware type.
     """
     return service.reach(lambda: service.fleet.trusted(_find_driver(service, name).hosts))
-
-
-def present(service: Service, _request: Request, name: str) -> None:
-    """Refuse a hardware type that no online conductor has.
-
-    :raises errors.DriverNotFound: as `conductor`.
-    """
-    _find_driver(service, name)
 
 
 def _find_driver(service: Service, name: str) -> Driver:
@@ -142,10 +127,10 @@ def _driver_document(request: Request, driver: Driver, *, detail: bool) -> Json:
     found: Json = {
         "name": driver.name,
         "hosts": sorted(driver.hosts),
-        "links": links.pair(base, f"drivers/{driver.name}"),
+        "links": refusals.link_pair(base, f"drivers/{driver.name}"),
     }
     if version >= _PROPERTIES_SINCE:
-        found["properties"] = links.pair(base, f"drivers/{driver.name}/properties")
+        found["properties"] = refusals.link_pair(base, f"drivers/{driver.name}/properties")
     if version >= _TYPE_SINCE:
         found["type"] = _DYNAMIC
     if detail:
@@ -207,3 +192,189 @@ def _chosen_only(document: Json, chosen: tuple[str, ...] | None) -> Json:
     if chosen is None:
         return document
     return {name: value for name, value in document.items() if name in chosen or name == "links"}
+
+
+# Conductors: their hosts, liveness, hardware types and counters.
+
+Rows = list[Json]
+
+_CONDUCTORS_SINCE = 49
+
+
+class Conductors(expose.Controller):
+    """The collection /v1/conductors and its members.
+
+    There are few conductors, so one statement reads all, and pages are made here.
+    """
+
+    @expose.expose("GET", "/conductors", since=_CONDUCTORS_SINCE, raw_query=True)
+    def index(self, request: Request) -> Json:
+        """Return a page of conductors, including offline ones."""
+        query = pages.query(self.service, request, queries.CONDUCTORS)
+        rows = self._conductor_rows(with_drivers="drivers" in query.fields)
+        # Python cannot compare None with a value; NULL comes first, as in the database.
+        rows.sort(key=lambda row: (row[query.sort] is not None, row[query.sort], row["id"]))
+        if query.direction == "desc":
+            rows.reverse()
+        some = _rows_after(rows, query.marker)[: query.limit]
+        shown = [_conductor_document(request, row, query.fields) for row in some]
+        keys = [row["hostname"] for row in some]
+        return pages.body(request, query, "conductors", shown, keys)
+
+    @expose.expose(
+        "GET",
+        "/conductors/{hostname}",
+        types.word,
+        since=_CONDUCTORS_SINCE,
+        raw_query=True,
+    )
+    def show(self, request: Request, hostname: str) -> Json:
+        """Return one conductor."""
+        chosen = queries.one(queries.CONDUCTORS, request.query, version=request.version)
+        names = chosen or tuple(field.name for field in fields.CONDUCTOR)
+        for row in self._conductor_rows(with_drivers="drivers" in names):
+            if row["hostname"] == hostname:
+                return _conductor_document(request, row, names)
+        raise errors.ConductorNotFound(conductor=hostname)
+
+    @expose.expose("GET", "/conductors/{hostname}/counters", types.word, since=_CONDUCTORS_SINCE)
+    def counters(self, request: Request, hostname: str) -> Json:
+        """Return the counters of one conductor since its start: one statement."""
+        row = self.service.database.read(lambda conn: conductors.counters(conn, hostname))
+        counters = row["counters"] or metrics.BmcCounters().snapshot() | {"since": None}
+        return {"hostname": hostname, "updated_at": row["updated_at"], **counters}
+
+    def _conductor_rows(self, *, with_drivers: bool) -> Rows:
+        """Return all conductors with ``online`` (liveness) and ``drivers`` (hardware types)."""
+        rows = self.service.database.read(conductors.all)
+        drivers = self._hardware_types() if with_drivers else {}
+        for row in rows:
+            row["online"] = self.service.fleet.lives(row)
+            row["drivers"] = sorted(drivers.get(row["hostname"], ())) if row["online"] else []
+        return rows
+
+    def _hardware_types(self) -> dict[str, set[str]]:
+        rows = self.service.database.read(conductors.members)
+        return {row["hostname"]: row["hardware_types"] for row in rows}
+
+
+def _rows_after(rows: Rows, marker: str | None) -> Rows:
+    if marker is None:
+        return rows
+    for place, row in enumerate(rows):
+        if row["hostname"] == marker:
+            return rows[place + 1 :]
+    raise errors.NotFound(what="Marker", ident=marker)
+
+
+def _conductor_document(request: Request, row: Json, names: tuple[str, ...]) -> Json:
+    known = fields.by_name(fields.CONDUCTOR)
+    found = {name: row[known[name].stored or name] for name in names if name != "links"}
+    found["links"] = refusals.link_pair(request.base, f"conductors/{row['hostname']}")
+    return found
+
+
+# Vendor passthru: requests passed on to vendor methods of drivers without interpretation.
+
+Handler = Callable[..., Any]
+
+_ROUTED = ("uuid", "driver", "conductor_group")
+_PLAIN = (
+    ("Content-Type", "text/plain; charset=utf-8"),
+    ("X-Content-Type-Options", "nosniff"),  # the text of a machine is never a page
+)
+
+
+def _relay_method(verb: str, path: str) -> Handler:
+    """Return the handler of one HTTP method; query or path name the vendor method."""
+
+    # Clients of Ironic send a body with GET and DELETE too, for example to name a subscription.
+    @expose.expose(
+        verb,
+        path,
+        types.word,
+        types.word,
+        body=expose.WHOLE,
+        around=preferred.vendor,
+    )
+    def relay(self: Any, request: Request, ident: str, method: str) -> preferred.Accepted:
+        """Pass a request on to the vendor method and return its response."""
+        if not method:
+            raise errors.MissingParameter(path="method")
+        info = {} if request.json is None else request.json
+        if not isinstance(info, dict):
+            raise errors.InvalidParameter(path="body", reason="must be a JSON object")
+        arguments = {"vendor_method": method, "http_method": verb, "info": info}
+        node, outcome = self.call(request, ident, arguments)
+        body = _answer_outcome(request, outcome)
+        return preferred.Accepted(node, ended=not outcome["async"], body=body)
+
+    return relay
+
+
+def _answer_outcome(request: Request, outcome: Json) -> Any:
+    if outcome["async"]:
+        request.answer.status = HTTPStatus.ACCEPTED
+        return None
+    result = outcome["return"]
+    if outcome["attach"] and isinstance(result, str):
+        request.answer.headers.extend(_PLAIN)
+        return orjson.Fragment(result.encode("utf-8", "replace"))
+    # The body null distinguishes a finished method without result from one that is still running.
+    return orjson.Fragment(b"null") if result is None else result
+
+
+class NodeVendor(expose.Controller):
+    """/v1/nodes/{node}/vendor_passthru."""
+
+    get = _relay_method("GET", "/nodes/{ident}/vendor_passthru")
+    post = _relay_method("POST", "/nodes/{ident}/vendor_passthru")
+    put = _relay_method("PUT", "/nodes/{ident}/vendor_passthru")
+    patch = _relay_method("PATCH", "/nodes/{ident}/vendor_passthru")
+    delete = _relay_method("DELETE", "/nodes/{ident}/vendor_passthru")
+    # The command line client names the method in the path.
+    get_named = _relay_method("GET", "/nodes/{ident}/vendor_passthru/{method}")
+    post_named = _relay_method("POST", "/nodes/{ident}/vendor_passthru/{method}")
+    put_named = _relay_method("PUT", "/nodes/{ident}/vendor_passthru/{method}")
+    patch_named = _relay_method("PATCH", "/nodes/{ident}/vendor_passthru/{method}")
+    delete_named = _relay_method("DELETE", "/nodes/{ident}/vendor_passthru/{method}")
+
+    @expose.expose("GET", "/nodes/{ident}/vendor_passthru/methods", types.word)
+    def methods(self, request: Request, ident: str) -> Json:
+        """Return the vendor methods of a node with their HTTP methods and arguments."""
+        row = node_lookup.fetch(self.service, request, ident, _ROUTED)
+        conductor = self.service.conductor_of(row)
+        return conductor.get_node_vendor_passthru_methods(request.who, node_uuid=row["uuid"])
+
+    def call(self, request: Request, ident: str, arguments: Json) -> tuple[str, Json]:
+        """Call the method at the node's conductor; return the node's UUID and the outcome."""
+        row = node_lookup.fetch(self.service, request, ident, _ROUTED)
+        conductor = self.service.conductor_of(row)
+        node = row["uuid"]
+        return node, conductor.vendor_passthru(request.who, node_uuid=node, **arguments)
+
+
+class DriverVendor(expose.Controller):
+    """/v1/drivers/{name}/vendor_passthru, for methods that do not concern a single node."""
+
+    get = _relay_method("GET", "/drivers/{name}/vendor_passthru")
+    post = _relay_method("POST", "/drivers/{name}/vendor_passthru")
+    put = _relay_method("PUT", "/drivers/{name}/vendor_passthru")
+    patch = _relay_method("PATCH", "/drivers/{name}/vendor_passthru")
+    delete = _relay_method("DELETE", "/drivers/{name}/vendor_passthru")
+    get_named = _relay_method("GET", "/drivers/{name}/vendor_passthru/{method}")
+    post_named = _relay_method("POST", "/drivers/{name}/vendor_passthru/{method}")
+    put_named = _relay_method("PUT", "/drivers/{name}/vendor_passthru/{method}")
+    patch_named = _relay_method("PATCH", "/drivers/{name}/vendor_passthru/{method}")
+    delete_named = _relay_method("DELETE", "/drivers/{name}/vendor_passthru/{method}")
+
+    @expose.expose("GET", "/drivers/{name}/vendor_passthru/methods", types.word)
+    def methods(self, request: Request, name: str) -> Json:
+        """Return the methods of the hardware type's default vendor interface."""
+        conductor = conductor_with(self.service, name)
+        return conductor.get_driver_vendor_passthru_methods(request.who, driver=name)
+
+    def call(self, request: Request, ident: str, arguments: Json) -> tuple[str, Json]:
+        """Call the method at any conductor with this hardware type; there is no node."""
+        conductor = conductor_with(self.service, ident)
+        return "", conductor.driver_vendor_passthru(request.who, driver=ident, **arguments)

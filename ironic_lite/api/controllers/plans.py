@@ -6,28 +6,164 @@ Ironic does not have plans: every version of this API has them.
 from __future__ import annotations
 
 import functools
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
+from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api.resources import (
-    node_holds,
-    node_lookup,
-    plans,
-    provisioning,
-    runbook_access,
-    verb_checks,
-)
+from ironic_lite.api.controllers import node_holds, provisioning
+from ironic_lite.api.http import expose
+from ironic_lite.api.http.request import Request
+from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.validation import schemas, types
-from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.request import Request
-from ironic_lite.core import metrics
+from ironic_lite.core import masking, metrics
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import verbs
+from ironic_lite.db.queries.step_durations import UsualTimes
+from ironic_lite.domain import step_lists, verbs
 from ironic_lite.domain.states import State
+from ironic_lite.domain.step_times import Usual
+from ironic_lite.domain.steps import StepKind
+from ironic_lite.domain.verb_refusals import VerbRequest
+
+# Plans of verbs: the faults of a request and the steps that it would run.
+#
+# The API's part has the checks of ``provisioning``; the conductor plans the steps.
+
+MOST_DURATIONS = 50
+"""Names of steps whose usual durations a plan has."""
+_LISTS = {f"{kind}_steps": kind for kind in (StepKind.CLEAN, StepKind.DEPLOY, StepKind.SERVICE)}
+_SENT = (*_LISTS, "disable_ramdisk", "rescue_password", "retry")
+"""Arguments that a conductor plans with; a configdrive changes no step."""
+
+
+def fault_document(why: errors.Error) -> Json:
+    """Return a refusal as a fault of a plan."""
+    return {"path": why.facts.get("path"), "code": why.code, "text": why.message}
+
+
+def plan_arguments(asked: VerbRequest) -> Json:
+    """Return the arguments for the conductor: those of the verb whose form is right."""
+    return {
+        key: value
+        for key, value in asked.body.items()
+        if key in _SENT
+        and key in asked.verb.allows
+        and (key not in _LISTS or schemas.are_steps_well_formed(_LISTS[key], value))
+    }
+
+
+def unplanned() -> Json:
+    """Return the conductor's part of a plan for a verb that does not exist."""
+    return {
+        **{"faults": [], "steps": [], "ramdisk": None, "restarts": None, "destroys": None},
+        **{"complete": False, "incomplete": "No such target exists."},
+    }
+
+
+def plan_document(
+    target: str,
+    leads_to: str | None,
+    *,
+    body: JsonView,
+    refusals: Sequence[errors.Error],
+    planned: Json,
+    usual: Mapping[tuple[str, str], Usual | None],
+) -> Json:
+    """Return the document of a plan.
+
+    :param body: as the client has sent it.
+    :param refusals: of the API.
+    :param planned: the conductor's part.
+    :param usual: durations by interface and step.
+    """
+    faults = _merged([fault_document(why) for why in refusals], planned["faults"])
+    steps = [_step(row, usual, body) for row in planned["steps"]]
+    return {
+        "target": target,
+        "accepted": not faults,
+        "leads_to": leads_to,
+        "faults": [{**one, "path": _path(one["path"], body)} for one in faults],
+        "steps": steps,
+        "ramdisk": planned["ramdisk"],
+        "restarts": planned["restarts"],
+        "destroys": planned["destroys"],
+        "seconds": _total(steps, complete=bool(planned["complete"])),
+        "complete": planned["complete"],
+        "incomplete": planned["incomplete"],
+    }
+
+
+def read_durations(
+    times: UsualTimes, node: JsonView, steps: Iterable[JsonView]
+) -> dict[tuple[str, str], Usual | None]:
+    """Return the usual durations of steps on machines like a node's, by interface and step.
+
+    One statement. A client may send any names; those that no interface offers are not read.
+    """
+    offered = (row for row in steps if row["by"] is not None)
+    names = dict.fromkeys((row["interface"], row["step"]) for row in offered)
+    chosen = itertools.islice(names, MOST_DURATIONS)
+    return times.of_all(chosen, node["driver"], node["resource_class"])
+
+
+def _merged(own: list[Json], theirs: list[Json]) -> list[Json]:
+    """Join the faults of API and conductor; the conductor repeats some checks of the API."""
+    codes = {one["code"] for one in own if one["path"] is None}
+    paths = [one["path"] for one in own if one["path"] is not None]
+    rest = [
+        one
+        for one in theirs
+        if not (one["path"] is None and one["code"] in codes)
+        and not any(_is_below(one["path"], path) for path in paths)
+    ]
+    return [*own, *rest][: step_lists.MOST_FAULTS]
+
+
+def _is_below(path: str | None, above: str) -> bool:
+    return path is not None and (path == above or path.startswith(f"{above}/"))
+
+
+def _path(path: str | None, body: JsonView) -> str | None:
+    """Return the place in the body; None for a fault of the node."""
+    if path is None:
+        return None
+    place = path.partition(" or ")[0]
+    key = place.partition("/")[0]
+    if "runbook" in body and key in _LISTS:
+        return "runbook"
+    absent = key not in body and place != key
+    return None if absent or key not in verbs.BODY_KEYS else place
+
+
+def _step(row: JsonView, usual: Mapping[tuple[str, str], Usual | None], body: JsonView) -> Json:
+    found = usual.get((row["interface"], row["step"]))
+    origin = row["from"]
+    if "runbook" in body and origin["what"] == "request":
+        origin = {"what": "runbook", "name": body["runbook"]}
+    return {
+        **row,
+        "args": masking.mask(row["args"]),
+        "from": origin,
+        "usual_seconds": None if found is None else found.document,
+    }
+
+
+def _total(steps: Sequence[JsonView], *, complete: bool) -> Json | None:
+    """Return the usual duration of all steps; None if one of them is not known."""
+    known: list[Any] = [row["usual_seconds"] for row in steps if row["usual_seconds"] is not None]
+    if not known or len(known) < len(steps):
+        return None
+    return {
+        "p50": round(sum(one["p50"] for one in known), 3),
+        "p90": round(sum(one["p90"] for one in known), 3),
+        "samples": min(one["samples"] for one in known),
+    }
+
 
 _RULE = "baremetal:node:plan"
 _RUNS = "baremetal:node:runs:get"
-_COLUMNS = (*verb_checks.COLUMNS, "resource_class", "target_provision_state", "generation")
+_COLUMNS = (*provisioning.CHECKED_COLUMNS, "resource_class", "target_provision_state", "generation")
 _SECONDS = 10.0
 """Time limit of the conductor's part."""
 
@@ -47,7 +183,7 @@ class Plans(expose.Controller):
         if isinstance(request.json, dict) and not request.json.get("target"):
             node_lookup.fetch(self.service, request, ident, ("uuid",), rules=(_RULE,))
         body = schemas.provision(request.json)
-        rules = provisioning.rules(body, request.access, first=_RULE)
+        rules = provisioning.needed_rules(body, request.access, first=_RULE)
         if body["target"] == "retry":
             rules = (*rules, _RUNS)  # the plan shows the steps of the failed run
         with_traits = "runbook" in body
@@ -66,22 +202,22 @@ class Plans(expose.Controller):
     def _plan(self, request: Request, body: Json, node: JsonView) -> Json:
         target = body["target"]
         try:
-            verb = verb_checks.verb(target, node, request.version)
+            verb = provisioning.find_verb(target, node, request.version)
         except (errors.InvalidState, errors.NodeLocked) as why:
-            return plans.document(
-                target, None, body=body, refusals=[why], planned=plans.unplanned(), usual={}
+            return plan_document(
+                target, None, body=body, refusals=[why], planned=unplanned(), usual={}
             )
         held = node_holds.of(self.service, request, node)
-        asked = verb_checks.Asked(verb, body, node, request.version, self.service.conf, held)
-        find = functools.partial(runbook_access.to_use, self.service, request)
-        asked, refusals = verb_checks.refusals(asked, find)
+        asked = VerbRequest(verb, body, node, request.version, self.service.conf, held)
+        find = functools.partial(provisioning.to_use, self.service, request)
+        asked, refusals = provisioning.all_refusals(asked, find)
         conductor = self.service.conductor_of(node, timeout=_SECONDS)
         planned = conductor.plan_provision(
-            request.who, node_uuid=node["uuid"], target=target, body=plans.arguments(asked)
+            request.who, node_uuid=node["uuid"], target=target, body=plan_arguments(asked)
         )
         leads_to = _end_of(verb, node)
-        usual = plans.durations(self.service.usual, node, planned["steps"])
-        return plans.document(
+        usual = read_durations(self.service.usual, node, planned["steps"])
+        return plan_document(
             target, leads_to, body=body, refusals=refusals, planned=planned, usual=usual
         )
 

@@ -1,10 +1,24 @@
-"""The two documents that every client reads first: / and /v1."""
+"""Documents about the service and its caller: /, /v1, OpenAPI, whoami and shards."""
 
 from __future__ import annotations
 
-from ironic_lite.api.wire import expose, links
-from ironic_lite.api.wire.request import Request
+import functools
+import importlib.metadata
+import time
+from collections import ChainMap
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import orjson
+
+from ironic_lite.api import policy
+from ironic_lite.api.http import expose, refusals
+from ironic_lite.api.http.request import Request
+from ironic_lite.api.policy.access import Access
+from ironic_lite.api.resources.recent import Recent
+from ironic_lite.api.service import Service
 from ironic_lite.core.json_types import Json
+from ironic_lite.db.queries import nodes
 from ironic_lite.domain import versions
 
 _DOCUMENTATION = "https://docs.openstack.org/api-ref/baremetal/"
@@ -80,8 +94,129 @@ class Root(expose.Controller):
             },
             "version": _version_document(base),
             **{
-                name: links.pair(base, f"{name}/")
+                name: refusals.link_pair(base, f"{name}/")
                 for name, since in _COLLECTIONS.items()
                 if since <= request.version
             },
         }
+
+
+class Description(expose.Controller):
+    """/v1/openapi.json at every version; old versions strip ``.json`` from paths."""
+
+    @functools.cached_property
+    def _document_bytes(self) -> bytes:
+        """The document, made at the first request because it is big and rarely requested."""
+        from ironic_lite.api import controllers, openapi  # noqa: PLC0415
+
+        extensions = self.service.extensions
+        rows = [row for each in controllers.of(extensions) for row in each.exposed()]
+        return orjson.dumps(openapi.document(rows, *(each.answers() for each in extensions)))
+
+    @expose.expose("GET", "/openapi.json")
+    def show(self, request: Request) -> Any:
+        """Describe this API as OpenAPI 3.1."""
+        return orjson.Fragment(self._document_bytes)
+
+    @expose.expose("GET", "/openapi")
+    def show_unnamed(self, request: Request) -> Any:
+        """Describe this API as OpenAPI 3.1."""
+        return orjson.Fragment(self._document_bytes)
+
+
+# Rights of a caller, by the names of the policy's rules.
+#
+# All rules are asked once a minute for callers with the same rights, because asking all of them
+# takes up to a tenth of a second.
+
+KEPT_SECONDS = 60.0
+_MOST = 256
+"""Callers whose rights are kept."""
+
+
+class Rights(NamedTuple):
+    """The names of the rules that a caller passes.
+
+    ``of_any`` hold for any object. ``of_own`` hold for objects that the caller's project owns;
+    they are none without a project.
+    """
+
+    of_any: tuple[str, ...]
+    of_own: tuple[str, ...]
+
+
+class OwnRights:
+    """Asks and keeps the rights of callers; one object serves all threads of a process.
+
+    :param now: a clock in seconds that cannot be set.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._recent: Recent[Rights] = Recent(KEPT_SECONDS, _MOST, now)
+
+    def of(self, access: Access) -> Rights:
+        """Return the rights of a caller, which may be a minute old."""
+        return self._recent.of(access.key, lambda: _ask(access))
+
+
+def _ask(access: Access) -> Rights:
+    own = {f"{kind}.owner": access.project for kind in _KINDS} if access.project else None
+    names = sorted(name for name in policy.BY_NAME if name.startswith("baremetal:"))
+    return Rights(
+        tuple(name for name in names if access.allows(name)),
+        tuple(name for name in names if access.allows(name, own)) if own else (),
+    )
+
+
+_KINDS = (policy.NODE, policy.ALLOCATION, policy.RUNBOOK, policy.BATCH)
+
+
+# The caller and the caller's rights, which Ironic does not tell.
+
+
+class Whoami(expose.Controller):
+    """/v1/whoami."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(service)
+        self._rights = OwnRights()
+
+    @expose.expose("GET", "/whoami")
+    def show(self, request: Request) -> Json:
+        """Return the caller, the rules that the caller passes, and the service's version."""
+        access, api = request.access, self.service.conf.api
+        rights = self._rights.of(access)
+        return {
+            "auth": api.auth_strategy,
+            "user": request.who.user,
+            "project": access.project,
+            "roles": list(access.roles),
+            "system": access.system or not access.limited,
+            "expires_at": access.expires_at,
+            "rules": list(rights.of_any),
+            "own_rules": list(rights.of_own),
+            "release": _release(),
+            "version": versions.MAX_VERSION,
+            "window": None,
+            **ChainMap(*(each.whoami(self.service.conf) for each in self.service.extensions)),
+        }
+
+
+@functools.cache
+def _release() -> str:
+    return importlib.metadata.version("ironic_lite")
+
+
+# Shards: parts of the nodes, which clients divide among themselves.
+
+_SHARDS_SINCE = 82
+
+
+class Shards(expose.Controller):
+    """The number of nodes in each shard."""
+
+    @expose.expose("GET", "/shards", since=_SHARDS_SINCE)
+    def index(self, _request: Request) -> Json:
+        """List the shards, the largest first; nodes without a shard count under ``None``."""
+        found = self.service.database.read(nodes.count_by_shard)
+        return {"shards": [{**shard, "name": str(shard["name"])} for shard in found]}

@@ -1,6 +1,6 @@
-"""Runbooks: named lists of steps, and the traits of the nodes that may run them.
+"""Runbooks, named lists of steps, and deploy templates.
 
-Changes of runbooks do not affect active runs.
+Traits say which nodes may run a runbook. Changes of runbooks do not affect active runs.
 """
 
 from __future__ import annotations
@@ -10,29 +10,30 @@ from http import HTTPStatus
 
 from ironic_lite import errors
 from ironic_lite.api import policy
-from ironic_lite.api.resources import crud, pages, patches, queries, runbook_access, views
-from ironic_lite.api.validation import schemas, step_lists, types
-from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.request import Request
+from ironic_lite.api.controllers import provisioning
+from ironic_lite.api.http import expose
+from ironic_lite.api.http.request import Request
+from ironic_lite.api.resources import crud, pages, patches, queries, views
+from ironic_lite.api.resources.patches import Operations
+from ironic_lite.api.validation import schemas, types
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import runbooks as db
-from ironic_lite.db.queries.traits import LIMIT
-from ironic_lite.domain import runbooks
+from ironic_lite.db.queries import resources
+from ironic_lite.db.queries.nodes import MOST_TRAITS
+from ironic_lite.domain import step_lists
 
 _UPDATE = "baremetal:runbook:update"
 
 
 class _Base(crud.NamedResourceController):
-    family = db.FAMILY
+    family = resources.RUNBOOKS
     word = "runbook"
     shown = views.RUNBOOKS
     asked = queries.RUNBOOKS
-    roots_first = True
 
     def look(self, _conn: Connection, request: Request, row: Json) -> None:
         """Refuse a runbook that the caller may not see; every caller may see a public runbook."""
-        runbook_access.judge(request, row, public=True)
+        provisioning.judge(request, row, public=True)
 
 
 class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
@@ -42,19 +43,9 @@ class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
     GET, PATCH, DELETE /v1/runbooks/{ident}.
     """
 
-    def one(self, request: Request, ident: str) -> Json:
-        """Return one runbook; rights are checked before the names of fields."""
-        queries.check_form_of_one(self.asked, request.query)
-        row = self.find(request, ident)
-        chosen = queries.one(self.asked, request.query, version=request.version)
-        return self.document(request, row, chosen)
-
     def narrow(self, request: Request, where: Json) -> Json:
         """Return the filters of a list, narrowed to the runbooks that the caller may list."""
         return pages.narrowed(request, where, "runbook")
-
-    def check_post(self, request: Request) -> None:
-        """Refuse nothing: rights are checked before the body."""
 
     def read(self, request: Request, body: object) -> Json:
         """Return the column values of a POST; the traits decide which nodes may run it."""
@@ -65,9 +56,9 @@ class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
             raise errors.InvalidParameter(path="owner", reason="a public runbook has no owner")
         return given
 
-    def judge(self, _conn: Connection, request: Request, before: Json, patch: object) -> Json:
+    def judge(self, _conn: Connection, request: Request, before: Json, patch: Operations) -> Json:
         """Return the changes of a runbook, or refuse them."""
-        runbook_access.judge(request, before, *_patch_rules(patch))
+        provisioning.judge(request, before, *_patch_rules(patch))
         changes = patches.runbook(before, patch, version=request.version)
         self._refuse_steps(request, changes)
         return changes
@@ -75,7 +66,7 @@ class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
     def check_removal(self, request: Request, row: Json) -> None:
         """Refuse the removal of a runbook that the caller may not remove."""
         if request.access.limited:
-            runbook_access.judge(request, row)
+            provisioning.judge(request, row)
 
     def _refuse_steps(self, request: Request, values: JsonView) -> None:
         """Refuse steps that the policy forbids the caller, or that cleaning and service forbid."""
@@ -84,13 +75,13 @@ class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
         api = self.service.conf.api
         disallowed = set(api.disallow_clean_steps) & set(api.disallow_service_steps)
         lead = "Schema error for runbook"
-        step_lists.refuse_disallowed(values.get("steps", ()), disallowed, "steps", lead)
+        schemas.refuse_disallowed_steps(values.get("steps", ()), disallowed, "steps", lead)
 
 
 class Traits(_Base):
     """The traits of a runbook: a node with one of these traits may run it."""
 
-    @expose.expose("GET", "/runbooks/{ident}/traits", types.word, since=runbooks.TRAITS_SINCE)
+    @expose.expose("GET", "/runbooks/{ident}/traits", types.word, since=step_lists.TRAITS_SINCE)
     def index_of_runbook(self, request: Request, ident: str) -> Json:
         """Return all traits of a runbook, sorted."""
         return {"traits": self.find(request, ident)["traits"] or []}
@@ -99,7 +90,7 @@ class Traits(_Base):
         "PUT",
         "/runbooks/{ident}/traits",
         types.word,
-        since=runbooks.TRAITS_SINCE,
+        since=step_lists.TRAITS_SINCE,
         status=HTTPStatus.NO_CONTENT,
         body=expose.WHOLE,
     )
@@ -116,7 +107,7 @@ class Traits(_Base):
         "DELETE",
         "/runbooks/{ident}/traits",
         types.word,
-        since=runbooks.TRAITS_SINCE,
+        since=step_lists.TRAITS_SINCE,
         status=HTTPStatus.NO_CONTENT,
     )
     def clear(self, request: Request, ident: str) -> None:
@@ -128,7 +119,7 @@ class Traits(_Base):
         "/runbooks/{ident}/traits/{trait}",
         types.word,
         types.word,
-        since=runbooks.TRAITS_SINCE,
+        since=step_lists.TRAITS_SINCE,
         status=HTTPStatus.NO_CONTENT,
         body=expose.WHOLE,
     )
@@ -144,7 +135,7 @@ class Traits(_Base):
         "/runbooks/{ident}/traits/{trait}",
         types.word,
         types.word,
-        since=runbooks.TRAITS_SINCE,
+        since=step_lists.TRAITS_SINCE,
         status=HTTPStatus.NO_CONTENT,
     )
     def take(self, request: Request, ident: str, trait: str) -> None:
@@ -155,23 +146,23 @@ class Traits(_Base):
         self, request: Request, ident: str, change: Callable[[list[str]], list[str]]
     ) -> None:
         def judge(_conn: Connection, before: Json) -> Json:
-            runbook_access.judge(request, before)
+            provisioning.judge(request, before)
             held = before["traits"] or []
             after = change(held)
-            if len(after) > LIMIT:
-                reason = f"a runbook has at most {LIMIT} traits, and this would make {len(after)}"
+            if len(after) > MOST_TRAITS:
+                reason = (
+                    f"a runbook has at most {MOST_TRAITS} traits, and this would make {len(after)}"
+                )
                 raise errors.InvalidParameter(path="traits", reason=reason)
             return {} if after == held else {"traits": after}
 
         self.alter(request, self.ident(request, ident), judge)
 
 
-def _patch_rules(patch: object) -> tuple[str, ...]:
-    """Return the names of the rules that a caller must pass for a PATCH, even a malformed one."""
-    listed = patch if isinstance(patch, list) else []
-    paths = [each.get("path") for each in listed if isinstance(each, dict)]
+def _patch_rules(patch: Operations) -> tuple[str, ...]:
+    """Return the names of the rules that a caller must pass for a PATCH."""
     owns = {"/owner": f"{_UPDATE}:owner", "/public": f"{_UPDATE}:public"}
-    return tuple(dict.fromkeys(owns.get(str(path), _UPDATE) for path in paths)) or (_UPDATE,)
+    return tuple(dict.fromkeys(owns.get(each.path, _UPDATE) for each in patch)) or (_UPDATE,)
 
 
 def _new_owner(request: Request, given: JsonView) -> str | None:
@@ -195,3 +186,40 @@ def _new_owner(request: Request, given: JsonView) -> str | None:
         reason = "only a token with system scope can create runbooks for other projects"
         raise errors.InvalidParameter(path="owner", reason=reason)
     return access.project
+
+
+# Deploy templates: steps that a deployment adds by the traits of its instance. Changes of templates
+# do not affect running deployments.
+
+
+class DeployTemplates(crud.NamedResourceController, since=55, below=HTTPStatus.METHOD_NOT_ALLOWED):
+    """The deploy templates.
+
+    Inherited: GET, POST /v1/deploy_templates;
+    GET, PATCH, DELETE /v1/deploy_templates/{ident}.
+    """
+
+    family = resources.DEPLOY_TEMPLATES
+    word = "deploy_template"
+    shown = views.DEPLOY_TEMPLATES
+    asked = queries.DEPLOY_TEMPLATES
+
+    def read(self, request: Request, body: object) -> Json:
+        """Return the column values of a POST, or refuse them."""
+        given = super().read(request, body)
+        self._refuse_steps(request, given)
+        return given
+
+    def judge(self, _conn: Connection, request: Request, before: Json, patch: Operations) -> Json:
+        """Return the changes of a template, or refuse them."""
+        changes = patches.deploy_template(before, patch, version=request.version)
+        self._refuse_steps(request, changes)
+        return changes
+
+    def _refuse_steps(self, request: Request, values: JsonView) -> None:
+        """Refuse steps that the policy forbids the caller, or that deployments forbid."""
+        for rule in request.access.written(policy.of_steps(values.get("steps"))):
+            request.access.demand(rule)
+        disallowed = self.service.conf.api.disallow_deploy_steps
+        lead = "Schema error for deploy template"
+        schemas.refuse_disallowed_steps(values.get("steps", ()), disallowed, "steps", lead)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from http import HTTPStatus
 
-from ironic_lite.api.resources import changes, node_lookup
+from ironic_lite.api.http import expose
+from ironic_lite.api.http.request import Request
+from ironic_lite.api.resources import idempotency, node_lookup
 from ironic_lite.api.validation import schemas, types
-from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import events, traits
-from ironic_lite.domain import event_rows
+from ironic_lite.db.queries import events, nodes
+from ironic_lite.domain import history
 
 _SINCE = 37
 _READ = ("uuid", "generation")
@@ -27,7 +27,6 @@ class Traits(expose.Controller):
         types.word,
         since=_SINCE,
         below=HTTPStatus.NOT_ACCEPTABLE,
-        first=node_lookup.present,
     )
     def index(self, request: Request, ident: str) -> Json:
         """Return all traits of a node, sorted."""
@@ -46,14 +45,12 @@ class Traits(expose.Controller):
     )
     def replace(self, request: Request, ident: str) -> None:
         """Set all traits of a node."""
-        if request.json in (None, {}):
-            node_lookup.present(self.service, request, ident)
         wanted = schemas.trait_list(request.json)
         self._write(
             request,
             ident,
             {"traits": wanted},
-            lambda conn, node, generation: traits.replace(
+            lambda conn, node, generation: nodes.replace_traits(
                 conn, node, wanted, generation=generation
             ),
         )
@@ -72,7 +69,9 @@ class Traits(expose.Controller):
             request,
             ident,
             {"traits": []},
-            lambda conn, node, generation: traits.replace(conn, node, [], generation=generation),
+            lambda conn, node, generation: nodes.replace_traits(
+                conn, node, [], generation=generation
+            ),
         )
 
     @expose.expose(
@@ -94,7 +93,9 @@ class Traits(expose.Controller):
             request,
             ident,
             {"added": wanted},
-            lambda conn, node, generation: traits.add(conn, node, wanted, generation=generation),
+            lambda conn, node, generation: nodes.add_trait(
+                conn, node, wanted, generation=generation
+            ),
         )
         request.answer.headers.append(("Location", f"{request.base}{place}/{wanted}"))
 
@@ -113,7 +114,9 @@ class Traits(expose.Controller):
             request,
             ident,
             {"removed": trait},
-            lambda conn, node, generation: traits.remove(conn, node, trait, generation=generation),
+            lambda conn, node, generation: nodes.remove_trait(
+                conn, node, trait, generation=generation
+            ),
         )
 
     def _write(
@@ -126,13 +129,13 @@ class Traits(expose.Controller):
         """
         columns = None if self.service.notifier.on else _READ
         node = node_lookup.fetch(self.service, request, ident, columns)
-        event = event_rows.of(request.who, node["uuid"], "traits_updated", data)
+        event = history.event_row(request.who, node["uuid"], "traits_updated", data)
 
         def write(conn: Connection) -> None:
             act(conn, node["uuid"], node["generation"])
             events.add(conn, [event])
 
-        changes.write(self.service, request, write)
+        idempotency.write_change(self.service, request, write)
         if self.service.notifier.on:
             about = {**node, "updated_at": event["at"]}
             self.service.notifier.tell(request.who, [event], about)

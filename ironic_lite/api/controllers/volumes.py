@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ironic_lite.api.resources import guards, node_owned, queries, views
+from ironic_lite.api.http import expose, refusals
+from ironic_lite.api.http.request import Request
+from ironic_lite.api.resources import crud, guards, queries, views
 from ironic_lite.api.validation import types
-from ironic_lite.api.wire import expose, links
-from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import volumes
+from ironic_lite.db.queries import resources
 from ironic_lite.domain import states
 
 _SINCE = 32
@@ -17,7 +17,7 @@ _GET = "baremetal:volume:get"
 _PARTS = ("connectors", "targets")
 
 
-class _Volumes(node_owned.NodeOwnedController):
+class _Volumes(crud.NodeOwnedController):
     """Shared checks: volumes do not change while a running machine may use them."""
 
     kind = "volume"
@@ -41,7 +41,7 @@ class Connectors(_Volumes, since=_SINCE):
     GET, PATCH, DELETE /v1/volume/connectors/{ident}.
     """
 
-    family = volumes.CONNECTORS
+    family = resources.VOLUME_CONNECTORS
     word = "volume_connector"
     shown = views.VOLUME_CONNECTORS
     asked = queries.VOLUME_CONNECTORS
@@ -62,7 +62,7 @@ class Targets(_Volumes, since=_SINCE):
     GET, PATCH, DELETE /v1/volume/targets/{ident}.
     """
 
-    family = volumes.TARGETS
+    family = resources.VOLUME_TARGETS
     word = "volume_target"
     shown = views.VOLUME_TARGETS
     asked = queries.VOLUME_TARGETS
@@ -106,8 +106,8 @@ class Volume(expose.Controller):
 
 
 def _links_document(base: str, place: str) -> Json:
-    lists = {part: links.pair(base, f"{place}{part}") for part in _PARTS}
-    return {"links": links.pair(base, place), **lists}
+    lists = {part: refusals.link_pair(base, f"{place}{part}") for part in _PARTS}
+    return {"links": refusals.link_pair(base, place), **lists}
 
 
 def _redact_secrets(document: Json) -> None:

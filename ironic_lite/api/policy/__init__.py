@@ -2,26 +2,39 @@
 
 The operations in the row of a rule are the routes that it guards; each route has one rule. `guard`
 finds the rule of a route by method and path. Rules without operations are checked by name where
-the route is not enough. ``enforcer`` registers the rules with oslo.policy; ``access`` checks them.
+the route is not enough. ``enforcement`` registers the rules with oslo.policy, and ``access`` checks
+them.
 
-To guard a new route, write its ``METHOD /path`` into the row of its rule.
+To guard a new route, write its ``METHOD /path`` into the row of its rule. Features add their rules.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from ironic_lite.api.policy import below_nodes, of_nodes, of_others
-from ironic_lite.api.policy.personas import (
+from ironic_lite.api.policy import node_rules
+from ironic_lite.api.policy.node_rules import (
+    ADMIN,
+    ALLOCATES,
     ALLOCATION,
+    ANY_READER,
     ANYONE,
     BATCH,
     BOTH,
+    LOGGED_IN,
+    MEMBER,
     NODE,
+    READER,
     RUNBOOK,
+    RUNBOOKS,
     SYSTEM,
+    VENDOR_METHODS,
+    VENDOR_PLACES,
     Rule,
+    any_of,
+    of,
 )
 
 __all__ = [
@@ -37,21 +50,336 @@ __all__ = [
     "SYSTEM",
     "TABLE",
     "Rule",
+    "add",
     "guard",
     "of_steps",
     "public",
 ]
 
-TABLE: tuple[Rule, ...] = (*of_others.NAMED, *of_nodes.RULES, *below_nodes.RULES, *of_others.RULES)
-OWN: tuple[Rule, ...] = (*of_nodes.OWN, *of_others.OWN)
+# Rules of resources that do not belong to nodes; ``node_rules`` has the others. These first ones
+# are rules that other rules or policy files of older deployments refer to.
+NAMED_CHECKS = (
+    Rule(
+        "service_role",
+        "role:service and project_name:%(config.service_project_name)s",
+        "The service role in the project of services, where options raise it to system scope.",
+    ),
+    Rule("public_api", "is_public_api:True", "For older policy files: routes without login."),
+    Rule("admin_api", "role:admin or role:administrator", "For older policy files."),
+    Rule(
+        "is_member",
+        "(project_domain_id:default or project_domain_id:None) and "
+        "(project_name:demo or project_name:baremetal)",
+        "For older policy files.",
+    ),
+    Rule(
+        "is_observer",
+        "rule:is_member and (role:observer or role:baremetal_observer)",
+        "For older policy files.",
+    ),
+    Rule(
+        "is_admin",
+        "rule:admin_api or (rule:is_member and role:baremetal_admin)",
+        "For older policy files.",
+    ),
+    Rule("is_node_owner", "project_id:%(node.owner)s", "For older policy files."),
+    Rule("is_node_lessee", "project_id:%(node.lessee)s", "For older policy files."),
+    Rule("is_allocation_owner", "project_id:%(allocation.owner)s", "For older policy files."),
+)
+
+
+_OTHERS = (
+    Rule("baremetal:shards:get", READER, "List the shards.", ("GET /shards",)),
+    Rule(
+        "baremetal:chassis:get",
+        READER,
+        "Show chassis.",
+        (
+            "GET /chassis",
+            "GET /chassis/detail",
+            "GET /chassis/{ident}",
+            "GET /chassis/{ident}/nodes",
+            "GET /chassis/{ident}/nodes/detail",
+        ),
+        scope=SYSTEM,
+    ),
+    Rule("baremetal:chassis:create", ADMIN, "Add chassis.", ("POST /chassis",), scope=SYSTEM),
+    Rule(
+        "baremetal:chassis:update",
+        MEMBER,
+        "Change chassis.",
+        ("PATCH /chassis/{ident}",),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:chassis:delete",
+        ADMIN,
+        "Remove chassis.",
+        ("DELETE /chassis/{ident}",),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:driver:get",
+        READER,
+        "Show hardware types.",
+        ("GET /drivers", "GET /drivers/{name}"),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:driver:get_properties",
+        READER,
+        "Show the keys of driver_info that a hardware type reads.",
+        ("GET /drivers/{name}/properties",),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:driver:get_raid_logical_disk_properties",
+        READER,
+        "Show the keys of target_raid_config that a hardware type reads.",
+        ("GET /drivers/{name}/raid/logical_disk_properties",),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:driver:vendor_passthru",
+        ADMIN,
+        "Call a vendor method of a hardware type.",
+        (
+            "GET /drivers/{name}/vendor_passthru/methods",
+            *(
+                f"{verb} /drivers/{{name}}{place}"
+                for verb in VENDOR_METHODS
+                for place in VENDOR_PLACES
+            ),
+        ),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:conductor:get",
+        READER,
+        "Show conductors.",
+        (
+            "GET /conductors",
+            "GET /conductors/{hostname}",
+            "GET /conductors/{hostname}/counters",
+        ),
+    ),
+    Rule(
+        "baremetal:events:post", ADMIN, "Report external events.", ("POST /events",), scope=SYSTEM
+    ),
+    Rule(
+        "baremetal:deploy_template:get",
+        READER,
+        "Show deploy templates.",
+        ("GET /deploy_templates", "GET /deploy_templates/{ident}"),
+    ),
+    Rule(
+        "baremetal:deploy_template:create",
+        ADMIN,
+        "Add deploy templates.",
+        ("POST /deploy_templates",),
+    ),
+    Rule(
+        "baremetal:deploy_template:update",
+        ADMIN,
+        "Change deploy templates.",
+        ("PATCH /deploy_templates/{ident}",),
+    ),
+    Rule(
+        "baremetal:deploy_template:delete",
+        ADMIN,
+        "Remove deploy templates.",
+        ("DELETE /deploy_templates/{ident}",),
+    ),
+    Rule(
+        "baremetal:inspection_rule:get",
+        READER,
+        "Show an inspection rule.",
+        ("GET /inspection_rules/{ident}",),
+    ),
+    Rule(
+        "baremetal:inspection_rule:list_all",
+        READER,
+        "List inspection rules.",
+        ("GET /inspection_rules",),
+    ),
+    Rule(
+        "baremetal:inspection_rule:create",
+        ADMIN,
+        "Add inspection rules.",
+        ("POST /inspection_rules",),
+    ),
+    Rule(
+        "baremetal:inspection_rule:update",
+        ADMIN,
+        "Change inspection rules.",
+        ("PATCH /inspection_rules/{ident}",),
+    ),
+    Rule(
+        "baremetal:inspection_rule:delete",
+        ADMIN,
+        "Remove inspection rules.",
+        ("DELETE /inspection_rules", "DELETE /inspection_rules/{ident}"),
+    ),
+)
+
+_ALLOCATIONS = (
+    Rule(
+        "baremetal:allocation:get",
+        any_of(READER, of("reader", "allocation.owner")),
+        "Show an allocation.",
+        ("GET /allocations/{ident}", "GET /nodes/{ident}/allocation"),
+        ALLOCATION,
+    ),
+    Rule(
+        "baremetal:allocation:list",
+        ANY_READER,
+        "List the own project's allocations.",
+        ("GET /allocations",),
+    ),
+    Rule("baremetal:allocation:list_all", READER, "List all allocations."),
+    Rule(
+        "baremetal:allocation:create",
+        any_of(MEMBER, "role:member"),
+        "Request an allocation.",
+        ("POST /allocations",),
+    ),
+    Rule(
+        "baremetal:allocation:create_restricted",
+        MEMBER,
+        "Request an allocation with a named owner.",
+    ),
+    Rule(
+        "baremetal:allocation:update",
+        ALLOCATES,
+        "Change allocations.",
+        ("PATCH /allocations/{ident}",),
+        ALLOCATION,
+    ),
+    Rule(
+        "baremetal:allocation:delete",
+        ALLOCATES,
+        "Delete allocations.",
+        ("DELETE /allocations/{ident}", "DELETE /nodes/{ident}/allocation"),
+        ALLOCATION,
+    ),
+)
+
+_RUNBOOK_RULES = (
+    Rule(
+        "baremetal:runbook:get",
+        any_of(READER, of("reader", "runbook.owner"), "role:service"),
+        "Show a runbook.",
+        ("GET /runbooks/{ident}", "GET /runbooks/{ident}/traits"),
+        RUNBOOK,
+    ),
+    Rule(
+        "baremetal:runbook:list",
+        ANY_READER,
+        "List public runbooks and those of the own project.",
+        ("GET /runbooks",),
+    ),
+    Rule("baremetal:runbook:list_all", READER, "List all runbooks."),
+    Rule(
+        "baremetal:runbook:create",
+        any_of(MEMBER, "role:manager", "role:service"),
+        "Add runbooks.",
+        ("POST /runbooks",),
+    ),
+    Rule(
+        "baremetal:runbook:update",
+        RUNBOOKS,
+        "Change runbooks.",
+        (
+            "PATCH /runbooks/{ident}",
+            *(
+                f"{verb} /runbooks/{{ident}}/traits{one}"
+                for verb in ("PUT", "DELETE")
+                for one in ("", "/{trait}")
+            ),
+        ),
+        RUNBOOK,
+    ),
+    Rule(
+        "baremetal:runbook:delete",
+        RUNBOOKS,
+        "Remove runbooks.",
+        ("DELETE /runbooks/{ident}",),
+        RUNBOOK,
+    ),
+    Rule("baremetal:runbook:update:public", MEMBER, "Make runbooks public.", about=RUNBOOK),
+    Rule("baremetal:runbook:update:owner", MEMBER, "Change the owner of runbooks.", about=RUNBOOK),
+    Rule("baremetal:runbook:use", RUNBOOKS, "Run a runbook on a node.", about=RUNBOOK),
+)
+
+_PUBLIC = (
+    Rule(
+        "baremetal:node:ipa_heartbeat",
+        ANYONE,
+        "Send the heartbeat of a ramdisk.",
+        ("POST /heartbeat", "POST /heartbeat/{ident}"),
+    ),
+    Rule("baremetal:driver:ipa_lookup", ANYONE, "Look up the node of a ramdisk.", ("GET /lookup",)),
+    Rule(
+        "baremetal:driver:ipa_continue_inspection",
+        ANYONE,
+        "Send the inspection report of a ramdisk.",
+        ("POST /continue_inspection",),
+    ),
+)
+
+
+OWN_OTHER_RULES = (
+    Rule(
+        "baremetal:whoami:get",
+        LOGGED_IN,
+        "Show who one is, and which rules one passes.",
+        ("GET /whoami",),
+    ),
+    Rule("baremetal:metrics:get", READER, "Read the metrics of the whole service at /metrics."),
+    Rule(
+        "baremetal:hold:list", ANY_READER, "List holds of the own project's nodes.", ("GET /holds",)
+    ),
+    Rule("baremetal:hold:list_all", READER, "List the holds of all nodes."),
+    Rule("baremetal:run:list", ANY_READER, "List runs of the own project's nodes.", ("GET /runs",)),
+    Rule("baremetal:run:list_all", READER, "List the runs of all nodes."),
+    # Ironic needs no login for these routes either.
+    Rule(
+        "baremetal:root:get",
+        ANYONE,
+        "See the versions of the API.",
+        ("GET ", "GET /", "HEAD ", "HEAD /", "GET /openapi", "GET /openapi.json"),
+    ),
+)
+"""Rules that Ironic does not have."""
+
+OTHER_RULES = (*_OTHERS, *_ALLOCATIONS, *_RUNBOOK_RULES, *_PUBLIC, *OWN_OTHER_RULES)
+
+
+TABLE: list[Rule] = [
+    *NAMED_CHECKS,
+    *node_rules.NODE_RULES,
+    *node_rules.RULES_BELOW_NODES,
+    *OTHER_RULES,
+]
+OWN: list[Rule] = [*node_rules.OWN_NODE_RULES, *OWN_OTHER_RULES]
 """The rules that Ironic does not have."""
-BY_NAME: Mapping[str, Rule] = {rule.name: rule for rule in TABLE}
+BY_NAME: dict[str, Rule] = {rule.name: rule for rule in TABLE}
 
 METRICS = "baremetal:metrics:get"
 """The rule of /metrics, which is not a route."""
 
 _STEP = "baremetal:step:execute"
 _WORD = re.compile(r"\{\w+\}")
+
+
+def add(rules: Iterable[Rule]) -> None:
+    """Add the rules of a feature, unless they have been added."""
+    new = [rule for rule in rules if rule.name not in BY_NAME]
+    TABLE.extend(new)
+    OWN.extend(new)
+    BY_NAME.update({rule.name: rule for rule in new})
+    _GUARDS.update(_rules_by_operation(TABLE))
+    _public_paths.cache_clear()
 
 
 def guard(method: str, path: str) -> Rule | None:
@@ -75,7 +403,7 @@ def of_steps(steps: object) -> tuple[str, ...]:
 
 def public(path: str) -> bool:
     """Return whether a path, as ``Call.path``, is served without a login."""
-    return _PUBLIC_PATHS.fullmatch(path) is not None
+    return _public_paths().fullmatch(path) is not None
 
 
 def _without_names(operation: str) -> str:
@@ -94,10 +422,14 @@ def _rules_by_operation(table: Iterable[Rule]) -> dict[str, Rule]:
 
 
 _GUARDS = _rules_by_operation(TABLE)
-_PUBLIC_PATHS = re.compile(
-    "|".join(
-        re.escape(operation.partition(" ")[2]).replace(r"\{\}", "[^/]+")
-        for operation, rule in _GUARDS.items()
-        if rule.public
+
+
+@functools.cache
+def _public_paths() -> re.Pattern[str]:
+    return re.compile(
+        "|".join(
+            re.escape(operation.partition(" ")[2]).replace(r"\{\}", "[^/]+")
+            for operation, rule in _GUARDS.items()
+            if rule.public
+        )
     )
-)

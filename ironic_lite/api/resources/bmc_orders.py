@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.api import policy
+from ironic_lite.api.http.request import Request
 from ironic_lite.api.policy import NODE
 from ironic_lite.api.policy.access import target
 from ironic_lite.api.resources import guards
 from ironic_lite.api.resources.recent import Recent
 from ironic_lite.api.service import Service
-from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.queries import conductors
-from ironic_lite.domain import bmc_vocabulary, deletion, holds, node_locks, offers
+from ironic_lite.domain import failures, holds, node_locks, verbs, vocabulary
 from ironic_lite.domain.holds import Hold
 from ironic_lite.domain.states import State, check_at_rest
 
@@ -30,7 +30,7 @@ COLUMNS = tuple(
         (
             *node_locks.COLUMNS,
             *("driver", "management_interface", "console_interface", "disable_power_off", "held"),
-            *deletion.COLUMNS,
+            *verbs.DELETION_COLUMNS,
         )
     )
 )
@@ -65,7 +65,7 @@ class Order(NamedTuple):
 
 
 ORDERS = (
-    Order("power", "PUT /nodes/{ident}/states/power", 1, tuple(bmc_vocabulary.POWER_TARGETS)),
+    Order("power", "PUT /nodes/{ident}/states/power", 1, tuple(vocabulary.POWER_TARGETS)),
     Order(
         "boot_device",
         "PUT /nodes/{ident}/management/boot_device",
@@ -76,7 +76,7 @@ ORDERS = (
         "boot_mode",
         "PUT /nodes/{ident}/states/boot_mode",
         BOOT_SINCE,
-        bmc_vocabulary.BOOT_MODES,
+        vocabulary.BOOT_MODES,
         "management",
         "set_boot_mode",
     ),
@@ -92,7 +92,7 @@ ORDERS = (
         "vmedia",
         "POST /nodes/{ident}/vmedia",
         MEDIA_SINCE,
-        bmc_vocabulary.VIRTUAL_MEDIA,
+        vocabulary.VIRTUAL_MEDIA,
         "management",
         "attach_virtual_media",
     ),
@@ -100,7 +100,7 @@ ORDERS = (
         "indicators",
         "PUT /nodes/{ident}/management/indicators/{component}/{indicator}",
         1,
-        bmc_vocabulary.INDICATOR_STATES,
+        vocabulary.INDICATOR_STATES,
         "management",
         "set_indicator_state",
     ),
@@ -142,7 +142,7 @@ def check_power_target(version: int, goal: str) -> None:
 
     :raises errors.NotAcceptable: it is newer; unknown targets pass.
     """
-    since = bmc_vocabulary.POWER_TARGETS.get(goal)
+    since = vocabulary.POWER_TARGETS.get(goal)
     if since is not None and version < since:
         raise errors.NotAcceptable(what=f"The target {goal}", since=since)
 
@@ -169,7 +169,7 @@ def removal_rules(service: Service) -> tuple[str, ...]:
 # -- the orders of one node ------------------------------------------------------------------
 
 
-class Orders:
+class NodeOrders:
     """Finds the orders that a node takes; one object serves all threads of a process."""
 
     def __init__(self, service: Service) -> None:
@@ -178,7 +178,7 @@ class Orders:
 
     def offers(
         self, request: Request, node: JsonView, held: Sequence[Hold]
-    ) -> Iterator[offers.Order]:
+    ) -> Iterator[failures.OrderOffer]:
         """Yield each order of the request's version, with the refusal that this caller would get.
 
         :param node: with `COLUMNS` and its owners.
@@ -186,7 +186,7 @@ class Orders:
         for order in ORDERS:
             if order.since <= request.version:
                 targets, refusal = self._possible(request, order, node, held)
-                yield offers.Order(order.name, targets, refusal)
+                yield failures.OrderOffer(order.name, targets, refusal)
 
     def _possible(
         self, request: Request, order: Order, node: JsonView, held: Sequence[Hold]
@@ -197,7 +197,7 @@ class Orders:
             return order.targets, refusal
         found = {
             goal: _caught(self._check_power, request, node, goal, held)
-            for goal in bmc_vocabulary.POWER_TARGETS
+            for goal in vocabulary.POWER_TARGETS
         }
         possible = tuple(goal for goal, why in found.items() if why is None)
         return (possible, None) if possible else (order.targets, next(iter(found.values())))
@@ -241,7 +241,7 @@ class Orders:
     def _check_removal(self, node: JsonView, held: Sequence[Hold]) -> None:
         _refuse_held(node, held, holds.REMOVAL, holds.REMOVAL)
         conf = self._service.conf.conductor
-        deletion.check(node, available=conf.allow_deleting_available_nodes)
+        verbs.check_deletion(node, available=conf.allow_deleting_available_nodes)
 
     def _read_methods(self) -> Methods:
         """Return the methods that any conductor has.

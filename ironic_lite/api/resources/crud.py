@@ -9,29 +9,117 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
+from ironic_lite import errors
+from ironic_lite.api.http import expose
+from ironic_lite.api.http.request import Request
+from ironic_lite.api.policy.access import OWNERS
 from ironic_lite.api.resources import (
-    changes,
+    guards,
+    idempotency,
+    node_lookup,
     pages,
     patches,
-    project_limits,
     queries,
     views,
 )
+from ironic_lite.api.resources.patches import Operations
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import rules, schemas, types
-from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.request import Request
 from ironic_lite.core import clock
-from ironic_lite.core.json_types import Json
+from ironic_lite.core.json_types import Json, RowView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import events
-from ironic_lite.db.queries.resource_table import ResourceTable
-from ironic_lite.domain import event_rows, fields
+from ironic_lite.db.queries import events, limits, nodes
+from ironic_lite.db.queries.resources import ResourceTable
+from ironic_lite.domain import fields, history, node_locks
+
+# Limits of what the callers of one project may add, so that the others keep room.
+#
+# Callers with system scope, and logins without projects, have no limit. The limits are not exact:
+# requests that are processed at once may each add a row. Open batches have a limit of their own.
+
+_MIB = 1024 * 1024
+_SMALL = 16 * 1024
+"""Bytes of a row that is accepted without a look at the others."""
+
+
+class Limit(NamedTuple):
+    """The limit of a table: its option in [api], and the column by which rows are counted."""
+
+    option: str
+    column: str
+    what: str
+    schema: tuple[fields.Field, ...]
+
+    @property
+    def written(self) -> frozenset[str]:
+        """The columns that clients write; what the service writes itself is no reason to refuse."""
+        ours = fields.FieldAccess.READ
+        return frozenset(one.stored for one in self.schema if one.stored and one.access is not ours)
+
+
+_OWNER_COLUMN, _LESSEE, _NODE = "owner", "lessee", "node_uuid"
+_PARTS = "project_max_node_parts"
+PROJECT_LIMITS: Mapping[str, Limit] = {
+    "nodes": Limit("project_max_nodes", _OWNER_COLUMN, "nodes", fields.NODE),
+    "allocations": Limit(
+        "project_max_allocations", _OWNER_COLUMN, "allocations", fields.ALLOCATION
+    ),
+    "runbooks": Limit("project_max_runbooks", _OWNER_COLUMN, "runbooks", fields.RUNBOOK),
+    "ports": Limit(_PARTS, _NODE, "ports", fields.PORT),
+    "portgroups": Limit(_PARTS, _NODE, "portgroups", fields.PORTGROUP),
+    "volume_connectors": Limit(_PARTS, _NODE, "volume connectors", fields.VOLUME_CONNECTOR),
+    "volume_targets": Limit(_PARTS, _NODE, "volume targets", fields.VOLUME_TARGET),
+}
+"""Table of the database -> its limit; other tables have none."""
+
+
+def check_project_limit(
+    service: Service,
+    request: Request,
+    conn: Connection,
+    table: str,
+    row: RowView,
+    *,
+    before: RowView | None = None,
+) -> None:
+    """Refuse a row that would be beyond a limit: one statement, and one more for a large row.
+
+    A change of a node by its lessee counts for the nodes that the lessee leases.
+
+    :param row: with the column of the limit.
+    :param before: the row that it replaces, None for a new one.
+    :raises errors.ProjectLimit: the project, or its node, has as many rows or bytes as it may have.
+    """
+    limit, project = PROJECT_LIMITS.get(table), request.access.counted_project
+    if limit is None or project is None:
+        return
+    column = limit.column
+    if column == _OWNER_COLUMN and row[_OWNER_COLUMN] != project:
+        if before is None or row.get(_LESSEE) != project:
+            return
+        column = _LESSEE
+    whose = row[column]
+    owner = f"{'Node' if column == _NODE else 'Project'} {whose}"
+    api = service.conf.api
+    most, most_mib = int(api[limit.option]), int(api.project_max_mib)
+    if before is None and most and limits.reached(conn, table, column, whose, most):
+        used = f"{most} {limit.what}"
+        raise errors.ProjectLimit(whose=owner, used=used, limit=most, option=limit.option)
+    large = limits.Large(table, limit.written)
+    added = large.size_of(row)
+    if added <= _SMALL or not most_mib:
+        return
+    added -= large.size_of(before or {})
+    if added > 0 and large.size(conn, column, whose) + added > most_mib * _MIB:
+        used = f"{limit.what} of nearly {most_mib} MiB, to which this request adds {added} bytes"
+        most_text = f"{most_mib} MiB"
+        raise errors.ProjectLimit(whose=owner, used=used, limit=most_text, option="project_max_mib")
+
 
 Written = tuple[Json, list[Json]]
 """A member after its change (or before its removal), and the events of the change."""
@@ -43,8 +131,7 @@ class ResourceController(expose.Controller):
     """Controller of one family of resources.
 
     Its events are ``<word>_created``, ``_updated`` and ``_deleted``. ``shown`` describes the
-    documents of members, ``asked`` the arguments of lists. With ``roots_first``, fields that PATCH
-    cannot change are refused before a missing member, except the fields in ``found_first``.
+    documents of members, ``asked`` the arguments of lists.
 
     :param since: the minor version that introduced the family; None adds no routes.
     :param patched: the minor version that introduced PATCH, if it is later.
@@ -56,8 +143,6 @@ class ResourceController(expose.Controller):
     word: str
     shown: views.Resource
     asked: queries.Resource
-    roots_first = False
-    found_first: tuple[str, ...] = ()
 
     def __init_subclass__(
         cls,
@@ -147,26 +232,18 @@ class ResourceController(expose.Controller):
 
     def add(self, request: Request, given: Json) -> Json:
         """Add a member with these values, send its events, and return its row."""
-        given["uuid"] = given.get("uuid") or changes.subject(request)
+        given["uuid"] = given.get("uuid") or idempotency.subject_uuid(request)
         return self._write(request, lambda conn: self.insert(conn, request, dict(given)))
 
     def change(self, request: Request, ident: str) -> Json:
         """Apply a JSON PATCH to a member and return its new document."""
-        found, patch = self.ident(request, ident), request.json
-        self.check_patch(request)
+        found = self.ident(request, ident)
+        patch = patches.read(self.shown.table, request.json, version=request.version)
 
         def judge(conn: Connection, before: Json) -> Json:
             return self.judge(conn, request, before, patch)
 
         return self.document(request, self.alter(request, found, judge))
-
-    def check_patch(self, request: Request) -> None:
-        """Refuse a patch for faults that do not depend on the member."""
-        if self.roots_first:
-            table, late = self.shown.table, self.found_first
-            patches.check_roots(table, request.json, version=request.version, late=late)
-        else:
-            patches.check_form(request.json, version=request.version)
 
     def alter(
         self, request: Request, ident: str, judge: Callable[[Connection, Json], Json]
@@ -178,14 +255,14 @@ class ResourceController(expose.Controller):
 
         def work(conn: Connection) -> Written:
             # The row is locked, so that two patches that add to the same value are both kept.
-            before = self.family.get(conn, ident, hold=True)
+            before = self.family.get(conn, ident, lock_row=True)
             changes = judge(conn, before)
             if not changes:
                 return before, []
             named = sorted(changes)
             changes["updated_at"] = clock.now()
             row = {**before, **changes}
-            project_limits.admit(
+            check_project_limit(
                 self.service, request, conn, self.family.table.name, row, before=before
             )
             self.family.update(conn, before["uuid"], changes)
@@ -201,7 +278,7 @@ class ResourceController(expose.Controller):
             self._write(request, lambda conn: self.drop(conn, request, found))
 
     def _write(self, request: Request, work: Callable[[Connection], Written]) -> Json:
-        row, told = changes.write(self.service, request, work)
+        row, told = idempotency.write_change(self.service, request, work)
         if told:
             self.tell(request, told, row)
         return row
@@ -216,10 +293,6 @@ class ResourceController(expose.Controller):
         """Return the column values that a POST contains."""
         return self.outline(request, body)
 
-    def check_post(self, request: Request) -> None:
-        """Refuse the body of a POST for faults that are reported before a missing right."""
-        self.outline(request, request.json)
-
     def outline(self, request: Request, body: object) -> Json:
         """Return the column values that a POST contains, by the schema alone."""
         table, version = self.shown.table, request.version
@@ -230,11 +303,11 @@ class ResourceController(expose.Controller):
     def insert(self, conn: Connection, request: Request, given: Json) -> Written:
         """Add a member with the values ``given``, which may be changed in place."""
         row = {**fields.blank(self.shown.table), **given, "created_at": clock.now()}
-        project_limits.admit(self.service, request, conn, self.family.table.name, row)
+        check_project_limit(self.service, request, conn, self.family.table.name, row)
         self.family.insert(conn, row)
         return row, self.record(conn, request, "created", row)
 
-    def judge(self, conn: Connection, request: Request, before: Json, patch: object) -> Json:
+    def judge(self, conn: Connection, request: Request, before: Json, patch: Operations) -> Json:
         """Return the changes of the locked row, or refuse them."""
         del conn  # for families whose rules depend on other rows
         table, version = self.shown.table, request.version
@@ -242,7 +315,7 @@ class ResourceController(expose.Controller):
 
     def drop(self, conn: Connection, request: Request, ident: str) -> Written:
         """Remove a member."""
-        gone = self.family.get(conn, ident, hold=True)
+        gone = self.family.get(conn, ident, lock_row=True)
         self.check_removal(request, gone)
         self.family.delete(conn, gone["uuid"])
         return gone, self.record(conn, request, "deleted", gone)
@@ -254,7 +327,7 @@ class ResourceController(expose.Controller):
         self, conn: Connection, request: Request, what: str, row: Json, **more: object
     ) -> list[Json]:
         """Add the event of a change, and return it; it contains no values of fields."""
-        rows = [event_rows.of_resource(request.who, f"{self.word}_{what}", row, more)]
+        rows = [history.resource_event_row(request.who, f"{self.word}_{what}", row, more)]
         events.add(conn, rows)
         return rows
 
@@ -343,36 +416,16 @@ def _delete(self: ResourceController, request: Request, ident: str) -> None:
     self.remove(request, ident)
 
 
-def _form_of_list(self: ResourceController, request: Request) -> None:
-    queries.check_form(self.asked, request.query)
-
-
-def _form_of_detail(self: ResourceController, request: Request) -> None:
-    queries.check_form(self.asked, request.query, detail=True)
-
-
-def _form_of_one(self: ResourceController, request: Request) -> None:
-    queries.check_form_of_one(self.asked, request.query)
-
-
-def _form_of_post(self: ResourceController, request: Request) -> None:
-    self.check_post(request)
-
-
-def _form_of_patch(self: ResourceController, request: Request) -> None:
-    self.check_patch(request)
-
-
 _CREATE: Json = {"status": HTTPStatus.CREATED, "body": expose.WHOLE, "waits": True}
 _CHANGE: Json = {"body": expose.WHOLE, "waits": True}
 _ONE = (types.word,)
 # method, path after the collection, handler, argument types, further arguments of expose()
 _ACTS: tuple[tuple[str, str, Any, tuple[Any, ...], Json], ...] = (
-    ("GET", "", _index, (), {"raw_query": True, "form": _form_of_list}),
-    ("GET", "/detail", _index_detail, (), {"raw_query": True, "form": _form_of_detail}),
-    ("GET", "/{ident}", _show, _ONE, {"raw_query": True, "form": _form_of_one}),
-    ("POST", "", _post, (), {**_CREATE, "form": _form_of_post}),
-    ("PATCH", "/{ident}", _patch, _ONE, {**_CHANGE, "form": _form_of_patch}),
+    ("GET", "", _index, (), {"raw_query": True}),
+    ("GET", "/detail", _index_detail, (), {"raw_query": True}),
+    ("GET", "/{ident}", _show, _ONE, {"raw_query": True}),
+    ("POST", "", _post, (), _CREATE),
+    ("PATCH", "/{ident}", _patch, _ONE, _CHANGE),
     ("DELETE", "/{ident}", _delete, _ONE, {"status": HTTPStatus.NO_CONTENT, "waits": True}),
 )
 
@@ -385,3 +438,153 @@ def _copy_handler(act: Any, family: type[ResourceController]) -> Any:
     many = family.shown.collection.replace("_", " ").replace("/", " ")
     copy.__doc__ = act.__doc__.format(what=what, many=many)
     return copy
+
+
+# Families whose members belong to a node: they change only while the node is not locked.
+#
+# Each operation holds the node's row lock, so the state cannot change before the member is written.
+# The API writes these members itself and asks neither machine nor driver.
+
+# Columns of a node that the checks of its members read.
+_OWNER = (
+    *node_locks.COLUMNS,
+    *("power_state", "maintenance", "instance_uuid"),
+    *OWNERS,
+)
+
+
+class NodeOwnedController(ResourceController):
+    """Controller of a family whose members belong to nodes.
+
+    ``facts`` are the columns that events contain besides the UUID. ``kind`` is the word in the
+    names of the rules for lists, as in ``baremetal:port:list``.
+    """
+
+    facts: tuple[str, ...] = ()
+    kind: str
+
+    # -- lists -------------------------------------------------------------------------------
+
+    def page(self, request: Request, *, detail: bool = False, **below: str) -> Json:
+        """Return a page of the family.
+
+        :param below: filters from the path; they override those of the query.
+        """
+        query = pages.query(self.service, request, self.asked, detail=detail)
+        where = dict(query.where)
+        if not below:
+            where = pages.narrowed(request, where, self.kind)
+            _check_named(request, where)
+        where.update(below)
+        if "node" in below:
+            where.pop("node_uuid", None)
+        self.resolve(request, where)
+        answer = self.read_page(request, query, where)
+        if not answer[self.listed] and "node_uuid" in query.where:
+            # An empty list would hide a mistyped UUID, which is worth a statement in this case.
+            node_lookup.fetch(self.service, request, query.where["node_uuid"], ("uuid",))
+        return answer
+
+    @property
+    def listed(self) -> str:
+        """The key of a list's body."""
+        return self.shown.collection.rpartition("/")[2]
+
+    def resolve(self, request: Request, where: Json) -> None:
+        """Replace filters that name other rows by their UUIDs.
+
+        :raises errors.NotFound: the row does not exist.
+        """
+        owner = where.pop("node", None)
+        if owner is not None and "node_uuid" not in where:  # the UUID takes precedence
+            where["node_uuid"] = node_lookup.fetch(self.service, request, owner, ("uuid",))["uuid"]
+
+    def look(self, conn: Connection, request: Request, row: Json) -> None:
+        """Refuse a member of a node that the caller may not see."""
+        node_lookup.judge(conn, request, row["node_uuid"], self.family.absent(row["uuid"]))
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def insert(self, conn: Connection, request: Request, given: Json) -> Written:
+        """Add a member to a node."""
+        ident = given.pop("node_ident", None) or given["node_uuid"]
+        try:
+            given["node_uuid"] = _named_node(conn, request, ident)["uuid"]
+        except errors.InvalidParameter:
+            # Callers who may not add members to any node learn only that.
+            request.access.demand(f"baremetal:{self.kind}:create")
+            raise
+        self.admit(conn, given)
+        return super().insert(conn, request, given)
+
+    def judge(self, conn: Connection, request: Request, before: Json, patch: Operations) -> Json:
+        """Return the changes of a member, checked against the state of its node."""
+        owner = self._lock_owner(conn, request, before)
+        changes = self.changes(request, before, patch, owner)
+        if changes:
+            if "node_uuid" in changes:
+                other = _named_node(conn, request, changes["node_uuid"])
+                guards.check_unlocked(other)
+                guards.check_one_owner(owner, other, "node_uuid")
+            self.permit(conn, owner, before, changes)
+        return changes
+
+    def changes(self, request: Request, before: Json, patch: Operations, owner: Json) -> Json:
+        """Return what a patch changes, if the state of ``owner`` allows it."""
+        del owner  # for families whose rules depend on the node
+        table, version = self.shown.table, request.version
+        return patches.resource(table, before, patch, version=version, what=self.what)
+
+    def drop(self, conn: Connection, request: Request, ident: str) -> Written:
+        """Remove a member from a node that is not locked."""
+        row = self.family.get(conn, ident, lock_row=True)
+        owner = self._lock_owner(conn, request, row)
+        self.release(conn, owner, row)
+        self.family.delete(conn, row["uuid"])
+        return row, self.record(conn, request, "deleted", row)
+
+    def _lock_owner(self, conn: Connection, request: Request, row: Json) -> Json:
+        """Lock and return the node of a member that the caller may change."""
+        owner = nodes.get(conn, row["node_uuid"], _OWNER, lock_row=True)
+        request.access.node(owner, self.family.absent(row["uuid"]))
+        guards.check_unlocked(owner)
+        return owner
+
+    def admit(self, conn: Connection, given: Json) -> None:
+        """Refuse an unsuitable new member, or fill in missing values."""
+
+    def permit(self, conn: Connection, owner: Json, before: Json, changes: Json) -> None:
+        """Refuse unsuitable changes, or make the changes that follow from them."""
+
+    def release(self, conn: Connection, owner: Json, row: Json) -> None:
+        """Refuse the removal of a member that is still in use."""
+
+    def record(
+        self, conn: Connection, request: Request, what: str, row: Json, **more: object
+    ) -> list[Json]:
+        """Add the event of a change to the history of the node, and return it."""
+        about = {self.word: row["uuid"], **{name: row[name] for name in self.facts}, **more}
+        rows = [history.event_row(request.who, row["node_uuid"], f"{self.word}_{what}", about)]
+        events.add(conn, rows)
+        return rows
+
+
+def _check_named(request: Request, where: Json) -> None:
+    """Refuse the name of a node in a query before 1.5; the UUID takes precedence."""
+    named = "node" in where and "node_uuid" not in where and not rules.uuid_like(where["node"])
+    if named and request.version < node_lookup.NAMES_SINCE:
+        raise errors.NotAcceptable(what="The name of a node", since=node_lookup.NAMES_SINCE)
+
+
+def _named_node(conn: Connection, request: Request, ident: str) -> Json:
+    """Return the node that a body names, its row locked; a missing node is an InvalidParameter."""
+    if not rules.uuid_like(ident) and request.version < node_lookup.NAMES_SINCE:
+        raise errors.InvalidParameter(path="node_ident", reason="names need API version 1.5")
+    try:
+        owner = nodes.get(conn, ident, _OWNER, lock_row=True)
+        request.access.node(owner, errors.NodeNotFound(node=ident))
+    except errors.NodeNotFound as why:
+        raise errors.InvalidParameter(
+            why.message, path="node_uuid", reason="no such node"
+        ) from None
+    return owner

@@ -7,13 +7,14 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from ironic_lite import errors
+from ironic_lite.api.http.request import Request
 from ironic_lite.api.policy.access import OWNERS
 from ironic_lite.api.service import Service
+from ironic_lite.api.validation import rules
 from ironic_lite.api.validation import rules as forms
-from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import nodes, whose
+from ironic_lite.db.queries import nodes, paging
 
 NAMES_SINCE = 5
 _LONGEST = 255
@@ -94,14 +95,6 @@ def fetch(
     return row
 
 
-def present(service: Service, request: Request, ident: str) -> None:
-    """Refuse a node that does not exist, or that the caller may not use in this way.
-
-    :raises errors.NotFound, errors.Forbidden, errors.InvalidParameter: as `fetch`.
-    """
-    fetch(service, request, ident, ("uuid",))
-
-
 def _first_visible(names: Sequence[str], find: Callable[[str], Json]) -> Json:
     """Return the first node that the caller can see; try each name once."""
     *others, last = dict.fromkeys(names)
@@ -120,7 +113,7 @@ def fetch_beside(
     the rest is for the projects of its time.
 
     :param rule: for rows of the caller's own project. If it allows none, it guards the node, too.
-    :return: columns, and the filters of ``db.queries.whose`` for a list of one node.
+    :return: columns, and the filters of ``db.queries.paging`` for a list of one node.
     :raises errors.NodeNotFound, errors.Forbidden: as `fetch`.
     """
     own = own_filters(request, rule)
@@ -134,7 +127,11 @@ def own_filters(request: Request, rule: str) -> Json:
     :param rule: about nodes; without a filter if the caller passes it for all nodes.
     """
     sides = request.access.own_sides(rule)
-    return {} if sides is None else {whose.OWNER: sides["owner"], whose.LESSEE: sides["lessee"]}
+    return (
+        {}
+        if sides is None
+        else {paging.OWN_OWNER: sides["owner"], paging.OWN_LESSEE: sides["lessee"]}
+    )
 
 
 def judge(
@@ -162,7 +159,7 @@ def where_visible(service: Service, request: Request, where: JsonView) -> Json:
     """
     found, owner = dict(where), request.access.only()
     if owner is not None:
-        found[whose.IN_LIST] = owner
+        found[paging.OF_OWNER] = owner
     if "node" in found:
         ident = found.pop("node")
         if forms.uuid_like(ident):
@@ -170,3 +167,68 @@ def where_visible(service: Service, request: Request, where: JsonView) -> Json:
         else:
             found["node_uuid"] = fetch(service, request, ident, ("uuid",))["uuid"]
     return found
+
+
+# Nodes that a request lists by UUID or name, read together.
+
+LISTED_COLUMNS = tuple(dict.fromkeys(("uuid", "name", "provision_state", *OWNERS)))
+"""Columns of the nodes that are returned."""
+_PART = 500
+
+
+def named_nodes(
+    service: Service, request: Request, given: Sequence[object], *, with_traits: bool = False
+) -> list[Json]:
+    """Return the nodes of a list, which is the key ``nodes`` of the body, in its order.
+
+    At most two statements read 500 nodes. A node that is listed twice is returned twice.
+
+    :param given: UUIDs and names; the caller bounds their number.
+    :raises errors.InvalidParameter: an entry is no UUID or name of a node.
+    :raises errors.NodeNotFound: a node does not exist, or the caller may not see it.
+    """
+    names: list[str] = []
+    for index, ident in enumerate(given):
+        if not isinstance(ident, str):
+            reason = "is not the UUID or the name of a node"
+            raise errors.InvalidParameter(path=f"nodes/{index}", reason=reason)
+        names.append(node(request, ident))
+    by_name: dict[str, Json] = {}
+    for column in ("uuid", "name"):
+        wanted = [name for name in names if rules.uuid_like(name) is (column == "uuid")]
+        for row in read_nodes(service, column, wanted, with_traits=with_traits):
+            by_name[row[column]] = row
+    return [visible_node(request, by_name, name) for name in names]
+
+
+def read_nodes(
+    service: Service, column: str, values: Sequence[str], *, with_traits: bool = False
+) -> list[Json]:
+    """Return nodes by the values of a column, a few hundred with each statement."""
+
+    def work(conn: Connection) -> list[Json]:
+        found: list[Json] = []
+        for first in range(0, len(values), _PART):
+            found += nodes.page(
+                conn,
+                columns=LISTED_COLUMNS,
+                where={column: values[first : first + _PART], "include_children": True},
+                limit=_PART,
+                with_traits=with_traits,
+            )
+        return found
+
+    return service.database.read(work)
+
+
+def visible_node(request: Request, found: JsonView, name: str) -> Json:
+    """Return one of the nodes that were found.
+
+    :raises errors.NodeNotFound: it is not among them, or the caller may not see it.
+    """
+    row: Json | None = found.get(name) or found.get(name.lower())
+    missing = errors.NodeNotFound(node=name)
+    if row is None:
+        raise missing
+    request.access.node(row, missing, "baremetal:node:get")
+    return row

@@ -6,10 +6,10 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Generator, Sequence
 
+from ironic_lite.api.http import refusals
+from ironic_lite.api.http.request import Request
 from ironic_lite.api.resources import queries, views
 from ironic_lite.api.service import Service
-from ironic_lite.api.wire import render
-from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import paging
@@ -136,7 +136,7 @@ def fill(parts: Generator[list[Json]], key: str, show: Callable[[list[Json]], li
         for rows in parts:
             keys = [row[key] for row in rows]
             documents = show(rows)
-            text = render.items(documents)
+            text = refusals.items(documents)
             if used + len(text) > MOST_BYTES:
                 some = fitting(documents, used)
                 last = keys[len(some) - 1] if some else last
@@ -150,7 +150,7 @@ def filled(request: Request, query: queries.Query, name: str, page: Page) -> Jso
     """Return the body of a page, as `body`."""
     url = f"{request.base}/v1{request.path}"
     link = queries.next_link(url, query, page.count, page.last, cut=page.cut)
-    found: Json = {name: render.joined(page.texts) if page.count else []}
+    found: Json = {name: refusals.joined(page.texts) if page.count else []}
     return {**found, "next": link} if link else found
 
 
@@ -165,7 +165,7 @@ def body(
     :param keys: the identifiers of the documents ``shown``: markers of following pages.
     """
     count = len(shown)
-    if len(render.items(shown)) > MOST_BYTES:
+    if len(refusals.items(shown)) > MOST_BYTES:
         count = len(fitting(shown))
     url = f"{request.base}/v1{request.path}"
     last, cut = keys[count - 1] if count else "", count < len(shown)
@@ -181,7 +181,7 @@ def fitting(shown: Sequence[Json], used: int = 0) -> list[bytes]:
     """
     texts: list[bytes] = []
     for one in shown:
-        text = render.items([one])
+        text = refusals.items([one])
         used += len(text)
         if used > MOST_BYTES and used > len(text):
             break

@@ -10,21 +10,24 @@ import copy
 import dataclasses
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import jsonpatch
 import jsonpointer
 
 from ironic_lite import errors
+from ironic_lite.api.http import request
 from ironic_lite.api.resources import guards
 from ironic_lite.api.validation import schemas
-from ironic_lite.api.wire import parsing
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import fields, steps
 from ironic_lite.domain.fields import Field, Type
 
 Table = tuple[Field, ...]
+Operations = Sequence["Operation"]
+"""Of `read`, with the fields of the resource."""
 
 OPERATIONS = ("add", "replace", "remove")
 _KEYS = frozenset({"op", "path", "value"})
@@ -69,16 +72,22 @@ class Operation:
 # -- the resources ---------------------------------------------------------------------------
 
 
-def node(before: JsonView, patch: object, *, version: int) -> Json:
+def rules_of_node(operations: Operations) -> tuple[str, ...]:
+    """Return the names of the rules that a caller must pass for a PATCH of a node."""
+    needed = (
+        guards.rule_of_field(each.root, None if each.op == "remove" else each.value)
+        for each in operations
+    )
+    return tuple(dict.fromkeys(needed)) or (guards.UPDATE,)
+
+
+def node(before: JsonView, operations: Operations, *, version: int) -> Json:
     """Return column -> new value for a PATCH of a node.
 
     :param before: all columns of the node, secrets unmasked.
-    :param patch: the request's body.
-    :raises errors.InvalidParameter: the patch is malformed, or a value is invalid.
-    :raises errors.NotAcceptable: a field newer than ``version``.
+    :raises errors.InvalidParameter: a value is invalid.
     :raises errors.Conflict: the node's state does not allow it (states.TABLE and ``guards``).
     """
-    operations = read(fields.NODE, patch, version=version)
     if not operations:
         return {}
     after = _apply_operations(fields.NODE, before, operations, version=version, what="node")
@@ -97,16 +106,14 @@ def node(before: JsonView, patch: object, *, version: int) -> Json:
     return changed
 
 
-def port(before: JsonView, patch: object, *, version: int, owner: JsonView) -> Json:
+def port(before: JsonView, operations: Operations, *, version: int, owner: JsonView) -> Json:
     """Return column -> new value for a PATCH of a port.
 
     :param before: the port's columns.
     :param owner: its node's uuid, provision_state, maintenance and instance_uuid.
-    :raises errors.InvalidParameter: the patch is malformed, or a value is invalid.
-    :raises errors.NotAcceptable: a field newer than ``version``.
+    :raises errors.InvalidParameter: a value is invalid.
     :raises errors.Conflict: the node's state does not allow it.
     """
-    operations = read(fields.PORT, patch, version=version)
     after = _apply_operations(fields.PORT, before, operations, version=version, what="port")
     changed = _changed_fields(before, after)
     schemas.smart_nic({**before, **after})
@@ -114,14 +121,14 @@ def port(before: JsonView, patch: object, *, version: int, owner: JsonView) -> J
     return changed
 
 
-def resource(table: Table, before: JsonView, patch: object, *, version: int, what: str) -> Json:
+def resource(
+    table: Table, before: JsonView, operations: Operations, *, version: int, what: str
+) -> Json:
     """Return column -> new value for a PATCH of a resource without rules of its own.
 
     :param what: ``chassis``, ``allocation`` and so on, for messages.
-    :raises errors.InvalidParameter: the patch is malformed, or a value is invalid.
-    :raises errors.NotAcceptable: a field newer than ``version``.
+    :raises errors.InvalidParameter: a value is invalid.
     """
-    operations = read(table, patch, version=version)
     after = _apply_operations(table, before, operations, version=version, what=what)
     _restore_secrets(table, before, after)
     return _changed_fields(before, after)
@@ -132,27 +139,27 @@ def _restore_secrets(table: Table, before: JsonView, after: Json) -> None:
     for each in table:
         if each.secret and each.name in after:
             after[each.name] = masking.restore(each.name, after[each.name], before[each.name])
-            parsing.refuse_mask(after[each.name], each.name)
+            request.refuse_mask(after[each.name], each.name)
 
 
-def deploy_template(before: JsonView, patch: object, *, version: int) -> Json:
+def deploy_template(before: JsonView, operations: Operations, *, version: int) -> Json:
     """Return column -> new value for a PATCH of a deploy template.
 
     Step arguments that come back masked, as clients see them, keep their stored values.
 
-    :raises errors.InvalidParameter: the patch is malformed, or a value is invalid.
+    :raises errors.InvalidParameter: a value is invalid.
     """
-    return _of_steps(fields.DEPLOY_TEMPLATE, before, patch, version, "deploy template")
+    return _of_steps(fields.DEPLOY_TEMPLATE, before, operations, version, "deploy template")
 
 
-def runbook(before: JsonView, patch: object, *, version: int) -> Json:
+def runbook(before: JsonView, operations: Operations, *, version: int) -> Json:
     """Return column -> new value for a PATCH of a runbook, as `deploy_template`.
 
     A runbook that becomes public loses its owner.
 
     :raises errors.InvalidParameter: also if the patch gives a public runbook an owner.
     """
-    after = _of_steps(fields.RUNBOOK, before, patch, version, "runbook")
+    after = _of_steps(fields.RUNBOOK, before, operations, version, "runbook")
     if after.get("public") and before.get("owner") and "owner" not in after:
         after["owner"] = None
     whole = {**before, **after}
@@ -161,21 +168,22 @@ def runbook(before: JsonView, patch: object, *, version: int) -> Json:
     return after
 
 
-def _of_steps(table: Table, before: JsonView, patch: object, version: int, what: str) -> Json:
-    operations = read(table, patch, version=version)
+def _of_steps(
+    table: Table, before: JsonView, operations: Operations, version: int, what: str
+) -> Json:
     after = _apply_operations(table, before, operations, version=version, what=what)
     if "steps" in after:
         held = {steps.title(step): step["args"] for step in before["steps"]}
         for step in after["steps"]:
             step["args"] = masking.restore("args", step["args"], held.get(steps.title(step)))
-        parsing.refuse_mask(after["steps"], "steps")
+        request.refuse_mask(after["steps"], "steps")
     return _changed_fields(before, after)
 
 
 # -- reading a patch -------------------------------------------------------------------------
 
 
-def read(table: Table, patch: object, *, version: int) -> tuple[Operation, ...]:
+def read(table: Table, patch: object, *, version: int) -> Operations:
     """Check the form of a patch and whether its fields may be written.
 
     :raises errors.InvalidParameter: malformed, an unknown operation, or a field without PATCH.
@@ -187,18 +195,7 @@ def read(table: Table, patch: object, *, version: int) -> tuple[Operation, ...]:
     return operations
 
 
-def check_roots(table: Table, patch: object, *, version: int, late: tuple[str, ...] = ()) -> None:
-    """Check the form of a patch, and that PATCH may change its fields in some version.
-
-    :param late: names of fields to leave to `read`.
-    :raises errors.InvalidParameter: malformed, an unknown operation, or a field without PATCH.
-    """
-    for place, each in enumerate(check_form(patch, version=version)):
-        if each.root not in late:
-            _check_patchable(table, each, str(place), version)
-
-
-def check_form(patch: object, *, version: int) -> tuple[Operation, ...]:
+def check_form(patch: object, *, version: int) -> Operations:
     """Check the form of a patch, independently of the resource.
 
     :raises errors.InvalidParameter: malformed, or an unknown operation.
@@ -226,7 +223,7 @@ def _read_operation(given: object, place: str, version: int) -> Operation:
     return Operation(op, path, parts[0], len(parts) == 1, given.get("value"))
 
 
-def _check_patchable(table: Table, operation: Operation, place: str, version: int) -> Field:
+def _check_root(table: Table, operation: Operation, place: str, version: int) -> None:
     field = fields.by_name(table).get(operation.root)
     if field is None or not field.patchable:
         listed = ", ".join(
@@ -237,13 +234,8 @@ def _check_patchable(table: Table, operation: Operation, place: str, version: in
             path=f"{place}/path",
             reason="cannot be patched",
         )
-    return field
-
-
-def _check_root(table: Table, operation: Operation, place: str, version: int) -> None:
-    field = _check_patchable(table, operation, place, version)
     if field.secret and not operation.whole and masking.secret(operation.path):
-        parsing.refuse_mask(operation.value, f"{place}/value")
+        request.refuse_mask(operation.value, f"{place}/value")
     if field.since > version:
         raise errors.NotAcceptable(what=f"Field {field.name}", since=field.since)
     gone = operation.whole and (operation.op == "remove" or operation.value is None)
@@ -268,7 +260,7 @@ def _patch_refused(path: str, reason: str) -> errors.InvalidParameter:
 def _apply_operations(
     table: Table,
     before: JsonView,
-    operations: tuple[Operation, ...],
+    operations: Operations,
     *,
     version: int,
     what: str,
@@ -294,9 +286,9 @@ def _apply_operations(
 def _check_extent(before: JsonView, document: Json) -> None:
     """Refuse values that grew too large or too deep by many small patches."""
     for name, value in document.items():
-        if parsing.deeper(value, parsing.MAX_DEPTH):
+        if request.is_deeper(value, request.MAX_DEPTH):
             raise errors.InvalidParameter(
-                path=name, reason=f"would be nested more than {parsing.MAX_DEPTH} levels deep"
+                path=name, reason=f"would be nested more than {request.MAX_DEPTH} levels deep"
             )
         size = _json_size(value)
         if size > MOST_KIB * KIB and size > _json_size(before.get(name)):

@@ -1,27 +1,84 @@
 """Carry out requests as their header ``Prefer`` asks: wait for acceptance, then for the end.
 
 A request with ``Prefer: wait=N`` is handled several times, without a thread in between
-(`api.wire.later`): until the conductor accepts it, and then until its run or operation has ended.
+(`request.Later`): until the conductor accepts it, and then until its run or operation has ended.
 `request.Call.notes` keeps the progress between the calls.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from ironic_lite import errors
+from ironic_lite.api.http.request import Call, Request, Suspension
 from ironic_lite.api.resources import guards, run_documents
 from ironic_lite.api.service import Service
-from ironic_lite.api.watching import prefer
-from ironic_lite.api.wire.later import Suspension
-from ironic_lite.api.wire.request import Call, Request
 from ironic_lite.core.json_types import Json
+from ironic_lite.core.options import Configuration
 from ironic_lite.db.queries import events, nodes, runs
 from ironic_lite.domain import node_locks
 from ironic_lite.records import Run
+
+# The header ``Prefer`` of requests (RFC 7240): ``wait=N`` and ``respond-async``.
+
+_LONGEST_HEADER = 1024
+"""Characters; a longer header is ignored as a whole."""
+_ITEM = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*(?:"|\\?\Z))+', re.DOTALL)
+"""One preference; a comma inside quotes does not end it.
+
+Quotes that nothing closes extend to the end of the text. So every character is read once, and
+the time is proportional to the length.
+"""
+_WAIT = re.compile(r'wait\s*=\s*("?)([0-9]{1,9})\1\s*(;.*)?', re.IGNORECASE | re.DOTALL)
+_RESPOND_ASYNC = re.compile(r"respond-async\s*(;.*)?", re.IGNORECASE | re.DOTALL)
+_ASYNC = "respond-async"
+
+
+class Preference(NamedTuple):
+    """The preference of a client.
+
+    :ivar seconds: to wait for acceptance and for the end.
+    :ivar asynchronous: answer as soon as the request is accepted.
+    """
+
+    seconds: int
+    asynchronous: bool
+
+    @property
+    def applied(self) -> str:
+        """The value of Preference-Applied."""
+        words = [_ASYNC] if self.asynchronous else []
+        return ", ".join([*words, *([f"wait={self.seconds}"] if self.seconds else [])])
+
+
+def read_preference(request: Request, conf: Configuration) -> Preference | None:
+    """Return the preference of a request, None without one."""
+    given = request.environ.get("HTTP_PREFER")
+    return parse_preference(str(given), int(conf.api.max_wait)) if given else None
+
+
+def parse_preference(text: str, longest: int) -> Preference | None:
+    """Return the preference of a header, None without one.
+
+    Unknown and broken preferences, all parameters and very long headers are ignored (RFC 7240, 2).
+    The first of several values counts.
+
+    :param longest: the largest number of seconds; more are cut to it.
+    """
+    if len(text) > _LONGEST_HEADER:
+        return None
+    seconds, asynchronous = 0, False
+    for item in map(str.strip, _ITEM.findall(text)):
+        found = _WAIT.fullmatch(item)
+        if found is not None and not seconds:
+            seconds = min(int(found[2]), longest)
+        asynchronous = asynchronous or _RESPOND_ASYNC.fullmatch(item) is not None
+    return Preference(seconds, asynchronous) if seconds or asynchronous else None
+
 
 _OPEN = ("running", "waiting")
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0
@@ -104,7 +161,7 @@ def vendor(service: Service, request: Request, act: Act) -> Any:
     if accepted.ended:
         return accepted.body
     if not accepted.node:
-        asked = prefer.read(request, service.conf)
+        asked = read_preference(request, service.conf)
         request.call.heeded = asked._replace(seconds=0).applied if asked is not None else ""
         return None
     return _wait_for_event(service, request, accepted.node, preference)
@@ -121,7 +178,7 @@ def at_once(service: Service, request: Request, act: Act) -> Any:
 
 def change(service: Service, request: Request, act: Act) -> Any:
     """Carry out a change that the API itself writes; without a preference it waits briefly."""
-    asked = prefer.read(request, service.conf)
+    asked = read_preference(request, service.conf)
     if asked is None or not asked.seconds:
         return at_once(service, request, lambda: service.lock_waiters.until_free(act))
     return at_once(service, request, act)
@@ -129,7 +186,7 @@ def change(service: Service, request: Request, act: Act) -> Any:
 
 def steps(service: Service, request: Request, act: Act) -> Any:
     """Answer a request for a list that may not be known yet (202 with the seconds to wait)."""
-    asked = prefer.read(request, service.conf)
+    asked = read_preference(request, service.conf)
     found = act()
     if asked is None or not asked.seconds:
         return found
@@ -141,7 +198,7 @@ def steps(service: Service, request: Request, act: Act) -> Any:
 
 
 def _wait_for_event(
-    service: Service, request: Request, node: str, preference: prefer.Preference | None
+    service: Service, request: Request, node: str, preference: Preference | None
 ) -> Any:
     """Answer with the event that ends an operation, or 202 while there is no such event."""
     if preference is None:
@@ -189,13 +246,13 @@ def _link_to_run(node: str, run: str) -> tuple[str, str]:
 # -- acceptance ------------------------------------------------------------------------------
 
 
-def _accept(service: Service, request: Request, act: Act) -> tuple[Any, prefer.Preference | None]:
+def _accept(service: Service, request: Request, act: Act) -> tuple[Any, Preference | None]:
     """Send the request until it is accepted; return how to wait for its end, None not to wait.
 
     :raises errors.NodeLocked, errors.Unavailable: not accepted now; suspended while time is left.
     """
     notes = request.call.notes
-    preference = prefer.read(request, service.conf)
+    preference = read_preference(request, service.conf)
     if _ACCEPTED in notes:
         request.answer.headers.extend(notes[_HEADERS])
     else:
@@ -226,9 +283,7 @@ def _refuse_while_locked(service: Service, node: str | None) -> None:
         guards.check_unlocked(row)
 
 
-def _suspend_until_next_try(
-    request: Request, preference: prefer.Preference, why: errors.Error
-) -> None:
+def _suspend_until_next_try(request: Request, preference: Preference, why: errors.Error) -> None:
     """Suspend a refused request while time is left, unless its work may have begun.
 
     Another try would then be refused as a repetition.
@@ -258,7 +313,7 @@ def _next_pause(call: Call) -> float:
     return pause
 
 
-def _suspend(request: Request, preference: prefer.Preference, node: str) -> None:
+def _suspend(request: Request, preference: Preference, node: str) -> None:
     left = preference.seconds - request.call.watch.seconds
     # Without a login the accepted work goes on, and its end is not shown.
     left = min(left, request.access.login_seconds)

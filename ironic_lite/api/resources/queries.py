@@ -7,17 +7,188 @@ filters to ``db``.
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import re
 import urllib.parse
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
-from types import MappingProxyType
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api.resources import query_values as values
 from ironic_lite.api.validation import rules
+from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import fields, versions
+from ironic_lite.domain import erasure_records, fields, states, verbs
+from ironic_lite.domain.states import State
+
+# Parsers of the texts of query arguments.
+#
+# Each takes a text and the name of its argument, and raises `errors.InvalidParameter`.
+
+Parser = Callable[[str, str], Any]
+
+_LONGEST_TIME = 40
+_SHOWN = 64
+"""Characters of a refused value that its refusal repeats."""
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_BLANK_OFFSET = re.compile(r"(?<=\d) (\d\d:?\d\d)$")
+_DURATION = re.compile(
+    r"P(?:(?P<days>\d{1,6})D)?"
+    r"(?:T(?:(?P<hours>\d{1,6})H)?(?:(?P<minutes>\d{1,7})M)?(?:(?P<seconds>\d{1,9})S)?)?"
+)
+MOST_UUIDS = 150
+"""UUIDs in one request: their 5.5 KB pass every proxy, also with a long ``fields`` (8 KB)."""
+RUN_STATES = ("running", "waiting", "done", "failed", "aborted")
+
+
+def read_text(value: str, path: str) -> str:
+    """Read a text that every database can store."""
+    return rules.text(value, path)
+
+
+def read_ident(value: str, path: str) -> str:
+    """Read a UUID or a name."""
+    rules.ident(value, path)
+    return value
+
+
+def read_host(value: str, path: str) -> str:
+    """Read the name of a conductor."""
+    return rules.host_port(value, path)
+
+
+def read_flag(value: str, path: str) -> bool:
+    """Read a boolean."""
+    return rules.boolean(value, path)
+
+
+def read_uuids(value: str, path: str) -> list[str]:
+    """Read the UUIDs ``a,b,c`` of up to `MOST_UUIDS` nodes."""
+    if value.count(",") >= MOST_UUIDS:
+        reason = f"names more than {MOST_UUIDS} nodes; send several requests"
+        raise errors.InvalidParameter(path=path, reason=reason)
+    return list(dict.fromkeys(rules.uuid(part, path) for part in value.split(",")))
+
+
+def read_groups(value: str, path: str) -> list[str]:
+    """Read the conductor groups ``a,b,c``."""
+    return [read_group(part.strip(), path) for part in value.split(",")]
+
+
+def read_several(value: str, path: str, each: Parser = read_text) -> list[str]:
+    """Read ``a,b,c``; refuse an empty list, which would match nothing or everything."""
+    found = [each(part.strip(), path) for part in value.split(",") if part.strip()]
+    if not found:
+        raise errors.InvalidParameter(path=path, reason="names nothing")
+    return found
+
+
+def read_shards(value: str, path: str) -> list[str]:
+    """Read ``a,b,c``; an empty entry matches nothing, because shards have no empty names."""
+    return [rules.text(part.strip(), path) for part in value.split(",")]
+
+
+def read_state(value: str, path: str) -> str:
+    """Read a provision state."""
+    return read_one_of(value, path, "a provision state", [state.value for state in State])
+
+
+def read_node_states(value: str, path: str) -> str | list[str]:
+    """Read one provision state, or several ``a,b,c``."""
+    found = list(dict.fromkeys(read_state(part, path) for part in value.split(",")))
+    return found if len(found) > 1 else found[0]
+
+
+def read_fault(value: str, path: str) -> str:
+    """Read a fault."""
+    return read_one_of(value, path, "a fault", sorted(states.FAULTS))
+
+
+def read_group(value: str, path: str) -> str:
+    """Read a conductor group; other characters than those of a name match nothing."""
+    return rules.text(value, path).lower()
+
+
+def read_verb(value: str, path: str) -> str:
+    """Read a verb; runs store the first of the names with the same meaning."""
+    event = verbs.BY_TARGET[read_one_of(value, path, "a verb", tuple(verbs.BY_TARGET))].event
+    return next(verb.target for verb in verbs.TABLE if verb.event == event)
+
+
+def read_run_verbs(value: str, path: str) -> list[str]:
+    """Read verbs ``a,b,c``, as `verb`."""
+    return read_several(value, path, read_verb)
+
+
+def read_moment(value: str, path: str) -> datetime.datetime:
+    """Read a time of ISO 8601, UTC without an offset; or a duration before now, as ``PT12H``.
+
+    A ``+`` that the client has not encoded arrives as a blank.
+    """
+    text = _BLANK_OFFSET.sub(r"+\1", value[:_LONGEST_TIME])
+    ago = _DURATION.fullmatch(text)
+    try:
+        if ago is not None and any(ago.groups()):
+            parts = {name: int(part or 0) for name, part in ago.groupdict().items()}
+            return clock.now() - datetime.timedelta(**parts)
+        found = datetime.datetime.fromisoformat(text)
+        return (found.astimezone(datetime.UTC) if found.tzinfo else found).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        reason = (
+            f"{value[:_LONGEST_TIME]!r} is not a time of ISO 8601, such as 2026-11-22T18:00:00Z, "
+            "nor a duration before now, such as PT12H"
+        )
+        raise errors.InvalidParameter(path=path, reason=reason) from None
+
+
+def read_run_states(value: str, path: str) -> list[str]:
+    """Read the states of runs ``a,b,c``."""
+    return read_several(
+        value, path, lambda each, at: read_one_of(each, at, "a run's state", RUN_STATES)
+    )
+
+
+def read_number(value: str, path: str) -> int:
+    """Read a number from 0."""
+    if not _NUMBER.fullmatch(value):
+        raise errors.InvalidParameter(path=path, reason=f"{value[:32]!r} is not a number from 0")
+    return int(value)
+
+
+def read_data_state(value: str, path: str) -> str:
+    """Read the state of a node's data."""
+    return read_one_of(value, path, "a state of data", tuple(map(str, erasure_records.DataState)))
+
+
+def read_one_of(value: str, path: str, what: str, known: Collection[str]) -> str:
+    """Read one of the words ``known``."""
+    if value not in known:
+        reason = f"{errors.shown(value, _SHOWN)} is not {what}. Valid are: {', '.join(known)}"
+        raise errors.InvalidParameter(path=path, reason=reason)
+    return value
+
+
+def read_limit(text: str | None, most: int) -> int:
+    """Read the number of rows of a page, at most ``most``."""
+    if text is None:
+        return most
+    if not _INTEGER.fullmatch(text):
+        shown = errors.shown(text, _SHOWN)
+        raise errors.InvalidParameter(path="limit", reason=f"{shown} is not an integer")
+    if int(text) <= 0:
+        raise errors.InvalidParameter(path="limit", reason="must be positive")
+    return min(int(text), most)
+
+
+def read_direction(text: str) -> str:
+    """Read the order of a list."""
+    if text not in ("asc", "desc"):
+        shown = errors.shown(text, _SHOWN)
+        reason = f"Invalid sort direction: {shown}. Acceptable values are 'asc' or 'desc'"
+        raise errors.InvalidParameter(path="sort_dir", reason=reason)
+    return text
+
 
 FIELDS_SINCE = 8
 DETAIL_SINCE = 43
@@ -33,7 +204,7 @@ class Filter:
 
     name: str
     since: int
-    parse: values.Parser
+    parse: Parser
     blank: bool = False
 
 
@@ -43,18 +214,16 @@ class Resource:
     """A listed resource: fields, filters, and the minor versions of ``fields`` and ``detail``.
 
     Without ``detail_since`` there is no ``detail``. ``marker`` parses the marker: the value that
-    identifies a row in the list. ``direction`` is the default order. ``strict`` is true if names of
-    fields are checked before rights and versions.
+    identifies a row in the list. ``direction`` is the default order.
     """
 
     table: tuple[fields.Field, ...]
     filters: tuple[Filter, ...] = ()
     fields_since: int = FIELDS_SINCE
     detail_since: int | None = DETAIL_SINCE
-    marker: values.Parser = rules.uuid
+    marker: Parser = rules.uuid
     paged: bool = True
     direction: str = "asc"
-    strict: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,109 +252,106 @@ NODES = Resource(
     fields.NODE,
     (
         Filter("instance_uuid", 1, rules.uuid),
-        Filter("associated", 1, values.flag),
-        Filter("maintenance", 1, values.flag),
+        Filter("associated", 1, read_flag),
+        Filter("maintenance", 1, read_flag),
         Filter("chassis_uuid", 1, rules.uuid),
-        Filter("provision_state", 9, values.node_states),
-        Filter("driver", 16, values.text),
-        Filter("resource_class", 21, values.text),
-        Filter("fault", 42, values.fault),
-        Filter("conductor_group", 46, values.group),
-        Filter("conductor", 49, values.text, blank=True),
-        Filter("owner", 50, values.text),
+        Filter("provision_state", 9, read_node_states),
+        Filter("driver", 16, read_text),
+        Filter("resource_class", 21, read_text),
+        Filter("fault", 42, read_fault),
+        Filter("conductor_group", 46, read_group),
+        Filter("conductor", 49, read_text, blank=True),
+        Filter("owner", 50, read_text),
         # Ironic never enforced the versions of the next three.
-        Filter("description_contains", 1, values.text),
-        Filter("retired", 1, values.flag),  # S4.10
-        Filter("project", 1, values.text),
-        Filter("lessee", 65, values.text),
-        Filter("shard", 82, values.shards),
-        Filter("sharded", 82, values.flag),
-        Filter("include_children", 83, values.flag),
-        Filter("parent_node", 83, values.text),
-        Filter("instance_name", 104, values.text),
+        Filter("description_contains", 1, read_text),
+        Filter("retired", 1, read_flag),  # S4.10
+        Filter("project", 1, read_text),
+        Filter("lessee", 65, read_text),
+        Filter("shard", 82, read_shards),
+        Filter("sharded", 82, read_flag),
+        Filter("include_children", 83, read_flag),
+        Filter("parent_node", 83, read_text),
+        Filter("instance_name", 104, read_text),
         # Ironic does not have the next two.
-        Filter("held", 1, values.flag),
-        Filter("uuid", 1, values.uuids),
-        Filter("data_state", 1, values.data_state),
+        Filter("held", 1, read_flag),
+        Filter("uuid", 1, read_uuids),
+        Filter("data_state", 1, read_data_state),
     ),
 )
 
 PORTS = Resource(
     fields.PORT,
     (
-        Filter("node", 1, values.ident),
+        Filter("node", 1, read_ident),
         Filter("node_uuid", 1, rules.uuid),
         Filter("address", 1, rules.mac),
-        Filter("portgroup", 24, values.ident),
-        Filter("shard", 82, values.shards, blank=True),
+        Filter("portgroup", 24, read_ident),
+        Filter("shard", 82, read_shards, blank=True),
         # Ironic never enforced the versions of the next two.
-        Filter("conductor_groups", 1, values.groups, blank=True),
-        Filter("description_contains", 1, values.text, blank=True),
+        Filter("conductor_groups", 1, read_groups, blank=True),
+        Filter("description_contains", 1, read_text, blank=True),
     ),
 )
 
 PORTGROUPS = Resource(
     fields.PORTGROUP,
     (
-        Filter("node", 1, values.ident),
+        Filter("node", 1, read_ident),
         Filter("address", 1, rules.mac),
-        Filter("shard", 106, values.shards, blank=True),
+        Filter("shard", 106, read_shards, blank=True),
         # Ironic never enforced its version.
-        Filter("conductor_groups", 1, values.groups, blank=True),
+        Filter("conductor_groups", 1, read_groups, blank=True),
     ),
 )
 
 VOLUME_CONNECTORS = Resource(
-    fields.VOLUME_CONNECTOR, (Filter("node", 1, values.ident),), fields_since=32, detail_since=32
+    fields.VOLUME_CONNECTOR, (Filter("node", 1, read_ident),), fields_since=32, detail_since=32
 )
 VOLUME_TARGETS = Resource(
-    fields.VOLUME_TARGET, (Filter("node", 1, values.ident),), fields_since=32, detail_since=32
+    fields.VOLUME_TARGET, (Filter("node", 1, read_ident),), fields_since=32, detail_since=32
 )
 
-CHASSIS = Resource(fields.CHASSIS, strict=True)
+CHASSIS = Resource(fields.CHASSIS)
 
 DEPLOY_TEMPLATES = Resource(
-    fields.DEPLOY_TEMPLATE, fields_since=55, detail_since=55, marker=values.ident, strict=True
+    fields.DEPLOY_TEMPLATE, fields_since=55, detail_since=55, marker=read_ident
 )
 
 ALLOCATIONS = Resource(
     fields.ALLOCATION,
     (
-        Filter("node", 52, values.ident),
-        Filter("resource_class", 52, values.text),
-        Filter("state", 52, values.text),
-        Filter("owner", 60, values.text),
+        Filter("node", 52, read_ident),
+        Filter("resource_class", 52, read_text),
+        Filter("state", 52, read_text),
+        Filter("owner", 60, read_text),
     ),
     fields_since=52,
     detail_since=None,
-    strict=True,
 )
 
 RUNBOOKS = Resource(
     fields.RUNBOOK,
-    (Filter("project", 92, values.text),),
+    (Filter("project", 92, read_text),),
     fields_since=92,
     detail_since=92,
-    marker=values.ident,
+    marker=read_ident,
 )
 
 INSPECTION_RULES = Resource(
     fields.INSPECTION_RULE,
-    (Filter("phase", 96, values.text),),
+    (Filter("phase", 96, read_text),),
     fields_since=96,
     detail_since=96,
-    marker=values.text,
+    marker=read_text,
 )
 
-CONDUCTORS = Resource(
-    fields.CONDUCTOR, fields_since=49, detail_since=49, marker=values.host, strict=True
-)
+CONDUCTORS = Resource(fields.CONDUCTOR, fields_since=49, detail_since=49, marker=read_host)
 
 HISTORY = Resource(fields.HISTORY, fields_since=78, detail_since=78)
 
 NODES_RUNS = Resource(
     fields.LISTED_RUN,
-    (Filter("state", 1, values.run_states), Filter("verb", 1, values.verb)),
+    (Filter("state", 1, read_run_states), Filter("verb", 1, read_verb)),
     fields_since=1,
     detail_since=1,
     direction="desc",
@@ -195,19 +361,19 @@ NODES_RUN = Resource(fields.WHOLE_RUN, fields_since=1)
 RUNS = Resource(
     fields.LISTED_FLEET_RUN,
     (
-        Filter("state", 1, values.run_states),
-        Filter("verb", 1, values.run_verbs),
-        Filter("node", 1, values.ident),
-        Filter("requester", 1, values.text),
-        Filter("project", 1, values.text),
-        Filter("driver", 1, values.several),
-        Filter("resource_class", 1, values.several),
-        Filter("code", 1, values.several),
-        Filter("since", 1, values.moment),
-        Filter("before", 1, values.moment),
+        Filter("state", 1, read_run_states),
+        Filter("verb", 1, read_run_verbs),
+        Filter("node", 1, read_ident),
+        Filter("requester", 1, read_text),
+        Filter("project", 1, read_text),
+        Filter("driver", 1, read_several),
+        Filter("resource_class", 1, read_several),
+        Filter("code", 1, read_several),
+        Filter("since", 1, read_moment),
+        Filter("before", 1, read_moment),
         Filter("retry_of", 1, rules.uuid),
-        Filter("latest", 1, values.flag),
-        Filter("overdue", 1, values.flag),
+        Filter("latest", 1, read_flag),
+        Filter("overdue", 1, read_flag),
         Filter("batch", 1, rules.uuid),
     ),
     fields_since=1,
@@ -216,55 +382,25 @@ RUNS = Resource(
 )
 RUN = Resource(fields.WHOLE_FLEET_RUN, fields_since=1)
 
-_OF_HOLDS = (Filter("kind", 1, values.text), Filter("ended", 1, values.flag))
+_OF_HOLDS = (Filter("kind", 1, read_text), Filter("ended", 1, read_flag))
 NODES_HOLDS = Resource(fields.HOLD, _OF_HOLDS, fields_since=1, detail_since=None)
 HOLDS = Resource(
-    fields.HOLD, (Filter("node", 1, values.ident), *_OF_HOLDS), fields_since=1, detail_since=None
-)
-
-BATCHES = Resource(
-    fields.BATCH,
-    (
-        Filter("state", 1, values.batch_states),
-        Filter("project", 1, values.text),
-        Filter("requester", 1, values.text),
-        Filter("name", 1, values.text),
-    ),
-    fields_since=1,
-    detail_since=None,
-    direction="desc",
-)
-BATCHES_NODES = Resource(
-    fields.BATCH_NODE,
-    (Filter("result", 1, values.batch_results), Filter("wave", 1, values.number)),
-    fields_since=1,
-    detail_since=None,
-)
-
-_OF_ERASURES = (
-    Filter("serial", 1, values.text),
-    Filter("since", 1, values.moment),
-    Filter("result", 1, values.erasure_result),
-)
-NODES_ERASURES = Resource(
-    fields.ERASURE, _OF_ERASURES, fields_since=1, detail_since=None, direction="desc"
-)
-ERASURES = Resource(
-    fields.ERASURE,
-    (Filter("node", 1, values.ident), *_OF_ERASURES),
-    fields_since=1,
-    detail_since=None,
-    direction="desc",
+    fields.HOLD, (Filter("node", 1, read_ident), *_OF_HOLDS), fields_since=1, detail_since=None
 )
 
 BIOS_SETTINGS = Resource(fields.BIOS_SETTING, fields_since=74, detail_since=74)
 
 FIRMWARE = Resource(fields.FIRMWARE_COMPONENT, fields_since=86, detail_since=86)
 
+RESOURCES: dict[str, Resource] = {
+    name: one for name, one in globals().items() if isinstance(one, Resource)
+}
+"""All resources by name, those of features too."""
+
 
 @cache
 def filters_of(resource: Resource) -> Mapping[str, Filter]:
-    return MappingProxyType({known.name: known for known in resource.filters})
+    return {known.name: known for known in resource.filters}
 
 
 # -- reading ---------------------------------------------------------------------------------
@@ -287,20 +423,19 @@ def listing(
     :raises errors.InvalidParameter: an unknown argument, or a value that cannot be read.
     :raises errors.NotAcceptable: an argument or a field newer than ``version``.
     """
-    check_form(resource, given, detail=detail)
+    choice = () if detail else ("fields", *(("detail",) if resource.detail_since else ()))
+    refuse_unknown(given, (*_PAGING, *choice, *filters_of(resource)))
     where = filters(resource, given, version=version)
-    if "fields" in given:
-        _check_choice(resource, version)
     everything = detail or _wants_detail(resource, given, version)
     shown, chosen = _shown_fields(resource, given, version, everything)
     return Query(
         fields=shown,
         chosen=chosen,
         detail=everything,
-        limit=values.limit(given.get("limit"), max_limit),
+        limit=read_limit(given.get("limit"), max_limit),
         marker=resource.marker(given["marker"], "marker") if "marker" in given else None,
         sort=fields.sort_column(resource.table, given.get("sort_key") or "id", version),
-        direction=values.direction(given.get("sort_dir", resource.direction)),
+        direction=read_direction(given.get("sort_dir", resource.direction)),
         where=where,
         given=dict(given),
     )
@@ -321,39 +456,6 @@ def filters(resource: Resource, given: Mapping[str, str], *, version: int) -> Js
     return {name: value for name, value in where.items() if given[name] or not known[name].blank}
 
 
-def check_form(resource: Resource, given: Mapping[str, str], *, detail: bool = False) -> None:
-    """Check the arguments of a list as far as neither rights nor versions matter.
-
-    :param detail: as for `listing`.
-    :raises errors.InvalidParameter: an unknown argument, or a value of the wrong type.
-    """
-    choice = () if detail else ("fields", *(("detail",) if resource.detail_since else ()))
-    known = filters_of(resource)
-    refuse_unknown(given, (*_PAGING, *choice, *known))
-    for name, text in given.items():
-        if name in known and known[name].parse in values.TYPES:
-            known[name].parse(text, name)
-    values.integer(given.get("limit", "1"))
-    if "marker" in given:
-        resource.marker(given["marker"], "marker")
-    if "detail" in given:
-        rules.boolean(given["detail"], "detail")
-    if "sort_dir" in given:
-        values.direction(given["sort_dir"])
-    _check_names(resource, given)
-
-
-def check_form_of_one(resource: Resource, given: Mapping[str, str]) -> None:
-    """Check the arguments of a request for one resource, as `check_form`."""
-    refuse_unknown(given, ("fields",))
-    _check_names(resource, given)
-
-
-def _check_names(resource: Resource, given: Mapping[str, str]) -> None:
-    if resource.strict and "fields" in given:
-        fields.select(resource.table, _names(resource, given["fields"]), versions.LAST)
-
-
 def one(resource: Resource, given: Mapping[str, str], *, version: int) -> tuple[str, ...] | None:
     """Read the arguments of a request for one resource: only ``fields``.
 
@@ -361,7 +463,7 @@ def one(resource: Resource, given: Mapping[str, str], *, version: int) -> tuple[
     :raises errors.InvalidParameter: an unknown argument or field.
     :raises errors.NotAcceptable: a field, or ``fields`` itself, newer than ``version``.
     """
-    check_form_of_one(resource, given)
+    refuse_unknown(given, ("fields",))
     if "fields" not in given:
         return None
     return _selected_fields(resource, given["fields"], version)
@@ -415,13 +517,9 @@ def _shown_fields(
 
 
 def _selected_fields(resource: Resource, asked: str, version: int) -> tuple[str, ...]:
-    _check_choice(resource, version)
-    return fields.select(resource.table, _names(resource, asked), version)
-
-
-def _check_choice(resource: Resource, version: int) -> None:
     if version < resource.fields_since:
         raise errors.NotAcceptable(what="The argument fields", since=resource.fields_since)
+    return fields.select(resource.table, _names(resource, asked), version)
 
 
 def _names(resource: Resource, asked: str) -> tuple[str, ...]:

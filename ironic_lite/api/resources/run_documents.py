@@ -4,21 +4,117 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from typing import NamedTuple, cast
 
+from ironic_lite import errors
+from ironic_lite.api.http import refusals
+from ironic_lite.api.http.request import Piece, Request
 from ironic_lite.api.resources import views
-from ironic_lite.api.resources.run_times import RunTimes
 from ironic_lite.api.service import Service
-from ironic_lite.api.wire import links
-from ironic_lite.api.wire.request import Request
 from ironic_lite.core import clock, masking
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.db.queries import runs
-from ironic_lite.records import Run, RunStep
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import events as stored_events
+from ironic_lite.db.queries import nodes, runs, step_durations
+from ironic_lite.domain import run_log, step_times
+from ironic_lite.domain.run_stops import Stop
+from ironic_lite.domain.step_times import Eta, Remaining, Usual
+from ironic_lite.records import Event, Run, RunStep
+
+# Usual durations of a run's steps, overdue steps, and the expected end of a run.
+
+MACHINE = ("driver", "resource_class")
+"""Columns of a node that decide which durations are usual."""
+_OPEN = ("running", "waiting")
+
+
+class RunTimes:
+    """Predictions for one run, from earlier steps: one statement for those that are not known.
+
+    A run that has ended has no predictions, and costs no statement.
+
+    :param machine: columns `MACHINE` of the node; None reads them.
+    """
+
+    def __init__(
+        self, service: Service, run: Run, steps: Sequence[RunStep], machine: JsonView | None
+    ) -> None:
+        self._run = run
+        self._steps = steps
+        self._now = clock.now()
+        self._usual: list[Usual | None] = [None] * len(steps)
+        if run["state"] not in _OPEN or not steps:
+            return
+        if machine is None:
+            machine = service.database.read(lambda conn: nodes.get(conn, run["node_uuid"], MACHINE))
+        driver, resource_class = ((machine or {}).get(name) for name in MACHINE)
+        names = [(step["interface"], step["step"]) for step in steps]
+        known = service.usual.of_all(names, driver, resource_class)
+        self._usual = [known[name] for name in names]
+
+    @property
+    def steps(self) -> list[Json]:
+        """The keys of each step: usual_seconds and overdue; null if the run has ended."""
+        return [
+            {
+                "usual_seconds": usual.document if usual is not None else None,
+                "overdue": self._overdue(step, usual),
+            }
+            for step, usual in zip(self._steps, self._usual, strict=True)
+        ]
+
+    @property
+    def overdue(self) -> Json | None:
+        """The overdue step of the run: step, since, usual_p90; None without one."""
+        for step, times in zip(self._steps, self.steps, strict=True):
+            if times["overdue"] is not None:
+                title = f"{step['interface']}.{step['step']}"
+                return {"step": title, **times["overdue"]}
+        return None
+
+    @property
+    def eta(self) -> Json | None:
+        """The key of the run; None if it has ended, or a remaining step has too few samples."""
+        if self._run["state"] not in _OPEN:
+            return None
+        found = step_times.eta(self._remaining(), self._now)
+        return _eta_document(found) if found is not None else None
+
+    def _remaining(self) -> list[Remaining]:
+        return [
+            Remaining(usual, self._elapsed(step) if step["state"] in _OPEN else 0.0)
+            for step, usual in zip(self._steps, self._usual, strict=True)
+            if step["state"] in (*_OPEN, "pending")
+        ]
+
+    def _elapsed(self, step: RunStep) -> float:
+        started: datetime.datetime = step["started_at"] or self._now
+        return max(0.0, (self._now - started).total_seconds())
+
+    def _overdue(self, step: RunStep, usual: Usual | None) -> Json | None:
+        if self._run["state"] not in _OPEN or step["state"] not in _OPEN:
+            return None
+        found = step_times.overdue_of(usual, step["started_at"], self._now)
+        if found is not None:
+            return {"since": found.since, "usual_p90": found.usual_p90}
+        if not step_durations.is_marked_overdue(step):
+            return None
+        # By a deadline, or by samples that have changed.
+        return {"since": step["overdue_at"], "usual_p90": usual.p90 if usual else None}
+
+
+def _eta_document(found: Eta) -> Json:
+    return {
+        "ends_at": found.ends_at,
+        "late_at": found.late_at,
+        "samples": found.samples,
+        "of": ", ".join(found.of),
+    }
+
 
 READ = "baremetal:node:runs:get"
 READ_OF_FLEET = "baremetal:run:get"
 """The rules for reading the runs of a caller's own project, below the node and in /v1/runs."""
-_OPEN = ("running", "waiting")
 _HIDDEN = ("id", "run_uuid", "overdue_at")  # columns not shown
 
 
@@ -83,7 +179,7 @@ def several(
 ) -> list[Json]:
     """Return the documents of runs: of a node, or None for the fleet; ``rows`` as the plan."""
     place = "runs" if node_uuid is None else f"nodes/{node_uuid}/runs"
-    linker = links.Linker(request.base, place)
+    linker = refusals.Linker(request.base, place)
     return plan.show_all(rows, linker, _compute if "duration_seconds" in plan.computed else None)
 
 
@@ -106,3 +202,159 @@ def _step(row: RunStep) -> Json:
     shown["priority"] = int(priority) if float(priority).is_integer() else priority
     shown["duration_seconds"] = _seconds(row["started_at"], row["ended_at"])
     return shown
+
+
+# Step, expected end and stop of each run under way in a list, where a caller names them.
+
+
+def add_places(service: Service, request: Request, plan: views.Plan, rows: Sequence[Json]) -> None:
+    """Add ``place``, ``eta`` and ``stop`` to the rows of runs under way, as the plan shows them.
+
+    The reason of a stop is shown to the projects of the time of its run. One statement for all
+    steps, and one for each 50 names of steps whose durations are not known.
+
+    :param rows: with uuid and state; other runs than those under way stay as they are.
+    """
+    wanted = {"place", "eta", "stop"} & plan.computed
+    under_way = [row for row in rows if row["state"] in _OPEN] if wanted else []
+    if not under_way:
+        return
+    uuids = [row["uuid"] for row in under_way]
+    known = service.database.read(lambda conn: runs.steps_with_nodes(conn, uuids))
+    names = [(step["interface"], step["step"]) for steps, _ in known.values() for step in steps]
+    if "eta" in wanted:
+        service.usual.of_all(names, None, None)  # all at once, for the look-ups that follow
+    for row in under_way:
+        steps, machine = known.get(row["uuid"], ([], {}))
+        if "place" in wanted:
+            row["place"] = _run_place(steps)
+        if "stop" in wanted:
+            stop = Stop.read(machine.get("run_stop"), row["uuid"])
+            if stop is not None and not request.access.reads(READ, machine):
+                stop = stop.without_reason
+            row["stop"] = stop and stop.document
+        if "eta" in wanted and steps:
+            row["eta"] = RunTimes(service, cast(Run, row), steps, machine).eta
+
+
+def _run_place(steps: Sequence[runs.Step]) -> Json | None:
+    """Return where a run is: its step under way among the steps of the same list."""
+    now = next((step for step in steps if step["state"] in _OPEN), None)
+    if now is None:
+        return None
+    return {
+        "ordinal": now["ordinal"],
+        "of": sum(step["kind"] == now["kind"] for step in steps),
+        **{name: now[name] for name in ("interface", "step", "attempt")},
+        "since": now["started_at"],
+    }
+
+
+# Read the log of a run: its events and its stored lines, joined by time.
+
+MOST_LOG_EVENTS = 1000
+"""Events at the beginning, and as many at the end, that a log shows."""
+_RECENT = 60.0
+_NO_END = (1 << 62) - 1
+_ENDED = frozenset({"done", "failed", "aborted"})
+
+
+class _Found(NamedTuple):
+    """Events and stored lines of a run."""
+
+    events: list[Event]
+    stored: list[runs.StoredLines]
+
+
+class LogReader:
+    """Reads the log of one run; each call returns what has been added since the one before.
+
+    The lines of a run are written by the holder of the node's lock, one transaction after the
+    other, so an id is never visible before a smaller one. Some events come without the lock, such
+    as those of sweeps: events of the last `_RECENT` seconds are read again.
+    """
+
+    def __init__(self, database: Database, run: Run) -> None:
+        self._database = database
+        self._run, self._node = run["uuid"], run["node_uuid"]
+        self._event = self._row = 0
+        self._told: set[int] = set()
+        self._writer = run_log.RunLogWriter()
+
+    def piece(self) -> Piece:
+        """Return the next part; it is the last one once the run has ended or been removed."""
+
+        def read(conn: Connection) -> tuple[bool, _Found]:
+            try:
+                last = runs.get(conn, self._run)["state"] in _ENDED
+            except errors.NotFound:
+                last = True
+            return last, self._read(conn)
+
+        last, found = self._database.read(read)
+        return Piece(_log_text(self._lines(found)), last)
+
+    def text(self) -> str:
+        """Return the next part; two statements."""
+        return _log_text(self._lines(self._database.read(self._read)))
+
+    def _read(self, conn: Connection) -> _Found:
+        """Read on without a change of this object, because reads are repeated after a fault."""
+        return _Found(self._events(conn), runs.log_rows(conn, self._run, after=self._row))
+
+    def _lines(self, found: _Found) -> list[str]:
+        """Return the new lines, and go on after them."""
+        events = self._new_events(found.events)
+        self._row = max((one.id for one in found.stored), default=self._row)
+        told = self._writer.lines(events[:MOST_LOG_EVENTS])
+        if len(events) > MOST_LOG_EVENTS:
+            told.append(run_log.left_out(events[MOST_LOG_EVENTS]["at"], "events"))
+            told += self._writer.lines(events[MOST_LOG_EVENTS:])
+        return run_log.merge(told, (one.text for one in found.stored))
+
+    def _new_events(self, found: list[Event]) -> list[Event]:
+        new = [one for one in found if one["id"] not in self._told]
+        before = clock.ago(_RECENT)
+        self._event = max((one["id"] for one in found if one["at"] < before), default=self._event)
+        self._told = {one["id"] for one in found if one["id"] > self._event}
+        return new
+
+    def _events(self, conn: Connection) -> list[Event]:
+        """Return the events of the run after the cursor; of many, the first and the newest."""
+        found = _events_of(conn, self._node, self._run, after=self._event)
+        if len(found) == MOST_LOG_EVENTS:
+            found += _events_of(
+                conn,
+                self._node,
+                self._run,
+                after=found[-1]["id"],
+                newest=True,
+                limit=MOST_LOG_EVENTS,
+            )
+        return found
+
+
+def log_tail(database: Database, run: Run, lines: int) -> list[str]:
+    """Return the newest stored lines of a run, without its events; one statement."""
+    rows = database.read(lambda conn: runs.newest_log_rows(conn, run["uuid"], limit=lines))
+    return run_log.newest(run_log.merge((), (one.text for one in rows)), lines)
+
+
+def _events_of(
+    conn: Connection,
+    node: str,
+    run: str,
+    *,
+    after: int = 0,
+    newest: bool = False,
+    limit: int = MOST_LOG_EVENTS,
+) -> list[Event]:
+    where = {"node_uuid": (node,), "run_uuid": (run,)}
+    found = stored_events.feed_page(
+        conn, after=after, upto=_NO_END, limit=limit, newest=newest, **where
+    )
+    return [cast(Event, row) for row in found]
+
+
+def _log_text(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)

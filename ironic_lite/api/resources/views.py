@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
+from ironic_lite.api.http.refusals import Linker
 from ironic_lite.api.policy.access import OWNERS, REDACTED
-from ironic_lite.api.wire.links import Linker
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import Row
 from ironic_lite.domain import fields

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.domain import names
-from ironic_lite.errors import unicode_text
+from ironic_lite.domain import vocabulary
 
 _WORDS: Mapping[str, bool] = {
     **dict.fromkeys(("1", "t", "true", "on", "y", "yes"), True),
@@ -39,9 +38,7 @@ def boolean(value: object, path: str) -> bool:
         return value
     found = _WORDS.get(str(value).strip().lower()) if isinstance(value, str | int) else None
     if found is None:
-        raise errors.InvalidParameter(
-            path=path, reason=f"{unicode_text.shown(value)} is not a boolean"
-        )
+        raise errors.InvalidParameter(path=path, reason=f"{errors.shown(value)} is not a boolean")
     return found
 
 
@@ -66,14 +63,14 @@ def count(value: Any, path: str) -> int:
     except (TypeError, ValueError, OverflowError):
         found = -1
     if found < 0:
-        reason = f"{unicode_text.shown(value)} is not a number of 0 or more"
+        reason = f"{errors.shown(value)} is not a number of 0 or more"
         raise errors.InvalidParameter(path=path, reason=reason)
     return found
 
 
 def uuid_like(text: str) -> bool:
     """Return whether ``text`` is a UUID, with hyphens or without."""
-    return names.UUID.fullmatch(text) is not None
+    return vocabulary.UUID.fullmatch(text) is not None
 
 
 def uuid(value: object, path: str) -> str:
@@ -82,7 +79,7 @@ def uuid(value: object, path: str) -> str:
     :raises errors.InvalidParameter: not a UUID.
     """
     if not isinstance(value, str) or not uuid_like(value):
-        reason = f"Expected a UUID but received {unicode_text.shown(value)}"
+        reason = f"Expected a UUID but received {errors.shown(value)}"
         raise errors.InvalidParameter(path=path, reason=reason)
     return _hyphenated(value)
 
@@ -99,8 +96,8 @@ def ident(word: str, path: str) -> str:
     """
     if uuid_like(word):
         return _hyphenated(word)
-    if not names.NAME.fullmatch(word):
-        reason = f"Expected a UUID or a name but received {unicode_text.shown(word)}"
+    if not vocabulary.NAME.fullmatch(word):
+        reason = f"Expected a UUID or a name but received {errors.shown(word)}"
         raise errors.InvalidParameter(path=path, reason=reason)
     return word
 
@@ -113,7 +110,7 @@ def host_port(value: str, path: str) -> str:
     host, _, port = value.partition(":") if value.count(":") == 1 else (value, "", "0")
     if not host or not port.isdecimal():
         raise errors.InvalidParameter(
-            path=path, reason=f"{unicode_text.shown(value)} is not the name of a host"
+            path=path, reason=f"{errors.shown(value)} is not the name of a host"
         )
     return value
 
@@ -124,20 +121,18 @@ def text(value: object, path: str, *, least: int = 0, length: int | None = None)
     :raises errors.InvalidParameter: not a string, too short, too long, or containing NUL.
     """
     if not isinstance(value, str):
-        raise errors.InvalidParameter(
-            path=path, reason=f"{unicode_text.shown(value)} is not a string"
-        )
+        raise errors.InvalidParameter(path=path, reason=f"{errors.shown(value)} is not a string")
     if len(value) < least:
         raise errors.InvalidParameter(path=path, reason="must not be empty")
     if length is not None and len(value) > length:
         raise errors.InvalidParameter(path=path, reason=f"is longer than {length} characters")
-    if unicode_text.NO_TEXT.search(value):
+    if errors.NO_TEXT.search(value):
         raise errors.InvalidParameter(path=path, reason="contains a character that is not text")
     return value
 
 
 def name(
-    value: object, path: str, *, version: int, reserved: frozenset[str] = names.RESERVED
+    value: object, path: str, *, version: int, reserved: frozenset[str] = vocabulary.RESERVED
 ) -> str:
     """Return a name for use in a URL: 1 to 255 of ``A-Z a-z 0-9 - . _ ~``, but not a UUID.
 
@@ -148,7 +143,7 @@ def name(
     :raises errors.InvalidParameter: an invalid or reserved name.
     """
     given = text(value, path)
-    syntax = names.NAME if version >= _FREE_NAMES_SINCE else _HOSTNAME
+    syntax = vocabulary.NAME if version >= _FREE_NAMES_SINCE else _HOSTNAME
     if not syntax.fullmatch(given) or uuid_like(given):
         raise errors.InvalidParameter(
             f"Cannot use the invalid name {given!r}: {path}: a name has 1 to 255 of the characters "
@@ -173,7 +168,7 @@ def mac(value: object, path: str) -> str:
     lowered = value.lower() if isinstance(value, str) else ""
     if not _MAC.fullmatch(lowered):
         raise errors.InvalidParameter(
-            f"{path}: Expected a MAC address but received {unicode_text.shown(value)}.",
+            f"{path}: Expected a MAC address but received {errors.shown(value)}.",
             path=path,
             reason="not a MAC address",
         )
@@ -192,7 +187,7 @@ def switch_id(value: object, path: str) -> str:
     """
     lowered = value.lower() if isinstance(value, str) else ""
     if not _MAC.fullmatch(lowered) and not _DATAPATH.fullmatch(lowered):
-        reason = f"{unicode_text.shown(value)} is neither a MAC address nor an OpenFlow datapath id"
+        reason = f"{errors.shown(value)} is neither a MAC address nor an OpenFlow datapath id"
         raise errors.InvalidParameter(path=path, reason=reason)
     return lowered
 
@@ -215,7 +210,7 @@ def trait(value: object, path: str = "trait") -> str:
     :raises errors.InvalidParameter: anything else.
     """
     given = text(value, path, least=1, length=255)
-    if not names.TRAIT.fullmatch(given):
+    if not vocabulary.TRAIT.fullmatch(given):
         raise errors.InvalidParameter(
             f"{path}: {given!r} is not a trait: it must be a standard trait (HW_..., COMPUTE_...) "
             "or start with CUSTOM_, and have only A-Z, 0-9 and _.",
@@ -226,7 +221,7 @@ def trait(value: object, path: str = "trait") -> str:
 
 
 def traits(values: object, path: str = "traits") -> list[str]:
-    """Return the traits of a node, sorted, without duplicates; ``db.queries.traits`` limits them.
+    """Return the traits of a node, sorted, without duplicates; ``db.queries.nodes`` limits them.
 
     :raises errors.InvalidParameter: not a list, or an item that is not a trait.
     """

@@ -8,14 +8,323 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api.validation import rules, shapes, values_of
+from ironic_lite.api.validation import rules, shapes
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import fields, verbs
+from ironic_lite.domain import fields, inspection_rules, step_lists, steps, verbs
 from ironic_lite.domain.fields import Field, Type
+from ironic_lite.domain.steps import StepKind
+from ironic_lite.records import StoredStep
+
+# Check lists of steps of requests, deploy templates and runbooks.
+#
+# Errors name the JSON path, such as ``deploy_steps/0/priority``.
+
+
+def request_steps(
+    kind: StepKind, given: Any, *, disallowed: Collection[str] = ()
+) -> list[StoredStep]:
+    """Check the steps of a request and return them unchanged.
+
+    :raises errors.InvalidParameter: the first of `refusals`.
+    """
+    for refusal in step_refusals(kind, given, disallowed=disallowed):
+        raise refusal
+    listed: list[StoredStep] = given
+    return listed
+
+
+def are_steps_well_formed(kind: StepKind, given: Any) -> bool:
+    """Return whether the steps of a request have the right form, whatever their values."""
+    root = f"{kind}_steps"
+    return not any(shapes.refusals_of_list(root, given, root, ""))
+
+
+def step_refusals(
+    kind: StepKind, given: Any, *, disallowed: Collection[str] = ()
+) -> Iterator[errors.InvalidParameter]:
+    """Yield the refusals of the steps of a request.
+
+    They are: not a list of steps, an empty list of clean or service steps, and steps that are
+    not allowed. The other checks are left out if the form is wrong.
+
+    :param kind: clean, service or deploy.
+    :param disallowed: ``interface.step`` of the steps that the configuration forbids.
+
+    Source: S1.14, S1.15.
+    """
+    root = f"{kind}_steps"
+    lead = f"Invalid {root}"
+    if not given and kind is not StepKind.DEPLOY:
+        reason = "must be a list of at least one step"
+        yield errors.InvalidParameter(f"{lead}: {reason}", path=root, reason=reason)
+    malformed = False
+    for refusal in shapes.refusals_of_list(root, given, root, lead):
+        malformed = True
+        yield refusal
+    if malformed:
+        return
+    for position, step in enumerate(given):
+        path = f"{root}/{position}"
+        yield from _reserved_refusals(kind, step, path, lead)
+        for place, child in enumerate(step.get("limit_child_node_execution", ())):
+            try:
+                rules.uuid(child, f"{path}/limit_child_node_execution/{place}")
+            except errors.InvalidParameter as why:
+                yield why
+    yield from _disallowed_refusals(given, disallowed, root, lead)
+
+
+def template_steps(given: Any, root: str, lead: str) -> list[StoredStep]:
+    """Return the checked steps of a deploy template, priorities as integers.
+
+    :param root: the path of the list.
+    :param lead: the start of error messages.
+    :raises errors.InvalidParameter: not a list of deploy steps, an empty list, or a repeated step.
+    """
+    shapes.check("steps", given, root, lead)
+    _check_each_once(StepKind.DEPLOY, given, root, lead)
+    listed: list[StoredStep] = given
+    return [{**step, "priority": int(step["priority"] or 0)} for step in listed]
+
+
+def runbook_steps(given: Any, root: str, lead: str) -> list[StoredStep]:
+    """Return the checked steps of a runbook, each with ``args`` and an integer ``order``.
+
+    :raises errors.InvalidParameter: as `of_template`.
+    """
+    shapes.check("runbook_steps", given, root, lead)
+    _check_each_once(StepKind.CLEAN, given, root, lead)
+    listed: list[StoredStep] = given
+    return [{**step, "args": step.get("args", {}), "order": int(step["order"])} for step in listed]
+
+
+def _check_each_once(kind: StepKind, given: list[StoredStep], root: str, lead: str) -> None:
+    seen: set[str] = set()
+    for position, step in enumerate(given):
+        title = steps.title(step)
+        if title in seen:
+            raise _steps_refused(
+                f"{root}/{position}", f"step {title} is given more than once", lead
+            )
+        seen.add(title)
+        for refusal in _reserved_refusals(kind, step, f"{root}/{position}", lead):
+            raise refusal
+
+
+def refuse_disallowed_steps(
+    given: Collection[StoredStep], disallowed: Collection[str], root: str, lead: str
+) -> None:
+    """Refuse steps that the operator's configuration forbids.
+
+    :param lead: the start of error messages.
+    :raises errors.InvalidParameter: a step is in ``disallowed``.
+    """
+    for refusal in _disallowed_refusals(given, disallowed, root, lead):
+        raise refusal
+
+
+def _disallowed_refusals(
+    given: Collection[StoredStep], disallowed: Collection[str], root: str, lead: str
+) -> Iterator[errors.InvalidParameter]:
+    for position, step in enumerate(given):
+        title = steps.title(step)
+        if title in disallowed:
+            reason = f"step {title} is not allowed by the operator's configuration"
+            yield _steps_refused(f"{root}/{position}/step", reason, lead)
+
+
+def _reserved_refusals(
+    kind: StepKind, step: StoredStep, path: str, lead: str
+) -> Iterator[errors.InvalidParameter]:
+    """Check the arguments of steps without a driver, which need no conductor for the check."""
+    reserved = step["step"] in step_lists.RESERVED
+    faults = step_lists.faults_of_reserved(step, kind, path) if reserved else []
+    if faults:
+        reason = "; ".join(fault.text for fault in faults)
+        yield _steps_refused(f"{path}/args", reason, lead)
+
+
+def _steps_refused(path: str, reason: str, lead: str) -> errors.InvalidParameter:
+    return errors.InvalidParameter(f"{lead}: {path}: {reason}", path=path, reason=reason)
+
+
+# Rules of single fields beyond type and length: one function for each.
+#
+# ``schemas`` gets the function of each field from `rule`. A function takes the value, its path and
+# the request's minor API version, and returns the value in stored form.
+
+Check = Callable[[Any, str, int], Any]
+
+_NETWORK_TYPE_SINCE = 64
+
+
+def _read_uuid(value: object, path: str, _version: int) -> str:
+    return rules.uuid(value, path)
+
+
+def _not_empty(value: object, path: str, _version: int) -> str:
+    return rules.text(value, path, least=1)
+
+
+def _read_name(value: object, path: str, version: int) -> str:
+    return rules.name(value, path, version=version)
+
+
+def _network_data(value: object, path: str, _version: int) -> Any:
+    if value:  # an empty object removes the data
+        shapes.check("network_data", value, path, "Invalid network_data")
+    return value
+
+
+def _local_link(value: Any, path: str, version: int) -> Json:
+    """Return a checked connection: empty, a switch port, a smart NIC, or unmanaged."""
+    shapes.check("local_link_connection", value, path, f"Invalid {path}")
+    found: Json = dict(value)
+    if "network_type" in found and version < _NETWORK_TYPE_SINCE:
+        raise errors.NotAcceptable(what=f"{path}/network_type", since=_NETWORK_TYPE_SINCE)
+    if "switch_id" in found:
+        found["switch_id"] = rules.switch_id(found["switch_id"], f"{path}/switch_id")
+    complete = found.keys() >= {"switch_id", "port_id"} or found.keys() >= {"port_id", "hostname"}
+    if found and not complete and found.get("network_type") != "unmanaged":
+        reason = "needs switch_id and port_id, or port_id and hostname of a smart NIC"
+        raise errors.InvalidParameter(path=path, reason=reason)
+    return found
+
+
+def _read_properties(value: Any, path: str, _version: int) -> Any:
+    """Return properties with checked sizes, which allocation and deployment use."""
+    for name in _SIZES & (value or {}).keys():
+        if value[name] is not None:
+            rules.count(value[name], f"{path}/{name}")
+    return value
+
+
+_SIZES = frozenset({"local_gb", "memory_mb"})
+
+
+def _read_group(value: object, path: str, _version: int) -> str:
+    return rules.conductor_group(value, path)
+
+
+def _read_mac(value: object, path: str, _version: int) -> str:
+    return rules.mac(value, path)
+
+
+_SPECIAL: Mapping[str, Check] = {
+    "uuid": _read_uuid,
+    "instance_uuid": _read_uuid,
+    "chassis_uuid": _read_uuid,
+    "node_uuid": _read_uuid,
+    "portgroup_uuid": _read_uuid,
+    "name": _read_name,
+    "driver": _not_empty,
+    "instance_name": _not_empty,
+    "shard": _not_empty,
+    "parent_node": _not_empty,
+    "physical_network": _not_empty,
+    "conductor_group": _read_group,
+    "network_data": _network_data,
+    "address": _read_mac,
+    "local_link_connection": _local_link,
+    **{f"{kind}_interface": _not_empty for kind in fields.INTERFACE_KINDS},
+}
+
+
+def _read_trait(value: object, path: str, _version: int) -> str:
+    return rules.trait(value, path)
+
+
+def _template_steps(value: object, path: str, _version: int) -> list[StoredStep]:
+    return template_steps(value, path, "Schema error for deploy template")
+
+
+def _plain_name(value: object, path: str, version: int) -> str:
+    """Return a name without reserved names, because the resource has no sub-resources."""
+    return rules.name(value, path, version=version, reserved=frozenset())
+
+
+def _part_name(value: object, path: str, version: int) -> str:
+    """Return the name of a port or portgroup, whose collections have the path ``detail`` alone."""
+    return rules.name(value, path, version=version, reserved=_DETAIL)
+
+
+def _runbook_name(value: object, path: str, version: int) -> str:
+    plain = version >= step_lists.TRAITS_SINCE
+    return _plain_name(value, path, version) if plain else rules.trait(value, path)
+
+
+def _runbook_steps(value: object, path: str, _version: int) -> list[StoredStep]:
+    return runbook_steps(value, path, "Schema error for runbook")
+
+
+def _read_operations(value: Any, path: str, _version: int) -> list[Json]:
+    """Return the checked conditions or actions of an inspection rule; ``path`` says which."""
+    shapes.check(path, value, path, _OF_RULE)
+    inspection_rules.check(**{"conditions": (), "actions": (), path: value})
+    listed: list[Json] = value
+    return listed
+
+
+def _read_phase(value: Any, path: str, _version: int) -> str:
+    if value not in inspection_rules.PHASES:
+        reason = f"{value[:_SHOWN]!r} is not one of {', '.join(inspection_rules.PHASES)}"
+        raise errors.InvalidParameter(path=path, reason=reason)
+    return str(value)
+
+
+def _read_priority(value: Any, path: str, _version: int) -> int:
+    if not 0 <= value <= _HIGHEST:
+        raise errors.InvalidParameter(path=path, reason=f"must be from 0 to {_HIGHEST}")
+    return int(value)
+
+
+_OF_RULE = "Schema error for inspection rule"
+_HIGHEST = 9999
+_SHOWN = 80
+
+
+def _read_traits(value: object, path: str, _version: int) -> list[str]:
+    return rules.traits(value, path)
+
+
+def _read_idents(value: Any, path: str, _version: int) -> list[str]:
+    """Return UUIDs or names in their order, without duplicates."""
+    if len(value) > _MOST_IDENTS:
+        raise errors.InvalidParameter(path=path, reason=f"has more than {_MOST_IDENTS} entries")
+    return list(
+        dict.fromkeys(
+            rules.text(each, f"{path}/{place}", least=1, length=255)
+            for place, each in enumerate(value)
+        )
+    )
+
+
+_DETAIL = frozenset({"detail"})
+_MOST_IDENTS = 10_000
+"""The largest number of values in one statement that all databases accept."""
+
+# Fields whose rule differs from that of fields with the same name in other resources.
+_OWN: Mapping[Field, Check] = {
+    fields.by_name(fields.NODE)["properties"]: _read_properties,
+    fields.by_name(fields.PORT)["name"]: _part_name,
+    fields.by_name(fields.PORTGROUP)["name"]: _part_name,
+    fields.by_name(fields.DEPLOY_TEMPLATE)["name"]: _read_trait,
+    fields.by_name(fields.DEPLOY_TEMPLATE)["steps"]: _template_steps,
+    fields.by_name(fields.RUNBOOK)["name"]: _runbook_name,
+    fields.by_name(fields.RUNBOOK)["steps"]: _runbook_steps,
+    fields.by_name(fields.INSPECTION_RULE)["phase"]: _read_phase,
+    fields.by_name(fields.INSPECTION_RULE)["priority"]: _read_priority,
+    fields.by_name(fields.INSPECTION_RULE)["conditions"]: _read_operations,
+    fields.by_name(fields.INSPECTION_RULE)["actions"]: _read_operations,
+    fields.by_name(fields.ALLOCATION)["name"]: _plain_name,
+    fields.by_name(fields.ALLOCATION)["traits"]: _read_traits,
+    fields.by_name(fields.ALLOCATION)["candidate_nodes"]: _read_idents,
+}
+
 
 _CONFIGDRIVE_OBJECT_SINCE = 56
 _VENDOR_DATA_SINCE = 59
@@ -55,7 +364,7 @@ def _stored_value(field: Field, value: object, version: int) -> Any:
         rules.text(value, field.name)
     if field.type is Type.INTEGER:
         value = rules.integer(value, field.name)
-    special = values_of.rule(field)
+    special = _OWN.get(field) or _SPECIAL.get(field.name)
     return special(value, field.name, version) if special else value
 
 

@@ -15,11 +15,67 @@ from typing import Any
 import fastjsonschema
 
 from ironic_lite import errors
-from ironic_lite.api.validation import schema_faults
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import batches, holds, notifications, run_stops
+from ironic_lite.domain import holds, run_stops
 from ironic_lite.domain.erasure_records import DataState
 from ironic_lite.domain.fields import Field, Type
+
+# Faults that compiled JSON schemas find, as refusals with the path and a reason in words.
+
+_SHOWN = 80
+_DESCRIBED = frozenset({"pattern", "minProperties", "maxProperties"})
+"""Rules whose faults are reported in the words of the schema's ``description``, if it has one."""
+TYPES: Mapping[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    dict: "object",
+    list: "array",
+    type(None): "null",
+}
+"""JSON's names of types."""
+
+
+def run_check(check: Callable[[Any], object], value: object, root: str, lead: str) -> None:
+    """Run a compiled check of ``value`` at path ``root``.
+
+    :param lead: the start of error messages.
+    :raises errors.InvalidParameter: with the path of the invalid value.
+    """
+    try:
+        check(value)
+    except fastjsonschema.JsonSchemaValueException as fault:
+        below, reason = _fault_reason(fault)
+        path = "/".join((*filter(None, (root,)), *fault.path[1:], *below))
+        place = f"{path}: " if path else ""
+        raise errors.InvalidParameter(
+            f"{lead}: {place}{reason}", path=path, reason=reason
+        ) from None
+
+
+def _fault_reason(fault: fastjsonschema.JsonSchemaValueException) -> tuple[tuple[str, ...], str]:
+    """Return the path below the fault's own path, and the reason.
+
+    The reason repeats only words of enumerations: other values may be secret, and errors are
+    logged.
+    """
+    known = ", ".join(fault.definition.get("properties", ()))
+    if fault.rule == "additionalProperties":
+        unknown = sorted(set(fault.value) - set(fault.definition["properties"]))
+        return (unknown[0],), f"unknown key; known are {known}"
+    if fault.rule == "required":
+        missing = [key for key in fault.definition["required"] if key not in fault.value]
+        return (missing[0],), "is required"
+    if fault.rule == "anyOf":
+        return (), "is not an integer of 0 or more"
+    if fault.rule in _DESCRIBED and "description" in fault.definition:
+        return (), f"must be {fault.definition['description']}"
+    said = (fault.message or "").removeprefix(fault.name or "").strip()
+    if fault.rule == "enum" and isinstance(fault.value, str):
+        return (), f"{fault.value[:_SHOWN]!r} {said}"
+    return (), f"{said}, not {TYPES[type(fault.value)]}" if fault.rule == "type" else said
+
 
 STEP_INTERFACES = ("vendor", "power", "management", "firmware", "deploy", "bios", "raid")
 
@@ -30,26 +86,11 @@ step, and cannot be interrupted until a step waits."""
 _OBJECT = {"type": "object"}
 
 
-def _text(pattern: str, words: str) -> Json:
+def text(pattern: str, words: str) -> Json:
     """Return the schema of a text; ``words`` stand for the pattern in errors."""
     return {"type": "string", "pattern": pattern, "description": words}
 
 
-_WEBHOOK = {
-    "url": {"type": "string", "minLength": 1, "maxLength": 1024},
-    "kinds": {
-        "type": ["array", "null"],
-        "items": {"enum": list(notifications.KINDS)},
-        "minItems": 1,
-        "maxItems": 50,
-    },
-    "nodes": {
-        "type": ["array", "null"],
-        "items": {"type": "string", "minLength": 1, "maxLength": 255},
-        "minItems": 1,
-        "maxItems": 50,
-    },
-}
 _STEP = {"type": "string", "minLength": 1, "maxLength": 255}
 _LISTED_STEP = {
     "type": "object",
@@ -128,7 +169,7 @@ _WAIVER = {
     "type": "object",
     "properties": {
         "ordinal": _ORDINAL,
-        "reason": {**_text(r"\S", "a text that is not blank"), "minLength": 1, "maxLength": 255},
+        "reason": {**text(r"\S", "a text that is not blank"), "minLength": 1, "maxLength": 255},
     },
     "required": ["reason"],
     "additionalProperties": False,
@@ -148,7 +189,7 @@ def _steps_schema(one: Json) -> Json:
 # OpenStack's network_data.json, as far as Ironic checks it; other keys are allowed.
 
 _NETMASKS = frozenset(str(ipaddress.ip_network(f"0.0.0.0/{bits}").netmask) for bits in range(33))
-_MAC_ADDRESS = _text(r"^([0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}\Z", "a MAC address")
+_MAC_ADDRESS = text(r"^([0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}\Z", "a MAC address")
 
 
 _V4, _V6 = "an IPv4 address", "an IPv6 address"
@@ -270,7 +311,7 @@ _NETWORK = {
 }
 
 
-_SCHEMAS: Mapping[str, Json] = {
+SCHEMAS: dict[str, Json] = {
     "clean_steps": _steps_schema(_LISTED_STEP),
     "service_steps": _steps_schema(_LISTED_STEP),
     "deploy_steps": _steps_schema(_DEPLOY_STEP),
@@ -298,7 +339,7 @@ _SCHEMAS: Mapping[str, Json] = {
     "hold": {
         "type": "object",
         "properties": {
-            "kind": _text(r"^[a-z0-9-]{1,32}\Z", "a word of a-z, 0-9 and -, of 1 to 32 characters"),
+            "kind": text(r"^[a-z0-9-]{1,32}\Z", "a word of a-z, 0-9 and -, of 1 to 32 characters"),
             "reason": {"type": "string", "minLength": 1, "maxLength": 255},
             "until": {"type": ["string", "null"], "maxLength": 40},
             "blocks": {
@@ -308,58 +349,6 @@ _SCHEMAS: Mapping[str, Json] = {
             },
         },
         "required": ["kind", "reason"],
-        "additionalProperties": False,
-    },
-    "batch": {
-        "type": "object",
-        "properties": {
-            "name": {"type": ["string", "null"], "maxLength": 255},
-            "nodes": {"type": ["array", "object"]},
-            "expect": {"type": "integer", "minimum": 0},
-            "request": _OBJECT,
-            "waves": {"type": "array", "items": {"type": ["integer", "string"]}},
-            "concurrency": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": batches.MOST_CONCURRENT,
-            },
-            "max_failures": {"type": ["integer", "string"]},
-            "on_failures": {"enum": ["pause", "abort"]},
-            "between_waves": {"enum": ["go on", "pause"]},
-        },
-        "required": ["nodes", "request"],
-        "additionalProperties": False,
-    },
-    "batch_state": {
-        "type": "object",
-        "properties": {
-            "target": {"enum": ["pause", "resume", "abort"]},
-            "runs": {"enum": ["go on", "abort"]},
-            "max_failures": {"type": ["integer", "string"]},
-        },
-        "required": ["target"],
-        "additionalProperties": False,
-    },
-    "webhook": {
-        "type": "object",
-        "properties": {**_WEBHOOK, "since": _text(r"^(now|[0-9]{1,18})\Z", "a cursor, 0 or now")},
-        "required": ["url"],
-        "additionalProperties": False,
-    },
-    "webhook_change": {
-        "type": "object",
-        "properties": {**_WEBHOOK, "state": {"enum": ["active", "paused"]}},
-        "additionalProperties": False,
-    },
-    "webhook_replay": {
-        "type": "object",
-        "properties": {
-            "since": _text(r"^[0-9]{1,18}\Z", "a cursor, or 0"),
-            "failed": {"type": "integer", "minimum": 1, "maximum": 2**62},
-        },
-        "minProperties": 1,
-        "maxProperties": 1,
-        "description": "an object with since or failed, not both",
         "additionalProperties": False,
     },
     "data_state": {
@@ -412,6 +401,7 @@ _SCHEMAS: Mapping[str, Json] = {
         "additionalProperties": False,
     },
 }
+"""Schemas by name; features add theirs."""
 
 _WIRE_TYPES: Mapping[Type, list[str]] = {
     Type.STRING: ["string", "null"],
@@ -437,14 +427,14 @@ def _of_fields(table: tuple[Field, ...]) -> Json:
 
 @cache
 def _compiled_check(name: str) -> Callable[[Any], Any]:
-    check: Callable[[Any], Any] = fastjsonschema.compile(_SCHEMAS[name], formats=_FORMATS)
+    check: Callable[[Any], Any] = fastjsonschema.compile(SCHEMAS[name], formats=_FORMATS)
     return check
 
 
 @cache
 def _compiled_property(name: str, key: str) -> Callable[[Any], Any]:
     """Return the check of one property of the items of a list."""
-    check: Callable[[Any], Any] = fastjsonschema.compile(_SCHEMAS[name]["items"]["properties"][key])
+    check: Callable[[Any], Any] = fastjsonschema.compile(SCHEMAS[name]["items"]["properties"][key])
     return check
 
 
@@ -456,7 +446,7 @@ def _compiled_fields(table: tuple[Field, ...]) -> Callable[[Any], Any]:
 
 def schema(name: str) -> Json:
     """Return the schema called ``name``."""
-    return dict(_SCHEMAS[name])
+    return dict(SCHEMAS[name])
 
 
 def check(name: str, value: object, root: str, lead: str) -> None:
@@ -465,7 +455,7 @@ def check(name: str, value: object, root: str, lead: str) -> None:
     :param lead: the start of error messages.
     :raises errors.InvalidParameter: with the path of the invalid value.
     """
-    schema_faults.run(_compiled_check(name), value, root, lead)
+    run_check(_compiled_check(name), value, root, lead)
 
 
 def refusals_of_list(
@@ -493,9 +483,9 @@ def refusals_of_list(
 def _item_refusals(
     name: str, value: object, root: str, lead: str
 ) -> Iterator[errors.InvalidParameter]:
-    schema_of_item = _SCHEMAS[name]["items"]
+    schema_of_item = SCHEMAS[name]["items"]
     if not isinstance(value, dict):
-        yield _refusal(lead, root, f"must be object, not {schema_faults.TYPES[type(value)]}")
+        yield _refusal(lead, root, f"must be object, not {TYPES[type(value)]}")
         return
     known = schema_of_item["properties"]
     for key in schema_of_item["required"]:
@@ -507,7 +497,7 @@ def _item_refusals(
             yield _refusal(lead, f"{root}/{key}", reason)
             continue
         try:
-            schema_faults.run(_compiled_property(name, key), given, f"{root}/{key}", lead)
+            run_check(_compiled_property(name, key), given, f"{root}/{key}", lead)
         except errors.InvalidParameter as why:
             yield why
 
@@ -521,4 +511,4 @@ def check_fields(table: tuple[Field, ...], given: JsonView, lead: str) -> None:
 
     :raises errors.InvalidParameter: with the path of the invalid value.
     """
-    schema_faults.run(_compiled_fields(table), given, "", lead)
+    run_check(_compiled_fields(table), given, "", lead)

@@ -11,8 +11,8 @@ from typing import Any
 
 import wsme.types
 
+from ironic_lite import errors
 from ironic_lite.api.validation import rules
-from ironic_lite.errors import unicode_text
 
 Text = wsme.types.text
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
@@ -46,7 +46,7 @@ class Number(wsme.types.UserType):  # type: ignore[misc]
     def frombasetype(value: Any) -> float:
         """Raise ValueError for anything else."""
         fits = isinstance(value, str | int | float) and not isinstance(value, bool)
-        shown = unicode_text.shown(value, _SHOWN)
+        shown = errors.shown(value, _SHOWN)
         if not fits or (isinstance(value, str) and not _NUMBER.fullmatch(value)):
             raise ValueError(f"{shown} is not a number")
         number = float(value)
@@ -65,7 +65,7 @@ class Integer(wsme.types.UserType):  # type: ignore[misc]
     def frombasetype(value: object) -> int:
         """Raise ValueError for anything else."""
         if isinstance(value, bool) or not isinstance(value, str | int):
-            raise ValueError(f"{unicode_text.shown(value)} is not a whole number")
+            raise ValueError(f"{errors.shown(value)} is not a whole number")
         if not _INTEGER.fullmatch(str(value)):
             raise ValueError(
                 f"{str(value)[:_SHOWN]!r} is not a whole number of at most nine digits"

@@ -2,70 +2,49 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hmac
-import threading
-from collections.abc import Iterator
 
 from ironic_lite import errors
+from ironic_lite.conductor.engine.notes import Notes
+from ironic_lite.conductor.engine.task import Task
 from ironic_lite.conductor.flows import inspect
-from ironic_lite.conductor.flows.resume import halted, in_timed_wait, resume, resume_changed
-from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.conductor.work.notes import Notes
-from ironic_lite.conductor.work.task import Task
-from ironic_lite.core import clock, run_lines
+from ironic_lite.conductor.flows.activities import (
+    end_in_maintenance,
+    in_timed_wait,
+    resume,
+    resume_changed,
+)
+from ironic_lite.conductor.tasks import TaskRunner
+from ironic_lite.core import clock, log_lines
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json
+from ironic_lite.core.slots import Slots
 from ironic_lite.db.queries import nodes
 from ironic_lite.domain import node_locks, states
 from ironic_lite.domain.states import State
 from ironic_lite.images import boot_requests
-from ironic_lite.rpc import interface
+from ironic_lite.rpc import contract
 
 MOST_WAIT = 16
 """Limit of agent calls that wait for locks at once: a quarter of the threads that answer calls."""
 
 
-class Room:
-    """Limit for calls without a login that wait for node locks.
-
-    Each waiting call holds a thread.
-    """
-
-    def __init__(self) -> None:
-        self.waiting: set[str] = set()
-        self._guard = threading.Lock()
-
-    @contextlib.contextmanager
-    def place(self, node_uuid: str) -> Iterator[bool]:
-        """Return for the block whether a call may wait for the lock.
-
-        One call per node and ``MOST_WAIT`` in all may wait. A machine has one agent. A call without
-        a slot tries the lock once; the agent is told to retry.
-        """
-        with self._guard:
-            free = node_uuid not in self.waiting and len(self.waiting) < MOST_WAIT
-            if free:
-                self.waiting.add(node_uuid)
-        try:
-            yield free
-        finally:
-            if free:
-                with self._guard:
-                    self.waiting.remove(node_uuid)
-
-
-class Agent:
+class AgentEndpoints:
     """Endpoints for the agent in a machine's ramdisk."""
 
-    def __init__(self, tasks: Tasks) -> None:
+    def __init__(self, tasks: TaskRunner) -> None:
         self.tasks = tasks
 
     @functools.cached_property
-    def room(self) -> Room:
-        """The limit for calls without a login that wait for a lock."""
-        return Room()
+    def lock_waiters(self) -> Slots:
+        """The slots of calls that wait for node locks.
+
+        Agents have no login and each waiting call holds a thread, so one call per node and
+        ``MOST_WAIT`` in all may wait: a machine has one agent. A call without a slot tries the lock
+        once; the agent is told to retry.
+        """
+        return Slots(MOST_WAIT, 1)
 
     def get_node_with_token(self, context: Context, *, node_uuid: str) -> Json:
         """Return the token, which the first call after a ramdisk's boot makes.
@@ -76,7 +55,7 @@ class Agent:
 
         The call waits for the lock, whose holder may just have switched the machine on. An agent
         that is refused retries after 5 s, then 10 s, then 30 s; it is refused if too many calls
-        wait (see `Room`).
+        wait (see `lock_waiters`).
 
         :raises errors.NodeNotFound: no agent runs in this state.
         :raises errors.NodeLocked: another task works on the node.
@@ -84,20 +63,15 @@ class Agent:
         boot_requests.SEEN.note_lookup(node_uuid)
         node = self.tasks.runtime.database.read(lambda conn: nodes.load(conn, node_uuid))
         if node.reservation is None:
-            seen = self.tasks.view(context, node)
-            found = _answer_lookup(seen)
-            try:
-                if found["fresh"]:
-                    self.tasks.note(seen)
+            found = _answer_lookup(self.tasks.view(context, node))
+            if not found["fresh"]:
                 return found
-            except (errors.NodeLocked, errors.ConcurrentUpdate):
-                pass  # another task was faster: the answer may be another one under the lock
         with (
-            self.room.place(node_uuid) as patient,
+            self.lock_waiters.hold(node_uuid) as patient,
             self.tasks.lock(context, node_uuid, patient=patient) as task,
         ):
             found = _answer_lookup(task)
-            task.save()
+            task.transaction.save(release=True)
             return found
 
     def continue_inspection(
@@ -115,7 +89,7 @@ class Agent:
         :raises errors.NodeLocked: another task works on the node, and too many calls wait already.
         """
         with (
-            self.room.place(node_uuid) as patient,
+            self.lock_waiters.hold(node_uuid) as patient,
             self.tasks.lock(
                 context, node_uuid, worker=True, reserved=False, patient=patient
             ) as task,
@@ -157,21 +131,17 @@ class Agent:
         if seen.node.reservation is not None:  # at once: no slot is taken, nothing is written
             raise node_locks.refusal(seen.node.as_dict())
         first = seen.agent is None
-        seen.notes.heard(
-            url=callback_url,
-            version=agent_version,
-            at=clock.now().isoformat(),
-            verify_ca=agent_verify_ca,
-        )
-        waits = states.kind(seen.state) is states.Kind.WAIT
-        # An inspection waits for a report. An agent whose report was refused sends no second one,
-        # but sends heartbeats as long as its machine is on.
-        if waits and seen.state is not State.INSPECTWAIT:
-            seen.node.provision_updated_at = clock.now()
-        if waits and not in_timed_wait(seen) and _may_end_wait(seen):
-            self.tasks.go_on(seen, _first_heartbeat if first else _pass_heartbeat)
-        else:
+        _record_heartbeat(seen, callback_url, agent_version, agent_verify_ca)
+        if not _may_end_wait(seen):
             self.tasks.note(seen)
+            return
+        with self.tasks.lock(
+            context, node_uuid, worker=True, reserved=False, patient=False
+        ) as task:
+            if task.node.generation != node.generation:
+                raise errors.ConcurrentUpdate(node=node_uuid)
+            _record_heartbeat(task, callback_url, agent_version, agent_verify_ca)
+            task.hand_over(_first_heartbeat if first else _pass_heartbeat)
 
 
 def _may_run(state: State) -> bool:
@@ -196,11 +166,22 @@ def _token_for_agent(task: Task) -> Json:
     return {"agent_token": task.notes.new_token(), "fresh": True}
 
 
+def _record_heartbeat(task: Task, url: str, version: str | None, verify_ca: str | None) -> None:
+    at = clock.now()
+    task.notes.heard(url=url, version=version, at=at.isoformat(), verify_ca=verify_ca)
+    # An inspection waits for a report. An agent whose report was refused sends no second one, but
+    # sends heartbeats as long as its machine is on.
+    if states.kind(task.state) is states.Kind.WAIT and task.state is not State.INSPECTWAIT:
+        task.node.provision_updated_at = at
+
+
 def _may_end_wait(task: Task) -> bool:
-    """Return whether a heartbeat may end or change the wait.
+    """Return whether a heartbeat may end or change a wait.
 
     In maintenance the wait may have to end.
     """
+    if states.kind(task.state) is not states.Kind.WAIT or in_timed_wait(task):
+        return False
     return task.node.maintenance or task.driver.deploy.handles_heartbeat(task)
 
 
@@ -208,7 +189,9 @@ def _first_heartbeat(task: Task) -> None:
     """Record in the log of the run that the ramdisk has booted, and pass the heartbeat on."""
     agent = task.agent
     if agent is not None:
-        run_lines.note("agent", f"first heartbeat, version {agent.version}, at {agent.url}")
+        log_lines.note_run_line(
+            "agent", f"first heartbeat, version {agent.version}, at {agent.url}"
+        )
     _pass_heartbeat(task)
 
 
@@ -218,7 +201,7 @@ def _pass_heartbeat(task: Task) -> None:
     A timer that the interface set to now is not waited for. In maintenance the work may have to
     end.
     """
-    if halted(task):
+    if end_in_maintenance(task):
         return
     try:
         if task.driver.deploy.heartbeat(task):
@@ -235,7 +218,7 @@ def _check_token(notes: Notes, token: str) -> None:
     """Refuse an agent without the node's token."""
     known = notes.token
     if known is None or not hmac.compare_digest(known.encode(), token.encode()):
-        raise errors.InvalidParameter(path="agent_token", reason=interface.WRONG_TOKEN)
+        raise errors.InvalidParameter(path="agent_token", reason=contract.WRONG_TOKEN)
 
 
 def _check_pinned_agent(task: Task, url: str, verify_ca: str | None) -> None:

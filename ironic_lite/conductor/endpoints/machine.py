@@ -1,27 +1,36 @@
-"""Endpoints for one machine outside verbs: drivers, power, boot device, deletion."""
+"""Endpoints for one machine outside verbs: drivers, power, BMC, console, VIFs, vendor calls."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from ironic_lite import errors
-from ironic_lite.conductor.flows import admission, bmc_operations, deploy, power
-from ironic_lite.conductor.flows.bmc_operations import Operation
-from ironic_lite.conductor.steps import available
-from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.conductor.work.task import Task
+from ironic_lite.checks import conductor, examiner
+from ironic_lite.conductor.engine import lists
+from ironic_lite.conductor.engine.task import Task
+from ironic_lite.conductor.flows import admission, deploy, operations
+from ironic_lite.conductor.flows.operations import BmcOperation
+from ironic_lite.conductor.tasks import TaskRunner
+from ironic_lite.core import masking
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json
-from ironic_lite.domain import deletion, holds, step_planning
+from ironic_lite.domain import holds, passthru, states, step_lists, verbs
+from ironic_lite.domain.passthru import Call, PassthruRoute
 from ironic_lite.domain.steps import StepKind, as_offer
-from ironic_lite.drivers import base
+from ironic_lite.drivers import base, deadline
+
+LOG = logging.getLogger(__name__)
 
 # The interfaces that /validate reports; `vendor` can only be validated for a named method.
 _VALIDATED = tuple(kind for kind in base.KINDS if kind != "vendor")
 
 
-class Machine:
+class MachineEndpoints:
     """Endpoints that query or change a machine without moving it through the states."""
 
-    def __init__(self, tasks: Tasks) -> None:
+    def __init__(self, tasks: TaskRunner) -> None:
         self.tasks = tasks
 
     # -- drivers -----------------------------------------------------------------------------
@@ -54,8 +63,8 @@ class Machine:
         """
         task = self.tasks.look(context, node_uuid)
         overrides = self.tasks.runtime.clean_priorities
-        found = step_planning.overridden(available.known(task), overrides)
-        return [as_offer(step) for step in step_planning.order(found, StepKind.CLEAN)]
+        found = step_lists.overridden(lists.known_clean_steps(task), overrides)
+        return [as_offer(step) for step in step_lists.order(found, StepKind.CLEAN)]
 
     # -- RAID --------------------------------------------------------------------------------
 
@@ -70,8 +79,8 @@ class Machine:
         with self.tasks.lock(context, node_uuid) as task:
             if target_raid_config:
                 task.driver.raid.validate_raid_config(task, target_raid_config)
-            order = Operation("set the volumes wanted", {"order": "target_raid_config"})
-            bmc_operations.at_once(
+            order = BmcOperation("set the volumes wanted", {"order": "target_raid_config"})
+            operations.at_once(
                 task, order, lambda task: _store_target_raid(task, target_raid_config)
             )
 
@@ -86,10 +95,10 @@ class Machine:
             if target not in task.driver.power.get_supported_power_states(task):
                 reason = f"{target!r} is not supported by this node's power interface"
                 raise errors.InvalidParameter(path="target", reason=reason)
-            admission.raise_first(power.refusals(task, target))
-            admission.raise_first(power.refusals_of_children(task, target))
-            power.begin(task, target)
-            task.hand_over(power.change, target, timeout)
+            admission.raise_first(operations.power_refusals(task, target))
+            admission.raise_first(operations.power_refusals_of_children(task, target))
+            operations.begin_power_change(task, target)
+            task.hand_over(operations.change_power, target, timeout)
 
     # -- boot device -------------------------------------------------------------------------
 
@@ -104,9 +113,9 @@ class Machine:
             if device not in offered:
                 reason = f"{device!r} is not one of {', '.join(offered)}"
                 raise errors.InvalidParameter(path="boot_device", reason=reason)
-            bmc_operations.at_once(
+            operations.at_once(
                 task,
-                Operation("set the boot device", {"order": "boot_device", "target": device}),
+                BmcOperation("set the boot device", {"order": "boot_device", "target": device}),
                 lambda task: management.set_boot_device(task, device, persistent=persistent),
             )
 
@@ -126,17 +135,15 @@ class Machine:
     def destroy_node(self, context: Context, *, node_uuid: str) -> None:
         """Delete a node that is at rest."""
 
-        def act(task: Task) -> None:
+        with self.tasks.lock(context, node_uuid) as task:
             admission.raise_first(admission.of_holds(task, holds.REMOVAL, holds.REMOVAL))
-            node = {name: getattr(task.node, name) for name in deletion.COLUMNS}
+            node = {name: getattr(task.node, name) for name in verbs.DELETION_COLUMNS}
             conf = task.runtime.conf.conductor
-            deletion.check(node, available=conf.allow_deleting_available_nodes)
+            verbs.check_deletion(node, available=conf.allow_deleting_available_nodes)
             console = task.driver.console  # after the deletion there is no lock to confirm
             task.journal.event("node_deleted", before=str(task.state))
             task.transaction.destroy()
             console.let_go(node_uuid)
-
-        self.tasks.start(context, node_uuid, act, worker=False)
 
 
 def _store_target_raid(task: Task, volumes: Json) -> None:
@@ -151,3 +158,346 @@ def _validation_result(task: Task, kind: str) -> Json:
     except errors.Error as why:
         return {"result": False, "reason": task.journal.hide(why.message)}
     return {"result": True}
+
+
+class ManagementEndpoints:
+    """Changes hold the node's lock; queries run without the lock, also during a step."""
+
+    def __init__(self, tasks: TaskRunner) -> None:
+        self.tasks = tasks
+
+    # -- boot mode and secure boot -----------------------------------------------------------
+
+    def change_node_boot_mode(self, context: Context, *, node_uuid: str, mode: str) -> None:
+        """Start a change of the boot mode."""
+        order = BmcOperation(f"set the boot mode to {mode}", {"order": "boot_mode", "target": mode})
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            states.check_at_rest(task.state, "its boot mode", node=node_uuid)
+            _start_operation(
+                task, order, "set_boot_mode", lambda task: operations.change_boot_mode(task, mode)
+            )
+
+    def change_node_secure_boot(self, context: Context, *, node_uuid: str, state: bool) -> None:
+        """Start switching secure boot."""
+        goal = f"switch secure boot {'on' if state else 'off'}"
+        order = BmcOperation(goal, {"order": "secure_boot", "target": state})
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            states.check_at_rest(task.state, "its secure boot", node=node_uuid)
+            _start_operation(
+                task,
+                order,
+                "set_secure_boot_state",
+                lambda task: operations.change_secure_boot(task, state),
+            )
+
+    # -- NMI ---------------------------------------------------------------------------------
+
+    def inject_nmi(self, context: Context, *, node_uuid: str) -> None:
+        """Give the machine a non-maskable interrupt."""
+        with self.tasks.lock(context, node_uuid) as task:
+            management = _management_of(task)
+            operations.at_once(
+                task, BmcOperation("inject an NMI", {"order": "nmi"}), management.inject_nmi
+            )
+
+    # -- lamps -------------------------------------------------------------------------------
+
+    def get_supported_indicators(
+        self, context: Context, *, node_uuid: str, component: str | None = None
+    ) -> dict[str, dict[str, Json]]:
+        """Return the indicators."""
+        task = self.tasks.look(context, node_uuid)
+        return _management_of(task).get_supported_indicators(task, component)
+
+    def get_indicator_state(
+        self, context: Context, *, node_uuid: str, component: str, indicator: str
+    ) -> str:
+        """Return an indicator's state."""
+        task = self.tasks.look(context, node_uuid)
+        return _management_of(task).get_indicator_state(task, component, indicator)
+
+    def set_indicator_state(
+        self, context: Context, *, node_uuid: str, component: str, indicator: str, state: str
+    ) -> None:
+        """Set an indicator's state."""
+        facts = {"order": "indicator", "component": component, "indicator": indicator}
+        order = BmcOperation(f"switch the lamp {indicator} {state}", {**facts, "target": state})
+        with self.tasks.lock(context, node_uuid) as task:
+            management = _management_of(task)
+            operations.at_once(
+                task,
+                order,
+                lambda task: management.set_indicator_state(task, component, indicator, state),
+            )
+
+    # -- virtual media -----------------------------------------------------------------------
+
+    def get_virtual_media(self, context: Context, *, node_uuid: str) -> list[Json]:
+        """Return the virtual drives; secrets are removed from image addresses."""
+        task = self.tasks.look(context, node_uuid)
+        found: list[Json] = masking.mask(_management_of(task).get_virtual_media(task))
+        return [
+            {**drive, "image": masking.address(image)}
+            if isinstance(image := drive.get("image"), str)
+            else drive
+            for drive in found
+        ]
+
+    def attach_virtual_media(
+        self, context: Context, *, node_uuid: str, device_type: str, image_url: str
+    ) -> None:
+        """Start inserting an image into a virtual drive."""
+        image = masking.address(image_url)
+        facts = {"order": "attach_virtual_media", "device": device_type, "image": image}
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            states.check_at_rest(task.state, "its virtual media", node=node_uuid)
+            _start_operation(
+                task,
+                BmcOperation(f"put an image into the virtual {device_type}", facts),
+                "attach_virtual_media",
+                lambda task: task.driver.management.attach_virtual_media(
+                    task, device_type, image_url
+                ),
+            )
+
+    def detach_virtual_media(
+        self, context: Context, *, node_uuid: str, device_types: list[str] | None = None
+    ) -> None:
+        """Start ejecting virtual drives."""
+        which = ", ".join(device_types) if device_types else "drives"
+        facts = {"order": "detach_virtual_media", "devices": device_types}
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            states.check_at_rest(task.state, "its virtual media", node=node_uuid)
+            _start_operation(
+                task,
+                BmcOperation(f"empty the virtual {which}", facts),
+                "detach_virtual_media",
+                lambda task: task.driver.management.detach_virtual_media(task, device_types),
+            )
+
+    # -- consoles ----------------------------------------------------------------------------
+
+    def set_console_mode(self, context: Context, *, node_uuid: str, enabled: bool) -> None:
+        """Start or stop the console."""
+        goal = f"{'start' if enabled else 'stop'} the console"
+        order = BmcOperation(goal, {"order": "console", "target": enabled})
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            console = task.driver.console
+            if enabled:
+                console.validate(task)
+            if type(console).start_console is base.Console.start_console:
+                raise console.unsupported(task, "console")
+            operations.begin_operation(task, order)
+            task.hand_over(
+                operations.carry_out, order, lambda task: operations.change_console(task, enabled)
+            )
+
+    def get_console_information(self, context: Context, *, node_uuid: str) -> Json:
+        """Return the address of a started console, {} while it waits for the next instance."""
+        task = self.tasks.look(context, node_uuid)
+        task.driver.console.validate(task)
+        return {} if task.notes.console_paused else task.driver.console.get_console(task)
+
+
+def _management_of(task: Task) -> base.Management:
+    """Return the node's management interface, its settings checked."""
+    task.driver.management.validate(task)
+    return task.driver.management
+
+
+def _start_operation(
+    task: Task, order: BmcOperation, call: str, act: Callable[[Task], object]
+) -> None:
+    """Refuse an impossible operation at once; otherwise a worker carries it out.
+
+    :param call: the driver's method that carries out the operation.
+    """
+    management = _management_of(task)
+    if getattr(type(management), call) is getattr(base.Management, call):
+        raise management.unsupported(task, call)
+    operations.begin_operation(task, order)
+    task.hand_over(operations.carry_out, order, act)
+
+
+class NetworkEndpoints:
+    """Changes hold the node's lock; the list is read without the lock."""
+
+    def __init__(self, tasks: TaskRunner) -> None:
+        self.tasks = tasks
+
+    def vif_list(self, context: Context, *, node_uuid: str) -> list[Json]:
+        """Return the attached VIFs."""
+        task = self.tasks.look(context, node_uuid)
+        return task.driver.network.vif_list(task)
+
+    def vif_attach(self, context: Context, *, node_uuid: str, vif_info: Json) -> None:
+        """Attach a VIF."""
+        facts = {"order": "attach_vif", "vif": vif_info["id"]}
+        with self.tasks.lock(context, node_uuid) as task:
+            network = task.driver.network
+            network.validate(task)
+            order = BmcOperation(f"attach the VIF {vif_info['id']}", facts)
+            operations.at_once(task, order, lambda task: network.vif_attach(task, vif_info))
+
+    def vif_detach(self, context: Context, *, node_uuid: str, vif_id: str) -> None:
+        """Detach a VIF."""
+        facts = {"order": "detach_vif", "vif": vif_id}
+        with self.tasks.lock(context, node_uuid) as task:
+            network = task.driver.network
+            network.validate(task)
+            order = BmcOperation(f"detach the VIF {vif_id}", facts)
+            operations.at_once(task, order, lambda task: network.vif_detach(task, vif_id))
+
+
+# Vendor passthru: calls of vendor-specific methods of a node or a hardware type.
+
+
+class VendorEndpoints:
+    """Endpoints that find a marked method and call it."""
+
+    def __init__(self, tasks: TaskRunner) -> None:
+        self.tasks = tasks
+
+    # -- of one node -------------------------------------------------------------------------
+
+    def get_node_vendor_passthru_methods(self, context: Context, *, node_uuid: str) -> Json:
+        """Return the methods of a node's vendor interface."""
+        vendor = self.tasks.look(context, node_uuid).driver.vendor
+        return _shown_vendor_routes(passthru.collect(vendor, passthru.NODE))
+
+    def vendor_passthru(
+        self,
+        context: Context,
+        *,
+        node_uuid: str,
+        vendor_method: str,
+        http_method: str,
+        info: Json,
+    ) -> Json:
+        """Call a node's method, at once or by a worker, with or without the lock.
+
+        The method's mark decides.
+        """
+        call = Call(http_method, info)
+        looking = self.tasks.look(context, node_uuid)
+        route = passthru.pick(looking.driver.vendor, passthru.NODE, vendor_method, http_method)
+        if not route.lock:
+            looking.driver.vendor.check_passthru(looking, vendor_method, call)
+            return _vendor_answer(
+                route, getattr(looking.driver.vendor, vendor_method)(looking, call)
+            )
+        with self.tasks.lock(context, node_uuid, worker=route.async_call) as task:
+            return _call_vendor_locked(task, vendor_method, call)
+
+    # -- of a hardware type ------------------------------------------------------------------
+
+    def get_driver_vendor_passthru_methods(self, context: Context, *, driver: str) -> Json:
+        """Return the methods of a hardware type's default vendor interface."""
+        return _shown_vendor_routes(passthru.collect(self._default_vendor(driver), passthru.DRIVER))
+
+    def driver_vendor_passthru(
+        self, context: Context, *, driver: str, vendor_method: str, http_method: str, info: Json
+    ) -> Json:
+        """Call a hardware type's method; an asynchronous failure is only logged."""
+        call, vendor = Call(http_method, info), self._default_vendor(driver)
+        route = passthru.pick(vendor, passthru.DRIVER, vendor_method, http_method)
+        vendor.check_driver_passthru(vendor_method, call)
+        method = getattr(vendor, vendor_method)
+        if not route.async_call:
+            return _vendor_answer(route, method(call))
+        self.tasks.runtime.workers.claim(reserved=True)
+        self.tasks.runtime.workers.run(
+            lambda: _call_vendor_of_driver(driver, vendor_method, method, call)
+        )
+        return _vendor_answer(route, None)
+
+    def _default_vendor(self, driver: str) -> base.Vendor:
+        vendor = self.tasks.runtime.registry.default(driver, "vendor")
+        assert isinstance(vendor, base.Vendor)
+        return vendor
+
+
+def _call_vendor_locked(task: Task, name: str, call: Call) -> Json:
+    """Call a method under the lock; the interface may have changed meanwhile."""
+    vendor = task.driver.vendor
+    route = passthru.pick(vendor, passthru.NODE, name, call.verb)
+    vendor.check_passthru(task, name, call)
+    method = getattr(vendor, name)
+    facts = {"order": "vendor_passthru", "method": name, "verb": call.verb}
+    order = BmcOperation(f"call the vendor method {name}", facts)
+    if not route.async_call:
+        return _vendor_answer(
+            route, operations.at_once(task, order, lambda task: method(task, call))
+        )
+    operations.begin_operation(task, order)
+    task.hand_over(operations.carry_out, order, lambda task: method(task, call))
+    return _vendor_answer(route, None)
+
+
+def _call_vendor_of_driver(driver: str, name: str, method: Any, call: Call) -> None:
+    try:
+        method(call)
+    except Exception as why:  # drivers may raise anything
+        LOG.error("The vendor method %s of %s failed", name, driver, exc_info=why)
+
+
+def _vendor_answer(route: PassthruRoute, result: object) -> Json:
+    shown = None if route.async_call else result
+    return {"return": shown, "async": route.async_call, "attach": route.attach}
+
+
+def _shown_vendor_routes(routes: dict[str, PassthruRoute]) -> Json:
+    return {
+        name: {
+            "http_methods": list(route.verbs),
+            "async": route.async_call,
+            "description": route.description,
+            "attach": route.attach,
+            "require_exclusive_lock": route.lock,
+        }
+        for name, route in routes.items()
+    }
+
+
+# Endpoints for the doctor: checks of this conductor, and of one node. They change nothing.
+
+_EXAMINER = examiner.Examiner()
+_REPLY_SECONDS = 1.0
+"""Time that is kept for the reply, if the caller waits shorter than usual."""
+
+
+class ExaminationEndpoints:
+    """Both calls run the checks on threads of their own, and answer in time if one hangs."""
+
+    def __init__(self, tasks: TaskRunner) -> None:
+        self.tasks = tasks
+
+    def examine(self, context: Context) -> list[Json]:
+        """Return the findings about this conductor."""
+        runtime = self.tasks.runtime
+        workers = runtime.workers
+        key = runtime.evidence_key.current
+        subject = conductor.ConductorSubject(
+            runtime.conf,
+            runtime.database,
+            workers.busy,
+            workers.size,
+            None if key is None else key.name,
+        )
+        where = f"conductor {runtime.host}"
+        return _examined(examiner.lines(where, conductor.TABLE, subject), conductor.SECONDS)
+
+    def examine_node(self, context: Context, *, node_uuid: str) -> list[Json]:
+        """Return the findings about a node and the way to its BMC."""
+        task = self.tasks.look(context, node_uuid)
+        subject = conductor.NodeSubject(self.tasks.runtime.conf, task)
+        where = f"node {task.node.name or node_uuid}"
+        hide = masking.mask_of_node(task.node, prose=True)
+        lines = examiner.lines(where, conductor.table_of(subject), subject, hide)
+        with deadline.until(conductor.NODE_SECONDS), deadline.limit(conductor.REQUEST_SECONDS):
+            return _examined(lines, conductor.NODE_SECONDS)
+
+
+def _examined(lines: Sequence[examiner.Line], seconds: float) -> list[Json]:
+    limit = max(_REPLY_SECONDS, min(seconds, deadline.seconds_left() - _REPLY_SECONDS))
+    return [found.as_json() for found in _EXAMINER.examine(lines, limit)]

@@ -1,24 +1,26 @@
 """Refusals of verbs by a conductor: state, holds, drivers' checks, and limits of activities.
 
-Endpoints raise the first refusal under the node's lock. A plan collects all of them without it.
+A start raises the first refusal under the node's lock. A plan collects all of them without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from ironic_lite import errors
+from ironic_lite.conductor.engine import lists
+from ironic_lite.conductor.engine.phases import Flow, Phase
+from ironic_lite.conductor.engine.task import Task
 from ironic_lite.conductor.flows import error_text
-from ironic_lite.conductor.steps.phases import Flow
-from ironic_lite.conductor.work.task import Task
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import holds as hold_rows
 from ironic_lite.db.queries import sweeps
-from ironic_lite.domain import holds, verbs
+from ironic_lite.domain import holds, verb_refusals, verbs
 from ironic_lite.domain.activities import limited
 from ironic_lite.domain.states import State
-
-Refusals = Iterator[errors.Error]
+from ironic_lite.domain.verb_refusals import Refusals, VerbRequest
+from ironic_lite.domain.verbs import Verb
 
 
 def raise_first(refusals: Refusals) -> None:
@@ -28,51 +30,33 @@ def raise_first(refusals: Refusals) -> None:
 
 
 def of_verb(task: Task, target: str) -> Refusals:
-    """Yield the refusals of a verb by its node: state, hold, protected, retired, maintenance."""
+    """Yield the refusals of a verb by its node."""
     verb = verbs.BY_TARGET[target]
-    node = task.node
     if not verbs.possible(verb, task.state):
-        yield errors.InvalidState(verb=target, node=node.uuid, state=str(task.state))
-    yield from of_holds(task, verb.event, target, with_run=True)
-    required = task.runtime.conf.conductor.require_clean_data
-    yield from verbs.refusals_of_available(verb, node.as_dict(), required=required)
-    if verb.spares_protected and node.protected:
-        yield errors.NodeProtected(node=node.uuid)
-    if verb.spares_retired and node.retired:
-        yield errors.NodeRetired(node=node.uuid)
-    cleans = task.runtime.conf.conductor.allow_provisioning_in_maintenance
-    if node.maintenance and not verbs.in_maintenance(verb, node.as_dict(), cleans=cleans):
-        yield errors.NodeInMaintenance(verb=target, node=node.uuid)
+        yield errors.InvalidState(verb=target, node=task.node.uuid, state=str(task.state))
+    yield from of_holds(task, verb.event, target)
+    asked = VerbRequest(verb, {}, task.node.as_dict(), 0, task.runtime.conf)
+    for check in verb_refusals.OF_ROW:
+        yield from check(asked)
 
 
-def of_holds(task: Task, operation: str, said: str, *, with_run: bool = False) -> Refusals:
-    """Yield the refusal by a hold in force; one statement.
+def of_holds(task: Task, operation: str, said: str) -> Refusals:
+    """Yield the refusal by a hold in force.
 
-    If the next save takes the lock, it looks for holds itself, once it has the node's row. So a
-    hold that is set before the lock is taken is effective.
+    A hold that is set before the lock of the node is taken is effective. A node that had no hold
+    then costs no statement.
 
     :param operation: the event of a verb, or an operation of ``domain.holds``.
     :param said: the name of the operation for the message.
-    :param with_run: have a run that the save opens checked by the same statement.
     """
-    if not holds.refusable(operation):
+    unheld = task.held is not None and not task.held.has_hold
+    if unheld or not holds.refusable(operation):
         return
     uuid, project = task.node.uuid, task.context.project
-    if task.locks_by_save:
-        if with_run:
-            task.journal.refuse_held(operation, said)
-        else:
-            task.add_write(lambda conn: hold_rows.refuse(conn, uuid, operation, said, project))
-        return
     found = task.runtime.database.read(lambda conn: hold_rows.in_force(conn, uuid, project))
     why = holds.refusal(uuid, found, operation, said)
     if why is not None:
         yield why
-
-
-def of_abort(task: Task) -> Refusals:
-    """Yield the refusal of an abort that would hide a fault."""
-    return verbs.refusals_of_abort(task.state, task.node.as_dict())
 
 
 def of_drivers(task: Task, flow: Flow, *, ramdisk: bool = True) -> Refusals:
@@ -105,21 +89,34 @@ def of_limit(task: Task, flow: Flow, count: Callable[[tuple[State, ...]], int]) 
             yield errors.TooManyActions(limit=most, action=str(activity.busy))
 
 
-def keep_limit(task: Task, flow: Flow, target: str) -> None:
+def keep_limit(task: Task, flow: Flow) -> None:
     """Refuse the next move if it would exceed the activity's limit of the whole cluster.
 
     The count is part of the move's transaction, so concurrent callers and conductors cannot exceed
-    the limit. It comes before the check of `of_holds` in that transaction. A node with a hold is
-    still refused by the hold, because a repetition after the limit would not help.
-
-    :param target: of the verb.
+    the limit.
     """
 
     def count(conn: Connection) -> None:
-        for refusal in of_limit(task, flow, lambda states: sweeps.count_alone(conn, states)):
-            operation, project = verbs.BY_TARGET[target].event, task.context.project
-            hold_rows.refuse(conn, task.node.uuid, operation, target, project)
-            raise refusal
+        raise_first(of_limit(task, flow, lambda states: sweeps.count_alone(conn, states)))
 
     if flow.activity.limit is not None:
         task.add_write(count, first=True)
+
+
+def start_listed(
+    task: Task, phase: Phase, verb: Verb, body: JsonView, *, goal: State | None = None
+) -> None:
+    """Start the steps that a request names.
+
+    :param body: with the list, and ``disable_ramdisk`` if no ramdisk may boot.
+    """
+    wanted = body[f"{phase.kind}_steps"]
+    allowed = not body.get("disable_ramdisk", False)
+    boots = allowed and lists.needs_ramdisk(task, phase.kind, wanted)
+    raise_first(of_drivers(task, phase, ramdisk=boots))
+    raise_first(lists.child_refusals(task, phase.kind, wanted))
+    keep_limit(task, phase)
+    task.notes.request_steps(phase.kind, wanted, ramdisk=boots)
+    phase.show(task, {})
+    task.move(verb.event, verb=verb.target, goal=goal)
+    task.hand_over(phase.prepare)

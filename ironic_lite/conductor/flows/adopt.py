@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from ironic_lite import errors
+from ironic_lite.conductor.engine import evidence
+from ironic_lite.conductor.engine.phases import Checks, Flow
+from ironic_lite.conductor.engine.task import Task
 from ironic_lite.conductor.flows import error_text
-from ironic_lite.conductor.steps import evidence
-from ironic_lite.conductor.steps.phases import Checks, Flow
-from ironic_lite.conductor.work.task import Task
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import activities
 from ironic_lite.domain.erasure_records import DataState
 
 
-def checks(task: Task) -> Checks:
+def checks(task: Task, _body: JsonView) -> Checks:
     """Return the checks of an adoption while the client waits."""
     return (lambda: task.driver.power.validate(task),)
 

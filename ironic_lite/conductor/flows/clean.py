@@ -1,7 +1,7 @@
 """Cleaning, automated and manual: prepare, list, run, clean up.
 
-Requirements S1 and S2. ``endpoints/provision`` (verbs clean, provide, cleaned) and ``flows/delete``
-start it. ``stepper.run`` runs the steps and returns here at the end. Any error ends in ``give_up``.
+Requirements S1 and S2. The verbs clean, provide and cleaned, and ``flows/delete`` start it.
+``stepper.run`` runs the steps and returns here at the end. Any error ends in ``give_up``.
 """
 
 from __future__ import annotations
@@ -9,23 +9,17 @@ from __future__ import annotations
 import functools
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import error_text, retry
-from ironic_lite.conductor.steps import (
-    agent_steps,
-    automated,
-    available,
-    evidence,
-    firmware_cache,
-    maintenance,
-    requested,
-    stepper,
-)
-from ironic_lite.conductor.steps.phases import Phase
-from ironic_lite.conductor.work.task import Task
-from ironic_lite.domain import activities, step_planning, steps
+from ironic_lite.conductor.engine import evidence, firmware_cache, lists, stepper
+from ironic_lite.conductor.engine.phases import Phase
+from ironic_lite.conductor.engine.task import Task
+from ironic_lite.conductor.flows import admission, error_text, planning, retry
+from ironic_lite.conductor.flows.planning import Findings, Listed
+from ironic_lite.core.json_types import JsonView
+from ironic_lite.domain import activities, step_lists, steps
 from ironic_lite.domain.erasure_records import DataState
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import WAIT, Step, StepKind
+from ironic_lite.domain.verbs import Verb
 from ironic_lite.records import StoredStep
 
 FAULT = "clean failure"
@@ -40,7 +34,7 @@ def enabled(task: Task) -> bool:
     return bool(task.runtime.conf.conductor.automated_clean_enable if own is None else own)
 
 
-def request(task: Task, book: automated.Book | None = None) -> None:
+def request(task: Task, book: lists.Runbook | None = None) -> None:
     """Store an automated clean, with the steps of a runbook if there is one."""
     PHASE.show(task, {})
     if book is None:
@@ -49,6 +43,44 @@ def request(task: Task, book: automated.Book | None = None) -> None:
         task.notes.request_steps(
             StepKind.CLEAN, book.steps, ramdisk=book.ramdisk, runbook=book.uuid
         )
+
+
+def start(task: Task, verb: Verb, body: JsonView) -> None:
+    """Start a manual clean, or the automated one that makes a node available.
+
+    Requirement S1.34.
+    """
+    if verb.event == "clean":
+        admission.start_listed(task, PHASE, verb, body, goal=State.MANAGEABLE)
+        return
+    book = None
+    if enabled(task):
+        book = lists.automated_runbook(task)
+        boots = book is None or book.ramdisk
+        admission.raise_first(admission.of_drivers(task, PHASE, ramdisk=boots))
+    admission.keep_limit(task, PHASE)
+    request(task, book)
+    task.move(verb.event, verb=verb.target, goal=State.AVAILABLE)
+    task.hand_over(prepare)
+
+
+def plan(task: Task, verb: Verb, body: JsonView, found: Findings) -> Listed | None:
+    """Plan a manual clean, or an automated one: drivers' steps or a runbook."""
+    if verb.event == "clean":
+        return planning.plan_listed(task, PHASE, body, found)
+    planning.check_limit(task, PHASE, found)
+    if not enabled(task):
+        return None
+    unusable = lists.Runbook("", [], ramdisk=True)
+    book = found.attempt(lambda: lists.automated_runbook(task), unusable)
+    boots = book is None or book.ramdisk
+    found.extend(admission.of_drivers(task, PHASE, ramdisk=boots))
+    if book is not None:
+        origins = [planning.Origin("runbook", book.uuid)] * len(book.steps)
+        return planning.check_list(task, PHASE, book.steps, origins, found, boots=boots)
+    expected = planning.expected_steps(task, StepKind.CLEAN, found, ramdisk=boots)
+    chosen = chosen_steps(task, expected.steps)
+    return planning.list_chosen(task, PHASE, chosen, expected, boots=boots, fixed=False)
 
 
 def prepare(task: Task) -> None:
@@ -63,11 +95,11 @@ def prepare(task: Task) -> None:
             _forget_steps(task)
             _leave_cleaning(task)
             return
-        if maintenance.forbids(task):
+        if stepper.maintenance_forbids(task):
             raise errors.NodeInMaintenance(verb="clean", node=task.node.uuid)
         chosen = task.notes.requested_steps(StepKind.CLEAN) is not None or task.notes.retries
         if not chosen:  # after an instance
-            request(task, automated.book(task))
+            request(task, lists.automated_runbook(task))
     task.driver.power.validate(task)
     if task.notes.boots_ramdisk(StepKind.CLEAN):
         task.driver.network.validate(task)
@@ -84,7 +116,7 @@ def begin(task: Task) -> None:
     Requirement S1.16.
     """
     if task.notes.boots_ramdisk(StepKind.CLEAN):
-        agent_steps.record_agent_steps(task, StepKind.CLEAN)
+        lists.record_agent_steps(task, StepKind.CLEAN)
     if task.notes.retries:
         retry.begin(task, PHASE, functools.partial(_complete_list, task))
     else:
@@ -94,7 +126,7 @@ def begin(task: Task) -> None:
 def _complete_list(task: Task, wanted: list[StoredStep], skip: retry.Skip = ()) -> list[StoredStep]:
     overrides = task.runtime.clean_priorities
     ramdisk = task.notes.boots_ramdisk(StepKind.CLEAN)
-    return requested.complete(
+    return lists.complete_request(
         task, StepKind.CLEAN, wanted, overrides=overrides, ramdisk=ramdisk, skip=skip
     )
 
@@ -103,13 +135,13 @@ def _planned_steps(task: Task) -> list[StoredStep]:
     given = task.notes.requested_steps(StepKind.CLEAN)
     if given is not None:
         return _complete_list(task, given)
-    chosen = chosen_steps(task, available.offered(task, StepKind.CLEAN))
-    return step_planning.as_stored(chosen, StepKind.CLEAN)
+    chosen = chosen_steps(task, lists.offered_steps(task, StepKind.CLEAN))
+    return step_lists.as_stored(chosen, StepKind.CLEAN)
 
 
 def chosen_steps(task: Task, offered: list[Step]) -> list[Step]:
     """Return the steps of an automated clean without a runbook, in their order."""
-    return step_planning.automated(
+    return step_lists.automated(
         offered,
         StepKind.CLEAN,
         overrides=task.runtime.clean_priorities,
@@ -208,6 +240,8 @@ def _clean_up(task: Task, why: errors.Error) -> errors.Error:
 PHASE = Phase(
     activity=activities.CLEAN,
     failure=errors.CleanStepFailed,
+    start=start,
+    plan=plan,
     prepare=prepare,
     begin=begin,
     finish=finish,

@@ -1,15 +1,15 @@
-"""Restart of a console that was lost, for ``watch/consoles``, or stopped with an instance."""
+"""Restart of a console that was lost, for ``watch/local_state``, or stopped with an instance."""
 
 from __future__ import annotations
 
 import logging
 
 from ironic_lite import errors
+from ironic_lite.conductor.engine.notes import Notes
+from ironic_lite.conductor.engine.task import Task
 from ironic_lite.conductor.flows import error_text
-from ironic_lite.conductor.work.notes import Notes
-from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import masking
-from ironic_lite.domain import causes
+from ironic_lite.domain import failures
 from ironic_lite.records import Node
 
 LOG = logging.getLogger(__name__)
@@ -97,5 +97,5 @@ def _note_failure(task: Task, why: errors.Error) -> None:
     text = masking.mask(f"The console was stopped: {why.message}")
     task.node.console_enabled = False
     task.node.last_error = text
-    cause = causes.of(why, task.journal.hide)
+    cause = failures.of(why, task.journal.hide)
     task.journal.event("management", event="fail", data={"error": text, "cause": cause})

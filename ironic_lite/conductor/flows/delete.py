@@ -6,24 +6,32 @@ Requirements S5.15 and S5.25.
 from __future__ import annotations
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import clean, error_text, hands
-from ironic_lite.conductor.steps.phases import Flow
-from ironic_lite.conductor.work.task import Task
+from ironic_lite.conductor.engine.phases import Flow
+from ironic_lite.conductor.engine.task import Task
+from ironic_lite.conductor.flows import admission, clean, error_text, owners
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.queries import allocations
 from ironic_lite.domain import activities
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import StepKind
+from ironic_lite.domain.verbs import Verb
 
 
-def request(task: Task) -> None:
-    """Forget the steps of a deployment that ran or had failed."""
+def start(task: Task, verb: Verb, _body: JsonView) -> None:
+    """Start deleting the instance, and forget the steps of a deployment that ran or had failed.
+
+    Requirement S2.30.
+    """
+    admission.keep_limit(task, clean.PHASE)
     task.node.deploy_step = None
     task.node.service_step = None
     task.notes.forget_deploy()
     task.notes.forget_steps(StepKind.SERVICE)
+    task.move(verb.event, verb=verb.target)
+    task.hand_over(prepare)
 
 
-def start(task: Task) -> None:
+def prepare(task: Task) -> None:
     """Tear down, forget the instance, and continue with cleaning in the same run.
 
     Requirements S2.2 and S2.30.
@@ -52,7 +60,7 @@ def _forget_instance(task: Task) -> None:
     task.node.instance_name = None
     _drop_allocation(task)
     if task.notes.automatic_lessee:
-        hands.change(task, (task.node.owner, None))
+        owners.change(task, (task.node.owner, None))
         task.notes.automatic_lessee = False
     task.notes.forget_agent()
 
@@ -87,4 +95,6 @@ def give_up(task: Task, why: errors.Error) -> None:
     task.move("fail", error=error)
 
 
-FLOW = Flow(activity=activities.DELETE, prepare=start, give_up=give_up)
+FLOW = Flow(
+    activity=activities.DELETE, start=start, plan=clean.plan, prepare=prepare, give_up=give_up
+)

@@ -1,30 +1,29 @@
 """Deploying and rebuilding: prepare, compose the list, run it.
 
-Requirement S3. ``endpoints/provision`` (verbs active, deploy, rebuild) starts it; ``stepper.run``
-runs the steps.
+Requirement S3. The verbs active, deploy and rebuild start it; ``stepper.run`` runs the steps.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import consoles, error_text, retry, templates
-from ironic_lite.conductor.steps import (
-    agent_steps,
-    available,
-    evidence,
-    firmware_cache,
-    requested,
-    stepper,
-)
-from ironic_lite.conductor.steps.phases import Checks, Phase
-from ironic_lite.conductor.work.task import Task
-from ironic_lite.domain import activities, list_faults, step_planning, steps
+from ironic_lite.conductor.engine import evidence, firmware_cache, lists, stepper
+from ironic_lite.conductor.engine.lists import Expected
+from ironic_lite.conductor.engine.phases import Checks, Phase
+from ironic_lite.conductor.engine.task import Task
+from ironic_lite.conductor.flows import admission, consoles, error_text, planning, retry
+from ironic_lite.conductor.flows.planning import Findings, Listed
+from ironic_lite.core.json_types import JsonView
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import nodes, resources
+from ironic_lite.domain import activities, step_lists, steps
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import DONE, WAIT, Step, StepKind
+from ironic_lite.domain.verbs import Verb
 from ironic_lite.records import StoredStep, StoredTemplate
 
 LOG = logging.getLogger(__name__)
@@ -63,20 +62,18 @@ def checks(task: Task, user_steps: list[StoredStep], taken: list[StoredTemplate]
     return (
         lambda: task.driver.power.validate(task),
         lambda: task.driver.deploy.validate(task),
-        lambda: taken.extend(templates.matching(task)),
+        lambda: taken.extend(matching_templates(task)),
         lambda: compose(task, user_steps, taken),
-        lambda: list_faults.refuse(
-            f"{kind}_steps", requested.power_faults(task.node, kind, user_steps)
-        ),
+        lambda: step_lists.refuse(f"{kind}_steps", lists.power_faults(task.node, kind, user_steps)),
     )
 
 
 def check_templates(task: Task) -> None:
     """Refuse invalid deploy templates of the next deployment.
 
-    :raises errors.InvalidParameter: as ``templates.matching`` and ``step_planning.deploy``.
+    :raises errors.InvalidParameter: as ``matching_templates`` and ``step_lists.deploy``.
     """
-    taken = templates.matching(task)
+    taken = matching_templates(task)
     if taken:
         compose(task, [], taken)
 
@@ -93,10 +90,10 @@ def compose(
     """
     if taken is None:
         taken = task.notes.deploy_templates
-    found = available.offered(task, StepKind.DEPLOY)
+    found = lists.offered_steps(task, StepKind.DEPLOY)
     if is_old(task) and (user_steps or taken or any(step.priority for step in found)):
         found.append(_WHOLE)
-    return step_planning.deploy(found, user_steps, taken, complete=_list_is_complete(task))
+    return step_lists.deploy(found, user_steps, taken, complete=_list_is_complete(task))
 
 
 def _list_is_complete(task: Task) -> bool:
@@ -124,19 +121,78 @@ def is_old(task: Task) -> bool:
     return not interface.get_deploy_steps(task) and hasattr(interface, "deploy")
 
 
-def request(task: Task, user_steps: list[StoredStep], taken: list[StoredTemplate]) -> None:
-    """Store the request: old notes are removed."""
-    task.notes.request_deploy(user_steps, taken)
+def start(task: Task, verb: Verb, body: JsonView) -> None:
+    """Start a deployment or a rebuild; the notes of an earlier one are removed.
+
+    A configuration drive of the request replaces the stored one.
+    """
+    if body.get("configdrive") is not None:  # it is checked with the rest of the instance
+        drive = body["configdrive"]
+        task.node.instance_info = {**task.node.instance_info, "configdrive": drive}
+    user_steps = body.get("deploy_steps") or []
+    templates = check(task, user_steps)
+    admission.keep_limit(task, PHASE)
+    task.notes.request_deploy(user_steps, templates)
     task.node.deploy_step = None
+    if verb.event == "deploy":
+        _lease(task)
+    task.move(verb.event, verb=verb.target)
+    task.hand_over(prepare)
 
 
-def take_drive(task: Task, configdrive: object) -> None:
-    """Set the configuration drive that a request brings; without one, the stored one stays."""
-    if configdrive is not None:
-        task.node.instance_info = {**task.node.instance_info, "configdrive": configdrive}
+def plan(task: Task, _verb: Verb, body: JsonView, found: Findings) -> Listed:
+    """Plan a deployment: steps of drivers, deploy templates and the request."""
+    kind = StepKind.DEPLOY
+    user: list[StoredStep] = body.get("deploy_steps") or []
+    taken: list[StoredTemplate] = []
+    for one in checks(task, user, taken):
+        found.attempt(one)
+    planning.check_limit(task, PHASE, found)
+    agents = agents_follow(task)
+    expected = planning.expected_steps(task, kind, found, ramdisk=agents)
+    offered = [*expected.steps, *_steps_of_ramdisk(expected, [*_template_steps(taken), *user])]
+    offered += found.attempt(lambda: whole(task), [])
+    stored = step_lists.deploy_list(offered, user, taken)
+    origins = _deploy_origins(task, stored, user, taken, expected)
+    return Listed(kind, stored, origins, expected._replace(steps=offered), agents, fixed=False)
 
 
-def lease(task: Task) -> None:
+def _template_steps(taken: Iterable[StoredTemplate]) -> list[StoredStep]:
+    return [step for template in taken for step in template["steps"]]
+
+
+def _steps_of_ramdisk(expected: Expected, wanted: Iterable[StoredStep]) -> list[Step]:
+    """Return the steps that a ramdisk must bring, because nothing else offers them."""
+    known = {step.title for step in expected.steps}
+    missing = (
+        Step(asked["interface"], asked["step"])
+        for asked in wanted
+        if asked["interface"] in expected.open_interfaces
+        and asked["step"] not in step_lists.RESERVED
+    )
+    return list({step.title: step for step in missing if step.title not in known}.values())
+
+
+def _deploy_origins(
+    task: Task,
+    stored: Iterable[StoredStep],
+    user: Sequence[StoredStep],
+    taken: Iterable[StoredTemplate],
+    expected: Expected,
+) -> list[planning.Origin]:
+    known: dict[str, planning.Origin] = {}
+    for step in expected.steps:
+        known[step.title] = planning.origin_of(task, step, expected)
+    for template in taken:
+        for one in template["steps"]:
+            known[steps.title(one)] = planning.Origin("template", template["name"])
+    for place, one in enumerate(user):
+        known[steps.title(one)] = planning.Origin("request", f"deploy_steps/{place}")
+    whole = planning.Origin("driver", task.node.deploy_interface)
+    return [known.get(steps.title(one), whole) for one in stored]
+
+
+def _lease(task: Task) -> None:
     """Set the node's lessee to the instance's project, if the node has no lessee.
 
     Teardown removes it. ``[conductor]automatic_lessee_source`` names the source of the project.
@@ -203,7 +259,7 @@ def _store_agent_steps(task: Task) -> None:
     """Store the agent's steps once it reports them; then the list is complete."""
     if task.notes.deploy_validated or not task.driver.deploy.uses_agent(task):
         return
-    agent_steps.record_agent_steps(task, StepKind.DEPLOY)
+    lists.record_agent_steps(task, StepKind.DEPLOY)
     if task.notes.agent_steps(StepKind.DEPLOY) is not None:
         task.notes.validate_deploy()
 
@@ -233,10 +289,10 @@ def _check_offered(task: Task, wanted: list[StoredStep], skip: retry.Skip) -> No
     """
     if is_old(task) or not _list_is_complete(task):
         return
-    offered = available.offered(task, StepKind.DEPLOY)
+    offered = lists.offered_steps(task, StepKind.DEPLOY)
     kind = StepKind.DEPLOY
-    faults = step_planning.requested_faults(wanted, offered, kind, skip=skip)
-    list_faults.refuse(f"{kind}_steps", faults)
+    faults = step_lists.requested_faults(wanted, offered, kind, skip=skip)
+    step_lists.refuse(f"{kind}_steps", faults)
 
 
 def resume(task: Task, *, poll: bool) -> None:
@@ -297,6 +353,8 @@ def _clean_up(task: Task, why: errors.Error) -> errors.Error:
 PHASE = Phase(
     activity=activities.DEPLOY,
     failure=errors.DeployStepFailed,
+    start=start,
+    plan=plan,
     prepare=prepare,
     begin=begin,
     resume=resume,
@@ -306,3 +364,74 @@ PHASE = Phase(
     tidy=tidy,
     hear=hear,
 )
+
+
+# The deploy templates of a deployment: those named by a trait of its instance.
+#
+# Requirement C13. The templates are read once, when the verb is accepted, and stored on the node
+# with all their steps. Every later composition of the list reads the stored ones. So the deployment
+# runs what was validated: a template that is edited or deleted meanwhile changes no deployment that
+# has begun, not even after a crash.
+
+_TRAITS_PATH = "instance_info/traits"
+_SHOWN_CHARACTERS = 80
+
+
+def matching_templates(task: Task) -> list[StoredTemplate]:
+    """Return the templates for ``instance_info.traits``, with ``name`` and ``steps``.
+
+    They are sorted by name. Without traits there are no templates and no statements; otherwise two
+    statements.
+
+    :raises errors.InvalidParameter: the traits are no list of strings, the node lacks one of them,
+        or a step is forbidden: by the configuration, or because the machine must stay on.
+    """
+    wanted = _wanted_traits(task.node.instance_info.get("traits"))
+    if not wanted:
+        return []
+    found = task.runtime.database.read(lambda conn: _read_templates(conn, task.node.uuid, wanted))
+    _refuse_template_steps(task, found)
+    return found
+
+
+def _wanted_traits(given: object) -> list[str]:
+    if given is None:
+        return []
+    if not isinstance(given, list):
+        raise _invalid_traits(_TRAITS_PATH, "must be a list of strings")
+    for place, name in enumerate(given):
+        if not isinstance(name, str):
+            raise _invalid_traits(f"{_TRAITS_PATH}/{place}", "must be a string")
+    return given
+
+
+def _read_templates(
+    conn: Connection, node_uuid: str, wanted: Sequence[str]
+) -> list[StoredTemplate]:
+    known = frozenset(nodes.get_traits(conn, node_uuid))
+    for place, name in enumerate(wanted):
+        if name not in known:
+            reason = f"node {node_uuid} does not have the trait {name[:_SHOWN_CHARACTERS]!r}"
+            raise _invalid_traits(f"{_TRAITS_PATH}/{place}", reason)
+    return resources.templates_named(conn, wanted)
+
+
+def _refuse_template_steps(task: Task, found: Sequence[StoredTemplate]) -> None:
+    """Refuse steps that the configuration or the node forbids."""
+    disallowed = task.runtime.conf.api.disallow_deploy_steps
+    faults: list[str] = []
+    for template in found:
+        titles = [steps.title(step) for step in template["steps"]]
+        forbidden = [
+            f"step {title} is not allowed by the operator's configuration"
+            for title in titles
+            if title in disallowed
+        ]
+        forbidden += lists.power_texts(task.node, StepKind.DEPLOY, template["steps"])
+        faults += [f"deploy template {template['name']}: {fault}" for fault in forbidden]
+    if faults:
+        raise errors.InvalidParameter("; ".join(faults), path=_TRAITS_PATH, reason=faults)
+
+
+def _invalid_traits(path: str, reason: str) -> errors.InvalidParameter:
+    return errors.InvalidParameter(path=path, reason=reason)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from ironic_lite import errors
-from ironic_lite.conductor.work.task import Task
+from ironic_lite.conductor.engine.task import Task
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.drivers.base import POWER_OFF

@@ -5,28 +5,39 @@ Requirements S5.13 and S5.14.
 
 from __future__ import annotations
 
+import threading
+
+from oslo_utils import secretutils
+
 from ironic_lite import errors
+from ironic_lite.conductor.engine import stepper
+from ironic_lite.conductor.engine.phases import Checks, Flow
+from ironic_lite.conductor.engine.task import Task
 from ironic_lite.conductor.flows import error_text
-from ironic_lite.conductor.steps import poll_timeout
-from ironic_lite.conductor.steps.phases import Checks, Flow
-from ironic_lite.conductor.work import passwords
-from ironic_lite.conductor.work.task import Task
-from ironic_lite.core.json_types import Json
+from ironic_lite.conductor.flows.planning import Findings
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import activities
 from ironic_lite.domain.steps import WAIT
+from ironic_lite.domain.verbs import Verb
 
 FAULT = "rescue abort failure"
 _PASSWORD_KEYS = ("rescue_password", "hashed_rescue_password")
 
 
-def checks(task: Task, password: str) -> Checks:
+def checks(task: Task, body: JsonView) -> Checks:
     """Return the checks of a rescue while the client waits; the last one keeps the password."""
     driver = task.driver
     return (
         lambda: driver.power.validate(task),
         lambda: driver.rescue.validate(task),
-        lambda: keep_password(task, password),
+        lambda: keep_password(task, body.get("rescue_password", "")),
     )
+
+
+def plan(task: Task, _verb: Verb, body: JsonView, found: Findings) -> None:
+    """Plan a rescue: its checks, whatever the state of the node."""
+    for check in checks(task, body):
+        found.attempt(check)
 
 
 def keep_password(task: Task, password: str) -> None:
@@ -39,7 +50,7 @@ def keep_password(task: Task, password: str) -> None:
     """
     settings = task.runtime.conf.conductor
     algorithm = settings.rescue_password_hash_algorithm
-    kept = {"hashed_rescue_password": passwords.hashed(password, algorithm, path="rescue_password")}
+    kept = {"hashed_rescue_password": hashed_password(password, algorithm, path="rescue_password")}
     if not settings.require_rescue_password_hashed:
         kept["rescue_password"] = password
     task.node.instance_info = {**_without_password(task), **kept}
@@ -54,7 +65,7 @@ def resume(task: Task, *, poll: bool) -> None:
     """Continue from rescue wait."""
     task.node.wake_at = None
     if poll and task.driver.rescue.poll_rescue(task) is WAIT:
-        poll_timeout.note_still_running(task)
+        stepper.note_still_running(task)
         task.save_on_release = True
     else:
         task.move("resume")
@@ -86,7 +97,7 @@ def tidy(task: Task) -> None:
     task.save()
 
 
-def checks_of_unrescue(task: Task) -> Checks:
+def checks_of_unrescue(task: Task, _body: JsonView) -> Checks:
     """Return the checks before the instance is booted, while the client waits."""
     return (lambda: task.driver.power.validate(task),)
 
@@ -119,6 +130,8 @@ def _without_password(task: Task) -> Json:
 
 FLOW = Flow(
     activity=activities.RESCUE,
+    checks=checks,
+    plan=plan,
     prepare=start,
     resume=resume,
     give_up=give_up,
@@ -131,3 +144,40 @@ UNRESCUE = Flow(
     prepare=start_unrescue,
     give_up=give_up_unrescue,
 )
+
+
+# Password hashes in the form of crypt(3), with a random salt.
+
+HASH_METHODS = {"sha256": "SHA-256", "sha512": "SHA-512"}
+"""Values of [conductor]rescue_password_hash_algorithm, with their names in crypt(3)."""
+
+# crypt(3) returns memory that all threads share.
+_CRYPT_LOCK = threading.Lock()
+
+
+def hashed_password(password: str, algorithm: str, *, path: str) -> str:
+    """Return ``$5$salt$hash`` or ``$6$salt$hash``, as in a line of /etc/shadow.
+
+    :param algorithm: one of ``METHODS``.
+    :param path: of the password in the request, for a refusal.
+    :raises errors.InvalidParameter: no system accepts it: it contains a null character, is not
+        Unicode or is too long. The message does not repeat it.
+    :raises errors.LibraryMissing: this machine has no libcrypt.
+    """
+    try:
+        password.encode()
+    except UnicodeEncodeError:
+        raise errors.InvalidParameter(path=path, reason="is not Unicode text") from None
+    if "\0" in password:  # crypt(3) would ignore everything after it
+        raise errors.InvalidParameter(path=path, reason="has a null character")
+    salt = secretutils.crypt_mksalt(HASH_METHODS[algorithm])
+    try:
+        with _CRYPT_LOCK:
+            found = secretutils.crypt_password(password, salt)
+    except RuntimeError:
+        raise errors.LibraryMissing(library="libcrypt", purpose="hashes passwords") from None
+    except AttributeError:  # no answer at all, in the way of glibc's own library
+        found = ""
+    if not found.startswith(f"{salt}$"):
+        raise errors.InvalidParameter(path=path, reason="cannot be hashed; a shorter one may do")
+    return found

@@ -10,19 +10,17 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from ironic_lite import errors
+from ironic_lite.conductor.engine import rights, stepper
+from ironic_lite.conductor.engine.phases import Checks, Phase
+from ironic_lite.conductor.engine.task import Task
 from ironic_lite.conductor.flows import admission, error_text
-from ironic_lite.conductor.steps import list_inputs, stepper
-from ironic_lite.conductor.steps.phases import Checks, Phase
-from ironic_lite.conductor.work import rights
-from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import runs
-from ironic_lite.domain import retries, step_planning, steps
+from ironic_lite.domain import retries, step_lists, steps
 from ironic_lite.domain.retries import Action, Decision, FailedRun, Stored
-from ironic_lite.domain.step_effects import OF_RESERVED
-from ironic_lite.domain.steps import StepKind
+from ironic_lite.domain.steps import EFFECTS_OF_RESERVED, StepKind
 from ironic_lite.records import StoredStep
 
 Skip = Collection[int]
@@ -30,7 +28,7 @@ Skip = Collection[int]
 Rerunnable = Callable[[Task, StepKind, StoredStep], bool]
 
 
-class Left(NamedTuple):
+class StepsLeft(NamedTuple):
     """The run that a retry continues.
 
     :ivar skip: the ordinals of its steps that would not run.
@@ -67,7 +65,7 @@ def start(task: Task, phase: Phase, wanted: JsonView, *, automatic: bool = False
     else:
         task.run_record.retry_of(failed, None)
     phase.show(task, {})
-    admission.keep_limit(task, phase, "retry")
+    admission.keep_limit(task, phase)
     task.notes.automatic_retries = task.notes.automatic_retries + 1 if automatic else 0
     task.move("retry", verb=verb)
     task.hand_over(phase.prepare)
@@ -95,11 +93,11 @@ def _decide(
     task: Task, phase: Phase, failed: FailedRun, wanted: JsonView, rerunnable: Rerunnable
 ) -> list[Decision]:
     error_text.check_own_maintenance(task)
-    asked = retries.Request.from_json(wanted, task.journal.hide)
+    asked = retries.RetryRequest.from_json(wanted, task.journal.hide)
     if not failed.stored.complete:
         retries.refuse_choices(asked)
     listed, kind = failed.stored.steps, phase.kind
-    effects = retries.Effects(
+    effects = retries.RetryEffects(
         lasts=lambda index: lasts(task, kind, listed[index]),
         rerunnable=lambda index: (
             phase.activity.repeats_any_step or rerunnable(task, kind, listed[index])
@@ -107,15 +105,15 @@ def _decide(
         spoils=lambda index: _may_destroy_data(task, kind, listed[index]),
     )
     by = {"requester": task.context.user, "at": clock.now().isoformat()}
-    inputs = list_inputs.digest(task.node, kind)
+    inputs = stepper.inputs_digest(task.node, kind)
     decided = retries.decide(failed, asked, effects, by=by, inputs=inputs)
     _check_allowed(task, kind, _left(failed, decided).steps)
     return decided
 
 
-def _left(failed: FailedRun, decided: list[Decision]) -> Left:
+def _left(failed: FailedRun, decided: list[Decision]) -> StepsLeft:
     skip = (at for at, one in enumerate(decided) if one.action is not Action.RUN)
-    return Left(failed, frozenset(skip))
+    return StepsLeft(failed, frozenset(skip))
 
 
 def _check_allowed(task: Task, kind: StepKind, wanted: list[StoredStep]) -> None:
@@ -130,7 +128,7 @@ def _check_allowed(task: Task, kind: StepKind, wanted: list[StoredStep]) -> None
             raise errors.InvalidParameter(path="retry", reason=reason)
 
 
-def planned(task: Task, phase: Phase, wanted: JsonView) -> Left:
+def planned(task: Task, phase: Phase, wanted: JsonView) -> StepsLeft:
     """Return what a retry would run, without asking an agent if it knows the step in doubt.
 
     :raises errors.NothingToRetry, errors.InvalidParameter, errors.StepInDoubt: as the retry.
@@ -141,7 +139,7 @@ def planned(task: Task, phase: Phase, wanted: JsonView) -> Left:
 
 
 def _may_rerun(task: Task, kind: StepKind, step: StoredStep) -> bool:
-    reserved = step["step"] in step_planning.RESERVED
+    reserved = step["step"] in step_lists.RESERVED
     if not reserved and task.driver.interface(step["interface"]).by_ramdisk(kind, step):
         return True
     return stepper.rerunnable(task, kind, step)
@@ -149,18 +147,18 @@ def _may_rerun(task: Task, kind: StepKind, step: StoredStep) -> bool:
 
 def lasts(task: Task, kind: StepKind, step: StoredStep) -> bool:
     """Return whether the effect of a step lasts over a restart of the machine."""
-    if step["step"] in step_planning.RESERVED:
-        return OF_RESERVED[step["step"]].lasting
-    if step_planning.for_children(step):
+    if step["step"] in step_lists.RESERVED:
+        return EFFECTS_OF_RESERVED[step["step"]].lasting
+    if step_lists.for_children(step):
         return False  # other children may have come since
     return task.driver.interface(step["interface"]).lasts(task, kind, step)
 
 
 def _may_destroy_data(task: Task, kind: StepKind, step: StoredStep) -> bool:
     """Return whether a step may destroy what other steps have written to disks."""
-    if step["step"] in step_planning.RESERVED:
+    if step["step"] in step_lists.RESERVED:
         return False
-    if step_planning.for_children(step):
+    if step_lists.for_children(step):
         return False
     destroys = task.driver.interface(step["interface"]).effects(task, kind, step).destroys
     return destroys is None or bool({"data", "volumes"} & set(destroys))

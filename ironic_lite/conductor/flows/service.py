@@ -5,16 +5,29 @@ from __future__ import annotations
 import functools
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import error_text, retry
-from ironic_lite.conductor.steps import agent_steps, firmware_cache, requested, stepper
-from ironic_lite.conductor.steps.phases import Phase
-from ironic_lite.conductor.work.task import Task
+from ironic_lite.conductor.engine import firmware_cache, lists, stepper
+from ironic_lite.conductor.engine.phases import Phase
+from ironic_lite.conductor.engine.task import Task
+from ironic_lite.conductor.flows import admission, error_text, planning, retry
+from ironic_lite.conductor.flows.planning import Findings, Listed
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import activities, steps
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import WAIT, StepKind
+from ironic_lite.domain.verbs import Verb
 from ironic_lite.records import StoredStep
 
 FAULT = "service failure"
+
+
+def start(task: Task, verb: Verb, body: JsonView) -> None:
+    """Start the steps of a request on an active node."""
+    admission.start_listed(task, PHASE, verb, body)
+
+
+def plan(task: Task, _verb: Verb, body: JsonView, found: Findings) -> Listed | None:
+    """Plan the steps of a request."""
+    return planning.plan_listed(task, PHASE, body, found)
 
 
 def prepare(task: Task) -> None:
@@ -32,7 +45,7 @@ def prepare(task: Task) -> None:
 def begin(task: Task) -> None:
     """Check the whole list, then run it."""
     if task.notes.boots_ramdisk(StepKind.SERVICE):
-        agent_steps.record_agent_steps(task, StepKind.SERVICE)
+        lists.record_agent_steps(task, StepKind.SERVICE)
     if task.notes.retries:
         retry.begin(task, PHASE, functools.partial(_complete_list, task))
     else:
@@ -41,7 +54,7 @@ def begin(task: Task) -> None:
 
 def _complete_list(task: Task, wanted: list[StoredStep], skip: retry.Skip = ()) -> list[StoredStep]:
     ramdisk = task.notes.boots_ramdisk(StepKind.SERVICE)
-    return requested.complete(task, StepKind.SERVICE, wanted, ramdisk=ramdisk, skip=skip)
+    return lists.complete_request(task, StepKind.SERVICE, wanted, ramdisk=ramdisk, skip=skip)
 
 
 def finish(task: Task) -> None:
@@ -101,6 +114,8 @@ def _clean_up(task: Task, why: errors.Error) -> errors.Error:
 
 PHASE = Phase(
     activity=activities.SERVICE,
+    start=start,
+    plan=plan,
     prepare=prepare,
     begin=begin,
     finish=finish,

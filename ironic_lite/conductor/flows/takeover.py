@@ -7,21 +7,13 @@ continues.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import (
-    aborts,
-    activities,
-    bmc_operations,
-    deploy,
-    failure,
-    power,
-)
-from ironic_lite.conductor.flows.resume import halted
-from ironic_lite.conductor.steps import stepper
-from ironic_lite.conductor.steps.phases import Phase
-from ironic_lite.conductor.work.task import Task
+from ironic_lite.conductor.engine import stepper
+from ironic_lite.conductor.engine.phases import Phase
+from ironic_lite.conductor.engine.task import Task
+from ironic_lite.conductor.flows import activities, deploy, operations
+from ironic_lite.conductor.flows.activities import end_in_maintenance
 from ironic_lite.domain import recovery
 from ironic_lite.domain.recovery import CrashPoint, RecoveryAction
 from ironic_lite.domain.states import State
@@ -56,7 +48,7 @@ def end_orders(task: Task, dead: str) -> None:
     :param dead: the host that left the node.
     """
     if task.node.target_power_state is not None:
-        power.failed(
+        operations.fail_power_change(
             task,
             f"The power change was interrupted: the conductor {dead} was lost. "
             "Check power_state and repeat the request.",
@@ -64,14 +56,14 @@ def end_orders(task: Task, dead: str) -> None:
         )
     if task.notes.order is not None:
         why = f"the conductor {dead} was lost. Check the machine and repeat the request."
-        bmc_operations.failed(task, why, _interruption(task, dead))
+        operations.fail_operation(task, why, _interruption(task, dead))
     task.save()
 
 
 # -- by a worker -----------------------------------------------------------------------------
 
 
-def go_on(task: Task, act: RecoveryAction, dead: str) -> None:
+def recover(task: Task, act: RecoveryAction, dead: str) -> None:
     """Carry out a recovery action.
 
     :param act: one of ``recovery.WORK``.
@@ -79,7 +71,7 @@ def go_on(task: Task, act: RecoveryAction, dead: str) -> None:
     """
     data, run = {"from": dead}, task.node.run_uuid
     task.journal.event("taken_over", run=run, before=str(task.state), data=data)
-    if halted(task):
+    if end_in_maintenance(task):
         return
     if run is not None:
         task.journal.run(run, conductor=task.runtime.host)
@@ -87,13 +79,13 @@ def go_on(task: Task, act: RecoveryAction, dead: str) -> None:
 
 
 def _clean_up_abort(task: Task, _dead: str) -> None:
-    aborts.tidy(task)
+    activities.finish_abort(task)
 
 
 def _begin_again(task: Task, dead: str) -> None:
     """Begin the work of this state again; count attempts, as it may crash conductors."""
     if _in_one_piece(task):
-        failure.give_up(task, _interruption(task, dead))
+        activities.give_up(task, _interruption(task, dead))
         return
     times = task.notes.begin_again(f"{task.node.run_uuid}/{task.state}")
     if times > recovery.MOST_ATTEMPTS:
@@ -102,10 +94,10 @@ def _begin_again(task: Task, dead: str) -> None:
             " this node. If no operator stopped them, look into their logs for the cause "
             "before you repeat the request."
         )
-        failure.give_up(task, _interruption(task, dead, text))
+        activities.give_up(task, _interruption(task, dead, text))
         return
     task.save()
-    flow = activities.of(task.state)
+    flow = activities.flow_of(task.state)
     assert flow is not None  # only activities have rules with work
     flow.prepare(task)
 
@@ -142,12 +134,10 @@ def _interruption(task: Task, dead: str, text: str | None = None) -> errors.Inte
     return errors.Interrupted(text, **facts)
 
 
-_ACTS: Mapping[RecoveryAction, Callable[[Task, str], None]] = MappingProxyType(
-    {
-        RecoveryAction.FINISH_ABORT: _clean_up_abort,
-        RecoveryAction.BEGIN: _begin_again,
-        RecoveryAction.REPEAT: _repeat_step,
-        RecoveryAction.REPEAT_IF_RERUNNABLE: _repeat_if_rerunnable,
-        RecoveryAction.RUN_NEXT: _run_next_step,
-    }
-)
+_ACTS: Mapping[RecoveryAction, Callable[[Task, str], None]] = {
+    RecoveryAction.FINISH_ABORT: _clean_up_abort,
+    RecoveryAction.BEGIN: _begin_again,
+    RecoveryAction.REPEAT: _repeat_step,
+    RecoveryAction.REPEAT_IF_RERUNNABLE: _repeat_if_rerunnable,
+    RecoveryAction.RUN_NEXT: _run_next_step,
+}

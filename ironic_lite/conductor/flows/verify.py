@@ -8,14 +8,16 @@ from __future__ import annotations
 import logging
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import error_text
-from ironic_lite.conductor.steps import available, firmware_cache, stepper
-from ironic_lite.conductor.steps.phases import Phase
-from ironic_lite.conductor.work.task import Task
-from ironic_lite.domain import activities, step_planning
+from ironic_lite.conductor.engine import firmware_cache, lists, stepper
+from ironic_lite.conductor.engine.phases import Phase
+from ironic_lite.conductor.engine.task import Task
+from ironic_lite.conductor.flows import error_text, planning
+from ironic_lite.conductor.flows.planning import Findings, Listed
+from ironic_lite.core.json_types import JsonView
+from ironic_lite.domain import activities, states, step_lists
 from ironic_lite.domain.steps import StepKind
+from ironic_lite.domain.verbs import Verb
 from ironic_lite.drivers import base
-from ironic_lite.errors import unicode_text
 
 LOG = logging.getLogger(__name__)
 _VENDOR = "vendor"
@@ -45,13 +47,23 @@ def _power_state(task: Task) -> str:
     )
 
 
+def plan(task: Task, verb: Verb, _body: JsonView, found: Findings) -> Listed | None:
+    """Plan the verification of a machine that was enrolled."""
+    if not states.allows(task.state, verb.event):
+        return None
+    expected = planning.expected_steps(task, StepKind.VERIFY, found, ramdisk=False)
+    overrides = task.runtime.verify_priorities
+    chosen = step_lists.automated(expected.steps, StepKind.VERIFY, overrides=overrides)
+    return planning.list_chosen(task, PHASE, chosen, expected, boots=False, fixed=True)
+
+
 def begin(task: Task) -> None:
     """Run the verify steps by priority."""
     overrides = task.runtime.verify_priorities
-    chosen = step_planning.automated(
-        available.offered(task, StepKind.VERIFY), StepKind.VERIFY, overrides=overrides
+    chosen = step_lists.automated(
+        lists.offered_steps(task, StepKind.VERIFY), StepKind.VERIFY, overrides=overrides
     )
-    stepper.start(task, PHASE, step_planning.as_stored(chosen, StepKind.VERIFY))
+    stepper.start(task, PHASE, step_lists.as_stored(chosen, StepKind.VERIFY))
 
 
 def finish(task: Task) -> None:
@@ -78,7 +90,7 @@ def _note_machine(task: Task) -> None:
         asked[_VENDOR] = management.detect_vendor
     told = firmware_cache.read_each(task, asked)
     if vendor := told.pop(_VENDOR, None):
-        node.properties = {**properties, _VENDOR: unicode_text.cleaned(vendor)}
+        node.properties = {**properties, _VENDOR: errors.cleaned(vendor)}
     for column, value in told.items():
         setattr(node, column, value)
 
@@ -94,7 +106,7 @@ def give_up(task: Task, why: errors.Error) -> None:
 
 PHASE = Phase(
     activity=activities.VERIFY,
-    checks=lambda _task: (),
+    plan=plan,
     prepare=start,
     begin=begin,
     finish=finish,

@@ -12,10 +12,10 @@ import threading
 from collections.abc import Callable
 
 from ironic_lite import errors
-from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.conductor.work import db_retry, fence
-from ironic_lite.conductor.work.runtime import Runtime
-from ironic_lite.core import bmc_metrics, clock, config, metrics
+from ironic_lite.conductor.engine import db_retry, locks
+from ironic_lite.conductor.engine.runtime import Runtime
+from ironic_lite.conductor.tasks import TaskRunner
+from ironic_lite.core import clock, config, metrics
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import conductors, nodes
@@ -48,7 +48,7 @@ class Keepalive:
 
     def __init__(
         self,
-        tasks: Tasks,
+        tasks: TaskRunner,
         gauges: Callable[[], Json] = dict,
         displaced: Callable[[], None] = lambda: None,
     ) -> None:
@@ -91,8 +91,8 @@ class Keepalive:
 
     def beat(self) -> None:
         """Update the row with its counts and renew the leases once."""
-        runtime, began = self._tasks.runtime, fence.steady()
-        held = self._tasks.held
+        runtime, began = self._tasks.runtime, locks.steady()
+        held = self._tasks.locks.held
         expires = clock.after(runtime.conf.conductor.heartbeat_timeout)
 
         def write(conn: Connection) -> tuple[bool, bool]:
@@ -113,7 +113,7 @@ class Keepalive:
         except _Displaced:
             self._give_way()
             return
-        self._tasks.leases.renewed()
+        self._tasks.locks.leases.renewed()
         if held:
             metrics.BOARD.count("lease_renewals_total", "ok" if complete else "doubt")
         if listed and complete:
@@ -151,4 +151,4 @@ class Keepalive:
             "locks_held": [{"value": held}],
             **self._gauges(),
         }
-        return {**bmc_metrics.BMCS.snapshot(), **metrics.BOARD.snapshot(), **gauges}
+        return {**metrics.BMCS.snapshot(), **metrics.BOARD.snapshot(), **gauges}

@@ -1,10 +1,4 @@
-"""Sweep that rebuilds boot files of nodes that moved to this conductor.
-
-Boot files are on the conductor that wrote them. A node needs them here if its ramdisk runs, or if
-its instance boots from them each time, when the ring assigns the node to this conductor. Rebuilding
-may need a download, or a BMC's time. So some workers do it, beginning with the machine that may
-boot soonest. The same applies to a started console; ``consoles`` handles those with a program.
-"""
+"""Local state of nodes: boot files and consoles kept at the owner, and files that are removed."""
 
 from __future__ import annotations
 
@@ -13,21 +7,38 @@ import datetime
 import functools
 import logging
 import threading
-from collections.abc import Iterator
-from typing import NamedTuple
+import time
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 from ironic_lite import errors
+from ironic_lite.conductor.engine.task import Task
 from ironic_lite.conductor.flows import consoles
-from ironic_lite.conductor.tasks import Tasks
+from ironic_lite.conductor.tasks import TaskRunner
+from ironic_lite.conductor.watch import ownership, sweep_threads
 from ironic_lite.conductor.watch.ownership import Ownership
-from ironic_lite.conductor.work.task import Task
-from ironic_lite.core import context
+from ironic_lite.core import clock, context
 from ironic_lite.core.json_types import JsonView
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import events, nodes, ports, sweeps
 from ironic_lite.db.queries import nodes as db_nodes
-from ironic_lite.db.queries import sweeps
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.drivers import base
+from ironic_lite.drivers.boot import network
+from ironic_lite.images import published
+from ironic_lite.records import Node
+
+# Local files of nodes: rebuilt after a move to this conductor, removed when no longer needed.
+
+# Sweep that rebuilds boot files of nodes that moved to this conductor.
+#
+# Boot files are on the conductor that wrote them. A node needs them here if its ramdisk runs, or if
+# its instance boots from them each time, when the ring assigns the node to this conductor.
+# Rebuilding may need a download, or a BMC's time. So some workers do it, beginning with the machine
+# that may boot soonest. The same applies to a started console; `Consoles` handles those with a
+# program.
 
 LOG = logging.getLogger(__name__)
 
@@ -40,7 +51,7 @@ STATES = tuple(
 )
 """States in which a machine may boot again without a verb; verbs write all files again."""
 
-_PAGE = 5000  # rows have few columns
+_STANDING_PAGE = 5000  # rows have few columns
 _LATER = (Kind.WAIT, Kind.HELD, Kind.STABLE, Kind.FAIL, Kind.BUSY)
 """Sort order: machines that may boot soonest first, such as a booting or held ramdisk."""
 
@@ -71,9 +82,9 @@ class LocalState:
     gone to another one, which has written the boot files there.
     """
 
-    def __init__(self, tasks: Tasks, fleet: Ownership) -> None:
+    def __init__(self, tasks: TaskRunner, ownership: Ownership) -> None:
         self._tasks = tasks
-        self._fleet = fleet
+        self._ownership = ownership
         self._guard = threading.Lock()
         self._settled: dict[str, Stamp] = {}
         self._left: list[Waiting] = []  # in order
@@ -83,14 +94,14 @@ class LocalState:
 
     def follow(self) -> None:
         """Sweep if a conductor has come or gone since the last check."""
-        hosts = frozenset(member.host for member in self._fleet.members())
+        hosts = frozenset(member.host for member in self._ownership.members())
         if hosts != self._hosts:
             self._hosts = hosts
             self.sweep()
 
     def sweep(self) -> None:
         """Have new nodes of this conductor checked, without waiting for the result."""
-        mine = [row for row in self._standing_nodes() if self._fleet.mine(row)]
+        mine = [row for row in self._standing_nodes() if self._ownership.mine(row)]
         mine.sort(key=_row_urgency)
         seen = {row["uuid"]: Waiting(row["uuid"], _row_stamp(row), row["owner"]) for row in mine}
         with self._guard:
@@ -154,11 +165,11 @@ class LocalState:
         after = 0
         while not self._tasks.runtime.draining.is_set():
             question = functools.partial(
-                sweeps.standing, states=STATES, after_id=after, limit=_PAGE
+                sweeps.standing, states=STATES, after_id=after, limit=_STANDING_PAGE
             )
             page = self._tasks.runtime.database.read(question)
             yield from page
-            if len(page) < _PAGE:
+            if len(page) < _STANDING_PAGE:
                 return
             after = page[-1]["id"]
 
@@ -204,3 +215,229 @@ def _row_stamp(row: JsonView) -> Stamp:
 
 def _row_urgency(row: JsonView) -> int:
     return _LATER.index(states.kind(State(row["provision_state"])))
+
+
+# Removal of files for machines that are no longer needed.
+#
+# These are all files of deleted nodes, and the media and images that other nodes no longer use. A
+# conductor keeps such files when a node moves away or the conductor is killed, and media contain an
+# agent's token.
+#
+# A file stays as long as its node's notes name it, whichever conductor owns the node, and while the
+# node has a lock. Conductors may share folders. A dnsmasq entry for a card, even one that ignores
+# the card, stays as long as a node of this machine's conductors has the card.
+
+
+OLD_SECONDS = 3600.0
+"""Age below which a file is left alone, because a node records a file after it was made."""
+_PAGE = 100
+
+T = TypeVar("T")
+
+
+class FileCleanup:
+    """Checks the folders of this conductor."""
+
+    def __init__(self, tasks: TaskRunner, ownership: Ownership) -> None:
+        self._runtime = tasks.runtime
+        self._ownership = ownership
+
+    def sweep(self) -> None:
+        """Check all files once."""
+        before = clock.ago(OLD_SECONDS).replace(tzinfo=datetime.UTC).timestamp()
+        gone = 0
+        for file in published.unused(before):
+            published.remove(file)
+            gone += 1
+        for page in self._page_by_page(published.of_nodes(before)):
+            gone += self._clean_page(page)
+        for told in self._page_by_page(list(network.dnsmasq_files(before))):
+            gone += self._report_removed(told)
+        if gone:
+            LOG.info("Removed %d files for machines that are no longer needed", gone)
+
+    def _page_by_page(self, found: Sequence[T]) -> Iterator[Sequence[T]]:
+        for first in range(0, len(found), _PAGE):
+            if self._runtime.draining.is_set():
+                return
+            yield found[first : first + _PAGE]
+
+    def _clean_page(self, found: Sequence[published.Left]) -> int:
+        question = functools.partial(sweeps.notes, uuids={left.node for left in found})
+        rows = {row["uuid"]: row for row in self._runtime.database.read(question)}
+        foreign = self._not_ours({left.node for left in found if left.by_tftp} - rows.keys())
+        gone = 0
+        for left in found:
+            if left.by_tftp and left.node in foreign:
+                continue
+            if not _may_use_file(left, rows.get(left.node)):
+                try:
+                    gone += published.remove_left(left)
+                except errors.LocalFileError as why:
+                    LOG.warning("%s", why)
+        return gone
+
+    def _not_ours(self, uuids: set[str]) -> set[str]:
+        """Return which of the nodes without a row this service has not deleted, by its history.
+
+        Other services may have files below ``[pxe]tftp_root``.
+        """
+        if not uuids:
+            return set()
+        return uuids - self._runtime.database.read(lambda conn: events.deleted(conn, uuids))
+
+    def _report_removed(self, found: Sequence[network.DnsmasqFile]) -> int:
+        question = functools.partial(_nodes_of_files, found=found)
+        rows, owners = self._runtime.database.read(question)
+        gone = 0
+        for told in found:
+            owner = rows.get(str(owners.get(told.address) if told.address else told.node))
+            if not self._still_meant(told, owner):
+                try:
+                    gone += network.withdraw_file(told)
+                except errors.LocalFileError as why:
+                    LOG.warning("%s", why)
+        return gone
+
+    def _still_meant(self, told: network.DnsmasqFile, owner: sweeps.NodeNotes | None) -> bool:
+        """Return whether a dnsmasq entry is still needed.
+
+        :param owner: the node that has the card, or that these options are for.
+        """
+        if owner is None or (told.node is not None and told.node != owner["uuid"]):
+            return False
+        if told.node is None:
+            return self._ownership.here(owner)
+        return owner["reservation"] is not None or network.NOTE in str(
+            owner["driver_internal_info"]
+        )
+
+
+def _nodes_of_files(
+    conn: Connection, *, found: Sequence[network.DnsmasqFile]
+) -> tuple[dict[str, sweeps.NodeNotes], dict[str, str]]:
+    """Return the nodes of these files by UUID, and the owners of the cards."""
+    owners = ports.owners(conn, {told.address for told in found if told.address})
+    uuids = {told.node for told in found if told.node} | set(owners.values())
+    return {row["uuid"]: row for row in sweeps.notes(conn, uuids=uuids)}, owners
+
+
+def _may_use_file(left: published.Left, row: sweeps.NodeNotes | None) -> bool:
+    """Return whether a node may still use a file; common names are overwritten."""
+    if row is None:
+        return False
+    notes = str(row["driver_internal_info"])
+    return not left.named or row["reservation"] is not None or left.file.name in notes
+
+
+# Sweep that keeps started consoles reachable at the conductor owning the node.
+#
+# A console may be reached through a program of the conductor. The program is lost when it ends by
+# itself, when the conductor ends, or when the node moves to another conductor. The node's owner
+# starts it again, and the former owner ends it.
+
+
+_SOON = 30.0  # seconds until nodes that had a lock are checked again
+
+
+class Consoles:
+    """The console programs of this conductor, compared with the nodes."""
+
+    def __init__(self, tasks: TaskRunner, ownership: Ownership) -> None:
+        self._tasks = tasks
+        self._ownership = ownership
+        self._who = context.internal("consoles")
+        loaded = tasks.runtime.registry.interfaces["console"].values()
+        self._kinds = [one for one in loaded if isinstance(one, base.Console) and one.by_program]
+        self._hosts: frozenset[str] = frozenset()
+        self._hanging: set[str] = set()  # nodes whose driver hangs, until it ends
+        self._next = float("inf")  # time of the next full check, if nothing happens before
+        self._dead: weakref.WeakSet[base.Proxy] = weakref.WeakSet()  # programs already handled
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two sweeps; 0 if no console interface here uses a program."""
+        pause = self._tasks.runtime.conf.console.subprocess_checking_interval
+        return float(pause if self._kinds else 0)
+
+    def sweep(self) -> None:
+        """Check all nodes if a program ended, a conductor came or went, or time is up."""
+        hosts = frozenset(member.host for member in self._ownership.members())
+        proxies = self._console_programs()
+        dead = {proxy for _, _, proxy in proxies if not proxy.running}
+        if hosts == self._hosts and dead <= set(self._dead) and time.monotonic() < self._next:
+            return
+        regular = self._tasks.runtime.conf.conductor.sync_local_state_interval
+        self._next = time.monotonic() + (regular or float("inf"))
+        settings = self._tasks.runtime.conf.conductor
+        standing: set[tuple[base.Console, str]] = set()
+        sweep_threads.run_all(
+            self._lost(standing),
+            self._restore_console,
+            most=settings.periodic_max_workers,
+            halted=self._tasks.runtime.draining,
+            hanging=self._hanging,
+        )
+        self._hosts, self._dead = hosts, weakref.WeakSet(dead)
+        for console, uuid, proxy in proxies:
+            if (console, uuid) not in standing and not self._is_wanted(console, uuid):
+                LOG.info("Node %s: its console is ended here", uuid)
+                console.let_go(uuid, proxy)
+
+    def _console_programs(self) -> list[tuple[base.Console, str, base.Proxy]]:
+        """Return all programs; call this before reading nodes, so that newer ones stay."""
+        return [(kind, uuid, one) for kind in self._kinds for uuid, one in kind.proxies().items()]
+
+    def _check_soon(self) -> None:
+        self._next = min(self._next, time.monotonic() + _SOON)
+
+    # -- consoles without a program ------------------------------------------------------------
+
+    def _lost(self, standing: set[tuple[base.Console, str]]) -> Iterator[Node]:
+        """Yield this conductor's nodes whose console is started but not reachable.
+
+        :param standing: collects all nodes whose console needs a program here.
+        """
+        database = self._tasks.runtime.database
+        for node in ownership.read_own(database, sweeps.with_console, self._ownership.mine):
+            console = self._console_of(node) if consoles.wanted(node) else None
+            if console is None or not console.by_program:
+                continue
+            standing.add((console, node.uuid))
+            proxy = console.proxies().get(node.uuid)
+            if proxy is None or not proxy.running:
+                yield node
+
+    def _console_of(self, node: Node) -> base.Console | None:
+        try:
+            return self._tasks.driver(node).console
+        except errors.Error as why:
+            LOG.warning("Node %s: its console cannot be checked: %s", node.uuid, why)
+            return None
+
+    def _restore_console(self, node: Node) -> None:
+        try:
+            with self._tasks.lock(self._who, node.uuid, patient=False) as task:
+                consoles.restore(task)
+        except (errors.Conflict, errors.Unavailable) as why:
+            LOG.info("Node %s: its console will be started soon: %s", node.uuid, why)
+            self._check_soon()
+        except errors.Error as why:
+            LOG.warning("Node %s: its console will be started later: %s", node.uuid, why)
+
+    # -- programs without a node ---------------------------------------------------------------
+
+    def _is_wanted(self, console: base.Console, uuid: str) -> bool:
+        """Return whether a program is still needed here; it is while the node has a lock."""
+        if self._tasks.runtime.draining.is_set():
+            return True
+        database = self._tasks.runtime.database
+        try:
+            node = database.read(lambda conn: nodes.load(conn, uuid))
+        except errors.NodeNotFound:
+            return False
+        if node.reservation is not None:
+            self._check_soon()
+            return True
+        here = consoles.wanted(node) and self._ownership.mine(node.as_dict())
+        return bool(here) and self._console_of(node) in {None, console}

@@ -19,19 +19,19 @@ import time
 from collections.abc import Callable, Iterator
 
 from ironic_lite import errors
+from ironic_lite.conductor.engine import firmware_cache
+from ironic_lite.conductor.engine.task import Task
 from ironic_lite.conductor.flows import admission, error_text
-from ironic_lite.conductor.steps import firmware_cache
-from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.conductor.watch import node_queue, own_nodes
+from ironic_lite.conductor.tasks import TaskRunner
+from ironic_lite.conductor.watch import ownership, sweep_threads
 from ironic_lite.conductor.watch.ownership import Ownership
-from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import context
 from ironic_lite.core.json_types import Row
 from ironic_lite.db.queries import nodes, sweeps
-from ironic_lite.domain import causes, states
+from ironic_lite.domain import failures, states
 from ironic_lite.domain.holds import POWER
 from ironic_lite.domain.states import State
-from ironic_lite.drivers import base, deadline, silence
+from ironic_lite.drivers import base, deadline
 from ironic_lite.records import Node
 
 LOG = logging.getLogger(__name__)
@@ -57,19 +57,19 @@ _FORGOTTEN = 3600.0  # seconds
 class PowerSync:
     """The power comparison of this conductor's nodes."""
 
-    def __init__(self, tasks: Tasks, fleet: Ownership) -> None:
+    def __init__(self, tasks: TaskRunner, ownership: Ownership) -> None:
         self._tasks = tasks
-        self._fleet = fleet
+        self._ownership = ownership
         self._who = context.internal("power sync")
         self._hanging: set[str] = set()
-        self.records = node_queue.Records(CALM)
+        self.records = sweep_threads.Records(CALM)
         self._count = 0  # nodes of the last sweep
         settings, halted = tasks.runtime.conf.conductor, tasks.runtime.draining
         self._most = settings.sync_power_state_workers
         self._few = max(1, self._most // 2)
         self._left = 0.0  # seconds that the threads of this sweep may still wait in vain
         self._doubtful, self._silent, self._differing, self._lost = (
-            node_queue.BackgroundQueue(self._guard_act(act), most=self._few, halted=halted)
+            sweep_threads.BackgroundQueue(self._guard_act(act), most=self._few, halted=halted)
             for act in (
                 self._compare_with_full_timeouts,
                 self._compare_with_full_timeouts,
@@ -89,10 +89,10 @@ class PowerSync:
         seconds = interval * SPREAD
         self._left = self._most * interval * WAITING if interval else math.inf
         queue = self._count_nodes(self._own_nodes(question, watched))
-        pace = node_queue.Pacer(self._count, seconds) if seconds else None
+        pace = sweep_threads.Pacer(self._count, seconds) if seconds else None
         halted = self._tasks.runtime.draining
         act = self._guard_act(self._compare_quickly)
-        node_queue.go_through(
+        sweep_threads.run_all(
             queue, act, most=self._most, halted=halted, pace=pace, hanging=self._hanging
         )
         self.records.forget(_FORGOTTEN)
@@ -110,15 +110,15 @@ class PowerSync:
         question = functools.partial(sweeps.in_fault, fault=FAULT)
         act, halted = self._guard_act(self._recover_quickly), self._tasks.runtime.draining
         queue = self._own_nodes(question, _is_lost)
-        node_queue.go_through(queue, act, most=self._few, halted=halted, hanging=self._hanging)
+        sweep_threads.run_all(queue, act, most=self._few, halted=halted, hanging=self._hanging)
 
     # -- many nodes --------------------------------------------------------------------------
 
     def _own_nodes(
-        self, question: own_nodes.Question, judge: Callable[[Node], bool]
+        self, question: ownership.Question, judge: Callable[[Node], bool]
     ) -> Iterator[Node]:
         """Yield this conductor's nodes that nobody works on, and that still belong to a sweep."""
-        found = own_nodes.read(self._tasks.runtime.database, question, self._fleet.mine)
+        found = ownership.read_own(self._tasks.runtime.database, question, self._ownership.mine)
         return (node for node in found if node.reservation is None and judge(node))
 
     def _count_nodes(self, found: Iterator[Node]) -> Iterator[Node]:
@@ -127,7 +127,7 @@ class PowerSync:
             yield node
         self._count = count
 
-    def _guard_act(self, act: node_queue.Act) -> node_queue.Act:
+    def _guard_act(self, act: sweep_threads.Act) -> sweep_threads.Act:
         """Return ``act`` without its exceptions: one node must not stop the others."""
 
         def guarded(node: Node) -> None:
@@ -145,7 +145,7 @@ class PowerSync:
     def _compare_quickly(self, node: Node) -> None:
         """Compare a trusted node; move a slow or silent one to its background queue."""
         doubtful = self.records.doubtful(node.uuid)
-        if self.records.unanswered(node.uuid) or node.uuid in silence.SILENT:
+        if self.records.unanswered(node.uuid) or node.uuid in deadline.SILENT:
             self._silent.put(node)
             return
         if doubtful:
@@ -252,7 +252,7 @@ class PowerSync:
             LOG.warning("Node %s: its power cannot be reset", node.uuid, exc_info=why)
             cause = error_text.as_error(why)
             text = f"Failed to set power back to '{wanted}': {cause.message}"
-            about = causes.of(cause, task.journal.hide)
+            about = failures.of(cause, task.journal.hide)
             data = {"error": text, "wanted": wanted, "cause": about}
             task.journal.event("power", event="fail", before=actual, after=actual, data=data)
         else:
@@ -279,7 +279,7 @@ class PowerSync:
             task.node.fault = FAULT
             task.node.last_error = reason
             task.node.power_state = None
-            cause = causes.of(why, task.journal.hide)
+            cause = failures.of(why, task.journal.hide)
             task.journal.event("fault", event=FAULT, data={"error": reason, "cause": cause})
             task.save()
         LOG.warning("Node %s: in maintenance until its power can be read again", node_uuid)

@@ -10,7 +10,7 @@ import functools
 import logging
 from collections.abc import Callable, Iterator
 
-from ironic_lite.conductor.tasks import Tasks
+from ironic_lite.conductor.tasks import TaskRunner
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row
@@ -34,9 +34,9 @@ Portion = Callable[[Connection], int]
 class Retention:
     """Removes rows beyond the limits, node by node."""
 
-    def __init__(self, tasks: Tasks, fleet: Ownership) -> None:
+    def __init__(self, tasks: TaskRunner, ownership: Ownership) -> None:
         self._runtime = tasks.runtime
-        self._fleet = fleet
+        self._ownership = ownership
 
     def sweep(self) -> None:
         """Go once through all nodes with events; trim this conductor's nodes."""
@@ -44,7 +44,7 @@ class Retention:
         keep, portion = settings.node_history_max_entries, settings.node_history_cleanup_batch_count
         gone = 0
         for node in self._nodes_with_events() if portion else ():
-            mine = self._fleet.mine(node) if node["exists"] else self._is_first_conductor()
+            mine = self._ownership.mine(node) if node["exists"] else self._is_first_conductor()
             # Resources without a node are not removed, and change as long as they exist.
             gone += self._trim_node(node["uuid"], keep) if keep and mine else 0
             if mine and settings.removed_node_history_days and not node["exists"]:
@@ -65,7 +65,7 @@ class Retention:
 
     def _is_first_conductor(self) -> bool:
         """Return whether this conductor handles rows that belong to no conductor."""
-        hosts = [member.host for member in self._fleet.members()]
+        hosts = [member.host for member in self._ownership.members()]
         return bool(hosts) and min(hosts) == self._runtime.host
 
     def _trim_node(self, uuid: str, keep: int) -> int:
@@ -108,7 +108,7 @@ class Retention:
 class OldKeys:
     """Removes kept answers of requests with an Idempotency-Key when their time is over."""
 
-    def __init__(self, tasks: Tasks) -> None:
+    def __init__(self, tasks: TaskRunner) -> None:
         self._runtime = tasks.runtime
 
     def sweep(self) -> None:

@@ -13,8 +13,8 @@ import uuid
 from collections.abc import Iterator, Mapping
 
 from ironic_lite import errors
-from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.conductor.watch import node_queue, own_nodes, power_sync
+from ironic_lite.conductor.tasks import TaskRunner
+from ironic_lite.conductor.watch import ownership, power_sync, sweep_threads
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.core import clock, context
 from ironic_lite.core.json_types import Json, JsonView
@@ -37,17 +37,17 @@ Readings = Mapping[str, JsonView]
 class Sensors:
     """The sensor readings of this conductor's nodes."""
 
-    def __init__(self, tasks: Tasks, fleet: Ownership, out: notifier.Metrics) -> None:
+    def __init__(self, tasks: TaskRunner, ownership: Ownership, out: notifier.Notifier) -> None:
         self._tasks = tasks
-        self._fleet = fleet
+        self._ownership = ownership
         self._out = out
         self._who = context.internal("sensors")
         self._settings = tasks.runtime.conf.sensor_data
         self._after = 0  # the last node of a round that ran out of time
         self._hanging: set[str] = set()
-        self.records = node_queue.Records(_CALM)
+        self.records = sweep_threads.Records(_CALM)
         halted = tasks.runtime.draining
-        self._silent = node_queue.BackgroundQueue(self._read_silent, most=1, halted=halted)
+        self._silent = sweep_threads.BackgroundQueue(self._read_silent, most=1, halted=halted)
 
     @property
     def interval(self) -> float:
@@ -58,7 +58,7 @@ class Sensors:
         """Read each machine once within the time limit; the next round reads the rest."""
         halted = self._tasks.runtime.draining
         most = self._settings.workers
-        node_queue.go_through(
+        sweep_threads.run_all(
             self._in_time(), self._read_or_put_off, most=most, halted=halted, hanging=self._hanging
         )
         self.records.forget(_FORGOTTEN)
@@ -88,11 +88,11 @@ class Sensors:
         """Yield this conductor's nodes with an instance, or all managed nodes."""
         question = functools.partial(sweeps.for_power_sync, skip_states=power_sync.SKIPPED)
         database = self._tasks.runtime.database
-        found = own_nodes.read(database, question, self._is_wanted, after_id=self._after)
+        found = ownership.read_own(database, question, self._is_wanted, after_id=self._after)
         return (node for node in found if self._can_read(node))
 
     def _is_wanted(self, row: sweeps.Candidate) -> bool:
-        return self._in_use(row["instance_uuid"]) and self._fleet.mine(row)
+        return self._in_use(row["instance_uuid"]) and self._ownership.mine(row)
 
     def _can_read(self, node: Node) -> bool:
         """Return whether the node, just read, still belongs to a round."""

@@ -1,4 +1,4 @@
-"""Encryption of secret JSON values in the database, with the configured keys.
+"""JSON values of columns: their text, and the encryption of secret ones with the configured keys.
 
 An encrypted value is stored as ``{"$fernet": "<id of the key>:<token>"}``. This is JSON too, so no
 column changes. ``none`` in place of a key stores values as they are. As the first key it turns
@@ -13,12 +13,30 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import orjson
 import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.json_types import Row, RowView
-from ironic_lite.db.engine import encoding
+
+from_json = orjson.loads
+
+
+def to_json(value: object) -> str:
+    """Return the JSON text of a value; times are ISO 8601.
+
+    :raises TypeError: it holds something other than JSON.
+    """
+    try:
+        return _dump_json(value)
+    except TypeError:  # mostly an invalid text from a machine; clients' texts are checked
+        return _dump_json(errors.cleaned(value))
+
+
+def _dump_json(value: object) -> str:
+    return orjson.dumps(value, option=orjson.OPT_NAIVE_UTC).decode()
+
 
 MARK = "$fernet"
 PLAIN = "none"
@@ -54,10 +72,10 @@ class Keys:
         if self._first == PLAIN:
             # A client's value in the form of a token must not be taken for one.
             odd = isinstance(value, dict) and MARK in value
-            return {MARK: f"{PLAIN}:{encoding.to_json(value)}"} if odd else value
+            return {MARK: f"{PLAIN}:{to_json(value)}"} if odd else value
         if value is None or value in _EMPTY:
             return value
-        token = self._known[self._first].encrypt(encoding.to_json(value).encode())
+        token = self._known[self._first].encrypt(to_json(value).encode())
         return {MARK: f"{self._first}:{token.decode()}"}
 
     def open(self, stored: object) -> Any:
@@ -67,13 +85,13 @@ class Keys:
         """
         if not isinstance(stored, dict) or MARK not in stored:
             return stored
-        return encoding.from_json(self._decrypt_text(stored))
+        return from_json(self._decrypt_text(stored))
 
     def open_text(self, text: str | None) -> str | None:
         """Decrypt like `open`, for the texts of JSON."""
         if text is None or not text.startswith(START):
             return text
-        return self._decrypt_text(encoding.from_json(text))
+        return self._decrypt_text(from_json(text))
 
     def fresh(self, stored: Any) -> bool:
         """Return whether a stored value is as `encrypt_value` would store it now."""
@@ -148,9 +166,7 @@ class _Serializer:
         self._keys = keys
 
     def __call__(self, value: object) -> str:
-        return encoding.to_json(
-            self._keys.encrypt_value(value.value) if type(value) is _Secret else value
-        )
+        return to_json(self._keys.encrypt_value(value.value) if type(value) is _Secret else value)
 
 
 class _Deserializer:
@@ -160,7 +176,7 @@ class _Deserializer:
         self._keys = keys
 
     def __call__(self, text: Any) -> Any:
-        value = encoding.from_json(text)
+        value = from_json(text)
         return _Stored(value, self._keys) if type(value) is dict and MARK in value else value
 
 

@@ -33,7 +33,7 @@ def has_low_priority() -> bool:
     return getattr(_HERE, "low", False)
 
 
-class _Waiter:
+class _WaitingThread:
     """A waiting thread: since when, and whether the lock was handed to it."""
 
     __slots__ = ("bell", "given", "low", "rung", "since")
@@ -74,8 +74,8 @@ class FairLock:
         self._free = places
         self._free_low = places if low_places is None else low_places
         self._single = places == 1
-        self._high: collections.deque[_Waiter] = collections.deque()
-        self._low: collections.deque[_Waiter] = collections.deque()
+        self._high: collections.deque[_WaitingThread] = collections.deque()
+        self._low: collections.deque[_WaitingThread] = collections.deque()
         self._in_a_row = 0
 
     @property
@@ -91,7 +91,7 @@ class FairLock:
             if self._free and not (low and (self._high or not self._free_low)):
                 self._take(low=low)
                 return True
-            mine = _Waiter(low=low)
+            mine = _WaitingThread(low=low)
             queue = self._low if low else self._high
             queue.append(mine)
         end = mine.since + timeout
@@ -125,7 +125,7 @@ class FairLock:
                 first.rung = True
                 first.bell.release()
 
-    def _next(self) -> _Waiter | None:
+    def _next(self) -> _WaitingThread | None:
         """Return the waiting thread whose turn is next, None if none may have the lock."""
         low = self._low[0] if self._low and self._free_low else None
         if self._high and not (low and self._in_a_row >= SHARE):
@@ -137,10 +137,10 @@ class FairLock:
         self._free_low -= low
         self._in_a_row = 0 if low else self._in_a_row + 1
 
-    def _leave_queue(self, mine: _Waiter) -> None:
+    def _leave_queue(self, mine: _WaitingThread) -> None:
         (self._low if mine.low else self._high).remove(mine)
 
-    def _take_if_possible(self, mine: _Waiter) -> bool:
+    def _take_if_possible(self, mine: _WaitingThread) -> bool:
         """Take the lock for a woken thread, if possible."""
         if mine.given:
             return True

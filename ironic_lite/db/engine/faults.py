@@ -1,6 +1,6 @@
 """Classification of database errors: retry, reconnect, or give up.
 
-The three drivers report the same faults in three forms; this module makes one `Fault` of each.
+The three drivers report the same faults in three forms; this module makes one `DatabaseFault` each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ironic_lite import errors
 from ironic_lite.core.json_types import RowView
 
 
-class Fault(enum.Enum):
+class DatabaseFault(enum.Enum):
     """The consequence of a database error."""
 
     CONTENTION = enum.auto()  # another transaction was faster: repeat the whole transaction
@@ -33,115 +33,115 @@ class Fault(enum.Enum):
 
 
 _LATER = "Retry later."
-SAID: Mapping[Fault, tuple[str, str]] = {
-    Fault.CONTENTION: ("is too busy", _LATER),
-    Fault.DISCONNECTED: ("does not answer", _LATER),
-    Fault.AWAY: (
+MESSAGES: Mapping[DatabaseFault, tuple[str, str]] = {
+    DatabaseFault.CONTENTION: ("is too busy", _LATER),
+    DatabaseFault.DISCONNECTED: ("does not answer", _LATER),
+    DatabaseFault.AWAY: (
         "does not answer",
         "Retry later; if that does not help, check the database and [database]connection.",
     ),
-    Fault.FULL: ("has no space left", "Free space on its disk, then retry."),
-    Fault.REFUSED: (
+    DatabaseFault.FULL: ("has no space left", "Free space on its disk, then retry."),
+    DatabaseFault.REFUSED: (
         "refuses this to the account of [database]connection",
         "Give that account all rights on the database.",
     ),
-    Fault.READ_ONLY: ("takes no changes", _LATER),
+    DatabaseFault.READ_ONLY: ("takes no changes", _LATER),
 }
 """Messages of the faults that clients see, and the advice for each."""
 
 # SQLSTATE classes and codes, see PostgreSQL's appendix "Error Codes".
-_POSTGRESQL: Mapping[str, Fault] = {
-    "40001": Fault.CONTENTION,  # serialization failure
-    "40P01": Fault.CONTENTION,  # deadlock
-    "55P03": Fault.CONTENTION,  # lock time-out
-    "23505": Fault.DUPLICATE,
-    "23503": Fault.REFERENCE,
-    "25006": Fault.READ_ONLY,
-    "25P03": Fault.DISCONNECTED,  # this process was stopped within a transaction
-    "42501": Fault.REFUSED,
-    "53100": Fault.FULL,
-    "57014": Fault.AWAY,  # statement time-out
+_POSTGRESQL: Mapping[str, DatabaseFault] = {
+    "40001": DatabaseFault.CONTENTION,  # serialization failure
+    "40P01": DatabaseFault.CONTENTION,  # deadlock
+    "55P03": DatabaseFault.CONTENTION,  # lock time-out
+    "23505": DatabaseFault.DUPLICATE,
+    "23503": DatabaseFault.REFERENCE,
+    "25006": DatabaseFault.READ_ONLY,
+    "25P03": DatabaseFault.DISCONNECTED,  # this process was stopped within a transaction
+    "42501": DatabaseFault.REFUSED,
+    "53100": DatabaseFault.FULL,
+    "57014": DatabaseFault.AWAY,  # statement time-out
 }
-_POSTGRESQL_CLASSES: Mapping[str, Fault] = {
-    "08": Fault.AWAY,  # connection exceptions
-    "22": Fault.VALUE,  # data exceptions
-    "28": Fault.REFUSED,  # no such user, wrong password
-    "53": Fault.AWAY,  # out of connections, memory
-    "57": Fault.AWAY,  # shutting down, starting up
-    "58": Fault.AWAY,  # I/O errors
+_POSTGRESQL_CLASSES: Mapping[str, DatabaseFault] = {
+    "08": DatabaseFault.AWAY,  # connection exceptions
+    "22": DatabaseFault.VALUE,  # data exceptions
+    "28": DatabaseFault.REFUSED,  # no such user, wrong password
+    "53": DatabaseFault.AWAY,  # out of connections, memory
+    "57": DatabaseFault.AWAY,  # shutting down, starting up
+    "58": DatabaseFault.AWAY,  # I/O errors
 }
 # Numbers of MariaDB's and MySQL's error lists.
-_MYSQL: Mapping[int, Fault] = {
-    1205: Fault.CONTENTION,  # lock wait time-out
-    1213: Fault.CONTENTION,  # deadlock
-    1020: Fault.CONTENTION,  # record changed since it was read (snapshot isolation)
-    1062: Fault.DUPLICATE,
-    1451: Fault.REFERENCE,
-    1452: Fault.REFERENCE,
-    1264: Fault.VALUE,  # number out of range
-    1366: Fault.VALUE,  # not of this character set or type
-    1406: Fault.VALUE,  # too long
-    4025: Fault.VALUE,  # a check failed, such as json_valid
-    1021: Fault.FULL,
-    1114: Fault.FULL,  # a tablespace cannot grow
-    1040: Fault.AWAY,  # too many connections
-    1203: Fault.AWAY,  # too many connections of this account
-    1226: Fault.AWAY,  # the account's own limit, of connections or of statements
-    1044: Fault.REFUSED,  # access denied
-    1045: Fault.REFUSED,
-    1047: Fault.AWAY,  # a node of Galera that has left its cluster
-    1049: Fault.AWAY,  # no such database
-    1053: Fault.DISCONNECTED,  # MySQL is shutting down
-    1142: Fault.REFUSED,  # this command is denied on the table
-    1227: Fault.REFUSED,  # a right is missing
-    1290: Fault.READ_ONLY,
-    1317: Fault.AWAY,  # interrupted
-    1792: Fault.READ_ONLY,  # a transaction that may only read
-    1836: Fault.READ_ONLY,
-    1969: Fault.AWAY,  # statement time-out
-    2003: Fault.AWAY,  # cannot connect
-    2006: Fault.AWAY,
-    2013: Fault.AWAY,
-    3024: Fault.AWAY,  # statement time-out of MySQL
+_MYSQL: Mapping[int, DatabaseFault] = {
+    1205: DatabaseFault.CONTENTION,  # lock wait time-out
+    1213: DatabaseFault.CONTENTION,  # deadlock
+    1020: DatabaseFault.CONTENTION,  # record changed since it was read (snapshot isolation)
+    1062: DatabaseFault.DUPLICATE,
+    1451: DatabaseFault.REFERENCE,
+    1452: DatabaseFault.REFERENCE,
+    1264: DatabaseFault.VALUE,  # number out of range
+    1366: DatabaseFault.VALUE,  # not of this character set or type
+    1406: DatabaseFault.VALUE,  # too long
+    4025: DatabaseFault.VALUE,  # a check failed, such as json_valid
+    1021: DatabaseFault.FULL,
+    1114: DatabaseFault.FULL,  # a tablespace cannot grow
+    1040: DatabaseFault.AWAY,  # too many connections
+    1203: DatabaseFault.AWAY,  # too many connections of this account
+    1226: DatabaseFault.AWAY,  # the account's own limit, of connections or of statements
+    1044: DatabaseFault.REFUSED,  # access denied
+    1045: DatabaseFault.REFUSED,
+    1047: DatabaseFault.AWAY,  # a node of Galera that has left its cluster
+    1049: DatabaseFault.AWAY,  # no such database
+    1053: DatabaseFault.DISCONNECTED,  # MySQL is shutting down
+    1142: DatabaseFault.REFUSED,  # this command is denied on the table
+    1227: DatabaseFault.REFUSED,  # a right is missing
+    1290: DatabaseFault.READ_ONLY,
+    1317: DatabaseFault.AWAY,  # interrupted
+    1792: DatabaseFault.READ_ONLY,  # a transaction that may only read
+    1836: DatabaseFault.READ_ONLY,
+    1969: DatabaseFault.AWAY,  # statement time-out
+    2003: DatabaseFault.AWAY,  # cannot connect
+    2006: DatabaseFault.AWAY,
+    2013: DatabaseFault.AWAY,
+    3024: DatabaseFault.AWAY,  # statement time-out of MySQL
 }
 # Primary result codes of SQLite; the higher bits only refine them.
-_SQLITE: Mapping[int, Fault] = {
-    5: Fault.CONTENTION,  # busy
-    6: Fault.CONTENTION,  # locked
-    3: Fault.REFUSED,  # access permission denied
-    8: Fault.REFUSED,  # read only
-    10: Fault.AWAY,  # I/O error
-    13: Fault.FULL,
-    14: Fault.AWAY,  # cannot open
-    18: Fault.VALUE,  # too big
-    23: Fault.REFUSED,  # not authorized
-    26: Fault.AWAY,  # not a database
+_SQLITE: Mapping[int, DatabaseFault] = {
+    5: DatabaseFault.CONTENTION,  # busy
+    6: DatabaseFault.CONTENTION,  # locked
+    3: DatabaseFault.REFUSED,  # access permission denied
+    8: DatabaseFault.REFUSED,  # read only
+    10: DatabaseFault.AWAY,  # I/O error
+    13: DatabaseFault.FULL,
+    14: DatabaseFault.AWAY,  # cannot open
+    18: DatabaseFault.VALUE,  # too big
+    23: DatabaseFault.REFUSED,  # not authorized
+    26: DatabaseFault.AWAY,  # not a database
 }
-_SQLITE_CONSTRAINTS: Mapping[int, Fault] = {
-    787: Fault.REFERENCE,
-    1555: Fault.DUPLICATE,  # primary key
-    2067: Fault.DUPLICATE,  # unique
+_SQLITE_CONSTRAINTS: Mapping[int, DatabaseFault] = {
+    787: DatabaseFault.REFERENCE,
+    1555: DatabaseFault.DUPLICATE,  # primary key
+    2067: DatabaseFault.DUPLICATE,  # unique
 }
 DRIVER_ERRORS = (sa.exc.DBAPIError, sa.exc.TimeoutError, sqlite3.Error)
 
 
-def classify(error: Exception) -> Fault:
+def classify(error: Exception) -> DatabaseFault:
     """Return the fault that an error of SQLAlchemy or a driver means."""
     if isinstance(error, sa.exc.TimeoutError):
-        return Fault.AWAY  # no connection of the pool became free in time
+        return DatabaseFault.AWAY  # no connection of the pool became free in time
     if isinstance(error, sa.exc.DBAPIError):
         if error.connection_invalidated:
-            return Fault.DISCONNECTED
+            return DatabaseFault.DISCONNECTED
         found = _of_driver(error.orig)
-        if found is Fault.OTHER and isinstance(error, sa.exc.DataError):
-            return Fault.VALUE
+        if found is DatabaseFault.OTHER and isinstance(error, sa.exc.DataError):
+            return DatabaseFault.VALUE
         return found
     return _of_driver(error)
 
 
 def read_only(error: BaseException) -> bool:
     """Return whether the error means a read-only server, such as an old primary."""
-    return isinstance(error, DRIVER_ERRORS) and classify(error) is Fault.READ_ONLY
+    return isinstance(error, DRIVER_ERRORS) and classify(error) is DatabaseFault.READ_ONLY
 
 
 def silence(error: Exception) -> bool:
@@ -152,20 +152,20 @@ def silence(error: Exception) -> bool:
     return "timed out" in reason(error)
 
 
-def _of_driver(error: Any) -> Fault:
+def _of_driver(error: Any) -> DatabaseFault:
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", 0) or 0
-        return _SQLITE_CONSTRAINTS.get(code) or _SQLITE.get(code & 0xFF, Fault.OTHER)
+        return _SQLITE_CONSTRAINTS.get(code) or _SQLITE.get(code & 0xFF, DatabaseFault.OTHER)
     number = error.args[0] if getattr(error, "args", None) else None
     if isinstance(number, int):  # PyMySQL
-        return _MYSQL.get(number, Fault.OTHER)
+        return _MYSQL.get(number, DatabaseFault.OTHER)
     if hasattr(error, "sqlstate"):  # psycopg
         state = error.sqlstate
         if state is None:  # it reached no server
             names = {one.__name__ for one in type(error).__mro__}
-            return Fault.AWAY if "OperationalError" in names else Fault.OTHER
-        return _POSTGRESQL.get(state) or _POSTGRESQL_CLASSES.get(state[:2], Fault.OTHER)
-    return Fault.OTHER
+            return DatabaseFault.AWAY if "OperationalError" in names else DatabaseFault.OTHER
+        return _POSTGRESQL.get(state) or _POSTGRESQL_CLASSES.get(state[:2], DatabaseFault.OTHER)
+    return DatabaseFault.OTHER
 
 
 def reason(error: Exception) -> str:
@@ -215,9 +215,9 @@ def refused(
     :returns: ``errors.Duplicate`` with facts what, key, value; ``missing``; or ``error`` itself.
     """
     fault = classify(error)
-    if fault is Fault.REFERENCE:
+    if fault is DatabaseFault.REFERENCE:
         return missing
-    if fault is Fault.DUPLICATE:
+    if fault is DatabaseFault.DUPLICATE:
         key = _taken_column(error, table) or "key"
         value = values.get(key)
         said = f"An {what} with {key} {value} already exists." if what[0] in "aeiou" else None

@@ -18,18 +18,10 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core import config, log_lines
-from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Row
-from ironic_lite.db.engine import (
-    answer_limit,
-    encryption,
-    fair_lock,
-    faults,
-    kept,
-    prepared,
-    sqlite,
-)
-from ironic_lite.db.engine.faults import Fault
+from ironic_lite.core.options import Configuration
+from ironic_lite.db.engine import answer_limit, encryption, fair_lock, faults, prepared, sqlite
+from ironic_lite.db.engine.faults import DatabaseFault
 
 LOG = logging.getLogger(__name__)
 
@@ -107,7 +99,7 @@ class Database:
         writers = max(1, whole - whole // _READERS)
         self._writers = fair_lock.FairLock(writers, min(writers, _LOW_WRITERS))
         self._writers_timeout: float = options["pool_timeout"]
-        self._kept = kept.KeptConnections(
+        self._kept = prepared.KeptConnections(
             engine,
             min(_KEPT, whole // _READERS),
             # A file needs no check of age.
@@ -140,9 +132,12 @@ class Database:
             return self._once(work)
         except faults.DRIVER_ERRORS as error:
             fault = faults.classify(error)
-            if faults.silence(error) or fault not in (Fault.DISCONNECTED, Fault.CONTENTION):
+            if faults.silence(error) or fault not in (
+                DatabaseFault.DISCONNECTED,
+                DatabaseFault.CONTENTION,
+            ):
                 raise self._error_for_callers(error) from error
-            if fault is Fault.DISCONNECTED:
+            if fault is DatabaseFault.DISCONNECTED:
                 self._kept.close()
         try:
             return self._once(work)
@@ -163,7 +158,7 @@ class Database:
             made.
         :raises errors.InvalidRequest: the database cannot store a value.
         """
-        left = {Fault.CONTENTION: _ATTEMPTS - 1, Fault.DISCONNECTED: 1}
+        left = {DatabaseFault.CONTENTION: _ATTEMPTS - 1, DatabaseFault.DISCONNECTED: 1}
         end = time.monotonic() + self._retry_seconds
         while True:
             progress: list[str] = []
@@ -172,17 +167,17 @@ class Database:
                     return self._once(functools.partial(self._in_transaction, work, progress))
             except faults.DRIVER_ERRORS as error:
                 fault = faults.classify(error)
-                if "commit" in progress and fault is Fault.DISCONNECTED:
+                if "commit" in progress and fault is DatabaseFault.DISCONNECTED:
                     raise self._error_for_callers(
                         error, "; the change may have been made or not"
                     ) from error
-                late = fault is Fault.CONTENTION and time.monotonic() >= end
+                late = fault is DatabaseFault.CONTENTION and time.monotonic() >= end
                 if once or late or faults.silence(error) or not left.get(fault):
                     raise self._error_for_callers(error) from error
                 left[fault] -= 1
-                if fault is Fault.DISCONNECTED:
+                if fault is DatabaseFault.DISCONNECTED:
                     self._kept.close()
-            if fault is Fault.CONTENTION:
+            if fault is DatabaseFault.CONTENTION:
                 tried = _ATTEMPTS - left[fault]
                 time.sleep(random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**tried)))
 
@@ -262,12 +257,12 @@ class Database:
     def _error_for_callers(self, error: Exception, more: str = "") -> Exception:
         """Return the error to raise for ``error``: one of ours if a client can act on it."""
         fault, why = faults.classify(error), faults.reason(error)
-        if fault is Fault.VALUE:
+        if fault is DatabaseFault.VALUE:
             return errors.InvalidRequest(f"The database cannot store a value: {why}")
-        if fault in faults.SAID:
+        if fault in faults.MESSAGES:
             if self._complaints.new(why):
                 LOG.warning("Database %s: %s", self.name, why)
-            what, advice = faults.SAID[fault]
+            what, advice = faults.MESSAGES[fault]
             said = f"The database {self.name} {what} ({why}){more}. {advice}"
             return errors.Unavailable(said, url=self.name, doubtful=bool(more))
         return error

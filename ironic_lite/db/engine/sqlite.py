@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.db.engine import faults
-from ironic_lite.db.engine.faults import Fault
+from ironic_lite.db.engine.faults import DatabaseFault
 
 LOG_BYTES = 256 * 1024 * 1024
 """Size from which a writer shortens the write-ahead log."""
@@ -57,7 +57,7 @@ def _use_wal(connection: sqlite3.Connection, patience: float) -> None:
                 connection.execute("PRAGMA journal_mode=WAL").fetchone()
             return
         except sqlite3.OperationalError as error:
-            if faults.classify(error) is not Fault.CONTENTION or time.monotonic() > end:
+            if faults.classify(error) is not DatabaseFault.CONTENTION or time.monotonic() > end:
                 raise
             time.sleep(0.02)
 
@@ -224,8 +224,10 @@ class OpenFile:
     def _raise_cut(self, suffix: str, why: Exception) -> None:
         """Raise what an error of a question means; a full disk answers none, and cuts no file."""
         fault = faults.classify(why)
-        if fault is not Fault.FULL:
-            raise (why if fault is Fault.CONTENTION else self._fault(suffix, "cut")) from why
+        if fault is not DatabaseFault.FULL:
+            raise (
+                why if fault is DatabaseFault.CONTENTION else self._fault(suffix, "cut")
+            ) from why
 
     def _fault(self, suffix: str, changed: str) -> errors.Unavailable:
         path = self._path + suffix

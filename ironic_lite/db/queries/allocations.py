@@ -18,10 +18,10 @@ from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import faults
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, holds, paging
-from ironic_lite.db.queries.resource_table import ResourceTable, is_uuid, no_node
+from ironic_lite.db.queries.resources import ResourceTable, is_uuid, no_node
 from ironic_lite.db.tables import models
-from ironic_lite.domain import event_rows
-from ironic_lite.domain.allocations import Offer, State, Tally
+from ironic_lite.domain import history
+from ironic_lite.domain.allocations import AllocationState, NodeOffer, Tally
 from ironic_lite.domain.holds import ALLOCATION
 from ironic_lite.domain.states import State as NodeState
 
@@ -45,7 +45,7 @@ _ALLOCATION = models.allocations.c
 _NODE = models.nodes.c
 _TRAIT = models.traits.c
 _THIS = _ALLOCATION.uuid == sa.bindparam("k_uuid")
-_LOOKING = _ALLOCATION.state == State.ALLOCATING.value
+_LOOKING = _ALLOCATION.state == AllocationState.ALLOCATING.value
 
 _FACTS = sa.select(_ALLOCATION.uuid, _ALLOCATION.name, _ALLOCATION.owner).where(_THIS)
 _FORGET = models.allocations.delete().where(_THIS)
@@ -130,7 +130,7 @@ def _candidate_conditions(wanted: RowView) -> tuple[list[Clause], list[Clause], 
     return allowed, fitting, values
 
 
-def offers(conn: Connection, wanted: RowView) -> list[Offer]:
+def offers(conn: Connection, wanted: RowView) -> list[NodeOffer]:
     """Return the nodes that suit an allocation, locked ones too.
 
     :param wanted: resource_class, traits, candidate_nodes and owner of the allocation; with
@@ -145,7 +145,7 @@ def offers(conn: Connection, wanted: RowView) -> list[Offer]:
         _TRAITS.scalar_subquery(),
     ).where(_OF_CLASS, _FREE, *allowed, *fitting)
     return [
-        Offer(uuid, name, generation, bool(locked), traits)
+        NodeOffer(uuid, name, generation, bool(locked), traits)
         for uuid, name, generation, locked, traits in conn.execute(statement, values)
     ]
 
@@ -191,7 +191,7 @@ def forget(conn: Connection, who: Context, uuid: str) -> None:
     """Remove an allocation whose node leaves it, if it still exists, and add the event."""
     row = _event_facts(conn, uuid)
     if row is not None and conn.execute(_FORGET, {"k_uuid": uuid}).rowcount:
-        events.add(conn, [event_rows.of_resource(who, "allocation_deleted", row)])
+        events.add(conn, [history.resource_event_row(who, "allocation_deleted", row)])
 
 
 def take_over(conn: Connection, uuid: str, *, before: str, after: str) -> bool:
@@ -199,7 +199,9 @@ def take_over(conn: Connection, uuid: str, *, before: str, after: str) -> bool:
     return bool(_change_row(conn, _TAKE_OVER, uuid, {"conductor": after, "k_before": before}))
 
 
-def settle(conn: Connection, who: Context, uuid: str, state: State, **values: object) -> bool:
+def settle(
+    conn: Connection, who: Context, uuid: str, state: AllocationState, **values: object
+) -> bool:
     """End the search of an allocation, and add the event; return whether it was still searching.
 
     :param values: ``node_uuid``, or ``last_error``.
@@ -209,7 +211,7 @@ def settle(conn: Connection, who: Context, uuid: str, state: State, **values: ob
     row = _event_facts(conn, uuid)
     assert row is not None, "this transaction has changed the row"
     about = {"changed": sorted(("state", *values)), "state": state.value}
-    events.add(conn, [event_rows.of_resource(who, "allocation_updated", row, about)])
+    events.add(conn, [history.resource_event_row(who, "allocation_updated", row, about)])
     return True
 
 

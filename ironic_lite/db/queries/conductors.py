@@ -20,7 +20,7 @@ COLUMNS = tuple(
 """Columns read of a conductor; its counts are read separately."""
 
 
-class Member(TypedDict):
+class MemberRow(TypedDict):
     """A registered conductor, alive or not, with the names of its hardware types."""
 
     hostname: str
@@ -30,7 +30,7 @@ class Member(TypedDict):
     updated_at: datetime.datetime | None
 
 
-class Interface(TypedDict):
+class InterfaceRow(TypedDict):
     """An interface of a conductor; ``online`` and ``updated_at`` are the conductor's.
 
     ``methods`` are the methods of the contract that it implements, separated by commas; None if
@@ -55,7 +55,7 @@ class Counters(TypedDict):
     updated_at: datetime.datetime | None
 
 
-_INTERFACE_COLUMNS = tuple(Interface.__annotations__)
+_INTERFACE_COLUMNS = tuple(InterfaceRow.__annotations__)
 _CONDUCTOR = models.conductors.c
 _INTERFACE = models.hardware_interfaces.c
 
@@ -71,7 +71,7 @@ _ID = sa.select(_CONDUCTOR.id).where(_CONDUCTOR.hostname == sa.bindparam("k_host
 _COLUMNS = [_CONDUCTOR[name] for name in COLUMNS]
 _GET = sa.select(*_COLUMNS).where(_CONDUCTOR.hostname == sa.bindparam("k_host"))
 _ALL = sa.select(*_COLUMNS).order_by(_CONDUCTOR.hostname)
-_TOLD = sa.select(
+_ALL_COUNTERS = sa.select(
     _CONDUCTOR.hostname, _CONDUCTOR.online, _CONDUCTOR.updated_at, _CONDUCTOR.counters
 ).order_by(_CONDUCTOR.hostname)
 _COUNTERS = sa.select(_CONDUCTOR.counters, _CONDUCTOR.updated_at).where(
@@ -217,12 +217,12 @@ def forget(conn: Connection, row: RowView) -> bool:
 # -- reading ---------------------------------------------------------------------------------
 
 
-def members(conn: Connection) -> list[Member]:
+def members(conn: Connection) -> list[MemberRow]:
     """Return all registered conductors, stopped and dead ones too, by one statement.
 
     ``membership.Membership`` decides which of them are alive.
     """
-    found: dict[str, Member] = {}
+    found: dict[str, MemberRow] = {}
     for host, group, online, updated_at, hardware_type in conn.execute(_REGISTERED):
         row = found.setdefault(
             host,
@@ -239,10 +239,10 @@ def members(conn: Connection) -> list[Member]:
     return list(found.values())
 
 
-def interfaces(conn: Connection) -> list[Interface]:
+def interfaces(conn: Connection) -> list[InterfaceRow]:
     """Return the interfaces of all conductors, dead ones too, one row each."""
     found = conn.execute(_INTERFACES).all()
-    return [cast(Interface, dict(zip(_INTERFACE_COLUMNS, row, strict=True))) for row in found]
+    return [cast(InterfaceRow, dict(zip(_INTERFACE_COLUMNS, row, strict=True))) for row in found]
 
 
 def all(conn: Connection) -> list[Row]:
@@ -273,14 +273,14 @@ def counters(conn: Connection, hostname: str) -> Counters:
     return {"counters": found[0], "updated_at": found[1]}
 
 
-def told(conn: Connection) -> list[Row]:
+def all_counters(conn: Connection) -> list[Row]:
     """Return the counts of every conductor, dead ones too, by one statement.
 
     :returns: hostname, online, updated_at, ``counters`` (None: nothing yet) and ``age``, the
         seconds since updated_at.
     """
     names = ("hostname", "online", "updated_at", "counters")
-    rows = [dict(zip(names, row, strict=True)) for row in conn.execute(_TOLD)]
+    rows = [dict(zip(names, row, strict=True)) for row in conn.execute(_ALL_COUNTERS)]
     for row in rows:
         at = row["updated_at"]
         row["age"] = 0.0 if at is None else clock.lived(at)

@@ -1,19 +1,19 @@
-"""Queries on events: the append-only history, written together with each change."""
+"""Queries on events: the append-only history, written with each change, and its readers."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Sequence
 from functools import cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Row, RowView
-from ironic_lite.db.engine import prepared
+from ironic_lite.db.engine import faults, prepared
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import whose
+from ironic_lite.db.queries import paging
 from ironic_lite.db.tables import models
 from ironic_lite.domain import history
 from ironic_lite.records import Event, Run
@@ -24,9 +24,9 @@ _BLANK: Row = {name: None for name in COLUMNS if name != "id"}
 
 _INSERT = prepared.Write(
     models.events.insert().inline(),
-    computed=whose.OF_NODE,
+    computed=paging.OWNERS_OF_NODE,
 )
-TOLD = sa.or_(
+IN_HISTORY = sa.or_(
     *(
         _EVENT.kind == kind
         if which is None
@@ -116,7 +116,7 @@ _DELETED = (
 _ENTRY = sa.select(models.events).where(
     _EVENT.id == sa.bindparam("k_id", type_=sa.BigInteger),
     _EVENT.node_uuid == sa.bindparam("k_node"),
-    TOLD,
+    IN_HISTORY,
 )
 
 
@@ -135,9 +135,11 @@ def _select_events(of_node: bool, of_kinds: bool) -> sa.Select[Any]:
 
 @cache
 def _select_entries(down: bool, after: bool, of_own: bool) -> sa.Select[Any]:
-    statement = sa.select(models.events).where(_EVENT.node_uuid == sa.bindparam("k_node"), TOLD)
+    statement = sa.select(models.events).where(
+        _EVENT.node_uuid == sa.bindparam("k_node"), IN_HISTORY
+    )
     if of_own:
-        statement = statement.where(whose.own(models.events))
+        statement = statement.where(paging.own_rows(models.events))
     if after:
         marker = sa.bindparam("k_marker", type_=sa.BigInteger)
         statement = statement.where(_EVENT.id < marker if down else _EVENT.id > marker)
@@ -226,7 +228,8 @@ def entries(
 
     :param marker: the id of the last event of the previous page, which may have been removed.
     :param direction: ``asc`` or ``desc``.
-    :param own: ``whose.OWNER`` and ``whose.LESSEE`` of the only entries to return; empty for all.
+    :param own: ``paging.OWN_OWNER`` and ``paging.OWN_LESSEE`` of the only entries to return;
+        empty for all.
     """
     values: Row = {"k_node": node_uuid, "limit_": limit, **own}
     if marker is not None:
@@ -269,3 +272,186 @@ def of_stop(conn: Connection, node_uuid: str, run_uuid: str) -> Event | None:
 
 def _event_of_row(found: Sequence[Any]) -> Event:
     return cast(Event, dict(zip(COLUMNS, found, strict=True)))
+
+
+# Queries for readers that follow the event table.
+#
+# Rows contain the current name of their node, so that readers need no second statement, and its
+# current owner and lessee, because a former owner must not read that name. Their own owner is that
+# of the time when they were written.
+
+
+def _number(name: str) -> sa.BindParameter[Any]:
+    return sa.bindparam(name, type_=sa.BigInteger)
+
+
+_NODE = models.nodes.c
+_FEED_SELECTED = (
+    *models.events.c,
+    _NODE.name,
+    _NODE.owner.label("node_owner"),
+    _NODE.lessee.label("node_lessee"),
+)
+FEED_COLUMNS: tuple[str, ...] = tuple(column.name for column in _FEED_SELECTED)
+"""The keys of a row: the columns of an event, and ``name``, ``node_owner``, ``node_lessee``."""
+_WITH_NODE = models.events.outerjoin(models.nodes, _NODE.uuid == _EVENT.node_uuid)
+_HEAD = sa.select(sa.func.max(_EVENT.id))
+_TRIMMED = "trimmed"
+_MARK = models.marks.c
+_LAST_REMOVED = sa.select(_MARK.value).where(_MARK.name == _TRIMMED)
+_RAISE_REMOVED = (
+    models.marks.update()
+    .where(_MARK.name == _TRIMMED, _MARK.value < _number("k_value"))
+    .values(value=_number("k_value"))
+)
+_ID_STEP = sa.text("SELECT @@auto_increment_increment")
+_CLUSTER = sa.text("SHOW GLOBAL VARIABLES LIKE 'wsrep_on'")
+_EVENTS_AFTER = (
+    sa.select(*_FEED_SELECTED)
+    .select_from(_WITH_NODE)
+    .where(_EVENT.id > _number("after"))
+    .order_by(_EVENT.id)
+    .limit(_number("limit_"))
+)
+_IDS_BETWEEN = (
+    sa.select(_EVENT.id)
+    .where(_EVENT.id > _number("after"), _EVENT.id <= _number("upto"))
+    .order_by(_EVENT.id)
+)
+_EVENTS_WITH_IDS = (
+    sa.select(*_FEED_SELECTED)
+    .select_from(_WITH_NODE)
+    .where(_EVENT.id.in_(sa.bindparam("k_ids", expanding=True, type_=sa.BigInteger)))
+    .order_by(_EVENT.id)
+)
+# An INSERT has this lock from before the assignment of its id to the end of its transaction.
+_POSTGRESQL_WRITERS = sa.text(
+    "SELECT DISTINCT virtualtransaction FROM pg_locks WHERE relation = 'events'::regclass"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    " AND mode = 'RowExclusiveLock' AND granted"
+)
+# Without the right PROCESS the server shows the statements of our account alone.
+_MARIADB_WRITERS = sa.text(
+    "SELECT concat(id, '/', query_id) FROM information_schema.processlist"
+    " WHERE info LIKE 'INSERT INTO events%' AND id <> connection_id() AND db = database()"
+)
+_MARIADB_LOCKED = sa.text(
+    "SELECT id FROM events WHERE id > :after AND id < :upto LOCK IN SHARE MODE NOWAIT"
+)
+
+
+class OpenWriters(NamedTuple):
+    """The transactions that may fill missing ids.
+
+    :ivar writers: names of transactions (PostgreSQL) or INSERTs (MariaDB) that write to the table.
+    :ivar locked: MariaDB: an open transaction has a row among the given ids.
+    """
+
+    writers: frozenset[str]
+    locked: bool = False
+
+
+def ask_writers(conn: Connection, after: int, upto: int) -> OpenWriters:
+    """Ask the server which transactions may write an event with ``after < id < upto``.
+
+    A transaction that is not in the answer has ended, so a later read shows its events.
+    """
+    if conn.dialect.name == "postgresql":
+        return OpenWriters(frozenset(conn.execute(_POSTGRESQL_WRITERS).scalars()))
+    # In this order, because the row of an INSERT that has ended is locked or visible.
+    writers = frozenset(conn.execute(_MARIADB_WRITERS).scalars())
+    return OpenWriters(writers, after + 1 < upto and _are_locked(conn, after, upto))
+
+
+def _are_locked(conn: Connection, after: int, upto: int) -> bool:
+    try:
+        conn.execute(_MARIADB_LOCKED, {"after": after, "upto": upto}).all()
+    except sa.exc.OperationalError as why:
+        if faults.classify(why) is not faults.DatabaseFault.CONTENTION:
+            raise
+        return True
+    return False
+
+
+def can_ask_writers(conn: Connection) -> bool:
+    """Return whether `ask_writers` has an answer: not of MySQL, nor of one member of a cluster."""
+    if conn.dialect.name == "postgresql":
+        return True
+    if not getattr(conn.dialect, "is_mariadb", False):
+        return False
+    found = conn.execute(_CLUSTER).first()
+    return found is None or found[1] != "ON"
+
+
+def events_after(conn: Connection, after: int, *, limit: int) -> list[Row]:
+    """Return the visible events after an id, in the order of their ids."""
+    return _feed_rows(conn.execute(_EVENTS_AFTER, {"after": after, "limit_": limit}).all())
+
+
+def ids_between(conn: Connection, after: int, upto: int) -> list[int]:
+    """Return the visible ids with ``after < id <= upto``, ascending."""
+    return list(conn.execute(_IDS_BETWEEN, {"after": after, "upto": upto}).scalars())
+
+
+def events_with_ids(conn: Connection, wanted: Collection[int]) -> list[Row]:
+    """Return the visible events with these ids, in their order."""
+    return (
+        _feed_rows(conn.execute(_EVENTS_WITH_IDS, {"k_ids": list(wanted)}).all()) if wanted else []
+    )
+
+
+def _feed_rows(found: Sequence[Any]) -> list[Row]:
+    return [dict(zip(FEED_COLUMNS, row, strict=True)) for row in found]
+
+
+def head(conn: Connection) -> int:
+    """Return the largest visible id, 0 without events."""
+    return int(conn.execute(_HEAD).scalar() or 0)
+
+
+def id_step(conn: Connection) -> int:
+    """Return the distance of the ids that the database assigns."""
+    if conn.dialect.name not in ("mysql", "mariadb"):
+        return 1
+    return int(conn.execute(_ID_STEP).scalar_one())
+
+
+def last_removed(conn: Connection) -> int:
+    """Return the largest id of an event that was removed, 0 if none was."""
+    return int(conn.execute(_LAST_REMOVED).scalar() or 0)
+
+
+def note_removed(conn: Connection, ident: int) -> None:
+    """Store that an event was removed, if its id is the largest so far."""
+    conn.execute(_RAISE_REMOVED, {"k_value": ident})
+
+
+@cache
+def _select_feed_page(newest: bool, names: frozenset[str]) -> sa.Select[Any]:
+    wanted = [_EVENT.id > _number("after"), _EVENT.id <= _number("upto")]
+    for name in sorted(names):
+        given = sa.bindparam(f"k_{name}", expanding=True, type_=sa.String)
+        wanted.append(_EVENT[name].in_(given))
+    order = _EVENT.id.desc() if newest else _EVENT.id
+    statement = sa.select(*_FEED_SELECTED).select_from(_WITH_NODE).where(*wanted)
+    return statement.order_by(order).limit(_number("limit_"))
+
+
+def feed_page(
+    conn: Connection,
+    *,
+    after: int,
+    upto: int,
+    limit: int,
+    newest: bool = False,
+    **where: Collection[str],
+) -> list[Row]:
+    """Return events with ``after < id <= upto``, in the order of their ids.
+
+    :param newest: the newest ``limit`` events, otherwise the oldest.
+    :param where: values by column: node_uuid, run_uuid, kind, owner.
+    """
+    values: Row = {f"k_{name}": list(each) for name, each in where.items()}
+    values |= {"after": after, "upto": upto, "limit_": limit}
+    found: Sequence[Any] = conn.execute(_select_feed_page(newest, frozenset(where)), values).all()
+    return _feed_rows(found[::-1] if newest else found)

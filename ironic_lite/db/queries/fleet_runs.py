@@ -16,19 +16,24 @@ import sqlalchemy as sa
 
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import batches, paging, runs, whose
-from ironic_lite.db.queries.unindexed import unindexed
+from ironic_lite.db.queries import paging, runs
+from ironic_lite.db.queries.paging import unindexed
 from ironic_lite.db.tables import models
 
-_RUN, _NODE = models.runs.c, models.nodes.c
+_RUN = models.runs.c
+_NODE = models.nodes.c
 _OTHER = models.runs.alias("other")
 _OF_NODES = (_NODE.driver, _NODE.resource_class)
-_PROJECT = sa.bindparam(whose.IN_LIST, type_=sa.String)
+_PROJECT = sa.bindparam(paging.OF_OWNER, type_=sa.String)
 _VISIBLE = sa.or_(_NODE.owner == _PROJECT, _NODE.lessee == _PROJECT)
 """The condition that a project may see a node now, which its former owner may not."""
 _FEW = 100
 """Nodes whose runs are all read and sorted, because a walk passes by the runs of all others."""
 _TIME = _RUN.started_at.type
+_MEMBER = models.batch_nodes.c
+_RUNS_OF_BATCH = sa.select(_MEMBER.run_uuid).where(
+    _MEMBER.batch_uuid == sa.bindparam("batch", type_=sa.String)
+)
 
 
 def _of_node(column: sa.Column[Any], *visible: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
@@ -57,8 +62,8 @@ LISTING = paging.Listing(
         "before": paging.Bound(_RUN.started_at < sa.bindparam("before", type_=_TIME)),
         **{column.name: _of_nodes(column) for column in _OF_NODES},
         "of_nodes": paging.any_of(_RUN.node_uuid, "of_nodes"),
-        **whose.filters(models.runs, runs.UNDER_WAY),
-        "batch": paging.Bound(batches.RUNS_OF_BATCH),
+        **paging.owner_filters(models.runs, runs.UNDER_WAY),
+        "batch": paging.Bound(_RUN.uuid.in_(_RUNS_OF_BATCH)),
         # No run is newer than the newest. PostgreSQL expects few equal ones, and would sort them.
         "latest": paging.Switch(on=unindexed(_RUN.id) >= _NEWEST),
     },
@@ -86,7 +91,7 @@ def _of_few_nodes(conn: Connection, where: RowView) -> RowView:
     for column in _OF_NODES:
         if column.name in where:
             values: Row = {"k_values": list(where[column.name])}
-            project = {name: where[name] for name in (whose.IN_LIST,) if name in where}
+            project = {name: where[name] for name in (paging.OF_OWNER,) if name in where}
             chosen = _select_nodes(column, bool(project))
             found = conn.execute(chosen, values | project).scalars().all()
             if len(found) <= _FEW:
@@ -116,7 +121,7 @@ def page(
     :param marker_id: UUID of the last run of the page before.
     :raises errors.NotFound: no run that the owner may see is the marker.
     """
-    listing = _OF_PROJECT if whose.IN_LIST in where else LISTING
+    listing = _OF_PROJECT if paging.OF_OWNER in where else LISTING
     return listing.page(
         conn,
         columns=columns,

@@ -17,12 +17,13 @@ from ironic_lite.core import clock
 from ironic_lite.core.json_types import JsonView, Row, RowView
 from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import paging, whose
+from ironic_lite.db.queries import paging
 from ironic_lite.db.tables import models
 from ironic_lite.domain import holds
 from ironic_lite.domain.holds import Block, Hold
 
-_HOLD, _NODE = models.holds.c, models.nodes.c
+_HOLD = models.holds.c
+_NODE = models.nodes.c
 COLUMNS: tuple[str, ...] = models.columns(models.holds)
 
 
@@ -34,12 +35,8 @@ def _now() -> datetime.datetime:
 _NOW: Any = sa.bindparam("holds_now", callable_=_now, type_=_HOLD.until.type)
 
 
-def in_force_at(now: Any) -> sa.ColumnElement[bool]:
-    """Return the condition that a hold is in force at a time, which is a parameter."""
-    return sa.and_(_HOLD.ended_at.is_(None), sa.or_(_HOLD.until.is_(None), _HOLD.until > now))
-
-
-IN_FORCE = in_force_at(_NOW)
+IN_FORCE = sa.and_(_HOLD.ended_at.is_(None), sa.or_(_HOLD.until.is_(None), _HOLD.until > _NOW))
+"""The condition that a hold is in force now."""
 HELD = sa.exists().where(_HOLD.node_uuid == _NODE.uuid, IN_FORCE)
 """The condition that a row of ``nodes`` has a hold in force."""
 HELD_NODES = sa.select(_HOLD.node_uuid).where(IN_FORCE)
@@ -58,7 +55,7 @@ _OF_NODES = (
     .where(_HOLD.node_uuid.in_(sa.bindparam("k_nodes", expanding=True)), IN_FORCE)
     .order_by(_HOLD.id)
 )
-_INSERT = prepared.Write(models.holds.insert().inline(), computed=whose.OF_NODE)
+_INSERT = prepared.Write(models.holds.insert().inline(), computed=paging.OWNERS_OF_NODE)
 _COUNT = sa.select(sa.func.count()).select_from(models.holds).where(_OF_NODE, IN_FORCE)
 _ONE = sa.select(models.holds).where(_OF_NODE, _HOLD.uuid == sa.bindparam("k_uuid"))
 _END = models.holds.update().where(_HOLD.uuid == sa.bindparam("k_uuid"), _HOLD.ended_at.is_(None))
@@ -78,7 +75,7 @@ LISTING = paging.Listing(
     models.holds,
     {
         "ended": paging.Switch(off=IN_FORCE),
-        **whose.filters(models.holds, IN_FORCE),
+        **paging.owner_filters(models.holds, IN_FORCE),
     },
 )
 page = LISTING.page

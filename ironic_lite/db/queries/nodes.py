@@ -1,10 +1,4 @@
-"""Queries on nodes: reading, paging, the two guarded writes, and the lock.
-
-The API writes with `edit`, which requires an unlocked node of the generation it has read; so does a
-conductor's change that takes the lock. Other writes of a conductor are `save`, which requires the
-lock's token. There is no third way (invariant 2).
-The queries of the conductor's sweeps are in ``db.queries.sweeps`` and available from here too.
-"""
+"""Queries on nodes: reading, paging, the two guarded writes, the lock, traits, parents, counts."""
 
 from __future__ import annotations
 
@@ -12,7 +6,7 @@ import contextlib
 import datetime
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -22,10 +16,11 @@ from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import faults, prepared
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import holds, paging
-from ironic_lite.db.queries.resource_table import is_uuid
-from ironic_lite.db.queries.unindexed import unindexed
+from ironic_lite.db.queries.paging import unindexed
+from ironic_lite.db.queries.resources import is_uuid
 from ironic_lite.db.tables import models
 from ironic_lite.domain import node_locks
+from ironic_lite.domain.erasure_records import DataState
 
 COLUMNS: tuple[str, ...] = models.columns(models.nodes)
 Lease = records.Lease
@@ -74,7 +69,6 @@ _RENEW = models.nodes.update().where(
     _NODE.lock_token.in_(sa.bindparam("k_tokens", expanding=True)),
 )
 _DELETE = prepared.Write(models.nodes.delete().where(*_MINE))
-_DELETE_UNLOCKED = prepared.Write(models.nodes.delete().where(*_UNCHANGED))
 _INSERT = prepared.Write(models.nodes.insert().inline())
 _STANDING = sa.select(*(_NODE[name] for name in node_locks.COLUMNS)).where(
     _NODE.uuid == sa.bindparam("k_uuid")
@@ -97,12 +91,12 @@ _EXTRA: Mapping[str, sa.ColumnElement[bool]] = {"held": holds.HELD}
 
 
 def _select_one(
-    columns: tuple[str, ...], key: str, with_traits: bool, hold: bool
+    columns: tuple[str, ...], key: str, with_traits: bool, lock_row: bool
 ) -> sa.Select[Any]:
     more = (_TRAITS,) if with_traits else ()
     chosen = (*(_EXTRA[name] if name in _EXTRA else _NODE[name] for name in columns), *more)
     found = sa.select(*chosen).where(_NODE[key] == sa.bindparam("k_ident"))
-    return found.with_for_update() if hold else found
+    return found.with_for_update() if lock_row else found
 
 
 # -- reading ---------------------------------------------------------------------------------
@@ -114,19 +108,19 @@ def get(
     columns: Sequence[str] | None = None,
     *,
     with_traits: bool = False,
-    hold: bool = False,
+    lock_row: bool = False,
 ) -> Row:
     """Return one node as column -> value.
 
     :param ident: UUID in any case, or name.
     :param columns: None for all; ``held`` is whether the node has a hold in force.
     :param with_traits: adds ``traits``, a sorted list, by the same statement.
-    :param hold: prevent other changes and locks until this transaction ends.
+    :param lock_row: prevent other changes and locks until this transaction ends.
     :raises errors.NodeNotFound:
     """
     names = COLUMNS if columns is None else tuple(columns)
     by_uuid = is_uuid(ident)
-    form = (names, "uuid" if by_uuid else "name", with_traits, hold)
+    form = (names, "uuid" if by_uuid else "name", with_traits, lock_row)
     values = {"k_ident": ident.lower() if by_uuid else ident}
     found = prepared.first(conn, _select_one, form, values)
     if found is None:
@@ -303,7 +297,7 @@ def forget_power(conn: Connection) -> None:
 
 
 def _edit_refused(conn: Connection, uuid: str) -> errors.Error:
-    """Return why a node could not be changed or deleted without its lock."""
+    """Return why a node could not be changed without its lock."""
     found = conn.execute(_STANDING, {"k_uuid": uuid}).first()
     if found is None:
         return errors.NodeNotFound(node=uuid)
@@ -351,16 +345,6 @@ def delete(conn: Connection, uuid: str, *, token: str) -> None:
         raise errors.LockLost(node=uuid)
 
 
-def delete_unlocked(conn: Connection, uuid: str, *, generation: int) -> None:
-    """Delete a node as `delete` which has no lock and has not changed since it was read.
-
-    :raises errors.NodeNotFound, errors.NodeLocked, errors.ConcurrentUpdate: as `edit`.
-    """
-    guard = {"k_uuid": uuid, "k_generation": generation}
-    if not _DELETE_UNLOCKED.execute(conn, guard):
-        raise _edit_refused(conn, uuid)
-
-
 def _update_node(conn: Connection, statement: prepared.Write, values: Row) -> int:
     try:
         return statement.execute(conn, values)
@@ -398,22 +382,18 @@ def lock(
         stays: its holder is alive, and acts on the machine.
     :param note: the purpose, as ``domain.node_locks`` writes it.
     """
-    values = {"k_uuid": uuid, **held(host=host, token=token, expires=expires, note=note)}
-    if steal is None:
-        return bool(_LOCK.execute(conn, values))
-    seen = {"k_steal": steal.token, "k_seen": steal.expires}
-    return bool(conn.execute(_STEAL, {**values, **seen}).rowcount)
-
-
-def held(*, host: str, token: str, expires: datetime.datetime, note: str | None) -> Row:
-    """Return the values of the lock's columns on a node that is locked now; as `lock`."""
-    return {
+    values = {
+        "k_uuid": uuid,
         "reservation": host,
         "lock_token": token,
         "lock_expires": expires,
         "locked_at": clock.now(),
         "lock_note": note,
     }
+    if steal is None:
+        return bool(_LOCK.execute(conn, values))
+    seen = {"k_steal": steal.token, "k_seen": steal.expires}
+    return bool(conn.execute(_STEAL, {**values, **seen}).rowcount)
 
 
 def unlock(conn: Connection, uuid: str, *, token: str) -> None:
@@ -444,3 +424,178 @@ def _value_chunks(values: Collection[str]) -> Iterator[list[str]]:
     left = iter(values)
     while some := list(islice(left, _CHUNK)):
         yield some
+
+
+# Queries on traits; changing them changes the node, under the rules of ``edit``.
+
+MOST_TRAITS = 50
+"""Limit of a node's traits."""
+
+_TRAITS_OF_NODE = _TRAIT.node_uuid == sa.bindparam("k_node")
+_GET_TRAITS = sa.select(_TRAIT.trait).where(_TRAITS_OF_NODE)
+_INSERT_TRAITS = models.traits.insert().inline()
+_CLEAR_TRAITS = models.traits.delete().where(_TRAITS_OF_NODE)
+_REMOVE_TRAIT = models.traits.delete().where(
+    _TRAITS_OF_NODE, _TRAIT.trait == sa.bindparam("k_trait")
+)
+
+
+def get_traits(conn: Connection, node_uuid: str) -> list[str]:
+    """Return a node's traits, sorted; empty for a missing node."""
+    return sorted(conn.execute(_GET_TRAITS, {"k_node": node_uuid}).scalars())
+
+
+def replace_traits(
+    conn: Connection, node_uuid: str, traits: Collection[str], *, generation: int
+) -> None:
+    """Set all traits of a node; a trait given twice counts once.
+
+    :param generation: the node's, as read; one more afterwards.
+    :raises errors.InvalidParameter: more than fifty.
+    :raises errors.NodeNotFound:
+    :raises errors.NodeLocked: naming the holder.
+    :raises errors.Conflict: another change came first.
+    """
+    wanted = sorted(set(traits))
+    _refuse_more_traits(len(wanted))
+    edit(conn, node_uuid, {}, generation=generation)
+    conn.execute(_CLEAR_TRAITS, {"k_node": node_uuid})
+    if wanted:
+        conn.execute(_INSERT_TRAITS, [{"node_uuid": node_uuid, "trait": trait} for trait in wanted])
+
+
+def add_trait(conn: Connection, node_uuid: str, trait: str, *, generation: int) -> None:
+    """Add a trait to a node; an existing one stays. Errors as `replace`."""
+    edit(conn, node_uuid, {}, generation=generation)
+    present = get_traits(conn, node_uuid)
+    if trait in present:
+        return
+    _refuse_more_traits(len(present) + 1)
+    conn.execute(_INSERT_TRAITS, {"node_uuid": node_uuid, "trait": trait})
+
+
+def remove_trait(conn: Connection, node_uuid: str, trait: str, *, generation: int) -> None:
+    """Remove a trait from a node. Errors as `replace`, and one more.
+
+    :raises errors.NotFound: the node has no such trait.
+    """
+    edit(conn, node_uuid, {}, generation=generation)
+    if not conn.execute(_REMOVE_TRAIT, {"k_node": node_uuid, "k_trait": trait}).rowcount:
+        raise errors.NotFound(
+            f"Node {node_uuid} doesn't have a trait '{trait}'.", what="Trait", ident=trait
+        )
+
+
+def settle_traits(
+    conn: Connection, node_uuid: str, *, added: Collection[str], removed: Collection[str]
+) -> None:
+    """Change traits of a node locked by the caller, who writes the node's row.
+
+    :raises errors.InvalidParameter: it would have more than fifty.
+    """
+    for trait in removed:
+        conn.execute(_REMOVE_TRAIT, {"k_node": node_uuid, "k_trait": trait})
+    if added:
+        _refuse_more_traits(len({*get_traits(conn, node_uuid), *added}))
+        conn.execute(_INSERT_TRAITS, [{"node_uuid": node_uuid, "trait": trait} for trait in added])
+
+
+def _refuse_more_traits(count: int) -> None:
+    if count > MOST_TRAITS:
+        raise errors.InvalidParameter(
+            path="traits",
+            reason=f"a node has {MOST_TRAITS} traits at most, this would make {count}",
+        )
+
+
+# Parents of nodes: rings are refused, and a deleted parent leaves its children.
+
+MOST_PARENTS = 16
+"""Nodes above a node; each of them is a statement that locks a row."""
+_CHILDREN = (
+    sa.select(_NODE.uuid).where(_NODE.parent_node == sa.bindparam("k_uuid")).with_for_update()
+)
+_RELEASE_CHILDREN = (
+    models.nodes.update()
+    .where(_NODE.parent_node == sa.bindparam("k_uuid"))
+    .values(parent_node=None, generation=_NODE.generation + 1)
+)
+
+
+def check_parent(conn: Connection, uuid: str, parent: str) -> None:
+    """Refuse a parent that is missing, or below the node; no change is possible until the commit.
+
+    Nodes further than `MOST_PARENTS` above it are not read, so a parent with as many above it is
+    refused.
+
+    :param uuid: of the node; it may be a new one.
+    :raises errors.InvalidParameter:
+    """
+    seen = {uuid}
+    above: str | None = parent
+    while above is not None:
+        if above in seen:
+            if above != uuid:
+                return  # an old ring of other nodes
+            reason = f"node {parent} is node {uuid} itself or below it, which would form a ring"
+            raise errors.InvalidParameter(path="parent_node", reason=reason)
+        if len(seen) > MOST_PARENTS:
+            reason = (
+                f"node {parent} has {MOST_PARENTS} nodes above it; choose one with fewer than "
+                f"{MOST_PARENTS}"
+            )
+            raise errors.InvalidParameter(path="parent_node", reason=reason)
+        seen.add(above)
+        try:
+            above = get(conn, above, ("parent_node",), lock_row=True)["parent_node"]
+        except errors.NodeNotFound as why:
+            if above != parent:
+                return
+            raise errors.InvalidParameter(path="parent_node", reason=why.message) from None
+
+
+def release_children(conn: Connection, uuid: str) -> list[str]:
+    """Remove a node, which has been deleted, from its children; their locks do not matter.
+
+    No conductor writes this column, and by ``updated_at`` a conductor recognises its own writes.
+    A request that makes the node a parent locks its row, so it comes before the deletion or fails.
+
+    :return: the UUIDs of the children.
+    """
+    found = conn.execute(_CHILDREN, {"k_uuid": uuid}).scalars().all()
+    if found:
+        conn.execute(_RELEASE_CHILDREN, {"k_uuid": uuid})
+    return list(found)
+
+
+_STATE_KEYS = (_NODE.provision_state, _NODE.maintenance, _NODE.data_state)
+_STATE_COUNTS = (
+    sa.select(*_STATE_KEYS, sa.func.count()).group_by(*_STATE_KEYS).order_by(*_STATE_KEYS)
+)
+
+
+class StateCounts(NamedTuple):
+    """Numbers of nodes: by provision state and maintenance, and by data_state."""
+
+    states: list[tuple[str, bool, int]]
+    data_states: dict[str, int]
+
+
+def count_by_state(conn: Connection) -> StateCounts:
+    """Return the numbers of nodes, by one statement that reads all nodes."""
+    states: dict[tuple[str, bool], int] = {}
+    data = {str(state): 0 for state in DataState}
+    for state, put, data_state, count in conn.execute(_STATE_COUNTS):
+        states[state, bool(put)] = states.get((state, bool(put)), 0) + int(count)
+        data[data_state or DataState.UNKNOWN] += int(count)
+    return StateCounts([(state, put, count) for (state, put), count in states.items()], data)
+
+
+_SHARD = models.nodes.c.shard
+_SHARD_COUNTS = sa.select(_SHARD, sa.func.count()).group_by(_SHARD)
+
+
+def count_by_shard(conn: Connection) -> list[Row]:
+    """Return ``{"name": str | None, "count": int}``, largest first; None: no shard."""
+    found = [{"name": name, "count": count} for name, count in conn.execute(_SHARD_COUNTS)]
+    return sorted(found, key=lambda shard: (-shard["count"], shard["name"] or ""))

@@ -8,26 +8,259 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Generator, Mapping, Sequence
-from functools import lru_cache
-from typing import Any
+import operator
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.util import ClauseAdapter
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import encryption, prepared
-from ironic_lite.db.queries.filters import Bound, Clause, Either, Switch, any_of, contains
-from ironic_lite.db.queries.index_ranges import (
-    JOINING,
-    Order,
-    has_index_ranges,
-    index_ranges,
-    leads_index,
-)
-from ironic_lite.db.queries.unindexed import unindexed
 from ironic_lite.db.tables import models
+
+# Columns that SQLite shall not look up in an index.
+#
+# SQLite has no statistics here, so it takes every index for equally good, also the one of a value
+# that most rows have. The other databases count the values, and need no hint.
+
+
+class _Unindexed(FunctionElement[Any]):
+    """A column; an unary plus hides it from SQLite's choice of an index."""
+
+    inherit_cache = True
+
+    def __init__(self, column: sa.ColumnElement[Any]) -> None:
+        super().__init__(column)
+        self.type = column.type
+
+
+@compiles(_Unindexed)
+def _compile_plain(element: _Unindexed, compiler: Any, **kwargs: Any) -> str:
+    return str(compiler.process(element.clauses, **kwargs))
+
+
+@compiles(_Unindexed, "sqlite")
+def _compile_signed(element: _Unindexed, compiler: Any, **kwargs: Any) -> str:
+    return f"+{compiler.process(element.clauses, **kwargs)}"
+
+
+def unindexed(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    """Return a column whose value most rows share, or by which few rows are sorted."""
+    return _Unindexed(column)
+
+
+# Filters of pages that are more than a column's equality.
+
+Clause = sa.ColumnElement[bool]
+
+_ESCAPE = "!"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Switch:
+    """A filter that is true or false; a side without a clause selects every row.
+
+    ``few`` is true if few rows match the side ``on``, as for `Bound`; ``most`` is true if most rows
+    match the side ``off``.
+    """
+
+    on: Clause | None = None
+    off: Clause | None = None
+    few: bool = False
+    most: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """A filter whose clause has a bind parameter of the filter's own name.
+
+    ``few`` is true if few rows match: they are found by the filter and then sorted. Otherwise a
+    database may read the whole table in the order of the page until it has found them.
+    """
+
+    clause: Clause
+    adapt: Callable[[Any], Any] = lambda value: value
+    few: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Either:
+    """A filter of rows that match one of some clauses, each with the filter's bind parameter.
+
+    Each clause has an index, and each is read for itself, as ``paging`` explains.
+    """
+
+    clauses: tuple[Clause, ...]
+
+
+def contains(column: sa.Column[Any], name: str) -> Bound:
+    """Return a filter for rows whose text contains the value, ignoring case.
+
+    ``%`` and ``_`` in the value stand for themselves.
+    """
+    return Bound(column.ilike(sa.bindparam(name, type_=sa.String), escape=_ESCAPE), _like_pattern)
+
+
+def _like_pattern(value: str) -> str:
+    for special in (_ESCAPE, "%", "_"):
+        value = value.replace(special, _ESCAPE + special)
+    return f"%{value}%"
+
+
+def any_of(column: sa.Column[Any], name: str) -> Bound:
+    """Return a filter for rows whose column, which is unique, is one of the values."""
+    among = column.in_(sa.bindparam(name, expanding=True, type_=column.type))
+    return Bound(among, list, few=True)
+
+
+# Stretches of an index that, together, begin with the page of a sorted list.
+#
+# No condition enters an index both for rows with a value and for rows without one. So the page is
+# the beginning of several pages, each of which is read along the index.
+
+# MariaDB looks up a joined marker before it plans, and plans better for it; PostgreSQL would sort.
+JOINING = ("mysql", "mariadb")
+_LARGEST: Any = sa.literal_column(str(2**63 - 1))
+_SMALLEST: Any = sa.literal_column("''")
+
+
+class PageOrder(NamedTuple):
+    """The order of a page: a column, whether it descends, and whether a marker begins the page.
+
+    ``dialect`` is the database that reads it.
+    """
+
+    sort: str
+    down: bool
+    marked: bool
+    dialect: str
+
+
+@cache
+def leads_index(table: sa.Table, name: str) -> bool:
+    """Return whether an index of a table begins with a column."""
+    return any(index.columns[0].name == name for index in table.indexes)
+
+
+def has_index_ranges(table: sa.Table, order: PageOrder) -> bool:
+    """Return whether a page is the beginning of `index_ranges`, which no one index scan reads.
+
+    SQLite and MariaDB read an index from its NULLs on; PostgreSQL's has them at its end. MariaDB
+    enters an index behind a joined marker, but sorts by a unique column and the id. Times are no
+    ranges: few rows have the same one.
+    """
+    column = table.c[order.sort]
+    if not isinstance(column.type, sa.String if column.nullable else sa.String | sa.Boolean):
+        return False
+    if order.dialect in JOINING:
+        return bool(column.unique)
+    if not column.unique and not leads_index(table, order.sort):
+        return False
+    return order.marked or (bool(column.nullable) and order.dialect == "postgresql")
+
+
+def index_ranges(
+    table: sa.Table, order: PageOrder, marker: tuple[Any, Clause] | None
+) -> list[sa.Select[Any]]:
+    """Return pages of ids, each of which is read along an index of the sorted column.
+
+    They are the rows with a value beyond the marker's, with the same value, and without a value.
+    """
+    mine, ident, down = table.c[order.sort], table.c.id, order.down
+    beyond = operator.lt if down else operator.gt
+
+    def page(*parts: sa.ColumnElement[Any]) -> sa.Select[Any]:
+        ordered = (part.desc() if down else part.asc() for part in parts)
+        limit = sa.bindparam("limit_", type_=sa.Integer)
+        return sa.select(ident).order_by(*ordered).limit(limit)
+
+    some = page(mine) if mine.unique else page(mine, ident)
+    none = (page(ident) if mine.unique else some).where(mine.is_(None))
+    if marker is None:
+        return [some.where(mine.is_not(None)), none] if mine.nullable else [some]
+    other, named = marker
+    its, its_id = other.c[order.sort], other.c.id
+
+    def of_marker(what: sa.ColumnElement[Any], *where: Clause) -> sa.ScalarSelect[Any]:
+        return sa.select(what).where(named, *where).scalar_subquery()
+
+    value, last = of_marker(its), of_marker(its_id)
+    if mine.unique:
+        found = [some.where(beyond(mine, value))]
+    elif order.dialect == "postgresql":
+        found = [some.where(beyond(sa.tuple_(mine, ident), sa.tuple_(value, last)))]
+    else:  # SQLite enters an index by the first half of a pair only.
+        same = page(ident).where(mine == value, beyond(ident, last))
+        found = [some.where(beyond(mine, value)), same]
+    if mine.nullable and down:  # behind a marker with a value come all rows without one
+        first = of_marker(sa.case((its.is_(None), its_id), else_=_LARGEST))
+        found.append(none.where(ident < first))
+    elif mine.nullable:  # behind a marker without a value come all rows with one
+        found.append(none.where(ident > of_marker(its_id, its.is_(None))))
+        # A range, because SQLite would look for the marker's value at each row.
+        found.append(some.where(mine >= of_marker(_SMALLEST, its.is_(None))))
+    return found
+
+
+# Filters of rows with the owner and the lessee that their node had when they were written.
+#
+# A row belongs to the projects of its time, not to the present owner of the node. Rows *in force*,
+# which refuse operations now, such as runs under way, are also for those who may see the node.
+
+_NODE = models.nodes.c
+OF_OWNER, OWN_OWNER, OWN_LESSEE = "of_owner", "own_owner", "own_lessee"
+"""Filters: of a list about all nodes; of a list of one node, which needs both of the others."""
+
+
+def _owner_of_node(name: str) -> prepared.Compute:
+    """Return the expression of owner or lessee in a new row: as given, else as the node has it."""
+
+    def compute(row: Mapping[str, sa.BindParameter[Any]]) -> sa.ColumnElement[Any]:
+        known = sa.select(_NODE[name]).where(_NODE.uuid == row["node_uuid"])
+        return sa.func.coalesce(row[name], known.scalar_subquery())
+
+    return compute
+
+
+OWNERS_OF_NODE: Mapping[str, prepared.Compute] = {
+    name: _owner_of_node(name) for name in ("owner", "lessee")
+}
+"""Expressions of ``prepared.Write`` for new rows, computed in the transaction that adds them."""
+
+
+def owner_filters(
+    table: sa.Table, in_force: sa.ColumnElement[bool] | None = None
+) -> dict[str, Switch | Bound | Either]:
+    """Return the filters of a table with ``node_uuid``, owner and lessee.
+
+    :param in_force: the condition of rows that are in force, None without such rows.
+    """
+    project = sa.bindparam(OF_OWNER, type_=sa.String)
+    whole: Bound | Either = Bound(table.c.owner == project)
+    of_node = own_rows(table)
+    if in_force is not None:
+        mine = sa.or_(_NODE.owner == project, _NODE.lessee == project)
+        nodes = table.c.node_uuid.in_(sa.select(_NODE.uuid).where(mine))
+        whole = Either((table.c.owner == project, sa.and_(in_force, nodes)))
+        of_node = sa.or_(in_force, of_node)
+    # The value of the last one is a parameter of the clause before it.
+    return {OF_OWNER: whole, OWN_OWNER: Bound(of_node), OWN_LESSEE: Bound(sa.true())}
+
+
+def own_rows(table: sa.Table) -> sa.ColumnElement[bool]:
+    """Return the condition of rows of a project; the parameters are None or the project."""
+    return sa.or_(
+        *(
+            table.c[column] == sa.bindparam(name, type_=sa.String)
+            for column, name in (("owner", OWN_OWNER), ("lessee", OWN_LESSEE))
+        )
+    )
+
 
 __all__ = ["Bound", "Either", "Listing", "Switch", "any_of", "contains"]
 
@@ -113,7 +346,7 @@ class Listing:
         """
         names = models.columns(self.table) if columns is None else tuple(columns)
         shape, values = self._read_filters(where)
-        order = Order(sort, direction == "desc", marker_id is not None, conn.dialect.name)
+        order = PageOrder(sort, direction == "desc", marker_id is not None, conn.dialect.name)
         chosen = tuple((name, name in texts) for name in names)
         values["limit_"] = limit
         if marker_id is not None:
@@ -275,7 +508,7 @@ def _select_page(
     listing: Listing,
     chosen: tuple[tuple[str, bool], ...],
     shape: Shape,
-    order: Order,
+    order: PageOrder,
 ) -> sa.Select[Any]:
     """Return the statement of a page.
 
@@ -302,7 +535,7 @@ def _select_page(
 
 
 def _beginning(
-    listing: Listing, statement: sa.Select[Any], pages: Sequence[sa.Select[Any]], order: Order
+    listing: Listing, statement: sa.Select[Any], pages: Sequence[sa.Select[Any]], order: PageOrder
 ) -> sa.Select[Any]:
     """Return the statement for the first rows of some pages of ids."""
     ids = listing.table.c.id
@@ -314,7 +547,7 @@ def _in_order(
     listing: Listing,
     statement: sa.Select[Any],
     shape: Shape,
-    order: Order,
+    order: PageOrder,
     marker: tuple[Any, Clause] | None,
 ) -> sa.Select[Any]:
     """Return the statement with the conditions of a shape, and the order and limit of a page."""
@@ -331,7 +564,7 @@ def _in_order(
 
 
 def _ordered(
-    listing: Listing, statement: sa.Select[Any], order: Order, few: bool
+    listing: Listing, statement: sa.Select[Any], order: PageOrder, few: bool
 ) -> sa.Select[Any]:
     table, (sort, down, _, dialect) = listing.table, order
     ident = unindexed(table.c.id) if few else table.c.id

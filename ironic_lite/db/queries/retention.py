@@ -12,10 +12,12 @@ import sqlalchemy as sa
 
 from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import events, feed
+from ironic_lite.db.queries import events
 from ironic_lite.db.tables import models
 
-_EVENT, _RUN, _NODE = models.events.c, models.runs.c, models.nodes.c
+_EVENT = models.events.c
+_RUN = models.runs.c
+_NODE = models.nodes.c
 
 
 class Excess(NamedTuple):
@@ -48,7 +50,7 @@ def _last_kept(table: sa.Table, name: str, *more: sa.ColumnElement[bool]) -> Any
 
 
 _EXCESS = sa.select(
-    _last_kept(models.events, "n_entries", events.TOLD),
+    _last_kept(models.events, "n_entries", events.IN_HISTORY),
     _last_kept(models.events, "n_others"),
     _last_kept(models.runs, "n_runs"),
 )
@@ -92,7 +94,7 @@ _REMOVABLE = _oldest(
     _EVENT.at < sa.bindparam("k_before"),
     sa.or_(
         _EVENT.id < _number_parameter("n_entries"),
-        sa.and_(_EVENT.id < _number_parameter("n_others"), sa.not_(events.TOLD)),
+        sa.and_(_EVENT.id < _number_parameter("n_others"), sa.not_(events.IN_HISTORY)),
     ),
 )
 _ALL = _oldest(models.events)
@@ -162,5 +164,5 @@ def _remove_events(conn: Connection, chosen: sa.Select[Any], values: Row) -> int
     ids = list(conn.execute(chosen, values).scalars())
     if ids:
         conn.execute(_REMOVE, {"k_ids": ids})
-        feed.note_removed(conn, max(ids))
+        events.note_removed(conn, max(ids))
     return len(ids)

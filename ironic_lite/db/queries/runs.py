@@ -1,20 +1,19 @@
-"""Queries on runs and their steps: the durable record of every verb run on a node."""
+"""Queries on runs: the durable record of every verb run on a node, its steps, stop and log."""
 
 from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple, cast
 
 import sqlalchemy as sa
 
 from ironic_lite import errors
-from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import holds, paging, whose
+from ironic_lite.db.queries import paging
 from ironic_lite.db.tables import models
 from ironic_lite.records import Run, RunStep
 
@@ -41,30 +40,22 @@ _STEP_BLANK: Row = {
 
 # -- statements ------------------------------------------------------------------------------
 
-_INSERT = prepared.Write(models.runs.insert().inline(), computed=whose.OF_NODE)
 _UPDATE = prepared.Write(models.runs.update().where(_RUN.uuid == sa.bindparam("k_uuid")))
 _INSERTED = tuple(name for name in COLUMNS if name != "id")
-
-
-def _insert_unless(*found: sa.ColumnElement[bool]) -> prepared.Write:
-    """Build the INSERT of a run that writes nothing if one of these rows exists."""
-    values = {name: sa.bindparam(f"v_{name}", type_=_RUN[name].type) for name in _INSERTED}
-    chosen = sa.select(*values.values()).where(*(sa.not_(one) for one in found))
-    return prepared.Write(models.runs.insert().from_select(_INSERTED, chosen), columns=False)
-
-
 _BEFORE = models.runs.alias("before")
 _TAKEN = sa.exists().where(
     _BEFORE.c.request_id == sa.bindparam("v_request_id"),
     _BEFORE.c.node_uuid == sa.bindparam("v_node_uuid"),
 )
-_HOLD = models.holds.c
-_ANY_HOLD = sa.exists().where(
-    _HOLD.node_uuid == sa.bindparam("v_node_uuid"),
-    holds.in_force_at(sa.bindparam("k_now", type_=_HOLD.until.type)),
+_INSERT = prepared.Write(
+    models.runs.insert().from_select(
+        _INSERTED,
+        sa.select(*(sa.bindparam(f"v_{name}", type_=_RUN[name].type) for name in _INSERTED)).where(
+            sa.not_(_TAKEN)
+        ),
+    ),
+    columns=False,
 )
-_INSERT_FIRST = _insert_unless(_TAKEN)
-_INSERT_UNHELD = _insert_unless(_TAKEN, _ANY_HOLD)
 _GET = sa.select(models.runs).where(_RUN.uuid == sa.bindparam("k_uuid"))
 _CURRENT = (
     sa.select(models.runs)
@@ -168,21 +159,12 @@ def _update_steps(shape: tuple[tuple[str, ...], ...]) -> prepared.Write:
 
 
 def insert(conn: Connection, values: RowView) -> None:
-    """Add a run."""
-    _INSERT.insert_all(conn, [{"owner": None, "lessee": None, **values}])
+    """Add a run, unless its request has one on its node already.
 
-
-def insert_first(conn: Connection, values: RowView, *, unheld: bool) -> bool:
-    """Add a run unless its request has one on its node already; return whether it was added.
-
-    The node's row is locked, so no run and no hold are added meanwhile.
-
-    :param unheld: also add none if the node has a hold in force, whatever the hold blocks.
+    :raises errors.Conflict: as `refuse_again`.
     """
-    row = {f"v_{name}": values.get(name) for name in _INSERTED}
-    if not unheld:
-        return bool(_INSERT_FIRST.execute(conn, row))
-    return bool(_INSERT_UNHELD.execute(conn, {**row, "k_now": clock.now()}))
+    if not _INSERT.execute(conn, {f"v_{name}": values.get(name) for name in _INSERTED}):
+        refuse_again(conn, values["node_uuid"], values["request_id"])
 
 
 def refuse_again(conn: Connection, node_uuid: str, request_id: str) -> None:
@@ -265,7 +247,7 @@ def newest_with_steps(conn: Connection, node_uuid: str) -> tuple[Run | None, lis
 
 
 UNDER_WAY = sa.or_(*(_RUN.state == state for state in _OPEN))
-LISTING = paging.Listing(models.runs, whose.filters(models.runs, UNDER_WAY))
+LISTING = paging.Listing(models.runs, paging.owner_filters(models.runs, UNDER_WAY))
 
 
 def page(
@@ -356,3 +338,210 @@ def steps(conn: Connection, run_uuid: str) -> list[RunStep]:
     """Return a run's steps in the order they were planned."""
     found = conn.execute(_STEPS, {"k_run": run_uuid}).all()
     return [cast(RunStep, dict(zip(STEP_COLUMNS, row, strict=True))) for row in found]
+
+
+Step = RunStep
+_NODE = models.nodes.c
+_STEP_COLUMNS = (
+    "run_uuid",
+    "kind",
+    "ordinal",
+    "interface",
+    "step",
+    "state",
+    "attempt",
+    "started_at",
+)
+_NODE_COLUMNS = ("driver", "resource_class", "run_stop")
+_OWNER_COLUMNS = ("owner", "lessee")
+_STEPS_WITH_NODES = (
+    sa.select(
+        _RUN.uuid,
+        *(_STEP[name] for name in _STEP_COLUMNS),
+        *(_NODE[name] for name in _NODE_COLUMNS),
+        *(_RUN[name] for name in _OWNER_COLUMNS),
+    )
+    .select_from(
+        models.runs.join(models.nodes, _NODE.uuid == _RUN.node_uuid).outerjoin(
+            models.run_steps, _STEP.run_uuid == _RUN.uuid
+        )
+    )
+    .where(_RUN.uuid.in_(sa.bindparam("k_runs", expanding=True, type_=_RUN.uuid.type)))
+    .order_by(_STEP.id)
+)
+
+
+def steps_with_nodes(conn: Connection, runs: Sequence[str]) -> dict[str, tuple[list[Step], Row]]:
+    """Return the steps of each run as planned, and driver, resource_class, run_stop of its node.
+
+    Beside these are the owner and the lessee of the time of the run.
+
+    :param runs: UUIDs, at most those of one page.
+    """
+    found: dict[str, tuple[list[Step], Row]] = {}
+    for run, *row in conn.execute(_STEPS_WITH_NODES, {"k_runs": list(runs)}):
+        step = dict(zip(_STEP_COLUMNS, row, strict=False))
+        node = dict(zip((*_NODE_COLUMNS, *_OWNER_COLUMNS), row[len(_STEP_COLUMNS) :], strict=True))
+        steps, _ = found.setdefault(run, ([], node))
+        if step["run_uuid"] is not None:
+            steps.append(cast(RunStep, step))
+    return found
+
+
+# Queries on the stop of a node's run, which the API writes while a conductor holds the lock.
+#
+# Only the column ``run_stop`` is written that way. It is no part of the node's generation, because
+# no client of Ironic sees it.
+
+_LOCKED_BY_US = (_NODE.uuid == sa.bindparam("k_uuid"), _NODE.lock_token == sa.bindparam("k_token"))
+_SAVE_UNLESS_STOPPED = prepared.Write(
+    models.nodes.update()
+    .where(
+        *_LOCKED_BY_US, _NODE.run_stop.is_not_distinct_from(sa.bindparam("k_stop", type_=sa.Text))
+    )
+    .values(generation=_NODE.generation + 1)
+)
+_GET_STOP = sa.select(_NODE.run_stop).where(*_LOCKED_BY_US)
+_SET_STOP = models.nodes.update().where(
+    _NODE.uuid == sa.bindparam("k_uuid"), _NODE.run_uuid == sa.bindparam("k_run")
+)
+
+
+class StopChanged(Exception):
+    """The stop of a run is another one than the conductor has read; nothing was written.
+
+    :ivar text: the node's column ``run_stop`` now.
+    """
+
+    def __init__(self, text: str | None) -> None:
+        super().__init__("the stop of the run has changed")
+        self.text = text
+
+
+def save_unless_stopped(
+    conn: Connection,
+    node_uuid: str,
+    values: RowView,
+    *,
+    token: str,
+    at: datetime.datetime,
+    known: str | None,
+) -> None:
+    """Write columns of a locked node as `nodes.save`, unless the stop of its run has changed.
+
+    :param known: the node's column ``run_stop`` as last read.
+    :raises errors.LockLost: the lock is lost, or the node is gone.
+    :raises StopChanged: the API has written another stop.
+    """
+    mine = {"k_uuid": node_uuid, "k_token": token}
+    guard = {**mine, "k_stop": known, "updated_at": at}
+    if _SAVE_UNLESS_STOPPED.execute(conn, {**values, **guard}):
+        return
+    found = conn.execute(_GET_STOP, mine).first()
+    if found is None:
+        raise errors.LockLost(node=node_uuid)
+    raise StopChanged(found[0])
+
+
+def put_stop(conn: Connection, node_uuid: str, run_uuid: str, text: str | None) -> bool:
+    """Write or remove the stop of a run; return False if the run has ended.
+
+    The caller holds the node's row, so that no step begins meanwhile.
+    """
+    values = {"k_uuid": node_uuid, "k_run": run_uuid, "run_stop": text}
+    return bool(conn.execute(_SET_STOP, values).rowcount)
+
+
+# Queries on the lines of runs: rows of one line or more, in the order of writing.
+
+_LOG = models.run_logs.c
+_AFTER_ROW = sa.bindparam("k_after", type_=sa.BigInteger)
+_LIMIT = sa.bindparam("limit_", type_=sa.Integer)
+# Adds nothing for a run that has been removed, so that its last lines fail no save.
+_APPEND_LINES = models.run_logs.insert().from_select(
+    ["run_uuid", "at", "text"],
+    sa.select(
+        _RUN.uuid,
+        sa.bindparam("k_at", type_=_LOG.at.type),
+        sa.bindparam("k_text", type_=_LOG.text.type),
+    ).where(_RUN.uuid == sa.bindparam("k_run")),
+)
+_LOG_ROWS = (
+    sa.select(_LOG.id, _LOG.at, _LOG.text)
+    .where(_LOG.run_uuid == sa.bindparam("k_run"), _LOG.id > _AFTER_ROW)
+    .order_by(_LOG.id)
+    .limit(_LIMIT)
+)
+_NEWEST_LOG_ROWS = (
+    sa.select(_LOG.id, _LOG.at, _LOG.text)
+    .where(_LOG.run_uuid == sa.bindparam("k_run"))
+    .order_by(_LOG.id.desc())
+    .limit(_LIMIT)
+)
+_LOG_BYTES = {
+    "sqlite": sa.func.length(sa.cast(_LOG.text, sa.LargeBinary)),
+    "postgresql": sa.func.octet_length(_LOG.text),
+    "mysql": sa.func.octet_length(_LOG.text),
+}
+_LOG_SIZES = {
+    kind: sa.select(sa.func.coalesce(sa.func.sum(length), 0)).where(
+        _LOG.run_uuid == sa.bindparam("k_run")
+    )
+    for kind, length in _LOG_BYTES.items()
+}
+_REPLACE_LOG_ROW = (
+    models.run_logs.update()
+    .where(_LOG.id == sa.bindparam("k_id", type_=sa.BigInteger))
+    .values(text=sa.bindparam("k_text", type_=_LOG.text.type))
+)
+_REMOVE_LOG_ROWS = models.run_logs.delete().where(
+    _LOG.id.in_(sa.bindparam("k_ids", expanding=True, type_=sa.BigInteger))
+)
+
+
+class StoredLines(NamedTuple):
+    """A row: lines that were written together."""
+
+    id: int
+    at: datetime.datetime
+    text: str
+
+
+def append_lines(conn: Connection, run_uuid: str, *, at: datetime.datetime, text: str) -> None:
+    """Add lines to the log of a run, nothing if the run does not exist any more.
+
+    :param text: one line or more, joined by line ends.
+    """
+    conn.execute(_APPEND_LINES, {"k_run": run_uuid, "k_at": at, "k_text": text})
+
+
+def log_rows(
+    conn: Connection, run_uuid: str, *, after: int = 0, limit: int = 10_000
+) -> list[StoredLines]:
+    """Return the rows of a run after a row's id, the oldest first."""
+    values = {"k_run": run_uuid, "k_after": after, "limit_": limit}
+    return [StoredLines(*row) for row in conn.execute(_LOG_ROWS, values)]
+
+
+def newest_log_rows(conn: Connection, run_uuid: str, *, limit: int) -> list[StoredLines]:
+    """Return the newest rows of a run, the oldest first."""
+    found = conn.execute(_NEWEST_LOG_ROWS, {"k_run": run_uuid, "limit_": limit}).all()
+    return [StoredLines(*row) for row in reversed(found)]
+
+
+def log_size(conn: Connection, run_uuid: str) -> int:
+    """Return the bytes of all texts of a run; the database sums them up."""
+    statement = _LOG_SIZES.get(conn.dialect.name, _LOG_SIZES["mysql"])
+    return int(conn.execute(statement, {"k_run": run_uuid}).scalar_one())
+
+
+def replace_log_rows(conn: Connection, ids: Sequence[int], text: str) -> None:
+    """Replace rows by one with another text, at the place of the first."""
+    conn.execute(_REPLACE_LOG_ROW, {"k_id": ids[0], "k_text": text})
+    remove_log_rows(conn, ids[1:])
+
+
+def remove_log_rows(conn: Connection, ids: Collection[int]) -> None:
+    """Remove rows."""
+    if ids:
+        conn.execute(_REMOVE_LOG_ROWS, {"k_ids": list(ids)})

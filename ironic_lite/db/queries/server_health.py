@@ -55,3 +55,11 @@ def try_write(conn: Connection, name: str) -> None:
 def node_groups(conn: Connection) -> list[tuple[str, str, int]]:
     """Return (conductor group, hardware type, number of nodes), by one statement."""
     return [(group or "", driver, int(count)) for group, driver, count in conn.execute(_GROUPS)]
+
+
+_ANY = sa.select(models.erasures.c.id).limit(1)
+
+
+def has_erasures(conn: Connection) -> bool:
+    """Return whether there is an erasure record of any node."""
+    return conn.execute(_ANY).first() is not None

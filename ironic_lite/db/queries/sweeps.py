@@ -11,14 +11,14 @@ import sqlalchemy as sa
 from ironic_lite.core.json_types import Json, Row
 from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries.unindexed import unindexed
+from ironic_lite.db.queries.paging import unindexed
 from ironic_lite.db.tables import models
 
 _NODE = models.nodes.c
 _WHOLE = models.columns(models.nodes)
 
 
-class Place(TypedDict):
+class SweptNode(TypedDict):
     """The columns by which a node has its conductor, and its state."""
 
     uuid: str
@@ -27,14 +27,14 @@ class Place(TypedDict):
     provision_state: str
 
 
-class Candidate(Place):
+class Candidate(SweptNode):
     """A node that a sweep reads whole if this conductor owns it."""
 
     id: int
     instance_uuid: str | None
 
 
-class Due(Place):
+class Due(SweptNode):
     """A node whose timer has ended."""
 
     id: int
@@ -42,14 +42,14 @@ class Due(Place):
     updated_at: datetime.datetime | None
 
 
-class Overdue(Place):
+class OverdueNode(SweptNode):
     """A node that has waited too long."""
 
     id: int
     provision_updated_at: datetime.datetime
 
 
-class Lock(Place):
+class LockedNode(SweptNode):
     """A node and its lock, if it is locked."""
 
     id: int
@@ -58,7 +58,7 @@ class Lock(Place):
     lock_expires: datetime.datetime | None
 
 
-class Standing(Place):
+class Standing(SweptNode):
     """A node with files or a program on its conductor."""
 
     id: int
@@ -67,7 +67,7 @@ class Standing(Place):
     owner: str | None
 
 
-class Notes(TypedDict):
+class NodeNotes(TypedDict):
     """A node with the notes about its work."""
 
     uuid: str
@@ -114,7 +114,7 @@ _DUE = _select_nodes(
     _DUE_COLUMNS, _NODE.wake_at <= sa.bindparam("now"), _FREE, *_later_than(_NODE.wake_at)
 ).order_by(_NODE.wake_at, _NODE.id)
 
-_OVERDUE_COLUMNS = tuple(Overdue.__annotations__)
+_OVERDUE_COLUMNS = tuple(OverdueNode.__annotations__)
 _OVERDUE = _select_nodes(
     _OVERDUE_COLUMNS,
     _NODE.provision_state == sa.bindparam("state", type_=sa.String),
@@ -128,7 +128,7 @@ _OVERDUE = _select_nodes(
     sa.or_(_NODE.maintenance.is_(sa.false()), _NODE.fault.is_not(None)),
 ).order_by(_NODE.provision_updated_at, _NODE.id)
 
-_LOCK_COLUMNS = tuple(Lock.__annotations__)
+_LOCK_COLUMNS = tuple(LockedNode.__annotations__)
 # Runs every few seconds and finds few rows. The form makes SQLite use the index of the rare value,
 # a busy state or a lock, instead of scanning all nodes.
 _BY_KEY = _NODE.id + 0
@@ -169,7 +169,7 @@ _REACHED = _NODE.console_enabled.is_(sa.true())
 _STANDING = _select_nodes(
     _STANDING_COLUMNS, _AFTER, sa.or_(_IN_STATES, _REACHED), _USUALLY_FREE
 ).order_by(_NODE.id)
-_NOTES_COLUMNS = tuple(Notes.__annotations__)
+_NOTES_COLUMNS = tuple(NodeNotes.__annotations__)
 _NOTES = sa.select(*(_NODE[name] for name in _NOTES_COLUMNS)).where(
     _NODE.uuid.in_(_list_parameter("uuids"))
 )
@@ -191,9 +191,9 @@ def _count(states: int) -> sa.Select[Any]:
 # -- questions -------------------------------------------------------------------------------
 
 
-def notes(conn: Connection, *, uuids: Collection[str]) -> list[Notes]:
+def notes(conn: Connection, *, uuids: Collection[str]) -> list[NodeNotes]:
     """Return the notes of these nodes; missing ones are left out."""
-    found: list[Notes] = _read_rows(conn, _NOTES, _NOTES_COLUMNS, uuids=list(uuids))
+    found: list[NodeNotes] = _read_rows(conn, _NOTES, _NOTES_COLUMNS, uuids=list(uuids))
     return found
 
 
@@ -223,9 +223,9 @@ def overdue(
     state: str,
     before: datetime.datetime,
     limit: int,
-    after: Overdue | None = None,
+    after: OverdueNode | None = None,
     since: datetime.datetime = _FIRST,
-) -> list[Overdue]:
+) -> list[OverdueNode]:
     """Return the free nodes in ``state`` since before ``before``, longest first.
 
     Nodes that an operator has put into maintenance are left out, because the operator watches them.
@@ -236,7 +236,7 @@ def overdue(
     """
     last = (since, 0) if after is None else (after["provision_updated_at"], after["id"])
     values = {"state": state, "before": before, "after": last[0], "after_id": last[1]}
-    found: list[Overdue] = _read_rows(conn, _OVERDUE, _OVERDUE_COLUMNS, **values, limit_=limit)
+    found: list[OverdueNode] = _read_rows(conn, _OVERDUE, _OVERDUE_COLUMNS, **values, limit_=limit)
     return found
 
 
@@ -246,17 +246,19 @@ def unheld(
     states: Collection[str],
     limit: int,
     after_id: int = 0,
-) -> list[Lock]:
+) -> list[LockedNode]:
     """Return the unlocked nodes in ``states``, by id after ``after_id``."""
-    found: list[Lock] = _read_rows(
+    found: list[LockedNode] = _read_rows(
         conn, _UNHELD, _LOCK_COLUMNS, states=list(states), after_id=after_id, limit_=limit
     )
     return found
 
 
-def held(conn: Connection, *, limit: int, after_id: int = 0) -> list[Lock]:
+def held(conn: Connection, *, limit: int, after_id: int = 0) -> list[LockedNode]:
     """Return the locked nodes of any state, by a live or dead holder; as `unheld`."""
-    found: list[Lock] = _read_rows(conn, _HELD, _LOCK_COLUMNS, after_id=after_id, limit_=limit)
+    found: list[LockedNode] = _read_rows(
+        conn, _HELD, _LOCK_COLUMNS, after_id=after_id, limit_=limit
+    )
     return found
 
 

@@ -36,7 +36,7 @@ _FEW = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
+class ReencryptedRows:
     """The number of rows of a table, and of those rewritten."""
 
     table: str
@@ -87,7 +87,7 @@ def check(database: Database) -> None:
     LOG.error("%s Until then, requests that need it are answered with 500.", why.message)
 
 
-def run(database: Database) -> list[Outcome]:
+def run(database: Database) -> list[ReencryptedRows]:
     """Rewrite the values that are not stored under the first key; others cost a check.
 
     :raises errors.KeyMissing: a value needs a key that is not configured; finished parts stay.
@@ -99,7 +99,7 @@ def run(database: Database) -> list[Outcome]:
     return [_reencrypt_table(database, table) for table in tables]
 
 
-def _reencrypt_table(database: Database, table: sa.Table) -> Outcome:
+def _reencrypt_table(database: Database, table: sa.Table) -> ReencryptedRows:
     found = done = 0
     last: tuple[Any, ...] | None = None
     while True:
@@ -108,7 +108,7 @@ def _reencrypt_table(database: Database, table: sa.Table) -> Outcome:
         )
         found, done = found + rows, done + changed
         if rows < PART:
-            return Outcome(table.name, found, done)
+            return ReencryptedRows(table.name, found, done)
 
 
 def _reencrypt_part(

@@ -2,25 +2,237 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
+import dataclasses
+import re
+import urllib.parse
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import capabilities, names
-from ironic_lite.domain.inspection_rules import calls, templates
-from ironic_lite.domain.inspection_rules.conditions import Operation, arguments, looped
-from ironic_lite.domain.inspection_rules.subject import (
-    NODE,
-    OBJECT,
-    PORT,
-    Subject,
-    fitting,
-    path,
-    writable,
-)
+from ironic_lite.domain import fields, vocabulary
+from ironic_lite.domain.inspection_rules import conditions
+from ironic_lite.domain.inspection_rules.conditions import RuleOperation, arguments, looped
+
+# The action ``api-call``: one GET of an address, made by the caller of the rules.
+
+_LONGEST = 2048  # characters of an address, or of the value of a header
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")  # RFC 9110, 5.6.2
+_NO_VALUE = re.compile(r"[^\t\x20-\x7e]")
+
+
+class RuleCall(NamedTuple):
+    """One call.
+
+    It has an address, headers, seconds that a try may take, the number of retries, and the seconds
+    before the first retry, which double with each.
+    """
+
+    url: str
+    headers: Mapping[str, str]
+    timeout: float
+    retries: int
+    backoff: float
+
+
+def _read_url(value: object) -> str:
+    text = str(value)
+    try:
+        place = urllib.parse.urlsplit(text)
+        good = place.scheme in ("http", "https") and bool(place.hostname)
+    except ValueError:
+        good = False
+    if not good or len(text) > _LONGEST or _NO_VALUE.search(text) or " " in text:
+        raise _call_refused("url", "is not an address that begins with http:// or https://")
+    return text
+
+
+def _read_headers(value: object) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise _call_refused("headers", "must be an object")
+    told = {str(name): str(held) for name, held in value.items()}
+    for name, held in told.items():
+        if not _HEADER.fullmatch(name) or _NO_VALUE.search(held) or len(held) > _LONGEST:
+            raise _call_refused(
+                "headers", f"{name[:80]!r} is not a valid header, or has a bad value"
+            )
+    return told
+
+
+def _number_reader(name: str, most: float, *, positive: bool = False) -> Callable[[Any], float]:
+    def number(value: Any) -> float:
+        try:
+            found = float(value)
+        except (TypeError, ValueError):
+            raise _call_refused(name, "must be a number") from None
+        if not 0 <= found <= most or (positive and not found):
+            least = "more than 0" if positive else "0 or more"
+            raise _call_refused(name, f"must be {least}, and {most:g} at most")
+        return found
+
+    return number
+
+
+def _call_refused(path: str, reason: str) -> errors.InvalidParameter:
+    return errors.InvalidParameter(path=path, reason=reason)
+
+
+CALL_JUDGES: Mapping[str, Callable[[Any], Any]] = {
+    "url": _read_url,
+    "headers": _read_headers,
+    "timeout": _number_reader("timeout", 60, positive=True),
+    "retries": _number_reader("retries", 10),
+    "backoff_factor": _number_reader("backoff_factor", 60),
+}
+"""Checks of the arguments; they return the value or raise InvalidParameter."""
+
+
+def made_call(**told: object) -> RuleCall:
+    """Return the call of an action's arguments.
+
+    :raises errors.InvalidParameter: one of them is invalid.
+    """
+    url, headers, timeout, retries, backoff = (
+        judge(told[key]) for key, judge in CALL_JUDGES.items()
+    )
+    return RuleCall(url, headers, timeout, int(retries), backoff)
+
+
+# The data that rules read, and the changes they may make.
+
+PHASES = ("main",)
+"""Phases in which rules are applied: after all hooks, before the inspection ends."""
+
+OBJECT, NAME, WORD = "object", "name", "word"
+FLAG, ANSWER = "flag", "answer"
+"""Kinds of attributes besides texts: a flag cannot be null, an answer can.
+
+An answer may be true, false, or null.
+"""
+
+NODE: Mapping[str, str | int] = {
+    # attribute of a node that rules may write -> its kind, or the length of a text
+    "automated_clean": ANSWER,
+    "description": 4096,
+    "driver": WORD,
+    "driver_info": OBJECT,
+    "extra": OBJECT,
+    "lessee": 255,
+    "name": NAME,
+    "owner": 255,
+    "properties": OBJECT,
+    "resource_class": 80,
+    "shard": 255,
+    **{f"{kind}_interface": WORD for kind in fields.INTERFACE_KINDS},
+}
+PORT: Mapping[str, str | int] = {
+    "category": 80,
+    "description": 255,
+    "extra": OBJECT,
+    "physical_network": 64,
+    "pxe_enabled": FLAG,
+    "vendor": 32,
+}
+_FLAGS = {True: True, False: False, "true": True, "yes": True, "false": False, "no": False}
+_PATH = re.compile(r"/?([^/]+(?:/[^/]+)*)")
+
+
+@dataclasses.dataclass(slots=True)
+class Subject:
+    """A node during its inspection.
+
+    :ivar node: its public fields; those of `NODE` may be changed.
+    :ivar plugin_data: the results of hooks; changed in place.
+    :ivar ports: UUID -> the fields of a port, with ``address``; those of `PORT` may be changed.
+    :ivar traits: the node's.
+    :ivar changed: names of the changes: fields of the node, ``traits``, ``plugin_data``, and for a
+        port its UUID.
+    :ivar said: (level, sentence) for the log.
+    :ivar call: makes a call that a rule requests; None: calls are not possible.
+    """
+
+    node: Json
+    inventory: JsonView
+    plugin_data: Json
+    ports: dict[str, Json] = dataclasses.field(default_factory=dict)
+    traits: set[str] = dataclasses.field(default_factory=set)
+    changed: set[str] = dataclasses.field(default_factory=set)
+    said: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    call: Callable[[RuleCall], None] | None = None
+
+    def view(self, *, secrets: bool) -> Json:
+        """Return the names for templates: ``node``, ``inventory``, ``plugin_data``.
+
+        :param secrets: False masks them, as everywhere.
+        """
+        whole = {
+            "node": {**self.node, "traits": sorted(self.traits)},
+            "inventory": self.inventory,
+            "plugin_data": self.plugin_data,
+        }
+        return whole if secrets else {name: masking.mask(part) for name, part in whole.items()}
+
+
+def path(text: object) -> list[str]:
+    """Return the words of a path such as ``/properties/cpus``, or ``properties.cpus``.
+
+    Dots separate words only in a path without slashes.
+
+    :raises errors.InvalidParameter: it is not a path.
+    """
+    found = _PATH.fullmatch(text) if isinstance(text, str) else None
+    words = found[1].split("/" if "/" in found[0] else ".") if found else [""]
+    if not all(words):
+        reason = f"{str(text)[:80]!r} is no path such as /properties/key"
+        raise errors.InvalidParameter(path="path", reason=reason)
+    return words
+
+
+def writable(text: object, table: Mapping[str, str | int]) -> list[str]:
+    """Return the words of a path that rules may write.
+
+    :raises errors.InvalidParameter: it is not a path, or leads elsewhere.
+    """
+    words = path(text)
+    if words[0] not in table:
+        reason = f"{words[0]!r} cannot be written by a rule; these can: {', '.join(table)}"
+        raise errors.InvalidParameter(path="path", reason=reason)
+    if table[words[0]] != OBJECT and len(words) > 1:
+        raise errors.InvalidParameter(path="path", reason=f"of {words[0]!r}, name it alone")
+    return words
+
+
+def fitting(root: str, value: object, kind: str | int) -> Any:
+    """Return a value in the form of an attribute.
+
+    :param kind: of `NODE` or `PORT`.
+    :raises errors.InvalidParameter: the attribute cannot hold it.
+    """
+    if kind == OBJECT:
+        return dict(_checked_value(root, value, isinstance(value, Mapping), "must be an object"))
+    if kind in (FLAG, ANSWER):
+        word = value.lower() if isinstance(value, str) else value
+        known = word in _FLAGS if isinstance(word, bool | str) else word is None and kind == ANSWER
+        return _FLAGS.get(_checked_value(root, word, known, "must be true or false"))
+    if value is None:
+        return _checked_value(root, None, kind != WORD, "must not be null")
+    text = str(value)
+    if kind == NAME:
+        return _checked_value(
+            root, text, vocabulary.is_node_name(text), "is no name that a node can have"
+        )
+    room = 255 if kind == WORD else int(kind)
+    return _checked_value(root, text, len(text) <= room, f"is longer than {room} characters")
+
+
+def _checked_value(root: str, value: object, good: bool, reason: str) -> Any:
+    if not good:
+        raise errors.InvalidParameter(path=root, reason=reason)
+    return value
+
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 _PLUGIN_DATA = "plugin_data"
@@ -46,7 +258,7 @@ def _call_url(
     retries: object = 3,
     backoff_factor: object = 0.3,
 ) -> None:
-    call = calls.made(
+    call = made_call(
         url=url, headers=headers, timeout=timeout, retries=retries, backoff_factor=backoff_factor
     )
     if subject.call is not None:
@@ -145,7 +357,7 @@ def _del_attribute(subject: Subject, *, path: object) -> None:
 
 
 def _add_trait(subject: Subject, *, name: object) -> None:
-    if not names.TRAIT.fullmatch(str(name)):
+    if not vocabulary.TRAIT.fullmatch(str(name)):
         reason = f"{str(name)[:80]!r} is not a trait: use CUSTOM_A, or a standard one"
         raise errors.InvalidParameter(path="name", reason=reason)
     subject.traits.add(str(name))
@@ -159,7 +371,7 @@ def _remove_trait(subject: Subject, *, name: object) -> None:
 
 def _set_capability(subject: Subject, *, name: object, value: object) -> None:
     held = subject.node.get("properties") or {}
-    put = capabilities.put(held.get("capabilities"), str(name), str(value))
+    put = vocabulary.put_capability(held.get("capabilities"), str(name), str(value))
     _set_attribute(subject, path="properties/capabilities", value=put)
 
 
@@ -239,26 +451,24 @@ def _del_port_attribute(subject: Subject, *, port_id: object, path: object) -> N
 
 
 _SET, _EXTEND = ("path", "value"), ("unique",)
-ACTIONS: Mapping[str, Operation] = MappingProxyType(
-    {
-        "fail": Operation(_fail_inspection, ("msg",)),
-        "log": Operation(_log_message, ("msg",), ("level",)),
-        "set-attribute": Operation(_set_attribute, _SET),
-        "extend-attribute": Operation(_extend_attribute, _SET, _EXTEND),
-        "del-attribute": Operation(_del_attribute, ("path",)),
-        "add-trait": Operation(_add_trait, ("name",)),
-        "remove-trait": Operation(_remove_trait, ("name",)),
-        "set-capability": Operation(_set_capability, ("name", "value")),
-        "unset-capability": Operation(_unset_capability, ("name",)),
-        "set-plugin-data": Operation(_set_plugin_data, _SET),
-        "extend-plugin-data": Operation(_extend_plugin_data, _SET, _EXTEND),
-        "unset-plugin-data": Operation(_unset_plugin_data, ("path",)),
-        "set-port-attribute": Operation(_set_port_attribute, ("port_id", *_SET)),
-        "extend-port-attribute": Operation(_extend_port_attribute, ("port_id", *_SET), _EXTEND),
-        "del-port-attribute": Operation(_del_port_attribute, ("port_id", "path")),
-        "api-call": Operation(_call_url, ("url",), tuple(calls.JUDGES)[1:]),
-    }
-)
+ACTIONS: Mapping[str, RuleOperation] = {
+    "fail": RuleOperation(_fail_inspection, ("msg",)),
+    "log": RuleOperation(_log_message, ("msg",), ("level",)),
+    "set-attribute": RuleOperation(_set_attribute, _SET),
+    "extend-attribute": RuleOperation(_extend_attribute, _SET, _EXTEND),
+    "del-attribute": RuleOperation(_del_attribute, ("path",)),
+    "add-trait": RuleOperation(_add_trait, ("name",)),
+    "remove-trait": RuleOperation(_remove_trait, ("name",)),
+    "set-capability": RuleOperation(_set_capability, ("name", "value")),
+    "unset-capability": RuleOperation(_unset_capability, ("name",)),
+    "set-plugin-data": RuleOperation(_set_plugin_data, _SET),
+    "extend-plugin-data": RuleOperation(_extend_plugin_data, _SET, _EXTEND),
+    "unset-plugin-data": RuleOperation(_unset_plugin_data, ("path",)),
+    "set-port-attribute": RuleOperation(_set_port_attribute, ("port_id", *_SET)),
+    "extend-port-attribute": RuleOperation(_extend_port_attribute, ("port_id", *_SET), _EXTEND),
+    "del-port-attribute": RuleOperation(_del_port_attribute, ("port_id", "path")),
+    "api-call": RuleOperation(_call_url, ("url",), tuple(CALL_JUDGES)[1:]),
+}
 
 
 def act(action: JsonView, subject: Subject, *, secrets: bool) -> None:
@@ -271,6 +481,6 @@ def act(action: JsonView, subject: Subject, *, secrets: bool) -> None:
     for item in [None] if items is None else items:
         view = subject.view(secrets=secrets)
         if items is not None:
-            view["item"] = templates.fill(item, view)
-        told = templates.fill(arguments(operation, action["args"]), view)
+            view["item"] = conditions.fill_template(item, view)
+        told = conditions.fill_template(arguments(operation, action["args"]), view)
         operation.act(subject, **told)

@@ -8,6 +8,8 @@ argument, so URLs with it are never logged.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import enum
 import http.client
 import logging
 import re
@@ -20,14 +22,219 @@ from typing import Any, TypeVar
 import orjson
 
 from ironic_lite import errors
-from ironic_lite.core import bounded_http, config, masking, metrics, run_lines
-from ironic_lite.core.json_types import JsonView
-from ironic_lite.drivers import allowed_networks, base, deadline, silence
-from ironic_lite.drivers.agent import results
-from ironic_lite.drivers.agent.results import Result, Status
-from ironic_lite.errors import unicode_text
+from ironic_lite.core import bounded_http, config, log_lines, masking, metrics
+from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.domain import erasure_results
+from ironic_lite.domain.steps import StepKind
+from ironic_lite.drivers import allowed_networks, base, deadline
+from ironic_lite.drivers.boot import modes
 
 LOG = logging.getLogger(__name__)
+
+# Node and ports as plain JSON for an agent's commands.
+#
+# They contain no secret: the agent has its own, and BMC passwords must not be in a machine's
+# memory. The erasing options of [deploy] and the requested volumes are put where the agent reads
+# them.
+
+_LEFT_OUT = frozenset({"driver_notes", "agent_verify_ca", "agent_url"})
+_LOCK = frozenset({"lock_token", "lock_expires", "locked_at", "lock_note", "reservation"})
+_OURS = _LOCK | {"generation", "wake_at", "run_stop"}
+_ERASING = (
+    # key of driver_internal_info, option of [deploy]
+    ("agent_erase_devices_iterations", "shred_random_overwrite_iterations"),
+    ("agent_erase_devices_zeroize", "shred_final_overwrite_with_zeros"),
+    ("agent_continue_if_secure_erase_failed", "continue_if_disk_secure_erase_fails"),
+    ("agent_enable_ata_secure_erase", "enable_ata_secure_erase"),
+    ("agent_enable_nvme_secure_erase", "enable_nvme_secure_erase"),
+    ("erase_method", "erase_method"),
+    ("disk_erasure_concurrency", "disk_erasure_concurrency"),
+    ("agent_erase_skip_read_only", "erase_skip_read_only"),
+)
+
+
+def node_for_agent(task: base.Task) -> Json:
+    """Return the node as the agent expects it."""
+    columns = task.node.as_dict()
+    shown = {
+        name: masking.field(name, value) for name, value in columns.items() if name not in _OURS
+    }
+    kept = shown.get("driver_internal_info") or {}
+    settings = config.CONF.deploy
+    shown["driver_internal_info"] = {
+        **{key: kept[key] for key in kept if key not in _LEFT_OUT and "_steps" not in key},
+        **{key: getattr(settings, option) for key, option in _ERASING},
+        erasure_results.READER: True,
+        "target_raid_config": shown.get("target_raid_config") or {},
+        **_boot_mode(task),
+    }
+    return shown
+
+
+def _boot_mode(task: base.Task) -> Json:
+    """Return the instance's boot mode, which decides on the type of its partition table.
+
+    Without it, the agent uses the boot mode of its own ramdisk, which may differ where a BMC does
+    not support boot modes.
+    """
+    try:
+        return {"deploy_boot_mode": modes.wanted(task.node)}
+    except errors.InvalidParameter:
+        return {}  # deployments are refused for it; a clean does not need it
+
+
+def node_and_ports(task: base.Task) -> Json:
+    """Return the two arguments that all commands about steps have in common."""
+    return {"node": node_for_agent(task), "ports": [port.as_dict() for port in task.ports]}
+
+
+# Parsing of an agent's command list, to find the command of a step. Pure.
+#
+# Commands live in the agent's memory, run one at a time, and are lost with its ramdisk. The step's
+# id (``Task.step_id``) is sent with it and returned with its result, so a conductor that died
+# between request and note finds its step again.
+
+STEP_ID = "ironic_lite_step_id"
+"""The key of a step for its id; the agent returns the whole step."""
+STEP_EXTENSIONS: Mapping[StepKind, str] = {
+    StepKind.CLEAN: "clean",
+    StepKind.DEPLOY: "deploy",
+    StepKind.SERVICE: "service",
+}
+"""Step kinds of agents, and the agent's extension for each."""
+
+
+class CommandStatus(enum.StrEnum):
+    """Status of a command in the agent's words."""
+
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CHANGED = "CLEAN_VERSION_MISMATCH"
+
+    @classmethod
+    def read(cls, word: object) -> CommandStatus | None:
+        """Return the status of a word, None for an unknown word."""
+        if word == "VERSION_MISMATCH":  # a later name of the same status
+            return cls.CHANGED
+        return next((status for status in cls if status == word), None)
+
+
+_MOST = 1000  # characters kept from the beginning and from the end of an error text
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Command:
+    """A command as the agent reports it.
+
+    ``name`` has no extension; ``value`` is the result; ``kind``, ``reason`` and ``code`` are those
+    of the error, and ``erasure`` the report of a failed erasing step, unchecked.
+    """
+
+    id: str
+    name: str
+    status: CommandStatus
+    value: JsonView = dataclasses.field(default_factory=dict, repr=False)
+    kind: str = ""
+    reason: str = ""
+    code: int | None = None
+    erasure: object = dataclasses.field(default=None, repr=False)
+
+
+def read_command(document: object) -> Command:
+    """Parse a command in an answer.
+
+    :raises ValueError: naming the fault.
+    """
+    if not isinstance(document, Mapping):
+        raise ValueError("a command is not a JSON object")
+    known, name = document.get("id"), document.get("command_name")
+    status = CommandStatus.read(document.get("command_status"))
+    if not (isinstance(known, str) and isinstance(name, str)):
+        raise ValueError("a command has no id or no command_name")
+    if status is None:
+        raise ValueError(f"command_status is {document.get('command_status')!r:.80}")
+    value, why = document.get("command_result"), document.get("command_error")
+    return Command(
+        known,
+        name.rpartition(".")[2],
+        status,
+        value if isinstance(value, Mapping) else {},
+        *_error_text(why),
+        why.get("erasure") if isinstance(why, Mapping) else None,
+    )
+
+
+def _error_text(why: object) -> tuple[str, str, int | None]:
+    """Return type, text and code of an error; ``details``, if present, tells more."""
+    if not isinstance(why, Mapping):
+        return "", _shortened_text(str(why)) if why else "", None
+    said, code = why.get("details") or why.get("message") or "", why.get("code")
+    kind = str(why.get("type") or "")[:_MOST]
+    return kind, _shortened_text(str(said)), code if isinstance(code, int) else None
+
+
+def _shortened_text(text: str) -> str:
+    """Return the beginning and the end of a long text, because a program's last words matter."""
+    return text if len(text) <= 2 * _MOST else f"{text[:_MOST]} [...] {text[-_MOST:]}"
+
+
+def read_commands(document: object) -> list[Command]:
+    """Parse all commands of an answer, oldest first.
+
+    Broken ones are left out, except the last one, which may be running.
+
+    :raises ValueError: naming the fault of the list or of its last command.
+    """
+    listed = document.get("commands") if isinstance(document, Mapping) else None
+    if not isinstance(listed, list):
+        raise ValueError("there is no list of commands")
+    found = []
+    for place, one in enumerate(listed, 1):
+        try:
+            found.append(read_command(one))
+        except ValueError:
+            if place == len(listed):
+                raise
+    return found
+
+
+def step_command(kind: StepKind) -> str:
+    """Return the name of the command that runs a step of this kind, without the extension."""
+    return f"execute_{kind}_step"
+
+
+def begun_command(commands: Sequence[Command], kind: StepKind, step_id: str) -> Command | None:
+    """Return the command of a step whose start was not noted.
+
+    The agent runs one command at a time, and only this service sends commands, so a running step
+    command is this one. A finished command contains its step, unless it failed; then the step runs
+    again.
+    """
+    last = commands[-1] if commands else None
+    if last is None or last.name != step_command(kind):
+        return None
+    if last.status is CommandStatus.RUNNING:
+        return last
+    echo = last.value.get(f"{kind}_step")
+    mine = isinstance(echo, Mapping) and echo.get(STEP_ID) == step_id
+    return last if mine else None
+
+
+def running_command(commands: Sequence[Command], name: str) -> Command | None:
+    """Return the command ``name`` if the agent runs it now."""
+    last = commands[-1] if commands else None
+    runs = last is not None and last.name == name and last.status is CommandStatus.RUNNING
+    return last if runs else None
+
+
+def new_command(before: Sequence[Command], now: Sequence[Command], name: str) -> Command | None:
+    """Return the command ``name`` that is new since ``before``, so its request had arrived."""
+    known = {one.id for one in before}
+    last = now[-1] if now else None
+    return last if last is not None and last.id not in known and last.name == name else None
+
+
 T = TypeVar("T")
 
 LIMIT = 80 * 1024 * 1024
@@ -43,7 +250,7 @@ _TLS: Mapping[str, ssl.TLSVersion] = {
 }
 
 
-class Client:
+class AgentClient:
     """Commands to the agent that runs in the machine of a task.
 
     Every method may raise ``errors.AgentUnreachable`` (no answer; retryable),
@@ -78,14 +285,14 @@ class Client:
 
     # -- questions ---------------------------------------------------------------------------
 
-    def commands(self) -> list[Result]:
+    def commands(self) -> list[Command]:
         """Return the commands given to the agent since its start, oldest first."""
         document = self._retry_connection(
             "commands", lambda: self._send_request("GET", "/v1/commands/")
         )
-        return self._read_result("commands", results.read_list, document)
+        return self._read_result("commands", read_commands, document)
 
-    def result(self, command_id: str) -> Result | None:
+    def result(self, command_id: str) -> Command | None:
         """Return the result of a command; None if the agent does not know its id.
 
         Sends one request with a short timeout, because the caller repeats it soon, and a hanging
@@ -100,13 +307,13 @@ class Client:
             raise
         except OSError as why:
             raise self._agent_unreachable(why) from None
-        return self._read_result("commands", results.read, document)
+        return self._read_result("commands", read_command, document)
 
     # -- commands ----------------------------------------------------------------------------
 
     def start(
-        self, name: str, params: JsonView, *, before: Sequence[Result] | None = None
-    ) -> Result:
+        self, name: str, params: JsonView, *, before: Sequence[Command] | None = None
+    ) -> Command:
         """Start a command, and return it as soon as it runs.
 
         A lost connection does not start it twice, because the command list is read first.
@@ -130,19 +337,19 @@ class Client:
         found = self._post_order(name, params, wait=True, known=(), timeout=timeout)
         return self.value(found)
 
-    def value(self, found: Result) -> JsonView:
+    def value(self, found: Command) -> JsonView:
         """Return the result value of a command that has ended.
 
         :raises errors.AgentCommandFailed, errors.AgentChanged: as `call`.
         """
-        if found.status is Status.SUCCEEDED:
+        if found.status is CommandStatus.SUCCEEDED:
             return found.value
-        if found.status is Status.CHANGED:
-            reason = unicode_text.clean(self._without_token(found.reason))
+        if found.status is CommandStatus.CHANGED:
+            reason = errors.clean(self._without_token(found.reason))
             raise errors.AgentChanged(reason=reason or "it does not say which")
         why = (
             self._without_token(found.reason)
-            if found.status is Status.FAILED
+            if found.status is CommandStatus.FAILED
             else "it has not ended"
         )
         about = {"type": found.kind, "code": found.code, "message": why}
@@ -160,9 +367,9 @@ class Client:
         params: JsonView,
         *,
         wait: bool,
-        known: Sequence[Result],
+        known: Sequence[Command],
         timeout: float | None = None,
-    ) -> Result:
+    ) -> Command:
         """Send a command, and add it to the log of the run; its arguments may be secret."""
         watch, said = metrics.Watch(), "no answer"
         try:
@@ -172,7 +379,7 @@ class Client:
             said = why.code
             raise
         finally:
-            run_lines.note("agent", f"command {name}: {said}, {watch.seconds:.3f} s")
+            log_lines.note_run_line("agent", f"command {name}: {said}, {watch.seconds:.3f} s")
         return found
 
     def _send_order(
@@ -181,9 +388,9 @@ class Client:
         params: JsonView,
         *,
         wait: bool,
-        known: Sequence[Result],
+        known: Sequence[Command],
         timeout: float | None = None,
-    ) -> Result:
+    ) -> Command:
         body = orjson.dumps({"name": name, "params": params})
         query = {"wait": "true" if wait else "false"}
 
@@ -191,12 +398,12 @@ class Client:
             return self._send_request("POST", "/v1/commands/", query, body, timeout)
 
         if wait:  # these commands are idempotent
-            return self._read_result(name, results.read, self._retry_connection(name, post))
+            return self._read_result(name, read_command, self._retry_connection(name, post))
         try:
-            return self._read_result(name, results.read, post())
+            return self._read_result(name, read_command, post())
         except OSError as why:
             LOG.info("Node %s: lost the agent while starting %s", self._task.node.uuid, name)
-            begun = results.unknown(known, self.commands(), name.rpartition(".")[2])
+            begun = new_command(known, self.commands(), name.rpartition(".")[2])
             if begun is not None:
                 return begun
             raise self._agent_unreachable(why) from None
@@ -246,7 +453,7 @@ class Client:
                 self._task.confirm_lock()  # after connecting, which may take long
                 with connection.exchange(method, target, headers, body) as answer:
                     content = bounded_http.content(answer, LIMIT, memory)
-                silence.SILENT.note(self._task.node.uuid, silent=False)
+                deadline.SILENT.note(self._task.node.uuid, silent=False)
                 return self._checked_answer(answer.status, content)
         except ssl.SSLCertVerificationError:
             reason = "its certificate differs from that of its heartbeat"
@@ -299,7 +506,7 @@ class Client:
         )
 
     def _agent_unreachable(self, why: Exception) -> errors.AgentUnreachable:
-        silence.SILENT.note(self._task.node.uuid, silent=True)
+        deadline.SILENT.note(self._task.node.uuid, silent=True)
         reason = self._without_token(f"{self._agent.url}: {type(why).__name__}: {why}")
         return errors.AgentUnreachable(
             node=self._task.node.uuid,

@@ -14,8 +14,8 @@ from ironic_lite.core import config, log_lines
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import inspection
 from ironic_lite.drivers import base
-from ironic_lite.drivers.agent import logs, ramdisk, standby
-from ironic_lite.drivers.agent.client import Client
+from ironic_lite.drivers.agent import logs, ramdisk
+from ironic_lite.drivers.agent.client import AgentClient
 from ironic_lite.drivers.boot import sources
 
 LOG = logging.getLogger(__name__)
@@ -43,8 +43,8 @@ class AgentInspect(base.Inspect):
         :raises errors.HardwareError: the machine or its BMC refused, or the agent's answer is
             unusable.
         """
-        if standby.ready(task):
-            inventory = Client(task).call("poll.get_hardware_info", {})
+        if ramdisk.is_ready(task):
+            inventory = AgentClient(task).call("poll.get_hardware_info", {})
             _store_result(task, _run_hooks(task, *_checked_inventory(inventory)))
             return base.DONE
         ramdisk.boot(task, MODE, _kernel_parameters(task))
@@ -63,7 +63,7 @@ class AgentInspect(base.Inspect):
         rest = dict(plugin_data)
         logs.sent(task, rest.pop("logs", None), failed=bool(rest.get("error")))
         case = _run_hooks(task, inventory, rest)
-        if standby.wanted(task):  # the ramdisk keeps running, for the next verb
+        if ramdisk.uses_fast_track(task):  # the ramdisk keeps running, for the next verb
             task.driver.boot.clean_up_ramdisk(task, MODE)
         else:
             _leave_ramdisk(task)

@@ -3,18 +3,85 @@
 from __future__ import annotations
 
 import base64
+import gzip
+import io
 import logging
 import pathlib
+import posixpath
 import sys
+import tarfile
+import zlib
+from typing import IO
 
 from ironic_lite import errors
-from ironic_lite.core import clock, config, run_lines
+from ironic_lite.core import clock, config, log_lines
 from ironic_lite.drivers import base
-from ironic_lite.drivers.agent import journal
-from ironic_lite.drivers.agent.client import Client
-from ironic_lite.images import room
+from ironic_lite.drivers.agent.client import AgentClient
+from ironic_lite.images import local_files
 
 LOG = logging.getLogger(__name__)
+
+# The journal in the logs that a ramdisk sends; no I/O.
+
+JOURNAL_BYTES = 64 * 1024
+"""Bytes of the journal's end."""
+_MOST_UNPACKED = 256 * 1024 * 1024
+"""Bytes that an archive may have unpacked."""
+_CHUNK = 256 * 1024
+_JOURNALS = ("journal", "ironic-python-agent.log", "syslog", "messages", "dmesg")
+"""Files that record what a ramdisk did, the best one first."""
+
+
+def journal_tail(packed: bytes) -> list[str]:
+    """Return the last lines of the journal in an archive; none if it cannot be read.
+
+    :param packed: a tar archive, compressed by gzip.
+    """
+    found: dict[str, bytes] = {}
+    try:
+        with (
+            gzip.GzipFile(fileobj=io.BytesIO(packed)) as unpacked,
+            tarfile.open(fileobj=_Bounded(unpacked), mode="r|") as archive,
+        ):
+            for member in archive:
+                name = posixpath.basename(member.name)
+                if not member.isfile() or name not in _JOURNALS:
+                    continue
+                if (file := archive.extractfile(member)) is not None:
+                    found[name] = _end_of(file)
+    except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error):
+        pass  # the lines before the damage count
+    best = next((found[name] for name in _JOURNALS if found.get(name)), b"")
+    return best.decode("utf-8", "replace").splitlines()
+
+
+def _end_of(file: IO[bytes]) -> bytes:
+    """Return the last lines of a file, without half a line at the beginning."""
+    end = b""
+    while chunk := file.read(_CHUNK):
+        end = (end + chunk)[-JOURNAL_BYTES - 1 :]
+    return end if len(end) <= JOURNAL_BYTES else end[-JOURNAL_BYTES:].partition(b"\n")[2]
+
+
+class _Bounded(io.RawIOBase):
+    """The beginning of a file, so that a small archive cannot fill the memory or take for ever."""
+
+    def __init__(self, inner: gzip.GzipFile) -> None:
+        super().__init__()
+        self._inner = inner
+        self._left = _MOST_UNPACKED
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Read into a buffer; at the limit the file ends."""
+        data = self._inner.read(min(len(buffer), self._left))
+        self._left -= len(data)
+        buffer[: len(data)] = data
+        return len(data)
+
 
 _UNKEPT = (errors.DiskFull, errors.LocalFileError, ValueError)
 """Errors for which logs are not kept."""
@@ -50,7 +117,7 @@ def collect(task: base.Task) -> pathlib.Path | None:
     if task.agent is None:
         return None
     try:
-        value = Client(task).call("log.collect_system_logs", {})
+        value = AgentClient(task).call("log.collect_system_logs", {})
         packed = base64.b64decode(value.get("system_logs") or "", validate=True)
         path = _write_logs(task, packed)
     except (errors.HardwareError, *_UNKEPT, TypeError) as why:
@@ -84,21 +151,21 @@ def _write_logs(task: base.Task, packed: bytes) -> pathlib.Path:
 
     :raises errors.DiskFull, errors.LocalFileError: it cannot be written; nothing is left of it.
     """
-    for line in journal.tail(packed):  # also if the disk is full
-        run_lines.note("ramdisk", line)
-    folder = room.agent_logs()
+    for line in journal_tail(packed):  # also if the disk is full
+        log_lines.note_run_line("ramdisk", line)
+    folder = local_files.agent_logs()
     stamp = clock.now().strftime("%Y-%m-%d-%H-%M-%S-%f")
     path = folder / f"{task.node.uuid}_{stamp}.tar.gz"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with room.new_file(folder) as (file, made):
+        with local_files.new_file(folder) as (file, made):
             # The last free space of a disk is for the database, which may be on it, too.
-            room.reserve(file, len(packed), folder, sys.maxsize)
+            local_files.reserve(file, len(packed), folder, sys.maxsize)
             file.write(packed)
             file.flush()
             made.replace(path)
     except OSError as why:
-        if why.errno in room.FULL:
+        if why.errno in local_files.FULL:
             raise errors.DiskFull(path=str(path)) from None
         raise errors.LocalFileError(path=str(path), reason=why.strerror or str(why)) from None
     return path

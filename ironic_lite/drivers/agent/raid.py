@@ -7,13 +7,90 @@ it. The node shows the volumes that the agent reports.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import activities, raid
 from ironic_lite.drivers import base
-from ironic_lite.drivers.agent import software_raid, steps
+from ironic_lite.drivers.agent import steps
+
+# Check of a configuration for the agent's software RAID. Pure.
+#
+# The rules are those of ironic-python-agent, which would report a fault only minutes later, after
+# the machine has lost its volumes.
+
+SOFTWARE = "software"
+"""The ``controller`` of software RAID volumes."""
+FIRST_LEVEL = "1"
+"""The level of the first volume, from which the machine boots."""
+SECOND_LEVELS = ("0", "1", "5", "6", "1+0")
+MOST_VOLUMES = 2
+"""Limit of the number of volumes."""
+_UNREAD = ("number_of_physical_disks", "disk_type", "interface_type")
+"""Keys that the agent ignores: without ``physical_disks`` it takes every disk it finds."""
+
+
+def check_volumes(config: object, root: str = "") -> list[Json]:
+    """Return the logical disks of a configuration that an agent may build.
+
+    :param root: the path of the configuration itself, such as ``target_raid_config``.
+    :raises errors.InvalidParameter: naming the path.
+    """
+    disks = raid.check(config, root)
+    for fault in volume_faults(disks):
+        path = "/".join(filter(None, (root, fault.path)))
+        raise errors.InvalidParameter(path=path, reason=fault.reason)
+    return disks
+
+
+def volume_faults(disks: Sequence[JsonView]) -> Iterator[raid.Fault]:
+    """Yield faults of software RAID; volumes of hardware controllers have none."""
+    if not any(disk.get("controller") == SOFTWARE for disk in disks):
+        return
+    for place, disk in enumerate(disks):
+        yield from _of_disk(f"logical_disks/{place}", disk)
+    if len(disks) > MOST_VOLUMES:
+        path, reason = (
+            f"logical_disks/{MOST_VOLUMES}",
+            f"software RAID has at most {MOST_VOLUMES} volumes",
+        )
+        yield raid.Fault(path, reason)
+    if disks[0]["raid_level"] != FIRST_LEVEL:
+        reason = f"the first volume of software RAID must be of level {FIRST_LEVEL}"
+        yield raid.Fault("logical_disks/0/raid_level", reason)
+    for place, disk in enumerate(disks[1:], 1):
+        yield from _of_further(f"logical_disks/{place}", disk, disks[:place])
+
+
+def _of_disk(path: str, disk: JsonView) -> Iterator[raid.Fault]:
+    if disk.get("controller") != SOFTWARE:
+        reason = f'must be "{SOFTWARE}" for all volumes or for none'
+        yield raid.Fault(f"{path}/controller", reason)
+    if disk["size_gb"] == 0:
+        yield raid.Fault(f"{path}/size_gb", "a volume has at least 1 GiB")
+    if any(isinstance(one, str) for one in disk.get("physical_disks", ())):
+        reason = 'must be objects with hints, such as {"size": ">= 100"}, for software RAID'
+        yield raid.Fault(f"{path}/physical_disks", reason)
+    for name in _UNREAD:
+        if name in disk:
+            reason = (
+                "is ignored by software RAID, which would take all disks: choose disks by "
+                'hints in physical_disks, such as {"rotational": false}'
+            )
+            yield raid.Fault(f"{path}/{name}", reason)
+
+
+def _of_further(path: str, disk: JsonView, before: Sequence[JsonView]) -> Iterator[raid.Fault]:
+    if disk["raid_level"] not in SECOND_LEVELS:
+        reason = f"{disk['raid_level']} is not one of {', '.join(SECOND_LEVELS)}, for software RAID"
+        yield raid.Fault(f"{path}/raid_level", reason)
+    if disk["size_gb"] == raid.MAX and any(one["size_gb"] == raid.MAX for one in before):
+        yield raid.Fault(f"{path}/size_gb", f'only one volume can have "{raid.MAX}"')
+    name = disk.get("volume_name")
+    if name is not None and any(one.get("volume_name") == name for one in before):
+        yield raid.Fault(f"{path}/volume_name", f"{name!r} is the name of another volume")
+
 
 CREATE, APPLY, DELETE = "create_configuration", "apply_configuration", "delete_configuration"
 _TARGET = "target_raid_config"
@@ -28,14 +105,14 @@ class AgentRAID(steps.InBand, base.RAID):
         :raises errors.InvalidParameter: naming the path.
         """
         if task.node.target_raid_config:
-            software_raid.check(task.node.target_raid_config, _TARGET)
+            check_volumes(task.node.target_raid_config, _TARGET)
 
     def validate_raid_config(self, task: base.Task, config: JsonView) -> None:
         """Reject a configuration that no agent can build.
 
         :raises errors.InvalidParameter: naming the path.
         """
-        software_raid.check(config)
+        check_volumes(config)
 
     # -- steps -------------------------------------------------------------------------------
 
@@ -65,7 +142,7 @@ class AgentRAID(steps.InBand, base.RAID):
         :raises errors.HardwareError: the agent is unreachable, or refuses.
         """
         disks = raid.wanted(
-            software_raid.check(raid_config, "raid_config"),
+            check_volumes(raid_config, "raid_config"),
             create_root_volume=create_root_volume,
             create_nonroot_volumes=create_nonroot_volumes,
         )
@@ -119,7 +196,7 @@ class AgentRAID(steps.InBand, base.RAID):
         if step["step"] == CREATE:
             if not task.node.target_raid_config:
                 raise errors.MissingParameter(path=_TARGET)
-            software_raid.check(task.node.target_raid_config, _TARGET)
+            check_volumes(task.node.target_raid_config, _TARGET)
         return super()._run(task, kind, step)
 
 
@@ -132,7 +209,7 @@ def _built_volumes(result: object) -> list[Json]:
     if not disks:
         reason = (
             "the agent has built nothing: none of its hardware managers makes such volumes. "
-            f'Volumes with "controller": "{software_raid.SOFTWARE}" are made by every agent'
+            f'Volumes with "controller": "{SOFTWARE}" are made by every agent'
         )
         raise errors.StepFailed(step="raid", reason=reason)
     if not (isinstance(disks, list) and all(map(_is_described, disks))):

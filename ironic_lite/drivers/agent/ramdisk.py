@@ -2,12 +2,57 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from types import MappingProxyType
+from typing import ClassVar
 
+from ironic_lite import errors
+from ironic_lite.core import clock, config
+from ironic_lite.core.json_types import JsonView
+from ironic_lite.domain import fast_track
 from ironic_lite.drivers import base
-from ironic_lite.drivers.agent import standby
+from ironic_lite.drivers.agent.client import AgentClient
 from ironic_lite.drivers.boot import modes
+
+# Fast track: whether a machine's ramdisk still runs, so that the next verb can use it.
+
+LOG = logging.getLogger(__name__)
+
+FAST_TRACK_HELP = (
+    "true or false: whether the next verb uses a ramdisk that still runs; overrides "
+    "[deploy]fast_track."
+)
+"""Description of ``driver_info/fast_track``."""
+
+
+def uses_fast_track(task: base.Task) -> bool:
+    """Return whether the node uses fast track."""
+    return fast_track.wanted(task.node.driver_info, config.CONF.deploy.fast_track)
+
+
+def was_heard(task: base.Task) -> bool:
+    """Return whether the agent has sent a heartbeat recently."""
+    agent, limit = task.agent, config.CONF.deploy.fast_track_timeout
+    return agent is not None and clock.lived(agent.heard_at) <= limit
+
+
+def is_ready(task: base.Task) -> bool:
+    """Return whether to continue without a reboot: an agent sent a heartbeat recently, nothing
+    failed, and the machine has not been switched off meanwhile.
+    """
+    if not uses_fast_track(task) or not was_heard(task) or task.node.last_error or task.failing:
+        return False
+    if task.driver.power.in_band:
+        return True
+    if task.agent is None or task.agent.moved:
+        LOG.info("Node %s: its driver_info has changed since its ramdisk booted", task.node.uuid)
+        return False
+    try:
+        return task.driver.power.get_power_state(task) == base.POWER_ON
+    except errors.HardwareError as why:
+        LOG.info("Node %s: booting its ramdisk again: %s", task.node.uuid, why)
+        return False
+
 
 TOKEN = "ipa-agent-token"
 """The kernel parameter that gives a ramdisk its secret before its lookup."""
@@ -15,9 +60,7 @@ AT_WORK = "agent_ramdisk"
 """Key that is set while a run needs a ramdisk, including restarts of its machine."""
 
 
-def boot(
-    task: base.Task, mode: str = "deploy", more: Mapping[str, str] = MappingProxyType({})
-) -> None:
+def boot(task: base.Task, mode: str = "deploy", more: Mapping[str, str] = {}) -> None:
     """Boot the ramdisk; return when the machine is on, long before its agent answers.
 
     A machine whose power must stay on is rebooted instead of switched off and on. For a running
@@ -55,9 +98,7 @@ def forget(task: base.Task) -> None:
     task.keep(AT_WORK, None)
 
 
-def _prepare_boot(
-    task: base.Task, mode: str = "deploy", more: Mapping[str, str] = MappingProxyType({})
-) -> None:
+def _prepare_boot(task: base.Task, mode: str = "deploy", more: Mapping[str, str] = {}) -> None:
     """Put the ramdisk's boot files in place, with a new secret."""
     if not task.driver.power.in_band:  # else the agent must restart the machine first
         task.forget_agent()
@@ -97,7 +138,7 @@ def part(task: base.Task, mode: str = "deploy") -> None:
 
     :raises errors.HardwareError: the machine or its BMC refused.
     """
-    if standby.ready(task):
+    if is_ready(task):
         forget(task)
         task.driver.boot.clean_up_ramdisk(task, mode)
         return
@@ -124,7 +165,7 @@ def enter(task: base.Task) -> base.Outcome:
 
     :raises errors.HardwareError: the machine or its BMC refused.
     """
-    if standby.ready(task):
+    if is_ready(task):
         task.keep(AT_WORK, True)
         return base.DONE
     boot(task)
@@ -134,7 +175,7 @@ def enter(task: base.Task) -> base.Outcome:
 def begin(task: base.Task) -> None:
     """Forget, before a deployment, an agent that it will not use."""
     forget(task)
-    if task.agent is not None and not task.driver.power.in_band and not standby.ready(task):
+    if task.agent is not None and not task.driver.power.in_band and not is_ready(task):
         task.forget_agent()
 
 
@@ -160,3 +201,88 @@ def _start_machine(task: base.Task) -> None:
     else:
         task.switch_power(base.POWER_ON)
     task.node.power_state = base.POWER_ON
+
+
+# The power interface ``agent``: the ramdisk's agent restarts the machine.
+#
+# It is for machines without a BMC. An operator boots the ramdisk by hand; from then on its agent
+# restarts the machine. Such a machine is never switched off.
+
+_RESTARTS = (base.REBOOT, base.SOFT_REBOOT)
+
+
+class AgentPower(base.Power):
+    """Restarts a machine by its agent."""
+
+    in_band: ClassVar[bool] = True
+
+    def get_properties(self) -> dict[str, str]:
+        """Return ``{driver_info key: description}``."""
+        return {fast_track.KEY: FAST_TRACK_HELP}
+
+    def check_driver_info(self, driver_info: JsonView) -> None:
+        """Reject invalid values in driver_info.
+
+        :raises errors.InvalidParameter: naming ``driver_info/fast_track``.
+        """
+        fast_track.check(driver_info)
+
+    def validate(self, task: base.Task) -> None:
+        """Check that the node is on fast track, because otherwise no agent keeps running.
+
+        :raises errors.InvalidParameter: the node is not on fast track.
+        """
+        if not uses_fast_track(task):
+            reason = (
+                "the power interface agent needs true here, or [deploy]fast_track = true: it "
+                "needs a ramdisk that keeps running"
+            )
+            raise errors.InvalidParameter(path=f"driver_info/{fast_track.KEY}", reason=reason)
+
+    def get_power_state(self, task: base.Task) -> str | None:
+        """Return ``power on`` if the agent answers.
+
+        :raises errors.HardwareError: the agent does not answer, so the state is unknown.
+        """
+        _check_agent(task)
+        AgentClient(task).commands()
+        return base.POWER_ON
+
+    def set_power_state(self, task: base.Task, target: str, timeout: float | None = None) -> None:
+        """Restart the machine, or check that it is on.
+
+        :raises errors.PowerFailure: the target is power off, or there is no agent.
+        """
+        if target in _RESTARTS:
+            self.reboot(task, timeout)
+        elif target == base.POWER_ON:
+            self.get_power_state(task)
+        else:
+            reason = "the power interface agent cannot switch machines off: it cannot start them"
+            raise errors.PowerFailure(target=target, reason=reason)
+
+    def reboot(self, task: base.Task, timeout: float | None = None, *, soft: bool = False) -> None:
+        """Ask the agent to restart its machine, which ends this ramdisk.
+
+        :raises errors.HardwareError: there is no agent, or it refuses.
+        """
+        _check_agent(task)
+        AgentClient(task).start("standby.run_image", {})
+        task.forget_agent()
+
+    def get_supported_power_states(self, task: base.Task) -> tuple[str, ...]:
+        """Return the supported targets."""
+        return (base.POWER_ON, *_RESTARTS)
+
+    def supports_power_sync(self, task: base.Task) -> bool:
+        """Return False, because a machine without an agent cannot be changed."""
+        return False
+
+
+def _check_agent(task: base.Task) -> None:
+    if task.agent is None:
+        raise errors.HardwareError(
+            reason="No agent runs on the machine, and nothing else can restart it. Boot the "
+            "ramdisk on it by hand, wait for its first heartbeat (agent_last_heartbeat in "
+            "driver_internal_info), and repeat the request."
+        )

@@ -15,7 +15,7 @@ from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain.states import State
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import logs, ramdisk
-from ironic_lite.drivers.agent.client import Client
+from ironic_lite.drivers.agent.client import AgentClient
 
 LOG = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ def _send_password(task: base.Task) -> None:
     hashed, plain = info.get("hashed_rescue_password"), info.get("rescue_password")
     if not hashed:
         raise errors.MissingParameter(path="instance_info/hashed_rescue_password")
-    client = Client(task)
+    client = AgentClient(task)
     try:
         client.call(COMMAND, {"rescue_password": hashed, "hashed": True})
     except errors.AgentRefused as why:

@@ -7,20 +7,75 @@ and all data about a command is stored on the node, so any conductor can continu
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import activities, step_planning, steps
+from ironic_lite.domain import activities, step_lists, steps
+from ironic_lite.domain.steps import Effects
 from ironic_lite.drivers import base
-from ironic_lite.drivers.agent import about, effects, ramdisk, results
-from ironic_lite.drivers.agent.client import Client
-from ironic_lite.drivers.agent.results import LISTED, Result, Status
+from ironic_lite.drivers.agent import client as agent_client
+from ironic_lite.drivers.agent import ramdisk
+from ironic_lite.drivers.agent.client import STEP_EXTENSIONS, AgentClient, Command, CommandStatus
 
 LOG = logging.getLogger(__name__)
+
+# Effects of the agent's own steps, by name: the agent does not report them.
+#
+# The names are those of ironic-python-agent's generic hardware manager. Steps of other hardware
+# managers are unknown, unless they have one of these names.
+
+_DATA, _VOLUMES = ("data",), ("data", "volumes")
+_DESTROYS: Mapping[str, tuple[str, ...]] = {
+    "deploy.erase_devices": _DATA,
+    "deploy.erase_devices_metadata": _DATA,
+    "deploy.erase_devices_express": _DATA,
+    "deploy.erase_pstore": _DATA,
+    "deploy.clean_uefi_nvram": ("settings",),
+    "deploy.burnin_cpu": (),
+    "deploy.burnin_gpu": (),
+    "deploy.burnin_disk": _DATA,
+    "deploy.burnin_memory": (),
+    "deploy.burnin_network": (),
+    "deploy.write_image": _DATA,
+    "deploy.execute_bootc_install": _DATA,
+    "deploy.inject_files": (),
+    "raid.create_configuration": _VOLUMES,
+    "raid.apply_configuration": _VOLUMES,
+    "raid.delete_configuration": _VOLUMES,
+}
+"""Names of steps, and what they destroy. A burn-in of disks writes to them."""
+
+
+def agent_effects(kind: base.StepKind, step: base.StoredStep) -> Effects:
+    """Return the effects of a step that the agent carries out.
+
+    :param step: with ``reboot_requested`` if the agent asks for a restart after it.
+    """
+    lasting = kind is not base.StepKind.DEPLOY
+    destroys = _DESTROYS.get(f"{step['interface']}.{step['step']}")
+    if destroys is None:
+        return Effects(lasting=lasting)
+    return Effects(destroys, 1 if step.get("reboot_requested") else 0, lasting)
+
+
+def is_agent_step(step: base.StoredStep) -> bool:
+    """Return whether the agent has a step of this name."""
+    return f"{step['interface']}.{step['step']}" in _DESTROYS
+
+
+def image_effects(found: Effects, *, whole_disk: bool) -> Effects:
+    """Return the effects of writing an image.
+
+    A whole-disk image lasts. Of a partition image the agent keeps in memory what the boot loader
+    needs, so a new ramdisk must write the image again.
+    """
+    return dataclasses.replace(found, lasting=whole_disk)
+
 
 COMMAND = "agent_command"
 """Key of the running command: ``step`` (its ``Task.step_id``), ``id`` (None while the agent is
@@ -86,7 +141,7 @@ class InBand(base.Interface):
         if _is_booting(task):
             return True
         try:
-            return bool(Client(task).commands())
+            return bool(AgentClient(task).commands())
         except errors.HardwareError:
             return False
 
@@ -94,11 +149,11 @@ class InBand(base.Interface):
         """Return the declared effects of an own step, else those of the agent's step."""
         if self.owns(kind, step):
             return super().effects(task, kind, step)
-        return effects.of_agent(kind, step)
+        return agent_effects(kind, step)
 
     def by_ramdisk(self, kind: base.StepKind, step: base.StoredStep) -> bool:
         """Return whether the agent carries out a step, also for an own step of the same name."""
-        return not self.owns(kind, step) or effects.is_agents(step)
+        return not self.owns(kind, step) or is_agent_step(step)
 
     def owns(self, kind: base.StepKind, step: base.StoredStep) -> bool:
         """Return whether the step belongs to the interface itself, not to the agent."""
@@ -144,12 +199,12 @@ def begin(task: base.Task, kind: base.StepKind, step: base.StoredStep) -> base.O
         )  # the step has ended, but a conductor died while it rebooted
     if _is_booting(task):
         return _until_it_speaks(task)
-    client = Client(task)
+    client = AgentClient(task)
     before = client.commands()
-    found = results.begun(before, kind, task.step_id)
+    found = agent_client.begun_command(before, kind, task.step_id)
     try:
         if found is None:
-            name = f"{LISTED[kind]}.{results.execute(kind)}"
+            name = f"{STEP_EXTENSIONS[kind]}.{agent_client.step_command(kind)}"
             found = client.start(name, _step_arguments(task, kind, step), before=before)
     except errors.AgentBusy as why:
         LOG.info(
@@ -163,13 +218,13 @@ def begin(task: base.Task, kind: base.StepKind, step: base.StoredStep) -> base.O
 def _step_arguments(task: base.Task, kind: base.StepKind, step: base.StoredStep) -> Json:
     version = dict(task.manager_version) if task.manager_version else None
     return {
-        "step": {**step, "args": steps.arguments(step), results.MARK: task.step_id},
-        **about.both(task),
+        "step": {**step, "args": steps.arguments(step), agent_client.STEP_ID: task.step_id},
+        **agent_client.node_and_ports(task),
         f"{kind}_version": version,
     }
 
 
-def order(task: base.Task, name: str, params: Callable[[Client], JsonView]) -> base.Outcome:
+def order(task: base.Task, name: str, params: Callable[[AgentClient], JsonView]) -> base.Outcome:
     """Let the agent start an idempotent command that is not one of its steps.
 
     A command already started by a dead conductor continues.
@@ -180,9 +235,9 @@ def order(task: base.Task, name: str, params: Callable[[Client], JsonView]) -> b
     """
     if _is_booting(task):
         return _until_it_speaks(task)
-    client = Client(task)
+    client = AgentClient(task)
     before = client.commands()
-    found = results.running(before, name.rpartition(".")[2])
+    found = agent_client.running_command(before, name.rpartition(".")[2])
     try:
         if found is None:
             found = client.start(name, params(client), before=before)
@@ -232,7 +287,7 @@ def follow(
     if known["id"] is None:
         return again()
     try:
-        found = Client(task).result(known["id"])
+        found = AgentClient(task).result(known["id"])
     except errors.AgentUnreachable as why:
         # The agent may answer soon or send a heartbeat; otherwise the timeout ends the step.
         LOG.info("Node %s: %s", task.node.uuid, why)
@@ -255,19 +310,21 @@ def _poll_lost_agent(task: base.Task, known: Json) -> base.Outcome:
 
 
 def _step_result(
-    task: base.Task, kind: base.StepKind, found: Result | None, since: float
+    task: base.Task, kind: base.StepKind, found: Command | None, since: float
 ) -> base.Outcome | Json:
     if found is None:
         task.keep(COMMAND, None)
         why = "the agent was restarted during this step and does not know the step any more"
-        raise errors.AgentCommandFailed(why, node=task.node.uuid, command=results.execute(kind))
-    if found.status is Status.RUNNING:
+        raise errors.AgentCommandFailed(
+            why, node=task.node.uuid, command=agent_client.step_command(kind)
+        )
+    if found.status is CommandStatus.RUNNING:
         return _ask_again(task, since)
-    if found.status is not Status.SUCCEEDED:
+    if found.status is not CommandStatus.SUCCEEDED:
         task.keep(COMMAND, None)
         if found.erasure is not None:
             task.report_erasure(found.erasure)
-    return dict(Client(task).value(found))
+    return dict(AgentClient(task).value(found))
 
 
 def ended(task: base.Task) -> base.Outcome:
@@ -322,7 +379,7 @@ def concerns(task: base.Task) -> bool:
     if place is None:
         return False
     _, step = place
-    if not step or step["step"] in step_planning.RESERVED:
+    if not step or step["step"] in step_lists.RESERVED:
         return True
     return isinstance(task.driver.interface(step["interface"]), InBand)
 
@@ -336,7 +393,7 @@ def heard(task: base.Task) -> bool:
     if place is None or not concerns(task):
         return False
     kind, step = place
-    if not step or step["step"] in step_planning.RESERVED:
+    if not step or step["step"] in step_lists.RESERVED:
         return True
     interface = task.driver.interface(step["interface"])
     assert isinstance(interface, InBand)  # that is what concerns heartbeats

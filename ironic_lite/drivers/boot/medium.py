@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers import base
-from ironic_lite.drivers.boot import live, loaders, modes, parameters, sources
+from ironic_lite.drivers.boot import loaders, modes, sources
 from ironic_lite.images import cache, checksums, configdrive, iso, published
 
 LOG = logging.getLogger(__name__)
@@ -91,16 +91,16 @@ def words(task: base.Task, params: Mapping[str, str], mode: str) -> list[str]:
     :param mode: one of ``base.RAMDISKS``, or ``sources.INSTANCE``.
     """
     if mode == sources.INSTANCE:
-        return parameters.words({}, parameters.of_instance(task.node))
+        return loaders.kernel_words({}, loaders.instance_parameters(task.node))
     own = {
-        parameters.API_URL: sources.api_url(),
+        loaders.API_URL: sources.api_url(),
         **params,
         "boot_method": "vmedia",
-        "BOOTIF": parameters.bootif(cards(task)),
+        "BOOTIF": loaders.bootif(cards(task)),
         "ipa-debug": "1" if LOG.isEnabledFor(logging.DEBUG) else None,
     }
-    append = parameters.appended(task.node, config.CONF.redfish.kernel_append_params)
-    return parameters.words(own, append)
+    append = loaders.operator_parameters(task.node, config.CONF.redfish.kernel_append_params)
+    return loaders.kernel_words(own, append)
 
 
 def handed_on(node: base.Node, parts: sources.Parts) -> bool:
@@ -108,7 +108,7 @@ def handed_on(node: base.Node, parts: sources.Parts) -> bool:
     if parts.iso is None:
         return False
     if _is_instance(parts):
-        return live.handed_on(node.instance_info)
+        return sources.is_handed_on(node.instance_info)
     return not parts.iso.lower().startswith("file:")
 
 
@@ -125,7 +125,7 @@ def publish(
     if last is not None:
         published.place(last, target)
     elif _is_instance(parts):
-        image = live.fetch(task.node.instance_info)
+        image = sources.fetch_iso(task.node.instance_info)
         task.confirm_lock()
         published.place(image.file, target, image.prove)
     else:
@@ -176,10 +176,10 @@ def check(node: base.Node, mode: str) -> None:
     parts = sources.parts(node, mode, whole=True)
     boot_mode = modes.wanted(node)
     if mode == sources.INSTANCE:
-        parameters.of_instance(node)
+        loaders.instance_parameters(node)
         if parts.iso is not None:
-            live.check(node.instance_info)
-    parameters.appended(node, config.CONF.redfish.kernel_append_params)
+            sources.check_iso(node.instance_info)
+    loaders.operator_parameters(node, config.CONF.redfish.kernel_append_params)
     brought = mode == sources.INSTANCE and node.instance_info.get("configdrive")
     if handed_on(node, parts) and not brought:
         return

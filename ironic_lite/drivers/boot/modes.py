@@ -9,7 +9,7 @@ import re
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.domain import capabilities
+from ironic_lite.domain import vocabulary
 from ironic_lite.drivers import base
 
 LOG = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ def capability(values: JsonView, name: str) -> str | None:
             given = json.loads(given)
         except ValueError:
             return None
-    found = capabilities.get(given, name)
+    found = vocabulary.get_capability(given, name)
     return None if found is None else found.lower()
 
 

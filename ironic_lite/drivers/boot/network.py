@@ -1,4 +1,4 @@
-"""Network boot: the common base of the interfaces ``ipxe`` and ``pxe``.
+"""Network boot: the interfaces ``ipxe`` and ``pxe``, their common base, and files for dnsmasq.
 
 A machine finds its files by the addresses of its cards. Every host on its network can read them, so
 they hold no secrets: the agent gets its token at its first lookup.
@@ -7,19 +7,167 @@ they hold no secrets: the agent gets its token at its first lookup.
 from __future__ import annotations
 
 import abc
+import contextlib
+import dataclasses
 import logging
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, TypeGuard
 
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base
-from ironic_lite.drivers.boot import dnsmasq, live, modes, parameters, sources
+from ironic_lite.drivers.boot import loaders, modes, sources
 from ironic_lite.images import cache, checksums, published
 
 LOG = logging.getLogger(__name__)
+
+# Files for dnsmasq: one host file per card, and one options file per node. Mostly pure.
+#
+# dnsmasq reads new files in its dhcp-hostsdir and dhcp-optsdir by itself. It ignores a card whose
+# file says ``ignore``.
+
+KNOWN_TAG = "ironic"
+"""The tag of all cards of booting nodes."""
+
+BOOT_FILE = 67  # RFC 2132, 9.5
+TFTP_NAME = 66  # RFC 2132, 9.4
+TFTP_ADDRESS = 150  # RFC 5859
+NEXT_SERVER = 255  # siaddr of RFC 2131, in dnsmasq's words
+
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_HOST_FILE = re.compile(r"ironic-(?P<address>[0-9a-f]{2}(?::[0-9a-f]{2}){5})\.conf")
+_OPTIONS_FILE = re.compile(rf"ironic-(?P<node>{_UUID})\.conf")
+_LEADS = re.compile(rf"[0-9a-f:]+,set:(?P<node>{_UUID}),")
+_LINE_BYTES = 1024
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DnsmasqFile:
+    """A dnsmasq file as it was found.
+
+    ``address``: the card of the file, None for the options of a node. ``node``: the node of the
+    options that the file has or refers to, None for an ignored card.
+    """
+
+    file: pathlib.Path
+    address: str | None
+    node: str | None
+    stamp: tuple[int, int]
+
+
+def dnsmasq_files(before: float) -> Iterator[DnsmasqFile]:
+    """Yield the existing dnsmasq files.
+
+    :param before: seconds since the epoch; files written later are left out.
+    """
+    if config.CONF.dhcp.dhcp_provider != "dnsmasq":
+        return
+    conf = config.CONF.dnsmasq
+    for folder, form in ((conf.dhcp_hostsdir, _HOST_FILE), (conf.dhcp_optsdir, _OPTIONS_FILE)):
+        for file in pathlib.Path(folder).glob("ironic-*.conf"):
+            about, stamp = form.fullmatch(file.name), published.seen(file, before)
+            if about and stamp:
+                yield DnsmasqFile(file, *_lease_facts(file, about), stamp)
+
+
+def _lease_facts(file: pathlib.Path, about: re.Match[str]) -> tuple[str | None, str | None]:
+    facts = about.groupdict()
+    if "node" in facts:
+        return None, facts["node"]
+    text = ""
+    with contextlib.suppress(OSError), file.open("rb") as opened:
+        text = opened.read(_LINE_BYTES).decode("ascii", "replace")
+    leads = _LEADS.match(text)
+    return facts["address"], leads and leads["node"]
+
+
+def withdraw_file(one: DnsmasqFile) -> bool:
+    """Withdraw a dnsmasq file, unless its content has changed; return whether it was withdrawn.
+
+    A card with a boot loader is set to ignored, because dnsmasq remembers deleted files until its
+    restart. The file of an ignored card is deleted.
+
+    :raises errors.LocalFileError: the file cannot be changed.
+    """
+    if published.seen(one.file, float("inf")) != one.stamp:
+        return False
+    if one.address is not None and one.node is not None:
+        published.write(one.file, ignored_line(one.address))
+    else:
+        published.remove(one.file)
+    return True
+
+
+def host_line(address: str, tag: str) -> str:
+    """Return the host line of a card that boots from the network."""
+    return f"{address.lower()},set:{tag},set:{KNOWN_TAG}\n"
+
+
+def ignored_line(address: str) -> str:
+    """Return the host line of a card that does not boot from the network."""
+    return f"{address.lower()},ignore\n"
+
+
+def option_lines(tag: str, files: Mapping[str, str], server: str) -> str:
+    """Return the options of a node, one per line.
+
+    :param files: condition -> boot file: a tag of dnsmasq, such as ``ipxe`` or ``!ipxe``, or "".
+    :param server: the TFTP server's address.
+    :raises errors.InvalidParameter: a file name has a comma, which separates options, or a
+        character that cannot be printed.
+    """
+    lines = []
+    for condition, name in files.items():
+        if "," in name or not name.isprintable():
+            reason = f"{name!r} has a comma or a character that cannot be printed"
+            raise errors.InvalidParameter(path="boot file", reason=reason)
+        when = f"tag:{condition}," if condition else ""
+        lines.append(f"tag:{tag},{when}{BOOT_FILE},{name}")
+    lines += [f"tag:{tag},{option},{server}" for option in (TFTP_NAME, TFTP_ADDRESS, NEXT_SERVER)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def offer_files(node: base.Node, addresses: Sequence[str], files: Mapping[str, str]) -> None:
+    """Make dnsmasq offer these cards their boot files; do nothing if dnsmasq is not managed.
+
+    :raises errors.LocalFileError: a file cannot be written.
+    """
+    if config.CONF.dhcp.dhcp_provider != "dnsmasq":
+        return
+    # Options first, because a known card without options boots nothing.
+    published.write(_options_file(node), option_lines(node.uuid, files, tftp_server()))
+    for address in addresses:
+        published.write(_host_file(address), host_line(address, node.uuid))
+
+
+def ignore_cards(node: base.Node, addresses: Sequence[str]) -> None:
+    """Make dnsmasq ignore these cards."""
+    if config.CONF.dhcp.dhcp_provider != "dnsmasq":
+        return
+    for address in addresses:
+        published.write(_host_file(address), ignored_line(address))
+    published.remove(_options_file(node))
+
+
+def tftp_server() -> str:
+    """Return the address of the TFTP server.
+
+    :raises errors.MissingParameter: no option names it.
+    """
+    given: str | None = config.CONF.pxe.tftp_server or config.CONF.my_ip
+    return given or published.host(published.base())
+
+
+def _host_file(address: str) -> pathlib.Path:
+    return pathlib.Path(config.CONF.dnsmasq.dhcp_hostsdir) / f"ironic-{address.lower()}.conf"
+
+
+def _options_file(node: base.Node) -> pathlib.Path:
+    return pathlib.Path(config.CONF.dnsmasq.dhcp_optsdir) / f"ironic-{node.uuid}.conf"
+
 
 NOTE = "network_boot"
 """Key of the boot files: ``{"params": {...}, "mode": ..., "iso": ..., "of_secret": ..., "files":
@@ -70,7 +218,7 @@ class NetworkBoot(base.Boot):
 
     @abc.abstractmethod
     def boot_files(self, node: base.Node) -> Mapping[str, str]:
-        """Return the boot files for the DHCP server, see `dnsmasq.option_lines`."""
+        """Return the boot files for the DHCP server, see `option_lines`."""
 
     def check_settings(self) -> None:
         """Check the options that this boot interface needs.
@@ -101,7 +249,7 @@ class NetworkBoot(base.Boot):
         :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
         """
         if self._boot_parts(task.node, mode).iso is not None:
-            live.check(task.node.instance_info)
+            sources.check_iso(task.node.instance_info)
         modes.wanted(task.node)
         _kernel_words(task.node, {}, mode)
         self.check_settings()
@@ -124,7 +272,7 @@ class NetworkBoot(base.Boot):
         """Remove the files; the DHCP server ignores the machine from now on."""
         node, addresses = task.node, [port.address for port in task.ports]
         task.confirm_lock()  # folders may be shared, and the files may be another conductor's
-        dnsmasq.ignore_cards(node, addresses)
+        ignore_cards(node, addresses)
         texts = [self.root() / name for name in self.names(node, addresses)]
         parts = [self.root() / node.uuid / part for part in (*PARTS, ISO)]
         published.remove(*texts, *parts)
@@ -216,7 +364,7 @@ class NetworkBoot(base.Boot):
         published.remove(*(self.root() / name for name in stale))
         published.remove(*(folder / name for name in (*PARTS, ISO) if name not in found))
         self._remove_ahead(task)
-        dnsmasq.invite(node, addresses, self.boot_files(node))
+        offer_files(node, addresses, self.boot_files(node))
         return note
 
     def _remove_ahead(self, task: base.Task) -> None:
@@ -244,7 +392,7 @@ class NetworkBoot(base.Boot):
         return sources.parts(node, mode, whole=self.boots_iso and mode == sources.INSTANCE)
 
 
-def loader(node: base.Node, names: Mapping[str, str], by_arch: Mapping[str, str]) -> str:
+def boot_loader(node: base.Node, names: Mapping[str, str], by_arch: Mapping[str, str]) -> str:
     """Return the file name of the loader for a machine.
 
     :param names: by boot mode.
@@ -289,7 +437,7 @@ def _fetched_files(node: base.Node, parts: sources.Parts) -> _Files:
     Each comes with the check for `published.place`.
     """
     if parts.iso is not None:
-        image = live.fetch(node.instance_info)
+        image = sources.fetch_iso(node.instance_info)
         return {ISO: (image.file, image.prove)}
     urls = zip(PARTS, (parts.kernel, parts.ramdisk), strict=True)
     return {name: (cache.fetch(str(url), f"{parts.place}{name}"), None) for name, url in urls}
@@ -319,13 +467,122 @@ def _boot_cards(task: base.Task) -> list[str]:
 
 def _kernel_words(node: base.Node, params: Mapping[str, str], mode: str) -> list[str]:
     if mode == sources.INSTANCE:
-        return parameters.words({}, parameters.of_instance(node))
+        return loaders.kernel_words({}, loaders.instance_parameters(node))
     debug = "1" if LOG.isEnabledFor(logging.DEBUG) else None
-    own = {parameters.API_URL: sources.api_url(), **params, "ipa-debug": debug}
-    append = parameters.appended(node, config.CONF.pxe.kernel_append_params)
-    return parameters.words(own, append)
+    own = {loaders.API_URL: sources.api_url(), **params, "ipa-debug": debug}
+    append = loaders.operator_parameters(node, config.CONF.pxe.kernel_append_params)
+    return loaders.kernel_words(own, append)
 
 
 def with_card(words: Sequence[str], address: str) -> list[str]:
     """Return a command line that names the card it was booted from."""
-    return [*words, f"BOOTIF=01-{parameters.dashed(address)}"]
+    return [*words, f"BOOTIF=01-{loaders.dashed_address(address)}"]
+
+
+# The boot interface ``ipxe``: iPXE itself by TFTP, everything else by HTTP.
+
+ENTRY = "boot.ipxe"
+"""The script that a DHCP server names; it chains to the machine's own script."""
+
+
+class IPXEBoot(NetworkBoot):
+    """Boot scripts by card address, below ``[deploy]http_root``."""
+
+    boots_iso: ClassVar[bool] = True
+
+    def root(self) -> pathlib.Path:
+        """Return ``[deploy]http_root``."""
+        return published.root()
+
+    def texts(
+        self, node: base.Node, addresses: Sequence[str], words: Sequence[str]
+    ) -> Mapping[str, str]:
+        """Return a script for each card, and the entry script."""
+        kernel, ramdisk = (published.url(f"{node.uuid}/{part}") for part in PARTS)
+        scripts = {
+            _script_name(address): loaders.ipxe(kernel, ramdisk, with_card(words, address))
+            for address in addresses
+        }
+        return {ENTRY: loaders.ipxe_entry(), **scripts}
+
+    def texts_of_iso(self, node: base.Node, addresses: Sequence[str]) -> Mapping[str, str]:
+        """Return the same script for each card, and the entry script."""
+        script = loaders.ipxe_iso(published.url(f"{node.uuid}/{ISO}"))
+        return {
+            ENTRY: loaders.ipxe_entry(),
+            **{_script_name(address): script for address in addresses},
+        }
+
+    def names(self, node: base.Node, addresses: Iterable[str]) -> Sequence[str]:
+        """Return the scripts of the cards."""
+        return [_script_name(address) for address in addresses]
+
+    def boot_files(self, node: base.Node) -> Mapping[str, str]:
+        """Return iPXE for other loaders, and the entry script for iPXE."""
+        conf = config.CONF.pxe
+        names = {"bios": conf.ipxe_bootfile_name, "uefi": conf.uefi_ipxe_bootfile_name}
+        loader = boot_loader(node, names, conf.ipxe_bootfile_name_by_arch)
+        return {"!ipxe": loader, "ipxe": published.url(ENTRY)}
+
+    def check_settings(self) -> None:
+        """Check that the options name the HTTP and TFTP servers."""
+        published.base()
+        tftp_server()
+
+
+def _script_name(address: str) -> str:
+    return f"pxelinux.cfg/{loaders.dashed_address(address)}"
+
+
+# The boot interface ``pxe``: everything by TFTP, for machines that cannot run iPXE.
+
+GRUB_ENTRY = "grub/grub.cfg"
+"""The first file that GRUB reads; it loads the file of the machine's card."""
+
+
+class PXEBoot(NetworkBoot):
+    """Files by card address below ``[pxe]tftp_root``, for pxelinux and GRUB."""
+
+    def root(self) -> pathlib.Path:
+        """Return ``[pxe]tftp_root``."""
+        return pathlib.Path(config.CONF.pxe.tftp_root)
+
+    def texts(
+        self, node: base.Node, addresses: Sequence[str], words: Sequence[str]
+    ) -> Mapping[str, str]:
+        """Return a file for each card, for the loader of the node's boot mode."""
+        kernel, ramdisk = (f"/{node.uuid}/{part}" for part in PARTS)
+        lines = {address: with_card(words, address) for address in addresses}
+        if modes.wanted(node) == "bios":
+            return {
+                _pxelinux_file(address): loaders.syslinux(kernel, ramdisk, line)
+                for address, line in lines.items()
+            }
+        files = {
+            _grub_file(address): loaders.grub(kernel, ramdisk, line)
+            for address, line in lines.items()
+        }
+        return {GRUB_ENTRY: loaders.grub_entry(), **files}
+
+    def names(self, node: base.Node, addresses: Iterable[str]) -> Sequence[str]:
+        """Return the files of both loaders."""
+        return [name(address) for address in addresses for name in (_pxelinux_file, _grub_file)]
+
+    def boot_files(self, node: base.Node) -> Mapping[str, str]:
+        """Return the loader of the node's boot mode and architecture."""
+        conf = config.CONF.pxe
+        names = {"bios": conf.pxe_bootfile_name, "uefi": conf.uefi_pxe_bootfile_name}
+        return {"": boot_loader(node, names, conf.pxe_bootfile_name_by_arch)}
+
+    def check_settings(self) -> None:
+        """Check that an option names the TFTP server."""
+        if config.CONF.dhcp.dhcp_provider == "dnsmasq":
+            tftp_server()
+
+
+def _pxelinux_file(address: str) -> str:
+    return f"pxelinux.cfg/01-{loaders.dashed_address(address)}"
+
+
+def _grub_file(address: str) -> str:
+    return f"{address.lower()}.conf"

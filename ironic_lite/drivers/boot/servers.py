@@ -13,7 +13,8 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ironic_lite.drivers.boot import dnsmasq, ipxe, loaders, pxe
+from ironic_lite.drivers.boot import loaders
+from ironic_lite.drivers.boot import network as boot_network
 
 DNSMASQ, NGINX, SETUP = "dnsmasq.conf", "nginx.conf", "setup.sh"
 _MARK = "# Written by ironic-lite-netboot from the configuration of ironic-lite.\n"
@@ -21,7 +22,7 @@ _ARCHES: Mapping[str, Sequence[int]] = {"bios": (0,), "uefi": (7, 9)}
 """Client architectures of RFC 4578, 2.1: x86 with a BIOS; x86-64 with UEFI, as two numbers."""
 
 
-class Source(NamedTuple):
+class LoaderSource(NamedTuple):
     """Place of a boot loader in Debian."""
 
     package: str
@@ -30,13 +31,13 @@ class Source(NamedTuple):
 
 _MODULE = "ldlinux.c32"
 """A module without which pxelinux boots nothing."""
-SOURCES: Mapping[str, Source] = {
-    "undionly.kpxe": Source("ipxe", "/usr/lib/ipxe/undionly.kpxe"),
-    "snponly.efi": Source("ipxe", "/usr/lib/ipxe/snponly.efi"),
-    "ipxe.efi": Source("ipxe", "/usr/lib/ipxe/ipxe.efi"),
-    "pxelinux.0": Source("pxelinux", "/usr/lib/PXELINUX/pxelinux.0"),
-    _MODULE: Source("syslinux-common", "/usr/lib/syslinux/modules/bios/ldlinux.c32"),
-    "bootx64.efi": Source(
+SOURCES: Mapping[str, LoaderSource] = {
+    "undionly.kpxe": LoaderSource("ipxe", "/usr/lib/ipxe/undionly.kpxe"),
+    "snponly.efi": LoaderSource("ipxe", "/usr/lib/ipxe/snponly.efi"),
+    "ipxe.efi": LoaderSource("ipxe", "/usr/lib/ipxe/ipxe.efi"),
+    "pxelinux.0": LoaderSource("pxelinux", "/usr/lib/PXELINUX/pxelinux.0"),
+    _MODULE: LoaderSource("syslinux-common", "/usr/lib/syslinux/modules/bios/ldlinux.c32"),
+    "bootx64.efi": LoaderSource(
         "grub-efi-amd64-signed", "/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed"
     ),
 }
@@ -44,7 +45,7 @@ SOURCES: Mapping[str, Source] = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Network:
+class MachineNetwork:
     """The network of the machines.
 
     :param interface: of this machine, towards them.
@@ -59,7 +60,7 @@ class Network:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Plan:
+class NetbootPlan:
     """The configuration of network boot.
 
     ``web_server`` is true if nginx is to serve ``http_root``: the conductor does not, and neither
@@ -82,7 +83,7 @@ class Plan:
     options: pathlib.Path
 
 
-def files(plan: Plan, network: Network) -> dict[str, str]:
+def files(plan: NetbootPlan, network: MachineNetwork) -> dict[str, str]:
     """Return the files to write: name -> text."""
     found = {DNSMASQ: dnsmasq_conf(plan, network), SETUP: setup(plan)}
     if plan.web_server:
@@ -90,7 +91,7 @@ def files(plan: Plan, network: Network) -> dict[str, str]:
     return found
 
 
-def dnsmasq_conf(plan: Plan, network: Network) -> str:
+def dnsmasq_conf(plan: NetbootPlan, network: MachineNetwork) -> str:
     """Return a configuration of dnsmasq for DHCP and TFTP."""
     lines = [
         "port=0",
@@ -106,16 +107,16 @@ def dnsmasq_conf(plan: Plan, network: Network) -> str:
     return _MARK + "".join(f"{line}\n" for line in lines)
 
 
-def _by_node(plan: Plan) -> list[str]:
+def _by_node(plan: NetbootPlan) -> list[str]:
     return [
         "# Machines that ironic-lite does not boot get no answer.",
-        f"dhcp-ignore=tag:!{dnsmasq.KNOWN}",
+        f"dhcp-ignore=tag:!{boot_network.KNOWN_TAG}",
         f"dhcp-hostsdir={plan.hosts}",
         f"dhcp-optsdir={plan.options}",
     ]
 
 
-def _for_all(plan: Plan) -> list[str]:
+def _for_all(plan: NetbootPlan) -> list[str]:
     lines = [
         f"dhcp-match=set:{mode},option:client-arch,{arch}"
         for mode, numbers in _ARCHES.items()
@@ -126,7 +127,7 @@ def _for_all(plan: Plan) -> list[str]:
     return [*lines, f"dhcp-boot=tag:ipxe,{plan.script}"] if plan.script else lines
 
 
-def nginx_conf(plan: Plan) -> str:
+def nginx_conf(plan: NetbootPlan) -> str:
     """Return a server block of nginx for ``[deploy]http_root``."""
     parts = urllib.parse.urlsplit(plan.http_url)
     host = parts.netloc.rpartition(":")[0] if parts.port else parts.netloc
@@ -148,7 +149,7 @@ def nginx_conf(plan: Plan) -> str:
     )
 
 
-def setup(plan: Plan) -> str:
+def setup(plan: NetbootPlan) -> str:
     """Return a shell script, run by root, that installs the packages and makes the folders."""
     http, tftp, state = (
         shlex.quote(str(path)) for path in (plan.http_root, plan.tftp_root, plan.state)
@@ -176,26 +177,26 @@ def setup(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _needed_loaders(plan: Plan) -> list[str]:
+def _needed_loaders(plan: NetbootPlan) -> list[str]:
     """Return the files that ``tftp_root`` needs."""
     plain = plan.plain if plan.script else list(plan.loaders.values())
     modules = [_MODULE] if "pxelinux.0" in plain else []
     return list(dict.fromkeys([*plan.loaders.values(), *plain, *modules]))
 
 
-def _needed_packages(plan: Plan) -> list[str]:
+def _needed_packages(plan: NetbootPlan) -> list[str]:
     web = ["nginx-light"] if plan.web_server else []
     found = [SOURCES[name].package for name in _needed_loaders(plan) if name in SOURCES]
     return ["dnsmasq", *web, *dict.fromkeys(found)]
 
 
-def _quoted_folders(plan: Plan) -> list[str]:
+def _quoted_folders(plan: NetbootPlan) -> list[str]:
     folders = [plan.http_root, plan.tftp_root, plan.tftp_root / "pxelinux.cfg"]
     folders += [plan.tftp_root / "grub"] + ([plan.hosts, plan.options] if plan.told else [])
     return [shlex.quote(str(folder)) for folder in folders]
 
 
-def _copy_commands(plan: Plan) -> list[str]:
+def _copy_commands(plan: NetbootPlan) -> list[str]:
     """Return the commands that install loaders and their first configuration files."""
     lines = [
         f"cp {SOURCES[name].path} {shlex.quote(str(plan.tftp_root / name))}"
@@ -204,7 +205,7 @@ def _copy_commands(plan: Plan) -> list[str]:
         for name in _needed_loaders(plan)
     ]
     if plan.script:
-        file, text = plan.http_root / ipxe.ENTRY, loaders.ipxe_entry()
+        file, text = plan.http_root / boot_network.ENTRY, loaders.ipxe_entry()
     else:
-        file, text = plan.tftp_root / pxe.GRUB_ENTRY, loaders.grub_entry()
+        file, text = plan.tftp_root / boot_network.GRUB_ENTRY, loaders.grub_entry()
     return [*lines, f"cat > {shlex.quote(str(file))} <<'END'\n{text}END"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import pathlib
 import secrets
 from collections.abc import Mapping, Sequence
 
@@ -14,8 +15,8 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.drivers import base
-from ironic_lite.drivers.boot import parameters
-from ironic_lite.images import sources
+from ironic_lite.drivers.boot import loaders
+from ironic_lite.images import cache, checksums, download, verification
 
 INSTANCE = "instance"
 """The ramdisk that is the instance itself (``base.Deploy.boots_ramdisk``)."""
@@ -151,7 +152,9 @@ def check(driver_info: JsonView, names: Sequence[str]) -> None:
         if given is not None and given != "":
             _source_url(given, f"driver_info/{name}")
     if driver_info.get("kernel_append_params") is not None:
-        parameters.check(driver_info["kernel_append_params"], "driver_info/kernel_append_params")
+        loaders.check_parameters(
+            driver_info["kernel_append_params"], "driver_info/kernel_append_params"
+        )
 
 
 def api_url() -> str:
@@ -178,10 +181,82 @@ def _configured_source(node: base.Node, name: str) -> str | None:
 
 
 def _source_url(given: object, path: str) -> str:
-    return sources.read(given, path).url
+    return download.read_source(given, path).url
 
 
 def _missing_advice(missing: Sequence[str], iso: str | None) -> str:
     options = ", ".join(name.replace("driver_info/", "[conductor]") for name in missing)
     other = f", or driver_info/{iso}" if iso else ""
     return f"{', '.join(missing)} (or the options {options}{other})"
+
+
+# ISO images that are instances, named in ``instance_info/boot_iso``.
+#
+# An image that this service serves is fetched and compared with the owner's optional checksum, as
+# for images that are written to a disk.
+
+_ISO_FIELD = "instance_info"
+ISO_PATH = f"{_ISO_FIELD}/boot_iso"
+
+
+def check_iso(info: JsonView) -> None:
+    """Reject an invalid URL or checksum without any request.
+
+    :param info: the node's ``instance_info``, with ``boot_iso``.
+    :raises errors.InvalidParameter, errors.MissingParameter: naming ``instance_info/<key>``.
+    """
+    cache.check(download.read_source(info["boot_iso"], ISO_PATH), ISO_PATH)
+    _iso_checksum(info)
+
+
+def is_handed_on(info: JsonView) -> bool:
+    """Return whether the BMC may read the owner's URL itself, without a check by this service."""
+    local = download.read_source(info["boot_iso"], ISO_PATH).file is not None
+    return not local and checksums.wanted(info) is None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InstanceIso:
+    """A local file with the image, and the checksum that its owner gave."""
+
+    file: pathlib.Path
+    checksum: checksums.Checksum | None
+    shown: str
+
+    def prove(self, file: pathlib.Path) -> None:
+        """Compare a file, such as a copy, with the checksum.
+
+        :raises errors.ImageUnusable: its checksum differs.
+        """
+        if self.checksum is not None:
+            verification.prove(file, self.checksum, shown=self.shown)
+
+
+def fetch_iso(info: JsonView) -> InstanceIso:
+    """Return the verified image.
+
+    :raises errors.Error: the image is not available, or its checksum differs.
+    """
+    source = download.read_source(info["boot_iso"], ISO_PATH)
+    said, elsewhere, algorithm, path = _iso_checksum(info)
+    if elsewhere is not None:
+        said = verification.looked_up(elsewhere, source.name, path=path, algorithm=algorithm)
+    found = InstanceIso(cache.fetch(source.url, ISO_PATH, checksum=said), said, source.shown)
+    found.prove(found.file)
+    return found
+
+
+def _iso_checksum(
+    info: JsonView,
+) -> tuple[checksums.Checksum | None, download.Source | None, str | None, str]:
+    """Return the checksum or the source of its file, its algorithm, and its place."""
+    algorithm, value = checksums.wanted(info, _ISO_FIELD) or (None, None)
+    path = f"{_ISO_FIELD}/{'image_checksum' if algorithm is None else 'image_os_hash_value'}"
+    if value is None:
+        return None, None, None, path
+    if "://" in value:
+        elsewhere = download.read_source(value, path)
+        cache.check(elsewhere, path)
+        return None, elsewhere, algorithm, path
+    md5 = config.CONF.agent.allow_md5_checksum
+    return checksums.bare(value, path, algorithm=algorithm, md5=md5), None, algorithm, path

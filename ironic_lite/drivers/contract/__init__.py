@@ -1,5 +1,5 @@
-"""The driver contract, in one module per group of interfaces; `drivers.base` re-exports it.
+"""The driver contract, which `drivers.base` re-exports.
 
-``driver`` imports the groups, they import ``interface``, and it imports ``task``. A task refers to
-its driver, so ``task`` imports ``driver`` for the type checker only.
+``driver`` has the kinds of interfaces and imports their base ``interface``, which imports ``task``.
+A task refers to its driver, so ``task`` imports ``driver`` for the type checker only.
 """

@@ -9,8 +9,7 @@ from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import steps
 from ironic_lite.domain.examination import Check
-from ironic_lite.domain.step_effects import Effects
-from ironic_lite.domain.steps import DONE, Outcome, StepKind
+from ironic_lite.domain.steps import DONE, Effects, Outcome, StepKind
 from ironic_lite.drivers.contract.task import Task
 from ironic_lite.records import StoredStep
 

@@ -12,11 +12,56 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ironic_lite import errors
-from ironic_lite.drivers.ipmi import completion, info
-from ironic_lite.errors import unicode_text
+from ironic_lite.drivers.ipmi import info
+
+# Completion codes of IPMI commands in the messages of ipmitool. Pure.
+#
+# ipmitool prints the words for a code, or the code itself. The codes are those of table 5-2 of the
+# IPMI specification, version 2.0; codes of single commands are printed as numbers.
+
+_NUMBER = re.compile(
+    r"(?:rsp=|completion code |unknown \(|error code )0x([0-9a-f]{2})\b", re.IGNORECASE
+)
+WORDS: Mapping[str, int] = {
+    "node busy": 0xC0,
+    "invalid command on lun": 0xC2,
+    "invalid command": 0xC1,
+    "out of space": 0xC4,
+    "reservation cancelled or invalid": 0xC5,
+    "request data truncated": 0xC6,
+    "request data length invalid": 0xC7,
+    "request data field length limit exceeded": 0xC8,
+    "parameter out of range": 0xC9,
+    "cannot return number of requested data bytes": 0xCA,
+    "requested sensor, data, or record not found": 0xCB,
+    "invalid data field in request": 0xCC,
+    "command illegal for specified sensor or record type": 0xCD,
+    "command response could not be provided": 0xCE,
+    "cannot execute duplicated request": 0xCF,
+    "sdr repository in update mode": 0xD0,
+    "device firmware in update mode": 0xD1,
+    "device firmeware in update mode": 0xD1,  # as older versions of ipmitool print it
+    "bmc initialization in progress": 0xD2,
+    "destination unavailable": 0xD3,
+    "insufficient privilege level": 0xD4,
+    "command not supported in present state": 0xD5,
+    "cannot execute command, command disabled": 0xD6,
+    "unspecified error": 0xFF,
+}
+"""The words of ipmitool in lower case; the longer of two that begin alike comes first."""
 
 
-class Again(enum.Enum):
+def found(said: str) -> str | None:
+    """Return the completion code in a message, such as ``0xd5``; None without one."""
+    number = _NUMBER.search(said)
+    if number is not None:
+        return f"0x{number[1].lower()}"
+    low = said.lower()
+    code = next((code for words, code in WORDS.items() if words in low), None)
+    return None if code is None else f"0x{code:02x}"
+
+
+class IpmiRetry(enum.Enum):
     """Kinds of commands that may be sent again after a fault."""
 
     NEVER = "never"
@@ -80,55 +125,55 @@ class Sort(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class FaultRow:
     """``words``, a regular expression for ipmitool's message in lower case, and its meaning."""
 
     words: str
     sort: Sort
-    again: Again = Again.NEVER
+    again: IpmiRetry = IpmiRetry.NEVER
 
 
 # IPMI 2.0: completion codes in table 5-2, RMCP+ status codes in table 13-15.
-TABLE: Sequence[Row] = (
-    Row("initialize the oem info dictionary", Sort.PROGRAM),
-    Row("address lookup for", Sort.NAMELESS),
-    Row("insufficient resources", Sort.BUSY, Again.ANY),
-    Row("no (session )?slot available", Sort.BUSY, Again.ANY),
-    Row("node busy", Sort.BUSY, Again.ANY),
-    Row("out of space", Sort.BUSY, Again.ANY),
-    Row("bmc initialization in progress", Sort.BUSY, Again.ANY),
-    Row("in update mode", Sort.BUSY, Again.ANY),
-    Row("timeout", Sort.BUSY, Again.HARMLESS),
-    Row("invalid authentication algorithm", Sort.CIPHER, Again.CIPHER),
-    Row("invalid integrity algorithm", Sort.CIPHER, Again.CIPHER),
-    Row("invalid confidentiality algorithm", Sort.CIPHER, Again.CIPHER),
-    Row("no matching authentication payload", Sort.CIPHER, Again.CIPHER),
-    Row("no matching integrity payload", Sort.CIPHER, Again.CIPHER),
-    Row("no cipher suite match", Sort.CIPHER, Again.CIPHER),
-    Row("no matching cipher suite", Sort.CIPHER, Again.CIPHER),
-    Row("unsupported cipher suite", Sort.CIPHER, Again.CIPHER),
+TABLE: Sequence[FaultRow] = (
+    FaultRow("initialize the oem info dictionary", Sort.PROGRAM),
+    FaultRow("address lookup for", Sort.NAMELESS),
+    FaultRow("insufficient resources", Sort.BUSY, IpmiRetry.ANY),
+    FaultRow("no (session )?slot available", Sort.BUSY, IpmiRetry.ANY),
+    FaultRow("node busy", Sort.BUSY, IpmiRetry.ANY),
+    FaultRow("out of space", Sort.BUSY, IpmiRetry.ANY),
+    FaultRow("bmc initialization in progress", Sort.BUSY, IpmiRetry.ANY),
+    FaultRow("in update mode", Sort.BUSY, IpmiRetry.ANY),
+    FaultRow("timeout", Sort.BUSY, IpmiRetry.HARMLESS),
+    FaultRow("invalid authentication algorithm", Sort.CIPHER, IpmiRetry.CIPHER),
+    FaultRow("invalid integrity algorithm", Sort.CIPHER, IpmiRetry.CIPHER),
+    FaultRow("invalid confidentiality algorithm", Sort.CIPHER, IpmiRetry.CIPHER),
+    FaultRow("no matching authentication payload", Sort.CIPHER, IpmiRetry.CIPHER),
+    FaultRow("no matching integrity payload", Sort.CIPHER, IpmiRetry.CIPHER),
+    FaultRow("no cipher suite match", Sort.CIPHER, IpmiRetry.CIPHER),
+    FaultRow("no matching cipher suite", Sort.CIPHER, IpmiRetry.CIPHER),
+    FaultRow("unsupported cipher suite", Sort.CIPHER, IpmiRetry.CIPHER),
     # With a reason after it, the BMC has answered.
-    Row("no response from rakp", Sort.LOST, Again.LOGIN),
-    Row("get session challenge command failed$", Sort.LOST),
-    Row(r"set session privilege level to \w+ failed$", Sort.LOST),
-    Row("hmac is invalid", Sort.DENIED),
-    Row("invalid integrity check value", Sort.DENIED),
-    Row("unauthorized name", Sort.DENIED),
-    Row("invalid user name", Sort.DENIED),
-    Row("privilege level exceeds limit", Sort.PRIVILEGE),
+    FaultRow("no response from rakp", Sort.LOST, IpmiRetry.LOGIN),
+    FaultRow("get session challenge command failed$", Sort.LOST),
+    FaultRow(r"set session privilege level to \w+ failed$", Sort.LOST),
+    FaultRow("hmac is invalid", Sort.DENIED),
+    FaultRow("invalid integrity check value", Sort.DENIED),
+    FaultRow("unauthorized name", Sort.DENIED),
+    FaultRow("invalid user name", Sort.DENIED),
+    FaultRow("privilege level exceeds limit", Sort.PRIVILEGE),
     # Version 1.5: a BMC drops packets signed with a wrong password, without an answer.
-    Row("activate session", Sort.DENIED),
-    Row("unauthorized role", Sort.PRIVILEGE),
+    FaultRow("activate session", Sort.DENIED),
+    FaultRow("unauthorized role", Sort.PRIVILEGE),
     # Some BMCs answer so to a suite that they do not support.
-    Row("open session response message : invalid role", Sort.PRIVILEGE, Again.CIPHER),
-    Row("invalid role", Sort.PRIVILEGE),
-    Row("insufficient privilege level", Sort.PRIVILEGE),
-    Row("set session privilege level", Sort.PRIVILEGE),
-    Row("get auth capabilities", Sort.SILENT, Again.SILENCE),
-    Row("channel authentication capabilities", Sort.SILENT, Again.SILENCE),
-    Row("could not open socket", Sort.SILENT, Again.SILENCE),
-    Row("close session command failed$", Sort.LOST),
-    Row("unable to establish", Sort.SESSION),
+    FaultRow("open session response message : invalid role", Sort.PRIVILEGE, IpmiRetry.CIPHER),
+    FaultRow("invalid role", Sort.PRIVILEGE),
+    FaultRow("insufficient privilege level", Sort.PRIVILEGE),
+    FaultRow("set session privilege level", Sort.PRIVILEGE),
+    FaultRow("get auth capabilities", Sort.SILENT, IpmiRetry.SILENCE),
+    FaultRow("channel authentication capabilities", Sort.SILENT, IpmiRetry.SILENCE),
+    FaultRow("could not open socket", Sort.SILENT, IpmiRetry.SILENCE),
+    FaultRow("close session command failed$", Sort.LOST),
+    FaultRow("unable to establish", Sort.SESSION),
 )
 
 NOISE = re.compile(
@@ -142,18 +187,18 @@ _LONGEST = 300
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Fault:
+class IpmiFault:
     """A failed command: the error to raise, and whether to retry before."""
 
     error: errors.HardwareError
-    again: Again
+    again: IpmiRetry
     unopened: bool = False
     """True if the BMC may have refused the cipher suite by another reason, or by silence, before
     it got a password."""
 
 
 def explain(
-    node: info.Info,
+    node: info.IpmiInfo,
     said: str,
     command: str,
     *,
@@ -161,7 +206,7 @@ def explain(
     seconds: float,
     more: Sequence[str] = (),
     tried: Sequence[int | None] = (),
-) -> Fault:
+) -> IpmiFault:
     """Return the fault that a failed command stands for.
 
     :param said: standard error of ipmitool.
@@ -187,10 +232,10 @@ def explain(
     )
     kind = KINDS.get(row.sort, errors.HardwareError)
     facts = {"address": node.address, "user": node.username, "reason": reason, "command": command}
-    if (code := completion.found("; ".join(heard))) is not None:
+    if (code := found("; ".join(heard))) is not None:
         facts["completion_code"] = code
     error = kind(f"{sentence}{_tried_suites(tried)} ipmitool says: {reason}", **facts)
-    return Fault(error, row.again, bool(_UNOPENED.search(text)))
+    return IpmiFault(error, row.again, bool(_UNOPENED.search(text)))
 
 
 _UNOPENED = re.compile(
@@ -220,15 +265,15 @@ KINDS: Mapping[Sort, type[errors.HardwareError]] = {
 """Errors by kind of fault; ``HardwareError`` for the others."""
 
 
-def _matching_row(text: str, more: Sequence[str], node: info.Info) -> Row:
+def _matching_row(text: str, more: Sequence[str], node: info.IpmiInfo) -> FaultRow:
     if any(words.lower() in text for words in more if words):
-        return Row(text, Sort.BUSY, Again.ANY)
-    other = Row("", Sort.REFUSED if node.bridge is None else Sort.BEHIND)
+        return FaultRow(text, Sort.BUSY, IpmiRetry.ANY)
+    other = FaultRow("", Sort.REFUSED if node.bridge is None else Sort.BEHIND)
     return next((row for row in TABLE if re.search(row.words, text, re.MULTILINE)), other)
 
 
-def _shown_text(text: str, node: info.Info) -> str:
+def _shown_text(text: str, node: info.IpmiInfo) -> str:
     """Return text for an error: one short line, without the password."""
-    text = unicode_text.blanked(text, node.password)
+    text = errors.blanked(text, node.password)
     clean = "".join(letter if letter.isprintable() else "?" for letter in text)
     return clean if len(clean) <= _LONGEST else f"{clean[:_LONGEST]}..."

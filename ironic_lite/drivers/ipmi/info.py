@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import settings
-from ironic_lite.drivers.settings import Field
+from ironic_lite.drivers.settings import DriverField
 
 PORT = 623
 """Default UDP port of BMCs (IPMI 2.0, 13.1.2)."""
@@ -53,7 +53,7 @@ class Bridge:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Info:
+class IpmiInfo:
     """Address and login of one machine's BMC, and its special needs.
 
     ``interface`` is ipmitool's name for the protocol version. ``cipher_suite`` None: the list of
@@ -75,7 +75,7 @@ class Info:
     terminal_port: int | None = None
 
 
-def parse(driver_info: JsonView) -> Info:
+def parse(driver_info: JsonView) -> IpmiInfo:
     """Parse driver_info.
 
     :raises errors.MissingParameter: naming all missing keys at once.
@@ -83,7 +83,7 @@ def parse(driver_info: JsonView) -> Info:
     """
     _refuse_missing(driver_info)
     values = _read_values(driver_info)
-    return Info(
+    return IpmiInfo(
         address=values["ipmi_address"],
         port=values.get("ipmi_port", PORT),
         username=values.get("ipmi_username"),
@@ -231,60 +231,60 @@ def _read_key(value: object) -> bytes:
 
 _CHANNEL, _BYTE, _PORT = _number_reader(0, 15), _number_reader(0, 255), _number_reader(1, 65535)
 
-FIELDS: Mapping[str, Field] = {
-    "ipmi_address": Field(_read_address, "IP address or host name of the BMC. Required."),
-    "ipmi_port": Field(_PORT, f"UDP port of the BMC. Default {PORT}."),
-    "ipmi_username": Field(
+FIELDS: Mapping[str, DriverField] = {
+    "ipmi_address": DriverField(_read_address, "IP address or host name of the BMC. Required."),
+    "ipmi_port": DriverField(_PORT, f"UDP port of the BMC. Default {PORT}."),
+    "ipmi_username": DriverField(
         _read_username,
         f"User of the BMC, up to {USERNAME_BYTES} bytes. Default: the nameless user.",
     ),
-    "ipmi_password": Field(
+    "ipmi_password": DriverField(
         _read_text,
         "Password of that user, up to 20 bytes (16 with version 1.5). Default: empty.",
     ),
-    "ipmi_priv_level": Field(
+    "ipmi_priv_level": DriverField(
         _one_of(*PRIVILEGES, case=str.upper),
         f"Privilege to request: {', '.join(PRIVILEGES)}. Default ADMINISTRATOR.",
     ),
-    "ipmi_protocol_version": Field(
+    "ipmi_protocol_version": DriverField(
         _one_of(*VERSIONS), "2.0 or 1.5, which sends the password unprotected. Default 2.0."
     ),
-    "ipmi_cipher_suite": Field(
+    "ipmi_cipher_suite": DriverField(
         _number_reader(CIPHER_SUITES[0], CIPHER_SUITES[-1]),
         "Cipher suite: 17, or 3 on older BMCs; not with version 1.5. Default: those of "
         "[ipmi]cipher_suite_versions, or the best that BMC and ipmitool both support.",
     ),
-    "ipmi_hex_kg_key": Field(
+    "ipmi_hex_kg_key": DriverField(
         _read_key, f"BMC key (Kg) for two-key logins, up to {KEY_BYTES} bytes in hexadecimal."
     ),
-    "ipmi_bridging": Field(
+    "ipmi_bridging": DriverField(
         _one_of(*BRIDGING),
         "single or dual if the machine's controller is behind the BMC. Default no.",
     ),
-    "ipmi_target_channel": Field(
+    "ipmi_target_channel": DriverField(
         _CHANNEL, "Channel of the controller. Required for single and dual bridging."
     ),
-    "ipmi_target_address": Field(
+    "ipmi_target_address": DriverField(
         _BYTE, "Address of the controller. Required for single and dual bridging."
     ),
-    "ipmi_transit_channel": Field(
+    "ipmi_transit_channel": DriverField(
         _CHANNEL, "Channel of the controller between. Required for dual bridging."
     ),
-    "ipmi_transit_address": Field(
+    "ipmi_transit_address": DriverField(
         _BYTE, "Address of the controller between. Required for dual bridging."
     ),
-    "ipmi_local_address": Field(_BYTE, "IPMB address of the sender, for bridging."),
-    "ipmi_force_boot_device": Field(
+    "ipmi_local_address": DriverField(_BYTE, "IPMB address of the sender, for bridging."),
+    "ipmi_force_boot_device": DriverField(
         settings.flag,
         "true: the BMC forgets its boot device, so it is sent again before each power on. "
         "Default false.",
     ),
-    "ipmi_disable_boot_timeout": Field(
+    "ipmi_disable_boot_timeout": DriverField(
         settings.flag,
         "true: tell the BMC to keep a boot device for longer than IPMI's minute. "
         "Default [ipmi]disable_boot_timeout.",
     ),
-    "ipmi_terminal_port": Field(
+    "ipmi_terminal_port": DriverField(
         _PORT,
         "TCP port of the conductor for the serial console. Default: a free one of "
         "[console]port_range.",

@@ -9,18 +9,247 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import errno
+import functools
 import logging
 import math
+import os
+import selectors
 import shutil
+import signal
+import subprocess
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO
 
 from ironic_lite import errors
-from ironic_lite.core import bmc_metrics, bounded_http, config
-from ironic_lite.drivers import allowed_networks, base, deadline, silence
-from ironic_lite.drivers.ipmi import command, faults, info, process
+from ironic_lite.core import bounded_http, config, metrics
+from ironic_lite.core.slots import Slots
+from ironic_lite.drivers import allowed_networks, base, deadline
+from ironic_lite.drivers.ipmi import faults, info
+
+# Command lines of ipmitool, with the secrets in the environment.
+#
+# Only its own user can read a process's environment, but every user can read its command line, and
+# a file would outlive a killed conductor.
+
+PROGRAM = "ipmitool"
+
+TRIES, PATIENCE = 3, 1
+"""Retries of ipmitool against lost packets: the number of attempts, and the seconds before the
+second one. Each further pause is a second longer.
+"""
+SILENT_SECONDS = 2 * sum(range(PATIENCE, PATIENCE + TRIES))
+"""Time after which a silent BMC is given up, as ipmitool tries two kinds of greeting."""
+
+
+def command_line(
+    node: info.IpmiInfo, words: Sequence[str], *, cipher: int | None = None
+) -> list[str]:
+    """Return the command line that sends the command ``words`` to the node's BMC.
+
+    :param cipher: the cipher suite, None to let ipmitool ask the BMC for its best.
+    """
+    # -v prints to standard error why there is no session: the password, or silence.
+    return [PROGRAM, "-v", *_session_arguments(node, cipher), *words]
+
+
+def terminal(node: info.IpmiInfo, *, cipher: int | None = None) -> list[str]:
+    """Return the command line for the serial port: serial over LAN (IPMI 2.0, 15).
+
+    :param cipher: as in `line`.
+    """
+    return [PROGRAM, *_session_arguments(node, cipher), "sol", "activate"]
+
+
+def _session_arguments(node: info.IpmiInfo, cipher: int | None) -> list[str]:
+    found = ["-I", node.interface, "-H", node.address, "-p", str(node.port)]
+    if node.username is not None:
+        found += ["-U", node.username]
+    found += ["-L", node.privilege, "-R", str(TRIES), "-N", str(PATIENCE), "-E"]
+    if cipher is not None:
+        found += ["-C", str(cipher)]
+    if node.key is not None:
+        found += ["-K"]
+    return [*found, *_bridge_arguments(node.bridge)]
+
+
+def command_environment(
+    node: info.IpmiInfo, outer: Mapping[str, str] = os.environ
+) -> dict[bytes, bytes]:
+    """Return the environment of ipmitool: the secrets, and few variables of ``outer``."""
+    found = {
+        b"PATH": outer.get("PATH", os.defpath).encode("utf-8", "surrogateescape"),
+        # This module parses its messages.
+        b"LC_ALL": b"C",
+        # Always set: without a password ipmitool would ask for one.
+        b"IPMI_PASSWORD": node.password.encode(),
+    }
+    if node.key is not None:
+        found[b"IPMI_KGKEY"] = node.key
+    return found
+
+
+def _bridge_arguments(bridge: info.Bridge | None) -> list[str]:
+    if bridge is None:
+        return []
+    found: list[str] = []
+    if bridge.local_address is not None:
+        found += ["-m", hex(bridge.local_address)]
+    if bridge.transit is not None:
+        channel, address = bridge.transit
+        found += ["-B", hex(channel), "-T", hex(address)]
+    channel, address = bridge.target
+    return [*found, "-b", hex(channel), "-t", hex(address)]
+
+
+# Runs one program to its end, with limits on its time and output.
+
+OUTPUT_LIMIT = 1 << 20
+"""Bytes read of each output; a BMC with a thousand sensors writes a third of that."""
+
+_CHUNK = 65536
+_LOOK = 0.5  # seconds between two checks whether a program may continue
+
+_LEASH = ("--pdeathsig", "KILL", "--")
+_LEASH_SECONDS = 10.0
+_NOT_RUN = frozenset({126, 127})
+"""Exit statuses of setpriv if it cannot run the program."""
+_TOLD = 200
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ended:
+    """Result of a program; ``late``, ``endless`` and ``barred`` are reasons why it was killed."""
+
+    status: int
+    out: str
+    err: str
+    late: bool = False
+    endless: bool = False
+    barred: bool = False
+
+
+def run_program(
+    line: Sequence[str],
+    environment: Mapping[bytes, bytes],
+    seconds: float,
+    allowed: Callable[[], bool] = lambda: True,
+) -> Ended:
+    """Run a program without input or terminal; after ``seconds`` kill it and its children.
+
+    It is also killed soon after ``allowed()`` turns false, and whenever this process ends.
+    Otherwise a restarted conductor would use BMCs that an orphaned program still uses.
+
+    :raises OSError: the program cannot be started.
+    """
+    end = time.monotonic() + seconds
+    leash = _leash()
+    with subprocess.Popen(
+        [*leash, _program_path(line[0], environment), *line[1:]],
+        env=environment,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # A process group to kill as one; without a terminal it cannot ask for a password.
+        start_new_session=True,
+    ) as process:
+        streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
+        texts: dict[IO[bytes], bytearray] = {stream: bytearray() for stream in streams}
+        late = endless = barred = False
+        try:
+            if not _read_streams(texts, end, allowed):
+                barred = not allowed()
+                late = not barred
+            elif any(len(text) > OUTPUT_LIMIT for text in texts.values()):
+                endless = True
+            else:
+                late = not _wait_for_exit(process, end)
+        finally:
+            _kill_group(process)
+    out, err = (bytes(texts[stream]).decode("utf-8", "replace") for stream in streams)
+    if leash and process.returncode in _NOT_RUN:
+        said = " ".join(err.split())[-_TOLD:]
+        raise OSError(errno.ENOEXEC, said or f"it ended with {process.returncode}")
+    return Ended(process.returncode, out, err, late, endless, barred)
+
+
+@functools.cache
+def _leash() -> tuple[str, ...]:
+    """Return the command prefix that ends a program together with the thread that started it.
+
+    Empty if setpriv of util-linux is not installed.
+    """
+    path = shutil.which("setpriv")
+    if path is None:
+        return ()
+    words = (path, *_LEASH)
+    try:
+        # The setpriv of busybox lacks this option.
+        subprocess.run(
+            [*words, path, "--help"], capture_output=True, check=True, timeout=_LEASH_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return words
+
+
+def _program_path(program: str, environment: Mapping[bytes, bytes]) -> str:
+    """Return the path of a program.
+
+    :raises FileNotFoundError: the program is not installed.
+    """
+    path = shutil.which(program, path=os.fsdecode(environment.get(b"PATH", b"")))
+    if path is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    return path
+
+
+def _read_streams(
+    texts: dict[IO[bytes], bytearray], end: float, allowed: Callable[[], bool]
+) -> bool:
+    """Read until all streams end or one is too long; return False if time ran out before."""
+    with selectors.DefaultSelector() as selector:
+        for stream, text in texts.items():
+            selector.register(stream, selectors.EVENT_READ, text)
+        while selector.get_map():
+            left = end - time.monotonic()
+            if left <= 0 or not allowed():
+                return False
+            for key, _ in selector.select(min(left, _LOOK)):
+                chunk, text = os.read(key.fd, _CHUNK), key.data
+                text += chunk
+                if not chunk:
+                    selector.unregister(key.fileobj)
+                elif len(text) > OUTPUT_LIMIT:
+                    return True
+    return True
+
+
+def _wait_for_exit(process: subprocess.Popen[bytes], end: float) -> bool:
+    try:
+        process.wait(max(end - time.monotonic(), 0))
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill the rest of the group. Its id is not reused while the leader is not reaped; after that
+    there is nothing to kill."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+@functools.cache
+def program_slots(most: int) -> Slots:
+    """Return the slots of concurrent programs; those for silent BMCs have a part of them."""
+    return Slots(most, deadline.silent_share(most))
+
 
 LOG = logging.getLogger(__name__)
 
@@ -37,7 +266,7 @@ REMEMBERED = 10_000
 """Limit of BMCs whose next allowed request and cipher suite are remembered."""
 
 
-def settings(task: base.Task) -> info.Info:
+def settings(task: base.Task) -> info.IpmiInfo:
     """Parse the BMC settings in the node's driver_info.
 
     :raises errors.MissingParameter, errors.InvalidParameter: naming ``driver_info/<key>``.
@@ -47,7 +276,7 @@ def settings(task: base.Task) -> info.Info:
     return node
 
 
-def located(node: info.Info) -> info.Info:
+def located(node: info.IpmiInfo) -> info.IpmiInfo:
     """Return the settings with the IP address for ipmitool.
 
     Names are resolved here, not by ipmitool, so that the checked address is the one used.
@@ -68,7 +297,7 @@ def located(node: info.Info) -> info.Info:
 
 def warn_if_missing() -> None:
     """Log a warning, when a conductor loads this driver, if ipmitool is not installed."""
-    if shutil.which(command.PROGRAM) is None:
+    if shutil.which(PROGRAM) is None:
         LOG.warning("%s Nodes of the hardware type ipmi cannot be reached.", _MISSING)
 
 
@@ -105,17 +334,17 @@ def run(
                 if isinstance(found, str):
                     return found
                 pause = bmc.tire(options.min_command_interval) if found.needs_pause else 0.0
-                if found.kind is faults.Again.SILENCE:
+                if found.kind is faults.IpmiRetry.SILENCE:
                     pause = options.min_command_interval
                 if not found.again(call, pause, patient=patient):
                     found.error.facts.setdefault("command", _described(words))
                     raise found.error
-                bmc_metrics.BMCS.retried("ipmi")
+                metrics.BMCS.retried("ipmi")
         # Other threads may use the BMC during the pause.
         task.pause(pause)
 
 
-def suite(node: info.Info) -> int | None:
+def suite(node: info.IpmiInfo) -> int | None:
     """Return the cipher suite for a session outside of `run`: the BMC's last accepted one.
 
     Without one, the first to try; None leaves the choice to ipmitool.
@@ -127,7 +356,7 @@ def suite(node: info.Info) -> int | None:
 # -- one BMC ----------------------------------------------------------------------------------
 
 
-class Bmc:
+class IpmiBmc:
     """The known facts about one BMC, and its lock."""
 
     def __init__(self, address: str) -> None:
@@ -174,14 +403,16 @@ class Bmcs:
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         # A thread that waits for a BMC keeps its object here, even after it is forgotten below.
-        self._all: weakref.WeakValueDictionary[tuple[str, int], Bmc] = weakref.WeakValueDictionary()
-        self._recent: collections.OrderedDict[tuple[str, int], Bmc] = collections.OrderedDict()
+        self._all: weakref.WeakValueDictionary[tuple[str, int], IpmiBmc] = (
+            weakref.WeakValueDictionary()
+        )
+        self._recent: collections.OrderedDict[tuple[str, int], IpmiBmc] = collections.OrderedDict()
 
-    def find(self, node: info.Info) -> Bmc:
+    def find(self, node: info.IpmiInfo) -> IpmiBmc:
         """Return the BMC at the node's address and port."""
         key = (node.address.lower(), node.port)
         with self._mutex:
-            bmc = self._all.setdefault(key, Bmc(node.address))
+            bmc = self._all.setdefault(key, IpmiBmc(node.address))
             self._recent[key] = bmc
             self._recent.move_to_end(key)
             if len(self._recent) > REMEMBERED:
@@ -190,7 +421,6 @@ class Bmcs:
 
 
 BMCS = Bmcs()
-SLOTS = process.Slots()
 
 
 # -- one command ------------------------------------------------------------------------------
@@ -199,18 +429,18 @@ SLOTS = process.Slots()
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Failure:
     error: errors.Error
-    kind: faults.Again = faults.Again.NEVER
+    kind: faults.IpmiRetry = faults.IpmiRetry.NEVER
 
     @property
     def needs_pause(self) -> bool:
         """Return whether the BMC must not be used for a while."""
-        return self.kind in {faults.Again.ANY, faults.Again.HARMLESS}
+        return self.kind in {faults.IpmiRetry.ANY, faults.IpmiRetry.HARMLESS}
 
     @property
     def result(self) -> str:
         """Return the result label for metrics."""
         silent = isinstance(self.error, errors.BmcUnreachable)
-        return bmc_metrics.SILENCE if silent else bmc_metrics.ERROR
+        return metrics.SILENCE if silent else metrics.ERROR
 
     @property
     def said(self) -> str:
@@ -219,15 +449,15 @@ class _Failure:
 
     def again(self, call: _Call, pause: float, *, patient: bool) -> bool:
         """Return whether the command is sent again after a pause of so many seconds."""
-        if self.kind is faults.Again.CIPHER:
+        if self.kind is faults.IpmiRetry.CIPHER:
             return True
-        if deadline.limited():
+        if deadline.is_limited():
             return False
-        if self.kind is faults.Again.SILENCE:
-            awaited = math.isfinite(deadline.left())  # a client waits for the answer
-            return patient and not awaited and pause + command.SILENT_SECONDS < call.left()
-        harmless = self.kind is faults.Again.HARMLESS and not call.once
-        return (self.kind is faults.Again.ANY or harmless) and pause < call.left()
+        if self.kind is faults.IpmiRetry.SILENCE:
+            awaited = math.isfinite(deadline.seconds_left())  # a client waits for the answer
+            return patient and not awaited and pause + SILENT_SECONDS < call.left()
+        harmless = self.kind is faults.IpmiRetry.HARMLESS and not call.once
+        return (self.kind is faults.IpmiRetry.ANY or harmless) and pause < call.left()
 
 
 class _Call:
@@ -236,7 +466,7 @@ class _Call:
     def __init__(
         self,
         task: base.Task,
-        node: info.Info,
+        node: info.IpmiInfo,
         words: Sequence[str],
         *,
         once: bool,
@@ -251,7 +481,7 @@ class _Call:
         self._cipher_suites = _cipher_suites(node)
         self._searches = None in self._cipher_suites and len(self._cipher_suites) > 1
         self._tried: list[int | None] = []
-        self._put_off: tuple[process.Ended, int | None] | None = None
+        self._put_off: tuple[Ended, int | None] | None = None
 
     def left(self) -> float:
         """Return the seconds left of this call."""
@@ -267,59 +497,60 @@ class _Call:
             asked=False,
         )
 
-    def attempt(self, bmc: Bmc) -> str | _Failure:
+    def attempt(self, bmc: IpmiBmc) -> str | _Failure:
         """Send the command once and return what ipmitool wrote, or what went wrong."""
         suite = self._cipher_suites[-1]
         if bmc.suite in self._cipher_suites:
             suite = bmc.suite
         try:
-            line = command.line(located(self.node), self._words, cipher=suite)
+            line = command_line(located(self.node), self._words, cipher=suite)
         except (errors.InvalidParameter, errors.BmcUnreachable) as why:
             return _Failure(why)
         node = self._task.node.uuid
-        most, silent = config.CONF.ipmi.max_processes, node in silence.SILENT
-        with SLOTS.held(most, self._end, silent=silent) as free:
+        slots, silent = program_slots(config.CONF.ipmi.max_processes), node in deadline.SILENT
+        left = self._end - time.monotonic()
+        with slots.hold("silent" if silent else None, seconds=left) as free:
             if not free:
                 return _Failure(self._too_many_commands())
             self._task.confirm_lock()  # after waiting for the BMC and for a slot
             LOG.debug("Running %s", " ".join(line))
             what, reads = f"ipmitool {_described(self._words)}", tuple(self._words) in _READS
-            with bmc_metrics.BMCS.call("ipmi", self._words[0], what, reads=reads) as counted:
+            with metrics.BMCS.call("ipmi", self._words[0], what, reads=reads) as counted:
                 found = self._run_command(bmc, line, suite)
-                counted.result, counted.answer = bmc_metrics.OK, "ok"
+                counted.result, counted.answer = metrics.OK, "ok"
                 if isinstance(found, _Failure):
                     counted.result, counted.answer = found.result, f"failed ({found.said})"
-            silent = counted.result == bmc_metrics.SILENCE
-            silence.SILENT.note(node, silent=silent and self._task.lock_is_sure)
+            silent = counted.result == metrics.SILENCE
+            deadline.SILENT.note(node, silent=silent and self._task.lock_is_sure)
         return found
 
-    def _run_command(self, bmc: Bmc, line: Sequence[str], suite: int | None) -> str | _Failure:
-        environment = command.environment(self.node)
+    def _run_command(self, bmc: IpmiBmc, line: Sequence[str], suite: int | None) -> str | _Failure:
+        environment = command_environment(self.node)
         try:
             seconds = max(self.left(), LEAST_SECONDS)
-            ended = process.run(line, environment, seconds, lambda: self._task.lock_is_sure)
+            ended = run_program(line, environment, seconds, lambda: self._task.lock_is_sure)
         except OSError as why:
             return _Failure(_not_run(why))
         if ended.barred:
             self._task.confirm_lock()
-            return _Failure(self._command_barred(), faults.Again.HARMLESS)
+            return _Failure(self._command_barred(), faults.IpmiRetry.HARMLESS)
         if ended.status == 0 and not (ended.late or ended.endless):
             bmc.suite, bmc.login = suite, (self.node.username, self.node.password)
             return ended.out
         return self._command_failure(bmc, ended, suite)
 
-    def _command_failure(self, bmc: Bmc, ended: process.Ended, suite: int | None) -> _Failure:
+    def _command_failure(self, bmc: IpmiBmc, ended: Ended, suite: int | None) -> _Failure:
         if ended.late or ended.endless:
             return _Failure(self._command_killed(ended))
         fault = self._explain(ended, suite)
         LOG.debug("ipmitool failed: %s", fault.error)
-        if fault.again is faults.Again.LOGIN:
+        if fault.again is faults.IpmiRetry.LOGIN:
             return _Failure(fault.error, self._lost_login(bmc))
-        if fault.again is faults.Again.CIPHER or self._may_be_suite(bmc, fault):
+        if fault.again is faults.IpmiRetry.CIPHER or self._may_be_suite(bmc, fault):
             return self._leave_suite(ended, fault, suite)
         return _Failure(fault.error, fault.again)
 
-    def _explain(self, ended: process.Ended, suite: int | None) -> faults.Fault:
+    def _explain(self, ended: Ended, suite: int | None) -> faults.IpmiFault:
         return faults.explain(
             self.node,
             ended.err,
@@ -330,30 +561,28 @@ class _Call:
             tried=self._tried,
         )
 
-    def _may_be_suite(self, bmc: Bmc, fault: faults.Fault) -> bool:
+    def _may_be_suite(self, bmc: IpmiBmc, fault: faults.IpmiFault) -> bool:
         """Return whether a session that did not open may open with another cipher suite.
 
         Some BMCs say that they lack resources, or are silent, if the suite is switched off. A BMC
         that has opened sessions before, and now is silent, is more likely to be restarting.
         """
-        busy = fault.again is faults.Again.ANY
+        busy = fault.again is faults.IpmiRetry.ANY
         return self._searches and fault.unopened and (busy or bmc.login is None)
 
-    def _leave_suite(
-        self, ended: process.Ended, fault: faults.Fault, suite: int | None
-    ) -> _Failure:
+    def _leave_suite(self, ended: Ended, fault: faults.IpmiFault, suite: int | None) -> _Failure:
         """Return a failure after which the next cipher suite is tried, or the last failure.
 
         If one of the suites met a busy BMC, the call goes on with this one.
         """
         if self._searches:
             self._tried.append(suite)
-        refused = fault.again is faults.Again.CIPHER
+        refused = fault.again is faults.IpmiRetry.CIPHER
         if not refused and self._put_off is None:
             self._put_off = ended, suite
         self._cipher_suites.remove(suite)
         if self._cipher_suites and (refused or self.left() > LEAST_SECONDS):
-            return _Failure(fault.error, faults.Again.CIPHER)
+            return _Failure(fault.error, faults.IpmiRetry.CIPHER)
         self._searches = False
         if self._put_off is None:
             return _Failure(self._explain(ended, suite).error)
@@ -362,19 +591,19 @@ class _Call:
         fault = self._explain(ended, suite)
         return _Failure(fault.error, fault.again)
 
-    def _lost_login(self, bmc: Bmc) -> faults.Again:
+    def _lost_login(self, bmc: IpmiBmc) -> faults.IpmiRetry:
         """Return whether a login without an answer is repeated.
 
         A BMC may be silent to a wrong password, too, and lock a user out after several.
         """
         good = bmc.login == (self.node.username, self.node.password)
         bmc.login = None
-        return faults.Again.ANY if good else faults.Again.NEVER
+        return faults.IpmiRetry.ANY if good else faults.IpmiRetry.NEVER
 
-    def _command_killed(self, ended: process.Ended) -> errors.BmcUnreachable:
+    def _command_killed(self, ended: Ended) -> errors.BmcUnreachable:
         what = f"did not end within {self.seconds:g} s"
         if ended.endless:
-            what = f"wrote more than {process.OUTPUT_LIMIT} bytes"
+            what = f"wrote more than {OUTPUT_LIMIT} bytes"
         return errors.BmcUnreachable(
             f"ipmitool {_described(self._words)} for the BMC at {self.node.address} {what}, and "
             "was killed. Check whether the BMC is well; reset it if not.",
@@ -414,8 +643,8 @@ def _described(words: Sequence[str]) -> str:
 
 
 _MISSING = (
-    f"The program {command.PROGRAM} is not installed on this conductor's machine, or not in its "
-    f"PATH: install the package {command.PROGRAM}."
+    f"The program {PROGRAM} is not installed on this conductor's machine, or not in its "
+    f"PATH: install the package {PROGRAM}."
 )
 
 
@@ -423,10 +652,10 @@ def _not_run(why: OSError) -> errors.HardwareError:
     if isinstance(why, FileNotFoundError):
         return errors.HardwareError(_MISSING, reason="not installed")
     reason = why.strerror or type(why).__name__
-    return errors.HardwareError(reason=f"The program {command.PROGRAM} cannot be run: {reason}.")
+    return errors.HardwareError(reason=f"The program {PROGRAM} cannot be run: {reason}.")
 
 
-def _cipher_suites(node: info.Info) -> list[int | None]:
+def _cipher_suites(node: info.IpmiInfo) -> list[int | None]:
     """Return the cipher suites to try, in order from the end; None leaves it to ipmitool."""
     if node.cipher_suite is not None:
         return [node.cipher_suite]

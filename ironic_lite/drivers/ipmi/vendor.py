@@ -6,10 +6,10 @@ import logging
 import re
 
 from ironic_lite import errors
-from ironic_lite.core import run_lines
+from ironic_lite.core import log_lines
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.drivers import base, settings
-from ironic_lite.drivers.ipmi import interface, reset, tool
+from ironic_lite.drivers.ipmi import hardware, management, tool
 
 LOG = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ _BYTE_MAX = 255
 _RAW = {"raw_bytes": base.Arg("Network function, command and data, as 0x00 0x08 0x03", True)}
 
 
-class IpmiVendor(interface.IpmiInterface, base.Vendor):
+class IpmiVendor(hardware.IpmiInterface, base.Vendor):
     """The vendor interface ``ipmitool``."""
 
     def check_passthru(self, task: base.Task, name: str, call: base.Call) -> None:
@@ -56,7 +56,7 @@ class IpmiVendor(interface.IpmiInterface, base.Vendor):
             task.node.uuid,
             " ".join(words),
             " ".join(answer.split()) or "no bytes",
-            extra=run_lines.OMITTED,
+            extra=log_lines.OMITTED,
         )
 
     @base.passthru(
@@ -68,7 +68,7 @@ class IpmiVendor(interface.IpmiInterface, base.Vendor):
 
         :raises errors.InvalidParameter: ``warm`` is neither true nor false.
         """
-        reset.reset(task, warm=_is_warm(call.info))
+        management.reset(task, warm=_is_warm(call.info))
 
 
 def _raw_bytes(given: object) -> list[str]:

@@ -3,18 +3,225 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
-from ironic_lite.core.json_types import Json
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import steps
 from ironic_lite.drivers import arguments, base
-from ironic_lite.drivers.redfish import attributes, interface
+from ironic_lite.drivers.redfish import hardware
 from ironic_lite.drivers.redfish.bmc import connection, jobs, quirks, resources
 from ironic_lite.drivers.redfish.bmc import library as sushy
 
 LOG = logging.getLogger(__name__)
+
+# BIOS attributes: parsing of the registry, conversion and comparison of values. Pure.
+
+_WORDS = {
+    True: frozenset({"true", "yes", "on", "1"}),
+    False: frozenset({"false", "no", "off", "0"}),
+}
+_SHOWN = 12
+"""Values that a refusal lists before it only counts the rest."""
+
+
+_VERSION = re.compile(r"(\.v?\d+([._]\d+)*|\d+\.\d+)$")
+"""Version at the end of a registry's name, as in ``.v1_0_3``, ``.1.0.0`` and ``1.0``."""
+
+
+def registry_family(name: str) -> str:
+    """Return the name of a registry in lower case and without its version."""
+    return _VERSION.sub("", name).lower()
+
+
+DEPENDENT = "Dependencies"
+"""Key that `registry` adds to entries: the set of properties that depend on other settings."""
+
+
+def parse_registry(document: Json) -> dict[str, Json]:
+    """Return attribute name -> entry of a document of type AttributeRegistry.
+
+    The entry of a setting that depends on others has `DEPENDENT`: the names of its properties that
+    other settings change, such as ReadOnly and UpperBound.
+    """
+    found = resources.entries(document, "RegistryEntries", "Attributes")
+    known = {
+        entry["AttributeName"]: {**entry, DEPENDENT: set()}
+        for entry in found
+        if resources.text(entry, "AttributeName")
+    }
+    for one in resources.entries(document, "RegistryEntries", DEPENDENT):
+        name = resources.text(one, "Dependency", "MapToAttribute")
+        if name in known:
+            known[name][DEPENDENT].add(resources.text(one, "Dependency", "MapToProperty"))
+    return known
+
+
+def bios_settings(values: JsonView, known: Mapping[str, Json]) -> list[base.BiosSetting]:
+    """Return the attributes of a machine, with the registry's facts about each."""
+    return [_bios_setting(name, values[name], known.get(name, {})) for name in sorted(values)]
+
+
+def _bios_setting(name: str, value: Any, entry: Json) -> base.BiosSetting:
+    return base.BiosSetting(
+        name,
+        value,
+        attribute_type=resources.text(entry, "Type"),
+        allowable_values=_allowed_choices(entry),
+        lower_bound=entry.get("LowerBound"),
+        upper_bound=entry.get("UpperBound"),
+        min_length=entry.get("MinLength"),
+        max_length=entry.get("MaxLength"),
+        read_only=entry.get("ReadOnly"),
+        reset_required=entry.get("ResetRequired"),
+        unique=entry.get("IsSystemUniqueProperty"),
+    )
+
+
+def convert_settings(
+    wanted: JsonView, values: JsonView, known: Mapping[str, Json]
+) -> tuple[Json, list[str]]:
+    """Return the requested values in the machine's types, and a sentence for each invalid one.
+
+    The registry describes the present state. A property of a setting that depends on others is left
+    to the BMC, because a requested value, or one that is pending, may change it. No requested value
+    is repeated in a sentence, because it may be a password.
+
+    :param values: the machine's attributes; :param known: its registry, empty if it has none.
+    """
+    good: Json = {}
+    faults = []
+    for name, value in wanted.items():
+        try:
+            good[name] = _convert_value(name, value, values, known)
+        except ValueError as why:
+            faults.append(f"{name[:80]} {why}")
+    return good, faults
+
+
+def _convert_value(name: str, value: Any, values: JsonView, known: Mapping[str, Json]) -> Any:
+    entry = known.get(name)
+    if name not in values and entry is None:
+        raise ValueError("is no setting of this machine")
+    if entry is None:
+        return _as_type_of_current(value, type(values[name]))
+    free = entry.get(DEPENDENT) or set()
+    # Whatever hides or locks a setting may also keep it read-only.
+    if entry.get("ReadOnly") is True and not free:
+        raise ValueError("is read-only")
+    convert: Callable[[Any, Json], Any] = _BY_TYPE.get(str(entry.get("Type")), _read_any)
+    return convert(value, {name: fact for name, fact in entry.items() if name not in free})
+
+
+def _as_type_of_current(value: object, kind: type) -> Any:
+    """Convert a value to the type of the machine's value, where no registry says more."""
+    if kind is bool:
+        return _read_boolean(value, {})
+    if kind is int:
+        return _read_integer(value, {})
+    return value
+
+
+def _read_choice(value: object, entry: Json) -> Any:
+    choices = _allowed_choices(entry)
+    if choices and value not in choices:
+        more = f" and {len(choices) - _SHOWN} more" if len(choices) > _SHOWN else ""
+        raise ValueError(f"must be one of {', '.join(choices[:_SHOWN])}{more}")
+    return value
+
+
+def _allowed_choices(entry: Json) -> list[str] | None:
+    found = resources.value(entry, "Value")
+    if not isinstance(found, list):
+        return None
+    words = [
+        resources.text(each, "ValueName") or resources.text(each, "ValueDisplayName")
+        for each in resources.entries(entry, "Value")
+    ]
+    return [word for word in words if word]
+
+
+def _read_integer(value: Any, entry: Json) -> int:
+    try:
+        fits = not isinstance(value, bool) and int(value) == float(value)
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        raise ValueError("must be a whole number")
+    number, bounds = (
+        int(value),
+        (_numeric_bound(entry, "LowerBound"), _numeric_bound(entry, "UpperBound")),
+    )
+    _check_bounds(number, bounds, "must be")
+    return number
+
+
+def _read_boolean(value: object, entry: Json) -> bool:
+    if isinstance(value, bool):
+        return value
+    word = str(value).lower()
+    for truth, words in _WORDS.items():
+        if word in words:
+            return truth
+    raise ValueError("must be true or false")
+
+
+def _read_string(value: object, entry: Json) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be text")
+    bounds = (_numeric_bound(entry, "MinLength"), _numeric_bound(entry, "MaxLength"))
+    _check_bounds(len(value), bounds, "must have a length of")
+    return value
+
+
+def _read_any(value: object, entry: Json) -> Any:
+    return value
+
+
+def _numeric_bound(entry: Json, name: str) -> int | None:
+    found = entry.get(name)
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def _check_bounds(number: int, bounds: tuple[int | None, int | None], lead: str) -> None:
+    lower, upper = bounds
+    if lower is not None and number < lower:
+        raise ValueError(f"{lead} {lower} at least")
+    if upper is not None and number > upper:
+        raise ValueError(f"{lead} {upper} at most")
+
+
+_BY_TYPE = {
+    "Enumeration": _read_choice,
+    "Integer": _read_integer,
+    "Boolean": _read_boolean,
+    "String": _read_string,
+    "Password": _read_string,
+}
+
+
+def differing_settings(wanted: JsonView, values: JsonView) -> list[str]:
+    """Return the names of requested values that the machine does not show.
+
+    Values that are never shown, such as passwords, cannot be compared and do not count.
+    """
+    return [
+        name
+        for name, value in wanted.items()
+        if values.get(name) is not None and not _same_value(value, values[name])
+    ]
+
+
+def _same_value(one: object, other: object) -> bool:
+    """Compare loosely, because operators write ``"8"`` and ``"true"`` for 8 and true."""
+    if isinstance(other, bool | int | float):
+        return str(one).lower() == str(other).lower() or one == other
+    return bool(one == other)
+
 
 NOTE = "redfish_bios"
 """Key of the state of a running step: ``until``, ``tasks``, the number of polls (``looks``), the
@@ -50,31 +257,10 @@ _REGISTRIES = 50
 """Limit of registry files searched for the attribute registry."""
 
 
-class RedfishBIOS(interface.RedfishInterface, base.BIOS):
+class RedfishBIOS(hardware.RedfishInterface, base.BIOS):
     """The BIOS interface ``redfish``."""
 
-    @base.clean_step(
-        priority=0,
-        argsinfo=arguments.BIOS_ARGS,
-        requires_ramdisk=False,
-        destroys=("settings",),
-        restarts=1,
-    )
-    @base.deploy_step(
-        priority=0,
-        argsinfo=arguments.BIOS_ARGS,
-        rerunnable=True,
-        destroys=("settings",),
-        restarts=1,
-        lasting=True,
-    )
-    @base.service_step(
-        argsinfo=arguments.BIOS_ARGS,
-        requires_ramdisk=False,
-        rerunnable=True,
-        destroys=("settings",),
-        restarts=1,
-    )
+    @arguments.bmc_step(argsinfo=arguments.BIOS_ARGS, destroys=("settings",), restarts=1)
     def apply_configuration(self, task: base.Task, settings: list[Json]) -> base.Outcome:
         """Change these settings, restart the machine, and check that it has applied them.
 
@@ -85,11 +271,12 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
         system = resources.system(task)
         bios = _read_bios(task, system, "apply_configuration")
         values = _bios_attributes(bios)
-        wanted, faults = attributes.convert(asked, values, _read_registry(task, bios))
+        wanted, faults = convert_settings(asked, values, _read_registry(task, bios))
         if faults:
             raise errors.InvalidParameter(path="settings", reason="; ".join(faults))
         place = resources.link(bios, "@Redfish.Settings", "SettingsObject")
-        waiting = _pending_attributes(task, place)
+        # What waits for the next boot; many BMCs list all current attributes there.
+        waiting = _bios_attributes((resources.read(task, place) if place else None) or {})
         if not _asked_for(wanted, values, waiting):
             LOG.info("Node %s: its BIOS settings are already as requested.", task.node.uuid)
             return base.DONE
@@ -98,9 +285,7 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
             tasks = _send_settings(task, place or bios["@odata.id"], _settings_body(bios, wanted))
         return _restart_for_settings(task, system, tasks)
 
-    @base.clean_step(priority=0, requires_ramdisk=False, destroys=("settings",), restarts=1)
-    @base.deploy_step(priority=0, rerunnable=True, destroys=("settings",), restarts=1, lasting=True)
-    @base.service_step(requires_ramdisk=False, rerunnable=True, destroys=("settings",), restarts=1)
+    @arguments.bmc_step(destroys=("settings",), restarts=1)
     def factory_reset(self, task: base.Task) -> base.Outcome:
         """Reset all settings to the vendor's defaults, and restart the machine.
 
@@ -119,7 +304,7 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
         :raises errors.UnsupportedDriverExtension: the BMC shows no settings.
         """
         bios = _read_bios(task, resources.system(task), "cache_bios_settings")
-        return attributes.settings(_bios_attributes(bios), _read_registry(task, bios))
+        return bios_settings(_bios_attributes(bios), _read_registry(task, bios))
 
     def poll_step(
         self, task: base.Task, kind: base.StepKind, step: base.StoredStep
@@ -189,7 +374,7 @@ def _read_registry(task: base.Task, bios: Json) -> dict[str, Json]:
         return {}
     uri = _registry_location(file)
     found = resources.read(task, uri) if uri else None
-    return attributes.registry(found or {})
+    return parse_registry(found or {})
 
 
 def _registry_file(task: base.Task, paths: list[str], name: str) -> Json | None:
@@ -198,7 +383,7 @@ def _registry_file(task: base.Task, paths: list[str], name: str) -> Json | None:
     Dell names a newer version than its registry file has, and Supermicro separates the version in
     another way.
     """
-    family = attributes.registry_family(name)
+    family = registry_family(name)
     # The path usually has the name; the other files are read to find theirs.
     paths = sorted(paths, key=lambda path: family not in path.lower())
     alike = None
@@ -209,7 +394,7 @@ def _registry_file(task: base.Task, paths: list[str], name: str) -> Json | None:
         names = [resources.text(file, key) or "" for key in ("Registry", "Id")]
         if name in names:
             return file
-        if alike is None and family in map(attributes.registry_family, names):
+        if alike is None and family in map(registry_family, names):
             alike = file
     if alike is not None:
         quirks.REGISTRY_VERSION.log(f"Node {task.node.uuid}")
@@ -225,16 +410,11 @@ def _registry_location(file: Json) -> str | None:
     return resources.text(places[0], "Uri") if places else None
 
 
-def _pending_attributes(task: base.Task, place: str | None) -> Json:
-    """Return the attributes pending for the next boot; many BMCs list all current ones."""
-    return _bios_attributes((resources.read(task, place) if place else None) or {})
-
-
 def _asked_for(wanted: Json, values: Json, waiting: Json) -> bool:
     """Return whether a requested value is missing, or a pending one would revert it."""
     unseen = [name for name in wanted if values.get(name) is None]
     undone = [name for name, value in wanted.items() if waiting.get(name, value) != value]
-    return bool(unseen or undone or attributes.differing(wanted, values))
+    return bool(unseen or undone or differing_settings(wanted, values))
 
 
 # -- changing ---------------------------------------------------------------------------------
@@ -317,9 +497,9 @@ def _remaining_differences(
         return "" if up else booting
     wanted = arguments.settings(steps.arguments(step)["settings"])
     bios = _read_bios(task, resources.system(task), "apply_configuration")
-    wrong = attributes.differing(wanted, _bios_attributes(bios))
+    wrong = differing_settings(wanted, _bios_attributes(bios))
     if wrong:
-        names = attributes.listed(wrong)
+        names = ", ".join(sorted(wrong))
         said = _settings_messages(bios)
         return f"after the boot these settings differ from the request: {names}{said}"
     if under_way and not late:

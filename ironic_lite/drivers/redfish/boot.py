@@ -1,38 +1,325 @@
-"""Boot by virtual media: the BMC presents an image with all files the machine needs.
+"""Boot device of a machine, and boot by virtual media.
+
+For virtual media, the BMC presents an image with all files the machine needs.
 
 The machine needs no DHCP or TFTP server to boot; its BMC reads the image by HTTP.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, ClassVar
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import medium, modes, sources
-from ironic_lite.drivers.redfish import interface, override
-from ironic_lite.drivers.redfish.bmc import quirks, resources
-from ironic_lite.drivers.redfish.media import configdrive_media, virtual_drives
+from ironic_lite.drivers.redfish import hardware, virtual_media
+from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, quirks, resources
+from ironic_lite.drivers.redfish.bmc import library as sushy
 from ironic_lite.images import cache, published
 
 LOG = logging.getLogger(__name__)
 
-NOTE = "redfish_boot_secret_medium"
+# Boot source override, set again before each boot for BMCs that cannot persist it.
+
+OVERRIDE_NOTE = "redfish_boot_device"
+"""Key of the device that must be set again before each boot."""
+
+TARGETS: Mapping[str, str] = {
+    "pxe": "Pxe",
+    "disk": "Hdd",
+    "cdrom": "Cd",
+    "bios": "BiosSetup",
+    "uefihttp": "UefiHttp",
+}
+"""Redfish's words for devices."""
+# The virtual CD of Supermicro: sushy sets it for Cd if both are offered, and an X10 offers no Cd.
+INSTEAD: Mapping[str, str] = {"cdrom": "UsbCd"}
+DEVICES = {word: device for table in (TARGETS, INSTEAD) for device, word in table.items()} | {
+    "CD/DVD": "cdrom"
+}
+
+MODES: Mapping[str, str] = {"bios": "Legacy", "uefi": "UEFI"}
+MODE_NAMES = {mode: name for name, mode in MODES.items()}
+
+ONCE, ALWAYS = "Once", "Continuous"
+_STICK = "Usb"
+
+
+def supported_devices(link: connection.Link) -> list[str]:
+    """Return the devices that the system offers; all known ones if it does not list them."""
+    return list(_offered_devices(_fresh_system(link)))
+
+
+def read_override(link: connection.Link) -> Json:
+    """Return ``{"boot_device": str | None, "persistent": bool | None}`` from the BMC.
+
+    It is the device of the next boot, also if the change waits in the settings resource.
+    """
+    boot = _next_boot(link, _fresh_system(link))
+    enabled = boot.get("BootSourceOverrideEnabled")
+    if enabled in {None, "Disabled"}:
+        return {"boot_device": None, "persistent": None}
+    device = DEVICES.get(str(boot.get("BootSourceOverrideTarget")))
+    return {"boot_device": device, "persistent": enabled == ALWAYS}
+
+
+def choose_device(task: base.Task, device: str, *, persistent: bool) -> None:
+    """Set the device; if the BMC cannot persist it, keep it in a note.
+
+    :raises errors.InvalidParameter: the system does not offer that device.
+    :raises errors.HardwareError: see `connection.call`.
+    """
+    kept = True
+
+    def choose_it(link: connection.Link) -> None:
+        nonlocal kept
+        kept = _request_device(link, device, persistent=persistent)
+
+    _change_boot(task, choose_it, f"set the boot device {device}")
+    if persistent:
+        task.keep(OVERRIDE_NOTE, None if kept else device)
+
+
+def _change_boot(task: base.Task, change: Callable[[connection.Link], None], what: str) -> None:
+    """Change the Boot object, and follow the BMC's task, which may wait for the next boot.
+
+    :raises errors.HardwareError: the task failed; see `connection.call`.
+    """
+    uris = connection.call(task, lambda link: jobs.begun(link, lambda: change(link)), read=False)
+    jobs.follow(task, uris, what, jobs.SHORT_SECONDS, waits=True)
+
+
+def choose_stick(task: base.Task) -> None:
+    """Boot once from USB, for BMCs that present media only as USB sticks.
+
+    :raises errors.HardwareError: see `connection.call`.
+    """
+
+    def choose_it(link: connection.Link) -> None:
+        _send_override(link, _fresh_system(link), _STICK, ONCE)
+
+    _change_boot(task, choose_it, f"set the boot device {_STICK}")
+
+
+def restore_override(task: base.Task) -> None:
+    """Set a noted device for the next boot, unless another device was chosen for that boot."""
+    device = task.recall(OVERRIDE_NOTE)
+    if device is not None:
+        what = f"set the boot device {device}"
+        _change_boot(task, lambda link: _resend_override(link, device), what)
+
+
+def set_boot_mode(link: connection.Link, mode: str) -> list[str] | None:
+    """Set the boot mode; nothing is sent if the mode is already set.
+
+    :returns: the addresses of the BMC's task, or None if the system does not support this; some
+        systems show no mode but accept one.
+    :raises errors.InvalidParameter: the system offers only other modes.
+    """
+    system = _fresh_system(link)
+    boot = _boot_object(system)
+    before = boot.get("BootSourceOverrideMode")
+    if before == MODES[mode]:
+        return []
+    offered = _boot_modes(boot)
+    if before is not None and mode not in offered:
+        names = ", ".join(offered) or "nothing"
+        reason = f"{mode} is not offered by this machine, only {names}"
+        raise errors.InvalidParameter(path="boot_mode", reason=reason)
+    rest = (
+        _companion_values(_next_boot(link, system))
+        if _has_quirk(quirks.WHOLE_BOOT, link, system)
+        else {}
+    )
+    try:
+        rest["mode"] = sushy.BootSourceOverrideMode(MODES[mode])
+        return jobs.begun(link, lambda: system.set_system_boot_options(**rest))
+    except sushy.exceptions.HTTPError as error:
+        if before is None and faults.is_refusal(error):
+            return None
+        raise
+
+
+def boot_mode_of(link: connection.Link) -> str | None:
+    """Return ``bios``, ``uefi``, or None if the system does not report it."""
+    return MODE_NAMES.get(str(_boot_object(_fresh_system(link)).get("BootSourceOverrideMode")))
+
+
+def supported_modes(link: connection.Link) -> list[str]:
+    """Return the modes that the system offers; both if it has a mode and does not list them."""
+    return _boot_modes(_next_boot(link, _fresh_system(link)))
+
+
+def _boot_modes(boot: JsonView) -> list[str]:
+    allowed = boot.get("BootSourceOverrideMode@Redfish.AllowableValues")
+    if not isinstance(allowed, list):
+        return list(MODES) if "BootSourceOverrideMode" in boot else []
+    return [name for name, mode in MODES.items() if mode in allowed]
+
+
+def _request_device(link: connection.Link, device: str, *, persistent: bool) -> bool:
+    """Set the device, if need be for one boot only; return whether the BMC persists it as asked."""
+    system = _fresh_system(link)
+    offered = _offered_devices(system)
+    if device not in offered:
+        names = ", ".join(offered) or "nothing"
+        reason = f"{device} is not offered by this machine, only {names}"
+        raise errors.InvalidParameter(path="boot_device", reason=reason)
+    if offered[device] != TARGETS[device]:
+        quirks.USB_CD.log(f"BMC {link.node.address}")
+    try:
+        _send_override(link, system, offered[device], ALWAYS if persistent else ONCE)
+    except sushy.exceptions.HTTPError as error:
+        if not (persistent and _refuses_persistence(error)):
+            raise
+        quirks.DEVICE_FOR_ONE_BOOT.log(f"BMC {link.node.address}")
+        _send_override(link, _fresh_system(link), offered[device], ONCE)
+        return False
+    return True
+
+
+def _refuses_persistence(error: sushy.exceptions.HTTPError) -> bool:
+    """Return whether the BMC may accept the device for one boot; some answer 500 to Continuous."""
+    broken = error.status_code in {HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.NOT_IMPLEMENTED}
+    return faults.is_refusal(error) or (broken and not faults.is_busy(error))
+
+
+def _resend_override(link: connection.Link, device: str) -> None:
+    system = _fresh_system(link)
+    if _boot_object(system).get("BootSourceOverrideEnabled") == ONCE:
+        return
+    boot = _next_boot(link, system)
+    chosen = DEVICES.get(str(boot.get("BootSourceOverrideTarget")))
+    if boot.get("BootSourceOverrideEnabled") != ONCE or chosen == device:
+        _send_override(link, system, _offered_devices(system).get(device, TARGETS[device]), ONCE)
+
+
+def _offered_devices(system: Any) -> dict[str, str]:
+    """Return the devices that the system offers, each with the word for it."""
+    allowed = {source.value for source in system.get_allowed_system_boot_source_values()}
+    words = {device: (word, INSTEAD.get(device, word)) for device, word in TARGETS.items()}
+    return {
+        device: next(word for word in each if word in allowed)
+        for device, each in words.items()
+        if not allowed.isdisjoint(each)
+    }
+
+
+def _send_override(link: connection.Link, system: Any, target: str, enabled: str) -> None:
+    boot = _next_boot(link, system)
+    rest = _companion_values(boot) if _has_quirk(quirks.WHOLE_BOOT, link, system) else {}
+    same = boot.get("BootSourceOverrideEnabled") == enabled
+    if rest or not same or _has_quirk(quirks.REPEATED_DURATION, link, system):
+        rest["enabled"] = sushy.BootSourceOverrideEnabled(enabled)
+    system.set_system_boot_options(**{**rest, "target": sushy.BootSource(target)})
+    mode = boot.get("BootSourceOverrideMode")
+    if mode in MODE_NAMES and _fits(quirks.FORGOTTEN_MODE, link, system):
+        _keep_mode(link, mode)
+
+
+def _keep_mode(link: connection.Link, mode: str) -> None:
+    """Set a boot mode again if it has changed with the boot device."""
+    system = _fresh_system(link)
+    if _next_boot(link, system).get("BootSourceOverrideMode") != mode:
+        quirks.FORGOTTEN_MODE.log(f"BMC {link.node.address}")
+        system.set_system_boot_options(mode=sushy.BootSourceOverrideMode(mode))
+
+
+def _companion_values(boot: JsonView) -> Json:
+    """Return the values of a Boot object that must accompany any change of it.
+
+    A BMC that shows no mode gets UEFI, unless it offers only another mode.
+    """
+    offered = _boot_modes(boot)
+    mode = sushy.BootSourceOverrideMode(
+        MODES["uefi" if "uefi" in offered or not offered else offered[0]]
+    )
+    kinds = {
+        "mode": (sushy.BootSourceOverrideMode, "BootSourceOverrideMode", mode),
+        "enabled": (sushy.BootSourceOverrideEnabled, "BootSourceOverrideEnabled", None),
+        "target": (sushy.BootSource, "BootSourceOverrideTarget", None),
+    }
+    found = {}
+    for name, (kind, key, default) in kinds.items():
+        try:
+            value = kind(boot.get(key))
+        except ValueError:
+            value = default
+        if value is not None:
+            found[name] = value
+    return found
+
+
+def _has_quirk(quirk: quirks.Quirk, link: connection.Link, system: Any) -> bool:
+    """Return whether the machine has a quirk, which is logged then."""
+    fits = _fits(quirk, link, system)
+    if fits:
+        quirk.log(f"BMC {link.node.address}")
+    return fits
+
+
+def _fits(quirk: quirks.Quirk, link: connection.Link, system: Any) -> bool:
+    vendor = resources.text(link.root_document, "Vendor")
+    return quirk.fits(system.manufacturer, vendor, model=system.model)
+
+
+def _boot_object(system: Any) -> Json:
+    """Return the Boot object, completed from the BMC's pending settings (sushy reads both)."""
+    boot = dict(system.json.get("Boot") or {})
+    seen = system.boot
+    for name, value in (
+        ("BootSourceOverrideEnabled", seen and seen.enabled),
+        ("BootSourceOverrideTarget", seen and seen.target),
+        ("BootSourceOverrideMode", seen and seen.mode),
+    ):
+        if value is not None:
+            boot[name] = value.value
+    return boot
+
+
+def _next_boot(link: connection.Link, system: Any) -> Json:
+    """Return the Boot object of the next boot: what waits in the settings resource comes first."""
+    boot = _boot_object(system)
+    place = resources.link(system.json, "@Redfish.Settings", "SettingsObject")
+    if place is not None:
+        with contextlib.suppress(sushy.exceptions.ResourceNotFoundError):
+            waiting = resources.value(link.wire.document(place), "Boot")
+            known = waiting.items() if isinstance(waiting, dict) else ()
+            news = {name: value for name, value in known if value is not None}
+            if any(boot.get(name, value) != value for name, value in news.items()):
+                quirks.DEFERRED_BOOT.log(f"BMC {link.node.address}")
+            boot.update(news)
+    return boot
+
+
+def _fresh_system(link: connection.Link) -> Any:
+    """Return sushy's view of the system, read now."""
+    system = link.system()
+    if system.boot is not None and system.boot.allowed_values is None:
+        # Sushy looks for a word in this list, and fails without a list.
+        quirks.UNLISTED_DEVICES.log(f"BMC {link.node.address}")
+        system.boot.allowed_values = []
+    return system
+
+
+MEDIUM_NOTE = "redfish_boot_secret_medium"
 """Key of the inserted medium: ``{"params": {...}, "mode": ..., "name": ..., "url": ..., "device":
 ..., "drive": ...}``. ``name`` is the file made here, None for a foreign medium. ``drive`` has
 ``name`` and ``url`` of a configuration drive beside it, or is None. ``of`` is the `medium.mark`.
 The word secret in the key hides the value, because the medium holds the ramdisk's token."""
-PREPARED = "redfish_boot_secret_prepared"
+PREPARED_NOTE = "redfish_boot_secret_prepared"
 """Key of the same note about the medium of the instance before it is inserted."""
 
 _CHECKED = (*sources.MEDIA, *sources.DESCRIPTIONS)
 _URLS = tuple(name for name in _CHECKED if name != "kernel_append_params")
 
 
-class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
+class RedfishVirtualMediaBoot(hardware.RedfishInterface, base.Boot):
     """The boot interface ``redfish-virtual-media``."""
 
     device: ClassVar[str] = "cdrom"
@@ -80,15 +367,17 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
 
     def clean_up_ramdisk(self, task: base.Task, mode: str = "deploy") -> None:
         """Empty the virtual drive and remove the medium."""
-        note = task.recall(NOTE) or {}
+        note = task.recall(MEDIUM_NOTE) or {}
         try:
-            virtual_drives.detach(task, [note.get("device", self.device), *_other_drives(note)])
+            virtual_media.empty_drives(
+                task, [note.get("device", self.device), *_other_drives(note)]
+            )
         except errors.UnsupportedDriverExtension:
             LOG.debug("Node %s has no virtual drive to empty", task.node.uuid)
         finally:  # also without the BMC, because the medium holds a secret
             medium.remove(task)
-        task.keep(NOTE, None)
-        task.keep(PREPARED, None)
+        task.keep(MEDIUM_NOTE, None)
+        task.keep(PREPARED_NOTE, None)
 
     # -- instance -------------------------------------------------------------------------
 
@@ -100,11 +389,11 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         """
         note = self._published_note(task, sources.INSTANCE)
         if note is None:
-            medium.remove(task, *_names(task.recall(NOTE) or {}))
+            medium.remove(task, *_names(task.recall(MEDIUM_NOTE) or {}))
             note = self._publish_instance(task)
-            task.keep(PREPARED, note)
+            task.keep(PREPARED_NOTE, note)
         if note["drive"]:
-            configdrive_media.check(virtual_drives.drives(task))
+            virtual_media.check_configdrive_drives(virtual_media.list_drives(task))
 
     def prepare_instance(self, task: base.Task) -> None:
         """Boot from the disk from now on, and empty the virtual drive.
@@ -130,7 +419,7 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
 
     def lacks_files(self, task: base.Task) -> bool:
         """Return whether the machine's medium is missing on this conductor."""
-        note = task.recall(NOTE) or {}
+        note = task.recall(MEDIUM_NOTE) or {}
         return not all(map(medium.is_here, _names(note)))
 
     def take_over(self, task: base.Task) -> None:
@@ -140,27 +429,27 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         """
         if not self.lacks_files(task):
             return
-        note = task.recall(NOTE)
+        note = task.recall(MEDIUM_NOTE)
         fresh, drive = dict(note), note.get("drive")
         if note["name"] and not medium.is_here(note["name"]):
             fresh = self._publish_medium(task, note["params"], note["mode"], note["name"])
             fresh["drive"] = drive
         if drive and not medium.is_here(drive["name"]):
-            fresh["drive"] = configdrive_media.publish(task, drive["name"])
+            fresh["drive"] = virtual_media.publish_configdrive(task, drive["name"])
         fresh = _with_urls(fresh, task.node)
         LOG.info("Node %s: its boot medium was made again on this conductor", task.node.uuid)
-        task.keep(NOTE, {**note, "url": fresh["url"], "drive": fresh["drive"]})
+        task.keep(MEDIUM_NOTE, {**note, "url": fresh["url"], "drive": fresh["drive"]})
         if drive and fresh["drive"] != drive:
             self._fill_both(task, fresh)
         elif fresh["url"] != note["url"]:
-            virtual_drives.attach(task, note.get("device", self.device), fresh["url"])
+            virtual_media.attach_image(task, note.get("device", self.device), fresh["url"])
 
     # -- details --------------------------------------------------------------------------
 
     def _prepare_medium(self, task: base.Task, params: Mapping[str, str], mode: str) -> None:
-        held = _other_drives(task.recall(NOTE) or {})
+        held = _other_drives(task.recall(MEDIUM_NOTE) or {})
         if held:
-            virtual_drives.detach(task, held)
+            virtual_media.empty_drives(task, held)
         last = self._published_note(task, mode)
         if mode == sources.INSTANCE and last is not None:
             note = _with_urls(last, task.node)
@@ -175,14 +464,14 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
                 note = self._publish_medium(task, dict(params), mode, name, last_name)
             medium.remove(task, *_names(note))
         modes.bring(task, modes.wanted(task.node))
-        task.keep(NOTE, note)
-        task.keep(PREPARED, None)
+        task.keep(MEDIUM_NOTE, note)
+        task.keep(PREPARED_NOTE, None)
         self._insert_medium(task, note)
 
     def _published_note(self, task: base.Task, mode: str) -> Json | None:
         """Return the note about what this run has published for this boot, None if it is gone."""
         of = medium.mark(task, sources.parts(task.node, mode, whole=True), mode)
-        for key in (PREPARED, NOTE):
+        for key in (PREPARED_NOTE, MEDIUM_NOTE):
             note: Json = task.recall(key) or {}
             if note.get("of") == of and all(map(medium.is_here, _names(note))):
                 return note
@@ -190,7 +479,9 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
 
     def _publish_instance(self, task: base.Task) -> Json:
         note = self._publish_medium(task, {}, sources.INSTANCE, medium.new_name(task))
-        note["drive"] = configdrive_media.publish(task, medium.new_name(task, medium.DRIVE_SUFFIX))
+        note["drive"] = virtual_media.publish_configdrive(
+            task, medium.new_name(task, medium.DRIVE_SUFFIX)
+        )
         return note
 
     def _publish_medium(
@@ -224,24 +515,24 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
             self._fill_both(task, note)
             task.driver.management.set_boot_device(task, self.device, persistent=True)
             return
-        seen = virtual_drives.drives(task)
+        seen = virtual_media.list_drives(task)
         found = {kind for drive in seen for kind in drive.devices}
         if "cdrom" in found or "disk" not in found:
-            virtual_drives.attach(task, self.device, note["url"], seen)
+            virtual_media.attach_image(task, self.device, note["url"], seen)
             always = note["mode"] == sources.INSTANCE
             task.driver.management.set_boot_device(task, self.device, persistent=always)
             return
-        task.keep(NOTE, {**note, "device": "disk"})
-        virtual_drives.attach(task, "disk", note["url"], seen)
-        override.choose_stick(task)
+        task.keep(MEDIUM_NOTE, {**note, "device": "disk"})
+        virtual_media.attach_image(task, "disk", note["url"], seen)
+        choose_stick(task)
 
     def _fill_both(self, task: base.Task, note: Json) -> None:
         """Fill a virtual CD with the image, and a stick with the configuration drive."""
-        configdrive_media.check(virtual_drives.drives(task))
-        virtual_drives.detach(task, configdrive_media.BOTH)
-        seen = configdrive_media.by_choice(virtual_drives.drives(task))
-        disc = virtual_drives.attach(task, self.device, note["url"], seen)
-        configdrive_media.insert(task, note["drive"]["url"], disc)
+        virtual_media.check_configdrive_drives(virtual_media.list_drives(task))
+        virtual_media.empty_drives(task, virtual_media._BOTH_DEVICES)
+        seen = virtual_media.drives_for_configdrive(virtual_media.list_drives(task))
+        disc = virtual_media.attach_image(task, self.device, note["url"], seen)
+        virtual_media.insert_configdrive(task, note["drive"]["url"], disc)
 
 
 def _names(note: JsonView) -> list[str]:
@@ -262,4 +553,4 @@ def _with_urls(note: Json, node: base.Node) -> Json:
 
 def _other_drives(note: JsonView) -> tuple[str, ...]:
     """Return the drives that hold more than the boot medium."""
-    return configdrive_media.BOTH if note.get("drive") else ()
+    return virtual_media._BOTH_DEVICES if note.get("drive") else ()

@@ -5,7 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from ironic_lite.core import config
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish.bmc import connection, info
+
+# Base of all interfaces named ``redfish``: the keys of driver_info and their checks.
+
+CLOSE_SECONDS = 5.0
+"""Time limit in seconds for logging out of all BMCs together."""
+
+
+class RedfishInterface(base.Interface):
+    """An interface that uses the BMC named in driver_info."""
+
+    def get_properties(self) -> dict[str, str]:
+        """Return ``{driver_info key: description}``."""
+        return info.properties()
+
+    def close(self) -> None:
+        """Log out of all BMCs, which allow few sessions and keep them for half an hour."""
+        connection.LINKS.close(CLOSE_SECONDS)
+
+    def validate(self, task: base.Task) -> None:
+        """Check driver_info; raises the errors of `info.parse`."""
+        connection.settings(task)
+
+    def check_driver_info(self, driver_info: JsonView) -> None:
+        """Reject invalid values in driver_info; see `info.check`."""
+        info.check(driver_info, ca_folder=config.CONF.redfish.ca_folder)
 
 
 class RedfishHardware(base.HardwareType):

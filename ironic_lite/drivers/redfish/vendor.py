@@ -10,10 +10,9 @@ from typing import Any
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import interface
+from ironic_lite.drivers.redfish import hardware, virtual_media
 from ironic_lite.drivers.redfish.bmc import connection, resources
 from ironic_lite.drivers.redfish.bmc import library as sushy
-from ironic_lite.drivers.redfish.media import virtual_drives
 
 _SHOWN = ("Id", "Context", "Protocol", "Destination", "EventTypes")
 _NUMBER = re.compile(r"[\w.:~-]{1,255}")
@@ -22,7 +21,7 @@ _DEVICES: Mapping[str, str] = {
     "dvd": "cdrom",
     "usb": "disk",
     "floppy": "floppy",
-    **{device: device for device in virtual_drives.TYPES},
+    **{device: device for device in virtual_media.TYPES},
 }
 _USUAL = "Alert"
 _REFUSALS = frozenset({400, 405, 409, 422, 501})
@@ -36,7 +35,7 @@ _TAKEN: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class RedfishVendor(interface.RedfishInterface, base.Vendor):
+class RedfishVendor(hardware.RedfishInterface, base.Vendor):
     """The vendor interface ``redfish``."""
 
     def check_passthru(self, task: base.Task, name: str, call: base.Call) -> None:
@@ -135,7 +134,7 @@ class RedfishVendor(interface.RedfishInterface, base.Vendor):
     )
     def eject_vmedia(self, task: base.Task, call: base.Call) -> None:
         """Empty the virtual drives."""
-        virtual_drives.detach(task, _device_list(call.info))
+        virtual_media.empty_drives(task, _device_list(call.info))
 
 
 # -- arguments -------------------------------------------------------------------------------

@@ -11,22 +11,23 @@ from typing import Any
 
 import oslo_messaging
 
-from ironic_lite.core.configuration import Configuration
-from ironic_lite.rpc.sockets import frames, listener, options, remote, sender, transport_errors
+from ironic_lite.core.options import Configuration
+from ironic_lite.rpc.sockets import client, frames
+from ironic_lite.rpc.sockets import server as socket_server
 
 LOG = logging.getLogger(__name__)
 
-Waiter = Callable[[sender.Connection], frames.Body | None]
+Waiter = Callable[[client.Connection], frames.Body | None]
 
 
 class SocketDriver(abc.ABC):
     """oslo.messaging over connections to the servers, without a broker.
 
     oslo.messaging finds a driver by its entry point and calls its methods. Of a message it uses
-    ``ctxt``, ``message``, ``msg_id``, ``client_timeout`` and the methods of `incoming`; of a
-    listener the methods of `listener`. Its guide for drivers describes them all but calls the base
-    classes private, so this driver has none of them. ``tests/rpc/test_driver.py`` compares it with
-    the base classes.
+    ``ctxt``, ``message``, ``msg_id``, ``client_timeout`` and the methods of ``Incoming``; of a
+    listener those of ``Listener``. Its guide for drivers describes them all but calls the base
+    classes private, so this driver has none of them. ``tests/rpc/test_transport.py`` compares it
+    with the base classes.
 
     Unlike a broker, a driver stores nothing. A message to a missing server is an error at once. The
     callers' ``retry`` is ignored.
@@ -43,8 +44,8 @@ class SocketDriver(abc.ABC):
         self._url = url
         self._default_exchange = default_exchange
         self._rebuilt = frozenset(allowed_remote_exmods or ())
-        self._limit = options.frame_limit(conf)
-        self._pool = sender.Pool(self._connect)
+        self._limit = frames.frame_limit(conf)
+        self._pool = client.Pool(self._connect)
         self._idents = itertools.count(1)
 
     # -- the parts of a transport ------------------------------------------------------------
@@ -53,14 +54,14 @@ class SocketDriver(abc.ABC):
     def _servers_of(self, target: oslo_messaging.Target) -> Sequence[str]:
         """Return addresses: all for a fanout, otherwise those that may be tried, in order.
 
-        :raises transport_errors.PeerAbsent: no server exists.
+        :raises frames.PeerAbsent: no server exists.
         """
 
     @abc.abstractmethod
-    def _connect(self, address: str, deadline: float | None) -> sender.Connection:
+    def _connect(self, address: str, deadline: float | None) -> client.Connection:
         """Return a new connection; ``deadline`` is on the monotonic clock.
 
-        :raises transport_errors.PeerAbsent: no server answers there.
+        :raises frames.PeerAbsent: no server answers there.
         """
 
     @abc.abstractmethod
@@ -73,7 +74,7 @@ class SocketDriver(abc.ABC):
     @abc.abstractmethod
     def listen(
         self, target: oslo_messaging.Target, batch_size: int, batch_timeout: float | None
-    ) -> listener.Listener:
+    ) -> socket_server.Listener:
         """Listen for calls and casts to the server of ``target``.
 
         :raises config.ConfigError: the address cannot be used.
@@ -101,25 +102,26 @@ class SocketDriver(abc.ABC):
     ) -> Any:
         """Send ``message`` to the server(s) of ``target``.
 
-        :raises transport_errors.PeerAbsent, transport_errors.PeerLost: no living server, or it died
+        ``call_monitor_timeout`` is for brokers: the kernel notices the loss of a server here.
+
+        :raises frames.PeerAbsent, frames.PeerLost: no living server, or it died
             during the call.
-        :raises transport_errors.FrameTooLarge: the message exceeds frame_limit_mib.
-        :raises transport_errors.NoServerNamed: the transport needs the name of a server.
+        :raises frames.FrameTooLarge: the message exceeds frame_limit_mib.
+        :raises frames.NoServerNamed: the transport needs the name of a server.
         :raises oslo_messaging.MessagingTimeout: no answer within ``timeout`` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        monitor = call_monitor_timeout if wait_for_reply else None
-        request = {"ctxt": ctxt, "msg": message, "reply": bool(wait_for_reply), "monitor": monitor}
+        request = {"ctxt": ctxt, "msg": message, "reply": bool(wait_for_reply)}
         ident, frame = self._request_frame(request)
         servers = self._servers_of(target)
         if target.fanout:
             self._post_all(servers, frame)
             return None
 
-        def wait(connection: sender.Connection) -> frames.Body | None:
+        def wait(connection: client.Connection) -> frames.Body | None:
             if not wait_for_reply:
                 return None
-            return connection.answer(ident, deadline, monitor)
+            return connection.answer(ident, deadline)
 
         return self._answer_result(self._send_to_first(servers, frame, wait, deadline))
 
@@ -131,11 +133,11 @@ class SocketDriver(abc.ABC):
         self, servers: Sequence[str], frame: bytes, wait: Waiter, deadline: float | None
     ) -> frames.Body | None:
         """Send the frame to the first living server."""
-        absent = transport_errors.PeerAbsent("no conductor listens")
+        absent = frames.PeerAbsent("no conductor listens")
         for server in servers:
             try:
                 return self._pool.use(server, frame, wait, deadline)
-            except transport_errors.PeerAbsent as why:
+            except frames.PeerAbsent as why:
                 absent = why
         raise absent
 
@@ -143,14 +145,14 @@ class SocketDriver(abc.ABC):
         for server in servers:
             try:
                 self._pool.post(server, frame)
-            except (transport_errors.PeerAbsent, oslo_messaging.MessagingTimeout) as why:
+            except (frames.PeerAbsent, oslo_messaging.MessagingTimeout) as why:
                 LOG.debug("Skipped in a fanout: %s", why)
 
     def _answer_result(self, answer: frames.Body | None) -> Any:
         if answer is None:
             return None
         if "failure" in answer:
-            raise remote.load(answer["failure"], self._rebuilt)
+            raise frames.load_exception(answer["failure"], self._rebuilt)
         return answer.get("result")
 
     def cleanup(self) -> None:

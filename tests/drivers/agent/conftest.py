@@ -9,9 +9,8 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite.core import config
-from ironic_lite.core.configuration import Configuration
-from ironic_lite.drivers.agent.client import Client
-from ironic_lite.drivers.agent.results import Status
+from ironic_lite.core.options import Configuration
+from ironic_lite.drivers.agent.client import AgentClient, CommandStatus
 from tests.emulators.agent import process
 from tests.support.fake_task import FakeTask, node
 from tests.support.real_agent import Known, running, until
@@ -50,7 +49,9 @@ def machine(started: Known, conf: cfg.ConfigOpts) -> Iterator[process.Agent]:
     found.flag()
     task = FakeTask(node())
     task.agent = agent
-    until(lambda: all(one.status is not Status.RUNNING for one in Client(task).commands()))
+    until(
+        lambda: all(one.status is not CommandStatus.RUNNING for one in AgentClient(task).commands())
+    )
     found.unflag()
 
 

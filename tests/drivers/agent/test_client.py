@@ -15,11 +15,11 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite import errors
-from ironic_lite.api.resources import provisioning
-from ironic_lite.drivers import base, silence
-from ironic_lite.drivers.agent import about, logs, results
-from ironic_lite.drivers.agent.client import LIMIT, Client
-from ironic_lite.drivers.agent.results import Status
+from ironic_lite.api.controllers import provisioning
+from ironic_lite.drivers import base, deadline
+from ironic_lite.drivers.agent import client as agent_client
+from ironic_lite.drivers.agent import logs
+from ironic_lite.drivers.agent.client import LIMIT, AgentClient, CommandStatus
 from tests.emulators.agent import process
 from tests.support import certificates, private_servers
 from tests.support.fake_task import FakeTask
@@ -29,26 +29,30 @@ CLEAN = base.StepKind.CLEAN
 LINGER = {"step": "linger", "interface": "deploy", "args": {}}
 
 
-def execute(task: FakeTask, step: dict[str, Any], **more: Any) -> results.Result:
-    params = {"step": {**step, results.MARK: task.step_id}, **about.both(task), **more}
-    return Client(task).start("clean.execute_clean_step", params)
+def execute(task: FakeTask, step: dict[str, Any], **more: Any) -> agent_client.Command:
+    params = {
+        "step": {**step, agent_client.STEP_ID: task.step_id},
+        **agent_client.node_and_ports(task),
+        **more,
+    }
+    return AgentClient(task).start("clean.execute_clean_step", params)
 
 
-def ended(task: FakeTask, command: str) -> results.Result:
-    def look() -> results.Result | None:
-        found = Client(task).result(command)
+def ended(task: FakeTask, command: str) -> agent_client.Command:
+    def look() -> agent_client.Command | None:
+        found = AgentClient(task).result(command)
         assert found is not None
-        return found if found.status is not Status.RUNNING else None
+        return found if found.status is not CommandStatus.RUNNING else None
 
     found = until(look)
-    assert isinstance(found, results.Result)
+    assert isinstance(found, agent_client.Command)
     return found
 
 
 def test_a_real_agent_lists_its_steps_and_runs_one(task: FakeTask, machine: process.Agent) -> None:
-    client = Client(task)
+    client = AgentClient(task)
     assert client.commands() == []
-    listed = client.call("clean.get_clean_steps", about.both(task))
+    listed = client.call("clean.get_clean_steps", agent_client.node_and_ports(task))
     assert "FileMachine" in listed["clean_steps"]
     versions = listed["hardware_manager_version"]
     assert versions["FileMachine"] == "1"
@@ -56,32 +60,32 @@ def test_a_real_agent_lists_its_steps_and_runs_one(task: FakeTask, machine: proc
     begun = execute(task, scrub, clean_version=versions)
     found = ended(task, begun.id)
     assert found.value["clean_result"] == {"scrubbed": 1}
-    assert results.begun(client.commands(), CLEAN, task.step_id) == found
-    assert results.begun(client.commands(), CLEAN, "another/1/0") is None
+    assert agent_client.begun_command(client.commands(), CLEAN, task.step_id) == found
+    assert agent_client.begun_command(client.commands(), CLEAN, "another/1/0") is None
     assert machine.ran() == ["scrub"]
 
 
 def test_one_command_runs_at_a_time(task: FakeTask, machine: process.Agent) -> None:
     begun = execute(task, LINGER)
-    assert begun.status is Status.RUNNING
+    assert begun.status is CommandStatus.RUNNING
     with pytest.raises(errors.AgentBusy, match="execute_clean_step"):
         execute(task, LINGER)
-    assert results.begun(Client(task).commands(), CLEAN, task.step_id) == begun
+    assert agent_client.begun_command(AgentClient(task).commands(), CLEAN, task.step_id) == begun
     machine.flag()
-    assert ended(task, begun.id).status is Status.SUCCEEDED
+    assert ended(task, begun.id).status is CommandStatus.SUCCEEDED
     assert machine.ran() == ["linger"]
 
 
 def test_a_failure_says_what_the_hardware_manager_said(task: FakeTask) -> None:
     begun = execute(task, {"step": "break_down", "args": {"words": "no fans"}, "interface": "raid"})
     with pytest.raises(errors.AgentCommandFailed, match=r"no fans.*CleaningError"):
-        Client(task).value(ended(task, begun.id))
+        AgentClient(task).value(ended(task, begun.id))
 
 
 def test_another_version_is_no_failure_of_the_step(task: FakeTask, machine: process.Agent) -> None:
     begun = execute(task, LINGER, clean_version={"FileMachine": "0"})
     with pytest.raises(errors.AgentChanged):
-        Client(task).value(ended(task, begun.id))
+        AgentClient(task).value(ended(task, begun.id))
     assert machine.ran() == []
 
 
@@ -97,7 +101,7 @@ def test_unknown_command_is_refused_by_the_agent(
     task: FakeTask, name: str, params: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(errors.HardwareError, match=says):
-        Client(task).call(name, params)
+        AgentClient(task).call(name, params)
 
 
 def test_a_wrong_token_is_refused_and_never_told(task: FakeTask) -> None:
@@ -105,7 +109,7 @@ def test_a_wrong_token_is_refused_and_never_told(task: FakeTask) -> None:
     secret = "s" * 43
     task.agent = dataclasses.replace(task.agent, token=secret)
     with pytest.raises(errors.AgentRefused, match="401") as why:
-        Client(task).commands()
+        AgentClient(task).commands()
     assert secret not in str(why.value) + repr(why.value.facts) + repr(task.agent)
 
 
@@ -117,7 +121,7 @@ def test_an_address_that_cannot_be_asked_is_told_without_the_token(
     conf.set_override("max_command_attempts", 1, "agent")
     task.agent = dataclasses.replace(task.agent, url="https://127.0.0.1:1")
     with pytest.raises(errors.AgentUnreachable, match="Connection refused") as why:
-        Client(task).commands()
+        AgentClient(task).commands()
     assert task.agent.token not in str(why.value) + repr(why.value.facts)
 
 
@@ -129,11 +133,11 @@ def test_an_agent_without_an_answer_makes_its_machine_silent_until_the_next(
     good = task.agent
     task.agent = dataclasses.replace(good, url="https://127.0.0.1:1")
     with pytest.raises(errors.AgentUnreachable):
-        Client(task).commands()
-    assert task.node.uuid in silence.SILENT
+        AgentClient(task).commands()
+    assert task.node.uuid in deadline.SILENT
     task.agent = good
-    Client(task).commands()
-    assert task.node.uuid not in silence.SILENT
+    AgentClient(task).commands()
+    assert task.node.uuid not in deadline.SILENT
 
 
 def test_only_the_agents_own_certificate_is_believed(
@@ -145,7 +149,7 @@ def test_only_the_agents_own_certificate_is_believed(
     machine.start()
     machine.answers()
     with pytest.raises(errors.AgentRefused, match="certificate differs from that"):
-        Client(task).commands()
+        AgentClient(task).commands()
 
 
 class _Commands(http.server.BaseHTTPRequestHandler):
@@ -181,11 +185,11 @@ def test_pinned_certificate_is_trusted_whatever_the_clocks_say(
         url = f"https://127.0.0.1:{server.server_port}"
         for text in (pem.read_text(), f"{other.read_text()}{pem.read_text()}"):
             task.agent = dataclasses.replace(task.agent, url=url, verify_ca=text)
-            assert Client(task).commands() == []
+            assert AgentClient(task).commands() == []
         assert len(_Commands.asked) == 2
         task.agent = dataclasses.replace(task.agent, verify_ca=other.read_text())
         with pytest.raises(errors.AgentRefused, match="certificate differs from that"):
-            Client(task).commands()
+            AgentClient(task).commands()
         assert len(_Commands.asked) == 2
         server.shutdown()
 
@@ -195,7 +199,7 @@ def test_without_a_certificate_nothing_is_sent(task: FakeTask, pem: str | None) 
     assert task.agent is not None
     task.agent = dataclasses.replace(task.agent, verify_ca=pem)
     with pytest.raises(errors.AgentRefused, match="certificate"):
-        Client(task)
+        AgentClient(task)
 
 
 def test_refused_connection_is_retried(
@@ -205,7 +209,7 @@ def test_refused_connection_is_retried(
     machine.kill()
     conf.set_override("max_command_attempts", 3, "agent")
     with pytest.raises(errors.AgentUnreachable, match="does not answer") as why:
-        Client(task).commands()
+        AgentClient(task).commands()
     assert len(task.pauses) == 2
     assert why.value.retryable
     assert "t" * 43 not in str(why.value)
@@ -213,15 +217,17 @@ def test_refused_connection_is_retried(
 
 def test_before_the_first_heartbeat_there_is_nobody(conf: cfg.ConfigOpts) -> None:
     with pytest.raises(errors.AgentUnreachable, match="no heartbeat"):
-        Client(FakeTask())
+        AgentClient(FakeTask())
 
 
 def test_an_answer_without_an_end_ends(task: FakeTask, conf: cfg.ConfigOpts) -> None:
     """A command that is waited for longer than it may take is lost, and the agent goes on."""
     conf.set_override("max_command_attempts", 1, "agent")
     with pytest.raises(errors.AgentUnreachable):
-        Client(task).call(
-            "clean.execute_clean_step", {"step": LINGER, **about.both(task)}, timeout=0.5
+        AgentClient(task).call(
+            "clean.execute_clean_step",
+            {"step": LINGER, **agent_client.node_and_ports(task)},
+            timeout=0.5,
         )
 
 
@@ -276,5 +282,5 @@ def test_full_disk_keeps_no_part_of_logs_and_its_last_space(
 def test_logs_that_are_none_are_no_further_failure(
     task: FakeTask, monkeypatch: pytest.MonkeyPatch, logs_of_it: object
 ) -> None:
-    monkeypatch.setattr(Client, "call", lambda *_: {"system_logs": logs_of_it})
+    monkeypatch.setattr(AgentClient, "call", lambda *_: {"system_logs": logs_of_it})
     assert logs.collect(task) is None

@@ -10,10 +10,10 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.agent.client import Client
-from ironic_lite.drivers.agent.power import AgentPower
+from ironic_lite.drivers.agent.client import AgentClient
+from ironic_lite.drivers.agent.ramdisk import AgentPower
 from ironic_lite.drivers.agent.rescue import AgentRescue
-from ironic_lite.drivers.fake.boot import FakeBoot
+from ironic_lite.drivers.fake.hardware import FakeBoot
 from tests.emulators.agent import process
 from tests.support import fake_task
 from tests.support.fake_task import FakeTask, node
@@ -96,7 +96,7 @@ def test_the_agent_gets_the_hash_and_listens_no_more(
     assert RESCUE.poll_rescue(task) is base.WAIT
     assert task.timers[-1] == 0
     assert not password(machine).exists()
-    client = Client(task)
+    client = AgentClient(task)
     assert RESCUE.poll_rescue(task) is base.DONE
     assert password(machine).read_text() == HASHED
     assert boot.asked[-1] == ("clean up", "rescue")
@@ -104,7 +104,7 @@ def test_the_agent_gets_the_hash_and_listens_no_more(
     until(lambda: silent(client))
 
 
-def silent(client: Client) -> bool:
+def silent(client: AgentClient) -> bool:
     try:
         client.result("any")
     except errors.AgentUnreachable:
@@ -159,14 +159,14 @@ def test_a_ramdisk_that_knows_no_hashes_gets_the_password_where_it_was_kept(
     """It stands beside the hash only if the operator allows that."""
     asked: list[Any] = []
 
-    def call(_client: Client, name: str, params: Any) -> Any:
+    def call(_client: AgentClient, name: str, params: Any) -> Any:
         if name == "rescue.finalize_rescue":
             asked.append(params)
         if "hashed" in params:
             raise errors.AgentRefused(node="", address="", what="", reason="TypeError", status=500)
         return {}
 
-    monkeypatch.setattr(Client, "call", call)
+    monkeypatch.setattr(AgentClient, "call", call)
     info = {"hashed_rescue_password": HASHED}
     for given in (info, {**info, "rescue_password": "sesame"}):
         task.node.instance_info = given

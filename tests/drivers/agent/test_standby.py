@@ -1,22 +1,29 @@
-"""When a ramdisk that runs is used, what becomes of it, and power by its agent."""
+"""Power and boot of machines with a ramdisk: reuse, restarts, and secure boot."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from oslo_config import cfg
 
 from ironic_lite import errors
-from ironic_lite.core import clock
+from ironic_lite.core import clock, config
 from ironic_lite.drivers import base
-from ironic_lite.drivers.agent import ramdisk, standby
-from ironic_lite.drivers.agent.deploy import CustomAgentDeploy
-from ironic_lite.drivers.agent.power import AgentPower
+from ironic_lite.drivers.agent import ramdisk
+from ironic_lite.drivers.agent.deploy import CustomAgentDeploy, DirectDeploy, RamdiskDeploy
+from ironic_lite.drivers.agent.inspect import AgentInspect
+from ironic_lite.drivers.agent.ramdisk import AgentPower
+from ironic_lite.drivers.agent.rescue import AgentRescue
+from ironic_lite.drivers.fake.hardware import SECURE_BOOT, FakeManagement, FakePower
+from ironic_lite.drivers.noop import NoopManagement
 from tests.emulators.agent import process
+from tests.support import fake_task
 from tests.support.fake_task import FAKE, FakeTask, node
+
+# When a ramdisk that runs is used, what becomes of it, and power by its agent.
 
 URL = "https://192.0.2.10:9999"
 
@@ -54,15 +61,15 @@ def test_a_ramdisk_is_used_if_it_surely_runs(
     one = task(**about)
     if broken:
         one.node.driver_info = {**one.node.driver_info, "fake_fail_power": broken}
-    assert standby.ready(one) is found
+    assert ramdisk.is_ready(one) is found
 
 
 def test_without_an_agent_or_after_a_failure_it_is_not(conf: cfg.ConfigOpts) -> None:
     failing, silent = task(), task()
     failing.failing = True
     silent.agent = None
-    assert not standby.ready(failing)
-    assert not standby.ready(silent)
+    assert not ramdisk.is_ready(failing)
+    assert not ramdisk.is_ready(silent)
 
 
 def test_a_ramdisk_of_another_machine_is_not(conf: cfg.ConfigOpts) -> None:
@@ -70,8 +77,8 @@ def test_a_ramdisk_of_another_machine_is_not(conf: cfg.ConfigOpts) -> None:
     for each in (one, by_hand):
         assert each.agent is not None
         each.agent = dataclasses.replace(each.agent, moved=True)
-    assert not standby.ready(one)
-    assert standby.ready(by_hand)  # there is no BMC that could be another machine's
+    assert not ramdisk.is_ready(one)
+    assert ramdisk.is_ready(by_hand)  # there is no BMC that could be another machine's
 
 
 def test_a_clean_goes_on_at_once_and_leaves_the_ramdisk(conf: cfg.ConfigOpts) -> None:
@@ -161,3 +168,197 @@ def test_a_step_for_a_ramdisk_that_boots_waits_for_it_and_may_be_repeated(
     assert not deploy.may_repeat(one, base.StepKind.CLEAN, erase)
     with pytest.raises(errors.AgentUnreachable):
         deploy.execute_clean_step(one, erase)
+
+
+# Machines with disable_power_off: a restart ends the ramdisk or instance that runs on them.
+
+DIRECT = DirectDeploy()
+ENDS: dict[str, Callable[[base.Task], None]] = {
+    "clean": DIRECT.tear_down_cleaning,
+    "direct deployment": DIRECT.tear_down,
+    "custom-agent deployment": CustomAgentDeploy().tear_down,
+    "ramdisk deployment": RamdiskDeploy().tear_down,
+    "inspection": AgentInspect().abort,
+}
+
+
+class Power(FakePower):
+    """Notes each change of the power."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changes: list[str] = []
+
+    def set_power_state(self, task: base.Task, target: str, timeout: float | None = None) -> None:
+        self.changes.append(target)
+        super().set_power_state(task, target, timeout)
+
+    def reboot(self, task: base.Task, timeout: float | None = None, *, soft: bool = False) -> None:
+        self.changes.append(base.REBOOT)
+
+
+@pytest.fixture(autouse=True)
+def _defaults() -> Iterator[None]:
+    yield
+    config.CONF.clear_override("power_off", "inspector")
+
+
+def task_of(power: base.Power, *, kept_on: bool) -> FakeTask:
+    driver = dataclasses.replace(fake_task.FAKE, power=power)
+    return FakeTask(node(disable_power_off=kept_on, power_state=base.POWER_ON), driver=driver)
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_restart_replaces_the_power_off(name: str) -> None:
+    power = Power()
+    task = task_of(power, kept_on=True)
+    ENDS[name](task)
+    assert power.changes == [base.REBOOT]
+    assert task.node.power_state == base.POWER_ON
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_other_machines_are_only_switched_off(name: str) -> None:
+    power = Power()
+    task = task_of(power, kept_on=False)
+    ENDS[name](task)
+    assert power.changes == [base.POWER_OFF]
+    assert task.node.power_state == base.POWER_OFF
+
+
+def test_machine_is_left_for_inspection_after_a_failure() -> None:
+    power = Power()
+    task = task_of(power, kept_on=True)
+    task.failing = True
+    DIRECT.tear_down_cleaning(task)
+    assert power.changes == []
+
+
+def test_ramdisk_of_an_inspection_runs_on_if_the_operator_wants_that() -> None:
+    config.CONF.set_override("power_off", False, "inspector")
+    power = Power()
+    AgentInspect().abort(task_of(power, kept_on=True))
+    assert power.changes == []
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_machine_that_only_its_agent_can_restart_is_left_to_it(name: str) -> None:
+    task = task_of(AgentPower(), kept_on=True)
+    ENDS[name](task)
+    assert task.node.power_state == base.POWER_ON
+
+
+# Secure boot of instances that require it: on for them, off for the ramdisks beside them.
+
+CAPABILITIES = [{"secure_boot": "true"}, "secure_boot:true,disk_label:gpt"]
+DEPLOYS = [DirectDeploy(), CustomAgentDeploy(), RamdiskDeploy()]
+
+
+class Management(FakeManagement):
+    """Notes the power state at each switch of secure boot."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.switched: list[tuple[bool, str | None]] = []
+
+    def set_secure_boot_state(self, task: base.Task, state: bool) -> None:
+        self.switched.append((state, task.driver.power.get_power_state(task)))
+        super().set_secure_boot_state(task, state)
+
+
+@pytest.fixture
+def management() -> Management:
+    return Management()
+
+
+def secure_task(
+    management: base.Management, capabilities: object = CAPABILITIES[0], *, secure: bool = True
+) -> FakeTask:
+    """Return a task on an active machine that is on."""
+    driver = dataclasses.replace(fake_task.FAKE, management=management)
+    info = {"capabilities": capabilities} if capabilities else {}
+    task = FakeTask(node(provision_state="active", instance_info=info), driver=driver)
+    task.driver.power.set_power_state(task, base.POWER_ON)
+    task.keep(SECURE_BOOT, secure)
+    return task
+
+
+@pytest.mark.parametrize("capabilities", CAPABILITIES)
+def test_instance_starts_with_the_secure_boot_that_it_requires(
+    management: Management, capabilities: object
+) -> None:
+    task = secure_task(management, capabilities, secure=False)
+    task.driver.power.set_power_state(task, base.POWER_OFF)
+    ramdisk.boot_instance(task)
+    assert management.switched == [(True, base.POWER_OFF)]
+    assert task.node.secure_boot is True
+    assert task.driver.power.get_power_state(task) == base.POWER_ON
+
+
+@pytest.mark.parametrize("deploy", DEPLOYS)
+def test_secure_boot_ends_with_the_instance(management: Management, deploy: base.Deploy) -> None:
+    task = secure_task(management)
+    deploy.tear_down(task)
+    assert management.switched == [(False, base.POWER_OFF)]
+    assert task.node.secure_boot is False
+
+
+@pytest.mark.parametrize("deploy", DEPLOYS)
+def test_instance_that_has_never_had_secure_boot_can_be_deleted(
+    management: Management, deploy: base.Deploy
+) -> None:
+    """The BMC may lack the licence for it, and refuse each change."""
+    task = secure_task(management, secure=False)
+    deploy.tear_down(task)
+    assert management.switched == []
+
+
+def test_ramdisk_of_a_rebuild_boots_without_secure_boot(management: Management) -> None:
+    """A ramdisk may have no signature."""
+    task = secure_task(management)
+    assert DirectDeploy().deploy(task) is base.WAIT
+    assert management.switched == [(False, base.POWER_OFF)]
+
+
+def test_ramdisk_beside_the_instance_boots_without_secure_boot(management: Management) -> None:
+    task = secure_task(management)
+    DirectDeploy().prepare_service(task)
+    assert management.switched == [(False, base.POWER_OFF)]
+    DirectDeploy().tear_down_service(task)
+    assert management.switched[1:] == [(True, base.POWER_OFF)]
+
+
+def test_rescue_boots_without_secure_boot_and_its_end_with_it(management: Management) -> None:
+    task = secure_task(management)
+    AgentRescue().rescue(task)
+    assert management.switched == [(False, base.POWER_OFF)]
+    AgentRescue().unrescue(task)
+    assert management.switched[1:] == [(True, base.POWER_OFF)]
+
+
+@pytest.mark.parametrize("capabilities", [None, {"secure_boot": "false"}, {"boot_mode": "uefi"}])
+def test_machine_whose_instance_requires_nothing_keeps_its_setting(
+    management: Management, capabilities: object
+) -> None:
+    task = secure_task(management, capabilities)
+    ramdisk.boot_instance(task)
+    DirectDeploy().prepare_service(task)
+    DirectDeploy().tear_down(task)
+    assert management.switched == []
+
+
+def test_machine_without_such_a_switch_is_started_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    task = secure_task(NoopManagement())
+    ramdisk.boot_instance(task)
+    assert "switch secure boot by hand" in caplog.text
+
+
+def test_instance_is_not_started_if_secure_boot_cannot_be_switched_on() -> None:
+    task = secure_task(Management())
+    task.driver.power.set_power_state(task, base.POWER_OFF)
+    task.node.driver_info = {"fake_fail_calls": {"management.set_secure_boot_state": "no keys"}}
+    with pytest.raises(errors.HardwareError, match="no keys"):
+        ramdisk.boot_instance(task)
+    assert task.driver.power.get_power_state(task) == base.POWER_OFF

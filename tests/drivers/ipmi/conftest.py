@@ -12,8 +12,8 @@ import pytest
 
 from ironic_lite.core import config
 from ironic_lite.db.engine.session import Database
-from ironic_lite.drivers import bmc_reset
-from ironic_lite.drivers.ipmi import command, tool
+from ironic_lite.drivers import bmc_bases
+from ironic_lite.drivers.ipmi import tool
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.emulators import ipmi
 from tests.support.bmc_tasks import BmcTask, Program, emulated, task_with
@@ -49,7 +49,7 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Program:
 
     In the script, ``$REAL`` is the real ipmitool.
     """
-    real = shutil.which(command.PROGRAM) or "/nowhere/ipmitool"
+    real = shutil.which(tool.PROGRAM) or "/nowhere/ipmitool"
 
     def put(script: str) -> pathlib.Path:
         folder = tmp_path / "program"
@@ -95,7 +95,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Short time-outs, and nothing known of BMCs from another test."""
     monkeypatch.setattr(tool, "BMCS", tool.Bmcs())
     monkeypatch.setattr(tool, "LEAST_SECONDS", 0.3)
-    monkeypatch.setattr(command, "TRIES", 1)
+    monkeypatch.setattr(tool, "TRIES", 1)
     config.CONF.set_override("min_command_interval", 1, group="ipmi")
     yield
     for name in ("min_command_interval", "max_processes", "cipher_suite_versions"):
@@ -110,7 +110,7 @@ def serve(
     sqlite_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Operator]]:
     """A function that starts a service which drives ipmi; options as ``group__option``."""
-    monkeypatch.setattr(bmc_reset, "PAUSE", 0.05)
+    monkeypatch.setattr(bmc_bases, "RESET_PAUSE", 0.05)
     registry = Registry.load(Settings.read(configure(**ENABLED)))
     assert registry.failures == {}
     started: list[Operator] = []

@@ -21,7 +21,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.core import config, options
-from ironic_lite.drivers.ipmi import command, console, info, socat, tool
+from ironic_lite.drivers.ipmi import console, info, tool
 from tests.support.bmc_tasks import BmcTask, emulated, task_with
 from tests.support.ports import free_port
 
@@ -39,7 +39,7 @@ PATIENCE = 15.0
 @pytest.fixture
 def consoles() -> Iterator[console.IpmiSocatConsole]:
     """The interface; whatever it started is ended."""
-    if shutil.which(socat.PROGRAM) is None:
+    if shutil.which(console.PROGRAM) is None:
         pytest.skip("NOT TESTED: socat not installed; make test installs it as root on Debian")
     interface = console.IpmiSocatConsole()
     yield interface
@@ -111,7 +111,7 @@ def gone(leader: int) -> None:
     until(lambda: not group(leader))
 
 
-def ended(program: socat.Program) -> None:
+def ended(program: console.Program) -> None:
     until(lambda: not program.running)
 
 
@@ -130,7 +130,7 @@ def leader(consoles: console.IpmiSocatConsole, task: BmcTask) -> int:
 
 
 def test_socat_listens_at_one_address_for_one_connection_at_a_time() -> None:
-    assert socat.line("127.0.0.1", 10000, 600) == [
+    assert console.line("127.0.0.1", 10000, 600) == [
         "socat",
         "-d",
         "-d",
@@ -142,19 +142,19 @@ def test_socat_listens_at_one_address_for_one_connection_at_a_time() -> None:
 
 
 def test_socat_listens_at_ipv6_and_for_ever() -> None:
-    line = socat.line("2001:db8::1", 1, 0)
+    line = console.line("2001:db8::1", 1, 0)
     assert line[3] == "TCP6-LISTEN:1,bind=[2001:db8::1],reuseaddr,fork,max-children=1"
     assert "-T" not in line
 
 
 def test_ipmitool_is_the_serial_port_and_says_nothing_of_its_own() -> None:
     node = info.parse(INFO)
-    line = command.terminal(node, cipher=17)
+    line = tool.terminal(node, cipher=17)
     assert line[-4:] == ["-C", "17", "sol", "activate"]
     assert "-E" in line
     assert "-v" not in line
     assert "secret" not in " ".join(line)
-    assert command.line(node, ("sol", "activate"), cipher=17) == [line[0], "-v", *line[1:]]
+    assert tool.command_line(node, ("sol", "activate"), cipher=17) == [line[0], "-v", *line[1:]]
 
 
 # -- the port --------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def test_no_secret_is_on_a_command_line_and_no_word_is_changed(
     words = (folder / "activate").read_text().splitlines()
     assert words[words.index("-U") + 1] == name
     assert words[words.index("-H") + 1] == "::1"
-    assert words == command.terminal(info.parse(node.node.driver_info))[1:]
+    assert words == tool.terminal(info.parse(node.node.driver_info))[1:]
 
 
 def test_a_new_start_replaces_the_old_one_at_the_same_port(

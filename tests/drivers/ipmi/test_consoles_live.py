@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from ironic_lite.conductor.flows import consoles as flow
-from ironic_lite.conductor.watch import node_queue
-from ironic_lite.conductor.watch.consoles import Consoles
+from ironic_lite.conductor.watch import sweep_threads
+from ironic_lite.conductor.watch.local_state import Consoles
 from ironic_lite.core import config
 from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers import base
@@ -285,7 +285,7 @@ def test_sweeps_ask_a_driver_that_hangs_only_once(
         opened.wait(60)
 
     monkeypatch.setattr(watch, "_restore_console", hang)
-    monkeypatch.setattr(node_queue, "BORNE", 0.2)
+    monkeypatch.setattr(sweep_threads, "HANG_SECONDS", 0.2)
     try:
         kill(operator, node)
         watch.sweep()

@@ -1,19 +1,27 @@
-"""The driver against a BMC that nobody here wrote, over RMCP+ and the real ipmitool."""
+"""The driver against a real BMC, RMCP+ and ipmitool: operations, faults, and advice."""
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.checks import conductor, examiner
 from ironic_lite.core import config
-from ironic_lite.drivers import base, bmc_reset
-from ironic_lite.drivers.ipmi import bootdevice, management, power, tool, vendor, vendors
-from tests.emulators.ipmi import Bmc
-from tests.support import fake_task
+from ironic_lite.domain.examination import Finding
+from ironic_lite.drivers import base, bmc_bases
+from ironic_lite.drivers.ipmi import management, power, tool, vendor
+from tests.emulators import ipmi, lossy
+from tests.emulators.ipmi import PASSWORD, Bmc
+from tests.support import fake_task, troubleshooting
 from tests.support.bmc_tasks import BmcTask, Program, emulated, task_with
+from tests.support.operator import Operator
+
+# The driver against a BMC that nobody here wrote, over RMCP+ and the real ipmitool.
 
 POWER = power.IpmiPower()
 MANAGEMENT = management.IpmiManagement()
@@ -235,7 +243,7 @@ def test_the_maker_decides_about_a_byte(
 
 def test_a_maker_that_was_found_out_counts(bmc: Bmc, obedient: Recorded) -> None:
     task = task_with(bmc.driver_info())
-    task.keep(vendors.NOTE, "super micro computer inc.")
+    task.keep(management.VENDOR_NOTE, "super micro computer inc.")
     MANAGEMENT.set_boot_device(task, "disk", persistent=True)
     assert obedient()[-1] == "raw 0x00 0x08 0x05 0xe0 0x24 0x00 0x00 0x00"
 
@@ -262,10 +270,10 @@ def test_a_power_on_that_fails_uses_no_device_up(bmc: Bmc, program: Program) -> 
     program('case "$*" in *" power on") echo No. >&2; exit 1 ;; esac\nexec "$REAL" "$@"')
     with pytest.raises(errors.PowerFailure):
         POWER.set_power_state(task, base.POWER_ON)
-    assert task.recall(bootdevice.NOTE) == {"next": "pxe"}
+    assert task.recall(management.NOTE) == {"next": "pxe"}
     program('exec "$REAL" "$@"')
     POWER.set_power_state(task, base.POWER_ON)
-    assert task.recall(bootdevice.NOTE) is None
+    assert task.recall(management.NOTE) is None
 
 
 def test_power_on_of_a_running_machine_uses_no_device_up(bmc: Bmc, recorded: Recorded) -> None:
@@ -293,11 +301,11 @@ def test_a_reset_in_one_go_tells_it_too(bmc: Bmc, recorded: Recorded) -> None:
 
 
 def test_another_bmc_is_not_told_again(bmc: Bmc, machine: BmcTask, recorded: Recorded) -> None:
-    machine.keep(bootdevice.NOTE, {"always": "disk"})
+    machine.keep(management.NOTE, {"always": "disk"})
     POWER.set_power_state(machine, base.POWER_ON)
     assert recorded() == ["power on", "power status"]
     MANAGEMENT.set_boot_device(machine, "pxe")
-    assert machine.recall(bootdevice.NOTE) is None
+    assert machine.recall(management.NOTE) is None
 
 
 # -- the rest of management --------------------------------------------------------------------
@@ -338,10 +346,10 @@ def test_a_bmc_is_reset_and_waited_for(
     assert recorded() == ["mc reset cold"]
     bmc.stop()
     assert MANAGEMENT.poll_step(machine, kind, step) is base.WAIT
-    assert machine.timers == [bmc_reset.PAUSE] * 2
+    assert machine.timers == [bmc_bases.RESET_PAUSE] * 2
     assert bmc.start()
     assert MANAGEMENT.poll_step(machine, kind, step) is base.DONE
-    assert machine.recall(bmc_reset.NOTE) is None
+    assert machine.recall(bmc_bases.RESET_NOTE) is None
 
 
 def test_a_bmc_that_is_slow_to_go_down_is_not_taken_for_back(bmc: Bmc, machine: BmcTask) -> None:
@@ -354,7 +362,7 @@ def test_a_bmc_that_is_slow_to_go_down_is_not_taken_for_back(bmc: Bmc, machine: 
 
 def test_a_bmc_that_does_not_come_back_fails_the_step(bmc: Bmc, machine: BmcTask) -> None:
     MANAGEMENT.reset_bmc(machine)
-    machine.keep(bmc_reset.NOTE, {"until": 1.0, "looks": 0})
+    machine.keep(bmc_bases.RESET_NOTE, {"until": 1.0, "looks": 0})
     bmc.stop()
     step = fake_task.step("management.reset_bmc")
     with pytest.raises(
@@ -410,3 +418,299 @@ def test_vendor_methods_are_called(machine: BmcTask, obedient: Recorded) -> None
 def test_raw_bytes_that_a_bmc_refuses_are_told(machine: BmcTask) -> None:
     with pytest.raises(errors.HardwareError, match=r"refused the command raw 0x01 0xff.*Invalid"):
         tool.run(machine, ("raw", "0x01", "0xff"))
+
+
+# Whatever goes wrong between the driver and a real BMC: each error says what to do.
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "advice"),
+    [
+        ({"ipmi_password": "wrong"}, errors.BmcAccessDenied, "Check ipmi_username, ipmi_passw"),
+        ({"ipmi_password": None}, errors.BmcAccessDenied, "Check ipmi_username, ipmi_password"),
+        ({"ipmi_username": "nobody"}, errors.BmcAccessDenied, "the login of user nobody"),
+        ({"ipmi_username": None}, errors.BmcAccessDenied, r"the login of user \(none\)"),
+        ({"ipmi_cipher_suite": 17}, errors.HardwareError, "does not support cipher suite 17"),
+        ({"ipmi_hex_kg_key": "4b6731"}, errors.BmcAccessDenied, "ipmi_hex_kg_key"),
+        (
+            {"ipmi_address": "bmc.invalid"},
+            errors.BmcUnreachable,
+            r"bmc\.invalid cannot be resolved",
+        ),
+        (
+            {
+                "ipmi_bridging": "single",
+                "ipmi_target_channel": 0,
+                "ipmi_target_address": "0x82",
+            },
+            errors.HardwareError,
+            "controller behind the BMC at .* power status.* ipmi_bridging",
+        ),
+        (
+            {
+                "ipmi_protocol_version": "1.5",
+                "ipmi_cipher_suite": None,
+                "ipmi_password": "wrong",
+            },
+            errors.BmcAccessDenied,
+            "Check ipmi_username",
+        ),
+    ],
+)
+def test_a_fault_says_what_to_do(
+    bmc: Bmc, values: dict[str, object], kind: type[errors.Error], advice: str
+) -> None:
+    with pytest.raises(kind, match=advice) as caught:
+        POWER.get_power_state(task_with(bmc.driver_info(**values)))
+    assert type(caught.value) is kind
+    assert PASSWORD not in caught.value.message
+
+
+@pytest.mark.parametrize("how", ["stop", "hang"])
+def test_a_silent_bmc_is_told_with_its_port(bmc: Bmc, machine: BmcTask, how: str) -> None:
+    getattr(bmc, how)()
+    with pytest.raises(errors.BmcUnreachable, match=f"does not answer on UDP port {bmc.port}"):
+        POWER.get_power_state(machine)
+
+
+@pytest.mark.parametrize(
+    ("version", "carries"), [("2.0", 2), ("2.0", 4), ("2.0", 8), ("1.5", 2), ("1.5", 8)]
+)
+def test_a_bmc_that_falls_silent_on_the_way_is_told(bmc: Bmc, version: str, carries: int) -> None:
+    suite = 3 if version == "2.0" else None
+    with lossy.way(bmc.port, carries=carries) as port:
+        info = bmc.driver_info(
+            ipmi_port=port, ipmi_protocol_version=version, ipmi_cipher_suite=suite
+        )
+        with pytest.raises(errors.BmcUnreachable, match=f"UDP port {port}, and then was silent"):
+            POWER.get_power_state(task_with(info))
+
+
+_TAKES_17 = (
+    'echo "$*" >> calls\ncase "$*" in *"-C 17 "*) '
+    'exec "$REAL" $(echo "$*" | sed "s/-C 17/-C 3/; s/-p {way}/-p {port}/") ;; esac\n'
+    'exec "$REAL" "$@"'
+)
+
+
+@pytest.mark.parametrize("status", [0x01, 0x11, 0x00], ids=["busy", "refused", "silent"])
+def test_bmc_without_cipher_suite_3_is_reached_by_17(
+    bmc: Bmc, program: Program, status: int
+) -> None:
+    with lossy.way(bmc.port, suite_3_off=status) as port:
+        folder = program(_TAKES_17.format(way=port, port=bmc.port))
+        task = task_with(bmc.driver_info(ipmi_port=port, ipmi_cipher_suite=None))
+        assert POWER.get_power_state(task) == base.POWER_OFF
+        assert POWER.get_power_state(task) == base.POWER_OFF
+        assert tool.suite(tool.settings(task)) == 17
+        configured = task_with(bmc.driver_info(ipmi_port=port))
+        with pytest.raises(errors.HardwareError):
+            tool.run(configured, ("power", "status"), seconds=1)
+    calls = (folder / "calls").read_text().splitlines()
+    assert [f"-C {suite}" in call for suite, call in zip((17, 17, 3), calls[1:4], strict=True)]
+    assert "-C" not in calls[0]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "says"),
+    [
+        (0x01, errors.BmcUnreachable, "is busy, and was retried for 60 s"),
+        (0x11, errors.HardwareError, "does not support cipher suite"),
+        (0x00, errors.BmcUnreachable, "was silent"),
+    ],
+    ids=["busy", "refused", "silent"],
+)
+def test_bmc_that_opens_no_session_is_told_with_the_cipher_suites_that_were_tried(
+    bmc: Bmc, program: Program, status: int, kind: type[errors.Error], says: str
+) -> None:
+    config.CONF.set_override("min_command_interval", 61, group="ipmi")  # one round of suites
+    folder = program('echo "$*" >> calls\nexec "$REAL" "$@"')
+    with lossy.way(bmc.port, suite_3_off=status) as port:
+        task = task_with(bmc.driver_info(ipmi_port=port, ipmi_cipher_suite=None))
+        with pytest.raises(kind, match=f"{says}.*suites tried: ipmitool's choice, 17, 3"):
+            tool.run(task, ("power", "status"))
+    calls = (folder / "calls").read_text().splitlines()
+    assert sum("-C" in call for call in calls) == 2
+
+
+@pytest.mark.parametrize(
+    "words", [("power", "on"), ("raw", "0x00", "0x09", "5", "0", "0"), ("sdr",)], ids=" ".join
+)
+def test_silence_in_mid_command_is_reported_for_every_command(
+    bmc: Bmc, words: tuple[str, ...]
+) -> None:
+    with lossy.way(bmc.port, carries=9) as port:
+        task = task_with(bmc.driver_info(ipmi_port=port))
+        with pytest.raises(errors.BmcUnreachable, match="then was silent"):
+            tool.run(task, words)
+
+
+def test_a_bmc_that_is_gone_before_it_answers_obeys(bmc: Bmc) -> None:
+    warm = base.Call("POST", {"warm": True})
+    with lossy.way(bmc.port, carries=9) as port:
+        VENDOR.bmc_reset(task_with(bmc.driver_info(ipmi_port=port)), warm)
+    with lossy.way(bmc.port, carries=2) as port:
+        task = task_with(bmc.driver_info(ipmi_port=port))
+        with pytest.raises(errors.BmcUnreachable, match="then was silent"):
+            VENDOR.bmc_reset(task, warm)
+
+
+@pytest.mark.parametrize("says", ["Command not supported in present state", "Node busy"])
+def test_a_machine_on_its_way_may_refuse_to_tell_where_it_is(
+    bmc: Bmc, machine: BmcTask, program: Program, says: str
+) -> None:
+    folder = program(
+        'case "$*" in *" status") [ -e known ] || { touch known; '
+        f'echo "Get Chassis Power Status failed: {says}" >&2; exit 1; }} ;; esac\n'
+        'exec "$REAL" "$@"'
+    )
+    POWER.set_power_state(machine, base.POWER_ON)
+    assert bmc.power
+    assert (folder / "known").exists()
+
+
+def test_power_on_that_the_bmc_accepts_and_ignores_is_sent_again(
+    bmc: Bmc, machine: BmcTask, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bmc_bases, "RESEND_SECONDS", 0.2)
+    program(
+        'case "$*" in *" power on") [ -e sent ] || { touch sent; exit 0; } ;; esac\n'
+        'exec "$REAL" "$@"'
+    )
+    POWER.set_power_state(machine, base.POWER_ON)
+    assert bmc.power
+
+
+_NO_RAKP = (
+    'case "$*" in *" status") if [ -e good ]; then echo asked >> calls; '
+    'if [ ! -e lost{more} ]; then touch lost; echo "> Error: no response from RAKP 1 message" >&2; '
+    "exit 1; fi; fi; touch good ;; esac\n"
+    'exec "$REAL" "$@"'
+)
+
+
+def test_login_without_an_answer_after_a_good_one_is_repeated_once(
+    machine: BmcTask, program: Program
+) -> None:
+    folder = program(_NO_RAKP.format(more=""))
+    assert POWER.get_power_state(machine) == base.POWER_OFF
+    assert POWER.get_power_state(machine) == base.POWER_OFF
+    assert (folder / "calls").read_text().splitlines() == ["asked"] * 2
+
+
+def test_login_that_stays_without_an_answer_is_not_repeated_for_ever(
+    machine: BmcTask, program: Program
+) -> None:
+    """The BMC may be silent to a password that has changed, and lock the user out."""
+    folder = program(_NO_RAKP.format(more="-never"))
+    POWER.get_power_state(machine)
+    for _ in range(2):
+        with pytest.raises(errors.BmcUnreachable, match="then was silent"):
+            POWER.get_power_state(machine)
+    assert (folder / "calls").read_text().splitlines() == ["asked"] * 3
+
+
+def test_a_login_that_is_refused_meanwhile_is_not_tried_again(
+    bmc: Bmc, machine: BmcTask, program: Program
+) -> None:
+    folder = program(
+        'case "$*" in *" status") echo asked >> calls; echo "RAKP 2 HMAC is invalid" >&2; exit 1;; '
+        'esac\nexec "$REAL" "$@"'
+    )
+    with pytest.raises(errors.BmcAccessDenied):
+        POWER.set_power_state(machine, base.POWER_ON)
+    assert (folder / "calls").read_text().splitlines() == ["asked"]
+
+
+# Checks of the way to an IPMI BMC: program, name, login.
+
+WAY = ("ipmitool", "bmc_address", "power")
+
+
+def examined(driver_info: dict[str, Any]) -> dict[str, Finding]:
+    driver = dataclasses.replace(fake_task.FAKE, hardware_type="ipmi", power=power.IpmiPower())
+    row = fake_task.node(driver="ipmi", driver_info=driver_info, boot_interface="fake")
+    subject: Any = conductor.NodeSubject(config.CONF, BmcTask(row, driver=driver))
+    lines = examiner.lines("node", conductor.table_of(subject), subject)
+    found = examiner.Examiner().examine(lines, 60)
+    assert all(bool(one.do) == (one.status != "ok") for one in found)
+    return {one.name: one for one in found}
+
+
+def statuses(found: dict[str, Finding]) -> list[str]:
+    return [str(found[name].status) for name in WAY]
+
+
+def test_missing_program_is_a_failed_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    found = examined({"ipmi_address": "127.0.0.1"})
+    assert statuses(found) == ["failed", "unknown", "unknown"]
+    assert "Install the package ipmitool" in found["ipmitool"].do
+
+
+def test_unknown_name_is_a_failed_check(program: Program) -> None:
+    program("exit 1")
+    found = examined({"ipmi_address": "bmc.invalid"})
+    assert statuses(found) == ["ok", "failed", "unknown"]
+    assert "bmc.invalid" in found["bmc_address"].text
+
+
+def test_wrong_password_fails_the_power_read(bmc: ipmi.Bmc) -> None:
+    assert statuses(examined(bmc.driver_info())) == ["ok", "ok", "ok"]
+    found = examined(bmc.driver_info(ipmi_password="wrong"))
+    assert statuses(found) == ["ok", "ok", "failed"]
+    assert "ipmi_password" in found["power"].text
+    assert "wrong" not in found["power"].text
+
+
+# Symptoms of docs/troubleshooting.rst with ipmi_sim: ``why`` answers as the page shows.
+
+
+def enrolled(operator: Operator, bmc: Bmc, **changes: object) -> str:
+    """Return a node whose manage has failed."""
+    node = operator.enroll("enroll", driver="ipmi", driver_info=bmc.driver_info(**changes))
+    operator.provision(node, "manage")
+    return node
+
+
+def wrong_password(operator: Operator, bmc: Bmc) -> str:
+    return enrolled(operator, bmc, ipmi_password="of-another-bmc")
+
+
+def wrong_suite(operator: Operator, bmc: Bmc) -> str:
+    return enrolled(operator, bmc, ipmi_cipher_suite=17)
+
+
+def dead(operator: Operator, bmc: Bmc) -> str:
+    bmc.hang()
+    return enrolled(operator, bmc)
+
+
+def lost_later(operator: Operator, bmc: Bmc) -> str:
+    node = operator.enroll(driver="ipmi", driver_info=bmc.driver_info())
+    bmc.stop()
+    for _ in range(6):
+        operator.rig.sweep("power sync")
+        assert operator.rig.service.power.settle(30)
+    return node
+
+
+SYMPTOMS: dict[str, Callable[[Operator, Bmc], str]] = {
+    "Wrong user name or password": wrong_password,
+    "Cipher suite that the BMC does not support": wrong_suite,
+    "BMC without an answer": dead,
+    "BMC lost later": lost_later,
+}
+
+
+@pytest.mark.feature("why")
+@pytest.mark.parametrize("place", troubleshooting.IPMI, ids=str)
+def test_page_shows_the_answer(
+    serve: Callable[..., Operator], bmc: Bmc, place: troubleshooting.Place
+) -> None:
+    operator = serve()
+    heading, _ = place
+    node = SYMPTOMS[heading](operator, bmc)
+    answer = operator.api.get(f"/v1/nodes/{node}/why")
+    assert answer.status == 200
+    troubleshooting.assert_shown(place, answer.json["says"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -15,8 +16,8 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.core import config
-from ironic_lite.drivers import base, deadline, silence
-from ironic_lite.drivers.ipmi import hardware, management, power, process, tool
+from ironic_lite.drivers import base, deadline
+from ironic_lite.drivers.ipmi import faults, hardware, info, management, power, tool
 from tests.support.bmc_tasks import BmcTask, Program, task_with
 from tests.support.conductor_fixture import wait_for
 
@@ -71,8 +72,8 @@ def test_ipmitool_that_prints_without_end_is_killed(program: Program, stream: st
 
 
 ORPHANED = """\
-from ironic_lite.drivers.ipmi import process
-process.run(["sh", "-c", "echo $$ > pid; exec sleep 600"], {b"PATH": b"/usr/bin:/bin"}, 600)
+from ironic_lite.drivers.ipmi import tool
+tool.run_program(["sh", "-c", "echo $$ > pid; exec sleep 600"], {b"PATH": b"/usr/bin:/bin"}, 600)
 """
 
 
@@ -96,7 +97,7 @@ def test_ipmitool_runs_without_a_usable_setpriv(
         (folder / "setpriv").write_text(f"#!/bin/sh\n{setpriv}\n")
         (folder / "setpriv").chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
-    monkeypatch.setattr(process, "_leash", functools.cache(process._leash.__wrapped__))
+    monkeypatch.setattr(tool, "_leash", functools.cache(tool._leash.__wrapped__))
     assert tool.run(at(), STATUS) == "done\n"
 
 
@@ -358,10 +359,10 @@ def test_silent_bmc_is_noted_until_its_next_answer(program: Program) -> None:
     program('echo "Get Auth Capabilities error" >&2; exit 1')
     with pytest.raises(errors.BmcUnreachable):
         tool.run(task, STATUS, seconds=5)
-    assert task.node.uuid in silence.SILENT
+    assert task.node.uuid in deadline.SILENT
     program("echo done")
     tool.run(task, STATUS)
-    assert task.node.uuid not in silence.SILENT
+    assert task.node.uuid not in deadline.SILENT
 
 
 def test_silent_bmc_is_not_awaited_in_haste(program: Program) -> None:
@@ -464,4 +465,99 @@ def test_slots_come_back_after_a_failure(program: Program) -> None:
     for _ in range(3):
         with pytest.raises(errors.HardwareError, match="refused the command"):
             tool.run(at(), STATUS, seconds=5)
-    assert isinstance(tool.SLOTS, process.Slots)
+    assert tool.program_slots(1).held == 0
+
+
+# Outputs of ipmitool by BMCs of many vendors, parsed and compared with what they say.
+
+FOLDER = pathlib.Path(__file__).parents[2] / "recorded" / "ipmi"
+FILES = sorted(FOLDER.glob("*.txt"))
+WORDS = {
+    "Force PXE": "pxe",
+    "Force Boot from default Hard-Drive": "disk",
+    "Force Boot from CD/DVD": "cdrom",
+    "Force Boot into BIOS Setup": "bios",
+    "Force Boot from Remotely connected Hard-Drive": "disk",
+}
+"""Devices by ipmitool's own words for the boot flags; all other words are none that is offered."""
+
+
+class Recording:
+    """The outputs in a file by command."""
+
+    def __init__(self, file: pathlib.Path) -> None:
+        head, *parts = file.read_text().split("$ ipmitool ")
+        self.vendor = head.removeprefix("vendor:").strip()
+        self.outputs = dict(part.split("\n", 1) for part in parts)
+
+
+@pytest.fixture(params=FILES, ids=lambda file: file.stem)
+def recording(request: pytest.FixtureRequest) -> Recording:
+    return Recording(request.param)
+
+
+def test_there_are_recordings_of_several_vendors() -> None:
+    found = {Recording(file).vendor for file in FILES}
+    assert len(found) == len(FILES) >= 8
+    page = (FOLDER / "README.rst").read_text()
+    assert [file.stem for file in FILES if file.stem not in page] == []
+
+
+def test_the_vendor_is_known(recording: Recording) -> None:
+    assert (management.parse_vendor(recording.outputs["mc info"]) or "none") == recording.vendor
+
+
+def test_the_power_state_is_read(recording: Recording) -> None:
+    answer = recording.outputs["power status"]
+    assert power.parse(answer) == f"power {answer.split()[-1]}"
+
+
+def test_boot_flags_are_read_as_ipmitool_reads_them(recording: Recording) -> None:
+    text = recording.outputs["chassis bootparam get 5"]
+    [data] = re.findall(r"^Boot parameter data: (\w+)$", text, re.MULTILINE)
+    [device] = re.findall(r"Boot Device Selector : (.+)$", text, re.MULTILINE)
+    chosen = WORDS.get(device)
+    persistent = "apply to all future boots" in text if chosen else None
+    raw = f" 01 05 {' '.join(re.findall('..', data))}\n"
+    assert management.read_flags(raw) == {"boot_device": chosen, "persistent": persistent}
+
+
+def test_each_sensor_is_found_with_its_states(recording: Recording) -> None:
+    text = recording.outputs["-v sdr"]
+    found = {
+        name: facts
+        for kind in management.parse_sensors(text).values()
+        for name, facts in kind.items()
+    }
+    blocks = re.split(r"^Sensor ID +: ", text, flags=re.MULTILINE)[1:]
+    assert list(map(len, (found, blocks))) == [len(blocks)] * 2 != [0, 0]
+    for block in blocks:
+        facts = found[block.partition("\n")[0]]
+        # The states stand in brackets after the kind of the states, up to the next name.
+        states = re.search(r"^ States Asserted .*\n((?: {3,}\[.*\]\n)+)", block, re.MULTILINE)
+        wanted = re.findall(r"\[(.*)\]", states[1]) if states else None
+        told = facts.get("States Asserted")
+        assert (told.split(", ") if told else None) == wanted
+        reading = re.search(r"^ Sensor Reading +: (.*)$", block, re.MULTILINE)
+        assert facts.get("Sensor Reading") == (reading[1] if reading else None)
+
+
+def test_lines_about_a_missing_list_of_vendors_are_no_reason() -> None:
+    said = (
+        "IANA PEN registry open failed: No such file or directory\n"
+        "Failed to load entries from IANA PEN Registry\n"
+        "Error response 0xc1 from Get PICMG Properities\n"
+        "Error: Unable to establish IPMI v2 / RMCP+ session\n"
+    )
+    fault = faults.explain(info.IpmiInfo("bmc"), said, "power status", suite=3, seconds=1)
+    assert str(fault.error).endswith(
+        "ipmitool says: Error: Unable to establish IPMI v2 / RMCP+ session"
+    )
+
+
+def test_an_ipmitool_that_cannot_run_is_not_blamed_on_the_bmc() -> None:
+    said = "Failed to initialize the OEM info dictionary\n"
+    fault = faults.explain(info.IpmiInfo("bmc"), said, "power status", suite=3, seconds=1)
+    assert "The program ipmitool cannot run on the conductor's machine" in str(fault.error)
+    assert "enterprise-numbers" in str(fault.error)
+    assert fault.again is faults.IpmiRetry.NEVER

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ironic_lite.core import config
-from ironic_lite.drivers.redfish.bmc import connection, sessions
+from ironic_lite.drivers.redfish.bmc import connection
 from tests.emulators import liar as liars
 from tests.emulators import redfish
 from tests.support.bmc_tasks import BmcTask, task_at
@@ -56,8 +56,8 @@ def liar() -> Iterator[liars.Liar]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No pause between attempts, no sessions left from another test."""
-    monkeypatch.setattr(connection, "LINKS", connection.Links())
-    sessions._warn_of.cache_clear()
+    monkeypatch.setattr(connection, "LINKS", connection.BmcLinks())
+    connection._warn_of_address.cache_clear()
     conf = config.CONF
     for name in ("read_timeout", "connect_timeout"):  # a busy machine may stand still for a while
         conf.set_override(name, 60, group="redfish")

@@ -12,7 +12,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.core import clock, config
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import attributes, bios
+from ironic_lite.drivers.redfish import bios
 from ironic_lite.drivers.redfish.bmc import connection
 from tests.emulators import bmc
 from tests.emulators.bmc import firmware, shapes
@@ -247,7 +247,7 @@ def test_a_bmc_that_is_silent_or_knows_no_users_for_a_while_is_no_failure(
     if status != 503:
         assert task.timers[-1] >= bios.DENIED_PAUSE  # lest it locks us out
     served.tricks.clear()
-    monkeypatch.setattr(connection, "LINKS", connection.Links())  # as after a while
+    monkeypatch.setattr(connection, "LINKS", connection.BmcLinks())  # as after a while
     assert poll(task, step(BootMode="Bios")) is base.DONE
     apply(task, BootMode="Uefi")
     served.tricks["GET *"] = bmc.says(status)
@@ -497,7 +497,7 @@ def test_the_registry_of_the_exact_version_is_preferred(served: bmc.Machine) -> 
 
 
 def test_registries_of_two_systems_are_told_apart() -> None:
-    family = attributes.registry_family
+    family = bios.registry_family
     assert family("BiosAttributeRegistryA42.v1_2_60") == "biosattributeregistrya42"
     assert family("BiosAttributeRegistry113.1.1.3") == "biosattributeregistry113"
 

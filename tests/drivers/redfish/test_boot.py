@@ -21,13 +21,15 @@ from ironic_lite import errors
 from ironic_lite.conductor import fileserver
 from ironic_lite.core import config, masking
 from ironic_lite.drivers import base
-from ironic_lite.drivers.boot import live
-from ironic_lite.drivers.fake import deploy
+from ironic_lite.drivers.boot import sources
+from ironic_lite.drivers.fake import hardware
 from ironic_lite.drivers.redfish import boot
 from ironic_lite.images import cache, configdrive
-from tests.emulators import bmc
+from tests.emulators import bmc, machines
 from tests.emulators import images as image_server
+from tests.emulators.agent import service
 from tests.support import bmc_tasks, fake_task
+from tests.support.conductor_fixture import wait_for
 
 BOOT = boot.RedfishVirtualMediaBoot()
 API = "http://192.0.2.1:6385"
@@ -189,7 +191,7 @@ def test_cleaning_up_ejects_and_removes_and_can_be_repeated(
     for _ in range(2):
         BOOT.clean_up_ramdisk(task)
         assert (inserted(machine), media()) == (None, [])
-    assert task.recall(boot.NOTE) is None
+    assert task.recall(boot.MEDIUM_NOTE) is None
 
 
 def test_the_instance_boots_from_disk_for_good(
@@ -359,8 +361,8 @@ def test_a_node_cannot_name_any_file_of_the_conductor(
 
 def test_notes_of_the_medium_are_shown_to_nobody(task: bmc_tasks.BmcTask) -> None:
     BOOT.prepare_ramdisk(task, TOKEN)
-    shown = masking.mask({"driver_notes": {boot.NOTE: task.recall(boot.NOTE)}})
-    assert shown == {"driver_notes": {boot.NOTE: masking.MASK}}
+    shown = masking.mask({"driver_notes": {boot.MEDIUM_NOTE: task.recall(boot.MEDIUM_NOTE)}})
+    assert shown == {"driver_notes": {boot.MEDIUM_NOTE: masking.MASK}}
 
 
 # -- the emulator that others wrote ---------------------------------------------------------------
@@ -394,7 +396,7 @@ def test_the_emulators_bmc_fetches_the_medium_from_our_own_server(
 # -- an instance that is a ramdisk ----------------------------------------------------------------
 
 
-class Netbooting(deploy.FakeDeploy):
+class Netbooting(hardware.FakeDeploy):
     boots_ramdisk = True
 
 
@@ -494,7 +496,7 @@ def test_configuration_drive_is_a_usb_stick_beside_the_boot_medium(
     for _ in range(2):
         BOOT.clean_up_instance(task)
         assert (media(), inserted(machine), stick(machine)) == ([], None, None)
-    assert task.recall(boot.NOTE) is None
+    assert task.recall(boot.MEDIUM_NOTE) is None
 
 
 def test_a_ramdisk_that_takes_its_place_does_not_see_the_drive(
@@ -617,7 +619,7 @@ def test_a_whole_image_with_a_checksum_is_looked_at_and_served_here(
     with pytest.raises(errors.ImageUnusable, match="its sha256 is"):
         BOOT.check_instance(task)
     ramdisk_instance(task, boot_iso=LIVE, image_checksum=digest)
-    assert not live.handed_on(task.node.instance_info)
+    assert not sources.is_handed_on(task.node.instance_info)
 
 
 # -- a server that changes during a run -----------------------------------------------------------
@@ -726,7 +728,7 @@ def test_instance_boots_from_the_medium_and_the_drive_of_its_check(
         assert web.fetched[before:] == ["drive"]
         assert drive.exists()
     BOOT.clean_up_instance(task)
-    assert (media(), task.recall(boot.PREPARED)) == ([], None)
+    assert (media(), task.recall(boot.PREPARED_NOTE)) == ([], None)
 
 
 def test_whole_image_needs_no_file_of_authorities(machine: bmc.Machine, tmp_path: Any) -> None:
@@ -749,3 +751,111 @@ def test_another_run_asks_the_server_for_the_parts(
     BOOT.prepare_ramdisk(task, TOKEN)
     (made,) = media()
     assert parts_of(made, "/vmlinuz") == [b"another " + _WEB["deploy_kernel"]]
+
+
+# A BMC that is lost keeps no secret of its machine where others can read it.
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """The media of a conductor."""
+    given = {
+        (None, "state_path"): str(tmp_path),
+        ("service_catalog", "endpoint_override"): "http://192.0.2.1:6385",
+        ("conductor", "file_url_allowed_paths"): [str(tmp_path)],
+        ("deploy", "http_url"): "http://192.0.2.1:8080",
+    }
+    for (group, name), value in given.items():
+        config.CONF.set_override(name, value, group=group)
+    yield tmp_path / "http/media"
+    for group, name in given:
+        config.CONF.clear_override(name, group=group)
+
+
+def test_the_medium_goes_also_if_it_cannot_be_ejected(
+    folder: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    info = {}
+    for name in ("deploy_kernel", "deploy_ramdisk", "bootloader"):
+        (tmp_path / name).write_bytes(name.encode() * 1000)
+        info[name] = f"file://{tmp_path}/{name}"
+    with bmc.serve() as machine:
+        node = fake_task.node(driver="redfish", driver_info={**machine.driver_info, **info})
+        task = bmc_tasks.BmcTask(node, driver=dataclasses.replace(bmc_tasks.REDFISH, boot=BOOT))
+        BOOT.prepare_ramdisk(task, {"ipa-agent-token": "t0ken"})
+        assert len(list(folder.iterdir())) == 1
+        machine.tricks["POST *VirtualMedia.EjectMedia"] = bmc.says(400, {"error": {}})
+        with pytest.raises(errors.HardwareError):
+            BOOT.clean_up_ramdisk(task)
+        assert list(folder.iterdir()) == []
+        del machine.tricks["POST *VirtualMedia.EjectMedia"]
+        BOOT.clean_up_ramdisk(task)
+        assert machine["VirtualMedia/Cd"]["Image"] is None
+
+
+# A machine behind a BMC that others wrote boots our medium; its real agent tells what it is.
+
+AGENT_TOKEN = "made-before-the-boot-0123456789-0123456789a"
+
+
+@pytest.fixture
+def rack() -> Iterator[machines.Rack]:
+    with machines.serve() as found:
+        yield found
+
+
+@pytest.fixture
+def api() -> Iterator[service.Service]:
+    with service.serve("00000000-1111-4222-8333-444444444444") as found:
+        yield found
+
+
+@pytest.fixture
+def conductor(tmp_path: pathlib.Path, api: service.Service) -> Iterator[None]:
+    """The file server and the options of a conductor."""
+    conf = config.CONF
+    conf.set_override("state_path", str(tmp_path / "state"))
+    conf.set_override("endpoint_override", api.url, group="service_catalog")
+    conf.set_override("file_url_allowed_paths", [str(tmp_path)], group="conductor")
+    server = fileserver.FileServer("127.0.0.1", 0, 8)
+    server.start()
+    conf.set_override("http_url", f"http://127.0.0.1:{server.port}", group="deploy")
+    yield
+    server.stop()
+    conf.clear_override("state_path")
+    conf.clear_override("endpoint_override", group="service_catalog")
+    conf.clear_override("file_url_allowed_paths", group="conductor")
+    conf.clear_override("http_url", group="deploy")
+
+
+def task_of(machine: machines.Machine, address: str, folder: pathlib.Path) -> bmc_tasks.BmcTask:
+    info: dict[str, Any] = {"redfish_address": address, "redfish_system_id": machine.system_id}
+    for name in ("deploy_kernel", "deploy_ramdisk", "bootloader"):
+        (folder / name).write_bytes(name.encode() * 100)
+        info[name] = f"file://{folder}/{name}"
+    driver = dataclasses.replace(bmc_tasks.REDFISH, boot=BOOT)
+    port = base.Port({"address": machine.mac, "pxe_enabled": True})
+    node = fake_task.node(driver="redfish", driver_info=info)
+    return bmc_tasks.BmcTask(node, driver=driver, ports=[port])
+
+
+@pytest.mark.usefixtures("conductor")
+def test_a_real_agent_comes_up_from_the_medium_with_the_token_on_it(
+    rack: machines.Rack, api: service.Service, tmp_path: pathlib.Path
+) -> None:
+    machine = rack[0]
+    task = task_of(machine, rack.address, tmp_path)
+    BOOT.prepare_ramdisk(task, {"ipa-agent-token": AGENT_TOKEN})
+    assert not machine.agent.running
+    task.driver.power.set_power_state(task, base.POWER_ON)
+    beat = api.beat()
+    assert beat["callback_url"] == machine.agent.url
+    (given,) = machine.boots
+    assert (given["ipa-agent-token"], given["boot_method"]) == (AGENT_TOKEN, "vmedia")
+    assert given["BOOTIF"] == f"01-{machine.mac.replace(':', '-')}"
+    task.driver.power.set_power_state(task, base.POWER_OFF)
+    wait_for(lambda: not machine.agent.running)
+    BOOT.prepare_instance(task)
+    task.driver.power.set_power_state(task, base.POWER_ON)
+    wait_for(lambda: machine.on)
+    assert (machine.agent.running, len(machine.boots), machine.faults) == (False, 1, [])

@@ -8,6 +8,7 @@ import pathlib
 import re
 import string
 import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,11 +19,12 @@ from hypothesis import strategies as st
 from ironic_lite import errors
 from ironic_lite.drivers.redfish import inspect, management, power
 from ironic_lite.drivers.redfish.bmc import info
-from ironic_lite.drivers.redfish.recording import anonymize, walk
 from tests.emulators import bmc
-from tests.support import bmc_tasks, prefork, service
+from tests.support import bmc_tasks, service
+from tools.record_bmc import anonymize, walk
 
 USER, PASSWORD = "ironic-7", "geheim-4711"
+ROOT = pathlib.Path(__file__).parents[3]
 SERIALS = ("2M220100SL", "437XR1138R2", "SN000003")
 UUIDS = ("38947555-7742-3448-3784-823347823834", "58893887-8974-2487-2389-841168418919")
 CARDS = ("12:44:6a:3b:04:01", "12:44:6A:3B:04:02", "12446A3B0401")
@@ -396,8 +398,15 @@ def test_no_serial_number_or_address_stands_in_the_output(
 
 
 def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    program = service.SCRIPTS / "ironic-lite-record-bmc"
-    return prefork.run([program, *words], env=service.environment(**environment), timeout=120)
+    return subprocess.run(
+        [sys.executable, "-m", "tools.record_bmc", *words],
+        cwd=ROOT,
+        env=service.environment(**environment),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 @pytest.fixture

@@ -9,38 +9,38 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ironic_lite import errors
-from ironic_lite.drivers.redfish.raid.selection import (
+from ironic_lite.drivers.redfish.disk_selection import (
     GIB,
     LEVELS,
-    Choice,
-    Controller,
-    Disk,
-    capacity,
-    choose,
+    ControllerDisks,
+    DiskChoice,
+    RaidDisk,
+    choose_disks,
+    volume_capacity,
 )
 
 Json = dict[str, Any]
 
 
-def disk(name: str, gib: int = 100, **more: Any) -> Disk:
-    return Disk(**{"path": f"/{name}", "name": name, "size": gib * GIB, **more})
+def disk(name: str, gib: int = 100, **more: Any) -> RaidDisk:
+    return RaidDisk(**{"path": f"/{name}", "name": name, "size": gib * GIB, **more})
 
 
-def controller(*sizes: int, name: str = "A", levels: Any = LEVELS, **more: Any) -> Controller:
+def controller(*sizes: int, name: str = "A", levels: Any = LEVELS, **more: Any) -> ControllerDisks:
     disks = tuple(disk(f"{name}{at}", size, **more) for at, size in enumerate(sizes))
-    return Controller(name, disks, None if levels is None else frozenset(levels))
+    return ControllerDisks(name, disks, None if levels is None else frozenset(levels))
 
 
 def wish(raid_level: str = "1", size_gb: Any = 10, **more: Any) -> Json:
     return {"raid_level": raid_level, "size_gb": size_gb, **more}
 
 
-def chosen(wishes: list[Json], *controllers: Controller) -> list[list[str]]:
-    found = choose([(f"d/{at}", one) for at, one in enumerate(wishes)], controllers)
+def chosen(wishes: list[Json], *controllers: ControllerDisks) -> list[list[str]]:
+    found = choose_disks([(f"d/{at}", one) for at, one in enumerate(wishes)], controllers)
     return [[one.name for one in choice.disks] for choice in found]
 
 
-def refused(wishes: list[Json], *controllers: Controller) -> str:
+def refused(wishes: list[Json], *controllers: ControllerDisks) -> str:
     with pytest.raises(errors.InvalidParameter) as refusal:
         chosen(wishes, *controllers)
     return refusal.value.message
@@ -53,7 +53,7 @@ INTERFACES = st.sampled_from(["sata", "sas", "nvme", None])
 
 
 @st.composite
-def machines(draw: st.DrawFn) -> list[Controller]:
+def machines(draw: st.DrawFn) -> list[ControllerDisks]:
     found = []
     for number in range(draw(st.integers(1, 3))):
         disks = tuple(
@@ -67,7 +67,7 @@ def machines(draw: st.DrawFn) -> list[Controller]:
             for at in range(draw(st.integers(0, 10)))
         )
         levels = draw(st.none() | st.frozensets(st.sampled_from(sorted(LEVELS))))
-        found.append(Controller(str(number), disks, levels))
+        found.append(ControllerDisks(str(number), disks, levels))
     return found
 
 
@@ -94,7 +94,7 @@ def wishes(draw: st.DrawFn) -> Json:
     return found
 
 
-def check(choice: Choice, controllers: list[Controller]) -> None:
+def check(choice: DiskChoice, controllers: list[ControllerDisks]) -> None:
     """What each volume by itself must be."""
     level = LEVELS[choice.wanted["raid_level"]]
     count = len(choice.disks)
@@ -108,7 +108,9 @@ def check(choice: Choice, controllers: list[Controller]) -> None:
         choice.controller.levels
     )
     assert all(one.trouble is None for one in choice.disks)
-    whole = capacity(choice.wanted["raid_level"], count, min(one.size for one in choice.disks))
+    whole = volume_capacity(
+        choice.wanted["raid_level"], count, min(one.size for one in choice.disks)
+    )
     assert 0 < choice.room <= whole
     if choice.size is not None:
         assert choice.size == choice.wanted["size_gb"] * GIB <= choice.room
@@ -121,7 +123,7 @@ def check(choice: Choice, controllers: list[Controller]) -> None:
     assert choice.wanted.get("interface_type") in {None, choice.disks[0].interface}
 
 
-def used(choice: Choice) -> int:
+def used(choice: DiskChoice) -> int:
     """Return the bytes of each disk that a volume takes."""
     data = LEVELS[choice.wanted["raid_level"]].data(len(choice.disks))
     return -(-(choice.room if choice.size is None else choice.size) // data)
@@ -129,9 +131,9 @@ def used(choice: Choice) -> int:
 
 @settings(deadline=None)
 @given(st.lists(wishes(), min_size=1, max_size=5), machines())
-def test_chosen_disks_suit_the_volume(asked: list[Json], there: list[Controller]) -> None:
+def test_chosen_disks_suit_the_volume(asked: list[Json], there: list[ControllerDisks]) -> None:
     try:
-        found = choose([(f"d/{at}", one) for at, one in enumerate(asked)], there)
+        found = choose_disks([(f"d/{at}", one) for at, one in enumerate(asked)], there)
     except errors.InvalidParameter as why:
         assert why.facts["path"].startswith("d/")
         return
@@ -154,16 +156,16 @@ def test_chosen_disks_suit_the_volume(asked: list[Json], there: list[Controller]
 @settings(deadline=None)
 @given(st.lists(wishes(), min_size=1, max_size=4), machines(), st.randoms())
 def test_the_order_in_which_a_bmc_lists_things_does_not_matter(
-    asked: list[Json], there: list[Controller], dice: Any
+    asked: list[Json], there: list[ControllerDisks], dice: Any
 ) -> None:
-    def answer(controllers: list[Controller]) -> Any:
+    def answer(controllers: list[ControllerDisks]) -> Any:
         try:
             return chosen(asked, *controllers)
         except errors.InvalidParameter as why:
             return why.facts["path"]
 
     shuffled = [
-        Controller(one.name, tuple(dice.sample(one.disks, len(one.disks))), one.levels)
+        ControllerDisks(one.name, tuple(dice.sample(one.disks, len(one.disks))), one.levels)
         for one in dice.sample(there, len(there))
     ]
     assert answer(shuffled) == answer(there)
@@ -203,7 +205,7 @@ def test_few_and_small_disks_are_taken(asked: Json, sizes: list[int], disks: lis
 )
 def test_levels_take_so_many_disks_and_give_so_much(level: str, least: int, data: int) -> None:
     assert len(chosen([wish(level)], controller(*[100] * 9))[0]) == least
-    assert capacity(level, least, 100) == data * 100
+    assert volume_capacity(level, least, 100) == data * 100
     said = refused([wish(level)], controller(*[100] * (least - 1)))
     assert said == (
         f"d/0: RAID {level} needs {least} free disks of one kind, there are {least - 1}"
@@ -230,7 +232,7 @@ def test_disks_are_shared_only_by_those_that_say_so_and_only_while_there_is_room
     found = chosen([share, small, alone, share], controller(*[100] * 6))
     assert found == [["A0", "A1"], ["A0", "A1"], ["A2", "A3"], ["A4", "A5"]]
     rest = wish("1", "MAX", share_physical_disks=True)
-    choices = choose([("a", share), ("b", rest)], [controller(100, 100)])
+    choices = choose_disks([("a", share), ("b", rest)], [controller(100, 100)])
     assert [choice.room // GIB for choice in choices] == [100, 40]
 
 
@@ -263,7 +265,7 @@ def test_a_controller_that_does_not_make_the_level_is_passed_over() -> None:
 
 
 def test_disks_of_two_kinds_are_not_mixed_unless_named() -> None:
-    mixed = Controller(
+    mixed = ControllerDisks(
         "A", (disk("A0", kind="ssd"), disk("A1", kind="hdd"), disk("A2", kind="hdd")), None
     )
     assert chosen([wish("1")], mixed) == [["A1", "A2"]]
@@ -274,7 +276,7 @@ def test_disks_of_two_kinds_are_not_mixed_unless_named() -> None:
 
 
 def test_disks_that_are_not_free_are_left_alone_and_named_in_the_refusal() -> None:
-    there = Controller("A", (disk("A0", trouble="it is in volume V1"), disk("A1")), None)
+    there = ControllerDisks("A", (disk("A0", trouble="it is in volume V1"), disk("A1")), None)
     assert refused([wish("1")], there) == (
         "d/0: RAID 1 needs 2 free disks of one kind, there are 1. Not free: A0: it is in volume V1"
     )
@@ -313,13 +315,13 @@ def test_a_refusal_says_what_is_wrong_and_what_there_is(asked: Json, said: str) 
 
 def test_disks_count_as_people_do() -> None:
     disks = tuple(disk(f"Bay {number}") for number in (10, 9, 2, 1))
-    assert chosen([wish("1")], Controller("A", disks, None)) == [["Bay 1", "Bay 2"]]
+    assert chosen([wish("1")], ControllerDisks("A", disks, None)) == [["Bay 1", "Bay 2"]]
 
 
 def test_of_two_controllers_of_one_name_it_must_be_said_whose_disks_are_named() -> None:
     """Their disks have the same names too: the wrong ones would be taken, with all on them."""
     twins = [
-        Controller(name, (disk("0"), disk("1")), frozenset(LEVELS), "PERC H755")
+        ControllerDisks(name, (disk("0"), disk("1")), frozenset(LEVELS), "PERC H755")
         for name in ("RAID.Slot.1", "RAID.Slot.2")
     ]
     named: Json = {"physical_disks": ["0", "1"]}
@@ -327,20 +329,20 @@ def test_of_two_controllers_of_one_name_it_must_be_said_whose_disks_are_named() 
         "d/0/controller: 'PERC H755' may be any of RAID.Slot.1, RAID.Slot.2; use one of them"
     )
     for one in twins:
-        [choice] = choose([("d", wish(controller=one.name, **named))], twins)
+        [choice] = choose_disks([("d", wish(controller=one.name, **named))], twins)
         assert choice.controller is one
     assert chosen([wish(controller="PERC H755")], *twins) == [["0", "1"]]
 
 
 def test_an_id_is_meant_before_a_name() -> None:
-    first = Controller("A", (disk("a0"), disk("a1")), None, "B")
-    second = Controller("B", (disk("b0"), disk("b1")), None, "A")
+    first = ControllerDisks("A", (disk("a0"), disk("a1")), None, "B")
+    second = ControllerDisks("B", (disk("b0"), disk("b1")), None, "A")
     assert chosen([wish(controller="A")], first, second) == [["a0", "a1"]]
 
 
 def test_volume_with_the_rest_of_named_disks_comes_after_sized_ones() -> None:
     share: Json = {"share_physical_disks": True, "controller": "A", "physical_disks": ["A0", "A1"]}
-    choices = choose(
+    choices = choose_disks(
         [("a", wish(size_gb="MAX", **share)), ("b", wish(size_gb=40, **share))],
         [controller(100, 100)],
     )

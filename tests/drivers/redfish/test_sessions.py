@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pathlib
 import threading
 import time
@@ -14,8 +15,8 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers import base, deadline
-from ironic_lite.drivers.redfish import interface, management, power
-from ironic_lite.drivers.redfish.bmc import connection, session_eviction
+from ironic_lite.drivers.redfish import hardware, management, power
+from ironic_lite.drivers.redfish.bmc import connection
 from tests.emulators import liar as liars
 from tests.emulators import redfish
 from tests.support import bmc_tasks
@@ -325,7 +326,7 @@ def test_a_bmc_whose_login_must_leave_holds_nobody_up_for_long(
         POWER.get_power_state(member(second))
         cache_of(0)
         POWER.get_power_state(member(second))  # its own
-    assert limits == [session_eviction.SECONDS, 60.0]
+    assert limits == [connection.EVICTION_SECONDS, 60.0]
 
 
 def test_a_fleet_that_is_larger_than_the_cache_still_mostly_needs_no_login() -> None:
@@ -337,16 +338,16 @@ def test_a_fleet_that_is_larger_than_the_cache_still_mostly_needs_no_login() -> 
         kept[number] = kept.pop(number, SimpleNamespace(used=1.0))
         over = len(kept) - most
         if over > 0:
-            kept.pop(next(session_eviction.leaving(kept, (), over=over, idle=0.0)))
+            kept.pop(next(connection.logins_to_close(kept, (), over=over, idle=0.0)))
     assert misses < 0.4 * fleet * rounds
 
 
 def test_idle_sessions_are_evicted_first_then_those_without_a_login() -> None:
     links = {name: SimpleNamespace(used=float(at)) for at, name in enumerate("abcdef")}
-    order = list(session_eviction.leaving(links, ["e"], over=3, idle=1.0))
+    order = list(connection.logins_to_close(links, ["e"], over=3, idle=1.0))
     assert order[:3] == ["a", "b", "e"]
     assert sorted(order[3:]) == sorted(links)
-    assert list(session_eviction.leaving(links, ["e"], over=0, idle=1.0)) == ["a", "b"]
+    assert list(connection.logins_to_close(links, ["e"], over=0, idle=1.0)) == ["a", "b"]
 
 
 def test_without_a_cache_each_call_logs_in_and_out(liar: liars.Liar, cache_of: Any) -> None:
@@ -402,7 +403,7 @@ def test_silent_bmc_holds_up_nobody_who_ends_its_login(
     liar: liars.Liar, cache_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache_of(0)
-    monkeypatch.setattr(session_eviction, "SECONDS", 0.2)
+    monkeypatch.setattr(connection, "EVICTION_SECONDS", 0.2)
     liar.tricks[READ] = liars.says(500)
     liar.tricks["DELETE *"] = liars.silent
     start = time.monotonic()
@@ -416,7 +417,7 @@ def test_bmcs_that_are_silent_hold_no_stop_up(
 ) -> None:
     POWER.get_power_state(member(liar))
     liar.tricks["DELETE *"] = liars.silent
-    monkeypatch.setattr(interface, "CLOSE_SECONDS", 0.2)
+    monkeypatch.setattr(hardware, "CLOSE_SECONDS", 0.2)
     POWER.close()
     assert len(connection.LINKS) == 0
 
@@ -501,3 +502,169 @@ def test_other_nodes_of_a_bmc_get_their_turn_while_a_machine_changes_its_power(
         assert not change.done()
         liar.power = "On"
         change.result(10)
+
+
+# Logins that a BMC refuses: nobody is locked out by us, and a corrected login is tried at once.
+
+WHY = errors.BmcAccessDenied(address="https://bmc", user="root")
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    told = Clock()
+    monkeypatch.setattr(connection.LINKS, "refusals", connection.RefusedLogins(told))
+    return told
+
+
+def task(liar: liars.Liar, password: str = "wrong", **info: object) -> bmc_tasks.BmcTask:
+    liar.users = liar.users or {"root": "right"}
+    return bmc_tasks.task_at(
+        liar.address,
+        redfish_username="root",
+        redfish_password=password,
+        redfish_auth_type="session",
+        **info,
+    )
+
+
+def denied(wanted: bmc_tasks.BmcTask, said: str = "refused the credentials of user root") -> None:
+    with pytest.raises(errors.BmcAccessDenied, match=said):
+        POWER.get_power_state(wanted)
+
+
+@pytest.mark.parametrize("kind", ["basic", "session", "auto"])
+def test_a_wrong_password_is_not_tried_again_and_again(
+    liar: liars.Liar, clock: Clock, kind: str
+) -> None:
+    wanted = task(liar)
+    wanted.node.driver_info["redfish_auth_type"] = kind
+    denied(wanted)
+    asked = list(liar.log)
+    clock.now += 50
+    denied(
+        wanted, "does not retry these credentials for 10 s, because the BMC may lock that user out"
+    )
+    assert liar.log == asked
+    clock.now += 11
+    denied(wanted)
+    assert len(liar.log) > len(asked)
+
+
+@pytest.mark.parametrize("kind", ["basic", "session", "auto"])
+def test_a_wrong_password_is_refused_once(liar: liars.Liar, clock: Clock, kind: str) -> None:
+    wanted = task(liar)
+    wanted.node.driver_info["redfish_auth_type"] = kind
+    for _ in range(2):
+        denied(wanted)
+    logins = [title for title in liar.log if title == LOGIN]
+    logins += [one.title for one in liar.requests if "Authorization" in one.headers]
+    assert len(logins) == 1
+
+
+def test_the_nodes_behind_one_bmc_try_a_wrong_password_once(liar: liars.Liar, clock: Clock) -> None:
+    liar.tricks[LOGIN] = liars.thinks
+    members = [task(liar, redfish_system_id=f"/redfish/v1/Systems/{n}") for n in range(8)]
+    with futures.ThreadPoolExecutor(8) as pool:
+        for told in [pool.submit(denied, member) for member in members]:
+            told.result(30)
+    assert liar.log.count(LOGIN) == 1
+
+
+def test_another_password_is_tried_at_once(liar: liars.Liar, clock: Clock) -> None:
+    denied(task(liar))
+    assert POWER.get_power_state(task(liar, "right")) == base.POWER_OFF
+
+
+def test_login_fixed_on_the_bmc_is_tried_again_after_a_while(
+    liar: liars.Liar, clock: Clock
+) -> None:
+    wanted = task(liar)
+    denied(wanted)
+    liar.users = {"root": "wrong"}
+    clock.now += connection.REFUSED_SECONDS
+    assert POWER.get_power_state(wanted) == base.POWER_OFF
+    liar.users = {"root": "right"}
+    liar.forget_sessions()
+    denied(wanted)
+    denied(wanted, f"credentials for {connection.REFUSED_SECONDS:g} s")
+
+
+def test_a_session_that_runs_out_under_a_changed_password_is_one_refusal(
+    liar: liars.Liar, clock: Clock
+) -> None:
+    wanted = task(liar, "right")
+    POWER.get_power_state(wanted)
+    liar.users = {"root": "newer"}
+    liar.forget_sessions()
+    for _ in range(3):
+        denied(wanted)
+    assert liar.log.count(LOGIN) == 2
+
+
+def test_rights_that_are_missing_are_asked_for_again(liar: liars.Liar, clock: Clock) -> None:
+    wanted = task(liar, "right")
+    for _ in range(2):
+        liar.tricks[f"GET {liars.SYSTEM}"] = liars.says(403)
+        denied(wanted, "does not allow this to user root")
+    del liar.tricks[f"GET {liars.SYSTEM}"]
+    assert POWER.get_power_state(wanted) == base.POWER_OFF
+
+
+@pytest.mark.parametrize("kind", ["basic", "session", "auto"])
+def test_a_bmc_that_echoes_the_password_does_not_get_it_into_the_log(
+    liar: liars.Liar, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    wanted = task(liar, "hush-hush")
+    wanted.node.driver_info["redfish_auth_type"] = kind
+    said = {"MessageId": "Base.1.8.InsufficientPrivilege", "MessageArgs": ["root", "hush-hush"]}
+    error = {"message": "No such password: hush-hush", "@Message.ExtendedInfo": [said]}
+    liar.tricks["* *"] = liars.says(401, {"error": error})
+    liar.tricks[f"GET {liars.ROOT}"] = liars.Handler.truth
+    denied(wanted, "No such password: [*]+")
+    told = "\n".join((caplog.text, *map(str, (one.args for one in caplog.records))))
+    assert "No such password" in told
+    assert "hush-hush" not in told
+
+
+# -- the memory of refusals -----------------------------------------------------------------------
+
+
+def left(refusals: connection.RefusedLogins, login: str) -> str | None:
+    try:
+        refusals.check(login)
+    except errors.BmcAccessDenied as why:
+        assert why.message.startswith(WHY.message)
+        return why.message.partition("credentials for ")[2].partition(" ")[0]
+    return None
+
+
+def test_pauses_double_up_to_a_bound() -> None:
+    clock = Clock()
+    refusals = connection.RefusedLogins(clock)
+    pauses = []
+    for _ in range(5):
+        refusals.note("one", WHY)
+        pauses.append(left(refusals, "one"))
+        clock.now += connection.REFUSED_LONGEST
+        assert left(refusals, "one") is None
+    assert pauses == ["60", "120", "240", "300", "300"]
+    assert left(refusals, "other") is None
+    refusals.forget("one")
+    refusals.note("one", WHY)
+    assert left(refusals, "one") == "60"
+
+
+def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_REMEMBERED", 2)
+    refusals = connection.RefusedLogins(time.monotonic)
+    for login in "abc":
+        refusals.note(login, WHY)
+    assert [left(refusals, login) is None for login in "abc"] == [True, False, False]

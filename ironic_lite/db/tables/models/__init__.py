@@ -7,30 +7,33 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from ironic_lite.db.tables.models.batches import batch_nodes, batches
 from ironic_lite.db.tables.models.column import metadata
-from ironic_lite.db.tables.models.erasures import erasure_disks, erasures, evidence_keys
-from ironic_lite.db.tables.models.node_owned import (
-    holds,
-    portgroups,
-    volume_connectors,
-    volume_targets,
+from ironic_lite.db.tables.models.features import (
+    batch_nodes,
+    batches,
+    erasure_disks,
+    erasures,
+    evidence_keys,
+    webhook_failures,
+    webhooks,
 )
 from ironic_lite.db.tables.models.nodes import (
     agent_steps,
+    allocations,
     bios_settings,
     chassis,
+    deploy_templates,
     firmware_components,
+    holds,
+    inspection_rules,
     inventories,
     nodes,
+    portgroups,
     ports,
-    traits,
-)
-from ironic_lite.db.tables.models.resources import (
-    allocations,
-    deploy_templates,
-    inspection_rules,
     runbooks,
+    traits,
+    volume_connectors,
+    volume_targets,
 )
 from ironic_lite.db.tables.models.service import (
     conductors,
@@ -42,7 +45,6 @@ from ironic_lite.db.tables.models.service import (
     run_steps,
     runs,
 )
-from ironic_lite.db.tables.models.webhooks import webhook_failures, webhooks
 
 __all__ = [
     "agent_steps",

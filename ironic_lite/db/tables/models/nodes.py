@@ -1,4 +1,4 @@
-"""Tables of nodes, and of reports by machines."""
+"""Tables of nodes, of machines' reports, of what belongs to a node, and of resources for nodes."""
 
 from __future__ import annotations
 
@@ -189,6 +189,170 @@ inventories = sa.Table(
     column.of_node(),
     column.encrypted_json("inventory", nullable=False),
     column.encrypted_json("plugin_data", nullable=False),
+    *column.made(),
+    **column.OPTIONS,
+)
+
+
+# Tables of resources that belong to a node, and are deleted with it.
+
+# Ports refer to portgroups without a foreign key, because the column is older than the table.
+portgroups = sa.Table(
+    "portgroups",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    column.text("name", unique=True),
+    column.text("address", 64, unique=True),
+    column.owner(),
+    column.text("mode"),
+    column.json("properties"),
+    column.flag("standalone_ports_supported", default_false=False),
+    column.text("physical_network", 64),
+    column.text("category", 80),
+    column.flag("dynamic_portgroup"),
+    column.json("extra"),
+    column.json("internal_info"),
+    *column.made(),
+    **column.OPTIONS,
+)
+
+volume_connectors = sa.Table(
+    "volume_connectors",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    column.owner(),
+    column.text("type", 32, nullable=False),
+    column.text("connector_id", nullable=False),
+    column.json("extra"),
+    *column.made(),
+    sa.UniqueConstraint("type", "connector_id"),
+    **column.OPTIONS,
+)
+
+volume_targets = sa.Table(
+    "volume_targets",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    sa.Column(
+        "node_uuid",
+        column.string(36),
+        sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    column.text("volume_type", 64, nullable=False),
+    column.text("volume_id", 36, nullable=False),
+    sa.Column("boot_index", sa.Integer, nullable=False),
+    column.encrypted_json("properties"),
+    column.json("extra"),
+    *column.made(),
+    sa.UniqueConstraint("node_uuid", "boot_index"),
+    **column.OPTIONS,
+)
+
+holds = sa.Table(
+    "holds",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    sa.Column(
+        "node_uuid",
+        column.string(36),
+        sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    column.text("kind", 32, nullable=False),
+    column.text("reason", nullable=False),
+    column.text("blocks", 64, nullable=False),  # words with commas
+    column.time("until"),
+    column.time("created_at", nullable=False),
+    column.text("created_by"),
+    column.text("project"),
+    column.time("ended_at"),
+    column.text("ended_by"),
+    column.text("end_reason"),
+    column.text("owner"),  # of the node when the hold began, as the lessee
+    column.text("lessee"),
+    sa.Index("ix_holds_ended_at", "ended_at"),
+    sa.Index("ix_holds_node_uuid_ended_at", "node_uuid", "ended_at"),
+    sa.Index("ix_holds_owner_id", "owner", "id"),
+    **column.OPTIONS,
+)
+
+
+# Tables of resources beside nodes.
+
+deploy_templates = sa.Table(
+    "deploy_templates",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    column.text("name", unique=True, nullable=False),
+    # A list of steps, because they are only read and written with their template.
+    column.encrypted_json("steps", nullable=False),
+    column.json("extra"),
+    *column.made(),
+    **column.OPTIONS,
+)
+
+allocations = sa.Table(
+    "allocations",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    column.text("name", unique=True),
+    # A node has at most one allocation, which is deleted with it.
+    sa.Column(
+        "node_uuid",
+        column.string(36),
+        sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
+        unique=True,
+    ),
+    column.text("state", 15, nullable=False, index=True),
+    sa.Column("last_error", column.LongText),
+    column.text("resource_class", 80, index=True),
+    column.json("traits"),
+    column.json("candidate_nodes"),
+    column.text("owner", index=True),
+    column.text("conductor"),  # that looks for a node
+    column.json("extra"),
+    *column.made(),
+    **column.OPTIONS,
+)
+
+inspection_rules = sa.Table(
+    "inspection_rules",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    column.text("description"),
+    column.text("phase", 16, nullable=False),
+    sa.Column("priority", sa.Integer, nullable=False, server_default="0"),
+    column.flag("sensitive"),
+    # Lists, because they are only read and written with their rule.
+    column.encrypted_json("conditions"),
+    column.encrypted_json("actions", nullable=False),
+    *column.made(),
+    sa.Index("ix_inspection_rules_phase", "phase", "priority"),
+    **column.OPTIONS,
+)
+
+runbooks = sa.Table(
+    "runbooks",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    column.text("name", unique=True, nullable=False),
+    column.text("description"),
+    # Only read and written with their runbook, as the steps of a template.
+    column.encrypted_json("steps", nullable=False),
+    column.json("traits"),
+    column.flag("disable_ramdisk"),
+    column.flag("public"),
+    column.text("owner", index=True),
+    column.json("extra"),
     *column.made(),
     **column.OPTIONS,
 )

@@ -11,32 +11,189 @@ import contextlib
 import functools
 import hmac
 import importlib
+import itertools
 import logging
+import random
 import re
 import secrets
 import threading
 import time
 import urllib.parse
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
 
 from ironic_lite import errors
-from ironic_lite.core import bmc_metrics, config
+from ironic_lite.core import config, metrics, threads
 from ironic_lite.core.json_types import Json
-from ironic_lite.drivers import allowed_networks, base, deadline, silence
-from ironic_lite.drivers.redfish.bmc import (
-    faults,
-    info,
-    responses,
-    retries,
-    session_eviction,
-    sessions,
-    transport,
-)
+from ironic_lite.drivers import allowed_networks, base, deadline
+from ironic_lite.drivers.redfish.bmc import faults, info, transport
 from ironic_lite.drivers.redfish.bmc import library as sushy
 
 LOG = logging.getLogger(__name__)
+
+# Retry policy for requests to BMCs.
+
+BUSY_TRIES = 6
+BUSY_SECONDS = 5.0
+"""Attempts at a busy BMC, and the first pause in seconds, which doubles each time."""
+
+LONGEST_PAUSE, LONGEST_WAIT = 120.0, 300.0
+"""Limits in seconds of one pause that a BMC asks for by Retry-After, and of all in one call."""
+_SHORTEST_PAUSE = 1.0
+
+
+class Tries:
+    """The count of attempts in one call."""
+
+    def __init__(self, read: bool) -> None:
+        self._read = read
+        self._done = 1
+        self._busy = 0
+        self._login = False
+        self._waited = 0.0
+
+    def pause(
+        self, again: faults.BmcRetry, *, warm: bool, after: float | None = None
+    ) -> float | None:
+        """Return the seconds to wait before the next attempt, or None to give up.
+
+        :param after: the pause that the BMC asks for; it has not begun the request.
+        """
+        if after is not None:
+            delay = min(max(after, _SHORTEST_PAUSE), LONGEST_PAUSE)
+            self._waited += delay
+            return delay if self._waited <= LONGEST_WAIT else None
+        if again is faults.BmcRetry.LOGIN:
+            known, self._login = self._login, True
+            return 0 if warm and not known else None
+        if again is faults.BmcRetry.BUSY:
+            self._busy += 1
+            delay = BUSY_SECONDS * 2.0 ** (self._busy - 1)
+            return delay if self._busy < BUSY_TRIES else None
+        allowed = again is faults.BmcRetry.ANY or (again is faults.BmcRetry.READ and self._read)
+        self._done += 1
+        if not allowed or self._done > config.CONF.redfish.connection_attempts:
+            return None
+        interval: float = config.CONF.redfish.connection_retry_interval
+        # The cached login may be the whole cause, so a retry with a new login needs no pause.
+        return 0 if warm else interval
+
+
+# Selection of the BMC logins to close when the pool is over its limit.
+
+K = TypeVar("K")
+
+EVICTION_SECONDS = 2.0
+"""Time limit for closing another BMC's login to make room, which delays the current call."""
+
+
+class PooledLogin(Protocol):
+    """The known facts about a pooled login."""
+
+    used: float
+    """Time of the last use, by time.monotonic."""
+
+
+def logins_to_close(
+    links: Mapping[K, PooledLogin], cold: Iterable[K], *, over: int, idle: float
+) -> Iterator[K]:
+    """Yield the keys of logins to close, the best candidates first; some keys come twice.
+
+    Logins in use are chosen at random. A sweep polls all BMCs in the same order, so the least
+    recently used login would be the next one needed: a fleet with one BMC more than the limit would
+    then log in at every BMC in every sweep.
+
+    :param links: by key, the least recently used first; must not change during the iteration.
+    :param cold: keys of links without a login, because their BMCs did not answer.
+    :param over: number of links above the limit; at 0 or less only idle links are yielded.
+    :param idle: links last used at or before this time are idle.
+    """
+    for key, link in links.items():
+        if link.used > idle:
+            break
+        yield key
+    if over <= 0:
+        return
+    yield from cold
+    # The choice must be unpredictable but not secret, so an ordinary random generator will do.
+    start = random.randrange(len(links))
+    yield from itertools.islice(links, start, None)
+    yield from itertools.islice(links, start)
+
+
+# Memory of refused logins.
+
+
+REFUSED_SECONDS, REFUSED_LONGEST = 60.0, 300.0
+"""First and longest pause in seconds after a refused login; the pause doubles with each refusal.
+BMCs lock a user or our address out after three to five wrong passwords within a minute or more."""
+
+_REMEMBERED = 10_000
+"""Limit of remembered refused logins."""
+_WARNED = 4096
+"""Limit of BMCs whose warning is remembered: 2 MiB, as `info` bounds the length of a host."""
+
+
+def warn_unverified(node: info.RedfishInfo) -> None:
+    """Log once for each BMC that its identity is not verified."""
+    if node.verify is False and node.address.startswith("https:"):
+        _warn_of_address(node.address)
+
+
+@functools.lru_cache(maxsize=_WARNED)
+def _warn_of_address(address: str) -> None:
+    LOG.warning("The certificate of the BMC at %s is not verified.", address)
+
+
+class RefusedLogins:
+    """Refused logins, which are refused again for a while without asking the BMC."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """``clock`` returns seconds."""
+        self._clock = clock
+        self._guard = threading.Lock()
+        # Login key: (time of the next allowed attempt, last pause, the error)
+        self._refused: collections.OrderedDict[Hashable, tuple[float, float, errors.Error]] = (
+            collections.OrderedDict()
+        )
+
+    def check(self, login: Hashable) -> None:
+        """Accept a login unless the BMC refused it recently.
+
+        :raises errors.BmcAccessDenied: the BMC refused it; the message has the time of the next
+            try.
+        """
+        if not self._refused:
+            return
+        with self._guard:
+            found = self._refused.get(login)
+        if found is None:
+            return
+        left = found[0] - self._clock()
+        if left > 0:
+            why = found[2]
+            raise errors.BmcAccessDenied(
+                f"{why.message} The service does not retry these credentials for "
+                f"{max(1, round(left))} s, because the BMC may lock that user out.",
+                **why.facts,
+            )
+
+    def note(self, login: Hashable, why: errors.Error) -> None:
+        """Remember a refusal."""
+        with self._guard:
+            known = self._refused.pop(login, None)
+            pause = min(known[1] * 2, REFUSED_LONGEST) if known else REFUSED_SECONDS
+            self._refused[login] = (self._clock() + pause, pause, why)
+            if len(self._refused) > _REMEMBERED:
+                self._refused.popitem(last=False)
+
+    def forget(self, login: Hashable) -> None:
+        """Forget a refusal, because the login works now."""
+        if self._refused:
+            with self._guard:
+                self._refused.pop(login, None)
+
 
 T = TypeVar("T")
 
@@ -59,7 +216,7 @@ _SECRET = secrets.token_bytes(32)
 """Key for the password digests in our cache keys, so they are worthless outside this process."""
 
 
-def settings(task: base.Task) -> info.Info:
+def settings(task: base.Task) -> info.RedfishInfo:
     """Parse the BMC settings in the node's driver_info.
 
     :raises errors.MissingParameter, errors.InvalidParameter: naming ``driver_info/<key>``.
@@ -84,7 +241,7 @@ def call(task: base.Task, work: Callable[[Link], T], *, read: bool = True) -> T:
     """
     node = settings(task)
     faults.check_time(node)
-    tries = retries.Tries(read)
+    tries = Tries(read)
     while True:
         connect, answer = _timeouts()
         with LINKS.held(node, task.confirm_lock) as link:
@@ -93,23 +250,23 @@ def call(task: base.Task, work: Callable[[Link], T], *, read: bool = True) -> T:
                 LINKS.refusals.check(_login_key(node))
             try:
                 done = work(link.opened())
-                silence.SILENT.note(task.node.uuid, silent=False)
+                deadline.SILENT.note(task.node.uuid, silent=False)
                 if not warm:
                     LINKS.refusals.forget(_login_key(node))
                 return done
             except faults.expected() as error:
                 LOG.debug("Call to the BMC at %s failed.", node.address, exc_info=True)
                 fault = faults.explain(error, node, connect=connect, read=answer)
-                silence.SILENT.note(task.node.uuid, silent=fault.silent)
+                deadline.SILENT.note(task.node.uuid, silent=fault.silent)
                 if fault.stale:
                     link.forget(ended=fault.denied)
                 if fault.denied and not warm:
                     LINKS.refusals.note(_login_key(node), fault.error)
         faults.check_time(node)
         pause = tries.pause(fault.again, warm=warm, after=fault.after)
-        if pause is None or pause > deadline.pause():
+        if pause is None or pause > deadline.longest_pause():
             raise fault.error
-        bmc_metrics.BMCS.retried("redfish")
+        metrics.BMCS.retried("redfish")
         if pause:
             task.pause(pause)
 
@@ -123,7 +280,7 @@ def _timeouts() -> tuple[float, float]:
 # -- one login --------------------------------------------------------------------------------
 
 
-class Turn:
+class BmcLock:
     """The lock of one BMC."""
 
     def __init__(self) -> None:
@@ -131,11 +288,11 @@ class Turn:
 
 
 class Link:
-    """A login at a BMC and its cached resources. Only the thread that holds its `Turn` uses it."""
+    """A login at a BMC and its cached resources. Only the holder of its `BmcLock` uses it."""
 
-    def __init__(self, node: info.Info, turn: Turn) -> None:
+    def __init__(self, node: info.RedfishInfo, bmc_lock: BmcLock) -> None:
         self.node = node
-        self.turn = turn
+        self.bmc_lock = bmc_lock
         self.used = 0.0
         self.expands = True
         """True if the BMC answers requests for whole collections, as far as known."""
@@ -173,12 +330,12 @@ class Link:
     def close(self) -> None:
         """Log out; on failure the session ends by the BMC's own time limit."""
         # After a fault the BMC may be silent, which must not delay the current call.
-        short = contextlib.nullcontext() if self.warm else deadline.limit(session_eviction.SECONDS)
+        short = contextlib.nullcontext() if self.warm else deadline.limit(EVICTION_SECONDS)
         self.forget()
         with short:
             self._end_leftover()
 
-    def at(self, node: info.Info, before: Callable[[], None]) -> Link:
+    def at(self, node: info.RedfishInfo, before: Callable[[], None]) -> Link:
         """Point at the system of ``node``; nodes behind one BMC share its login."""
         if node.system_id != self.node.system_id:
             self.node = node
@@ -293,9 +450,13 @@ class Link:
         )
         logins = importlib.import_module("ironic_lite.drivers.redfish.bmc.logins")
         auth = logins.Login(node, wire)
-        sessions.warn(node)
+        warn_unverified(node)
         read_root = functools.partial(
-            logins.Root, node.address, root_prefix=node.root_prefix, auth=auth, connector=wire
+            logins.ServiceRoot,
+            node.address,
+            root_prefix=node.root_prefix,
+            auth=auth,
+            connector=wire,
         )
         try:
             try:
@@ -318,7 +479,7 @@ class Link:
             raise
 
     def _refuse_large_root(self, document: Json) -> None:
-        size = responses.memory(document)
+        size = transport.memory_size(document)
         if size > _MOST_ROOT:
             reason = f"its service root takes {size} bytes of memory, more than {_MOST_ROOT}"
             raise errors.BmcBadAnswer(address=self.node.address, reason=reason)
@@ -366,21 +527,21 @@ def _shortened_list(paths: list[str]) -> str:
 # -- all logins -------------------------------------------------------------------------------
 
 
-class Links:
+class BmcLinks:
     """The logins of this process; [redfish]connection_cache_size limits the idle ones."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._links: collections.OrderedDict[tuple[Any, ...], Link] = collections.OrderedDict()
-        self.refusals = sessions.Refusals()
-        self._turns: weakref.WeakValueDictionary[str, Turn] = weakref.WeakValueDictionary()
+        self.refusals = RefusedLogins()
+        self._turns: weakref.WeakValueDictionary[str, BmcLock] = weakref.WeakValueDictionary()
         self._cold: dict[tuple[Any, ...], None] = {}  # links without a login, oldest first
 
     def __len__(self) -> int:
         return len(self._links)
 
     @contextlib.contextmanager
-    def held(self, node: info.Info, before: Callable[[], None]) -> Iterator[Link]:
+    def held(self, node: info.RedfishInfo, before: Callable[[], None]) -> Iterator[Link]:
         """Give the login for ``node`` to this thread, once no other thread uses that BMC.
 
         :param before: called before each request within the block; see ``Link.before``.
@@ -390,9 +551,9 @@ class Links:
         with self._mutex:
             link = self._links.get(key)
             if link is None:
-                link = Link(node, self._turns.setdefault(node.address, Turn()))
+                link = Link(node, self._turns.setdefault(node.address, BmcLock()))
         wait = deadline.within(sum(_timeouts()))
-        if not link.turn.lock.acquire(timeout=wait):
+        if not link.bmc_lock.lock.acquire(timeout=wait):
             text = (
                 f"The BMC at {node.address} is busy: other requests of this service to it took "
                 f"more than {wait:g} s. Retry later."
@@ -410,7 +571,7 @@ class Links:
                 self._cold.pop(key, None)
                 if key in self._links and not link.warm:
                     self._cold[key] = None
-            link.turn.lock.release()
+            link.bmc_lock.lock.release()
             self._trim_cache(link)
 
     def close(self, seconds: float) -> None:
@@ -420,21 +581,18 @@ class Links:
             links = list(self._links.values())
             self._links.clear()
             self._cold.clear()
-        sessions.together([functools.partial(_log_out, link, seconds) for link in links], seconds)
+        acts = [functools.partial(_log_out, link, seconds) for link in links]
+        threads.run_within(acts, seconds, "log-out")
 
     def _trim_cache(self, mine: Link) -> None:
         """Log out of surplus BMCs; a link in use is trimmed later by its holder."""
         for link in self._take_surplus():
-            short = (
-                contextlib.nullcontext()
-                if link is mine
-                else deadline.limit(session_eviction.SECONDS)
-            )
+            short = contextlib.nullcontext() if link is mine else deadline.limit(EVICTION_SECONDS)
             try:
                 with short:
                     link.close()
             finally:
-                link.turn.lock.release()
+                link.bmc_lock.lock.release()
 
     def _take_surplus(self) -> list[Link]:
         """Remove surplus and idle links from the cache and return them locked."""
@@ -442,11 +600,11 @@ class Links:
         with self._mutex:
             over = len(self._links) - config.CONF.redfish.connection_cache_size
             idle = time.monotonic() - IDLE_SECONDS
-            for key in session_eviction.leaving(self._links, self._cold, over=over, idle=idle):
+            for key in logins_to_close(self._links, self._cold, over=over, idle=idle):
                 link = self._links[key]
                 if len(found) >= over and link.used > idle:
                     break
-                if link.turn.lock.acquire(blocking=False):
+                if link.bmc_lock.lock.acquire(blocking=False):
                     found.append(key)
             for key in found:
                 self._cold.pop(key, None)
@@ -454,18 +612,18 @@ class Links:
 
 
 def _log_out(link: Link, seconds: float) -> None:
-    if link.turn.lock.acquire(timeout=seconds):
+    if link.bmc_lock.lock.acquire(timeout=seconds):
         try:
             link.close()
         finally:
-            link.turn.lock.release()
+            link.bmc_lock.lock.release()
 
 
-def _login_key(node: info.Info) -> tuple[Any, ...]:
+def _login_key(node: info.RedfishInfo) -> tuple[Any, ...]:
     """Return the settings that two nodes must have in common to share a login."""
     digest = hmac.digest(_SECRET, (node.password or "").encode(), "sha256")
     tls = (node.verify, node.tls_minimum_version, node.tls_ciphers)
     return (node.address, node.root_prefix, node.username, digest, node.auth_type, *tls)
 
 
-LINKS = Links()
+LINKS = BmcLinks()

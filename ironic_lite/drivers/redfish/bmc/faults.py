@@ -20,14 +20,13 @@ from ironic_lite import errors
 from ironic_lite.core import bounded_http
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import deadline
-from ironic_lite.drivers.redfish.bmc import info, quirks, responses, transport
+from ironic_lite.drivers.redfish.bmc import info, quirks, transport
 from ironic_lite.drivers.redfish.bmc import library as sushy
-from ironic_lite.errors import unicode_text
 
-_Build = Callable[[info.Info, str], errors.HardwareError]
+_Build = Callable[[info.RedfishInfo, str], errors.HardwareError]
 
 
-class Again(enum.Enum):
+class BmcRetry(enum.Enum):
     """Kinds of calls that may be retried after a fault."""
 
     NEVER = "never"
@@ -42,11 +41,11 @@ class Again(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Fault:
+class BmcFault:
     """An error of this service and the actions before it is raised."""
 
     error: errors.Error
-    again: Again
+    again: BmcRetry
     stale: bool = True
     """The cached state of this BMC may be wrong: drop the session and the resources."""
     denied: bool = False
@@ -75,7 +74,7 @@ def expected() -> tuple[type[Exception], ...]:
     return (sushy.exceptions.SushyError, OSError, *NONSENSE)
 
 
-def explain(error: Exception, node: info.Info, *, connect: float, read: float) -> Fault:
+def explain(error: Exception, node: info.RedfishInfo, *, connect: float, read: float) -> BmcFault:
     """Return the fault that an exception of a call stands for.
 
     :param connect, read: the timeouts of the call in seconds.
@@ -92,7 +91,7 @@ def facts(error: Exception) -> Json:
     """
     found: Json = {}
     asked = getattr(error, "asked", None)
-    if isinstance(asked, transport.Asked):
+    if isinstance(asked, transport.BmcRequest):
         found |= {"method": asked.method, "path": asked.path}
     if isinstance(error, sushy.exceptions.HTTPError):
         found["http_status"] = error.status_code
@@ -100,7 +99,7 @@ def facts(error: Exception) -> Json:
     return {name: fact for name, fact in found.items() if fact}
 
 
-def refused(error: sushy.exceptions.HTTPError, node: info.Info) -> errors.BmcBadAnswer:
+def refused(error: sushy.exceptions.HTTPError, node: info.RedfishInfo) -> errors.BmcBadAnswer:
     """Return the error for a request that the BMC refuses; the cause of a longer sentence."""
     why = _request_refused(node, detail(error, node))
     why.facts |= facts(error)
@@ -115,37 +114,41 @@ def _message_ids(error: sushy.exceptions.HTTPError) -> list[str]:
     return list(dict.fromkeys(words))[:_MOST_IDS]
 
 
-def _kind_of_fault(error: Exception, node: info.Info, connect: float, read: float) -> Fault:
+def _kind_of_fault(
+    error: Exception, node: info.RedfishInfo, connect: float, read: float
+) -> BmcFault:
     if isinstance(error, sushy.exceptions.HTTPError):
         return _status_fault(error, node)
     what = getattr(error, "what", None)  # of NotJson
     if what is not None:
-        return Fault(_bad_answer(node, scrub(what, node)), Again.READ)
+        return BmcFault(_bad_answer(node, scrub(what, node)), BmcRetry.READ)
     if isinstance(error, sushy.exceptions.ConnectionError | OSError):
         return _network_fault(error, node, connect, read)
-    return Fault(_bad_answer(node, f"it is not Redfish ({_error_text(error, node)})"), Again.READ)
+    return BmcFault(
+        _bad_answer(node, f"it is not Redfish ({_error_text(error, node)})"), BmcRetry.READ
+    )
 
 
-def scrub(text: str, node: info.Info) -> str:
+def scrub(text: str, node: info.RedfishInfo) -> str:
     """Return ``text`` on one line, shortened, and without the password if a BMC repeats it."""
-    text = unicode_text.blanked(text, node.password)
+    text = errors.blanked(text, node.password)
     text = re.sub(r"[\x00-\x20\x7f]+", " ", text).strip().rstrip(".")
     return text if len(text) <= _WORDS else f"{text[:_WORDS]}..."
 
 
-def detail(error: sushy.exceptions.HTTPError, node: info.Info) -> str:
+def detail(error: sushy.exceptions.HTTPError, node: info.RedfishInfo) -> str:
     """Return ``HTTP 409 (message)`` with the extended messages or the plain message (DSP0266).
 
     An entry without a message, as of HPE, is shown by its id and arguments.
     """
     body = error.body if isinstance(error.body, dict) else {}
-    given = body.get(responses.INFO)
+    given = body.get(transport.EXTENDED_INFO)
     listed = (
         [entry for entry in given if isinstance(entry, dict)] if isinstance(given, list) else []
     )
-    found = [responses.entry_text(entry) for entry in listed]
+    found = [transport.entry_text(entry) for entry in listed]
     plain = body.get("message")
-    if isinstance(plain, str) and not responses.is_pointer(plain):
+    if isinstance(plain, str) and not transport.is_pointer(plain):
         # It only repeats the entries, unless they have no text of their own.
         has_text = any(isinstance(entry.get("Message"), str) for entry in listed)
         found = found if has_text else [plain, *found]
@@ -199,41 +202,41 @@ def is_refusal(error: sushy.exceptions.HTTPError) -> bool:
     return ours and error.status_code not in other and not is_busy(error)
 
 
-def _error_text(error: BaseException, node: info.Info) -> str:
+def _error_text(error: BaseException, node: info.RedfishInfo) -> str:
     return scrub(f"{type(error).__name__}: {error}", node)
 
 
-def _bad_answer(node: info.Info, reason: str) -> errors.BmcBadAnswer:
+def _bad_answer(node: info.RedfishInfo, reason: str) -> errors.BmcBadAnswer:
     return errors.BmcBadAnswer(address=node.address, reason=reason)
 
 
-def _bmc_unreachable(node: info.Info, reason: str) -> errors.BmcUnreachable:
+def _bmc_unreachable(node: info.RedfishInfo, reason: str) -> errors.BmcUnreachable:
     return errors.BmcUnreachable(address=node.address, reason=reason)
 
 
 # -- the BMC answered with an error ------------------------------------------------------------
 
 
-def _status_fault(error: sushy.exceptions.HTTPError, node: info.Info) -> Fault:
+def _status_fault(error: sushy.exceptions.HTTPError, node: info.RedfishInfo) -> BmcFault:
     said = detail(error, node)
     busy = quirks.said(error.body, *quirks.BUSY)
     if busy is not None:
         busy.log(f"BMC {node.address}")
-        return Fault(_not_ready(node, said), Again.BUSY, stale=False)
+        return BmcFault(_not_ready(node, said), BmcRetry.BUSY, stale=False)
     if isinstance(error, sushy.exceptions.MissingXAuthToken):
         reason = "its session service gives no token; set redfish_auth_type to basic"
-        return Fault(_bad_answer(node, reason), Again.NEVER)
+        return BmcFault(_bad_answer(node, reason), BmcRetry.NEVER)
     server = error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
-    other = (_broken_bmc, Again.READ) if server else (_request_refused, Again.NEVER)
+    other = (_broken_bmc, BmcRetry.READ) if server else (_request_refused, BmcRetry.NEVER)
     word, again = _STATUS.get(error.status_code, other)
     denied = error.status_code == HTTPStatus.UNAUTHORIZED and node.username is not None
-    if again is Again.ANY or error.status_code == HTTPStatus.TOO_MANY_REQUESTS:
+    if again is BmcRetry.ANY or error.status_code == HTTPStatus.TOO_MANY_REQUESTS:
         after = retry_after(error)
-        return Fault(word(node, said), again, stale=after is None, after=after)
-    return Fault(word(node, said), again, denied=denied)
+        return BmcFault(word(node, said), again, stale=after is None, after=after)
+    return BmcFault(word(node, said), again, denied=denied)
 
 
-def _not_ready(node: info.Info, said: str) -> errors.BmcUnreachable:
+def _not_ready(node: info.RedfishInfo, said: str) -> errors.BmcUnreachable:
     return errors.BmcUnreachable(
         f"The BMC at {node.address} is not ready: {said}. It may be starting; retry later.",
         address=node.address,
@@ -241,21 +244,22 @@ def _not_ready(node: info.Info, said: str) -> errors.BmcUnreachable:
     )
 
 
-def check_time(node: info.Info) -> None:
+def check_time(node: info.RedfishInfo) -> None:
     """Give up a slow BMC once the caller's deadline has passed.
 
     :raises errors.BmcUnreachable: the time of `deadline.until` is over.
     """
-    if not deadline.left():
+    if not deadline.seconds_left():
         raise errors.BmcUnreachable(
-            f"The BMC at {node.address} is slow: it took more than the {deadline.given():g} s that "
-            "the service waits for an answer. Retry later; if it stays slow, reset the BMC.",
+            f"The BMC at {node.address} is slow: it took more than the "
+            f"{deadline.seconds_granted():g} s that the service waits for an answer. "
+            "Retry later; if it stays slow, reset the BMC.",
             address=node.address,
             reason="slow",
         )
 
 
-def _access_denied(node: info.Info, said: str) -> errors.BmcAccessDenied:
+def _access_denied(node: info.RedfishInfo, said: str) -> errors.BmcAccessDenied:
     if node.username is None:
         return errors.BmcAccessDenied(
             f"The BMC at {node.address} requires a login: {said}. Set redfish_username and "
@@ -271,7 +275,7 @@ def _access_denied(node: info.Info, said: str) -> errors.BmcAccessDenied:
     )
 
 
-def _access_forbidden(node: info.Info, said: str) -> errors.BmcAccessDenied:
+def _access_forbidden(node: info.RedfishInfo, said: str) -> errors.BmcAccessDenied:
     who = f"user {node.username}" if node.username else "users without login"
     return errors.BmcAccessDenied(
         f"The BMC at {node.address} does not allow this to {who}: {said}. "
@@ -281,7 +285,7 @@ def _access_forbidden(node: info.Info, said: str) -> errors.BmcAccessDenied:
     )
 
 
-def _broken_bmc(node: info.Info, said: str) -> errors.BmcBadAnswer:
+def _broken_bmc(node: info.RedfishInfo, said: str) -> errors.BmcBadAnswer:
     return errors.BmcBadAnswer(
         f"The BMC at {node.address} has an internal error: {said}. If it persists, reset the BMC.",
         address=node.address,
@@ -289,7 +293,7 @@ def _broken_bmc(node: info.Info, said: str) -> errors.BmcBadAnswer:
     )
 
 
-def _request_refused(node: info.Info, said: str) -> errors.BmcBadAnswer:
+def _request_refused(node: info.RedfishInfo, said: str) -> errors.BmcBadAnswer:
     return errors.BmcBadAnswer(
         f"The BMC at {node.address} refused the request: {said}.",
         address=node.address,
@@ -297,70 +301,82 @@ def _request_refused(node: info.Info, said: str) -> errors.BmcBadAnswer:
     )
 
 
-_STATUS: Mapping[int, tuple[_Build, Again]] = {
-    HTTPStatus.UNAUTHORIZED: (_access_denied, Again.LOGIN),
-    HTTPStatus.FORBIDDEN: (_access_forbidden, Again.LOGIN),
-    HTTPStatus.TOO_MANY_REQUESTS: (_not_ready, Again.BUSY),  # RFC 6585, 4
-    HTTPStatus.BAD_GATEWAY: (_not_ready, Again.READ),
-    HTTPStatus.SERVICE_UNAVAILABLE: (_not_ready, Again.ANY),  # RFC 9110, 15.6.4
-    HTTPStatus.GATEWAY_TIMEOUT: (_not_ready, Again.READ),
+_STATUS: Mapping[int, tuple[_Build, BmcRetry]] = {
+    HTTPStatus.UNAUTHORIZED: (_access_denied, BmcRetry.LOGIN),
+    HTTPStatus.FORBIDDEN: (_access_forbidden, BmcRetry.LOGIN),
+    HTTPStatus.TOO_MANY_REQUESTS: (_not_ready, BmcRetry.BUSY),  # RFC 6585, 4
+    HTTPStatus.BAD_GATEWAY: (_not_ready, BmcRetry.READ),
+    HTTPStatus.SERVICE_UNAVAILABLE: (_not_ready, BmcRetry.ANY),  # RFC 9110, 15.6.4
+    HTTPStatus.GATEWAY_TIMEOUT: (_not_ready, BmcRetry.READ),
 }
 
 
 # -- no answer, or a broken one ----------------------------------------------------------------
 
 
-def _network_fault(error: Exception, node: info.Info, connect: float, read: float) -> Fault:
+def _network_fault(
+    error: Exception, node: info.RedfishInfo, connect: float, read: float
+) -> BmcFault:
     chain = list(_error_chain(error))
     tls = _first_of_kind(chain, ssl.SSLError)
     if tls is not None:
-        return Fault(_tls_failed(tls, node), Again.NEVER)
+        return BmcFault(_tls_failed(tls, node), BmcRetry.NEVER)
     refused = _first_of_kind(chain, bounded_http.AddressRefused)
     if refused is not None:
         wrong = errors.InvalidParameter(path="driver_info/redfish_address", reason=str(refused))
-        return Fault(wrong, Again.NEVER)
+        return BmcFault(wrong, BmcRetry.NEVER)
     missing = _first_of_kind(chain, transport.WrongTurn)
     if missing is not None:
-        return Fault(_bad_answer(node, str(missing)), Again.NEVER)
-    other = (sushy.exceptions.ConnectionError, Again.READ, _bmc_unreachable, "{said}")
+        return BmcFault(_bad_answer(node, str(missing)), BmcRetry.NEVER)
+    other = (sushy.exceptions.ConnectionError, BmcRetry.READ, _bmc_unreachable, "{said}")
     for kind, again, build, sentence in (*_CAUSES, other):
         cause = _first_of_kind(chain, kind)
         if cause is not None:
             said = _system_words(cause) or _error_text(cause, node)
             reason = sentence.format(connect=f"{connect:g}", read=f"{read:g}", said=said)
-            return Fault(build(node, reason), again)
-    return Fault(_bad_answer(node, _error_text(chain[0], node)), Again.READ)
+            return BmcFault(build(node, reason), again)
+    return BmcFault(_bad_answer(node, _error_text(chain[0], node)), BmcRetry.READ)
 
 
-_CAUSES: tuple[tuple[type[BaseException], Again, _Build, str], ...] = (
-    (socket.gaierror, Again.ANY, _bmc_unreachable, "its name cannot be resolved ({said})"),
-    (bounded_http.ConnectTimeout, Again.ANY, _bmc_unreachable, "no connection within {connect} s"),
+_CAUSES: tuple[tuple[type[BaseException], BmcRetry, _Build, str], ...] = (
+    (socket.gaierror, BmcRetry.ANY, _bmc_unreachable, "its name cannot be resolved ({said})"),
+    (
+        bounded_http.ConnectTimeout,
+        BmcRetry.ANY,
+        _bmc_unreachable,
+        "no connection within {connect} s",
+    ),
     (
         bounded_http.NoMemory,
-        Again.NEVER,
+        BmcRetry.NEVER,
         _bmc_unreachable,
         "its answer is large, and those of other machines take the memory for them; retry later",
     ),
-    (TimeoutError, Again.NEVER, _bmc_unreachable, "no complete answer within {read} s"),
+    (TimeoutError, BmcRetry.NEVER, _bmc_unreachable, "no complete answer within {read} s"),
     (
         ConnectionRefusedError,
-        Again.ANY,
+        BmcRetry.ANY,
         _bmc_unreachable,
         "connection refused, nothing listens there",
     ),
-    (bounded_http.NoConnection, Again.ANY, _bmc_unreachable, "no connection ({said})"),
-    (http.client.RemoteDisconnected, Again.READ, _bmc_unreachable, "it hung up without an answer"),
-    (ConnectionError, Again.READ, _bmc_unreachable, "it broke the connection"),
-    (http.client.BadStatusLine, Again.NEVER, _bad_answer, "it does not speak HTTP ({said})"),
-    (http.client.IncompleteRead, Again.READ, _bad_answer, "its answer is truncated"),
-    (bounded_http.AnswerCutOff, Again.READ, _bad_answer, "its answer is truncated"),
-    (http.client.HTTPException, Again.NEVER, _bad_answer, "{said}"),
+    (bounded_http.NoConnection, BmcRetry.ANY, _bmc_unreachable, "no connection ({said})"),
+    (
+        http.client.RemoteDisconnected,
+        BmcRetry.READ,
+        _bmc_unreachable,
+        "it hung up without an answer",
+    ),
+    (ConnectionError, BmcRetry.READ, _bmc_unreachable, "it broke the connection"),
+    (http.client.BadStatusLine, BmcRetry.NEVER, _bad_answer, "it does not speak HTTP ({said})"),
+    (http.client.IncompleteRead, BmcRetry.READ, _bad_answer, "its answer is truncated"),
+    (bounded_http.AnswerCutOff, BmcRetry.READ, _bad_answer, "its answer is truncated"),
+    (http.client.HTTPException, BmcRetry.NEVER, _bad_answer, "{said}"),
 )
 """Causes in an exception's chain, the most specific first, with the retry and the error to
 raise."""
 
 
-def _tls_failed(error: ssl.SSLError, node: info.Info) -> errors.BmcBadAnswer:
+def _tls_failed(error: ssl.SSLError, node: info.RedfishInfo) -> errors.BmcBadAnswer:
     reason = getattr(error, "verify_message", "") or error.reason or str(error)
     words = str(reason).replace("_", " ").lower().rstrip(".")
     if isinstance(error, ssl.SSLCertVerificationError):

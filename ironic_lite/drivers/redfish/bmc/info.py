@@ -4,16 +4,109 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import os
+import pathlib
 import re
 import ssl
+import stat
 import urllib.parse
 from collections.abc import Callable, Mapping
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.drivers import settings
-from ironic_lite.drivers.redfish.bmc import ca_files
-from ironic_lite.drivers.settings import Field
+from ironic_lite.drivers.settings import DriverField
+
+# CA certificate files of the operator, for verifying BMCs.
+#
+# Users of the API write ``driver_info/redfish_verify_ca``, so it can name only files in
+# ``[redfish]ca_folder``. This module never opens devices, pipes or links that lead out of that
+# folder: opening one may block for ever or have an effect. Every refusal has the same text, so a
+# refusal does not reveal which files exist.
+
+CA_REFUSAL = (
+    "must be true, false, or the name of a PEM file, or of a folder of such files, in "
+    "[redfish]ca_folder that this service can read"
+)
+
+CaState = tuple[tuple[str, int, int, int], ...]
+"""Path, inode, size and time of change in nanoseconds of each file."""
+
+_MOST_FILES = 1000
+_MOST_BYTES = 4 * 1024 * 1024
+"""Size limit of one file; the bundle of all public authorities has a quarter of a million bytes."""
+_PEM = re.compile(
+    rb"-----BEGIN (?P<kind>(?:TRUSTED |X509 )?CERTIFICATE)-----[^-]*-----END (?P=kind)-----"
+)
+
+
+def find_ca_path(name: str, folder: str) -> str:
+    """Return the real path of a CA file or folder.
+
+    :param name: relative to ``folder``, or an absolute path below it.
+    :raises ValueError: with `REFUSAL`, for every reason.
+    """
+    try:
+        base = os.path.realpath(folder)
+        real = os.path.realpath(pathlib.Path(base, name))
+        mode = os.stat(real).st_mode if pathlib.Path(real).is_relative_to(base) else 0
+    except (OSError, ValueError):
+        mode = 0
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise ValueError(CA_REFUSAL)
+    return real
+
+
+def ca_state(path: str) -> CaState:
+    """Return the current state of the files at a path returned by `located`.
+
+    :raises errors.InvalidParameter: the path cannot be read any more.
+    """
+    try:
+        if not os.path.isdir(path):
+            return (_file_stamp(path),)
+        names = sorted(os.listdir(path))[:_MOST_FILES]
+        # OpenSSL names its files by links within the folder; links that lead elsewhere are left
+        # out.
+        found = {os.path.realpath(os.path.join(path, name)) for name in names}
+        inside = [one for one in sorted(found) if os.path.dirname(one) == path]
+        return tuple(_file_stamp(one) for one in inside if stat.S_ISREG(os.stat(one).st_mode))
+    except OSError:
+        raise _ca_file_refused() from None
+
+
+def load_ca(context: ssl.SSLContext, files: CaState) -> None:
+    """Make a TLS context trust the certificates in files.
+
+    :raises errors.InvalidParameter: a file cannot be read, or no file has a certificate.
+    """
+    try:
+        found = [pem[0] for path, *_ in files for pem in _PEM.finditer(_read_certificates(path))]
+        for pem in found:
+            context.load_verify_locations(cadata=pem.decode("ascii"))
+    except (OSError, ValueError):  # ssl.SSLError is an OSError
+        raise _ca_file_refused() from None
+    if not found:
+        raise _ca_file_refused()
+
+
+def _file_stamp(path: str) -> tuple[str, int, int, int]:
+    about = os.stat(path)
+    return path, about.st_ino, about.st_size, about.st_mtime_ns
+
+
+def _read_certificates(path: str) -> bytes:
+    # The path was a file a moment ago. If it is a pipe now, O_NONBLOCK opens it without waiting.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+    with open(os.open(path, flags), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("not a file")
+        return file.read(_MOST_BYTES)
+
+
+def _ca_file_refused() -> errors.InvalidParameter:
+    return errors.InvalidParameter(path="driver_info/redfish_verify_ca", reason=CA_REFUSAL)
+
 
 ROOT_PREFIX = "/redfish/v1/"
 """Default path of the service root (DSP0266, protocol version)."""
@@ -31,7 +124,7 @@ _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Info:
+class RedfishInfo:
     """Address and login of one system behind one BMC.
 
     ``address`` is scheme, host and port. ``root_prefix`` is the path of the service root with
@@ -52,7 +145,9 @@ class Info:
     unresponsive_wait: int | None = None
 
 
-def parse(driver_info: JsonView, *, auth_type: str = "auto", ca_folder: str = "/nowhere") -> Info:
+def parse(
+    driver_info: JsonView, *, auth_type: str = "auto", ca_folder: str = "/nowhere"
+) -> RedfishInfo:
     """Parse driver_info.
 
     :param auth_type: default for nodes that do not set one.
@@ -73,7 +168,7 @@ def parse(driver_info: JsonView, *, auth_type: str = "auto", ca_folder: str = "/
         raise errors.MissingParameter(path=", ".join(f"driver_info/{name}" for name in missing))
     values = settings.values(FIELDS, driver_info)
     address, prefix = values["redfish_address"]
-    return Info(
+    return RedfishInfo(
         address=address,
         root_prefix=prefix,
         system_id=values.get("redfish_system_id"),
@@ -167,7 +262,7 @@ def _system_id(value: object) -> str:
 
 def _read_verify(value: object) -> bool | str:
     if not isinstance(value, str | int):
-        raise ValueError(ca_files.REFUSAL)
+        raise ValueError(CA_REFUSAL)
     word = str(value).strip()
     try:
         return settings.flag(word)
@@ -179,7 +274,7 @@ def _verify_setting(verify: bool | str, folder: str) -> bool | str:
     if isinstance(verify, bool):
         return verify
     try:
-        return ca_files.located(verify, folder)
+        return find_ca_path(verify, folder)
     except ValueError as why:
         path = "driver_info/redfish_verify_ca"
         raise errors.InvalidParameter(path=path, reason=str(why)) from None
@@ -214,36 +309,36 @@ def _read_seconds(value: object) -> int:
     return number
 
 
-FIELDS: Mapping[str, Field] = {
-    "redfish_address": Field(
+FIELDS: Mapping[str, DriverField] = {
+    "redfish_address": DriverField(
         _read_address,
         "URL of the BMC, such as https://bmc.example.org; the default scheme is https. A path in "
         "it replaces /redfish/v1/ as the service root. Required.",
         required=True,
     ),
-    "redfish_system_id": Field(
+    "redfish_system_id": DriverField(
         _system_id,
         "Path of the system, such as /redfish/v1/Systems/1. Default: the only system of the BMC.",
     ),
-    "redfish_username": Field(settings.text, "User of the BMC, with administrator rights."),
-    "redfish_password": Field(settings.text, "Password of that user."),
-    "redfish_verify_ca": Field(
+    "redfish_username": DriverField(settings.text, "User of the BMC, with administrator rights."),
+    "redfish_password": DriverField(settings.text, "Password of that user."),
+    "redfish_verify_ca": DriverField(
         _read_verify,
         "true: trust public authorities; the name of a file or folder in [redfish]ca_folder: trust "
         "the authorities in it; false: do not verify the certificate. Default true.",
     ),
-    "redfish_auth_type": Field(
+    "redfish_auth_type": DriverField(
         _one_of(*AUTH_TYPES),
         "basic, session or auto (session, or basic if the BMC has no sessions). "
         "Default [redfish]auth_type.",
     ),
-    "redfish_tls_minimum_version": Field(
+    "redfish_tls_minimum_version": DriverField(
         _one_of(*TLS_VERSIONS), "Lowest TLS version to use: 1.1, 1.2 or 1.3."
     ),
-    "redfish_tls_ciphers": Field(
+    "redfish_tls_ciphers": DriverField(
         _read_ciphers, "Ciphers to offer up to TLS 1.2, separated by colons, in OpenSSL's names."
     ),
-    "firmware_update_unresponsive_bmc_wait": Field(
+    "firmware_update_unresponsive_bmc_wait": DriverField(
         _read_seconds, "Seconds a BMC may stay silent after an update of its firmware."
     ),
 }

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base, deadline
-from ironic_lite.drivers.redfish.bmc import connection, faults, resources, responses, transport
+from ironic_lite.drivers.redfish.bmc import connection, faults, resources, transport
 from ironic_lite.drivers.redfish.bmc import library as sushy
 
 LOG = logging.getLogger(__name__)
@@ -166,7 +166,7 @@ def follow(
     :param waits: a task that waits at the limit, for a boot, is no failure.
     :raises errors.HardwareError: the task failed, or does not end in time.
     """
-    seconds = min(seconds, deadline.left())
+    seconds = min(seconds, deadline.seconds_left())
     end, pause = time.monotonic() + seconds, _SHORTEST_PAUSE
     while uris:
         word = check(task, uris, what)
@@ -247,13 +247,13 @@ def _job_result(status: int, document: Json) -> tuple[str, str]:
         if status == HTTPStatus.ACCEPTED:
             return "Running", ""
         # Some monitors return the error of a finished task with the status 200.
-        return ("Exception" if responses.is_failure(document) else DONE), _said(document)
+        return ("Exception" if transport.is_failure(document) else DONE), _said(document)
     word, said = resources.text(document, name) or "Running", _said(document)
     if word.lower() in _NOT_COMPLETED:
         return "Exception", f"{word}: {said}" if said else word
     if word.lower() in _COMPLETED:
         status_word = next(filter(None, (document.get(key) for key in _STATUS_NAMES)), "OK")
-        good = status_word in _GOOD and not responses.is_failure(document)
+        good = status_word in _GOOD and not transport.is_failure(document)
         return (DONE if good else "Exception"), said
     return word, said
 
@@ -264,7 +264,7 @@ def _state_name(document: Json) -> str | None:
 
 
 def _said(document: Json) -> str:
-    words = map(responses.entry_text, responses.entries(document))
+    words = map(transport.entry_text, transport.message_entries(document))
     return " ".join(dict.fromkeys(word for word in words if word))
 
 

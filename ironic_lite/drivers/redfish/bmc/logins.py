@@ -1,4 +1,8 @@
-"""Logins at BMCs, by classes of sushy; a module of its own, loaded at the first login."""
+"""Logins at BMCs, by classes of sushy.
+
+A module of its own, loaded with sushy at the first login, or at the first answer that is not a JSON
+object (`transport.not_json`).
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,22 @@ import sushy.exceptions
 
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers.redfish.bmc import faults, info, transport
-from ironic_lite.drivers.redfish.bmc.not_json import NotJson
 
 LOG = logging.getLogger(__name__)
+
+
+class NotJson(sushy.exceptions.SushyError):  # type: ignore[misc]  # sushy ships no types
+    """A successful answer is not a JSON object. ``what`` says what it is instead."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
 
 _LONGEST_PATH = 2048
 
 
-class Root(sushy.Sushy):  # type: ignore[misc]  # sushy ships no types
+class ServiceRoot(sushy.Sushy):  # type: ignore[misc]  # sushy ships no types
     """A service root that does not log out on garbage collection, which may run in any thread."""
 
     def __del__(self) -> None:
@@ -29,7 +41,7 @@ class Root(sushy.Sushy):  # type: ignore[misc]  # sushy ships no types
 class Login(sushy.auth.AuthBase):  # type: ignore[misc]  # sushy ships no types
     """Login at one BMC; sushy calls it after reading the service root."""
 
-    def __init__(self, node: info.Info, wire: transport.Wire) -> None:
+    def __init__(self, node: info.RedfishInfo, wire: transport.Wire) -> None:
         super().__init__(node.username, node.password)
         self.session: tuple[str, str] | None = None
         """Path and token of the session, if the BMC returned its path."""
@@ -78,7 +90,7 @@ class Login(sushy.auth.AuthBase):  # type: ignore[misc]  # sushy ships no types
     def _open_session(self, username: str, password: str) -> None:
         """Open a session at the place that the service root names (DSP0266, 13.3.4)."""
         self.tried_session = True
-        place = self._sessions_path()
+        place = self._named_sessions() or f"{self._node.root_prefix}SessionService/Sessions"
         response = self._wire.post(place, data={"UserName": username, "Password": password})
         token = response.headers.get("X-Auth-Token")
         if token is None:
@@ -95,9 +107,6 @@ class Login(sushy.auth.AuthBase):  # type: ignore[misc]  # sushy ships no types
         """
         named = self._named_sessions() is not None or "SessionService" in self._root
         return named and getattr(why, "status_code", None) == HTTPStatus.UNAUTHORIZED
-
-    def _sessions_path(self) -> str:
-        return self._named_sessions() or f"{self._node.root_prefix}SessionService/Sessions"
 
     def _named_sessions(self) -> str | None:
         links = self._root.get("Links")

@@ -6,7 +6,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish.raid import interface
+from ironic_lite.drivers.redfish import raid
 from tests.emulators import bmc
 from tests.support import fake_task
 from tests.support.raid_steps import (
@@ -63,7 +63,7 @@ def test_volumes_are_created_immediately_one_after_the_other(machine: bmc.Machin
         "local_gb": 100,
         "root_device": root["root_device_hint"],
     }
-    assert task.recall(interface.NOTE) is None
+    assert task.recall(raid.NOTE) is None
 
 
 @pytest.mark.parametrize("habit", ["task", "operation", "gone"])

@@ -9,9 +9,9 @@ import pytest
 
 from ironic_lite.core import config
 from ironic_lite.db.engine.session import Database
-from ironic_lite.drivers import bmc_reset
+from ironic_lite.drivers import bmc_bases
 from ironic_lite.drivers.redfish import power
-from ironic_lite.drivers.redfish.bmc import retries, sessions
+from ironic_lite.drivers.redfish.bmc import connection
 from tests.emulators import bmc
 from tests.support.redfish_faults import USERS
 from tests.support.redfish_service import RedfishOperator
@@ -45,10 +45,10 @@ def operator(serve: Callable[..., RedfishOperator]) -> RedfishOperator:
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Pauses and limits of fractions of a second."""
-    monkeypatch.setattr(retries, "BUSY_SECONDS", 0.001)
+    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.001)
     # What happens in that minute is the subject of test_refusals.
-    monkeypatch.setattr(sessions, "REFUSED_SECONDS", 0.0)
-    monkeypatch.setattr(bmc_reset, "PAUSE", 0.01)
+    monkeypatch.setattr(connection, "REFUSED_SECONDS", 0.0)
+    monkeypatch.setattr(bmc_bases, "RESET_PAUSE", 0.01)
     monkeypatch.setattr(power, "SILENCE_SECONDS", 0.01)
     config.CONF.set_override("power_state_change_timeout", 2, group="conductor")
     yield

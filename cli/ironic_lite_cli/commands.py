@@ -1,0 +1,572 @@
+"""The commands that are one request, and the few that do little more."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ironicclient import exc
+
+from ironic_lite_cli import progress, rows
+from ironic_lite_cli.http_api import Json, JsonView
+from ironic_lite_cli.rows import BATCH, NODE, Argument, OneOf, Row, flag, limit
+
+# Batches.
+
+
+def _read_pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not <field>=<value>")
+    return name, value
+
+
+def _read_size(text: str) -> int | str:
+    """Return a number of nodes; a share as it is, for the service to check."""
+    if text.endswith("%"):
+        return text
+    try:
+        return int(text)
+    except ValueError as why:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number, or a share such as 10%"
+        ) from why
+
+
+def _read_sizes(text: str) -> list[int | str]:
+    return [_read_size(word.strip()) for word in text.split(",")]
+
+
+def _read_request(text: str) -> Json:
+    """Return the request that each node gets.
+
+    :raises exc.CommandError: a file cannot be read, or is not JSON.
+    """
+    if text == "-" or text.startswith("@"):
+        try:
+            text = sys.stdin.read() if text == "-" else Path(text[1:]).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as why:
+            raise exc.CommandError(f"The request cannot be read: {why}") from why
+    elif not text.lstrip().startswith("{"):
+        is_power = text == "reboot" or text.startswith(("power ", "soft "))
+        kind = "power" if is_power else "target"
+        return {kind: text}
+    try:
+        found = json.loads(text)
+    except ValueError as why:
+        raise exc.CommandError(f"The request is not JSON: {why}") from why
+    if not isinstance(found, dict):
+        raise exc.CommandError('The request is not a JSON object such as {"target": "manage"}.')
+    return found
+
+
+def _batch_row(batch: JsonView) -> Json:
+    """Return the values of a batch for the list."""
+    counts = batch["counts"]
+    return {
+        **batch,
+        "wave": f"{batch['wave'] + 1}/{len(batch['waves'])}",
+        "nodes": sum(counts.values()),
+        "ended": sum(counts[name] for name in progress.BATCH_ENDED),
+        "failed": sum(counts[name] for name in progress.BATCH_FAILED),
+    }
+
+
+class CreateBatch(rows.ShowOne):
+    """Begin a batch: send one request to many nodes, in waves."""
+
+    arguments = (
+        Argument(
+            "request",
+            "A provision target such as manage, a power state such as 'power off', or the "
+            "request as JSON; @<file> reads JSON from a file, - from standard input.",
+        ),
+        OneOf(
+            Argument("--node", "One of the nodes.", more={"action": "append"}),
+            Argument(
+                "--filter",
+                "All nodes with this value; needs --expect. May be given several times.",
+                "<field>=<value>",
+                {"action": "append", "type": _read_pair},
+            ),
+            Argument("--failed-of", "Nodes that failed there; needs --expect.", "<batch>"),
+        ),
+        Argument("--expect", "Number of nodes that must be chosen.", "<number>", {"type": int}),
+        Argument("--name", "A text for operators."),
+        Argument(
+            "--waves",
+            "Numbers of nodes or shares, such as 1,10%%,100%%. Default: one wave.",
+            "<size>[,<size>]",
+            {"type": _read_sizes},
+        ),
+        Argument("--concurrency", "Most nodes at once. Default: 10.", "<number>", {"type": int}),
+        Argument(
+            "--max-failures",
+            "Number or share of nodes that may fail. Default: 0.",
+            "<number>",
+            {"type": _read_size},
+        ),
+        Argument("--on-failures", "Default: pause.", None, {"choices": ("pause", "abort")}),
+        flag("--pause-between-waves", "Each wave waits for a resume.", "between_waves", "pause"),
+        flag("--plan", "Show the batch; begin nothing.", value="true"),
+    )
+    _MEMBERS = "name expect waves concurrency max_failures on_failures between_waves"
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
+        """Begin the batch, and return names and values."""
+        given = vars(parsed_args)
+        nodes: Any = parsed_args.node or dict(parsed_args.filter or ())
+        if parsed_args.failed_of:
+            nodes = {"batch": parsed_args.failed_of, "result": "failed"}
+        body: Json = {"nodes": nodes, "request": _read_request(parsed_args.request)}
+        body |= {name: given[name] for name in self._MEMBERS.split() if given[name] is not None}
+        found = self.api.change("POST", "batches", body=body, plan=parsed_args.plan)
+        return _SHOW_BATCH.values(found)
+
+
+_SHOW_BATCH = Row("Show a batch.", "batches/{batch}", (BATCH,), read=progress.batch_columns)
+batch_show = _SHOW_BATCH.command()
+batch_list = Row(
+    "List batches, the newest first.",
+    "batches",
+    (
+        flag("--open", "Only batches that go on.", "state", "running,paused"),
+        limit("Number of batches."),
+    ),
+    lists="batches",
+    columns="uuid name state wave nodes ended failed requester created_at",
+    read=_batch_row,
+).command()
+
+
+def _batch_change(about: str, target: str, *arguments: Argument) -> type[rows.Command]:
+    """Return a command that changes the state of a batch."""
+    return Row(
+        about,
+        "batches/{batch}/state",
+        (BATCH, *arguments),
+        method="PUT",
+        fixed={"target": target},
+        read=progress.batch_columns,
+    ).command()
+
+
+batch_pause = _batch_change("Start no further node of a batch until it is resumed.", "pause")
+batch_resume = _batch_change(
+    "Continue a paused batch; the failures so far do not count any more.",
+    "resume",
+    Argument(
+        "--max-failures",
+        "Number or share of nodes that may fail from now on. Default: as before.",
+        "<number>",
+        {"type": _read_size},
+    ),
+)
+batch_abort = _batch_change(
+    "Skip the nodes of a batch that have not started.",
+    "abort",
+    flag("--runs", "Abort the runs under way too, at their next step.", "runs", "abort", "go on"),
+)
+batch_delete = Row(
+    "Delete a batch that has ended; the runs of its nodes stay.",
+    "batches/{batch}",
+    (BATCH,),
+    method="DELETE",
+).command()
+
+
+class ListBatchNodes(rows.Lister):
+    """List the nodes of a batch with their results, in the order of their start."""
+
+    arguments = (
+        BATCH,
+        Argument("--result", "Only these, such as failed,refused.", "<result>[,<result>]"),
+    )
+    _COLUMNS = ("name", "uuid", "wave", "result", "run", "error", "started_at", "ended_at")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
+        """Return the columns and a row for each node."""
+        found = self.api.batch_nodes(parsed_args.batch, parsed_args.result)
+        return self._COLUMNS, [self._row(one) for one in found]
+
+    def _row(self, node: JsonView) -> list[Any]:
+        error = node["error"] or {}
+        words = [str(error[name]) for name in ("code", "text") if error.get(name)]
+        return [{**node, "error": ": ".join(words)}[name] for name in self._COLUMNS]
+
+
+# The service.
+
+
+class Doctor(rows.Lister):
+    """Examine the service, and a node if it is named.
+
+    Exit status 0: all is well. 1: a warning, or a check that could not be made. 2: a check has
+    failed.
+    """
+
+    arguments = (
+        Argument("--node", "Examine this node, too: name or UUID."),
+        flag("--bad", "List only checks with another result than ok."),
+    )
+    _COLUMNS = ("status", "where", "name", "text", "do")
+    status = 1
+    """The exit status; that of a warning until an answer has come."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
+        """Return the columns and a row for each check."""
+        found = self.api.get("doctor", node=parsed_args.node)
+        self.status = {"ok": 0, "failed": 2}.get(found["status"], self.status)
+        checks = (one for one in found["checks"] if not parsed_args.bad or one["status"] != "ok")
+        return self._COLUMNS, [[one[name] or "" for name in self._COLUMNS] for one in checks]
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Print the list; return the exit status of the worst check."""
+        return int(super().run(parsed_args)) or self.status
+
+
+# Events and webhooks.
+
+EVENT_COLUMNS = "cursor at name kind event before after"
+EVENT_FILTERS = (
+    Argument("--since", "A cursor, 0 for all stored events, or now.", "<cursor>"),
+    Argument("--node", "Only events of these nodes."),
+    Argument("--kind", "Only events of these kinds."),
+)
+_WEBHOOK = Argument("webhook", "UUID of the webhook.")
+_WEBHOOK_FILTERS = tuple(
+    Argument(
+        f"--{name}",
+        f"{what}. May be given several times. Default: all.",
+        more={"action": "append", "dest": f"{name}s"},
+    )
+    for name, what in (("kind", "Kind of the events to send"), ("node", "Name or UUID of a node"))
+)
+_WEBHOOK_COLUMNS = "uuid url state cursor last_status failing_since"
+_WEBHOOK_DETAILS = f"{_WEBHOOK_COLUMNS} kinds nodes secret last_error created_by created_at"
+
+event_list = Row(
+    "List events, the oldest first.",
+    "events",
+    (*EVENT_FILTERS, limit("Number of events.")),
+    lists="events",
+    columns=EVENT_COLUMNS,
+).command()
+webhook_create = Row(
+    "Add a webhook, and show its secret, which is not shown again.",
+    "webhooks",
+    (
+        Argument("url", "Where to send events, with https."),
+        Argument("--since", "A cursor, 0, or now (default).", "<cursor>"),
+        *_WEBHOOK_FILTERS,
+    ),
+    method="POST",
+    columns=_WEBHOOK_DETAILS,
+).command()
+webhook_list = Row(
+    "List all webhooks.", "webhooks", lists="webhooks", columns=_WEBHOOK_COLUMNS
+).command()
+webhook_show = Row(
+    "Show a webhook without its secret.",
+    "webhooks/{webhook}",
+    (_WEBHOOK,),
+    columns=_WEBHOOK_DETAILS,
+).command()
+webhook_set = Row(
+    "Change a webhook, pause it, or resume it.",
+    "webhooks/{webhook}",
+    (
+        _WEBHOOK,
+        Argument("--url", "Where to send events."),
+        Argument("--state", "Resume or pause.", None, {"choices": ("active", "paused")}),
+        flag("--new-secret", "Make a new secret, and show it once.", "secret", rows.REMOVE),
+        *_WEBHOOK_FILTERS,
+    ),
+    method="PATCH",
+    columns=_WEBHOOK_DETAILS,
+).command()
+webhook_unset = Row(
+    "Remove filters of a webhook, so that it receives all events.",
+    "webhooks/{webhook}",
+    (
+        _WEBHOOK,
+        flag("--kinds", "Send events of all kinds.", value=rows.REMOVE),
+        flag("--nodes", "Send events of all nodes.", value=rows.REMOVE),
+    ),
+    method="PATCH",
+    columns=_WEBHOOK_DETAILS,
+).command()
+webhook_delete = Row(
+    "Remove a webhook.", "webhooks/{webhook}", (_WEBHOOK,), method="DELETE"
+).command()
+webhook_replay = Row(
+    "Send events again, from an earlier cursor or from a failed delivery.",
+    "webhooks/{webhook}/replay",
+    (
+        _WEBHOOK,
+        OneOf(
+            Argument("--since", "Send the events after this one.", "<cursor>"),
+            Argument("--failed", "Send again from this failed delivery on.", "<id>", {"type": int}),
+        ),
+    ),
+    method="POST",
+    columns=_WEBHOOK_DETAILS,
+).command()
+
+
+# Erasure records, and the state of a node's data.
+
+
+def _erasure_row(record: Json) -> Json:
+    return {**record, "serials": ",".join(record["serials"])}
+
+
+erasure_list = Row(
+    "List erasure records, the newest first.",
+    "erasures",
+    (
+        Argument("--node", "Name or UUID of a node; the UUID of a deleted one."),
+        Argument("--serial", "Serial number of a disk."),
+        Argument("--result", "complete, partial, failed or unknown."),
+        Argument("--since", "A time such as 2030-01-31T18:00:00Z, or PT24H.", "<time>"),
+        limit("Number of records."),
+    ),
+    lists="erasures",
+    columns="uuid at node_name node_uuid result level serials key",
+    read=_erasure_row,
+).command()
+erasure_show = Row(
+    "Show an erasure record.", "erasures/{erasure}", (Argument("erasure", "UUID of the record."),)
+).command()
+_DATA_STATE_COLUMNS = "uuid name data_state data_state_at data_state_by"
+_SHOW_DATA_STATE = Row(
+    "Show the state of a node's data: clean, dirty or unknown.",
+    "nodes/{node}",
+    (NODE,),
+    fixed={"fields": _DATA_STATE_COLUMNS.replace(" ", ",")},
+    columns=_DATA_STATE_COLUMNS,
+)
+data_state_show = _SHOW_DATA_STATE.command()
+
+
+class SetDataState(rows.ShowOne):
+    """Declare the state of a node's data, and show it."""
+
+    arguments = (
+        NODE,
+        Argument("state", "The state.", more={"choices": ("clean", "dirty", "unknown")}),
+        Argument("--reason", "How you know; it is in the event.", more={"required": True}),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
+        """Declare the state; return names and values."""
+        body = {"data_state": parsed_args.state, "reason": parsed_args.reason}
+        self.api.change("PUT", "nodes", parsed_args.node, "data_state", body=body)
+        return _SHOW_DATA_STATE.values(_SHOW_DATA_STATE.send(self.api, parsed_args))
+
+
+# Holds: reasons to leave a node alone.
+
+_HOLD_COLUMNS = "uuid node_uuid kind reason blocks until created_by created_at"
+_BLOCKS = ("erase", "use", "verbs", "power", "forget")
+
+
+def _hold_row(hold: Json) -> Json:
+    return {**hold, "blocks": ",".join(hold["blocks"])}
+
+
+hold_create = Row(
+    "Hold a node: refuse classes of operations until the hold ends.",
+    "nodes/{node}/holds",
+    (
+        NODE,
+        Argument(
+            "--kind",
+            "legal, hardware or freeze, which bring their blocks; or a word of your own.",
+            more={"required": True},
+        ),
+        Argument("--reason", "Text for other operators.", more={"required": True}),
+        Argument(
+            "--until",
+            "End of the hold, such as 2030-01-31T18:00:00Z. Default: it is ended by request.",
+            "<time>",
+        ),
+        Argument(
+            "--block",
+            f"Class of refused operations: {', '.join(_BLOCKS)}. May be given several times.",
+            more={"choices": _BLOCKS, "action": "append", "dest": "blocks"},
+        ),
+    ),
+    method="POST",
+    columns=_HOLD_COLUMNS,
+    read=_hold_row,
+).command()
+hold_list = Row(
+    "List the holds of a node, or of all nodes.",
+    "holds",
+    (
+        Argument("node", NODE.help, more={"nargs": "?"}),
+        Argument("--kind", "Only holds of this kind."),
+        flag(
+            "--ended",
+            "Also holds that have ended.",
+            value="true",
+            columns="ended_at ended_by end_reason",
+        ),
+    ),
+    lists="holds",
+    columns=_HOLD_COLUMNS,
+    read=_hold_row,
+).command()
+hold_delete = Row(
+    "End a hold of a node.",
+    "nodes/{node}/holds/{hold}",
+    (NODE, Argument("hold", "UUID of the hold."), Argument("--reason", "Why the hold ends.")),
+    method="DELETE",
+).command()
+
+
+# Runs, and the statistics of their steps.
+
+_RUN_FIELDS = "uuid,node_uuid,node_name,verb,state,code,started_at,ended_at,duration_seconds,error"
+
+
+def _run_row(run: JsonView) -> Json:
+    """Return the values of a run; step and text are those of its error."""
+    error = run["error"] or {}
+    node = run["node_name"] or run["node_uuid"]
+    return {**run, "node": node, "step": error.get("step"), "text": error.get("text")}
+
+
+def _step_row(group: Json) -> Json:
+    values = {name: "" if value is None else value for name, value in group.items()}
+    codes = ", ".join(f"{code} {count}" for code, count in group["codes"].items())
+    return {**values, "step": f"{group['interface']}.{group['step']}", "codes": codes}
+
+
+run_list = Row(
+    "List the runs of all nodes, the newest first.",
+    "runs",
+    (
+        Argument(
+            "--state", "Only runs in these states, such as failed,aborted.", "<state>[,<state>]"
+        ),
+        Argument("--verb", "Only runs of these verbs.", "<verb>[,<verb>]"),
+        Argument("--node", "Only runs of this node, by its name or UUID."),
+        Argument("--requester", "Only runs that this user has requested.", "<user>"),
+        Argument("--driver", "Only runs of nodes with these drivers.", "<driver>[,<driver>]"),
+        Argument(
+            "--resource-class",
+            "Only runs of nodes of these resource classes.",
+            "<class>[,<class>]",
+        ),
+        Argument(
+            "--code",
+            "Only runs whose error has one of these codes as its cause.",
+            "<code>[,<code>]",
+        ),
+        Argument(
+            "--since",
+            "Only runs begun at this time or later; or PT12H for 12 hours ago.",
+            "<time>",
+        ),
+        Argument("--before", "Only runs begun before this time.", "<time>"),
+        Argument("--batch", "Only runs that this batch has started."),
+        Argument("--retry-of", "Only runs that repeat this run.", "<run>"),
+        # Not --project, which is a global option of some clients.
+        Argument(
+            "--of-project",
+            "Only runs that this project has requested.",
+            "<project>",
+            {"dest": "project"},
+        ),
+        flag("--latest", "Only the newest run of each node.", value="true"),
+        flag(
+            "--overdue",
+            "Only runs with a step that takes much longer than usual, the longest first.",
+            value="true",
+        ),
+        limit("Number of runs."),
+        flag(
+            "--long",
+            "Also show requester, conductor and error text.",
+            "fields",
+            f"{_RUN_FIELDS},requester,project,request_id,conductor",
+            default=_RUN_FIELDS,
+            columns="ended_at requester project request_id conductor text",
+        ),
+    ),
+    lists="runs",
+    columns="uuid node verb state step code started_at duration_seconds",
+    read=_run_row,
+).command()
+run_show = Row(
+    "Show a run with its steps.",
+    "runs/{run}",
+    (Argument("run", "UUID of the run."),),
+    read=progress.run_columns,
+).command()
+node_run_list = Row(
+    "List the runs of a node, the newest first.",
+    "nodes/{node}/runs",
+    (
+        NODE,
+        limit("Number of runs."),
+        Argument("--state", "Only runs in this state, such as failed."),
+    ),
+    lists="runs",
+    columns="uuid verb state requester started_at ended_at",
+).command()
+
+
+class StopRun(rows.Command):
+    """Hold or abort the run of a node when the step under way has ended.
+
+    A held run goes on with the verb unhold and ends with the verb abort.
+    """
+
+    arguments = (
+        NODE,
+        Argument("--run", "UUID of the run. Default: current.", more={"default": "current"}),
+        OneOf(
+            flag("--abort", "End the run. Default: hold it until unhold.", "how", "abort", "hold"),
+            flag("--undo", "Take the stop back."),
+            required=False,
+        ),
+        Argument(
+            "--after",
+            "Stop after this step. Default: the step under way.",
+            "<ordinal>",
+            {"type": int},
+        ),
+        Argument("--reason", "Text for other operators."),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Ask for the stop, or take it back."""
+        words = ("nodes", parsed_args.node, "runs", parsed_args.run, "stop")
+        if parsed_args.undo:
+            self.api.change("DELETE", *words)
+            return
+        given = {name: getattr(parsed_args, name) for name in ("how", "after", "reason")}
+        body = {name: value for name, value in given.items() if value is not None}
+        self.api.change("PUT", *words, body=body)
+
+
+step_statistics = Row(
+    "List durations in seconds, and failures, of the newest steps that have ended.",
+    "stats/steps",
+    (
+        Argument("--step", "Only this step, such as deploy.erase_devices.", "<interface.step>"),
+        Argument("--driver", "Only nodes of this hardware type."),
+        Argument("--resource-class", "Only nodes of this resource class.", "<class>"),
+        Argument("--since", "Only steps that ended then or later: 2026-01-31T12:00:00Z.", "<time>"),
+    ),
+    lists="steps",
+    columns="step kind driver resource_class count failed aborted p50 p90 p99 longest codes",
+    read=_step_row,
+).command()

@@ -1,1 +1,0 @@
-"""Probes and metrics for monitoring: answered before routing, without a resource."""

@@ -1,0 +1,3 @@
+"""HTTP as the API speaks it: requests, routes, answers and refusals, limits, streams of events."""
+
+from __future__ import annotations

@@ -1,1 +1,0 @@
-"""Limits on requests: the listening socket, concurrency, body size and duration."""

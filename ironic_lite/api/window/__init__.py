@@ -1,1 +1,0 @@
-"""The window: a web interface below ``/ui/``, served from memory by the API process."""

@@ -1,1 +1,0 @@
-"""One HTTP request: its route, its body and query, its answer, its refusal."""

@@ -1,0 +1,1 @@
+"""The engine: work on nodes under their locks, and the lists of steps that it runs."""

@@ -1,1 +1,0 @@
-"""Steps: the lists of steps, and the engine that runs them."""

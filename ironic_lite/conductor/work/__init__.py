@@ -1,1 +1,0 @@
-"""Work on nodes: tasks, locks, leases and what all work shares."""

@@ -1,0 +1,253 @@
+"""Options of the work that ramdisks do: deployment, agents, inspection."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+from ironic_lite.core.options.declare import (
+    Group,
+    PciAlias,
+    contacts,
+    hook_names,
+    number,
+    option,
+    repeated,
+    seconds,
+    switch,
+    text,
+    url,
+)
+
+
+def _priority(step: str) -> int | None:
+    return number(
+        None,
+        f"Priority of the clean step {step} in automated cleaning; 0 leaves it out. Unset, the "
+        "driver decides.",
+        min=0,
+    )
+
+
+class DeployOptions(Group):
+    """Options of [deploy]: erasure, boot, files that machines fetch."""
+
+    fast_track: bool = switch(
+        False,
+        "Let ramdisks keep running between two verbs, and use a running one instead of a reboot to "
+        "clean, deploy and inspect. A node's driver_info/fast_track decides for that node.",
+    )
+    fast_track_timeout: int = seconds(
+        300, "Seconds after its last heartbeat for which an agent counts as running.", least=1
+    )
+    power_off_after_deploy_failure: bool = switch(
+        True,
+        "Power a machine off when its deployment has failed or was aborted, after the logs of its "
+        "ramdisk were kept. A node's disable_power_off takes precedence, and a machine stays on if "
+        "a step of its firmware interface has failed, because its BMC may still write.",
+    )
+    erase_devices_priority: int | None = _priority("deploy.erase_devices")
+    erase_devices_metadata_priority: int | None = _priority("deploy.erase_devices_metadata")
+    create_configuration_priority: int | None = _priority("raid.create_configuration")
+    delete_configuration_priority: int | None = _priority("raid.delete_configuration")
+    shred_random_overwrite_iterations: int = number(
+        1, "How many times a disk without an erase command is overwritten with random data.", min=0
+    )
+    shred_final_overwrite_with_zeros: bool = switch(
+        True, "Overwrite such a disk with zeros at the end."
+    )
+    continue_if_disk_secure_erase_fails: bool = switch(
+        False, "Overwrite a disk whose erase command has failed, instead of failing the step."
+    )
+    enable_ata_secure_erase: bool = switch(True, "Use the erase command of ATA disks.")
+    enable_nvme_secure_erase: bool = switch(True, "Use the erase command of NVMe disks.")
+    erase_method: str = text(
+        "clear",
+        "Preferred level of erasure. With purge, a ramdisk with the hardware manager "
+        "ironic-lite-evidence uses the sanitize command of disks that have one. Other ramdisks "
+        "ignore this option.",
+        choices=["clear", "purge"],
+    )
+    disk_erasure_concurrency: int = number(
+        4, "How many disks of a machine are erased at once.", min=1
+    )
+    erase_skip_read_only: bool = switch(False, "Skip read-only disks, instead of failing the step.")
+    default_boot_mode: str = text(
+        "uefi",
+        "Boot mode of machines without boot_mode in their capabilities.",
+        choices=["bios", "uefi"],
+    )
+    http_root: str | None = text(
+        None,
+        "Folder of the files that machines and BMCs fetch by HTTP. Unset, http in state_path. A "
+        "web server other than the conductor's own must be able to read it.",
+        sample_default="/var/lib/ironic-lite/http",
+    )
+    http_url: str | None = url(
+        "URL of http_root for machines and BMCs. Unset, http_host and http_port.",
+        sample_default="http://192.0.2.10:8080",
+    )
+    external_http_url: str | None = url(
+        "URL of http_root for BMCs, if it is not http_url. A node's driver_info/external_http_url "
+        "decides for that node."
+    )
+    http_port: int | None = option(
+        cfg.PortOpt,
+        None,
+        "Port on which the conductor serves http_root. Unset, another web server must serve it.",
+    )
+    http_host: str = option(
+        cfg.HostAddressOpt,
+        "127.0.0.1",
+        "Address of this server. Boot media hold the secrets of the ramdisks booted from them: use "
+        "an address in the network of BMCs and machines, which no other client can reach.",
+    )
+    http_ssl_cert_file: str | None = text(
+        None,
+        "PEM file with the certificate chain of this server; with http_ssl_key_file the files are "
+        "served by https only. BMCs and agents must trust it.",
+    )
+    http_ssl_key_file: str | None = text(
+        None, "PEM file with the private key of http_ssl_cert_file."
+    )
+    http_connections: int = number(
+        400,
+        "Connections that are served at once, with two open files each. A further connection "
+        "replaces one without a request; without such a connection, it is closed.",
+        min=1,
+    )
+    iso_cache_size: int = number(
+        20480,
+        "MiB of the boot media that nodes' media are made from; one is kept for each kernel, "
+        "ramdisk and bootloader. The least recently used go first.",
+        min=0,
+    )
+
+
+class ServiceCatalogOptions(Group):
+    """Options of [service_catalog]."""
+
+    endpoint_override: str | None = url(
+        "URL of the API for the agents in ramdisks. Unset, [api]public_endpoint.",
+        sample_default="http://192.0.2.10:6385",
+    )
+
+
+class AgentOptions(Group):
+    """Options of [agent]: communication with the agents in ramdisks."""
+
+    allowed_networks: list[str] = contacts("the agents of ramdisks")
+    require_tls: bool = switch(True, "Refuse heartbeats of agents whose callback URL is not https.")
+    tls_minimum_version: str = text(
+        "1.3", "The oldest TLS version accepted from agents.", choices=["1.2", "1.3"]
+    )
+    command_timeout: int = seconds(60, "Seconds an agent may take to answer a request.", least=1)
+    max_command_attempts: int = number(
+        3, "How many times a request to a silent agent is sent.", min=1, max=100
+    )
+    image_download_source: str = text(
+        "http",
+        "Which side fetches the images of instances: http for the machine's agent, local for the "
+        "conductor, which serves them from [deploy]http_root. image_download_source of "
+        "instance_info or driver_info decides for a node; images of file:// are always served.",
+        choices=["http", "local"],
+    )
+    stream_raw_images: bool = switch(
+        True,
+        "Let agents write raw images to disk while they download them, instead of keeping them in "
+        "memory.",
+    )
+    allow_md5_checksum: bool = switch(False, "Accept md5 checksums of images, which can be forged.")
+    api_ca_file: str | None = text(
+        None,
+        "PEM file of authorities. Agents that boot from virtual media trust only these for https "
+        "to the API and to image servers.",
+    )
+    enable_bios_bootloader_install: bool = switch(
+        False,
+        "Accept partition images, and let agents make them bootable. An agent runs the image's own "
+        "grub-install for that, unless it finds an EFI boot loader in it: the author of the image "
+        "may run programs in the ramdisk (CVE-2026-43003). Whole-disk images need none of this.",
+    )
+    deploy_logs_collect: str = text(
+        "on_failure",
+        "When the logs of a ramdisk are fetched and kept: at the end of each cleaning, deployment "
+        "and servicing (always), if it fails (on_failure), or never.",
+        choices=["always", "on_failure", "never"],
+    )
+    deploy_logs_storage_backend: str = text(
+        "local",
+        "Where the logs are kept: local is deploy_logs_local_path of the conductor.",
+        choices=["local"],
+    )
+    deploy_logs_local_path: str | None = text(
+        None,
+        "The folder for the logs; unset, agent-logs in state_path. The operator removes old ones: "
+        "see docs/agent.",
+    )
+
+
+class InspectorOptions(Group):
+    """Options of [inspector]."""
+
+    add_ports: str = text(
+        "pxe",
+        "Network cards of an inspection that become ports of the node, by the hook ports.",
+        choices=[
+            ("all", "all network cards of the inventory"),
+            ("active", "those with an IP address"),
+            ("pxe", "the card that the machine has booted from; all if it is unknown"),
+            ("disabled", "none"),
+        ],
+    )
+    # A text, because $default_hooks of a list would have brackets and quotes.
+    default_hooks: str = text(
+        "ramdisk-error,validate-interfaces,ports,architecture",
+        "The value of $default_hooks in hooks.",
+    )
+    hooks: list[str] = hook_names(
+        "$default_hooks",
+        "Hooks that the inspect interface agent runs on the inventory, in this order. Hooks that "
+        "they require are added.",
+    )
+    extra_kernel_params: str = text(
+        "",
+        "Further kernel parameters of ramdisks that inspect, as name=value with blanks between "
+        "them.",
+        sample_default="ipa-inspection-collectors=default,lldp,pci-devices,logs",
+    )
+    power_off: bool = switch(
+        True,
+        "Power machines off after an inspection by an agent. No effect on machines whose power "
+        "must stay on.",
+    )
+
+
+class InspectionRulesOptions(Group):
+    """Options of [inspection_rules]."""
+
+    built_in_rules: str | None = text(
+        None,
+        "YAML file with a list of inspection rules in addition to those made by requests; the API "
+        "does not show them. Read again when it has changed.",
+    )
+    mask_secrets: str = text(
+        "sensitive",
+        "Inspection rules that see passwords and other secrets of node and inventory; the others "
+        "see ******.",
+        choices=[
+            ("always", "no rule sees secrets"),
+            ("sensitive", "rules that are sensitive see them"),
+            ("never", "all rules see them"),
+        ],
+    )
+
+
+class PciDevicesOptions(Group):
+    """Options of [pci_devices]."""
+
+    alias: list[tuple[tuple[str, str], str]] | None = repeated(
+        PciAlias(),
+        "A capability that the hook pci-devices gives nodes: the number of these devices. May be "
+        "given several times.",
+        sample_default=['{"vendor_id": "10de", "product_id": "2330", "name": "h100"}'],
+    )

@@ -1,0 +1,168 @@
+"""Tables of features: batches, erasure records and webhooks."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from ironic_lite.db.tables.models import column
+from ironic_lite.db.tables.models.column import metadata
+
+# Tables of batches, and of their nodes.
+
+batches = sa.Table(
+    "batches",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    column.text("name"),
+    column.text("state", 16, nullable=False),  # running, paused, done, aborted
+    column.encrypted_json("request"),
+    column.json("options"),
+    sa.Column("wave", sa.Integer, nullable=False),
+    sa.Column("max_failures", sa.Integer, nullable=False),
+    sa.Column("forgiven", sa.Integer, nullable=False),  # failures before the last resume
+    column.flag("abort_runs"),
+    column.text("requester"),
+    column.text("project"),
+    column.json(
+        "context"
+    ),  # of the creator; later of the caller who resumes it, or aborts its runs
+    column.text("paused_by"),
+    *column.made(),
+    column.time("ended_at", index=True),  # NULL: a conductor still has to look at it
+    **column.OPTIONS,
+)
+
+batch_nodes = sa.Table(
+    "batch_nodes",
+    metadata,
+    column.id_(),
+    sa.Column(
+        "batch_uuid",
+        column.string(36),
+        sa.ForeignKey("batches.uuid", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    sa.Column("place", sa.Integer, nullable=False),
+    column.uuid("node_uuid", nullable=False),  # no foreign key: the result outlives the node
+    column.uuid("open_uuid", unique=True),  # the node until it has ended: in one open batch at most
+    column.text("name"),
+    sa.Column("wave", sa.Integer, nullable=False),
+    # pending, starting, running, done, failed, aborted, refused, skipped
+    column.text("state", 16, nullable=False),
+    column.text("was", 32),
+    column.text("host"),
+    column.text("request_id", 64),
+    column.uuid("run_uuid", index=True),
+    sa.Column("tries", sa.Integer, nullable=False, server_default="0"),
+    column.time("not_before"),
+    column.json("error"),
+    column.time("started_at"),
+    column.time("ended_at"),
+    column.uuid("retry_of"),  # the run that a retry continues: the newest when the batch was made
+    # The node's owner and lessee when the rights of the caller were checked.
+    column.text("owner"),
+    column.text("lessee"),
+    # The caller who has aborted the runs of the batch may not abort the run of this node.
+    sa.Column("keeps_run", sa.Boolean),
+    sa.UniqueConstraint("batch_uuid", "node_uuid", name="uq_batch_nodes_batch_uuid"),
+    sa.Index("ix_batch_nodes_batch_uuid_state", "batch_uuid", "state", "wave", "place"),
+    sa.Index("ix_batch_nodes_node_uuid_id", "node_uuid", "id"),
+    **column.OPTIONS,
+)
+
+
+# Tables of erasure records: they outlive their nodes, and their rows never change.
+
+erasures = sa.Table(
+    "erasures",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    column.uuid("node_uuid", nullable=False),  # no foreign key: a record outlives its node
+    column.text("node_name"),
+    column.uuid("run_uuid"),
+    column.time("at", nullable=False),
+    column.text("result", 16, nullable=False),  # complete, partial, failed, unknown
+    column.text("level", 8, nullable=False),
+    column.json("serials", nullable=False),
+    sa.Column("statement", column.LongText, nullable=False),  # as it was signed
+    column.text("signature", 128),  # hexadecimal
+    column.text("key", 64),
+    column.text("sha256", 64, nullable=False),  # of the statement
+    column.text("owner"),  # of the node when the record was made, as the lessee
+    column.text("lessee"),
+    sa.Index("ix_erasures_node_uuid_id", "node_uuid", "id"),
+    sa.Index("ix_erasures_at", "at"),
+    sa.Index("ix_erasures_result_id", "result", "id"),
+    sa.Index("ix_erasures_owner_id", "owner", "id"),
+    **column.OPTIONS,
+)
+
+erasure_disks = sa.Table(
+    "erasure_disks",
+    metadata,
+    column.id_(),
+    column.uuid("erasure_uuid", nullable=False, index=True),
+    column.text("serial", nullable=False, index=True),
+    **column.OPTIONS,
+)
+
+evidence_keys = sa.Table(
+    "evidence_keys",
+    metadata,
+    column.id_(),
+    column.text("key", 64, unique=True, nullable=False),
+    sa.Column("pem", column.LongText, nullable=False),
+    column.time("created_at", nullable=False),
+    **column.OPTIONS,
+)
+
+
+# Tables of webhooks: receivers of events, and the deliveries that were put aside.
+
+webhooks = sa.Table(
+    "webhooks",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    column.text("url", 1024, nullable=False),
+    column.json("kinds"),
+    column.json("nodes"),
+    column.encrypted_json("secret", nullable=False),
+    column.text("state", 16, nullable=False),
+    sa.Column("generation", sa.Integer, nullable=False),
+    # The delivered events end at `position`; the delivery under way has the events first to last.
+    sa.Column("position", sa.BigInteger, nullable=False),
+    sa.Column("first", sa.BigInteger),
+    sa.Column("last", sa.BigInteger),
+    sa.Column("tries", sa.Integer, nullable=False),
+    sa.Column("refusals", sa.Integer, nullable=False),
+    column.time("not_before"),
+    column.time("failing_since"),
+    sa.Column("last_status", sa.Integer),
+    column.text("last_error", 500),
+    column.text("created_by"),
+    *column.made(),
+    **column.OPTIONS,
+)
+
+webhook_failures = sa.Table(
+    "webhook_failures",
+    metadata,
+    column.id_(),
+    sa.Column(
+        "webhook_uuid",
+        column.string(36),
+        sa.ForeignKey("webhooks.uuid", ondelete="CASCADE"),
+        nullable=False,
+        index=True,
+    ),
+    sa.Column("position", sa.BigInteger, nullable=False),
+    sa.Column("first", sa.BigInteger, nullable=False),
+    sa.Column("last", sa.BigInteger, nullable=False),
+    sa.Column("status", sa.Integer),
+    column.text("answer", 500),
+    column.time("at", nullable=False),
+    **column.OPTIONS,
+)

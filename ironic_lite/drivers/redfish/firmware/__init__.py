@@ -1,1 +1,0 @@
-"""Firmware versions and updates."""

@@ -1,1 +1,0 @@
-"""The inventory of a machine as its BMC reports it."""

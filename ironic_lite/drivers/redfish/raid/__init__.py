@@ -1,1 +1,0 @@
-"""RAID volumes on the controllers of a BMC."""

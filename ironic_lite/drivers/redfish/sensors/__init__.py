@@ -1,1 +1,0 @@
-"""Sensor values of a machine."""

@@ -1,0 +1,75 @@
+"""Features beyond Ironic: a folder for each, which can be switched off or taken away.
+
+A folder has up to four modules: ``rules`` (pure), ``rows`` (queries), ``api`` (routes) and ``work``
+(sweeps and listeners of conductors). The core imports none of them. The programs of ``cmd`` load
+those of the features that are on, and hand over what these add.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ironic_lite.core import config, options
+from ironic_lite.core.options import Configuration
+
+if TYPE_CHECKING:
+    from ironic_lite.api.service import Extension
+    from ironic_lite.conductor import service
+
+
+def enabled(conf: Configuration) -> list[str]:
+    """Return the features that are on; a feature whose folder was taken away is off.
+
+    :raises config.ConfigError: a feature that another one needs is off.
+    """
+    chosen = [name for name in options.FEATURES if name in conf.features.enabled]
+    on = [name for name in chosen if importlib.util.find_spec(f"{__name__}.{name}")]
+    for name in on:
+        needed = importlib.import_module(f"{__name__}.{name}").NEEDS
+        if lacking := [each for each in needed if each not in on]:
+            raise config.ConfigError(
+                reason=f"[features]enabled: {name} needs {' and '.join(lacking)}. Add "
+                f"{', '.join(lacking)} to the option, or leave out {name}"
+            )
+    if conf.conductor.require_clean_data and "erasures" not in on:
+        raise config.ConfigError(
+            reason="[conductor]require_clean_data needs the feature erasures. Add erasures to "
+            "[features]enabled, or set require_clean_data = false"
+        )
+    return on
+
+
+def api(conf: Configuration) -> tuple[Extension, ...]:
+    """Return what the features that are on add to the API."""
+    return tuple(module.EXTENSION for module in _modules(enabled(conf), "api"))
+
+
+def work(conf: Configuration) -> list[Callable[[service.ConductorService], service.FeatureWork]]:
+    """Return what makes the work of the features that are on in a conductor."""
+    return [module.extend for module in _modules(enabled(conf), "work")]
+
+
+def leftovers() -> list[service.Leftover]:
+    """Return what features go on with after a restore, also those that are off and come back."""
+    found = (getattr(module, "LEFTOVER", None) for module in _modules(options.FEATURES, "work"))
+    return [one for one in found if one is not None]
+
+
+def policy_rules() -> list[Any]:
+    """Return all rules, also of features that are off, for the programs of oslo.policy."""
+    from ironic_lite.api import policy  # noqa: PLC0415
+    from ironic_lite.api.policy import enforcement  # noqa: PLC0415
+
+    for module in _modules(options.FEATURES, "api"):
+        policy.add(module.EXTENSION.rules)
+    return enforcement.default_rules()
+
+
+def _modules(names: Iterable[str], part: str) -> Iterator[Any]:
+    for name in names:
+        path = f"{__name__}.{name}"
+        if importlib.util.find_spec(path) and importlib.util.find_spec(f"{path}.{part}"):
+            yield importlib.import_module(f"{path}.{part}")

@@ -1,0 +1,3 @@
+"""Batches: one request for many nodes, in waves, with a bounded number of failures."""
+
+NEEDS: tuple[str, ...] = ()

@@ -1,0 +1,3 @@
+"""Erasure records: signed evidence of what an erasing step did to each disk."""
+
+NEEDS: tuple[str, ...] = ()

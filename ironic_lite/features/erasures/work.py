@@ -1,0 +1,190 @@
+"""Erasure records, written by the transaction that ends a step, and the key that signs them."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import logging
+import uuid
+
+from ironic_lite.conductor.engine import evidence
+from ironic_lite.conductor.engine.task import Task
+from ironic_lite.conductor.service import ConductorService, FeatureWork
+from ironic_lite.conductor.watch.sweep_threads import Sweep
+from ironic_lite.core import certificate_files, clock, config, metrics
+from ironic_lite.core.evidence_key import EvidenceKey
+from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.core.masking import TextMask
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import runs
+from ironic_lite.domain import erasure_records, erasure_results, steps
+from ironic_lite.domain.erasure_records import DataState
+from ironic_lite.features.erasures import rows, rules
+from ironic_lite.features.erasures.rules import Facts
+from ironic_lite.records import RunStep
+
+LOG = logging.getLogger(__name__)
+
+
+class KeyPublisher(FeatureWork):
+    """Publishes the key of a conductor, and renews it when its file has changed."""
+
+    def __init__(self, service: ConductorService) -> None:
+        self._runtime = service.runtime
+        self._runtime.erased.append(record)
+        self._runtime.inspected.append(inspected)
+
+    def sweeps(self) -> list[Sweep]:
+        """Return the sweep that looks for another key."""
+        return [Sweep("evidence key", certificate_files.LOOK_SECONDS, self._renew_key)]
+
+    def announce(self) -> None:
+        """Store the public key, so that no record is older than its key."""
+        if self._runtime.evidence_key.current is not None:
+            self._publish_key(self._runtime.evidence_key.current)
+
+    def _renew_key(self) -> None:
+        self._runtime.evidence_key.renew(self._publish_key)
+
+    def _publish_key(self, key: EvidenceKey) -> None:
+        at = clock.now()
+        self._runtime.database.write(lambda conn: rows.publish_key(conn, key.name, key.pem, at))
+
+
+extend = KeyPublisher
+
+
+def inspected(task: Task) -> None:
+    """Note, for the next save, that a clean node has a disk that its proof does not name.
+
+    A declared state needs no record, so it stays.
+    """
+    found, node, run = task.inventory, task.node.uuid, task.node.data_state_by
+    if found is None or task.node.data_state != DataState.CLEAN or run is None:
+        return
+    proof = task.runtime.database.read(lambda conn: rows.proof(conn, node, run))
+    if proof is not None and rules.unrecorded_disks(found, proof):
+        evidence.change(task, DataState.UNKNOWN)
+
+
+def record(
+    task: Task,
+    end: evidence.Ended,
+    reported: erasure_results.Reported,
+    verdict: erasure_records.ErasureVerdict,
+    inventory: JsonView | None,
+) -> None:
+    """Make the record of an erasing step, for the save that ends the step."""
+    at, ident = clock.now(), str(uuid.uuid4())
+    reported = _without_secrets(task, reported)
+    # Once, because its file may get another key meanwhile.
+    key = task.runtime.evidence_key.current
+    name = None if key is None else key.name
+    facts, previous = task.runtime.database.read(
+        lambda conn: _facts(conn, task, end, at, key=name, inventory=inventory)
+    )
+    data = rules.statement(ident, at, reported, facts=facts, verdict=verdict, previous=previous)
+    row: Json = {
+        "uuid": ident,
+        "node_uuid": task.node.uuid,
+        "node_name": task.node.name,
+        "run_uuid": end.run,
+        "at": at,
+        "result": verdict.result,
+        "level": verdict.level,
+        "serials": rules.serials(reported.disks),
+        "statement": data.decode(),
+        "signature": None if key is None else key.sign(data),
+        "key": name,
+        "sha256": rules.digest(data),
+        "owner": task.node.owner,
+        "lessee": task.node.lessee,
+    }
+    task.add_write(lambda conn: rows.add(conn, row))
+    _tell(task, end, reported, {name: row[name] for name in ("uuid", "result", "level")})
+
+
+def _tell(task: Task, end: evidence.Ended, reported: erasure_results.Reported, about: Json) -> None:
+    """Add the event of a record, and count it; warn of the disks that were not reported."""
+    missing = [one["name"] for one in reported.disks if one["result"] == "missing"]
+    told: Json = {"erasure": about["uuid"], "result": about["result"], "level": about["level"]}
+    if missing:
+        told["missing"] = missing
+        text = "Node %s: the ramdisk has not reported these disks of its inventory: %s"
+        LOG.warning(text, task.node.uuid, ", ".join(missing))
+    task.journal.event("erasure", run=end.run, event=about["result"], data=told)
+    labels = (about["result"], about["level"])
+    task.transaction.after_commit(lambda: metrics.BOARD.count("erasures_total", *labels))
+
+
+def _without_secrets(task: Task, reported: erasure_results.Reported) -> erasure_results.Reported:
+    """Return a report without the node's secrets, because records are never removed."""
+    hide, disks = task.journal.hide, []
+    for disk in reported.disks:
+        masked = disk.copy()
+        if "why" in disk:
+            masked["why"] = hide(disk["why"])
+        if "method" in disk:
+            masked["method"] = hide(disk["method"])
+        if "tools" in disk:
+            masked["tools"] = [
+                {**tool, "command": [hide(word) for word in tool["command"]]}
+                for tool in disk["tools"]
+            ]
+        disks.append(masked)
+    return dataclasses.replace(reported, disks=tuple(disks))
+
+
+def _facts(
+    conn: Connection,
+    task: Task,
+    end: evidence.Ended,
+    at: datetime.datetime,
+    *,
+    key: str | None,
+    inventory: JsonView | None,
+) -> tuple[Facts, str | None]:
+    """Return the facts of a record, and the digest of the node's record before it."""
+    node, hide = task.node, task.journal.hide
+    run_uuid, kind, step, ordinal = end.run, end.kind, end.step, end.ordinal
+    run = runs.get(conn, run_uuid) if run_uuid is not None else None
+    listed = runs.steps(conn, run_uuid) if run_uuid is not None else []
+    mine = next((one for one in listed if (one["kind"], one["ordinal"]) == (kind, ordinal)), None)
+    begun = end.begun or (None if mine is None else mine["started_at"])
+    facts = Facts(
+        issuer={"host": task.runtime.host, "version": config.version(), "key": key},
+        node={"uuid": node.uuid, "name": node.name, **rules.machine(inventory)},
+        run={
+            "uuid": run_uuid,
+            "node": end.node,
+            **{
+                name: None if run is None else run[name]
+                for name in ("verb", "requester", "project", "request_id")
+            },
+        },
+        step={
+            "interface": step["interface"],
+            "step": step["step"],
+            "ordinal": ordinal,
+            "attempt": 1 if mine is None else mine["attempt"],
+            "started_at": rules.moment(begun),
+            "ended_at": rules.moment(at),
+        },
+        waived=_waived(listed, hide),
+        error=None if end.failure is None else hide(end.failure.message)[:1024],
+    )
+    return facts, rows.last_digest(conn, node.uuid)
+
+
+def _waived(listed: list[RunStep], hide: TextMask) -> list[Json]:
+    """Return the steps of a run that were waived, with who waived them, when and why."""
+    return [
+        {
+            "ordinal": one["ordinal"],
+            "step": steps.title({"interface": one["interface"], "step": one["step"]}),
+            **waiver,
+            "reason": hide(waiver["reason"]),
+        }
+        for one in listed
+        if (waiver := one["waiver"])
+    ]

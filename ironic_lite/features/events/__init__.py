@@ -1,0 +1,3 @@
+"""Events: the feed of all changes, as pages and as streams."""
+
+NEEDS: tuple[str, ...] = ()

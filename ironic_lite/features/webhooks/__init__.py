@@ -1,0 +1,3 @@
+"""Webhooks: receivers to which conductors send events, signed and at least once."""
+
+NEEDS: tuple[str, ...] = ("events",)

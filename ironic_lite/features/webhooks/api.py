@@ -1,0 +1,371 @@
+"""Webhooks: receivers to which conductors send events.
+
+Ironic does not have webhooks: every version of this API has them.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import urllib.parse
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from ironic_lite import errors
+from ironic_lite.api.http import expose
+from ironic_lite.api.http.request import Request
+from ironic_lite.api.policy import SYSTEM, Rule
+from ironic_lite.api.policy.node_rules import ADMIN
+from ironic_lite.api.resources import idempotency, node_lookup, patches
+from ironic_lite.api.service import Extension
+from ironic_lite.api.validation import rules, shapes, types
+from ironic_lite.core import clock, masking, networks
+from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import events
+from ironic_lite.domain import history, notifications
+from ironic_lite.features.webhooks import rows
+from ironic_lite.features.webhooks import rules as webhook_rules
+from ironic_lite.features.webhooks.rules import State
+
+if TYPE_CHECKING:
+    from ironic_lite.api.openapi.parts import Schemas
+
+_PLAIN = (
+    *("uuid", "url", "kinds", "nodes", "state", "failing_since", "last_status", "last_error"),
+    *("created_by", "created_at", "updated_at"),
+)
+_LEAD = "Schema error for webhook"
+
+_WEBHOOK_KEYS: Json = {
+    "url": {"type": "string", "minLength": 1, "maxLength": 1024},
+    "kinds": {
+        "type": ["array", "null"],
+        "items": {"enum": list(notifications.KINDS)},
+        "minItems": 1,
+        "maxItems": 50,
+    },
+    "nodes": {
+        "type": ["array", "null"],
+        "items": {"type": "string", "minLength": 1, "maxLength": 255},
+        "minItems": 1,
+        "maxItems": 50,
+    },
+}
+shapes.SCHEMAS["webhook"] = {
+    "type": "object",
+    "properties": {
+        **_WEBHOOK_KEYS,
+        "since": shapes.text(r"^(now|[0-9]{1,18})\Z", "a cursor, 0 or now"),
+    },
+    "required": ["url"],
+    "additionalProperties": False,
+}
+shapes.SCHEMAS["webhook_change"] = {
+    "type": "object",
+    "properties": {**_WEBHOOK_KEYS, "state": {"enum": ["active", "paused"]}},
+    "additionalProperties": False,
+}
+shapes.SCHEMAS["webhook_replay"] = {
+    "type": "object",
+    "properties": {
+        "since": shapes.text(r"^[0-9]{1,18}\Z", "a cursor, or 0"),
+        "failed": {"type": "integer", "minimum": 1, "maximum": 2**62},
+    },
+    "minProperties": 1,
+    "maxProperties": 1,
+    "description": "an object with since or failed, not both",
+    "additionalProperties": False,
+}
+
+
+class Webhooks(expose.Controller):
+    """/v1/webhooks, for administrators: the receiver of a webhook sees the events of all nodes."""
+
+    @expose.expose("GET", "/webhooks")
+    def index(self, _request: Request) -> Json:
+        """Return all webhooks, the oldest first."""
+        return {"webhooks": [_document(row) for row in self.service.database.read(rows.every)]}
+
+    @expose.expose("GET", "/webhooks/{ident}", types.word)
+    def show(self, _request: Request, ident: str) -> Json:
+        """Return one webhook."""
+        uuid = _known(ident)
+        return _document(self.service.database.read(lambda conn: rows.get(conn, uuid)))
+
+    @expose.expose("GET", "/webhooks/{ident}/failed", types.word)
+    def failed(self, _request: Request, ident: str) -> Json:
+        """Return the deliveries of a webhook that were put aside, the oldest first."""
+        uuid = _known(ident)
+
+        def read(conn: Connection) -> list[Json]:
+            rows.get(conn, uuid)
+            return rows.failures(conn, uuid)
+
+        return {"failed": [_failure(row) for row in self.service.database.read(read)]}
+
+    @expose.expose("POST", "/webhooks", status=HTTPStatus.CREATED, body=expose.WHOLE)
+    def create(self, request: Request) -> Json:
+        """Add a webhook and return it with its secret, which is not shown again."""
+        given = request.json
+        shapes.check("webhook", given, "", _LEAD)
+        values = self._values(request, given)
+        row: Json = {
+            **dict.fromkeys(rows.COLUMNS[1:]),
+            **rows.BLANK,
+            **values,
+            "uuid": idempotency.subject_uuid(request),
+            "secret": {"current": webhook_rules.new_secret()},
+            "state": str(State.ACTIVE),
+            "generation": 1,
+            "position": self._start(given.get("since", "now")),
+            "created_by": request.who.user,
+            "created_at": clock.now(),
+        }
+
+        def work(conn: Connection) -> None:
+            rows.add(conn, row)
+            events.add(conn, [history.resource_event_row(request.who, "webhook_created", row)])
+
+        idempotency.write_change(self.service, request, work)
+        location = f"{request.base}/v1/webhooks/{row['uuid']}"
+        request.answer.headers.append(("Location", location))
+        return {**_document(row), "secret": row["secret"]["current"]}
+
+    @expose.expose("PATCH", "/webhooks/{ident}", types.word, body=expose.WHOLE)
+    def change(self, request: Request, ident: str) -> Json:
+        """Change a webhook; a patch that removes the secret makes a new one and shows it once."""
+        uuid, given = _known(ident), _read_patch(request.json, request.version)
+        renew = "secret" in given
+        wanted = {name: value for name, value in given.items() if name != "secret"}
+        shapes.check("webhook_change", wanted, "", _LEAD)
+        values = self._values(request, wanted)
+        if "state" in wanted:
+            values["state"] = wanted["state"]
+
+        def work(conn: Connection) -> Json:
+            row = rows.get(conn, uuid, lock_row=True)
+            changed = {**values, "updated_at": clock.now()}
+            if values.get("state") == State.ACTIVE or "url" in values:
+                changed |= {"failing_since": None, "not_before": None, "tries": 0, "refusals": 0}
+            if "kinds" in values or "nodes" in values:
+                changed |= rows.BLANK
+            if renew:
+                changed["secret"] = webhook_rules.replaced(row["secret"], clock.now())
+            if not rows.change(conn, row, changed):
+                raise errors.WebhookChanged(webhook=uuid)
+            _record_change(conn, request, row, given)
+            return {**row, **changed}
+
+        row = idempotency.write_change(self.service, request, work)
+        shown = {"secret": row["secret"]["current"]} if renew else {}
+        return {**_document(row), **shown}
+
+    @expose.expose(
+        "POST",
+        "/webhooks/{ident}/replay",
+        types.word,
+        status=HTTPStatus.ACCEPTED,
+        body=expose.WHOLE,
+    )
+    def replay(self, request: Request, ident: str) -> Json:
+        """Set the cursor of a webhook back: to an earlier cursor, or before a failed delivery."""
+        uuid, given = _known(ident), request.json
+        shapes.check("webhook_replay", given, "", _LEAD)
+
+        def work(conn: Connection) -> Json:
+            row = rows.get(conn, uuid, lock_row=True)
+            if "failed" in given:
+                since = rows.failure(conn, uuid, given["failed"])["position"]
+            else:
+                since = int(given["since"])
+            if since > row["position"]:
+                reason = f"is above the cursor of the webhook, {row['position']}"
+                raise errors.InvalidParameter(path="since", reason=reason)
+            changed = {**rows.BLANK, "position": since, "updated_at": clock.now()}
+            if not rows.change(conn, row, changed):
+                raise errors.WebhookChanged(webhook=uuid)
+            _record_change(conn, request, row, ("cursor",))
+            return {**row, **changed}
+
+        return _document(idempotency.write_change(self.service, request, work))
+
+    @expose.expose("DELETE", "/webhooks/{ident}", types.word, status=HTTPStatus.NO_CONTENT)
+    def remove(self, request: Request, ident: str) -> None:
+        """Remove a webhook; a delivery under way may still arrive."""
+        uuid = _known(ident)
+
+        def work(conn: Connection) -> None:
+            rows.remove(conn, uuid)
+            gone = {"uuid": uuid}
+            events.add(conn, [history.resource_event_row(request.who, "webhook_deleted", gone)])
+
+        idempotency.write_change(self.service, request, work)
+
+    def _start(self, since: str) -> int:
+        """Return the position of a new webhook."""
+        tail = self.service.tail
+        tail.look()
+        if since == "now":
+            return tail.settled
+        if int(since) > tail.head:
+            head = self.service.database.read(events.head)
+            if int(since) > head:
+                reason = f"is above the newest event, {head}: use now or 0"
+                raise errors.InvalidParameter(path="since", reason=reason)
+        return int(since)
+
+    def _values(self, request: Request, given: JsonView) -> Json:
+        """Return the columns url, kinds and nodes that a body names."""
+        found: Json = {}
+        if "url" in given:
+            self._check_url(given["url"])
+            found["url"] = given["url"]
+        if "kinds" in given:
+            kinds = given["kinds"]
+            found["kinds"] = None if kinds is None else list(dict.fromkeys(kinds))
+        if "nodes" in given:
+            nodes = given["nodes"]
+            if nodes is not None:
+                chosen = node_lookup.named_nodes(self.service, request, nodes)
+                nodes = list(dict.fromkeys(row["uuid"] for row in chosen))
+            found["nodes"] = nodes
+        return found
+
+    def _check_url(self, url: str) -> None:
+        """Refuse a URL at once whose deliveries would be refused later."""
+        settings = self.service.conf.webhooks
+        reason = webhook_rules.url_fault(url, allow_http=settings.allow_http)
+        if reason is None:
+            host = urllib.parse.urlsplit(url).hostname or ""
+            try:
+                ipaddress.ip_address(host)
+            except ValueError:  # a name, judged by the address that it has when it is connected to
+                return
+            blocked = networks.parse(settings.blocked_networks)
+            closed = networks.containing(host, blocked) is not None
+            if closed or not networks.may_manage(host, settings.allowed_networks):
+                reason = (
+                    f"{host} is closed by [webhooks]blocked_networks, or not in the networks of "
+                    "[webhooks]allowed_networks"
+                )
+        if reason is not None:
+            raise errors.InvalidParameter(path="url", reason=reason)
+
+
+def _known(ident: str) -> str:
+    if not rules.uuid_like(ident):
+        raise errors.NotFound(what="Webhook", ident=ident)
+    return rules.uuid(ident, "webhook")
+
+
+def _record_change(
+    conn: Connection, request: Request, row: JsonView, changed: Iterable[str]
+) -> None:
+    """Add the event of a changed webhook, without its URL, which may contain a secret."""
+    about = {"changed": sorted(changed)}
+    events.add(conn, [history.resource_event_row(request.who, "webhook_updated", row, about)])
+
+
+def _document(row: JsonView) -> Json:
+    return {
+        **{name: row[name] for name in _PLAIN},
+        "cursor": str(row["position"]),
+        "secret": masking.MASK,
+    }
+
+
+def _failure(row: JsonView) -> Json:
+    names = ("first", "last")
+    bounds = {name: str(row[name]) for name in names}
+    return {"id": row["id"], **bounds, **{name: row[name] for name in ("status", "answer", "at")}}
+
+
+def _read_patch(body: Any, version: int) -> Json:
+    """Return the new values of a JSON PATCH by field.
+
+    :raises errors.InvalidParameter: an operation is malformed, or on an unknown field.
+    """
+    found: Json = {}
+    for place, one in enumerate(patches.check_form(body, version=version)):
+        if one.root not in ("url", "kinds", "nodes", "state", "secret") or not one.whole:
+            reason = "url, kinds, nodes, state and secret can be changed, each as a whole"
+            raise errors.InvalidParameter(path=f"{place}/path", reason=reason)
+        if one.root in ("url", "state") and one.op == "remove":
+            reason = f"{one.root} cannot be removed"
+            raise errors.InvalidParameter(path=f"{place}/op", reason=reason)
+        if one.root == "secret" and one.op != "remove":
+            reason = "remove the secret to get a new one; it cannot be chosen"
+            raise errors.InvalidParameter(path=f"{place}/op", reason=reason)
+        found[one.root] = None if one.op == "remove" else one.value
+    return found
+
+
+def _answers() -> Mapping[str, Schemas]:
+    from ironic_lite.api.openapi.parts import Schemas, object_with_all  # noqa: PLC0415
+
+    text: Json = {"type": "string"}
+    text_or_null: Json = {"type": ["string", "null"]}
+    texts: Json = {"type": ["array", "null"], "items": text}
+    number: Json = {"type": ["integer", "null"]}
+    webhook = object_with_all(
+        **dict.fromkeys(("uuid", "url", "secret", "cursor", "created_at"), text),
+        **dict.fromkeys(("failing_since", "last_error", "created_by", "updated_at"), text_or_null),
+        **dict.fromkeys(("kinds", "nodes"), texts),
+        state={"enum": [str(state) for state in State]},
+        last_status=number,
+    )
+    failed = object_with_all(
+        **dict.fromkeys(("first", "last", "at"), text),
+        **{"id": {"type": "integer"}, "status": number, "answer": text_or_null},
+    )
+    listed = {"type": "array", "items": failed}
+    patch = {"type": "array", "items": {"type": "object"}}
+    conflict = (HTTPStatus.CONFLICT,)
+    replay = shapes.schema("webhook_replay")
+    return {
+        "GET /webhooks": Schemas(object_with_all(webhooks={"type": "array", "items": webhook})),
+        "GET /webhooks/{ident}": Schemas(webhook),
+        "GET /webhooks/{ident}/failed": Schemas(object_with_all(failed=listed)),
+        "POST /webhooks": Schemas(
+            webhook, takes=shapes.schema("webhook"), refusals=(*conflict, HTTPStatus.NOT_FOUND)
+        ),
+        "PATCH /webhooks/{ident}": Schemas(webhook, takes=patch, refusals=conflict),
+        "POST /webhooks/{ident}/replay": Schemas(webhook, takes=replay, refusals=conflict),
+    }
+
+
+EXTENSION = Extension(
+    (Webhooks,),
+    (
+        Rule(
+            "baremetal:webhook:get",
+            ADMIN,
+            "Show webhooks and their failed deliveries.",
+            ("GET /webhooks", "GET /webhooks/{ident}", "GET /webhooks/{ident}/failed"),
+            scope=SYSTEM,
+        ),
+        Rule(
+            "baremetal:webhook:create",
+            ADMIN,
+            "Add webhooks, which receive the events of all nodes.",
+            ("POST /webhooks",),
+            scope=SYSTEM,
+        ),
+        Rule(
+            "baremetal:webhook:update",
+            ADMIN,
+            "Change webhooks, and send their events again.",
+            ("PATCH /webhooks/{ident}", "POST /webhooks/{ident}/replay"),
+            scope=SYSTEM,
+        ),
+        Rule(
+            "baremetal:webhook:delete",
+            ADMIN,
+            "Remove webhooks.",
+            ("DELETE /webhooks/{ident}",),
+            scope=SYSTEM,
+        ),
+    ),
+    _answers,
+)

@@ -1,0 +1,3 @@
+"""Window: the web interface below ``/ui/``."""
+
+NEEDS: tuple[str, ...] = ("events", "why", "statistics")

@@ -1,1 +1,0 @@
-"""The event table as clients follow it: settled cursors, the newest events, filters."""

@@ -1,1 +1,0 @@
-"""Living conductors, and the conductor that owns a node."""

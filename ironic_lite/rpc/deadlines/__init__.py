@@ -1,1 +1,0 @@
-"""Deadlines of RPC calls: the time a caller waits, known at both ends."""
