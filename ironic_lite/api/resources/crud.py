@@ -265,7 +265,7 @@ class ResourceController(expose.Controller):
             check_project_limit(
                 self.service, request, conn, self.family.table.name, row, before=before
             )
-            self.family.update(conn, before["uuid"], changes)
+            self.family.update(conn, before["uuid"], changes, before)
             return row, self.record(conn, request, "updated", row, changed=named)
 
         with _as_called(self.family, ident):

@@ -90,9 +90,12 @@ class ResourceTable:
         except sa.exc.IntegrityError as error:
             raise self._refused_error(error, row) from error
 
-    def update(self, conn: Connection, uuid: str, values: RowView) -> None:
+    def update(
+        self, conn: Connection, uuid: str, values: RowView, before: RowView | None = None
+    ) -> None:
         """Change a row; ``updated_at`` is now unless given.
 
+        :param before: the row so far; a refusal names its values beside the new ones.
         :raises errors.Duplicate: its new value is taken.
         :raises errors.NotFound: the table's own.
         """
@@ -100,7 +103,7 @@ class ResourceTable:
         try:
             changed = conn.execute(self._update, row).rowcount
         except sa.exc.IntegrityError as error:
-            raise self._refused_error(error, row) from error
+            raise self._refused_error(error, {**(before or {}), **row}) from error
         if not changed:
             raise self.absent(uuid)
 
