@@ -110,6 +110,40 @@ def test_tabs_without_locks_leave_connections_for_each_other(
         row(page, "plain-1").get_by_text("manageable", exact=True).wait_for()
 
 
+def test_tabs_without_locks_end_streams_that_a_busy_tab_told_too_late(
+    open_page: OpenPage, live: service.Service
+) -> None:
+    live.create("late-1")
+    first = open_page(live)
+    first.context.add_init_script(WITHOUT_LOCKS)
+    pages = [first, *(first.context.new_page() for _ in range(STREAMS))]
+    streams = [Streams(page) for page in pages]
+    *holders, last = pages
+    held: list[sync_api.Dialog] = []
+
+    def hold(dialog: sync_api.Dialog) -> None:
+        held.append(dialog)  # Until it is dismissed, its tab answers no other one.
+
+    for page in holders:
+        page.goto(to(live, "/v1/nodes?~q=late-"))
+        expect(page.locator(".connection")).to_contain_text("live")
+        page.on("dialog", hold)
+        with page.expect_event("dialog"):
+            page.evaluate("() => void setTimeout(() => alert('busy'))")
+    last.goto(to(live, "/v1/nodes?~q=late-"))
+    expect(last.locator(".connection")).to_contain_text("live")
+    assert [len(one.open) for one in streams] == [1] * len(pages), "one too many"
+    for dialog in held:
+        dialog.dismiss()
+    service.until(
+        lambda: last.evaluate("() => 1") and sum(len(one.open) for one in streams) == STREAMS,
+        "as many streams as the tabs may have",
+    )
+    live.provision("late-1", "manage", "manageable")
+    for page in pages:
+        row(page, "late-1").get_by_text("manageable", exact=True).wait_for()
+
+
 @pytest.mark.own_context
 def test_hidden_tab_gives_its_stream_back_and_misses_nothing(
     page: sync_api.Page, live: service.Service, faults: Faults

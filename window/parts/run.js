@@ -197,13 +197,15 @@ function useLines(path, live) {
 async function follow(path, live, abort, onLines, onFault) {
   let known = 0;
   for (;;) {
-    const release = live ? await takeStream() : null;
+    const lost = new AbortController();
+    const release = live ? await takeStream(() => lost.abort()) : null;
+    const ends = AbortSignal.any([abort, lost.signal]);
     let more = live;
     try {
       let number = 0;
       /** @type {Line[]} */
       let all = [];
-      const body = await logOf(path + (release ? "?follow=true" : ""), abort);
+      const body = await logOf(path + (release ? "?follow=true" : ""), ends);
       onFault(null); // The log may have no line yet.
       for await (const lines of linesOf(body)) {
         all = [...all, ...lines.map((text) => line(text, (number += 1)))].slice(-MOST_LINES);
@@ -213,8 +215,10 @@ async function follow(path, live, abort, onLines, onFault) {
       }
     } catch (fault) {
       if (abort.aborted) return;
-      onFault(/** @type {Fault} */ (fault));
-      more = passing(/** @type {Fault} */ (fault));
+      if (!lost.signal.aborted) {
+        onFault(/** @type {Fault} */ (fault));
+        more = passing(/** @type {Fault} */ (fault));
+      }
     } finally {
       release?.();
     }

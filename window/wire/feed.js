@@ -25,10 +25,11 @@ const MOST_STREAMS = 4;
 
 /**
  * Take a stream if the browser has one left.
+ * @param {() => void} onLost ends the stream: the tabs have found that they have too many
  * @returns {Promise<(() => void) | null>} gives the stream back; null: the other tabs have them all
  */
-export async function takeStream() {
-  if (!navigator.locks) return claimStream();
+export async function takeStream(onLost) {
+  if (!navigator.locks) return claimStream(onLost);
   for (let at = 0; at < MOST_STREAMS; at += 1) {
     const release = await takeLock(`ironic-lite-stream-${at}`);
     if (release) return release;
@@ -48,43 +49,63 @@ const takeLock = (name) =>
 
 const ANSWER_MS = 80;
 const me = Math.random();
-let streams = 0;
 let claims = 0;
+/** How to end each stream of this tab. @type {Set<() => void>} */
+const taken = new Set();
 /** What the other tabs say of themselves. @type {Map<number, {streams: number, claims: number}>} */
 const others = new Map();
 const streamChannel = new BroadcastChannel("ironic-lite-streams");
 
 streamChannel.onmessage = ({ data }) => {
   if (data.kind === "ask") tell();
-  else others.set(data.me, data);
+  else {
+    others.set(data.me, data);
+    endSurplus();
+  }
 };
 addEventListener("pagehide", () => {
-  streams = claims = 0;
+  taken.clear();
+  claims = 0;
   tell();
 });
 
-const tell = () => streamChannel.postMessage({ kind: "have", me, streams, claims });
+const tell = () => streamChannel.postMessage({ kind: "have", me, streams: taken.size, claims });
 
-/** @returns {Promise<(() => void) | null>} as `takeStream` */
-async function claimStream() {
+/**
+ * End streams beyond the limit: a busy tab answered too late to one that claimed a stream. The tabs
+ * with smaller numbers keep theirs.
+ */
+function endSurplus() {
+  let before = 0;
+  for (const [other, has] of others) if (other < me) before += has.streams;
+  const surplus = Math.min(taken.size, before + taken.size - MOST_STREAMS);
+  for (const end of [...taken].slice(0, Math.max(0, surplus))) {
+    taken.delete(end);
+    end();
+  }
+  if (surplus > 0) tell();
+}
+
+/** @param {() => void} onLost @returns {Promise<(() => void) | null>} as `takeStream` */
+async function claimStream(onLost) {
   claims += 1;
   others.clear();
   tell();
   streamChannel.postMessage({ kind: "ask" });
   await sleep(ANSWER_MS);
-  let busy = streams;
+  let busy = taken.size;
   // Of tabs that claim at the same time, those with smaller numbers go first.
   for (const [other, has] of others) busy += has.streams + (other < me ? has.claims : 0);
   claims -= 1;
+  const end = () => onLost(); // Another one for each claim.
   const free = busy < MOST_STREAMS;
-  if (free) streams += 1;
+  if (free) taken.add(end);
   tell();
-  return free ? releaseClaim : null;
-}
-
-function releaseClaim() {
-  streams = Math.max(0, streams - 1); // It is 0 after `pagehide`.
-  tell();
+  if (!free) return null;
+  return () => {
+    taken.delete(end);
+    tell();
+  };
 }
 
 // -- The feed of events: a stream of lines, or long polls, or polls, whichever the way allows.
@@ -190,7 +211,8 @@ export class Feed {
   async more() {
     if (this.way === "poll") return this.page("poll");
     if (this.way === "stream" && this.onGap && !(await may("baremetal:event:list_all"))) return this.again();
-    const release = await takeStream();
+    const { rest } = this;
+    const release = await takeStream(() => rest.abort()); // `run` tries again, and polls then.
     if (!release) return this.page("poll");
     try {
       await (this.way === "stream" ? this.stream() : this.page("wait"));
