@@ -238,8 +238,11 @@ def test_lookups_can_be_closed(api: Client, waiting_node: Json, conf: cfg.Config
     assert api.get(f"/v1/lookup?addresses={MAC}").status == 403
 
 
-def test_a_redfish_node_needs_no_search_for_its_bmc(api: Client, add_node: AddNode) -> None:
-    node = add_node(provision_state="deploying", management_interface="redfish")
+@pytest.mark.parametrize("name", ["redfish", "idrac-redfish"])
+def test_a_redfish_node_needs_no_search_for_its_bmc(
+    api: Client, add_node: AddNode, name: str
+) -> None:
+    node = add_node(provision_state="deploying", management_interface=name)
     answer = api.get(f"/v1/lookup?node_uuid={node['uuid']}")
     assert answer.json["config"]["agent_skip_bmc_detect"] is True
 

@@ -26,6 +26,7 @@ from ironic_lite.drivers.fake import behaviour
 from ironic_lite.drivers.fake.hardware import FakeHardware
 from ironic_lite.drivers.ipmi.hardware import IpmiHardware, ManualManagementHardware
 from ironic_lite.drivers.redfish.hardware import RedfishHardware
+from ironic_lite.drivers.redfish.idrac import IdracHardware
 from tests.support import broken_drivers, driver_packages
 
 # Which drivers are loaded, which are not and why, and which one a node gets.
@@ -620,6 +621,25 @@ ORDERS: dict[str, tuple[base.HardwareType, Mapping[str, tuple[str, ...]]]] = {
             "management": ("redfish", "noop"),
             "power": ("redfish",),
             "vendor": ("redfish", "no-vendor"),
+        },
+    ),
+    "idrac": (
+        IdracHardware(),
+        {
+            **GENERIC,
+            "boot": (
+                *GENERIC["boot"],
+                "idrac-redfish-virtual-media",
+                "redfish-https",
+                "redfish-virtual-media",
+            ),
+            "inspect": ("idrac-redfish", *GENERIC["inspect"], "redfish"),
+            "raid": ("idrac-redfish", *GENERIC["raid"]),
+            "firmware": ("redfish", *GENERIC["firmware"]),
+            "bios": ("idrac-redfish", "redfish", *GENERIC["bios"]),
+            "management": ("idrac-redfish",),
+            "power": ("idrac-redfish", "redfish"),
+            "vendor": ("idrac-redfish", "redfish", "no-vendor"),
         },
     ),
 }

@@ -36,6 +36,8 @@ _AGENT_FIELDS = ("uuid", "properties", "instance_info", "driver_internal_info")
 _NOTES = "driver_notes"  # key of driver_internal_info where drivers store their notes
 _OF_INSTANCE = ("root_device", "capabilities", "deploy_boot_mode")
 """Keys of instance_info that an agent reads before a command sends it the node."""
+_BY_REDFISH = ("redfish", "idrac-redfish")
+"""Management interfaces that use the BMC out-of-band."""
 _OF_NOTES = (
     *("agent_continue_if_", "agent_enable_", "agent_erase_", "disk_erasure_concurrency"),
     vocabulary.DEPLOYED_MODE,
@@ -127,7 +129,7 @@ class Lookup(failed_attempts.Unauthenticated):
             "disable_deep_image_inspection": conf.conductor.disable_deep_image_inspection,
             "permitted_image_formats": list(conf.conductor.permitted_image_formats),
             # Probing for a BMC in-band is slow, and useless if the driver uses it out-of-band.
-            "agent_skip_bmc_detect": row["management_interface"] == "redfish",
+            "agent_skip_bmc_detect": row["management_interface"] in _BY_REDFISH,
             "enable_bios_bootloader_install": conf.agent.enable_bios_bootloader_install,
             "tls_min_version": None,
             "tls_cipher_suites": None,
