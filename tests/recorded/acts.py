@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from tests.emulators.bmc import dell
 from tests.emulators.bmc.refusals import Refused
 from tests.emulators.bmc.server import Reply, Request
 from tests.recorded import facts
@@ -86,13 +87,20 @@ class Acts:
             "#Bios.ResetBios": self._reset_bios,
             "#SecureBoot.ResetKeys": self._reset_keys,
             "#UpdateService.SimpleUpdate": self._update,
+            **{name: functools.partial(self._act_of_dell, name) for name in dell.ACTIONS},
         }
         self._hidden: dict[tuple[str, str], Json] = {}
         self._targets: dict[str, tuple[str, str]] = {}
-        for path, document in bmc.tree.items():
-            for name, action in (document.get("Actions") or {}).items():
+        for path in bmc.tree:
+            for name, action in self._offered(path).items():
                 if name in self._named and isinstance(action, dict) and action.get("target"):
                     self._targets[str(action["target"]).rstrip("/")] = (name, path)
+
+    def _offered(self, path: str) -> Json:
+        """Return the actions of a document, those of its vendor by the end of their names."""
+        actions = self.bmc.tree[path].get("Actions") or {}
+        vendor = actions.get("Oem") if isinstance(actions.get("Oem"), dict) else {}
+        return {**{f"#{name.rpartition('#')[2]}": one for name, one in vendor.items()}, **actions}
 
     # -- dispatch -----------------------------------------------------------------------------
 
@@ -115,7 +123,7 @@ class Acts:
         """
         if path in self._targets and request.method == "POST":
             name, owner = self._targets[path]
-            if name not in self.bmc.tree[owner]["Actions"]:
+            if name not in self._offered(owner):
                 raise Refused(404, "ResourceMissingAtURI", f"There is no action {path} now.")
             body = self._body(request)
             self._check_parameters(name, owner, body)
@@ -153,7 +161,7 @@ class Acts:
             raise Refused(428, "PreconditionRequired", "The header If-Match is missing.")
 
     def _check_parameters(self, name: str, owner: str, body: Json) -> None:
-        action = self.bmc.tree[owner]["Actions"][name]
+        action = self._offered(owner)[name]
         for key, value in body.items():
             allowed = facts.allowed(self.bmc.tree, action, key)
             for one in value if isinstance(value, list) else [value]:
@@ -200,7 +208,7 @@ class Acts:
         boot = system.get("Boot") or {}
         enabled = boot.get("BootSourceOverrideEnabled", "Disabled")
         source = boot.get("BootSourceOverrideTarget") if enabled != "Disabled" else None
-        self.bmc.booted.append(source or "None")
+        self.bmc.booted.append(self.bmc.idrac.boots_from() or source or "None")
         settings = self.bmc.tree.get(facts.settings(self.bmc.tree, self.bmc.system) or "") or {}
         if enabled == "Once":
             for one in (boot, settings.get("Boot") or {}):
@@ -213,8 +221,12 @@ class Acts:
             on = secure.get("SecureBootEnable")
             secure["SecureBootCurrentBoot"] = "Enabled" if on else "Disabled"
 
+    def _act_of_dell(self, name: str, request: Request, owner: str, body: Json) -> Reply:
+        return dell.ACTIONS[name](self.bmc, body)
+
     def _reset_manager(self, request: Request, owner: str, body: Json) -> Reply:
         self._refuse_others(body, {"ResetType"})
+        dell.reset_seen(self.bmc.tree)
         self.bmc.restart()
         return Reply(204)
 

@@ -18,6 +18,7 @@ import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from tests.emulators.bmc import dell
 from tests.emulators.bmc.refusals import Refused, refusal
 from tests.emulators.bmc.server import Reply, Request, Server
 from tests.recorded import acts, facts
@@ -59,6 +60,7 @@ class StrictBmc:
         self.resets: list[str] = []
         self.booted: list[str] = []
         self.changes: list[tuple[str, int]] = []
+        self.idrac = dell.Idrac()
         self.guard = threading.RLock()
         self.server = Server(self)
         self.at_boot: list[Callable[[], None]] = []
@@ -269,6 +271,7 @@ class StrictBmc:
         """Do what is due, unless a test lets the time stand still."""
         if self.stands_still:
             return
+        self.idrac.pass_time()
         due = [one for one in self._events if one.due <= time.monotonic()]
         self._events = [one for one in self._events if one not in due]
         for one in due:

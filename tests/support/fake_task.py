@@ -126,6 +126,9 @@ class FakeTask:
         else:
             self.notes[key] = json.dumps(value)
 
+    def save(self) -> None:
+        """Keep nothing more: notes of this task are saved at once."""
+
     def switch_power(self, target: str, timeout: float | None = None) -> None:
         if target in (base.REBOOT, base.SOFT_REBOOT):
             self.driver.power.reboot(self, timeout, soft=target == base.SOFT_REBOOT)

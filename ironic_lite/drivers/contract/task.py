@@ -99,6 +99,14 @@ class Task(Protocol):
         The engine writes it with its next save; driver_internal_info shows it.
         """
 
+    def save(self) -> None:
+        """Write what was kept at once, before an order that must not be given twice.
+
+        A waiting step calls ``wake_after`` before, because the timer of its poll is used up.
+
+        :raises errors.LockLost: as `confirm_lock`: give no order.
+        """
+
     def report_erasure(self, report: object) -> None:
         """Report the result of the running erasing step.
 

@@ -6,10 +6,22 @@ An interface here differs from the Redfish one only where an iDRAC needs it. The
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import ClassVar
 
+from ironic_lite import errors
+from ironic_lite.core import clock
+from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.domain import steps
+from ironic_lite.drivers import base, bmc_bases
 from ironic_lite.drivers.redfish import boot, hardware, inspect, management, raid
+from ironic_lite.drivers.redfish.bmc import connection, faults, resources
+from ironic_lite.drivers.redfish.bmc import library as sushy
+
+LOG = logging.getLogger(__name__)
 
 _NAME = "idrac-redfish"
 _REDFISH = hardware.RedfishHardware.supported
@@ -43,8 +55,310 @@ class IdracHardware(hardware.RedfishHardware):
     }
 
 
+# Services of an iDRAC beside those of the standard.
+
+
+def _service_action(task: base.Task, service: str, action: str) -> Json | None:
+    """Return an action of a service of the iDRAC, None if the iDRAC does not offer it."""
+    for manager in resources.managers(task, resources.system(task)):
+        path = resources.link(manager, "Links", "Oem", "Dell", service)
+        document = resources.read(task, path) if path else None
+        found = resources.value(document, "Actions", action)
+        if resources.text(found or {}, "target"):
+            offered: Json = found
+            return offered
+    return None
+
+
+def _unfinished_jobs(task: base.Task) -> list[str] | None:
+    """Return the unfinished jobs of the iDRAC with their states; None if it lists no jobs."""
+    for manager in resources.managers(task, resources.system(task)):
+        path = resources.link(manager, "Links", "Oem", "Dell", "Jobs")
+        if path:
+            return [
+                f"{job.get('Id')} ({job.get('JobState')})"
+                for job in resources.members(task, path)
+                if job.get("JobState") not in _FINISHED
+            ]
+    return None
+
+
+_FINISHED = frozenset({"Completed", "CompletedWithErrors", "Failed", "RebootFailed"})
+"""States of a job that has ended; every other state, also an unknown one, is unfinished."""
+_MOST_JOBS = 5
+"""Jobs that an error names."""
+
+
+def _last_reset(task: base.Task) -> str | None:
+    """Return when the iDRAC was last reset, in its own words; None if it does not say."""
+    told = resources.managers(task, resources.system(task))
+    return next(filter(None, (resources.text(one, "LastResetTime") for one in told)), None)
+
+
+# Steps that bring an iDRAC into a known state: it is reset, and its job queue is emptied.
+#
+# Cleaning polls them; verification, which has no wait state, pauses instead.
+
+RESET, CLEAR = "reset", "clear"
+_PHASES: Mapping[str, tuple[str, ...]] = {
+    "clear_job_queue": (CLEAR,),
+    "reset_idrac": (RESET,),
+    "known_good_state": (RESET, CLEAR),
+}
+RECOVERY_NOTE = "idrac_recovery"
+"""Key of the `Recovery` of a running step."""
+RECOVERY_PAUSE = bmc_bases.RESET_PAUSE
+CLEAR_SECONDS = 300.0
+"""Time limit for an empty queue: an iDRAC may be silent for two minutes after the request."""
+CLEAR_LOOKS = 2
+"""Answers with an empty queue, one after the other, after which the queue counts as empty."""
+_LIMITS: Mapping[str, float] = {RESET: bmc_bases.RESET_SECONDS, CLEAR: CLEAR_SECONDS}
+
+FORCE_ARGS: Mapping[str, base.Arg] = {
+    "force": base.Arg(
+        "Whether to delete also jobs that run, and to restart the Lifecycle Controller: true or "
+        "false. Default: false."
+    )
+}
+
+
+@dataclasses.dataclass(slots=True)
+class Recovery:
+    """The state of such a step, which a new conductor continues.
+
+    ``step`` is the identifier of the step in its run. ``phases`` are left, the first is under way
+    once it has a deadline: ``until``, in seconds since the epoch. ``looks`` counts good answers.
+    ``sent``: the reset was sent for certain. ``reset_before``: the last reset before it.
+    """
+
+    step: str
+    phases: list[str]
+    force: bool = False
+    until: float = 0.0
+    looks: int = 0
+    sent: bool = False
+    reset_before: str | None = None
+
+
 class IdracManagement(management.RedfishManagement):
     """The management interface ``idrac-redfish``."""
+
+    @base.verify_step(priority=0, destroys=(), restarts=0)
+    @base.clean_step(
+        priority=0, requires_ramdisk=False, argsinfo=FORCE_ARGS, destroys=(), restarts=0
+    )
+    def clear_job_queue(self, task: base.Task, *, force: bool = False) -> base.Outcome:
+        """Delete all jobs of the iDRAC, and wait until it shows none and answers.
+
+        :raises errors.HardwareError: the iDRAC refused, or has no such service.
+        """
+        return self._begin(task, "clear_job_queue", force=steps.checked_flag("force", force))
+
+    @base.verify_step(priority=0, destroys=(), restarts=0)
+    @base.clean_step(priority=0, requires_ramdisk=False, destroys=(), restarts=0)
+    def reset_idrac(self, task: base.Task) -> base.Outcome:
+        """Restart the iDRAC, and wait until it is ready; the machine itself keeps running.
+
+        :raises errors.HardwareError: the iDRAC refused.
+        """
+        return self._begin(task, "reset_idrac")
+
+    @base.verify_step(priority=0, destroys=(), restarts=0)
+    @base.clean_step(priority=0, requires_ramdisk=False, destroys=(), restarts=0)
+    def known_good_state(self, task: base.Task) -> base.Outcome:
+        """Restart the iDRAC, then delete all its jobs.
+
+        :raises errors.HardwareError: the iDRAC refused, or has no such service.
+        """
+        return self._begin(task, "known_good_state")
+
+    def execute_verify_step(self, task: base.Task, step: base.StoredStep) -> base.Outcome | None:
+        """Run a step to its end; a failure is logged, and the verification goes on."""
+        if step["step"] not in _PHASES:
+            return super().execute_verify_step(task, step)
+        work = _recovery(task, step["step"])
+        try:
+            while not self._advance(task, work, verifying=True):
+                task.pause(RECOVERY_PAUSE)
+        except (errors.LockLost, errors.Stopping):
+            raise
+        except errors.Error as why:
+            text = "Node %s: %s failed, and the verification goes on: %s"
+            LOG.warning(text, task.node.uuid, step["step"], why)
+            task.keep(RECOVERY_NOTE, None)
+        return base.DONE
+
+    def poll_step(
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep
+    ) -> base.Outcome:
+        """Do the next part of a step.
+
+        :raises errors.HardwareError: the iDRAC refused, or the time limit was exceeded.
+        """
+        if step["step"] not in _PHASES:
+            return super().poll_step(task, kind, step)
+        return self._go_on(task, _recovery(task, step["step"]))
+
+    def _begin(self, task: base.Task, step: str, *, force: bool = False) -> base.Outcome:
+        return self._go_on(task, _recovery(task, step, force=force))
+
+    def _go_on(self, task: base.Task, work: Recovery) -> base.Outcome:
+        try:
+            done = self._advance(task, work)
+        except (errors.LockLost, errors.Stopping):
+            raise
+        except errors.Error:
+            task.keep(RECOVERY_NOTE, None)
+            raise
+        if done:
+            return base.DONE
+        task.wake_after(RECOVERY_PAUSE)
+        return base.WAIT
+
+    def _advance(self, task: base.Task, work: Recovery, *, verifying: bool = False) -> bool:
+        """Do what is possible now; return whether the step is done.
+
+        :param verifying: an empty job queue is left alone, and there is no timer.
+        """
+        while work.phases:
+            phase = work.phases[0]
+            if work.until:
+                if not self._is_over(task, work, verifying=verifying):
+                    break
+            elif self._send(task, work, verifying=verifying):
+                break
+            work.phases, work.until, work.looks = work.phases[1:], 0.0, 0
+            LOG.info("Node %s: %s of the iDRAC is done", task.node.uuid, phase)
+        task.keep(RECOVERY_NOTE, dataclasses.asdict(work) if work.phases else None)
+        return not work.phases
+
+    def _send(self, task: base.Task, work: Recovery, *, verifying: bool) -> bool:
+        """Send the request of a phase; return False if there is nothing to do."""
+        if work.phases[0] == CLEAR:
+            if verifying and _unfinished_jobs(task) == []:
+                return False
+            _clear_jobs(task, force=work.force)
+        else:
+            # Saved before and after: a new conductor must not reset the iDRAC twice.
+            work.reset_before, work.sent = _last_reset(task), False
+            _save(task, work, verifying=verifying)
+            self._reset(task)
+            work.sent = True
+        _save(task, work, verifying=verifying)
+        return True
+
+    def _reset(self, task: base.Task) -> None:
+        action = _service_action(task, "DelliDRACCardService", "#DelliDRACCardService.iDRACReset")
+        if action is None:
+            self.restart_bmc(task)
+            return
+        target = action["target"]
+        connection.call(task, lambda link: _reset_idrac(link, target), read=False)
+
+    def _is_over(self, task: base.Task, work: Recovery, *, verifying: bool) -> bool:
+        """Return whether the phase under way has ended.
+
+        :raises errors.StepFailed: it has not ended in time.
+        """
+        phase = work.phases[0]
+        fault: errors.Error | None = None
+        try:
+            left = self._missing_to_end(task, work)
+        except (errors.HardwareError, errors.InvalidParameter) as why:
+            # A starting iDRAC may not list its systems yet, or not the one named in driver_info.
+            work.looks = bmc_bases.RESET_LOOKS if phase == RESET else 0
+            left, fault = f"no usable answer of the iDRAC: {why}".rstrip("."), why
+        if left is None and phase == RESET and _is_unsent(task, work):
+            self._send(task, work, verifying=verifying)
+            return False
+        if left and clock.over(work.until, _LIMITS[phase]):
+            reason = f"{left}, {_LIMITS[phase]:g} s after the request to {phase} it"
+            raise errors.StepFailed(step=work.step.rpartition("/")[2], reason=reason) from fault
+        return left is None
+
+    def _missing_to_end(self, task: base.Task, work: Recovery) -> str | None:
+        """Return a sentence about what is missing to the end of a phase, None if it has ended.
+
+        It is empty if only more looks are missing.
+        """
+        if work.phases[0] == RESET:
+            self.ask_bmc(task, RECOVERY_PAUSE)
+            work.looks += 1
+            if work.looks < bmc_bases.RESET_LOOKS:
+                return ""
+            word = _readiness(task)
+            return None if word in {None, "Ready"} else f"the LCStatus of the iDRAC is {word}"
+        jobs = _unfinished_jobs(task)
+        if jobs:
+            work.looks = 0
+            more = ", ..." if len(jobs) > _MOST_JOBS else ""
+            return f"the job queue still holds {', '.join(jobs[:_MOST_JOBS])}{more}"
+        work.looks += 1
+        return None if work.looks >= CLEAR_LOOKS else ""
+
+
+def _recovery(task: base.Task, step: str, *, force: bool = False) -> Recovery:
+    """Return the state of a running step, of a new one if it has not begun."""
+    ident = f"{task.step_id}/{step}"
+    kept: Json = task.recall(RECOVERY_NOTE) or {}
+    if kept.get("step") == ident:
+        return Recovery(**kept)
+    return Recovery(ident, list(_PHASES[step]), force)
+
+
+def _is_unsent(task: base.Task, work: Recovery) -> bool:
+    """Return whether a lost conductor noted a reset and did not send it, as far as known."""
+    told = work.reset_before
+    return not work.sent and told is not None and told == _last_reset(task)
+
+
+def _save(task: base.Task, work: Recovery, *, verifying: bool) -> None:
+    """Save that a phase has begun; outside of verification with the timer of the next look."""
+    work.until = clock.stamp() + _LIMITS[work.phases[0]]
+    task.keep(RECOVERY_NOTE, dataclasses.asdict(work))
+    if not verifying:
+        task.wake_after(RECOVERY_PAUSE)
+    task.save()
+
+
+def _reset_idrac(link: connection.Link, target: str) -> None:
+    """Restart an iDRAC; one that goes silent before it answers has obeyed."""
+    try:
+        link.wire.post(target, data={"Force": "Graceful"})
+    except (sushy.exceptions.ConnectionError, OSError) as error:
+        if not faults.is_answer_lost(error):
+            raise
+    link.forget()
+
+
+def _clear_jobs(task: base.Task, *, force: bool) -> None:
+    action = _service_action(task, "DellJobService", "#DellJobService.DeleteJobQueue")
+    if action is None:
+        raise errors.HardwareError(
+            reason="this BMC offers no Oem/Dell/DellJobService; update the firmware of the iDRAC"
+        )
+    word = "JID_CLEARALL_FORCE" if force else "JID_CLEARALL"
+    offered = action.get("JobID@Redfish.AllowableValues")
+    if force and isinstance(offered, list) and word not in offered:
+        reason = f"this iDRAC does not offer {word}, only {', '.join(map(str, offered))}"
+        raise errors.InvalidParameter(path="force", reason=reason)
+    target = action["target"]
+    connection.call(task, lambda link: link.wire.post(target, data={"JobID": word}), read=False)
+
+
+def _readiness(task: base.Task, status: str = "LCStatus") -> str | None:
+    """Return a status of the iDRAC's services such as ``Ready``; None if it does not show any."""
+    name = "#DellLCService.GetRemoteServicesAPIStatus"
+    action = _service_action(task, "DellLCService", name)
+    if action is None:
+        return None
+    target = action["target"]
+
+    def ask(link: connection.Link) -> JsonView:
+        answer = link.wire.post(target, data={})
+        return answer.mapping() if answer.status_code == HTTPStatus.OK else {status: "unknown"}
+
+    return resources.text(dict(connection.call(task, ask)), status)
 
 
 class IdracInspect(inspect.RedfishInspect):

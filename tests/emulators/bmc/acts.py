@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tests.emulators.bmc import firmware, volumes
+from tests.emulators.bmc import dell, firmware, volumes
 from tests.emulators.bmc.refusals import Refused
 from tests.emulators.bmc.server import Reply, Request
 
@@ -151,6 +151,7 @@ def _reset_manager(machine: Machine, request: Request, path: str) -> Reply:
     if word not in action["ResetType@Redfish.AllowableValues"]:
         raise Refused(400, "ActionParameterNotSupported", f"The ResetType {word} is none.")
     machine.restarts.append(word)
+    dell.reset_seen(machine.tree)
     machine.restart()
     return Reply(204)
 
@@ -194,6 +195,7 @@ def _eject(machine: Machine, request: Request, path: str) -> Reply:
 ACTS: tuple[tuple[str, str, Act], ...] = (
     *volumes.ACTS,
     *firmware.ACTS,
+    *dell.ACTS,
     ("POST", r".*/SessionService/Sessions", _log_in),
     ("DELETE", r".*/SessionService/Sessions/[^/]+", _log_out),
     ("POST", r".*/Actions/ComputerSystem\.Reset", _reset),

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-from tests.emulators.bmc import acts, firmware, inventory, sensors, shapes, tasks, volumes
+from tests.emulators.bmc import acts, dell, firmware, inventory, sensors, shapes, tasks, volumes
 from tests.emulators.bmc.habits import Habits
 from tests.emulators.bmc.refusals import Refused, refusal
 from tests.emulators.bmc.server import Reply, Request, Server
@@ -38,10 +38,10 @@ class Session:
 class Machine:
     """One machine. ``tree`` has its documents by path; tests may change them as they like.
 
-    ``ruined`` tells whether its power was switched while firmware was written without a task;
-    ``sent`` has the reset types it was told, ``restarts`` those of its BMC, ``booted`` what it
-    booted from each time, ``nmis`` how many interrupts it got; ``log``, ``requests`` and ``tricks``
-    are those of its `Server`.
+    ``idrac`` has what a machine of Dell was told beside the standard. ``ruined`` tells whether its
+    power was switched while firmware was written without a task; ``sent`` has the reset types it
+    was told, ``restarts`` those of its BMC, ``booted`` what it booted from each time, ``nmis`` how
+    many interrupts it got; ``log``, ``requests`` and ``tricks`` are those of its `Server`.
 
     :param make: a key of `shapes.MAKES`.
     :param users: passwords by name; without any, everybody may do everything.
@@ -57,6 +57,9 @@ class Machine:
     ) -> None:
         self.places = shapes.Places(shapes.MAKES[make])
         self.tree = _tree(self.places, drives)
+        self.idrac = dell.Idrac()
+        if make == "dell":
+            dell.extend(self.tree, self.places)
         self.users = dict(users or {})
         self.habits = Habits()
         self.tasks: list[tasks.Task] = []
@@ -138,6 +141,7 @@ class Machine:
     def answer(self, request: Request) -> Reply:
         """Do what a request asks."""
         with self.guard:
+            self.idrac.pass_time()
             for task in self.tasks:
                 if task.ends is not None or self.habits.task_hidden:
                     task.look()
@@ -376,7 +380,8 @@ class Machine:
         deferred = self.tree.get(f"{self.system}/SD", {}).get("Boot", {})
         boot.update(deferred)
         enabled = boot.get("BootSourceOverrideEnabled", "Disabled")
-        self.booted.append("None" if enabled == "Disabled" else boot["BootSourceOverrideTarget"])
+        source = "None" if enabled == "Disabled" else boot["BootSourceOverrideTarget"]
+        self.booted.append(self.idrac.boots_from() or source)
         secure = self.tree[f"{self.system}/SecureBoot"]
         secure["SecureBootCurrentBoot"] = "Enabled" if secure["SecureBootEnable"] else "Disabled"
         if enabled == "Once":

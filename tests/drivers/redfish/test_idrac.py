@@ -1,0 +1,246 @@
+"""Steps, boot, inspection and RAID of Dell machines, against an emulated iDRAC."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.core import clock
+from ironic_lite.drivers import base, bmc_bases
+from ironic_lite.drivers.redfish import idrac
+from tests.emulators import bmc
+from tests.emulators.bmc import dell
+from tests.support import bmc_tasks, fake_task
+
+MANAGEMENT = idrac.IdracManagement()
+DRIVER = dataclasses.replace(bmc_tasks.REDFISH, hardware_type="idrac", management=MANAGEMENT)
+
+
+@pytest.fixture
+def server() -> Iterator[bmc.Machine]:
+    with bmc.serve(make="dell", users={"root": "calvin"}) as running:
+        yield running
+
+
+def task_of(server: bmc.Machine, **values: Any) -> bmc_tasks.BmcTask:
+    """Return a task on a node of the machine."""
+    found = fake_task.node(driver="idrac", driver_info=server.driver_info, **values)
+    return bmc_tasks.BmcTask(found, driver=DRIVER)
+
+
+def start(task: bmc_tasks.BmcTask, name: str, **args: Any) -> base.Outcome | None:
+    return MANAGEMENT.execute_clean_step(task, fake_task.step(f"management.{name}", **args))
+
+
+def poll(task: fake_task.FakeTask, name: str, *, times: int = 20) -> int:
+    """Poll a step to its end; return how often."""
+    for number in range(1, times + 1):
+        step = fake_task.step(f"management.{name}")
+        if MANAGEMENT.poll_step(task, base.StepKind.CLEAN, step) is base.DONE:
+            return number
+    raise AssertionError(f"not done after {times} polls")
+
+
+def verify(task: bmc_tasks.BmcTask, name: str) -> None:
+    step = fake_task.step(f"management.{name}")
+    assert MANAGEMENT.execute_verify_step(task, step) is base.DONE
+    assert task.recall(idrac.RECOVERY_NOTE) is None
+
+
+# -- the job queue --------------------------------------------------------------------------------
+
+
+def test_verification_sends_nothing_for_an_empty_queue(server: bmc.Machine) -> None:
+    dell.put_job(server, "Completed")
+    verify(task_of(server), "clear_job_queue")
+    assert server.changes() == []
+
+
+def test_verification_clears_a_queue_with_a_scheduled_job(server: bmc.Machine) -> None:
+    dell.put_job(server)
+    task = task_of(server)
+    verify(task, "clear_job_queue")
+    assert server.idrac.cleared == ["JID_CLEARALL"]
+    assert task.pauses == [idrac.RECOVERY_PAUSE] * idrac.CLEAR_LOOKS
+
+
+def test_cleaning_clears_the_queue_and_waits_for_two_answers(server: bmc.Machine) -> None:
+    task = task_of(server)
+    assert start(task, "clear_job_queue") is base.WAIT
+    assert poll(task, "clear_job_queue") == idrac.CLEAR_LOOKS
+    assert server.idrac.cleared == ["JID_CLEARALL"]
+    assert task.recall(idrac.RECOVERY_NOTE) is None
+
+
+def test_a_silence_after_the_clear_is_waited_for(server: bmc.Machine) -> None:
+    task = task_of(server)
+    start(task, "clear_job_queue")
+    server.silent_for = 5
+    assert poll(task, "clear_job_queue") > idrac.CLEAR_LOOKS
+    assert server.idrac.cleared == ["JID_CLEARALL"]
+
+
+def test_a_job_that_runs_needs_force(server: bmc.Machine) -> None:
+    job = dell.put_job(server, dell.RUNNING)
+    task = task_of(server)
+    start(task, "clear_job_queue")
+    step = fake_task.step("management.clear_job_queue")
+    assert MANAGEMENT.poll_step(task, base.StepKind.CLEAN, step) is base.WAIT
+    _expire(task)
+    with pytest.raises(errors.StepFailed, match=rf"queue still holds {job} \(Running\), 300 s"):
+        MANAGEMENT.poll_step(task, base.StepKind.CLEAN, step)
+    assert task.recall(idrac.RECOVERY_NOTE) is None
+
+    start(task, "clear_job_queue", force=True)
+    poll(task, "clear_job_queue")
+    assert server.idrac.cleared == ["JID_CLEARALL", "JID_CLEARALL_FORCE"]
+
+
+def test_an_error_names_five_jobs_at_most(server: bmc.Machine) -> None:
+    jobs = [dell.put_job(server, "A New State") for _ in range(7)]
+    server.idrac.stuck = True
+    task = task_of(server)
+    start(task, "clear_job_queue")
+    _expire(task)
+    with pytest.raises(errors.StepFailed) as why:
+        poll(task, "clear_job_queue")
+    assert jobs[4] in why.value.message
+    assert jobs[5] not in why.value.message
+
+
+def test_force_that_is_not_offered_is_refused(server: bmc.Machine) -> None:
+    action = server["DellJobService"]["Actions"]["#DellJobService.DeleteJobQueue"]
+    action["JobID@Redfish.AllowableValues"] = ["JID_CLEARALL"]
+    with pytest.raises(errors.InvalidParameter, match=r"force: .* not offer JID_CLEARALL_FORCE"):
+        start(task_of(server), "clear_job_queue", force=True)
+    with pytest.raises(errors.InvalidParameter, match="force"):
+        start(task_of(server), "clear_job_queue", force="yes")
+    assert server.idrac.cleared == []
+
+
+def test_an_old_idrac_is_named(server: bmc.Machine, caplog: pytest.LogCaptureFixture) -> None:
+    del server.tree[server.places.manager]["Links"]["Oem"]
+    sentence = "this BMC offers no Oem/Dell/DellJobService; update the firmware of the iDRAC"
+    with pytest.raises(errors.HardwareError, match=sentence):
+        start(task_of(server), "clear_job_queue")
+    with caplog.at_level(logging.WARNING):
+        verify(task_of(server), "clear_job_queue")
+    assert f"the verification goes on: {sentence}" in caplog.text
+
+
+def _expire(task: bmc_tasks.BmcTask) -> None:
+    note = task.recall(idrac.RECOVERY_NOTE)
+    task.keep(idrac.RECOVERY_NOTE, {**note, "until": clock.stamp() - 1000})
+
+
+# -- the reset ------------------------------------------------------------------------------------
+
+
+def test_a_reset_waits_until_the_idrac_is_ready(server: bmc.Machine) -> None:
+    server.idrac.lc_status = ["Initializing", "Reloading", "Ready"]
+    task = task_of(server)
+    assert start(task, "reset_idrac") is base.WAIT
+    assert server.idrac.resets == ["Graceful"]
+    poll(task, "reset_idrac")
+    assert server.idrac.lc_status == ["Ready"]
+    assert (server.idrac.resets, server.idrac.cleared) == (["Graceful"], [])
+
+
+def test_an_idrac_that_does_not_come_back_fails_the_step(server: bmc.Machine) -> None:
+    task = task_of(server)
+    start(task, "reset_idrac")
+    server.silent_for = 10_000
+    _expire(task)
+    with pytest.raises(errors.StepFailed, match=r"no usable answer of the iDRAC: .* 900 s after"):
+        poll(task, "reset_idrac")
+    server.silent_for = 0
+    server.idrac.lc_status = ["Initializing"]
+    start(task, "reset_idrac")
+    step = fake_task.step("management.reset_idrac")
+    with pytest.raises(errors.StepFailed, match="LCStatus of the iDRAC is Initializing, 900 s"):
+        for _ in range(bmc_bases.RESET_LOOKS + 2):
+            _expire(task)
+            assert MANAGEMENT.poll_step(task, base.StepKind.CLEAN, step) is base.WAIT
+
+
+def test_an_idrac_without_that_service_is_reset_by_the_standard(server: bmc.Machine) -> None:
+    del server.tree[server.places.manager]["Links"]["Oem"]
+    task = task_of(server)
+    start(task, "reset_idrac")
+    poll(task, "reset_idrac")
+    assert server.restarts == ["GracefulRestart"]
+
+
+def test_an_idrac_that_goes_silent_before_it_answers_has_obeyed(server: bmc.Machine) -> None:
+    server.tricks["POST *iDRACReset"] = bmc.hangs_up
+    task = task_of(server)
+    assert start(task, "reset_idrac") is base.WAIT
+    poll(task, "reset_idrac")
+    assert sum("iDRACReset" in title for title in server.changes()) == 1
+
+
+def test_a_known_good_state_is_a_reset_and_an_empty_queue(server: bmc.Machine) -> None:
+    dell.put_job(server)
+    task = task_of(server)
+    assert start(task, "known_good_state") is base.WAIT
+    assert server.idrac.cleared == []
+    poll(task, "known_good_state")
+    assert (server.idrac.resets, server.idrac.cleared) == (["Graceful"], ["JID_CLEARALL"])
+
+
+def test_verification_brings_the_known_good_state(server: bmc.Machine) -> None:
+    verify(task_of(server), "known_good_state")
+    assert (server.idrac.resets, server.idrac.cleared) == (["Graceful"], [])
+
+
+@pytest.mark.parametrize("verifying", [True, False])
+def test_another_conductor_does_not_reset_again(server: bmc.Machine, verifying: bool) -> None:
+    task = task_of(server)
+    start(task, "known_good_state")
+    for sent in (True, False):  # the first conductor died after, or before, it saved the reset
+        note = {**task.recall(idrac.RECOVERY_NOTE), "sent": sent}
+        task.keep(idrac.RECOVERY_NOTE, note)
+        other = _elsewhere(task)
+        if verifying:
+            verify(other, "known_good_state")
+        else:
+            assert start(other, "known_good_state") is base.WAIT
+            poll(other, "known_good_state")
+        assert server.idrac.resets == ["Graceful"]
+
+
+def test_a_reset_that_was_noted_and_not_sent_is_sent(server: bmc.Machine) -> None:
+    task = task_of(server)
+    told = server.tree[server.places.manager]["LastResetTime"]
+    lost = idrac.Recovery(f"{task.step_id}/reset_idrac", ["reset"], reset_before=told)
+    lost.until = clock.stamp() + bmc_bases.RESET_SECONDS
+    task.keep(idrac.RECOVERY_NOTE, dataclasses.asdict(lost))
+    verify(task, "reset_idrac")
+    assert server.idrac.resets == ["Graceful"]
+
+
+def test_the_note_of_another_step_is_no_progress(server: bmc.Machine) -> None:
+    task = task_of(server)
+    task.keep(idrac.RECOVERY_NOTE, dataclasses.asdict(idrac.Recovery("other", [], until=1.0)))
+    start(task, "reset_idrac")
+    assert server.idrac.resets == ["Graceful"]
+
+
+def _elsewhere(task: bmc_tasks.BmcTask) -> bmc_tasks.BmcTask:
+    other = bmc_tasks.BmcTask(task.node, driver=DRIVER)
+    other.notes = dict(task.notes)
+    return other
+
+
+def test_other_steps_are_those_of_redfish(server: bmc.Machine) -> None:
+    task = task_of(server)
+    assert start(task, "reset_bmc") is base.WAIT
+    assert poll(task, "reset_bmc") > 1
+    assert server.restarts == ["GracefulRestart"]
+    names = {step["step"]: step["priority"] for step in MANAGEMENT.get_verify_steps(task)}
+    assert names.items() >= dict.fromkeys(idrac._PHASES, 0).items()
