@@ -17,9 +17,28 @@ from ironic_lite.drivers.registry import Registry, Settings
 from tests.support import conductor_fixture, hardware_types
 from tests.support.operator import Operator
 
-TYPES = ["fake-hardware", "ipmi", "manual-management", "redfish"]
+TYPES = ["fake-hardware", "idrac", "ipmi", "manual-management", "redfish"]
 CORE = ("boot", "deploy", "inspect", "management", "network", "power", "storage")
-OPTIONS: dict[str, Any] = {"DEFAULT__enabled_hardware_types": TYPES}
+OPTIONS: dict[str, Any] = {
+    "DEFAULT__enabled_hardware_types": TYPES,
+    **{
+        f"DEFAULT__enabled_{kind}_interfaces": ["idrac-redfish", *others]
+        for kind, others in {
+            "bios": ["redfish", "no-bios", "fake"],
+            "inspect": ["redfish", "agent", "no-inspect", "fake"],
+            "management": ["redfish", "ipmitool", "noop", "fake"],
+            "power": ["redfish", "ipmitool", "fake"],
+            "raid": ["redfish", "no-raid", "agent", "fake"],
+            "vendor": ["redfish", "ipmitool", "no-vendor", "fake"],
+        }.items()
+    },
+    "DEFAULT__enabled_boot_interfaces": [
+        "ipxe",
+        "redfish-virtual-media",
+        "idrac-redfish-virtual-media",
+        "fake",
+    ],
+}
 
 
 @functools.cache
@@ -102,6 +121,7 @@ def live(operator: Operator, machine: hardware_types.Machine) -> None:
     goes(operator, node, "provide", "available")
 
     is_on(machine, goes(operator, node, "active", "active"), True)
+    assert machine.started is None or machine.started()
     if machine.boots:
         body = {"boot_device": "pxe", "persistent": False}
         path = f"/v1/nodes/{node}/management/boot_device"

@@ -62,7 +62,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Verdicts(pathlib.Path(path)))
 
 
-OPTIONS: dict[str, Any] = {"DEFAULT__enabled_hardware_types": ["redfish", "fake-hardware"]}
+_ALIKE = ("bios", "inspect", "management", "power", "raid", "vendor")
+OPTIONS: dict[str, Any] = {
+    "DEFAULT__enabled_hardware_types": ["redfish", "idrac", "fake-hardware"],
+    **{f"DEFAULT__enabled_{kind}_interfaces": ["redfish", "idrac-redfish"] for kind in _ALIKE},
+    "DEFAULT__enabled_management_interfaces": ["redfish", "idrac-redfish", "fake"],
+    "DEFAULT__enabled_power_interfaces": ["redfish", "idrac-redfish", "fake"],
+    "DEFAULT__enabled_boot_interfaces": ["idrac-redfish-virtual-media", "fake"],
+}
 SHARE, LONGEST = 10.0, 0.6
 """Pauses take a tenth of their time, and at most a bit more than a reset."""
 
@@ -74,8 +81,13 @@ def drivers() -> Registry:
 
 
 @pytest.fixture
-def operator(sqlite_database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operator]:
-    """An operator of Redfish machines, whose service waits a shorter time."""
+def operator(
+    sqlite_database: Database, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Operator]:
+    """An operator of Redfish machines, whose service waits a shorter time.
+
+    A parameter has further options.
+    """
     monkeypatch.setattr(connection, "LINKS", connection.BmcLinks())
     wake_after, pause = Task.wake_after, Task.pause
     monkeypatch.setattr(
@@ -86,7 +98,8 @@ def operator(sqlite_database: Database, monkeypatch: pytest.MonkeyPatch) -> Iter
     )
     for name, value in _QUICK.items():
         settings.CONF.set_override(name, value, group="redfish")
-    found = Operator(sqlite_database, registry=drivers(), **OPTIONS)
+    options = {**OPTIONS, **getattr(request, "param", {})}
+    found = Operator(sqlite_database, registry=drivers(), **options)
     yield found
     found.close()
     for name in _QUICK:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.emulators import bmc, ipmi, redfish
+from tests.emulators.bmc import dell
 
 Json = dict[str, Any]
 
@@ -23,6 +24,7 @@ class Machine:
     :param steps: of a manual clean.
     :param boots: the boot devices it must offer.
     :param is_on: looks at the machine itself, behind everybody's back.
+    :param started: looks whether the machine booted its instance as it should.
     :param properties: what an inspection must find.
     :param raid: the ``target_raid_config`` for its steps.
     """
@@ -34,6 +36,7 @@ class Machine:
     boots: frozenset[str] = frozenset({"pxe", "disk"})
     properties: Json = dataclasses.field(default_factory=dict)
     raid: Json | None = None
+    started: Callable[[], bool] | None = None
 
 
 def step(title: str, **args: Any) -> Json:
@@ -109,6 +112,36 @@ def _ours(folder: pathlib.Path) -> Iterator[Machine]:
 
 
 @contextlib.contextmanager
+def _idrac(folder: pathlib.Path) -> Iterator[Machine]:
+    """Give a Dell machine with all of its own interfaces; its instance is a ramdisk."""
+    with bmc.serve(make="dell", users={"root": "secret"}) as running:
+        kinds = ("bios", "inspect", "management", "power", "raid", "vendor")
+        image = {"boot_iso": "http://192.0.2.80/instance.iso"}
+        fields = {
+            "driver_info": {**running.driver_info, "deploy_iso": "http://192.0.2.80/agent.iso"},
+            **{f"{kind}_interface": "idrac-redfish" for kind in kinds},
+            "firmware_interface": "redfish",
+            "boot_interface": "idrac-redfish-virtual-media",
+            "deploy_interface": "ramdisk",
+            "instance_info": {**image, "ramdisk_image_download_source": "http"},
+            "automated_clean": False,
+        }
+        dell.put_job(running)
+        state = running[running.system]
+        found = {"memory_mb": 98304, "cpus": 32, "cpu_arch": "x86_64", "vendor": "Dell Inc."}
+        steps = [step("management.known_good_state"), *_everything()]
+        yield Machine(
+            "idrac",
+            fields,
+            steps,
+            is_on=lambda: bool(state["PowerState"] == "On"),
+            properties=found,
+            raid=DISKS,
+            started=lambda: running.booted[-1] == "VCD-DVD",
+        )
+
+
+@contextlib.contextmanager
 def _ipmi(folder: pathlib.Path) -> Iterator[Machine]:
     missing = ipmi.missing()
     if missing:
@@ -126,5 +159,6 @@ MACHINES: dict[str, Callable[[pathlib.Path], contextlib.AbstractContextManager[M
     "manual-management": _by_hand,
     "redfish of sushy-tools": _sushy_tools,
     "redfish of our own": _ours,
+    "idrac of our own": _idrac,
     "ipmi of OpenIPMI": _ipmi,
 }

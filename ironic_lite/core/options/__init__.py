@@ -28,6 +28,7 @@ from ironic_lite.core.options.drivers import (
     ConsoleOptions,
     DhcpOptions,
     DnsmasqOptions,
+    DracOptions,
     FakeOptions,
     IpmiOptions,
     PxeOptions,
@@ -96,6 +97,7 @@ class _Groups(Protocol):
     ipmi: IpmiOptions
     console: ConsoleOptions
     redfish: RedfishOptions
+    drac: DracOptions
     inspector: InspectorOptions
     inspection_rules: InspectionRulesOptions
     pci_devices: PciDevicesOptions

@@ -170,6 +170,22 @@ class ConsoleOptions(Group):
     )
 
 
+class DracOptions(Group):
+    """Options of [drac]: time limits of jobs of Dell machines (hardware type idrac)."""
+
+    boot_device_job_status_timeout: int = seconds(
+        30,
+        "Seconds an iDRAC may take to make its virtual drive the boot device, where that is a job.",
+        least=1,
+    )
+    raid_job_timeout: int = seconds(
+        300,
+        "Seconds an iDRAC may take to convert disks to RAID mode, or to clear foreign "
+        "configurations.",
+        least=1,
+    )
+
+
 class RedfishOptions(Group):
     """Options of [redfish]: sessions with BMCs, and time limits of their operations."""
 

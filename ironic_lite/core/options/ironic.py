@@ -107,7 +107,6 @@ GROUPS = frozenset(
         "cifs",
         "cinder",
         "disk_utils",
-        "drac",
         "errors",
         "glance",
         "ibmc",

@@ -393,7 +393,7 @@ class RedfishVirtualMediaBoot(hardware.RedfishInterface, base.Boot):
             note = self._publish_instance(task)
             task.keep(PREPARED_NOTE, note)
         if note["drive"]:
-            virtual_media.check_configdrive_drives(virtual_media.list_drives(task))
+            virtual_media.check_configdrive_drives(self.list_drives(task))
 
     def prepare_instance(self, task: base.Task) -> None:
         """Boot from the disk from now on, and empty the virtual drive.
@@ -442,7 +442,28 @@ class RedfishVirtualMediaBoot(hardware.RedfishInterface, base.Boot):
         if drive and fresh["drive"] != drive:
             self._fill_both(task, fresh)
         elif fresh["url"] != note["url"]:
-            virtual_media.attach_image(task, note.get("device", self.device), fresh["url"])
+            device = note.get("device", self.device)
+            virtual_media.attach_image(task, device, fresh["url"], self.list_drives(task))
+
+    # -- virtual drives -------------------------------------------------------------------
+
+    def list_drives(self, task: base.Task) -> list[virtual_media.Drive]:
+        """Return the virtual drives that the machine may boot from.
+
+        :raises errors.UnsupportedDriverExtension: the machine has none.
+        """
+        return virtual_media.list_drives(task)
+
+    def boot_from(self, task: base.Task, device: str, *, persistent: bool) -> None:
+        """Let the machine boot from its virtual ``cdrom`` or ``disk``, next or from now on.
+
+        :raises errors.HardwareError: the BMC refused.
+        """
+        if device == "disk":
+            choose_stick(task)
+            return
+        virtual_media.warn_about_cd(task, device)
+        task.driver.management.set_boot_device(task, device, persistent=persistent)
 
     # -- details --------------------------------------------------------------------------
 
@@ -513,24 +534,23 @@ class RedfishVirtualMediaBoot(hardware.RedfishInterface, base.Boot):
         """Fill a virtual CD, or a stick where there is no CD, and boot from it next."""
         if note["drive"]:
             self._fill_both(task, note)
-            task.driver.management.set_boot_device(task, self.device, persistent=True)
+            self.boot_from(task, self.device, persistent=True)
             return
-        seen = virtual_media.list_drives(task)
+        seen = self.list_drives(task)
         found = {kind for drive in seen for kind in drive.devices}
         if "cdrom" in found or "disk" not in found:
             virtual_media.attach_image(task, self.device, note["url"], seen)
-            always = note["mode"] == sources.INSTANCE
-            task.driver.management.set_boot_device(task, self.device, persistent=always)
+            self.boot_from(task, self.device, persistent=note["mode"] == sources.INSTANCE)
             return
         task.keep(MEDIUM_NOTE, {**note, "device": "disk"})
         virtual_media.attach_image(task, "disk", note["url"], seen)
-        choose_stick(task)
+        self.boot_from(task, "disk", persistent=False)
 
     def _fill_both(self, task: base.Task, note: Json) -> None:
         """Fill a virtual CD with the image, and a stick with the configuration drive."""
-        virtual_media.check_configdrive_drives(virtual_media.list_drives(task))
+        virtual_media.check_configdrive_drives(self.list_drives(task))
         virtual_media.empty_drives(task, virtual_media._BOTH_DEVICES)
-        seen = virtual_media.drives_for_configdrive(virtual_media.list_drives(task))
+        seen = virtual_media.drives_for_configdrive(self.list_drives(task))
         disc = virtual_media.attach_image(task, self.device, note["url"], seen)
         virtual_media.insert_configdrive(task, note["drive"]["url"], disc)
 

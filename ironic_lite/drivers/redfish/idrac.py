@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import ClassVar
+from xml.sax import saxutils
 
 from ironic_lite import errors
-from ironic_lite.core import clock
+from ironic_lite.core import clock, config
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import steps
 from ironic_lite.drivers import base, bmc_bases
-from ironic_lite.drivers.redfish import boot, hardware, inspect, management, raid
-from ironic_lite.drivers.redfish.bmc import connection, faults, resources
+from ironic_lite.drivers.redfish import (
+    boot,
+    hardware,
+    inspect,
+    management,
+    raid,
+    virtual_media,
+)
+from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, resources
 from ironic_lite.drivers.redfish.bmc import library as sushy
 
 LOG = logging.getLogger(__name__)
@@ -58,10 +67,16 @@ class IdracHardware(hardware.RedfishHardware):
 # Services of an iDRAC beside those of the standard.
 
 
-def _service_action(task: base.Task, service: str, action: str) -> Json | None:
-    """Return an action of a service of the iDRAC, None if the iDRAC does not offer it."""
-    for manager in resources.managers(task, resources.system(task)):
-        path = resources.link(manager, "Links", "Oem", "Dell", service)
+def _service_action(
+    task: base.Task, service: str, action: str, *, of_system: bool = False
+) -> Json | None:
+    """Return an action of a service of the iDRAC, None if the iDRAC does not offer it.
+
+    :param of_system: the system has the link to the service, not its manager.
+    """
+    system = resources.system(task)
+    for owner in [system] if of_system else resources.managers(task, system):
+        path = resources.link(owner, "Links", "Oem", "Dell", service)
         document = resources.read(task, path) if path else None
         found = resources.value(document, "Actions", action)
         if resources.text(found or {}, "target"):
@@ -369,5 +384,110 @@ class IdracRAID(raid.RedfishRAID):
     """The raid interface ``idrac-redfish``."""
 
 
+# Boot from a virtual drive.
+#
+# An iDRAC whose boot device Cd is its physical drive imports a configuration that names the virtual
+# drive, as a job.
+
+VIRTUAL_DRIVES: Mapping[str, str] = {"cdrom": "VCD-DVD", "disk": "VFDD"}
+"""An iDRAC's words for its virtual drives, by device type."""
+IMPORT_TRIES, IMPORT_PAUSE = 35, 15.0
+"""Attempts, and seconds between them, while another job runs."""
+_JOB_RUNS, _PENDING = "RAC0679", "LC068"
+"""Message ids of an iDRAC that imports no configuration now."""
+_FIRST_IDRAC_10 = 17
+"""Generation of the first machines with an iDRAC 10, as its Model begins."""
+
+
 class IdracVirtualMediaBoot(boot.RedfishVirtualMediaBoot):
     """The boot interface ``idrac-redfish-virtual-media``."""
+
+    def list_drives(self, task: base.Task) -> list[virtual_media.Drive]:
+        """Return the virtual drives; an iDRAC 10 boots only from drive 1 of the system.
+
+        :raises errors.UnsupportedDriverExtension: the machine has none.
+        """
+        found = super().list_drives(task)
+        system = resources.system(task)
+        if not any(map(_is_idrac_10, resources.managers(task, system))):
+            return found
+        place = f"{resources.link(system, 'VirtualMedia')}/1"
+        return [drive for drive in found if drive.path.rstrip("/") == place]
+
+    def boot_from(self, task: base.Task, device: str, *, persistent: bool) -> None:
+        """Let the machine boot from its virtual drive, by a job of the iDRAC if that needs one.
+
+        :raises errors.HardwareError: the iDRAC refused, or its job failed or is not done in time.
+        """
+        if virtual_media.foreign_cd(task) is None:
+            super().boot_from(task, device, persistent=persistent)
+            return
+        word = VIRTUAL_DRIVES[device]
+        manager, target = _importing_manager(task)
+        body = {
+            "ShareParameters": {"Target": ["ALL"]},
+            "ImportBuffer": _boot_configuration(manager, word, once=not persistent),
+        }
+        uris = _import_configuration(task, target, body)
+        seconds = config.CONF.drac.boot_device_job_status_timeout
+        jobs.follow(task, uris, f"set the boot device {word}", seconds)
+
+
+def _is_idrac_10(manager: Json) -> bool:
+    generation = re.match(r"[0-9]{1,4}", resources.text(manager, "Model") or "")
+    return generation is not None and int(generation[0]) >= _FIRST_IDRAC_10
+
+
+def _importing_manager(task: base.Task) -> tuple[str, str]:
+    """Return the Id of the manager that imports configurations, and the path of the action."""
+    for manager in resources.managers(task, resources.system(task)):
+        actions = resources.value(manager, "Actions", "Oem")
+        for name, action in actions.items() if isinstance(actions, dict) else ():
+            target = resources.text(action, "target")
+            if name.endswith("#OemManager.ImportSystemConfiguration") and target:
+                return str(manager.get("Id")), target
+    reason = (
+        "this BMC offers no ImportSystemConfiguration, by which it boots from virtual media; "
+        "update the firmware of the iDRAC"
+    )
+    raise errors.HardwareError(reason=reason)
+
+
+def _boot_configuration(manager: str, device: str, *, once: bool) -> str:
+    """Return a configuration in XML; an iDRAC refuses one with blanks between its elements."""
+    settings = {"BootOnce": "Enabled" if once else "Disabled", "FirstBootDevice": device}
+    attributes = "".join(
+        f'<Attribute Name="ServerBoot.1#{name}">{value}</Attribute>'
+        for name, value in settings.items()
+    )
+    component = f"<Component FQDD={saxutils.quoteattr(manager)}>{attributes}</Component>"
+    return f"<SystemConfiguration>{component}</SystemConfiguration>"
+
+
+def _import_configuration(task: base.Task, target: str, body: Json) -> list[str]:
+    """Have an iDRAC import a configuration; return the addresses of its job.
+
+    :raises errors.HardwareError: it refused, or another job did not end in time.
+    """
+    for left in range(IMPORT_TRIES, -1, -1):
+        try:
+            return connection.call(
+                task, lambda link: jobs.places(link.wire.post(target, data=body)), read=False
+            )
+        except errors.HardwareError as why:
+            if _has_said(why, _PENDING):
+                reason = (
+                    "a configuration job is pending; run the step management.clear_job_queue: "
+                    f"{why}"
+                )
+                raise errors.HardwareError(reason=reason) from why
+            if not left or not _has_said(why, _JOB_RUNS):
+                raise
+            LOG.info("Node %s: another job of the iDRAC runs; trying again", task.node.uuid)
+        task.pause(IMPORT_PAUSE)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _has_said(why: errors.HardwareError, word: str) -> bool:
+    """Return whether a BMC's refusal has this message id, whatever its registry."""
+    return any(ident.rpartition(".")[2] == word for ident in why.facts.get("message_id", ()))

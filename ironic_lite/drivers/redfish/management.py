@@ -606,6 +606,7 @@ class RedfishManagement(hardware.RedfishInterface, bmc_bases.RestartingManagemen
     def attach_virtual_media(self, task: base.Task, device_type: str, image_url: str) -> None:
         """Put an image into a virtual drive, see `virtual_media.attach_image`."""
         virtual_media.attach_image(task, device_type, image_url)
+        virtual_media.warn_about_cd(task, device_type)
 
     def detach_virtual_media(
         self, task: base.Task, device_types: Sequence[str] | None = None

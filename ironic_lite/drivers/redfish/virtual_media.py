@@ -174,7 +174,6 @@ def attach_image(
         reason = f"this machine has no virtual {device}, only {has or 'none'}"
         raise errors.InvalidParameter(path="device_type", reason=reason)
     _drives_for_image(fit, image)
-    _warn_about_attachment(task, device)
     try:
         for drive in fit:
             _empty_drive(task, drive)
@@ -314,21 +313,25 @@ def _all_drives(task: base.Task, method: str) -> list[Drive]:
     return list(found.values())
 
 
-def _warn_about_attachment(task: base.Task, device: str) -> None:
+def warn_about_cd(task: base.Task, device: str) -> None:
     """Warn that a machine will not boot from its virtual CD, because attaching succeeds anyway."""
+    version = foreign_cd(task) if device == "cdrom" else None
+    if version is not None:
+        LOG.warning(
+            "Node %s: with firmware %s of its BMC, the boot device cdrom is not the virtual drive.",
+            task.node.uuid,
+            version,
+        )
+
+
+def foreign_cd(task: base.Task) -> str | None:
+    """Return the firmware of a BMC whose boot device cdrom is not the virtual drive, else None."""
     system = resources.system(task)
     quirk, maker = quirks.CD_IS_NO_MEDIUM, resources.text(system, "Manufacturer")
-    if device != "cdrom" or quirks.vendor(maker) not in quirk.vendors:
-        return
-    for manager in resources.managers(task, system):
-        version = resources.text(manager, "FirmwareVersion")
-        if quirk.fits(maker, firmware=version or ""):
-            LOG.warning(
-                "Node %s: with firmware %s of its BMC, the boot device cdrom is not the virtual "
-                "drive.",
-                task.node.uuid,
-                version,
-            )
+    if quirks.vendor(maker) not in quirk.vendors:
+        return None
+    told = (resources.text(one, "FirmwareVersion") for one in resources.managers(task, system))
+    return next((one for one in told if quirk.fits(maker, firmware=one or "")), None)
 
 
 # -- filling and emptying -------------------------------------------------------------------------

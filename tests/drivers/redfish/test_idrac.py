@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.core import clock
+from ironic_lite.core import clock, config
 from ironic_lite.drivers import base, bmc_bases
 from ironic_lite.drivers.redfish import idrac
 from tests.emulators import bmc
-from tests.emulators.bmc import dell
+from tests.emulators.bmc import dell, shapes
 from tests.support import bmc_tasks, fake_task
+
+Json = dict[str, Any]
 
 MANAGEMENT = idrac.IdracManagement()
 DRIVER = dataclasses.replace(bmc_tasks.REDFISH, hardware_type="idrac", management=MANAGEMENT)
@@ -244,3 +246,96 @@ def test_other_steps_are_those_of_redfish(server: bmc.Machine) -> None:
     assert server.restarts == ["GracefulRestart"]
     names = {step["step"]: step["priority"] for step in MANAGEMENT.get_verify_steps(task)}
     assert names.items() >= dict.fromkeys(idrac._PHASES, 0).items()
+
+
+# -- boot from virtual media ----------------------------------------------------------------------
+
+BOOT = idrac.IdracVirtualMediaBoot()
+
+
+@pytest.mark.parametrize(
+    ("device", "persistent", "told"),
+    [
+        ("cdrom", False, {"once": "Enabled", "device": "VCD-DVD"}),
+        ("cdrom", True, {"once": "Disabled", "device": "VCD-DVD"}),
+        ("disk", False, {"once": "Enabled", "device": "VFDD"}),
+    ],
+)
+def test_an_old_idrac_imports_its_boot_device(
+    server: bmc.Machine, device: str, persistent: bool, told: dict[str, str]
+) -> None:
+    BOOT.boot_from(task_of(server), device, persistent=persistent)
+    assert server.idrac.imports == [{"fqdd": "iDRAC.Embedded.1", **told}]
+    assert server.idrac.first_boot == (told["device"], not persistent)
+    assert not any(title.startswith("PATCH") for title in server.changes())
+
+
+@pytest.mark.parametrize("firmware", ["6.00.30.00", "7.10.30.00"])
+def test_an_idrac_that_boots_from_its_virtual_drive_is_told_by_the_standard(
+    server: bmc.Machine, firmware: str
+) -> None:
+    server.tree[server.places.manager]["FirmwareVersion"] = firmware
+    BOOT.boot_from(task_of(server), "cdrom", persistent=False)
+    assert server.idrac.imports == []
+    assert server.tree[server.system]["Boot"]["BootSourceOverrideTarget"] == "Cd"
+
+
+def test_an_import_waits_while_another_job_runs(server: bmc.Machine) -> None:
+    server.idrac.refusals = ["IDRAC.2.8.RAC0679"] * 3
+    task = task_of(server)
+    BOOT.boot_from(task, "cdrom", persistent=False)
+    assert task.pauses[:3] == [idrac.IMPORT_PAUSE] * 3
+    assert len(server.idrac.imports) == 1
+
+
+def test_an_import_is_given_up_after_many_attempts(server: bmc.Machine) -> None:
+    server.idrac.refusals = ["IDRAC.2.8.RAC0679"] * 100
+    task = task_of(server)
+    with pytest.raises(errors.BmcBadAnswer, match="does not take it now"):
+        BOOT.boot_from(task, "cdrom", persistent=False)
+    assert task.pauses == [idrac.IMPORT_PAUSE] * idrac.IMPORT_TRIES
+
+
+def test_a_pending_configuration_is_named_with_its_cure(server: bmc.Machine) -> None:
+    server.idrac.refusals = ["IDRAC.2.8.LC068"]
+    sentence = "a configuration job is pending; run the step management.clear_job_queue"
+    with pytest.raises(errors.HardwareError, match=sentence):
+        BOOT.boot_from(task_of(server), "cdrom", persistent=False)
+    assert (server.sent, server.restarts) == ([], [])
+
+
+def test_a_job_that_fails_or_takes_too_long_fails_the_boot(server: bmc.Machine) -> None:
+    server.idrac.job_fails = "Unable to apply the configuration."
+    with pytest.raises(errors.HardwareError, match=r"VCD-DVD \(Exception\): Unable to apply"):
+        BOOT.boot_from(task_of(server), "cdrom", persistent=False)
+    server.idrac.job_fails, server.idrac.job_seconds = None, 3600
+    config.CONF.set_override("boot_device_job_status_timeout", 1, group="drac")
+    with pytest.raises(errors.HardwareError, match="did not set the boot device VCD-DVD within 1"):
+        BOOT.boot_from(task_of(server), "cdrom", persistent=False)
+    config.CONF.clear_override("boot_device_job_status_timeout", group="drac")
+
+
+def test_an_idrac_that_imports_nothing_is_named(server: bmc.Machine) -> None:
+    del server.tree[server.places.manager]["Actions"]["Oem"]
+    with pytest.raises(errors.HardwareError, match="offers no ImportSystemConfiguration"):
+        BOOT.boot_from(task_of(server), "cdrom", persistent=False)
+
+
+def test_the_name_of_a_manager_is_quoted_in_the_configuration() -> None:
+    told = idrac._boot_configuration('<"&>', "VFDD", once=True)
+    assert "<Component FQDD='&lt;\"&amp;&gt;'>" in told
+
+
+@pytest.mark.parametrize(("model", "names"), [("16G Monolithic", 4), ("17G Monolithic", 1)])
+def test_an_idrac_10_uses_the_first_drive_of_the_system(
+    server: bmc.Machine, model: str, names: int
+) -> None:
+    media = f"{server.system}/VirtualMedia"
+    server.tree[server.system]["VirtualMedia"] = shapes.link(media)
+    paths = [f"{media}/{number}" for number in (1, 2)]
+    server.tree[media] = shapes.collection(media, "VirtualMedia", paths)
+    for path in paths:
+        server.tree[path] = {**server["VirtualMedia/Cd"], "@odata.id": path, "Id": path[-1]}
+    server.tree[server.places.manager]["Model"] = model
+    found = [drive.path for drive in BOOT.list_drives(task_of(server))]
+    assert (len(found), found[0]) == (names, paths[0])

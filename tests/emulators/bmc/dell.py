@@ -148,16 +148,27 @@ def extend(tree: dict[str, Json], at: shapes.Places) -> None:
     tree.update(documents(at))
     manager, own = tree[at.manager], f"{at.manager}/Oem/Dell"
     names = ("DellJobService", "DelliDRACCardService", "DellLCService", "Jobs")
-    manager["Links"]["Oem"] = {"Dell": {name: link(f"{own}/{name}") for name in names}}
-    manager["Links"]["Oem"]["Dell"]["DellSwitchConnectionCollection"] = link(
-        f"{at.system}/NetworkPorts/Oem/Dell/DellSwitchConnections"
-    )
-    manager.update(Model="14G Monolithic", LastResetTime="2015-03-12T04:14:33+06:00")
+    switches = f"{at.system}/NetworkPorts/Oem/Dell/DellSwitchConnections"
+    services = {name: link(f"{own}/{name}") for name in names}
+    services["DellSwitchConnectionCollection"] = link(switches)
+    manager["Links"]["Oem"] = {"Dell": services}
+    manager.setdefault("LastResetTime", "2015-03-12T04:14:33+06:00")
     target = f"{at.manager}/Actions/Oem/EID_674_Manager.ImportSystemConfiguration"
     word = "#OemManager.v1_3_0.OemManager#OemManager.ImportSystemConfiguration"
     manager["Actions"]["Oem"] = {word: {"target": target}}
     service = link(f"{at.system}/Oem/Dell/DellRaidService")
     tree[at.system]["Links"]["Oem"] = {"Dell": {"DellRaidService": service}}
+
+
+def extend_recorded(tree: dict[str, Json], system: str, manager: str) -> None:
+    """Give a recorded machine of Dell its services, which recordings leave out."""
+    if not any(path.endswith("/Oem/Dell/Jobs") for path in tree):
+        make = dataclasses.replace(
+            shapes.MAKES["dell"],
+            system=system.rpartition("/")[2],
+            manager=manager.rpartition("/")[2],
+        )
+        extend(tree, shapes.Places(make))
 
 
 # -- actions --------------------------------------------------------------------------------------

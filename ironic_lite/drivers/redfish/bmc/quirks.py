@@ -121,7 +121,7 @@ CD_IS_NO_MEDIUM = Quirk(
     "cd-is-no-medium",
     ("Dell",),
     "the boot device Cd is not the virtual drive",
-    "attaching an image logs a warning",
+    "idrac-redfish-virtual-media has the BMC import a configuration; others log a warning",
     "Ironic: boot",
     firmware=r"(?!0*[67]\D|0*[67]$)\d",
 )
