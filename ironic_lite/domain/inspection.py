@@ -396,8 +396,10 @@ def _read_interfaces(case: Case) -> Iterable[tuple[str, Json]]:
             remark = f"The network interface {name!r:.80} has no usable address: {mac!r:.80}"
             case.remarks.append(remark)
             continue
-        # The booting card may be unknown; then any card may be used.
-        yield name, {**one, "mac_address": known, "pxe_enabled": boots in (None, known)}
+        # The booting card may be unknown; then any card may be used, unless the BMC tells of each.
+        told = one.get("pxe_enabled")
+        enabled = told if isinstance(told, bool) else boots in (None, known)
+        yield name, {**one, "mac_address": known, "pxe_enabled": enabled}
 
 
 def _is_wanted_port(case: Case, name: str, one: Json) -> bool:

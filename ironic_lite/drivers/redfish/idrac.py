@@ -7,9 +7,10 @@ An interface here differs from the Redfish one only where an iDRAC needs it. The
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import ClassVar
 from xml.sax import saxutils
@@ -376,8 +377,85 @@ def _readiness(task: base.Task, status: str = "LCStatus") -> str | None:
     return resources.text(dict(connection.call(task, ask)), status)
 
 
+# Inspection: what only an iDRAC reports, or reports at another place.
+
+_BOOT_CARDS = tuple((f"PxeDev{n}EnDis", f"PxeDev{n}Interface") for n in range(1, 5))
+"""BIOS settings of the cards that boot over the network in UEFI mode: on or off, and their name."""
+_NO_LINK = "No Link"
+
+
+def parse_boot_cards(bios: Json) -> set[str]:
+    """Return the names of the cards that may boot over the network, from the BIOS document."""
+    return {
+        name
+        for switch, card in _BOOT_CARDS
+        if resources.text(bios, "Attributes", switch) == "Enabled"
+        and (name := resources.text(bios, "Attributes", card))
+    }
+
+
+def parse_switches(connections: Iterable[Json]) -> Json:
+    """Return the switches that cards see, by FQDD, from DellSwitchConnection documents."""
+    found: Json = {}
+    for one in connections:
+        card = resources.text(one, "FQDD")
+        switch = resources.text(one, "SwitchConnectionID")
+        port = resources.text(one, "SwitchPortConnectionID")
+        if card and switch and port and _NO_LINK not in {switch, port}:
+            found[card] = {"switch_chassis_id": switch, "switch_port_id": port}
+    return found
+
+
+class IdracSurvey(inspect.Survey):
+    """The parts of a Dell machine."""
+
+    def take(self) -> tuple[Json, Json, int | None]:
+        """Return inventory, plug-in data, and the size of the disk for an image.
+
+        The serial number is the service tag, by which the machine is known; an iDRAC shows the
+        number of the board.
+        """
+        inventory, plugin_data, local_gb = super().take()
+        tag = resources.text(self.system, "SKU")
+        if tag is not None:
+            inventory["system_vendor"]["serial_number"] = tag
+        if inventory["boot"]["current_boot_mode"] == "uefi":
+            self._mark_boot_cards(inventory)
+        return inventory, plugin_data, local_gb
+
+    def _mark_boot_cards(self, inventory: Json) -> None:
+        """Mark the cards that boot over the network; if no card is known to, any may."""
+        path = resources.link(self.system, "Bios")
+        read = self._read_documents("Bios", lambda spare: _one_document(self.task, path))
+        names = parse_boot_cards(read[0]) if read else set()
+        cards = inventory["interfaces"]
+        booting = [card for card in cards if card["name"] in names]
+        for card in cards if booting else ():
+            card["pxe_enabled"] = card in booting
+        if len(booting) == 1:
+            inventory["boot"]["pxe_interface"] = booting[0]["mac_address"]
+
+    def _lldp_neighbours(self) -> Json:
+        """Return the switches from the iDRAC's own list, else from the ports of the cards."""
+        path = f"{self.system.get('@odata.id')}/NetworkPorts/Oem/Dell/DellSwitchConnections"
+        for manager in self._linked_documents("ManagedBy", self.system, "Links", "ManagedBy"):
+            own = "DellSwitchConnectionCollection"
+            path = resources.link(manager, "Links", "Oem", "Dell", own) or path
+        find = functools.partial(resources.members, self.task, path)
+        return parse_switches(self._read_documents("DellSwitchConnections", find)) or (
+            super()._lldp_neighbours()
+        )
+
+
+def _one_document(task: base.Task, path: str | None) -> list[Json]:
+    found = resources.read(task, path) if path else None
+    return [] if found is None else [found]
+
+
 class IdracInspect(inspect.RedfishInspect):
     """The inspect interface ``idrac-redfish``."""
+
+    survey: ClassVar[type[inspect.Survey]] = IdracSurvey
 
 
 class IdracRAID(raid.RedfishRAID):

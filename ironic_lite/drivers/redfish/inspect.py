@@ -13,7 +13,7 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 from ironic_lite import errors
 from ironic_lite.core import config, log_lines
@@ -676,6 +676,9 @@ ESSENTIAL = ("memory_mb", "local_gb", "cpu_arch")
 class RedfishInspect(hardware.RedfishInterface, base.Inspect):
     """The inspect interface ``redfish``."""
 
+    survey: ClassVar[type[Survey]] = Survey
+    """The parts of a machine that are read."""
+
     def inspect_hardware(self, task: base.Task) -> base.Outcome:
         """Write properties, ports and inventory, or nothing unless all essential facts are found.
 
@@ -683,7 +686,7 @@ class RedfishInspect(hardware.RedfishInterface, base.Inspect):
 
         :raises errors.HardwareError: a property of ``ESSENTIAL`` is unknown, or a hook failed.
         """
-        with Survey(task) as found:
+        with self.survey(task) as found:
             inventory, plugin_data, local_gb = found.take()
         properties = dict(task.node.properties or {})
         _write_properties(properties, inventory, local_gb)

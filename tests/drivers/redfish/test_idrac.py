@@ -339,3 +339,88 @@ def test_an_idrac_10_uses_the_first_drive_of_the_system(
     server.tree[server.places.manager]["Model"] = model
     found = [drive.path for drive in BOOT.list_drives(task_of(server))]
     assert (len(found), found[0]) == (names, paths[0])
+
+
+# -- inspection -----------------------------------------------------------------------------------
+
+INSPECT = idrac.IdracInspect()
+FIRST, SECOND = "12:44:6a:3b:04:01", "12:44:6a:3b:04:02"
+
+
+def inspected(server: bmc.Machine) -> tuple[bmc_tasks.BmcTask, Json, Json]:
+    """Return the task of an inspection, the inventory and the plug-in data."""
+    task = task_of(server)
+    assert INSPECT.inspect_hardware(task) is base.DONE
+    assert task.inventory is not None
+    return task, dict(task.inventory[0]), dict(task.inventory[1])
+
+
+def test_the_serial_number_is_the_service_tag(server: bmc.Machine) -> None:
+    assert inspected(server)[1]["system_vendor"]["serial_number"] == "8675309"
+    server.tree[server.system]["SKU"] = None
+    assert inspected(server)[1]["system_vendor"]["serial_number"] == "2M220100SL"
+
+
+@pytest.mark.parametrize(
+    ("settings", "mode", "ports", "booting"),
+    [
+        ({}, "UEFI", [FIRST, SECOND], None),
+        ({1: ("Disabled", "NIC1-1"), 2: ("Enabled", "NIC1-2")}, "UEFI", [SECOND], SECOND),
+        ({2: ("Enabled", "NIC1-2"), 4: ("Enabled", "NIC1-1")}, "UEFI", [FIRST, SECOND], None),
+        ({1: ("Disabled", "NIC1-1")}, "UEFI", [FIRST, SECOND], None),
+        ({1: ("Enabled", "NIC.Other")}, "UEFI", [FIRST, SECOND], None),
+        ({5: ("Enabled", "NIC1-1")}, "UEFI", [FIRST, SECOND], None),
+        ({1: ("Enabled", "NIC1-1")}, "Legacy", [FIRST, SECOND], None),
+        ({1: ("Enabled", ["NIC1-1"])}, "UEFI", [FIRST, SECOND], None),
+    ],
+)
+def test_only_the_cards_that_the_bios_boots_from_get_ports(
+    server: bmc.Machine, settings: Json, mode: str, ports: list[str], booting: str | None
+) -> None:
+    for number, (state, card) in settings.items():
+        told = {f"PxeDev{number}EnDis": state, f"PxeDev{number}Interface": card}
+        server.tree[server.places.bios]["Attributes"].update(told)
+    server.tree[server.system]["Boot"]["BootSourceOverrideMode"] = mode
+    task, inventory, _plugin_data = inspected(server)
+    assert sorted(task.added) == ports
+    assert inventory["boot"]["pxe_interface"] == booting
+
+
+def test_all_cards_are_shown_with_what_they_boot(server: bmc.Machine) -> None:
+    told = {"PxeDev1EnDis": "Enabled", "PxeDev1Interface": "NIC1-2"}
+    server.tree[server.places.bios]["Attributes"].update(told)
+    every = inspected(server)[2]["all_interfaces"]
+    assert {name: one["pxe_enabled"] for name, one in every.items()} == {
+        "NIC1-1": False,
+        "NIC1-2": True,
+    }
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_switches_are_those_of_the_idrac(server: bmc.Machine, linked: bool) -> None:
+    if not linked:
+        own = server.tree[server.places.manager]["Links"]["Oem"]["Dell"]
+        del own["DellSwitchConnectionCollection"]
+    assert inspected(server)[2]["parsed_lldp"] == {
+        "NIC1-1": {"switch_chassis_id": "b0:4f:13:31:dc:40", "switch_port_id": "swp20"}
+    }
+
+
+def test_without_that_list_switches_are_those_of_the_ports(server: bmc.Machine) -> None:
+    server["DellSwitchConnections"]["Members"] = []
+    port = server[f"{server.places.chassis}/NetworkAdapters/NIC1/Ports/1"]
+    port["Ethernet"] = {"LLDPReceive": {"ChassisId": "00:11:22", "PortId": "Eth1/7"}}
+    heard = inspected(server)[2]["parsed_lldp"]
+    assert heard == {"1": {"switch_chassis_id": "00:11:22", "switch_port_id": "Eth1/7"}}
+
+
+@pytest.mark.parametrize("answer", [{}, {"Attributes": []}, {"Attributes": None}, []])
+def test_nonsense_of_the_bios_loses_only_itself(server: bmc.Machine, answer: Any) -> None:
+    server.tricks[f"GET {server.places.bios}"] = bmc.says(200, answer)
+    task, _inventory, _plugin_data = inspected(server)
+    assert sorted(task.added) == [FIRST, SECOND]
+
+
+def test_nonsense_of_the_switches_loses_only_itself() -> None:
+    odd = [{}, {"FQDD": 7}, {"FQDD": "A", "SwitchConnectionID": None}, {"FQDD": "B"}]
+    assert idrac.parse_switches(odd) == {}
