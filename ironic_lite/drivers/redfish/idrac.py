@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import ClassVar
 from xml.sax import saxutils
@@ -22,10 +22,12 @@ from ironic_lite.domain import steps
 from ironic_lite.drivers import base, bmc_bases
 from ironic_lite.drivers.redfish import (
     boot,
+    disk_selection,
     hardware,
     inspect,
     management,
     raid,
+    storage,
     virtual_media,
 )
 from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, resources
@@ -458,8 +460,282 @@ class IdracInspect(inspect.RedfishInspect):
     survey: ClassVar[type[inspect.Survey]] = IdracSurvey
 
 
+# RAID: what an iDRAC needs before and after changes of volumes.
+#
+# Its state is one JSON document on the node beside that of the changes, so that another conductor
+# can continue.
+
+RAID_NOTE = "idrac_raid"
+"""Key of the `RaidState` of a running step."""
+READY, CONVERT, CHANGE, CLEAR_FOREIGN = "ready", "convert", "change", "clear_foreign"
+READY_LOOKS, READY_PAUSE = 30, 10.0
+"""Looks whether an iDRAC can change volumes at once, and seconds between them; then it is tried."""
+JOB_PAUSE = 5.0
+"""Seconds between two looks at a job."""
+_NOTHING_FOREIGN = "STOR018"
+"""Message id of an iDRAC that has no foreign configuration."""
+_RAID_ACTIONS: Mapping[str, str] = {
+    CONVERT: "#DellRaidService.ConvertToRAID",
+    CLEAR_FOREIGN: "#DellRaidService.ClearForeignConfig",
+}
+
+
+@dataclasses.dataclass(slots=True)
+class DiskJob:
+    """A job of the RAID service: its arguments, its name in sentences, and its addresses.
+
+    ``by`` is the claim of the process that sends it; ``until`` is its deadline in seconds since
+    the epoch, once it was tried.
+    """
+
+    body: Json
+    name: str
+    by: str | None = None
+    until: float = 0.0
+    uris: list[str] = dataclasses.field(default_factory=list)
+    sent: bool = False
+
+
+@dataclasses.dataclass(slots=True)
+class RaidState:
+    """The state of a step: its stage, and the jobs of the stage.
+
+    ``wanted`` are the logical disks, each with its path, whose disks are chosen again after a
+    conversion. ``foreign`` are the controllers whose foreign configurations are cleared at the end.
+    """
+
+    stage: str = READY
+    looks: int = 0
+    jobs: list[DiskJob] = dataclasses.field(default_factory=list)
+    wanted: list[tuple[str, Json]] | None = None
+    foreign: list[str] = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def of(cls, saved: JsonView) -> RaidState:
+        """Return the saved state."""
+        return cls(**{**saved, "jobs": [DiskJob(**one) for one in saved["jobs"]]})
+
+
 class IdracRAID(raid.RedfishRAID):
     """The raid interface ``idrac-redfish``."""
+
+    def poll_step(
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep
+    ) -> base.Outcome:
+        """Do the next part of the plan.
+
+        :raises errors.HardwareError: the iDRAC refused, a job failed, or a time limit was exceeded.
+        """
+        kept = task.recall(RAID_NOTE)
+        if kept is None:
+            return super().poll_step(task, kind, step)
+        state = RaidState.of(kept)
+        try:
+            if state.stage == CHANGE:
+                if super().poll_step(task, kind, step) is base.WAIT:
+                    return base.WAIT
+                return self._enter(task, state, CLEAR_FOREIGN)
+            return self._advance(task, state)
+        except (errors.LockLost, errors.Stopping):
+            raise
+        except errors.Error:
+            task.keep(RAID_NOTE, None)
+            raise
+
+    # -- the plan -------------------------------------------------------------------------
+
+    def _build_volumes(
+        self, task: base.Task, wanted: Sequence[tuple[str, Json]], delete_existing: object
+    ) -> base.Outcome:
+        """Plan the volumes; disks in non-RAID mode are converted before, and chosen again then."""
+        emptied = steps.checked_flag("delete_existing", delete_existing)
+        _refuse_hba_mode(task, wanted)
+        there = connection.call(task, storage.read_controllers)
+        offered = [one.offered(emptied=emptied) for one in there]
+        choices = disk_selection.choose_disks(wanted, offered)
+        others = {path for one in there for path in _non_raid_disks(one)}
+        names = [disk.name for one in choices for disk in one.disks if disk.path in others]
+        if not names:
+            return super()._build_volumes(task, wanted, emptied)
+        job = DiskJob({"PDArray": names}, f"convert the disks {', '.join(names)} to RAID mode")
+        return self._enter(task, RaidState(jobs=[job], wanted=list(wanted)), READY)
+
+    def _start_changes(
+        self,
+        task: base.Task,
+        there: Sequence[storage.RaidController],
+        work: list[raid.VolumeOrder],
+        disks: list[Json],
+    ) -> base.Outcome:
+        """Save the plan, to be begun when the iDRAC is ready."""
+        deletes = not disks or any(one.do == raid.DELETE for one in work)
+        foreign = [one.name for one in there if deletes and one.levels and not _is_boss(one)]
+        outcome = super()._start_changes(task, there, work, disks)
+        if outcome is base.DONE and not foreign:
+            return outcome
+        first = RaidState(foreign=foreign)
+        return self._enter(task, first, READY if outcome is base.WAIT else CLEAR_FOREIGN)
+
+    def _enter(self, task: base.Task, state: RaidState, stage: str) -> base.Outcome:
+        """Begin a stage with the next poll, so that its claims are saved before its requests."""
+        state.stage, state.looks = stage, 0
+        if stage == CLEAR_FOREIGN:
+            state.jobs = [
+                DiskJob({"TargetFQDD": name}, f"clear the foreign configuration of {name}")
+                for name in state.foreign
+            ]
+        for job in state.jobs:
+            job.by = jobs.CLAIMS.make()
+        return _wait(task, state, 0.0)
+
+    def _advance(self, task: base.Task, state: RaidState) -> base.Outcome:
+        """Do what is possible now in a stage other than the changes themselves."""
+        if state.stage == READY:
+            if not _is_ready(task, state):
+                return _wait(task, state, READY_PAUSE)
+            return self._enter(task, state, CHANGE if state.wanted is None else CONVERT)
+        if not _run_jobs(task, state):
+            return _wait(task, state, JOB_PAUSE)
+        task.keep(RAID_NOTE, None)
+        if state.wanted is None:
+            return base.DONE
+        return super()._build_volumes(task, [(path, one) for path, one in state.wanted], True)
+
+
+def _wait(task: base.Task, state: RaidState, seconds: float) -> base.Outcome:
+    task.keep(RAID_NOTE, dataclasses.asdict(state))
+    task.wake_after(seconds)
+    return base.WAIT
+
+
+def _non_raid_disks(controller: storage.RaidController) -> set[str]:
+    """Return the paths of the disks that are in non-RAID mode, so that no volume can use them."""
+    raw = {path for one in controller.volumes if one.raw for path in one.drives}
+    return {
+        path
+        for drive in controller.drives
+        if (path := str(drive["@odata.id"])) in raw
+        or resources.text(drive, "Oem", "Dell", "DellPhysicalDisk", "RaidStatus") == "NonRAID"
+    }
+
+
+def _is_boss(controller: storage.RaidController) -> bool:
+    """Return whether a controller is one for boot disks, which cannot convert or clear them."""
+    return "BOSS" in f"{controller.name} {controller.label}".upper()
+
+
+def _refuse_hba_mode(task: base.Task, wanted: Sequence[tuple[str, Json]]) -> None:
+    """Refuse volumes of a controller that only passes its disks through.
+
+    :raises errors.InvalidParameter: naming the path of the first logical disk for it.
+    """
+    modes: dict[str, str | None] = {}
+    for subsystem in resources.members(task, resources.link(resources.system(task), "Storage")):
+        for card in resources.members(task, resources.link(subsystem, "Controllers")):
+            mode = resources.text(card, "Oem", "Dell", "DellStorageController", "ControllerMode")
+            modes[str(subsystem.get("Id"))] = mode
+    passing = [name for name, mode in modes.items() if mode == "HBA"]
+    for path, disk in wanted:
+        named = disk.get("controller")
+        if named in passing or (passing and named is None and len(passing) == len(modes)):
+            name = named or passing[0]
+            do = "set its ControllerMode to RAID, and restart the machine"
+            reason = f"{name} is in HBA mode: {do}"
+            raise errors.InvalidParameter(path=f"{path}/controller", reason=reason)
+
+
+def _is_ready(task: base.Task, state: RaidState) -> bool:
+    """Return whether an iDRAC can change volumes at once, or is tried anyway.
+
+    It can only while its machine is on.
+    """
+    state.looks += 1
+    try:
+        word = _readiness(task, "RTStatus")
+        if word in {None, "Ready"}:
+            return True
+        if state.looks == 1 and task.driver.power.get_power_state(task) == base.POWER_OFF:
+            raid.restart_machine(task)
+    except errors.HardwareError as why:
+        LOG.info("Node %s: %s", task.node.uuid, why)
+    return state.looks >= READY_LOOKS
+
+
+def _run_jobs(task: base.Task, state: RaidState) -> bool:
+    """Send and follow the jobs of a stage one by one; return whether all have ended.
+
+    :raises errors.HardwareError: a job failed, or did not end in time.
+    """
+    limit = float(config.CONF.drac.raid_job_timeout)
+    while state.jobs:
+        job = state.jobs[0]
+        job.until = job.until or clock.stamp() + limit
+        fault: errors.Error | None = None
+        try:
+            word = _look_at_job(task, state.stage, job)
+        except (errors.BmcUnreachable, errors.BmcAccessDenied) as silence:
+            word, fault = str(silence), silence
+        if word not in jobs.ENDED:
+            if clock.over(job.until, limit):
+                reason = (
+                    f"the iDRAC did not {job.name} within {limit:g} s ({word}). Check its job "
+                    "queue; if it is only slow, raise [drac]raid_job_timeout"
+                )
+                raise errors.StepFailed(step="raid", reason=reason) from fault
+            return False
+        state.jobs = state.jobs[1:]
+    return True
+
+
+def _look_at_job(task: base.Task, stage: str, job: DiskJob) -> str:
+    """Send a job if it was not sent; return its state."""
+    if not job.sent:
+        if not _send_job(task, stage, job):
+            return jobs.DONE
+        job.sent = True
+    return jobs.check(task, job.uris, job.name) if job.uris else jobs.DONE
+
+
+def _send_job(task: base.Task, stage: str, job: DiskJob) -> bool:
+    """Send a job, unless it runs already; return False if there is nothing to do.
+
+    :raises errors.StepFailed: the iDRAC refused.
+    """
+    action = _service_action(task, "DellRaidService", _RAID_ACTIONS[stage], of_system=True)
+    if action is None:
+        if stage == CLEAR_FOREIGN:
+            return False
+        reason = "this BMC offers no Oem/Dell/DellRaidService; update the firmware of the iDRAC"
+        raise errors.StepFailed(step="raid", reason=reason)
+    target = action["target"]
+    if not jobs.CLAIMS.use(job.by) and _was_sent(task, stage, job, target):
+        return bool(job.uris)
+    try:
+        job.uris = connection.call(
+            task, lambda link: jobs.places(link.wire.post(target, data=job.body)), read=False
+        )
+    except errors.BmcBadAnswer as why:
+        if stage == CLEAR_FOREIGN and _has_said(why, _NOTHING_FOREIGN):
+            return False
+        reason = f"the iDRAC refused to {job.name}: {why}"
+        raise errors.StepFailed(step="raid", reason=reason) from why
+    return True
+
+
+def _was_sent(task: base.Task, stage: str, job: DiskJob, target: str) -> bool:
+    """Return whether a lost conductor sent a job, which runs or has had its effect."""
+    job.uris = connection.call(task, lambda link: jobs.running(link, target))
+    if job.uris or stage != CONVERT:
+        return bool(job.uris)
+    there = connection.call(task, storage.read_controllers)
+    left = {
+        str(drive["Id"])
+        for one in there
+        for drive in one.drives
+        if drive["@odata.id"] in _non_raid_disks(one)
+    }
+    job.body = {"PDArray": [name for name in job.body["PDArray"] if name in left]}
+    return not job.body["PDArray"]
 
 
 # Boot from a virtual drive.

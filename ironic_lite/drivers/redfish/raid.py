@@ -175,7 +175,7 @@ def _wait_for_tasks(
     asked = any(one.when == ON_RESET or (late and one.when is None) for one in under_way)
     begun = any(word in {DONE, "Running"} for word in seen)
     if asked and not begun and not work.rebooted:
-        _restart_machine(task)
+        restart_machine(task)
         work.looks = 0
     work.rebooted = work.rebooted or asked
     work.looks += 1
@@ -196,7 +196,7 @@ def retry_pause(why: errors.HardwareError) -> float:
     return longest if isinstance(why, errors.BmcAccessDenied) else min(longest, 2 * FIRST_PAUSE)
 
 
-def _restart_machine(task: base.Task) -> None:
+def restart_machine(task: base.Task) -> None:
     """Restart the machine, so that tasks waiting for a boot begin."""
     power = task.driver.power
     task.driver.deploy.prepare_restart(task)
