@@ -93,10 +93,12 @@ def _unfinished_jobs(task: base.Task) -> list[str] | None:
     for manager in resources.managers(task, resources.system(task)):
         path = resources.link(manager, "Links", "Oem", "Dell", "Jobs")
         if path:
-            return [
-                f"{job.get('Id')} ({job.get('JobState')})"
+            found = (
+                (resources.text(job, "Id"), resources.text(job, "JobState"))
                 for job in resources.members(task, path)
-                if job.get("JobState") not in _FINISHED
+            )
+            return [
+                f"{ident!s:.80} ({state!s:.80})" for ident, state in found if state not in _FINISHED
             ]
     return None
 
@@ -305,7 +307,7 @@ class IdracManagement(management.RedfishManagement):
             if work.looks < bmc_bases.RESET_LOOKS:
                 return ""
             word = _readiness(task)
-            return None if word in {None, "Ready"} else f"the LCStatus of the iDRAC is {word}"
+            return None if word in {None, "Ready"} else f"the LCStatus of the iDRAC is {word:.80}"
         jobs = _unfinished_jobs(task)
         if jobs:
             work.looks = 0
@@ -358,7 +360,8 @@ def _clear_jobs(task: base.Task, *, force: bool) -> None:
     word = "JID_CLEARALL_FORCE" if force else "JID_CLEARALL"
     offered = action.get("JobID@Redfish.AllowableValues")
     if force and isinstance(offered, list) and word not in offered:
-        reason = f"this iDRAC does not offer {word}, only {', '.join(map(str, offered))}"
+        known = ", ".join(str(one)[:80] for one in offered[:_MOST_JOBS])
+        reason = f"this iDRAC does not offer {word}, only {known}"
         raise errors.InvalidParameter(path="force", reason=reason)
     target = action["target"]
     connection.call(task, lambda link: link.wire.post(target, data={"JobID": word}), read=False)

@@ -115,6 +115,13 @@ def test_an_error_names_five_jobs_at_most(server: bmc.Machine) -> None:
     assert jobs[5] not in why.value.message
 
 
+def test_nonsense_in_the_queue_is_no_empty_queue(server: bmc.Machine) -> None:
+    job = server.tree[f"{dell.jobs_of(server.tree)}/{dell.put_job(server)}"]
+    job.update(Id=["JID"], JobState={"a": "b"})
+    verify(task_of(server), "clear_job_queue")
+    assert server.idrac.cleared == ["JID_CLEARALL"]
+
+
 def test_force_that_is_not_offered_is_refused(server: bmc.Machine) -> None:
     action = server["DellJobService"]["Actions"]["#DellJobService.DeleteJobQueue"]
     action["JobID@Redfish.AllowableValues"] = ["JID_CLEARALL"]
