@@ -138,3 +138,41 @@ def is_on(machine: hardware_types.Machine, shown: dict[str, Any], wanted: bool) 
     """Check that the node and its machine say the same of its power."""
     assert shown["power_state"] == ("power on" if wanted else "power off")
     assert machine.is_on is None or machine.is_on() is wanted
+
+
+# -- what Metal3 registers for machines of Dell ---------------------------------------------------
+
+_ALIKE = ("bios", "management", "power", "raid", "vendor")
+METAL3 = {
+    "idrac-redfish": "ipxe",
+    "idrac-virtualmedia": "idrac-redfish-virtual-media",
+}
+
+
+@pytest.mark.parametrize("scheme", METAL3)
+def test_a_dell_machine_of_metal3_keeps_its_interfaces(operator: Operator, scheme: str) -> None:
+    named = {
+        **{f"{kind}_interface": "idrac-redfish" for kind in _ALIKE},
+        "boot_interface": METAL3[scheme],
+        "firmware_interface": "redfish",
+        "inspect_interface": "agent",
+        "deploy_interface": "direct",
+        "network_interface": "noop",
+    }
+    info = {
+        "redfish_address": "https://192.0.2.7",
+        "redfish_system_id": "/redfish/v1/Systems/System.Embedded.1",
+        "redfish_username": "root",
+        "redfish_password": "calvin",
+        "redfish_verify_ca": False,
+    }
+    body = {
+        **{"driver": "idrac", "name": f"metal3~{scheme}", "driver_info": info, **named},
+        "properties": {"cpu_arch": "x86_64", "capabilities": "boot_mode:uefi,secure_boot:true"},
+    }
+    for version in ("1.89", "1.110"):
+        headers = {"X-OpenStack-Ironic-API-Version": version}
+        answer = operator.api.request("POST", "/v1/nodes", body, headers=headers)
+        assert answer.status == 201, answer.text
+        assert {key: answer.json[key] for key in named} == named
+        assert operator.api.delete(f"/v1/nodes/{answer.json['uuid']}").status == 204
