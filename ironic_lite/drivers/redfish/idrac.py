@@ -273,7 +273,8 @@ class IdracManagement(management.RedfishManagement):
             self.restart_bmc(task)
             return
         target = action["target"]
-        connection.call(task, lambda link: _reset_idrac(link, target), read=False)
+        order = {"Force": "Graceful"}
+        connection.call(task, lambda link: _give_order(link, target, order), read=False)
 
     def _is_over(self, task: base.Task, work: Recovery, *, verifying: bool) -> bool:
         """Return whether the phase under way has ended.
@@ -318,10 +319,13 @@ class IdracManagement(management.RedfishManagement):
 
 
 def _recovery(task: base.Task, step: str, *, force: bool = False) -> Recovery:
-    """Return the state of a running step, of a new one if it has not begun."""
+    """Return the state of a running step, of a new one if it has not begun.
+
+    A step that runs on a child node is in no run of that node, and is always a new one.
+    """
     ident = f"{task.step_id}/{step}"
     kept: Json = task.recall(RECOVERY_NOTE) or {}
-    if kept.get("step") == ident:
+    if kept.get("step") == ident and task.node.run_uuid is not None:
         return Recovery(**kept)
     return Recovery(ident, list(_PHASES[step]), force)
 
@@ -341,10 +345,10 @@ def _save(task: base.Task, work: Recovery, *, verifying: bool) -> None:
     task.save()
 
 
-def _reset_idrac(link: connection.Link, target: str) -> None:
-    """Restart an iDRAC; one that goes silent before it answers has obeyed."""
+def _give_order(link: connection.Link, target: str, body: Json) -> None:
+    """Give an order after which an iDRAC goes silent, perhaps before it answers."""
     try:
-        link.wire.post(target, data={"Force": "Graceful"})
+        link.wire.post(target, data=body)
     except (sushy.exceptions.ConnectionError, OSError) as error:
         if not faults.is_answer_lost(error):
             raise
@@ -364,7 +368,7 @@ def _clear_jobs(task: base.Task, *, force: bool) -> None:
         reason = f"this iDRAC does not offer {word}, only {known}"
         raise errors.InvalidParameter(path="force", reason=reason)
     target = action["target"]
-    connection.call(task, lambda link: link.wire.post(target, data={"JobID": word}), read=False)
+    connection.call(task, lambda link: _give_order(link, target, {"JobID": word}), read=False)
 
 
 def _readiness(task: base.Task, status: str = "LCStatus") -> str | None:

@@ -31,7 +31,8 @@ def server() -> Iterator[bmc.Machine]:
 
 def task_of(server: bmc.Machine, **values: Any) -> bmc_tasks.BmcTask:
     """Return a task on a node of the machine."""
-    found = fake_task.node(driver="idrac", driver_info=server.driver_info, **values)
+    run = {"run_uuid": "5a1b9c2e-0000-4000-8000-000000000001", **values}
+    found = fake_task.node(driver="idrac", driver_info=server.driver_info, **run)
     return bmc_tasks.BmcTask(found, driver=DRIVER)
 
 
@@ -185,12 +186,17 @@ def test_an_idrac_without_that_service_is_reset_by_the_standard(server: bmc.Mach
     assert server.restarts == ["GracefulRestart"]
 
 
-def test_an_idrac_that_goes_silent_before_it_answers_has_obeyed(server: bmc.Machine) -> None:
-    server.tricks["POST *iDRACReset"] = bmc.hangs_up
+@pytest.mark.parametrize(
+    ("step", "action"), [("reset_idrac", "iDRACReset"), ("clear_job_queue", "DeleteJobQueue")]
+)
+def test_an_idrac_that_goes_silent_before_it_answers_has_obeyed(
+    server: bmc.Machine, step: str, action: str
+) -> None:
+    server.tricks[f"POST *{action}"] = bmc.hangs_up
     task = task_of(server)
-    assert start(task, "reset_idrac") is base.WAIT
-    poll(task, "reset_idrac")
-    assert sum("iDRACReset" in title for title in server.changes()) == 1
+    assert start(task, step) is base.WAIT
+    poll(task, step)
+    assert sum(action in title for title in server.changes()) == 1
 
 
 def test_a_known_good_state_is_a_reset_and_an_empty_queue(server: bmc.Machine) -> None:
@@ -238,6 +244,14 @@ def test_the_note_of_another_step_is_no_progress(server: bmc.Machine) -> None:
     task.keep(idrac.RECOVERY_NOTE, dataclasses.asdict(idrac.Recovery("other", [], until=1.0)))
     start(task, "reset_idrac")
     assert server.idrac.resets == ["Graceful"]
+
+
+def test_a_step_on_a_child_node_is_never_a_continued_one(server: bmc.Machine) -> None:
+    task = task_of(server, run_uuid=None)
+    for _ in range(2):
+        assert start(task, "reset_idrac") is base.WAIT
+        server.silent_for = 0
+    assert server.idrac.resets == ["Graceful", "Graceful"]
 
 
 def _elsewhere(task: bmc_tasks.BmcTask) -> bmc_tasks.BmcTask:
