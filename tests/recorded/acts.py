@@ -99,7 +99,7 @@ class Acts:
     def _offered(self, path: str) -> Json:
         """Return the actions of a document, those of its vendor by the end of their names."""
         actions = self.bmc.tree[path].get("Actions") or {}
-        vendor = actions.get("Oem") if isinstance(actions.get("Oem"), dict) else {}
+        vendor: Json = actions.get("Oem") or {}
         return {**{f"#{name.rpartition('#')[2]}": one for name, one in vendor.items()}, **actions}
 
     # -- dispatch -----------------------------------------------------------------------------

@@ -443,5 +443,5 @@ def test_nonsense_of_the_bios_loses_only_itself(server: bmc.Machine, answer: Any
 
 
 def test_nonsense_of_the_switches_loses_only_itself() -> None:
-    odd = [{}, {"FQDD": 7}, {"FQDD": "A", "SwitchConnectionID": None}, {"FQDD": "B"}]
+    odd: list[Json] = [{}, {"FQDD": 7}, {"FQDD": "A", "SwitchConnectionID": None}, {"FQDD": "B"}]
     assert idrac.parse_switches(odd) == {}

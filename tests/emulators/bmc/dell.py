@@ -32,7 +32,7 @@ _IMPORT = re.compile(
 
 @dataclasses.dataclass
 class Idrac:
-    """What an iDRAC was told, and its ways.
+    """The orders that an iDRAC was given, and its ways.
 
     ``cleared`` are the JobIDs of DeleteJobQueue, ``resets`` the words of iDRACReset, ``imports``
     what was set for the next boot. ``refusals`` are the message ids that refuse the next imports.
