@@ -18,10 +18,10 @@ FOLDERS = {
     "ironic_lite.checks": (1_280, 8),
     "ironic_lite.cmd": (1_620, 10),
     "ironic_lite.conductor": (9_000, 54),
-    "ironic_lite.core": (4_160, 24),
+    "ironic_lite.core": (4_180, 24),
     "ironic_lite.db": (5_660, 35),
     "ironic_lite.domain": (5_630, 33),
-    "ironic_lite.drivers": (13_100, 66),
+    "ironic_lite.drivers": (13_700, 67),
     "ironic_lite.errors": (420, 1),
     "ironic_lite.features": (4_570, 29),
     "ironic_lite.feed": (370, 1),
@@ -29,7 +29,7 @@ FOLDERS = {
     "ironic_lite.rpc": (2_590, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 63_700, "tokens": 546_500, "files": 349, "small": 67, "single": 65}
+ALL = {"lines": 64_310, "tokens": 552_100, "files": 350, "small": 67, "single": 65}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 
