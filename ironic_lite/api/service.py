@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ironic_lite import errors, membership
 from ironic_lite.api.policy import Rule
-from ironic_lite.core import clock, log_lines
+from ironic_lite.core import clock, log_lines, options
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.core.metrics import Family
 from ironic_lite.core.options import Configuration
@@ -259,6 +259,9 @@ class ConductorRouter:
         if not self._members:
             # The first conductor is starting, and its drivers are not known yet.
             return errors.NoConductor(_NONE_ALIVE, host="any", reason="none is alive")
+        if sentence := options.NOT_BUILT[options.HARDWARE_TYPE].get(driver):
+            text = f"driver: {driver} is not available. {sentence}"
+            return errors.NoValidHost(text, driver=driver, group=group)
         return errors.NoValidHost(driver=driver, group=group)
 
 

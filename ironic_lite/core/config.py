@@ -18,14 +18,14 @@ import re
 import sys
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from oslo_config import cfg
 from oslo_log import log
 
 from ironic_lite import errors
 from ironic_lite.core import context, log_lines, options
-from ironic_lite.core.options import Configuration
+from ironic_lite.core.options import Configuration, Group
 
 # Options as files and the environment write them: misspelt names, and names of Ironic.
 #
@@ -44,12 +44,16 @@ _TYPO = 1.5
 
 
 class Assigned(NamedTuple):
-    """An option that is set, by a file's path or a variable's name; each line of a file a value."""
+    """An option that is set, by a file's path or a variable's name; each line of a file a value.
+
+    :ivar line: number of its last line in the file; 0 if it is not known.
+    """
 
     place: str
     group: str
     name: str
     values: list[str]
+    line: int = 0
 
     @property
     def key(self) -> tuple[str, str]:
@@ -62,23 +66,25 @@ class Assigned(NamedTuple):
 
 def assigned_values(conf: cfg.ConfigOpts) -> list[Assigned]:
     """Return every option that files or the environment set."""
-    found = []
     folders = [pathlib.Path(folder) for folder in conf.config_dirs]
     files = [*conf.config_file, *(path for folder in folders for path in folder.glob("*.conf"))]
-    for path in map(str, files):
-        sections: dict[str, dict[str, list[str]]] = {}
-        cfg.ConfigParser(path, sections).parse()
-        found += [
-            Assigned(path, _normal_group(group), name, given)
-            for group, names in sections.items()
-            for name, given in names.items()
-        ]
+    found = [one for path in map(str, files) for one in _values_of_file(path)]
     for variable, value in os.environ.items():
         named = _VARIABLE.fullmatch(variable)
         if named:
             group, name = _normal_group(named["group"]), named["name"].lower()
             found.append(Assigned(variable, group, name, [value]))
     return found
+
+
+def _values_of_file(path: str) -> list[Assigned]:
+    sections: dict[str, dict[str, list[str]]] = {}
+    cfg.ConfigParser(path, sections).parse()
+    return [
+        Assigned(path, _normal_group(group), name, given)
+        for group, names in sections.items()
+        for name, given in names.items()
+    ]
 
 
 def _normal_group(group: str) -> str:
@@ -88,13 +94,46 @@ def _normal_group(group: str) -> str:
 # -- options of Ironic -----------------------------------------------------------------------
 
 
-def ironic_fault(assigned: Sequence[Assigned]) -> str | None:
-    """Return all options of Ironic whose loss would weaken security, each with its advice."""
-    found = []
-    for one in assigned:
-        known = options.REFUSED.get(one.key)
-        if known is not None and not all(known.harmless(v.strip().lower()) for v in one.values):
-            found.append(f"{one}: {known.do}")
+class Judgement(NamedTuple):
+    """What becomes of an option that is set.
+
+    :ivar text: what it becomes here, or what to do; empty if there is nothing to say.
+    :ivar loss: whether the operator loses something.
+    """
+
+    option: Assigned
+    verdict: options.Verdict
+    text: str
+    loss: bool = False
+
+
+def judge(conf: cfg.ConfigOpts, one: Assigned) -> Judgement:
+    """Return what becomes of an option; its value is not checked if it is one of ours."""
+    ours = {key: name for name, key in _other_names()}
+    row = options.row_of(*one.key)
+    if one.key[1] in _known_names(conf, one.group) or one.group in options.LIBRARIES:
+        if (now := ours.get(one.key)) is None or one.key in _own_keys():
+            return Judgement(one, options.Verdict.KEPT, "")
+        group, _, name = now.partition("__")
+        return Judgement(one, options.Verdict.RENAMED, f"[{_normal_group(group)}]{name.lower()}")
+    if row is not None:
+        found = [row.judge(value) for value in one.values]
+        verdict, loss = next((each for each in found if each[1]), found[-1])
+        text = "" if verdict is options.Verdict.FIXED else row.note
+        return Judgement(one, verdict, text, loss)
+    fault = _name_fault(conf, one)
+    if fault is not None:
+        return Judgement(one, options.Verdict.REFUSED, fault, True)
+    return Judgement(one, options.Verdict.IGNORED, "neither Ironic 39 nor this version knows it")
+
+
+def ironic_fault(judged: Iterable[Judgement]) -> str | None:
+    """Return all options of Ironic whose loss would be a danger, each with its advice."""
+    found = [
+        f"{one.option}: {one.text}"
+        for one in judged
+        if one.verdict is options.Verdict.REFUSED and options.row_of(*one.option.key)
+    ]
     return f"options of Ironic that have no effect here: {'; '.join(found)}" if found else None
 
 
@@ -118,14 +157,16 @@ def reference_fault(conf: cfg.ConfigOpts, assigned: Sequence[Assigned]) -> str |
 
     A list would be expanded with brackets and quotes.
     """
-    for one in assigned:
-        if one.key[1] not in _known_names(conf, one.group):
-            continue
-        for used in (ref for value in one.values for ref in _REFERENCE.finditer(value)):
-            fault = _fault_of(conf, one.group, used["braced"] or used["named"])
-            if fault is not None:
-                return f"[{one.group}]{one.name}: {fault} (in {one.place})"
-    return None
+    found = ((one, _reference_fault(conf, one)) for one in assigned)
+    return next((f"[{o.group}]{o.name}: {text} (in {o.place})" for o, text in found if text), None)
+
+
+def _reference_fault(conf: cfg.ConfigOpts, one: Assigned) -> str | None:
+    if one.key[1] not in _known_names(conf, one.group):
+        return None
+    used = (ref for value in one.values for ref in _REFERENCE.finditer(value))
+    faults = (_fault_of(conf, one.group, ref["braced"] or ref["named"]) for ref in used)
+    return next((fault for fault in faults if fault), None)
 
 
 def _fault_of(conf: cfg.ConfigOpts, group: str, used: str) -> str | None:
@@ -152,18 +193,18 @@ def _fault_of(conf: cfg.ConfigOpts, group: str, used: str) -> str | None:
 
 def name_fault(conf: cfg.ConfigOpts, assigned: Sequence[Assigned]) -> str | None:
     """Return the first misspelt group or option of ours, with the right name."""
-    for one in assigned:
-        known = _known_names(conf, one.group)
-        if not known:
-            fault = _group_fault(conf, one)
-        elif one.key[1] in known:
-            fault = _variable_fault(one)
-        else:
-            close = None if one.key in options.REFUSED else _similar(one.name, known)
-            fault = f"no such option; did you mean {close}?" if close else None
-        if fault is not None:
-            return f"[{one.group}]{one.name}: {fault} (in {one.place})"
-    return None
+    found = ((one, _name_fault(conf, one)) for one in assigned)
+    return next((f"[{o.group}]{o.name}: {text} (in {o.place})" for o, text in found if text), None)
+
+
+def _name_fault(conf: cfg.ConfigOpts, one: Assigned) -> str | None:
+    known = _known_names(conf, one.group)
+    if not known:
+        return None if options.row_of(*one.key) else _group_fault(conf, one)
+    if one.key[1] in known:
+        return _variable_fault(one)
+    close = None if options.row_of(*one.key) else _similar(one.name, known)
+    return f"no such option; did you mean {close}?" if close else None
 
 
 def _group_fault(conf: cfg.ConfigOpts, one: Assigned) -> str | None:
@@ -194,6 +235,12 @@ def _other_names() -> Iterator[tuple[str, tuple[str, str]]]:
                 yield f"{group}__{opt.dest}".upper(), (old.group or group, old.name or opt.dest)
 
 
+@functools.cache
+def _own_keys() -> frozenset[tuple[str, str]]:
+    """Return group and name of each option of ours."""
+    return frozenset((group, opt.dest) for group, opts in options.GROUPS.items() for opt in opts)
+
+
 def _similar(name: str, known: Iterable[str]) -> str | None:
     """Return the known name of which ``name`` is a misspelling."""
     alike = max(0.6, 1 - _TYPO / len(name))
@@ -212,20 +259,106 @@ def _known_names(conf: cfg.ConfigOpts, group: str) -> set[str]:
 # -- options without effect ------------------------------------------------------------------
 
 
-def doubts(conf: cfg.ConfigOpts, assigned: Sequence[Assigned]) -> Iterator[str]:
-    """Yield what is set and has no effect: options of our groups, and of groups of Ironic alone."""
-    foreign: dict[str, list[str]] = {}
-    for one in assigned:
-        known = _known_names(conf, one.group)
-        if one.key in options.REFUSED or one.key[1] in known:
-            continue
-        if known:
-            yield f"{one}, which this version does not know"
-        elif one.group in options.GROUPS_OF_IRONIC:
-            foreign.setdefault(one.group, []).append(one.name)
-    if foreign:
-        listed = ", ".join(f"[{group}]{', '.join(names)}" for group, names in foreign.items())
-        yield f"options of groups of Ironic that nothing here reads: {listed}"
+def doubts(conf: cfg.ConfigOpts, judged: Sequence[Judgement]) -> Iterator[str]:
+    """Yield lines on what is set and has no effect: one for all options of Ironic."""
+    ignored = [one for one in judged if one.verdict is options.Verdict.IGNORED]
+    of_ironic = [one for one in ignored if options.row_of(*one.option.key)]
+    for one in ignored:
+        if one not in of_ironic and _known_names(conf, one.option.group):
+            yield f"The configuration sets {one.option}, which this version does not know."
+    if of_ironic:
+        lost = sum(one.loss for one in of_ironic)
+        losses = f" ({lost} with a loss)" if lost else ""
+        count = len(of_ironic)
+        options_have = "option of Ironic has" if count == 1 else "options of Ironic have"
+        yield (
+            f"{count} {options_have} no effect here{losses}: ironic-lite-status "
+            "check-ironic-conf FILE lists them."
+        )
+
+
+# -- files that no program has read ----------------------------------------------------------
+
+LARGEST_FILE = 1024 * 1024
+"""Bytes of a file that `judge_files` reads."""
+_SECTION = re.compile(r"\[(?P<group>[^]]+)\]\s*(?:[#;].*)?")
+_SETTING = re.compile(r"(?P<name>[^\s=:#;\[][^=:]*?)\s*[=:]")
+
+
+def judge_files(paths: Sequence[pathlib.Path]) -> tuple[cfg.ConfigOpts, list[Judgement]]:
+    """Return what becomes of each option of files, which are read together, and the options.
+
+    Nothing is contacted or made, and the environment is left out.
+
+    :param paths: files, or folders of ``*.conf``; later files come first, as with --config-file.
+    :raises ConfigError: a file cannot be read, has no form of a configuration, or is larger than
+        1 MiB.
+    """
+    files = [path for place in paths for path in _files_at(place)]
+    conf = cfg.ConfigOpts()
+    log.register_options(conf)
+    register(conf)
+    alone = {"use_env": False, "default_config_files": [], "default_config_dirs": []}
+    _load_files(conf, PROJECT, [f"--config-file={path}" for path in files], **alone)
+    assigned = [
+        one._replace(line=lines.get(one.key, 0))
+        for path in files
+        for lines in (_line_numbers(path),)
+        for one in _values_of_file(str(path))
+    ]
+    login = login_fault(conf, assigned)
+    found = []
+    for one in (judge(conf, one) for one in assigned):
+        fault = None
+        if one.verdict in (options.Verdict.KEPT, options.Verdict.RENAMED):
+            fault = _reference_fault(conf, one.option) or _file_value_fault(conf, one.option)
+        if login and one.option.group == "keystone_authtoken":
+            login, fault = None, login
+        refused = one._replace(verdict=options.Verdict.REFUSED, text=fault or "", loss=True)
+        found.append(refused if fault else one)
+    return conf, found
+
+
+def _files_at(place: pathlib.Path) -> list[pathlib.Path]:
+    try:
+        files = sorted(place.glob("*.conf")) if place.is_dir() else [place]
+        for path in files:
+            if path.stat().st_size > LARGEST_FILE:
+                raise ConfigError(reason=f"{path}: larger than {LARGEST_FILE} bytes")
+    except OSError as error:
+        raise ConfigError(reason=f"cannot read {place}: {error.strerror}") from None
+    return files
+
+
+def _line_numbers(path: pathlib.Path) -> dict[tuple[str, str], int]:
+    """Return the last line of each option in a file, from 1 on."""
+    found, group = {}, "DEFAULT"
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if section := _SECTION.match(line):
+            group = _normal_group(section["group"])
+        elif setting := _SETTING.match(line):
+            found[group, setting["name"].replace("-", "_")] = number
+    return found
+
+
+def _file_value_fault(conf: cfg.ConfigOpts, one: Assigned) -> str | None:
+    """Return why the value of an option of ours is refused, without the place."""
+    named = option_named(one.key)
+    if named is None:
+        return None
+    group, opt = named
+    fault = _value_fault(conf if group == "DEFAULT" else conf[group], opt)
+    return fault and fault.removesuffix(f" (in {one.place})")
+
+
+def option_named(key: tuple[str, str]) -> tuple[str, cfg.Opt] | None:
+    """Return an option of ours and its group, by group and any of its names."""
+    for group, opts in options.GROUPS.items():
+        for opt in opts:
+            others = ((o.group or group, o.name or opt.dest) for o in opt.deprecated_opts)
+            if key in {(group, opt.dest), *others}:
+                return group, opt
+    return None
 
 
 PROJECT = "ironic-lite"
@@ -279,8 +412,8 @@ _LOG_MODE = 0o640
 """Mode of a new log file, which names users and machines."""
 
 
-_DEPRECATED = frozenset({"automated_clean", "clean_nodes"})
-"""Old names that are logged when they are used (S1.10)."""
+_DEPRECATED = frozenset({"clean_nodes"})
+"""Old names that are logged when they are used (S1.10); ``automated_clean`` is Ironic's own."""
 
 
 class ConfigError(errors.Error):
@@ -345,15 +478,16 @@ def load(
     conf.register_cli_opts(cli_opts)
     _read_sources(conf, prog, argv, description)
     found = assigned_values(conf)
-    _refuse(ironic_fault(found) or reference_fault(conf, found))
+    judged = [judge(conf, one) for one in found]
+    _refuse(ironic_fault(judged) or reference_fault(conf, found))
     _check_values(conf)
     _refuse(name_fault(conf, found) or login_fault(conf, found))
     _check_together(conf)
     if not create:
         _log_to_stderr(conf, prog)
     _start_logging(conf, prog)
-    for text in doubts(conf, found):
-        LOG.warning("The configuration sets %s.", text)
+    for text in doubts(conf, judged):
+        LOG.warning("%s", text)
     _warn_of_rotation(conf)
     warn(conf, prog)
     return conf
@@ -368,17 +502,16 @@ def _read_sources(
     conf: cfg.ConfigOpts, prog: str, argv: Sequence[str], description: str | None
 ) -> None:
     """Read command line, environment and files. Raises as `load`."""
+    about = {"description": description, "epilog": _EPILOG.format(path=sample_path())}
+    _load_files(conf, prog, argv, **about, project=PROJECT, version=version())
+
+
+def _load_files(conf: cfg.ConfigOpts, prog: str, argv: Sequence[str], **how: Any) -> None:
+    """Read what the command line names. Raises as `load`."""
     # Ironic's names of our options are as good as ours, but for those of `_DEPRECATED`.
     logging.getLogger("oslo_config.cfg").addFilter(_is_worth_a_line)
     try:
-        conf(
-            list(argv),
-            project=PROJECT,
-            prog=prog,
-            version=version(),
-            description=description,
-            epilog=_EPILOG.format(path=sample_path()),
-        )
+        conf(list(argv), prog=prog, **how)
     except cfg.ConfigFileParseError as error:
         raise ConfigError(reason=str(error).replace("\n", " ")) from None
     except (cfg.Error, OSError, UnicodeDecodeError) as error:
@@ -525,10 +658,16 @@ def _check_values(conf: cfg.ConfigOpts) -> None:
         values = conf if group == "DEFAULT" else conf[group]
         for opt in opts:
             _check_source(group, opt)
-            try:
-                values[opt.dest]
-            except (cfg.Error, ValueError) as error:
-                raise ConfigError(reason=f"[{group}]{opt.name}: {_explain_value(error)}") from None
+            if fault := _value_fault(values, opt):
+                raise ConfigError(reason=f"[{group}]{opt.name}: {fault}")
+
+
+def _value_fault(values: Group, opt: cfg.Opt) -> str | None:
+    try:
+        values[opt.dest]
+    except (cfg.Error, ValueError) as error:
+        return _explain_value(error)
+    return None
 
 
 def _check_source(group: str, opt: cfg.Opt) -> None:

@@ -13,14 +13,14 @@ import importlib.metadata
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from stevedore import named
 
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.core.options import Configuration
+from ironic_lite.core.options import HARDWARE_TYPE, NOT_BUILT, Configuration
 from ironic_lite.domain import step_lists, steps
 from ironic_lite.drivers import base
 
@@ -120,6 +120,9 @@ class InterfaceChoice:
         facts = self._choice_facts(name=wanted)
         if wanted in loaded:
             raise errors.IncompatibleInterface(**facts)
+        if sentence := NOT_BUILT[self.kind].get(wanted):
+            text = f"{self.kind}_interface: {wanted} is not available. {sentence}"
+            raise errors.InterfaceNotFound(text, advice=sentence, **facts)
         raise errors.InterfaceNotFound(advice=self._enabling_advice(wanted, failed), **facts)
 
     def _choice_facts(self, **more: str) -> dict[str, str]:
@@ -171,10 +174,81 @@ def interface_choice(
     return InterfaceChoice(name, kind, valid, configured, unheard)
 
 
-LOG = logging.getLogger(__name__)
+# Names in the lists of enabled drivers, and those of them that are Ironic's alone.
 
 TYPES = "ironic_lite.hardware.types"
 INTERFACES = "ironic_lite.hardware.interfaces"
+_OF_IRONIC = ("ironic_lite.", "ironic.")
+
+
+def option_of(kind: str) -> str:
+    """Return the option of [DEFAULT] with the enabled names of a kind, or of hardware types."""
+    return "enabled_hardware_types" if kind == HARDWARE_TYPE else f"enabled_{kind}_interfaces"
+
+
+def _group_of(kind: str) -> str:
+    return TYPES if kind == HARDWARE_TYPE else f"{INTERFACES}.{kind}"
+
+
+class EnabledNames(NamedTuple):
+    """The names of one list of enabled drivers.
+
+    :ivar points: entry points of the installed names.
+    :ivar left_out: names of Ironic that are not built, each with the sentence about it.
+    :ivar refused: names that stop the start, each with the reason.
+    """
+
+    points: Mapping[str, Sequence[importlib.metadata.EntryPoint]]
+    left_out: Mapping[str, str]
+    refused: Mapping[str, str]
+
+
+def enabled_names(kind: str, names: Iterable[str]) -> EnabledNames:
+    """Look up the names of a list of enabled drivers; nothing is loaded.
+
+    Live files list names of Ironic that no node uses, so such a name stops the start only if the
+    list has no other one.
+
+    :param kind: of interfaces, or ``HARDWARE_TYPE``.
+    """
+    wanted = list(dict.fromkeys(names))
+    installed: dict[str, list[importlib.metadata.EntryPoint]] = defaultdict(list)
+    for point in _installed_points(_group_of(kind), wanted):
+        installed[point.name].append(point)
+    points = {name: installed[name] for name in wanted if name in installed}
+    left_out = {
+        name: NOT_BUILT[kind][name]
+        for name in wanted
+        if name not in installed and name in NOT_BUILT[kind]
+    }
+    refused = {
+        name: _unknown_name(kind, name, installed)
+        for name in wanted
+        if name not in installed and name not in left_out
+    }
+    if left_out and not points:
+        refused = {name: f"{name}: {text}" for name, text in left_out.items()} | refused
+        left_out = {}
+    return EnabledNames(points, left_out, refused)
+
+
+def _unknown_name(kind: str, name: str, installed: Iterable[str]) -> str:
+    """Return why a name cannot be enabled that neither we nor Ironic itself have."""
+    theirs = _group_of(kind).replace(*_OF_IRONIC, 1)
+    for point in importlib.metadata.entry_points(group=theirs, name=name):
+        package = point.dist.name if point.dist else point.module
+        what = kind if kind == HARDWARE_TYPE else f"{kind} interface"
+        article = "an" if what[0] in "aeiou" else "a"
+        return (
+            f"{name} is {article} {what} of {package}, written for Ironic: see "
+            '"Port a driver of Ironic" in docs/drivers.rst'
+        )
+    there = ", ".join(sorted(installed)) or "nothing"
+    return f"nothing installed is called {name}; there is {there}"
+
+
+LOG = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 _FIELDS = tuple((kind, f"{kind}_interface") for kind in base.KINDS)
 _REPORTED = frozenset({"management", "console"})
@@ -450,14 +524,31 @@ class Registry:
 
 
 def _check(settings: Settings, loader: _Loader) -> None:
-    faults = list(loader.unknown)
+    faults = [
+        f"[DEFAULT]{option_of(kind)}: {why}"
+        for kind, names in loader.names.items()
+        for why in names.refused.values()
+    ]
     for kind, name in settings.defaults.items():
-        if name is not None and name not in settings.interfaces.get(kind, ()):
-            faults.append(
-                f"[DEFAULT]default_{kind}_interface: {name} is not in enabled_{kind}_interfaces"
-            )
+        if name is not None and name not in loader.names[kind].points:
+            missing = f"{name} is not in {option_of(kind)}"
+            sentence = NOT_BUILT[kind].get(name)
+            why = f"{name}: {sentence}" if sentence else missing
+            if name not in loader.names[kind].refused:
+                faults.append(f"[DEFAULT]default_{kind}_interface: {why}")
     if faults:
         raise config.ConfigError(reason="; ".join(faults))
+    left_out = [
+        f"{option_of(kind)} {', '.join(names.left_out)}"
+        for kind, names in loader.names.items()
+        if names.left_out
+    ]
+    if left_out:
+        LOG.warning(
+            "Names of Ironic that are not built are left out: %s. ironic-lite-status "
+            "check-ironic-conf FILE gives the reasons.",
+            "; ".join(left_out),
+        )
 
 
 # -- loading ---------------------------------------------------------------------------------
@@ -468,40 +559,23 @@ class _Loader:
 
     def __init__(self, clean_priorities: Mapping[str, float]) -> None:
         self.failures: dict[str, str] = {}
-        self.unknown: list[str] = []
+        self.names: dict[str, EnabledNames] = {}
         self._priorities = clean_priorities
 
     def hardware_types(self, enabled: Iterable[str]) -> dict[str, base.HardwareType]:
-        found: dict[str, base.HardwareType] = {}
-        for name, points in self._entry_points(TYPES, enabled, "enabled_hardware_types"):
-            loaded = self._load_instance(f"hardware type {name}", points, base.HardwareType)
-            if loaded is not None:
-                found[name] = loaded
-        return found
+        return self._load(HARDWARE_TYPE, enabled, base.HardwareType, "hardware type {}")
 
     def interfaces(self, kind: str, enabled: Iterable[str]) -> dict[str, base.Interface]:
-        found: dict[str, base.Interface] = {}
-        option = f"enabled_{kind}_interfaces"
-        for name, points in self._entry_points(f"{INTERFACES}.{kind}", enabled, option):
-            loaded = self._load_instance(f"{kind} interface {name}", points, base.BASES[kind])
+        return self._load(kind, enabled, base.BASES[kind], f"{kind} interface {{}}")
+
+    def _load(self, kind: str, enabled: Iterable[str], wanted: type[_T], what: str) -> dict[str, _T]:
+        self.names[kind] = enabled_names(kind, enabled)
+        found: dict[str, _T] = {}
+        for name, points in self.names[kind].points.items():
+            loaded = self._load_instance(what.format(name), points, wanted)
             if loaded is not None:
                 found[name] = loaded
         return found
-
-    def _entry_points(
-        self, group: str, enabled: Iterable[str], option: str
-    ) -> list[tuple[str, list[importlib.metadata.EntryPoint]]]:
-        names = list(dict.fromkeys(enabled))
-        installed: dict[str, list[importlib.metadata.EntryPoint]] = defaultdict(list)
-        for point in _installed_points(group, names):
-            installed[point.name].append(point)
-        self.unknown += [
-            f"[DEFAULT]{option}: nothing installed is called {name}; "
-            f"there is {', '.join(sorted(installed)) or 'nothing'}"
-            for name in names
-            if name not in installed
-        ]
-        return [(name, installed[name]) for name in names if name in installed]
 
     def _load_instance(
         self, what: str, points: Sequence[importlib.metadata.EntryPoint], wanted: type[Any]

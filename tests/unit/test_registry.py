@@ -8,6 +8,7 @@ import importlib.metadata
 import logging
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from stevedore import ExtensionManager
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.options import HARDWARE_TYPE, KINDS, NOT_BUILT
 from ironic_lite.domain import fields, passthru
 from ironic_lite.domain.passthru import DRIVER, NODE, Call, PassthruRoute
 from ironic_lite.drivers import base, contract, registry
@@ -175,17 +177,71 @@ def test_without_any_hardware_type_there_is_no_start() -> None:
 
 def test_names_that_nothing_installed_has_are_all_told_at_once() -> None:
     with pytest.raises(config.ConfigError) as refusal:
-        registry.Registry.load(_with(types=["ilo"], power=["snmp"], network=["neutron"]))
+        registry.Registry.load(_with(types=["rack"], power=["pdu"], network=["vlans"]))
     for option, name in (
-        ("enabled_hardware_types", "ilo"),
-        ("enabled_power_interfaces", "snmp"),
-        ("enabled_network_interfaces", "neutron"),
+        ("enabled_hardware_types", "rack"),
+        ("enabled_power_interfaces", "pdu"),
+        ("enabled_network_interfaces", "vlans"),
     ):
         assert f"[DEFAULT]{option}: nothing installed is called {name}; there is " in str(
             refusal.value
         )
     assert "there is noop" in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+def test_names_that_are_not_built_are_left_out_with_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Live files list names of Ironic that no node uses."""
+    settings = _with(types=["ilo", "irmc"], power=["snmp", "ilo"], network=["neutron"])
+    found = registry.Registry.load(settings)
+    assert found.hardware_types == ("fake-hardware",)
+    assert list(found.interfaces["power"]) == ["fake"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "Names of Ironic that are not built are left out: enabled_hardware_types ilo, irmc; "
+        "enabled_network_interfaces neutron; enabled_power_interfaces snmp, ilo. "
+        "ironic-lite-status check-ironic-conf FILE gives the reasons."
+    ]
+
+
+def test_list_of_names_that_are_not_built_stops_the_start() -> None:
+    with pytest.raises(config.ConfigError) as refusal:
+        registry.Registry.load(dataclasses.replace(SETTINGS, hardware_types=["ilo5", "snmp"]))
+    ilo, snmp = (NOT_BUILT[HARDWARE_TYPE][name] for name in ("ilo5", "snmp"))
+    assert str(refusal.value) == (
+        f"[DEFAULT]enabled_hardware_types: ilo5: {ilo}; "
+        f"[DEFAULT]enabled_hardware_types: snmp: {snmp}"
+    )
+
+
+def test_default_that_is_not_built_stops_the_start() -> None:
+    settings = _with(network=["neutron"], defaults={"network": "neutron"})
+    sentence = re.escape(NOT_BUILT["network"]["neutron"])
+    with pytest.raises(config.ConfigError, match=f"default_network_interface: neutron: {sentence}"):
+        registry.Registry.load(settings)
+
+
+def test_installed_driver_may_have_a_name_that_is_not_built(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "from ironic_lite.drivers.fake.hardware import FakePower as Outlets\n"
+    points = "[ironic_lite.hardware.interfaces.power]\nsnmp = outlets_driver:Outlets\n"
+    driver_packages.install(monkeypatch, tmp_path, {"outlets_driver": source}, points)
+    found = registry.Registry.load(_with(power=["snmp"]))
+    assert list(found.interfaces["power"]) == ["fake", "snmp"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, name) for kind in KINDS for name in NOT_BUILT[kind]],
+)
+def test_node_cannot_have_an_interface_that_is_not_built(kind: str, name: str) -> None:
+    loaded = registry.Registry.load(SETTINGS)
+    with pytest.raises(errors.InterfaceNotFound) as refusal:
+        loaded.resolve("fake-hardware", {kind: name})
+    sentence = NOT_BUILT[kind][name]
+    assert refusal.value.message == f"{kind}_interface: {name} is not available. {sentence}"
 
 
 def test_a_default_must_be_enabled() -> None:

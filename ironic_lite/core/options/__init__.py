@@ -34,8 +34,15 @@ from ironic_lite.core.options.drivers import (
     PxeOptions,
     RedfishOptions,
 )
-from ironic_lite.core.options.ironic import GROUPS as GROUPS_OF_IRONIC
-from ironic_lite.core.options.ironic import LIBRARIES, LIBRARY_DEFAULTS, REFUSED
+from ironic_lite.core.options.ironic import (
+    DEFAULTS,
+    HARDWARE_TYPE,
+    LIBRARIES,
+    LIBRARY_DEFAULTS,
+    NOT_BUILT,
+    Verdict,
+    row_of,
+)
 from ironic_lite.core.options.ramdisks import (
     AgentOptions,
     DeployOptions,
@@ -60,16 +67,17 @@ from ironic_lite.core.options.service import (
 )
 
 __all__ = (
+    "DEFAULTS",
     "FEATURES",
     "GROUPS",
-    "GROUPS_OF_IRONIC",
+    "HARDWARE_TYPE",
     "HOOKS",
     "KINDS",
     "LIBRARIES",
     "LIBRARY",
     "LIBRARY_DEFAULTS",
     "LIBRARY_NOTIFICATIONS",
-    "REFUSED",
+    "NOT_BUILT",
     "ConductorOptions",
     "Configuration",
     "DeployOptions",
@@ -78,6 +86,8 @@ __all__ = (
     "PortRange",
     "StepPriorities",
     "StepSeconds",
+    "Verdict",
+    "row_of",
 )
 
 

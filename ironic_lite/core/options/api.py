@@ -138,7 +138,10 @@ class ApiOptions(Group):
         old=[("ssl", "key_file")],
     )
     server_tls_minimum_version: str = text(
-        "1.2", "The oldest TLS version accepted from clients.", choices=["1.2", "1.3"]
+        "1.2",
+        "The oldest TLS version accepted from clients.",
+        choices=["1.2", "1.3"],
+        old=[("api", "tls_minimum_version")],
     )
     public_endpoint: str | None = url(
         "Start of the links in responses, such as https://metal.example.org. Unset, links use the "

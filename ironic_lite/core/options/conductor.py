@@ -64,13 +64,19 @@ class ConductorOptions(Group):
         least=2,
     )
     hash_ring_reset_interval: int = seconds(
-        15, "Seconds between two reads of the living conductors, which share the nodes."
+        15,
+        "Seconds between two reads of the living conductors, which share the nodes.",
+        old=[("DEFAULT", "hash_ring_reset_interval")],
     )
     graceful_shutdown_timeout: int = seconds(
-        60, "Seconds a stopping conductor waits for its running work. 0 waits for ever."
+        60,
+        "Seconds a stopping conductor waits for its running work. 0 waits for ever.",
+        old=[("DEFAULT", "graceful_shutdown_timeout")],
     )
     drain_shutdown_timeout: int = seconds(
-        1800, "The same when SIGUSR2 stops the conductor, as before the maintenance of a machine."
+        1800,
+        "The same when SIGUSR2 stops the conductor, as before the maintenance of a machine.",
+        old=[("DEFAULT", "drain_shutdown_timeout")],
     )
 
     # Work on nodes

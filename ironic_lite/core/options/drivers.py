@@ -36,6 +36,7 @@ class PxeOptions(Group):
         "nofb vga=normal",
         "Further kernel parameters of ramdisks that are booted over the network. A node's "
         "driver_info/kernel_append_params decides for that node.",
+        old=[("pxe", "pxe_append_params")],
     )
     tftp_root: str = text("/tftpboot", "Folder of the files that machines fetch by TFTP.")
     tftp_server: str | None = option(

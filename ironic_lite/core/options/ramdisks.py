@@ -250,4 +250,5 @@ class PciDevicesOptions(Group):
         "A capability that the hook pci-devices gives nodes: the number of these devices. May be "
         "given several times.",
         sample_default=['{"vendor_id": "10de", "product_id": "2330", "name": "h100"}'],
+        old=[("inspector", "pci_device_alias")],
     )
