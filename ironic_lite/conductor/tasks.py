@@ -117,8 +117,15 @@ class TaskRunner:
         node.settle(generation=node.generation + 1)
 
     def look(self, context: Context, node_uuid: str) -> Task:
-        """Return a read-only task, without the lock; raises NodeNotFound."""
-        return self.view(context, self.runtime.database.read(lambda c: nodes.load(c, node_uuid)))
+        """Return a read-only task, without the lock, with the deploy interface that would work.
+
+        :raises errors.NodeNotFound: there is no such node.
+        :raises errors.InvalidRequest: an interface of the node is not loaded here.
+        """
+        node = self.runtime.database.read(lambda conn: nodes.load(conn, node_uuid))
+        task = self.view(context, node)
+        task.choose_deploy()
+        return task
 
     def view(self, context: Context, node: Node) -> Task:
         """Return a read-only task for a node that was just read with many others."""

@@ -159,6 +159,10 @@ _INTERFACES_SINCE: Mapping[str, int] = {
     "vendor": 31,
 }
 INTERFACE_KINDS: tuple[str, ...] = tuple(_INTERFACES_SINCE)
+AUTODETECT = "autodetect"
+"""The deploy interface that chooses another one for the work on a node."""
+ORIGINAL_DEPLOY = "original_deploy_interface"
+"""The key of driver_internal_info with the deploy interface that has chosen the one shown."""
 R = FieldAccess.READ
 
 NODE: tuple[Field, ...] = (

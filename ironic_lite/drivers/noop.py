@@ -194,6 +194,17 @@ class NoopManagement(base.Management):
         return {"boot_device": None, "persistent": None}
 
 
+class NoopDeploy(base.Deploy):
+    """Machines whose disks this service does not write, such as network devices: nothing is done.
+
+    Their automated cleaning has no ramdisk.
+    """
+
+    @base.deploy_step(priority=100, rerunnable=True, destroys=(), restarts=0)
+    def deploy(self, task: base.Task) -> None:
+        """Do nothing; the instance is there."""
+
+
 _LOOSE = "tenant_vif_port_ids"
 
 

@@ -21,7 +21,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.core.options import HARDWARE_TYPE, NOT_BUILT, Configuration
-from ironic_lite.domain import step_lists, steps
+from ironic_lite.domain import fields, step_lists, steps
 from ironic_lite.drivers import base
 
 # Placeholder for an interface that this conductor lacks or must not call.
@@ -267,7 +267,8 @@ class Settings:
     """The driver configuration.
 
     ``hardware_types`` and ``interfaces`` (by kind) are the enabled names. ``defaults`` (by kind)
-    are the names for nodes that set none. ``clean_priorities`` maps ``interface.step`` to the
+    are the names for nodes that set none. ``autodetect`` are the deploy interfaces from which the
+    one of this name chooses. ``clean_priorities`` maps ``interface.step`` to the
     configured priority. ``chosen`` are the kinds whose interfaces the operator has enabled, not a
     default.
     """
@@ -276,6 +277,7 @@ class Settings:
     interfaces: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     defaults: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
     clean_priorities: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    autodetect: Sequence[str] = ()
     chosen: Collection[str] = base.KINDS
 
     @classmethod
@@ -290,6 +292,7 @@ class Settings:
                 **{step: priority for step, priority in given.items() if priority is not None},
                 **config.priorities(conf.conductor.clean_step_priority_override),
             },
+            autodetect=conf.autodetect_deploy_interfaces,
             chosen=[
                 kind
                 for kind in base.KINDS
@@ -372,6 +375,16 @@ class Registry:
         parts: Json = {kind: self.interfaces[kind][name] for kind, name in names.items()}
         # Two threads may both get here, but their drivers are equivalent.
         return self._drivers.setdefault(key, base.Driver(hardware_type=hardware_type, **parts))
+
+    def with_deploy(self, driver: base.Driver, name: str) -> base.Driver:
+        """Return a driver with another deploy interface.
+
+        :raises errors.InterfaceNotFound, errors.IncompatibleInterface: as for a node that names it.
+        """
+        chosen = self._interface_name(driver.hardware_type, "deploy", name)
+        found = self.interfaces["deploy"][chosen]
+        assert isinstance(found, base.Deploy)
+        return dataclasses.replace(driver, deploy=found)
 
     def remains(
         self,
@@ -536,6 +549,14 @@ def _check(settings: Settings, loader: _Loader) -> None:
             why = f"{name}: {sentence}" if sentence else missing
             if name not in loader.names[kind].refused:
                 faults.append(f"[DEFAULT]default_{kind}_interface: {why}")
+    deploy = loader.names["deploy"].points
+    if fields.AUTODETECT in deploy:
+        option = "[DEFAULT]autodetect_deploy_interfaces"
+        known = [name for name in settings.autodetect if name not in NOT_BUILT["deploy"]]
+        missing = (name for name in known if name not in deploy or name == fields.AUTODETECT)
+        faults += [f"{option}: {name} is not in {option_of('deploy')}" for name in missing]
+        if not known:
+            faults.append(f"{option}: names nothing to choose from")
     if faults:
         raise config.ConfigError(reason="; ".join(faults))
     left_out = [

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ironic_lite.core.options import HARDWARE_TYPE, NOT_BUILT
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import nodes
+from ironic_lite.domain.fields import AUTODETECT, ORIGINAL_DEPLOY
 from ironic_lite.drivers import base, registry
 from tests.support import conductor_fixture
 from tests.support.api_rows import AddNode
@@ -133,6 +135,30 @@ CASES = {
         False,
         "instance_info: raid_interface: is not a string",
     ),
+    "one of Ironic that is not built": Case(
+        "fake-hardware",
+        FAKE,
+        {"network_interface": "neutron"},
+        False,
+        f"network_interface: neutron is not available. {NOT_BUILT['network']['neutron']}",
+    ),
+    "one of Ironic that is not built, for the instance": Case(
+        "fake-hardware",
+        FAKE,
+        {"instance_info": {"deploy_interface": "bootc"}},
+        False,
+        "instance_info: deploy_interface: bootc is not available. bootc is not built",
+    ),
+    "a driver of Ironic that is not built": Case(
+        "fake-hardware", FAKE, {"driver": "ilo"}, False, "driver: ilo is not available. Ironic"
+    ),
+    "a choice for the instance": Case(
+        "fake-hardware",
+        FAKE,
+        {"instance_info": {"deploy_interface": "autodetect"}},
+        False,
+        "instance_info/deploy_interface: autodetect chooses for all work on a node",
+    ),
 }
 
 
@@ -163,6 +189,34 @@ def test_a_new_node_gets_the_defaults_of_its_type(
     answer = api.post("/v1/nodes", {"driver": driver})
     assert answer.status == 201, answer.text
     assert chosen(answer.json).items() >= defaults.items()
+
+
+@pytest.mark.parametrize("name", NOT_BUILT[HARDWARE_TYPE])
+def test_new_node_of_a_type_that_is_not_built_is_refused(api: Client, name: str) -> None:
+    answer = api.post("/v1/nodes", {"driver": name})
+    assert answer.status == 400
+    assert f"driver: {name} is not available. {NOT_BUILT[HARDWARE_TYPE][name]}" in answer.text
+    assert api.get("/v1/nodes").json == {"nodes": []}
+
+
+def test_patch_of_the_deploy_interface_forgets_which_one_has_chosen_it(
+    api: Client, add_node: AddNode, database: session.Database
+) -> None:
+    internal = {ORIGINAL_DEPLOY: AUTODETECT, "kept": 1}
+    node = add_node(**{f"{kind}_interface": name for kind, name in FAKE.items()})
+    database.write(
+        lambda conn: nodes.edit(
+            conn,
+            node["uuid"],
+            {"driver_internal_info": internal},
+            generation=node["generation"],
+        )
+    )
+    path = f"/v1/nodes/{node['uuid']}"
+    assert api.patch(path, [{"op": "add", "path": "/extra/a", "value": 1}]).status == 200
+    assert api.get(path).json["driver_internal_info"] == internal
+    assert api.patch(path, [{"op": "remove", "path": "/deploy_interface"}]).status == 200
+    assert api.get(path).json["driver_internal_info"] == {"kept": 1}
 
 
 def test_a_new_node_whose_instance_asks_for_the_impossible_is_refused(api: Client) -> None:

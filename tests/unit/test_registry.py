@@ -91,7 +91,7 @@ def test_a_real_machine_is_never_rehearsed_unasked(hardware_type: str) -> None:
     config.register(conf)
     conf([], default_config_files=[], default_config_dirs=[])
     chosen = registry.Registry.load(registry.Settings.read(conf)).resolve(hardware_type, NONE)
-    assert (chosen["boot"], chosen["deploy"]) == ("ipxe", "direct")
+    assert (chosen["boot"], chosen["deploy"]) == ("ipxe", "autodetect")
     assert "fake" not in chosen.values()
 
 

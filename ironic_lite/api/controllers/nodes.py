@@ -215,6 +215,11 @@ def update_node(
     elif "conductor_group" in changed:
         service.fleet.any_host(after["driver"], after["conductor_group"])
     after.update(guards.left_allocation(service, before, after))
+    internal = before["driver_internal_info"] or {}
+    if "deploy_interface" in changed and fields.ORIGINAL_DEPLOY in internal:
+        after["driver_internal_info"] = {
+            key: value for key, value in internal.items() if key != fields.ORIGINAL_DEPLOY
+        }
     written = {
         name: value for name, value in after.items() if name in changed or value != before[name]
     }
@@ -345,6 +350,9 @@ def _complete_interfaces(service: Service, request: Request, row: Row) -> dict[s
     names = {kind: row[name] for name, kind in _INTERFACES.items()}
     found = ask(interfaces=names)
     if overrides := _interface_overrides(row):
+        if overrides.get("deploy") == fields.AUTODETECT:
+            reason = "autodetect chooses for all work on a node: set its deploy_interface"
+            raise errors.InvalidParameter(path="instance_info/deploy_interface", reason=reason)
         try:
             ask(interfaces={**names, **overrides})
         except errors.InvalidRequest as why:

@@ -21,6 +21,7 @@ import orjson
 from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.db.engine import encryption
+from ironic_lite.domain import fields
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.drivers.base import Agent
 from ironic_lite.records import Node, StepsByInterface, StoredStep, StoredTemplate
@@ -357,6 +358,19 @@ class Notes(RetryNotes):
         if before_boot:
             self._put_notes(agent_secret_token_pregenerated=True)
         return token
+
+    @property
+    def original_deploy(self) -> str | None:
+        """The deploy interface that has chosen the one that the node shows; None without one."""
+        name: str | None = self._get_note(fields.ORIGINAL_DEPLOY)
+        return name
+
+    @original_deploy.setter
+    def original_deploy(self, name: str | None) -> None:
+        if name is None:
+            self._drop_notes(fields.ORIGINAL_DEPLOY)
+        else:
+            self._put_notes(**{fields.ORIGINAL_DEPLOY: name})
 
     @property
     def agent_url(self) -> str | None:

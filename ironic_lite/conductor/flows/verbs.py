@@ -16,6 +16,7 @@ from ironic_lite.conductor.flows import activities, admission, delete, deploy, p
 from ironic_lite.conductor.flows.planning import Findings, Listed
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.domain import activities as domain_activities
 from ironic_lite.domain import states, step_lists, steps, verbs
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import StepKind
@@ -33,6 +34,8 @@ def start(task: Task, verb: Verb, body: JsonView) -> None:
         _OF_ANY_ACTIVITY[verb.event].start(task, verb, body)
         return
     flow = _flow_of(task, verb)
+    if flow is not None and flow.activity in _DEPLOY_WORKS_IN:
+        task.choose_deploy()
     if flow is not None and flow.start is not None:
         flow.start(task, verb, body)
         return
@@ -147,6 +150,18 @@ def _plan_retry(task: Task, _verb: Verb, body: JsonView, found: Findings) -> Lis
     found.attempt(lambda: step_lists.refuse(f"{kind}_steps", faults))
     origins = [planning.Origin("run", left.failed.uuid)] * len(left.steps)
     return Listed(kind, left.steps, origins, expected, boots, fixed=True)
+
+
+_DEPLOY_WORKS_IN = frozenset(
+    {
+        domain_activities.CLEAN,
+        domain_activities.DEPLOY,
+        domain_activities.SERVICE,
+        domain_activities.DELETE,
+        domain_activities.ADOPT,
+    }
+)
+"""Activities whose deploy interface is chosen at their start, as in Ironic."""
 
 
 class _Action(NamedTuple):

@@ -443,7 +443,6 @@ _ROWS = (
 )
 # Options that are to take effect; each leaves this block with what it is for.
 _LATER = (
-    _rows("DEFAULT", "autodetect_deploy_interfaces", "deploy autodetect is not built yet"),
     *(
         _rows(group, names, "not built yet", _never)
         for group, names in (
@@ -626,6 +625,7 @@ DEFAULTS: Mapping[tuple[str, str], str] = {
     ("DEFAULT", "enabled_rescue_interfaces"): "no-rescue",
     ("DEFAULT", "enabled_storage_interfaces"): "cinder,noop",
     ("DEFAULT", "enabled_vendor_interfaces"): "ipmitool,redfish,no-vendor",
+    ("DEFAULT", "autodetect_deploy_interfaces"): "ramdisk,bootc,direct",
     ("DEFAULT", "isolinux_bin"): "/usr/lib/syslinux/isolinux.bin",
     ("DEFAULT", "my_ip"): "the address of the machine",
     ("DEFAULT", "state_path"): "the folder of its code",

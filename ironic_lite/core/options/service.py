@@ -160,9 +160,14 @@ class DefaultOptions(Group, Protocol):
     enabled_console_interfaces: list[str] = _enabled("console", "no-console", "fake")
     default_console_interface: str | None = _preferred("console")
     enabled_deploy_interfaces: list[str] = _enabled(
-        "deploy", "direct", "ramdisk", "custom-agent", "fake"
+        "deploy", "autodetect", "direct", "ramdisk", "custom-agent", "fake"
     )
     default_deploy_interface: str | None = _preferred("deploy")
+    autodetect_deploy_interfaces: list[str] = items(
+        ["ramdisk", "direct"],
+        "What the deploy interface autodetect chooses from, which is ramdisk for a ramdisk "
+        "instance, else the last one. Each must be enabled.",
+    )
     enabled_firmware_interfaces: list[str] = _enabled("firmware", "no-firmware", "redfish", "fake")
     default_firmware_interface: str | None = _preferred("firmware")
     enabled_inspect_interfaces: list[str] = _enabled(

@@ -199,6 +199,13 @@ class Deploy(Interface):
     # time. No disk is written.
     boots_ramdisk: ClassVar[bool] = False
 
+    def chosen(self, task: Task) -> str | None:
+        """Return the name of the interface that works in place of this one; None: this one does.
+
+        It is called at the start of a verb, and shown by the node until the work has ended.
+        """
+        return None
+
     def prepare(self, task: Task) -> None:
         """Prepare a deployment, before its first step."""
 

@@ -79,6 +79,7 @@ class ManualManagementHardware(base.HardwareType):
     supported: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **_COMMON,
         "console": ("no-console", "fake"),
+        "deploy": (*_COMMON["deploy"], "noop"),
         "management": ("noop",),
         "power": ("agent", "fake"),
         "vendor": ("no-vendor", "fake"),

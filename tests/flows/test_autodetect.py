@@ -1,0 +1,173 @@
+"""Deploy autodetect: the chosen interface works, is shown meanwhile, and gives its place back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.core.context import Context
+from ironic_lite.db.engine.session import Database
+from ironic_lite.domain import fields
+from ironic_lite.drivers.agent import deploy
+from ironic_lite.domain.fields import AUTODETECT
+from ironic_lite.drivers.registry import Registry, Settings
+from tests.support import conductor_fixture, crashes
+from tests.support.conductor_fixture import ConductorFixture
+from tests.support.crashes import Stage, rests
+
+Build = Callable[..., ConductorFixture]
+WHO = Context("req-test")
+OPTIONS: dict[str, Any] = {
+    "DEFAULT__enabled_deploy_interfaces": [AUTODETECT, "fake", "ramdisk", "direct"],
+    "DEFAULT__autodetect_deploy_interfaces": ["ramdisk", "fake"],
+}
+
+
+@pytest.fixture(scope="module")
+def registry() -> Registry:
+    return Registry.load(Settings.read(conductor_fixture.configure(**OPTIONS)))
+
+
+@pytest.fixture(autouse=True)
+def _choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let drivers, which read the options of the process, choose from these."""
+    monkeypatch.setattr(config, "CONF", conductor_fixture.configure(**OPTIONS))
+
+
+@pytest.fixture
+def rig(build: Build, registry: Registry) -> ConductorFixture:
+    return build(registry=registry, **OPTIONS)
+
+
+def shown(row: dict[str, Any]) -> tuple[str, str | None]:
+    """Return the interface that a node shows, and the one that has chosen it."""
+    return row["deploy_interface"], row["driver_internal_info"].get(fields.ORIGINAL_DEPLOY)
+
+
+@pytest.mark.parametrize(
+    ("info", "name"),
+    [
+        ({}, "fake"),
+        ({"image_source": "http://h/i"}, "fake"),
+        ({"boot_iso": "http://h/i.iso"}, "fake"),
+        ({"boot_iso": "http://h/i.iso", "ironic_ramdisk_deploy": True}, "ramdisk"),
+        ({"kernel": "http://h/k", "ramdisk": "http://h/r", "ironic_ramdisk_deploy": "1"}, "ramdisk"),
+        ({"kernel": "http://h/k", "ironic_ramdisk_deploy": True}, "fake"),
+        ({"boot_iso": "http://h/i.iso", "ironic_ramdisk_deploy": "false"}, "fake"),
+    ],
+)
+def test_instance_decides(rig: ConductorFixture, info: dict[str, Any], name: str) -> None:
+    node = rig.node("available", deploy_interface=AUTODETECT, instance_info=info)
+    task = rig.service.tasks.look(WHO, node)
+    assert deploy.AutodetectDeploy().chosen(task) == name
+    assert type(task.driver.deploy) is type(rig.service.runtime.registry.interfaces["deploy"][name])
+    assert shown(rig.get(node)) == (AUTODETECT, None), "reading changes nothing"
+
+
+def test_node_shows_the_chosen_interface_until_its_clean_after_the_delete(
+    rig: ConductorFixture,
+) -> None:
+    node = rig.node(
+        "available",
+        deploy_interface=AUTODETECT,
+        fake_async_steps=["deploy.deploy"],
+        fake_step_seconds=3600,
+    )
+    rig.ask("deploy", node)
+    rig.reaches(node, "wait call-back")
+    assert shown(rig.get(node)) == ("fake", AUTODETECT)
+    rig.ring(node)
+    row = rig.reaches(node, "active")
+    assert shown(row) == ("fake", AUTODETECT)
+    row = rig.call("delete", node)
+    assert (row["provision_state"], shown(row)) == ("available", (AUTODETECT, None))
+
+
+@pytest.mark.parametrize(
+    ("state", "verb", "steps", "end"),
+    [
+        ("manageable", "clean", "clean_steps", "manageable"),
+        ("active", "service", "service_steps", "active"),
+    ],
+)
+def test_work_on_a_node_gives_the_place_back(
+    rig: ConductorFixture, state: str, verb: str, steps: str, end: str
+) -> None:
+    node = rig.node(state, deploy_interface=AUTODETECT)
+    wanted = [{"interface": "deploy", "step": "erase_devices_metadata"}]
+    if verb == "service":
+        wanted = [{"interface": "vendor", "step": "log_passthrough"}]
+    row = rig.call(verb, node, **{steps: wanted})
+    assert (row["provision_state"], row["last_error"]) == (end, None)
+    assert shown(row) == (AUTODETECT, None)
+
+
+def test_failed_work_keeps_the_chosen_interface_until_the_node_is_manageable(
+    rig: ConductorFixture,
+) -> None:
+    node = rig.node(
+        "manageable",
+        deploy_interface=AUTODETECT,
+        fake_fail_steps={"deploy.erase_devices_metadata": "no disk"},
+    )
+    steps = [{"interface": "deploy", "step": "erase_devices_metadata"}]
+    row = rig.call("clean", node, clean_steps=steps)
+    assert row["provision_state"] == "clean failed"
+    assert shown(row) == ("fake", AUTODETECT)
+    row = rig.call("manage", node)
+    assert shown(row) == (AUTODETECT, None)
+
+
+def test_refused_verb_changes_no_interface(rig: ConductorFixture) -> None:
+    node = rig.node("available", deploy_interface=AUTODETECT, maintenance=True)
+    with pytest.raises(errors.NodeInMaintenance):
+        rig.ask("deploy", node)
+    assert shown(rig.get(node)) == (AUTODETECT, None)
+
+
+@pytest.mark.parametrize("scene", ["deploy", "delete"])
+def test_death_at_any_commit_leaves_no_interface_behind(
+    build: Build, sqlite_database: Database, registry: Registry, scene: str
+) -> None:
+    stage = Stage(
+        build, sqlite_database, lambda life: crashes.drivers(registry, life), **OPTIONS
+    )
+    before, end = ("available", "active") if scene == "deploy" else ("active", "available")
+    after = ("fake", AUTODETECT) if scene == "deploy" else (AUTODETECT, None)
+
+    def begin(rig: ConductorFixture) -> str:
+        return rig.node(before, deploy_interface=AUTODETECT)
+
+    for moment in stage.moments("commit", least=3):
+        node = moment.die(begin, lambda rig, node: rig.ask(scene, node))
+        assert shown(moment.rig.get(node)) in {("fake", AUTODETECT), (AUTODETECT, None)}
+        rig = moment.heir()
+        row = rests(rig, node)
+        if row["provision_state"] == before:  # the verb was not accepted
+            assert shown(row) == (AUTODETECT, None)
+        else:
+            assert (row["provision_state"], shown(row)) == (end, after)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["ramdisk", "direct"], None),
+        (["bootc", "ramdisk"], None),
+        (["custom-agent"], "autodetect_deploy_interfaces: custom-agent is not in enabled_deploy"),
+        ([AUTODETECT], "autodetect_deploy_interfaces: autodetect is not in enabled_deploy"),
+        (["bootc"], "autodetect_deploy_interfaces: names nothing to choose from"),
+    ],
+)
+def test_names_to_choose_from_must_be_enabled(names: list[str], said: str | None) -> None:
+    values = {**OPTIONS, "DEFAULT__autodetect_deploy_interfaces": names}
+    settings = Settings.read(conductor_fixture.configure(**values))
+    if said is None:
+        Registry.load(settings)
+        return
+    with pytest.raises(config.ConfigError, match=said):
+        Registry.load(settings)
