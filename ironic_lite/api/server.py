@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import gzip
 import io
+import os
 import pathlib
 import queue
 import resource
@@ -548,7 +549,8 @@ def request_environment(scope: rsgi.Scope) -> Environ:
         "SERVER_NAME": server,
         "SERVER_PORT": port,
         "SERVER_PROTOCOL": f"HTTP/{scope.http_version}",
-        "REMOTE_ADDR": scope.client.rpartition(":")[0].strip("[]"),
+        # Clients of a unix socket are one source of requests: that of the proxy before it.
+        "REMOTE_ADDR": scope.client.rpartition(":")[0].strip("[]") or "unix",
         "wsgi.version": (1, 0),
         "wsgi.url_scheme": scope.scheme,
         "wsgi.input": _NOTHING,
@@ -593,6 +595,8 @@ STOP_SECONDS = 25.0
 _LARGEST_HEAD = 64 * 1024
 """Bytes of a request's headers; also the read-ahead of each connection."""
 _PROBE_SECONDS = 0.01
+_PRIVATE = 0o177
+"""Mask that keeps other users from a unix socket until it has its mode."""
 _FILES = 1024
 """File descriptors for everything except client connections."""
 _LOGGING = {"handlers": {}, "formatters": {}, "loggers": {"_granian": {"propagate": True}}}
@@ -661,7 +665,7 @@ async def _serve_until_stopped(
     loop.add_signal_handler(signal.SIGTERM, stopping.set)
     serving = asyncio.create_task(server.serve())
     waiting = asyncio.create_task(stopping.wait())
-    probing = asyncio.create_task(_wait_until_listening(address, listening))
+    probing = asyncio.create_task(_wait_until_listening(conf, address, listening))
     await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
     probing.cancel()
     if serving.done():
@@ -677,16 +681,22 @@ async def _serve_until_stopped(
 
 
 async def _wait_until_listening(
-    address: listen_socket.Address, listening: Callable[[], object]
+    conf: Configuration, address: listen_socket.Address, listening: Callable[[], object]
 ) -> None:
     """Call ``listening`` once the address accepts a connection; the server has no hook for it."""
+    path = address.path
     while True:
         try:
-            _, writer = await asyncio.open_connection(*address)
+            if path is None:
+                _, writer = await asyncio.open_connection(*address)
+            else:
+                _, writer = await asyncio.open_unix_connection(listen_socket.claimed(path))
         except OSError:
             await asyncio.sleep(_PROBE_SECONDS)
         else:
             writer.close()
+            if path is not None:
+                listen_socket.publish(path, conf.api.unix_socket_mode)
             listening()
             return
 
@@ -698,11 +708,13 @@ def _embedded_server(
     certificate, key = (None, None) if pair is None else map(pathlib.Path, pair)
     if pair is not None:
         certificate_files.note_use(listen_socket.CERTIFICATE, pair[0])
-    host, port = address
+    if address.path is not None:
+        os.umask(_PRIVATE)  # this process makes no other file that others read
     return embed.Server(
         application,
-        address=host,
-        port=port,
+        address=address.host,
+        port=address.port,
+        uds=address.path and listen_socket.claimed(address.path),
         interface=constants.Interfaces.RSGI,
         # granian never closes idle connections of HTTP/2.
         http=constants.HTTPModes.http1,

@@ -71,11 +71,13 @@ def _run_service(conf: Configuration) -> int:
         if not registered.wait(0):
             notify.ready("no conductor is registered; the log has the reason")
             registered.wait()
-        notify.ready(api.status(conf, keeper))
+        notify.ready(api.running_status(conf, keeper))
 
     # The API is stopped first, so that no new work reaches the conductor.
     files = supervise.file_servers(conf)
-    return supervise.supervise(serving, working, files, renewal=renewal, announce=announce)
+    status = supervise.supervise(serving, working, files, renewal=renewal, announce=announce)
+    keeper.remove()
+    return status
 
 
 def main(argv: Sequence[str] | None = None) -> None:

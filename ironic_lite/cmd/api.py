@@ -10,7 +10,6 @@ threads.native()  # before anything imports an oslo library
 import functools  # noqa: E402
 import logging  # noqa: E402
 import signal  # noqa: E402
-import socket  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
 from typing import Any  # noqa: E402
@@ -32,8 +31,8 @@ _STOP_SECONDS = 30.0
 """Seconds that requests may take during a stop."""
 
 
-def reserve(conf: Configuration) -> socket.socket:
-    """Reserve the address of the API; return the socket that holds it.
+def reserve(conf: Configuration) -> listen_socket.Keeper:
+    """Reserve the address of the API; return what holds it.
 
     :raises config.ConfigError: the certificate cannot be used.
     :raises errors.OpenError: the address cannot be used at present.
@@ -44,7 +43,7 @@ def reserve(conf: Configuration) -> socket.socket:
 
 def workers(
     conf: Configuration,
-    keeper: socket.socket,
+    keeper: listen_socket.Keeper,
     listening: Sequence[supervise.Flag],
     *,
     begin: Callable[[], object] = lambda: None,
@@ -59,7 +58,7 @@ def workers(
     :raises config.ConfigError: [api]auth_strategy cannot be used.
     """
     server, extensions = _load_server(conf), features.api(conf)
-    there, count = listen_socket.address(keeper), config.api_workers(conf)
+    there, count = keeper.address, config.api_workers(conf)
     # A worker answers Prometheus with the counts of all workers. Each of them has two boards, so
     # that it may count beside the worker that it replaces.
     boards = metrics.Pool(2 * count) if count > 1 else None
@@ -111,7 +110,7 @@ def _load_server(conf: Configuration) -> Any:
 
 def _log_address(conf: Configuration, there: listen_socket.Address) -> None:
     LOG.info("Listening on %s", listen_socket.url(conf, there))
-    if conf.api.enable_window and "window" in features.enabled(conf):
+    if there.path is None and conf.api.enable_window and "window" in features.enabled(conf):
         LOG.info("Window at %s/ui/", listen_socket.url(conf, there))
 
 
@@ -120,9 +119,9 @@ def flags(conf: Configuration) -> list[supervise.Flag]:
     return [supervise.Flag() for _ in range(config.api_workers(conf))]
 
 
-def status(conf: Configuration, keeper: socket.socket) -> str:
+def running_status(conf: Configuration, keeper: listen_socket.Keeper) -> str:
     """Return the line that ``systemctl status`` shows of a running API."""
-    return f"serving {listen_socket.url(conf, listen_socket.address(keeper))}"
+    return f"serving {listen_socket.url(conf, keeper.address)}"
 
 
 def serve(conf: Configuration) -> int:
@@ -138,9 +137,11 @@ def serve(conf: Configuration) -> int:
 
     def announce() -> None:
         supervise.wait_for_flags(listening)
-        notify.ready(status(conf, keeper))
+        notify.ready(running_status(conf, keeper))
 
-    return supervise.supervise(serving, renewal=renewal, announce=announce)
+    status = supervise.supervise(serving, renewal=renewal, announce=announce)
+    keeper.remove()
+    return status
 
 
 def main(argv: Sequence[str] | None = None) -> None:

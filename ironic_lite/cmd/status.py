@@ -118,6 +118,10 @@ def find_certificates(subject: MachineSubject) -> Iterator[Verdict]:
 
 def find_service(subject: MachineSubject) -> Iterator[Verdict]:
     """Ask the API for its examination."""
+    if subject.conf.api.unix_socket and not subject.url:
+        text = f"the API listens at {subject.conf.api.unix_socket}, which has no URL"
+        yield warning(text, "Name the URL of the proxy before it by --url.")
+        return
     url = subject.url or _own_url(subject.conf)
     do = "Start ironic-lite or ironic-lite-api; if the API is elsewhere, name it by --url."
     try:
@@ -247,7 +251,10 @@ def find_api(subject: MachineSubject) -> Iterator[Verdict]:
     listen_socket.check_tls(subject.conf)
     entry.load("ironic_lite.api.server").check(subject.conf)
     entry.load("ironic_lite.api.policy.enforcement").build_enforcer(subject.conf)
-    _check_address("[api]host, port", subject.conf.api.host, subject.conf.api.port)
+    if subject.conf.api.unix_socket:
+        listen_socket.check_path(subject.conf.api.unix_socket)
+    else:
+        _check_address("[api]host, port", subject.conf.api.host, subject.conf.api.port)
     yield passed("certificate, logins and policy file can be used")
 
 
@@ -462,9 +469,8 @@ def check_ironic_conf(argv: Sequence[str]) -> int:
     except config.ConfigError as why:
         return entry.refuse(PROG, why)
     judged = [_judge_names(conf, one) for one in judged]
-    kept = options.Verdict.KEPT
-    shown = [one for one in judged if asked.all or asked.json or one.verdict is not kept or one.text]
-    rows = [_check_row(one) for one in shown]
+    whole, kept = asked.all or asked.json, options.Verdict.KEPT
+    rows = [_check_row(one) for one in judged if whole or one.verdict is not kept or one.text]
     if asked.defaults:
         rows += _default_rows({one.option.key for one in judged})
     print(json.dumps(rows, indent=2) if asked.json else "\n".join(map(_check_line, rows)))

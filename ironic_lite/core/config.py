@@ -367,6 +367,10 @@ API = "ironic-lite-api"
 _OWN_PAIR = ("ssl_cert_file", "ssl_key_file")
 _IRONIC_PAIR = ("cert_file", "key_file")
 _FILES_PAIR = ("http_ssl_cert_file", "http_ssl_key_file")
+_LONGEST_SOCKET = 98
+"""Bytes of a path: the name that a worker binds has 9 more, and the kernel takes 107."""
+_FOR_ALL = 0o002
+"""The right of all users to write to a file, such as to connect to a unix socket."""
 _MOST_WORKERS = 4
 """Processes of the API with [api]workers = 0, as in Ironic."""
 _SERVES_API = (API, "ironic-lite")
@@ -555,6 +559,16 @@ def _not_text(prog: str, argv: Sequence[str]) -> str:
 def warn(conf: Configuration, prog: str) -> None:
     """Log settings that are allowed but perhaps not intended."""
     api = conf.api
+    if api.unix_socket:
+        open_to_all = api.auth_strategy == "noauth" and api.unix_socket_mode & _FOR_ALL
+        if prog in _SERVES_API and open_to_all:
+            LOG.warning(
+                "Every user of this machine controls the machines: no login, and all users can "
+                "connect to [api]unix_socket."
+            )
+        if prog in _SERVES_API and api.workers > 1:
+            LOG.warning("One process serves [api]unix_socket; workers has no effect.")
+        return
     if prog == API and api.auth_strategy == "noauth" and not is_loopback(api.host):
         LOG.warning("Every client that reaches %s controls the machines: no login.", api.host)
     secret = api.auth_strategy != "noauth" and not is_loopback(api.host)
@@ -631,7 +645,9 @@ def api_certificate(conf: Configuration) -> tuple[str, str] | None:
 
 
 def api_workers(conf: Configuration) -> int:
-    """Return the number of processes that serve the API."""
+    """Return the number of processes that serve the API; a unix socket has one listener."""
+    if conf.api.unix_socket:
+        return 1
     return conf.api.workers or min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
 
 
@@ -702,6 +718,8 @@ def _check_together(conf: Configuration) -> None:
 
 def _check_api(conf: Configuration) -> str | None:
     api = conf.api
+    if api.unix_socket:
+        return _socket_fault(conf)
     open_to_all = api.auth_strategy == "noauth" and not is_loopback(api.host)
     if open_to_all and not api.allow_unauthenticated_bind:
         return (
@@ -709,6 +727,17 @@ def _check_api(conf: Configuration) -> str | None:
             f"{api.host}; set [api]auth_strategy to http_basic or keystone, or, to let every "
             "client that reaches it control the machines, [api]allow_unauthenticated_bind = true"
         )
+    return None
+
+
+def _socket_fault(conf: Configuration) -> str | None:
+    path = conf.api.unix_socket or ""
+    if not path.startswith("/"):
+        return f"[api]unix_socket: {path} does not begin with /"
+    if len(os.fsencode(path)) > _LONGEST_SOCKET:
+        return f"[api]unix_socket: {path} is longer than {_LONGEST_SOCKET} bytes"
+    if conf.api.enable_ssl_api or conf.api.ssl_cert_file:
+        return "[api]unix_socket: TLS ends at the proxy; remove enable_ssl_api and ssl_cert_file"
     return None
 
 

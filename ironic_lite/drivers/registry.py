@@ -589,7 +589,9 @@ class _Loader:
     def interfaces(self, kind: str, enabled: Iterable[str]) -> dict[str, base.Interface]:
         return self._load(kind, enabled, base.BASES[kind], f"{kind} interface {{}}")
 
-    def _load(self, kind: str, enabled: Iterable[str], wanted: type[_T], what: str) -> dict[str, _T]:
+    def _load(
+        self, kind: str, enabled: Iterable[str], wanted: type[_T], what: str
+    ) -> dict[str, _T]:
         self.names[kind] = enabled_names(kind, enabled)
         found: dict[str, _T] = {}
         for name, points in self.names[kind].points.items():

@@ -381,7 +381,7 @@ HOST = "127.0.0.1"
 
 def taken(settings: Any) -> listen_socket.Address:
     with listen_socket.reserve(settings) as keeper:
-        return listen_socket.address(keeper)
+        return keeper.address
 
 
 def conf(port: int, host: str = HOST) -> Any:
@@ -438,7 +438,7 @@ def test_an_address_is_kept_before_anything_listens_there(
     host: str, family: socket.AddressFamily
 ) -> None:
     with listen_socket.reserve(conf(0, host)) as keeper:
-        port = listen_socket.address(keeper)[1]
+        port = keeper.address[1]
         for _ in range(2):
             with pytest.raises(errors.OpenError, match="Address already in use"):
                 listen_socket.reserve(conf(port, host))

@@ -12,8 +12,8 @@ from ironic_lite.core import config
 from ironic_lite.core.context import Context
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain import fields
-from ironic_lite.drivers.agent import deploy
 from ironic_lite.domain.fields import AUTODETECT
+from ironic_lite.drivers.agent import deploy
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.support import conductor_fixture, crashes
 from tests.support.conductor_fixture import ConductorFixture
@@ -55,7 +55,7 @@ def shown(row: dict[str, Any]) -> tuple[str, str | None]:
         ({"image_source": "http://h/i"}, "fake"),
         ({"boot_iso": "http://h/i.iso"}, "fake"),
         ({"boot_iso": "http://h/i.iso", "ironic_ramdisk_deploy": True}, "ramdisk"),
-        ({"kernel": "http://h/k", "ramdisk": "http://h/r", "ironic_ramdisk_deploy": "1"}, "ramdisk"),
+        ({"kernel": "k", "ramdisk": "r", "ironic_ramdisk_deploy": "1"}, "ramdisk"),
         ({"kernel": "http://h/k", "ironic_ramdisk_deploy": True}, "fake"),
         ({"boot_iso": "http://h/i.iso", "ironic_ramdisk_deploy": "false"}, "fake"),
     ],
@@ -133,9 +133,7 @@ def test_refused_verb_changes_no_interface(rig: ConductorFixture) -> None:
 def test_death_at_any_commit_leaves_no_interface_behind(
     build: Build, sqlite_database: Database, registry: Registry, scene: str
 ) -> None:
-    stage = Stage(
-        build, sqlite_database, lambda life: crashes.drivers(registry, life), **OPTIONS
-    )
+    stage = Stage(build, sqlite_database, lambda life: crashes.drivers(registry, life), **OPTIONS)
     before, end = ("available", "active") if scene == "deploy" else ("active", "available")
     after = ("fake", AUTODETECT) if scene == "deploy" else (AUTODETECT, None)
 

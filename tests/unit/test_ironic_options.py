@@ -1,4 +1,4 @@
-"""Each option of Ironic 39 has a verdict, and files that live fleets use are judged option by option.
+"""Each option of Ironic 39 has a verdict; files of live fleets are judged option by option.
 
 ``configurations`` has the names and defaults of all options of Ironic 39.0, and files that
 ironic-image, bifrost and understack make.

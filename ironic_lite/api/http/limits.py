@@ -27,8 +27,7 @@ class SourceLimit:
     """Counts requests by client address ; thread-safe.
 
     The addresses of one IPv6 network of 64 bits count together. A request counts from its head to
-    its answer, including the wait for its body. Clients of a Unix socket have no address and no
-    limit.
+    its answer, including the wait for its body. All clients of a unix socket are one address.
     """
 
     def __init__(self, conf: Configuration) -> None:

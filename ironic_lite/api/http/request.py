@@ -34,7 +34,7 @@ _LONGEST_ADDRESS = 64
 
 
 def client_address(environ: Json, *, proxied: bool) -> str:
-    """Return the client address of a request, or "" over a Unix socket.
+    """Return the client address of a request, or ``unix`` over a unix socket.
 
     :param proxied: trust the headers of a proxy ([api]enable_proxy_headers_parsing); the result is
         the address that connected to the proxy.

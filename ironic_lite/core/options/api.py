@@ -5,6 +5,7 @@ from __future__ import annotations
 from oslo_config import cfg, types
 
 from ironic_lite.core.options.declare import (
+    FileMode,
     Group,
     items,
     number,
@@ -27,6 +28,16 @@ class ApiOptions(Group):
         cfg.HostAddressOpt, "127.0.0.1", "Address the API listens on.", old=[("api", "host_ip")]
     )
     port: int = option(cfg.PortOpt, 6385, "TCP port the API listens on.")
+    unix_socket: str | None = text(
+        None,
+        "Absolute path, of at most 98 bytes, of a unix socket to listen on instead of host and "
+        "port, in a folder that exists; one process serves it. TLS and the limits for client "
+        "addresses are then matters of the proxy before it.",
+        sample_default="/run/ironic-lite/api.sock",
+    )
+    unix_socket_mode: int = option(
+        cfg.Opt, 0o660, "Mode of unix_socket, in octal digits.", type=FileMode()
+    )
     workers: int = number(
         1,
         "Number of API worker processes. 0: as many as processors, at most 4.",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import ipaddress
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, cast
 
@@ -295,3 +296,31 @@ class PortRange(types.ConfigType):
 
     def _formatter(self, value: object) -> str:
         return str(value)
+
+
+class FileMode(types.ConfigType):
+    """The mode of a file in octal digits, such as ``0660``; gives a number."""
+
+    def __init__(self) -> None:
+        super().__init__(type_name="file mode")
+
+    def __call__(self, value: object) -> int:
+        """Parse digits; return a parsed value unchanged."""
+        if isinstance(value, int):
+            return value
+        digits = str(value).strip().removeprefix("0o")
+        if not re.fullmatch("0?[0-7]{3}", digits):
+            raise ValueError(f"{value!r} is not a mode such as 0660")
+        return int(digits, 8)
+
+    def __repr__(self) -> str:
+        return "FileMode"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FileMode)
+
+    def __hash__(self) -> int:
+        return hash(FileMode)
+
+    def _formatter(self, value: int) -> str:
+        return f"0{value:o}"

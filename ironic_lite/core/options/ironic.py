@@ -8,6 +8,7 @@ the group.
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -205,14 +206,6 @@ _ROWS = (
     _rows("api", "disallowed_enrollment_boot_modes", _BOOT_MODES, _is_unset, stops=True),
     _rows("api", "middleware", "put a proxy in front of the API", _is_unset, stops=True),
     _rows("api", "server_tls_ciphers tls_ciphers", _CIPHERS, _is_unset, stops=True),
-    _rows(
-        "api",
-        "unix_socket",
-        "the API listens on [api]host and port only: remove it, and set auth_strategy",
-        _is_unset,
-        stops=True,
-    ),
-    _rows("api", "unix_socket_mode", "the API has no unix socket"),
     _rows(
         "api",
         "max_json_body_depth max_json_body_size max_json_body_size_provision "
@@ -481,7 +474,7 @@ _LATER = (
     ),
     _rows("auto_discovery", "enabled", "not built yet", _is_off),
 )
-OPTIONS: Mapping[tuple[str, str], Row] = {key: row for rows in (*_ROWS, *_LATER) for key, row in rows}
+OPTIONS: Mapping[tuple[str, str], Row] = dict(itertools.chain(*_ROWS, *_LATER))
 """By group and name."""
 
 _NO_GLANCE = "images are URLs of http, https or file"
@@ -530,9 +523,7 @@ BOOTC = (
     "bootc is not built: it runs the image as root in the ramdisk, beside the agent's token. Make "
     "a disk image of it (bootc-image-builder), push it as oci:// and use direct."
 )
-_NEUTRON = (
-    "Not built yet: use noop, with a DHCP server of the site or ironic-lite-netboot."
-)
+_NEUTRON = "Not built yet: use noop, with a DHCP server of the site or ironic-lite-netboot."
 _VOLUMES = "Not built: use noop; boot from volume is not supported."
 _CONSOLES = "Not built: use ipmitool-socat, or the BMC's own page."
 
@@ -648,4 +639,4 @@ DEFAULTS: Mapping[tuple[str, str], str] = {
     ("redfish", "connect_timeout"): "30",
     ("redfish", "connection_cache_size"): "1000",
 }
-"""Defaults of Ironic of those options that have another default here, by group and Ironic's name."""
+"""Defaults of Ironic, by group and its name, where the default is another one here."""
