@@ -605,7 +605,7 @@ _LOGGING = {"handlers": {}, "formatters": {}, "loggers": {"_granian": {"propagat
 
 def serve(
     conf: Configuration,
-    address: listen_socket.Address,
+    address: listen_socket.ListenAddress,
     *,
     begin: Callable[[], object],
     listening: Callable[[], object],
@@ -654,7 +654,7 @@ def check(conf: Configuration) -> None:
 async def _serve_until_stopped(
     inner: middleware.RequestMiddleware,
     conf: Configuration,
-    address: listen_socket.Address,
+    address: listen_socket.ListenAddress,
     tail: Tail,
     listening: Callable[[], object],
 ) -> None:
@@ -681,7 +681,7 @@ async def _serve_until_stopped(
 
 
 async def _wait_until_listening(
-    conf: Configuration, address: listen_socket.Address, listening: Callable[[], object]
+    conf: Configuration, address: listen_socket.ListenAddress, listening: Callable[[], object]
 ) -> None:
     """Call ``listening`` once the address accepts a connection; the server has no hook for it."""
     path = address.path
@@ -702,7 +702,7 @@ async def _wait_until_listening(
 
 
 def _embedded_server(
-    application: EventLoopApplication, conf: Configuration, address: listen_socket.Address
+    application: EventLoopApplication, conf: Configuration, address: listen_socket.ListenAddress
 ) -> embed.Server:
     pair = config.api_certificate(conf)
     certificate, key = (None, None) if pair is None else map(pathlib.Path, pair)

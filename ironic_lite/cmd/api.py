@@ -108,7 +108,7 @@ def _load_server(conf: Configuration) -> Any:
     return server
 
 
-def _log_address(conf: Configuration, there: listen_socket.Address) -> None:
+def _log_address(conf: Configuration, there: listen_socket.ListenAddress) -> None:
     LOG.info("Listening on %s", listen_socket.url(conf, there))
     if there.path is None and conf.api.enable_window and "window" in features.enabled(conf):
         LOG.info("Window at %s/ui/", listen_socket.url(conf, there))

@@ -469,12 +469,12 @@ def check_ironic_conf(argv: Sequence[str]) -> int:
     except config.ConfigError as why:
         return entry.refuse(PROG, why)
     judged = [_judge_names(conf, one) for one in judged]
-    whole, kept = asked.all or asked.json, options.Verdict.KEPT
+    whole, kept = asked.all or asked.json, options.OptionVerdict.KEPT
     rows = [_check_row(one) for one in judged if whole or one.verdict is not kept or one.text]
     if asked.defaults:
         rows += _default_rows({one.option.key for one in judged})
     print(json.dumps(rows, indent=2) if asked.json else "\n".join(map(_check_line, rows)))
-    if any(one.verdict is options.Verdict.REFUSED for one in judged):
+    if any(one.verdict is options.OptionVerdict.REFUSED for one in judged):
         return 2
     return int(any(one.loss for one in judged))
 
@@ -491,7 +491,7 @@ def _judge_names(conf: Any, one: config.Judgement) -> config.Judgement:
         found = registry.enabled_names(kind, names[one.option.key[1]])
         if found.refused:
             text = "; ".join(found.refused.values())
-            return one._replace(verdict=options.Verdict.REFUSED, text=text, loss=True)
+            return one._replace(verdict=options.OptionVerdict.REFUSED, text=text, loss=True)
         texts = [f"{name} is left out: {text}" for name, text in found.left_out.items()]
         return one._replace(text=" ".join(texts))
     return one
@@ -527,7 +527,7 @@ def _default_rows(given: Collection[tuple[str, str]]) -> Iterator[Json]:
 
 def _check_line(row: Json) -> str:
     place = f" ({row['file']}:{row['line']})" if row["file"] else ""
-    loss = " (a loss)" if row["loss"] and row["verdict"] == options.Verdict.IGNORED else ""
+    loss = " (a loss)" if row["loss"] and row["verdict"] == options.OptionVerdict.IGNORED else ""
     text = f": {row['text']}" if row["text"] else ""
     option = f"[{row['group']}]{row['name']} = {row['value']}"
     return f"{row['verdict']:8} {option}{place}{loss}{text}"

@@ -553,8 +553,8 @@ def _check(settings: Settings, loader: _Loader) -> None:
     if fields.AUTODETECT in deploy:
         option = "[DEFAULT]autodetect_deploy_interfaces"
         known = [name for name in settings.autodetect if name not in NOT_BUILT["deploy"]]
-        missing = (name for name in known if name not in deploy or name == fields.AUTODETECT)
-        faults += [f"{option}: {name} is not in {option_of('deploy')}" for name in missing]
+        odd = (name for name in known if name not in deploy or name == fields.AUTODETECT)
+        faults += [f"{option}: {name} is not in {option_of('deploy')}" for name in odd]
         if not known:
             faults.append(f"{option}: names nothing to choose from")
     if faults:

@@ -77,7 +77,7 @@ def test_a_target_in_absolute_form_names_the_host() -> None:
 
 @pytest.mark.parametrize(
     ("client", "address"),
-    [("192.0.2.1:4321", "192.0.2.1"), ("[2001:db8::1]:4321", "2001:db8::1"), ("", "")],
+    [("192.0.2.1:4321", "192.0.2.1"), ("[2001:db8::1]:4321", "2001:db8::1"), ("", "unix")],
 )
 def test_the_address_of_a_client_has_no_port(client: str, address: str) -> None:
     assert server.request_environment(scope(client=client))["REMOTE_ADDR"] == address
@@ -379,13 +379,13 @@ def test_stream_whose_client_has_left_ends_without_an_error(
 HOST = "127.0.0.1"
 
 
-def taken(settings: Any) -> listen_socket.Address:
+def taken(settings: Any) -> listen_socket.ListenAddress:
     with listen_socket.reserve(settings) as keeper:
         return keeper.address
 
 
 def conf(port: int, host: str = HOST) -> Any:
-    return types.SimpleNamespace(api=types.SimpleNamespace(host=host, port=port))
+    return types.SimpleNamespace(api=types.SimpleNamespace(host=host, port=port, unix_socket=None))
 
 
 def shared(host: str, family: socket.AddressFamily, port: int = 0) -> socket.socket:

@@ -501,7 +501,6 @@ def test_tls_of_an_ironic_file_is_tls_here(
         ),
         ("[audit]\nenabled = True", "[audit]enabled (in "),
         ("[api]\nmiddleware = one,two", "put a proxy in front"),
-        ("[api]\nunix_socket = /run/ironic.sock", "[api]unix_socket (in "),
         ("[api]\nserver_tls_ciphers = HIGH", "[api]server_tls_ciphers (in "),
         ("[ssl]\nca_file = /etc/ca.pem", "[ssl]ca_file (in "),
         ("[SSL]\nca_file = /etc/ca.pem", "[ssl]ca_file (in "),

@@ -17,6 +17,7 @@ from oslo_config import cfg
 
 from ironic_lite.api import health
 from ironic_lite.core import config, metrics, options
+from ironic_lite.core.options import ironic
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import models
 from ironic_lite.domain import states, verbs
@@ -47,7 +48,8 @@ _TITLE = re.compile(r"^(?P<title>\S.*)\n(?P<line>([=\-~^])\3+)$", re.MULTILINE)
 
 def known_options() -> set[tuple[str, str]]:
     """Return (group, name) of all options: ours, old names, the sample's, keystonemiddleware's."""
-    known = {("DEFAULT", str(opt.dest)) for opt in options.LIBRARY} | set(options.REFUSED)
+    known = {("DEFAULT", str(opt.dest)) for opt in options.LIBRARY} | set(ironic.OPTIONS)
+    known |= {("nova", "auth_type")}  # of a group that is judged as a whole
     for login, opts in auth_token_options.list_auth_token_opts():
         known |= {(login, str(opt.dest)) for opt in opts}
     for group, opts in options.GROUPS.items():

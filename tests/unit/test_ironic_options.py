@@ -17,7 +17,8 @@ from oslo_config import cfg
 
 from ironic_lite.cmd import status
 from ironic_lite.core import config, options
-from ironic_lite.core.options import Verdict, ironic
+from ironic_lite.core.options import OptionVerdict as Verdict
+from ironic_lite.core.options import ironic
 from tests.support import driver_packages
 
 FOLDER = pathlib.Path(__file__).parent / "configurations"

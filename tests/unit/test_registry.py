@@ -663,7 +663,13 @@ ORDERS: dict[str, tuple[base.HardwareType, Mapping[str, tuple[str, ...]]]] = {
     ),
     "manual-management": (
         ManualManagementHardware(),
-        {**GENERIC, "management": ("noop",), "power": ("agent",), "vendor": ("no-vendor",)},
+        {
+            **GENERIC,
+            "deploy": (*GENERIC["deploy"], "noop"),
+            "management": ("noop",),
+            "power": ("agent",),
+            "vendor": ("no-vendor",),
+        },
     ),
     "redfish": (
         RedfishHardware(),

@@ -23,7 +23,7 @@ CERTIFICATE = "[api]ssl_cert_file"
 """The name of the API's certificate in logs, checks and metrics."""
 
 
-class Address(NamedTuple):
+class ListenAddress(NamedTuple):
     """An IP address and a port, or the path of a unix socket and port 0."""
 
     host: str
@@ -39,7 +39,7 @@ class Address(NamedTuple):
 class Keeper:
     """An address that no second service can take while this object, or a copy of it, is open."""
 
-    address: Address
+    address: ListenAddress
     held: socket.socket | BinaryIO
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ def _reserve_port(host: str, port: int) -> Keeper:
             reason=f"[api]host, port: cannot listen on {host} port {port}: {why}{advice}"
         ) from None
     bound, port, *_ = keeper.getsockname()
-    return Keeper(Address(str(bound), int(port)), keeper)
+    return Keeper(ListenAddress(str(bound), int(port)), keeper)
 
 
 def _reserve_path(name: str) -> Keeper:
@@ -123,7 +123,7 @@ def _reserve_path(name: str) -> Keeper:
                 left.unlink(missing_ok=True)
     except OSError as error:
         raise _path_error(f"cannot listen at {path}: {error.strerror}") from None
-    return Keeper(Address(str(path)), lock)
+    return Keeper(ListenAddress(str(path)), lock)
 
 
 def check_path(name: str) -> pathlib.Path:
@@ -182,7 +182,7 @@ def certificate(conf: Configuration) -> certificate_files.Pair | None:
     return None if pair is None else certificate_files.Pair(CERTIFICATE, *pair)
 
 
-def url(conf: Configuration, address: Address) -> str:
+def url(conf: Configuration, address: ListenAddress) -> str:
     """Return the URL at which the API listens, or ``unix:`` and a path."""
     if address.path is not None:
         return f"unix:{address.path}"

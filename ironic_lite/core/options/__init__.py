@@ -40,7 +40,7 @@ from ironic_lite.core.options.ironic import (
     LIBRARIES,
     LIBRARY_DEFAULTS,
     NOT_BUILT,
-    Verdict,
+    OptionVerdict,
     row_of,
 )
 from ironic_lite.core.options.ramdisks import (
@@ -82,11 +82,11 @@ __all__ = (
     "Configuration",
     "DeployOptions",
     "Group",
+    "OptionVerdict",
     "PciAlias",
     "PortRange",
     "StepPriorities",
     "StepSeconds",
-    "Verdict",
     "row_of",
 )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from oslo_config import cfg, types
 
 from ironic_lite.core.options.declare import (
-    FileMode,
     Group,
+    file_mode,
     items,
     number,
     option,
@@ -35,9 +35,7 @@ class ApiOptions(Group):
         "addresses are then matters of the proxy before it.",
         sample_default="/run/ironic-lite/api.sock",
     )
-    unix_socket_mode: int = option(
-        cfg.Opt, 0o660, "Mode of unix_socket, in octal digits.", type=FileMode()
-    )
+    unix_socket_mode: int = file_mode("0660", "Mode of unix_socket, in octal digits.")
     workers: int = number(
         1,
         "Number of API worker processes. 0: as many as processors, at most 4.",

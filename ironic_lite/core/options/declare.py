@@ -121,6 +121,10 @@ def hook_names(default: str, help: str) -> list[str]:
     return cast(list[str], option(cfg.Opt, default, help, type=kind))
 
 
+def file_mode(default: str, help: str) -> int:
+    return cast(int, option(cfg.Opt, default, help, type=FileMode()))
+
+
 def seconds(default: int, help: str, *, least: int = 0, **how: Any) -> int:
     return number(default, help, min=least, **how)
 

@@ -1,4 +1,4 @@
-"""What becomes of each option and driver name of Ironic 39 that this service does not have.
+"""Verdicts on the options and driver names of Ironic 39 that this service does not have.
 
 Options of ours, whose names may be Ironic's, are declared elsewhere: `config.verdicts` judges them.
 The rows of one note stand together. An option without a row, in a group with one, has the row of
@@ -15,8 +15,8 @@ from typing import NamedTuple
 # Verdicts.
 
 
-class Verdict(enum.StrEnum):
-    """What becomes of an option in a configuration file of Ironic."""
+class OptionVerdict(enum.StrEnum):
+    """The result of an option in a configuration file of Ironic."""
 
     KEPT = "kept"
     """It has this name here."""
@@ -30,8 +30,8 @@ class Verdict(enum.StrEnum):
     """It stops the start, because its loss would be a danger, or its value is wrong."""
 
 
-class Row(NamedTuple):
-    """What becomes of an option that this service does not have.
+class OptionRow(NamedTuple):
+    """The rule for an option that this service does not have.
 
     :ivar note: what does its job here, or what to do.
     :ivar harmless: returns whether a value, in lower case, loses nothing.
@@ -42,15 +42,15 @@ class Row(NamedTuple):
     harmless: Callable[[str], bool]
     stops: bool = False
 
-    def judge(self, value: str) -> tuple[Verdict, bool]:
+    def judge(self, value: str) -> tuple[OptionVerdict, bool]:
         """Return the verdict on a value, and whether the operator loses something."""
         harmless = self.harmless(value.strip().lower())
         if self.stops:
-            return (Verdict.FIXED, False) if harmless else (Verdict.REFUSED, True)
-        return Verdict.IGNORED, not harmless
+            return (OptionVerdict.FIXED, False) if harmless else (OptionVerdict.REFUSED, True)
+        return OptionVerdict.IGNORED, not harmless
 
 
-def row_of(group: str, name: str) -> Row | None:
+def row_of(group: str, name: str) -> OptionRow | None:
     """Return the row of an option of Ironic; None for an option of ours or of nobody."""
     return OPTIONS.get((group, name)) or GROUPS.get(group)
 
@@ -87,8 +87,8 @@ def _rows(
     harmless: Callable[[str], bool] = _any,
     *,
     stops: bool = False,
-) -> Iterator[tuple[tuple[str, str], Row]]:
-    row = Row(note, harmless, stops)
+) -> Iterator[tuple[tuple[str, str], OptionRow]]:
+    row = OptionRow(note, harmless, stops)
     return (((group, name), row) for name in names.split())
 
 
@@ -474,7 +474,7 @@ _LATER = (
     ),
     _rows("auto_discovery", "enabled", "not built yet", _is_off),
 )
-OPTIONS: Mapping[tuple[str, str], Row] = dict(itertools.chain(*_ROWS, *_LATER))
+OPTIONS: Mapping[tuple[str, str], OptionRow] = dict(itertools.chain(*_ROWS, *_LATER))
 """By group and name."""
 
 _NO_GLANCE = "images are URLs of http, https or file"
@@ -483,24 +483,28 @@ _REMOVED = "Ironic removed it; use redfish or ipmi"
 _NO_SWITCHES = "configure switch ports outside, or by a webhook"
 _NO_MEDIA_SHARES = "virtual media are served by http or https"
 
-GROUPS: Mapping[str, Row] = {
-    **dict.fromkeys(("anaconda", "ansible"), Row(_NO_DEPLOY, _any)),
-    **dict.fromkeys(("cifs", "nfs"), Row(_NO_MEDIA_SHARES, _any)),
-    **dict.fromkeys(("irmc", "ibmc", "snmp", "xclarity"), Row(_REMOVED, _any)),
-    "ilo": Row(_REMOVED, _never),
-    **dict.fromkeys(("ironic_networking", "ironic_networking_json_rpc"), Row(_NO_SWITCHES, _never)),
-    **dict.fromkeys(("json_rpc", "local_rpc"), Row(_JSON_RPC, _any)),
-    **dict.fromkeys(("glance", "swift"), Row(_NO_GLANCE, _any)),
-    **dict.fromkeys(("errors", "ironic_lib", "iscsi", "molds"), Row("Ironic removed it", _any)),
-    "cinder": Row("boot from volume is not supported", _any),
-    "cors": Row("browsers of other origins are refused", _any),
-    "disk_utils": Row("the agent converts images", _any),
-    "mdns": Row("set [service_catalog]endpoint_override instead", _any),
-    "metrics_statsd": Row(_METRICS, _any),
-    "neutron": Row("the service connects no ports to networks: use network noop", _any),
-    "nova": Row(_NOVA, _never),
-    "pxe_filter": Row("the DHCP server needs no filter", _any),
-    "vnc": Row("there is no graphical console: use ipmitool-socat", _any),
+GROUPS: Mapping[str, OptionRow] = {
+    **dict.fromkeys(("anaconda", "ansible"), OptionRow(_NO_DEPLOY, _any)),
+    **dict.fromkeys(("cifs", "nfs"), OptionRow(_NO_MEDIA_SHARES, _any)),
+    **dict.fromkeys(("irmc", "ibmc", "snmp", "xclarity"), OptionRow(_REMOVED, _any)),
+    "ilo": OptionRow(_REMOVED, _never),
+    **dict.fromkeys(
+        ("ironic_networking", "ironic_networking_json_rpc"), OptionRow(_NO_SWITCHES, _never)
+    ),
+    **dict.fromkeys(("json_rpc", "local_rpc"), OptionRow(_JSON_RPC, _any)),
+    **dict.fromkeys(("glance", "swift"), OptionRow(_NO_GLANCE, _any)),
+    **dict.fromkeys(
+        ("errors", "ironic_lib", "iscsi", "molds"), OptionRow("Ironic removed it", _any)
+    ),
+    "cinder": OptionRow("boot from volume is not supported", _any),
+    "cors": OptionRow("browsers of other origins are refused", _any),
+    "disk_utils": OptionRow("the agent converts images", _any),
+    "mdns": OptionRow("set [service_catalog]endpoint_override instead", _any),
+    "metrics_statsd": OptionRow(_METRICS, _any),
+    "neutron": OptionRow("the service connects no ports to networks: use network noop", _any),
+    "nova": OptionRow(_NOVA, _never),
+    "pxe_filter": OptionRow("the DHCP server needs no filter", _any),
+    "vnc": OptionRow("there is no graphical console: use ipmitool-socat", _any),
 }
 """Groups of Ironic, also of its earlier releases, whose other options have no effect."""
 
@@ -624,6 +628,7 @@ DEFAULTS: Mapping[tuple[str, str], str] = {
     ("agent", "allow_md5_checksum"): "true",
     ("api", "host_ip"): "0.0.0.0",
     ("api", "api_workers"): "as many as processors",
+    ("api", "unix_socket_mode"): "by the umask",
     ("api", "server_tls_minimum_version"): "1.3",
     ("conductor", "workers_pool_size"): "300",
     ("conductor", "sync_power_state_workers"): "8",

@@ -79,7 +79,7 @@ class ManualManagementHardware(base.HardwareType):
     supported: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **_COMMON,
         "console": ("no-console", "fake"),
-        "deploy": (*_COMMON["deploy"], "noop"),
+        "deploy": (*_COMMON["deploy"][:-1], "noop", "fake"),
         "management": ("noop",),
         "power": ("agent", "fake"),
         "vendor": ("no-vendor", "fake"),
