@@ -31,7 +31,7 @@ _STOP_SECONDS = 30.0
 """Seconds that requests may take during a stop."""
 
 
-def reserve(conf: Configuration) -> listen_socket.Keeper:
+def reserve(conf: Configuration) -> listen_socket.ReservedAddress:
     """Reserve the address of the API; return what holds it.
 
     :raises config.ConfigError: the certificate cannot be used.
@@ -43,7 +43,7 @@ def reserve(conf: Configuration) -> listen_socket.Keeper:
 
 def workers(
     conf: Configuration,
-    keeper: listen_socket.Keeper,
+    keeper: listen_socket.ReservedAddress,
     listening: Sequence[supervise.Flag],
     *,
     begin: Callable[[], object] = lambda: None,
@@ -119,7 +119,7 @@ def flags(conf: Configuration) -> list[supervise.Flag]:
     return [supervise.Flag() for _ in range(config.api_workers(conf))]
 
 
-def running_status(conf: Configuration, keeper: listen_socket.Keeper) -> str:
+def running_status(conf: Configuration, keeper: listen_socket.ReservedAddress) -> str:
     """Return the line that ``systemctl status`` shows of a running API."""
     return f"serving {listen_socket.url(conf, keeper.address)}"
 

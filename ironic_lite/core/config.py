@@ -25,7 +25,7 @@ from oslo_log import log
 
 from ironic_lite import errors
 from ironic_lite.core import context, log_lines, options
-from ironic_lite.core.options import Configuration, Group
+from ironic_lite.core.options import Configuration, Group, OptionVerdict
 
 # Options as files and the environment write them: misspelt names, and names of Ironic.
 #
@@ -102,7 +102,7 @@ class Judgement(NamedTuple):
     """
 
     option: Assigned
-    verdict: options.OptionVerdict
+    verdict: OptionVerdict
     text: str
     loss: bool = False
 
@@ -113,22 +113,18 @@ def judge(conf: cfg.ConfigOpts, one: Assigned) -> Judgement:
     row = options.row_of(*one.key)
     if one.key[1] in _known_names(conf, one.group) or one.group in options.LIBRARIES:
         if (now := ours.get(one.key)) is None or one.key in _own_keys():
-            return Judgement(one, options.OptionVerdict.KEPT, "")
+            return Judgement(one, OptionVerdict.KEPT, "")
         group, _, name = now.partition("__")
-        return Judgement(
-            one, options.OptionVerdict.RENAMED, f"[{_normal_group(group)}]{name.lower()}"
-        )
+        return Judgement(one, OptionVerdict.RENAMED, f"[{_normal_group(group)}]{name.lower()}")
     if row is not None:
         found = [row.judge(value) for value in one.values]
         verdict, loss = next((each for each in found if each[1]), found[-1])
-        text = "" if verdict is options.OptionVerdict.FIXED else row.note
+        text = "" if verdict is OptionVerdict.FIXED else row.note
         return Judgement(one, verdict, text, loss)
     fault = _name_fault(conf, one)
     if fault is not None:
-        return Judgement(one, options.OptionVerdict.REFUSED, fault, True)
-    return Judgement(
-        one, options.OptionVerdict.IGNORED, "neither Ironic 39 nor this version knows it"
-    )
+        return Judgement(one, OptionVerdict.REFUSED, fault, True)
+    return Judgement(one, OptionVerdict.IGNORED, "neither Ironic 39 nor this version knows it")
 
 
 def ironic_fault(judged: Iterable[Judgement]) -> str | None:
@@ -136,7 +132,7 @@ def ironic_fault(judged: Iterable[Judgement]) -> str | None:
     found = [
         f"{one.option}: {one.text}"
         for one in judged
-        if one.verdict is options.OptionVerdict.REFUSED and options.row_of(*one.option.key)
+        if one.verdict is OptionVerdict.REFUSED and options.row_of(*one.option.key)
     ]
     return f"options of Ironic that have no effect here: {'; '.join(found)}" if found else None
 
@@ -265,7 +261,7 @@ def _known_names(conf: cfg.ConfigOpts, group: str) -> set[str]:
 
 def doubts(conf: cfg.ConfigOpts, judged: Sequence[Judgement]) -> Iterator[str]:
     """Yield lines on what is set and has no effect: one for all options of Ironic."""
-    ignored = [one for one in judged if one.verdict is options.OptionVerdict.IGNORED]
+    ignored = [one for one in judged if one.verdict is OptionVerdict.IGNORED]
     of_ironic = [one for one in ignored if options.row_of(*one.option.key)]
     for one in ignored:
         if one not in of_ironic and _known_names(conf, one.option.group):
@@ -314,11 +310,11 @@ def judge_files(paths: Sequence[pathlib.Path]) -> tuple[cfg.ConfigOpts, list[Jud
     found = []
     for one in (judge(conf, one) for one in assigned):
         fault = None
-        if one.verdict in (options.OptionVerdict.KEPT, options.OptionVerdict.RENAMED):
+        if one.verdict in (OptionVerdict.KEPT, OptionVerdict.RENAMED):
             fault = _reference_fault(conf, one.option) or _file_value_fault(conf, one.option)
         if login and one.option.group == "keystone_authtoken":
             login, fault = None, login
-        refused = one._replace(verdict=options.OptionVerdict.REFUSED, text=fault or "", loss=True)
+        refused = one._replace(verdict=OptionVerdict.REFUSED, text=fault or "", loss=True)
         found.append(refused if fault else one)
     return conf, found
 

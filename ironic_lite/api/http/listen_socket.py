@@ -36,7 +36,7 @@ class ListenAddress(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Keeper:
+class ReservedAddress:
     """An address that no second service can take while this object, or a copy of it, is open."""
 
     address: ListenAddress
@@ -62,7 +62,7 @@ MOST_WAITING = 2**31 - 1
 """Backlog of connections; listen(2) reduces it to net.core.somaxconn."""
 
 
-def reserve(conf: Configuration) -> Keeper:
+def reserve(conf: Configuration) -> ReservedAddress:
     """Reserve the address of [api]unix_socket, or of host and port.
 
     :raises errors.OpenError: the address is in use, not of this machine, or not permitted.
@@ -72,7 +72,7 @@ def reserve(conf: Configuration) -> Keeper:
     return _reserve_port(conf.api.host, conf.api.port)
 
 
-def _reserve_port(host: str, port: int) -> Keeper:
+def _reserve_port(host: str, port: int) -> ReservedAddress:
     """Reserve an IP address and a port by a socket.
 
     Each process of the API opens its own socket there with SO_REUSEPORT, so that they share the
@@ -102,10 +102,10 @@ def _reserve_port(host: str, port: int) -> Keeper:
             reason=f"[api]host, port: cannot listen on {host} port {port}: {why}{advice}"
         ) from None
     bound, port, *_ = keeper.getsockname()
-    return Keeper(ListenAddress(str(bound), int(port)), keeper)
+    return ReservedAddress(ListenAddress(str(bound), int(port)), keeper)
 
 
-def _reserve_path(name: str) -> Keeper:
+def _reserve_path(name: str) -> ReservedAddress:
     """Reserve the path of a unix socket by a lock on a file beside it.
 
     Each worker binds a name of its own there, and renames it: see `claimed`.
@@ -123,7 +123,7 @@ def _reserve_path(name: str) -> Keeper:
                 left.unlink(missing_ok=True)
     except OSError as error:
         raise _path_error(f"cannot listen at {path}: {error.strerror}") from None
-    return Keeper(ListenAddress(str(path)), lock)
+    return ReservedAddress(ListenAddress(str(path)), lock)
 
 
 def check_path(name: str) -> pathlib.Path:

@@ -480,6 +480,7 @@ OPTIONS: Mapping[tuple[str, str], OptionRow] = dict(itertools.chain(*_ROWS, *_LA
 _NO_GLANCE = "images are URLs of http, https or file"
 _NO_DEPLOY = "use deploy direct, with deploy templates or custom-agent"
 _REMOVED = "Ironic removed it; use redfish or ipmi"
+_GONE = "Ironic removed it"
 _NO_SWITCHES = "configure switch ports outside, or by a webhook"
 _NO_MEDIA_SHARES = "virtual media are served by http or https"
 
@@ -493,9 +494,7 @@ GROUPS: Mapping[str, OptionRow] = {
     ),
     **dict.fromkeys(("json_rpc", "local_rpc"), OptionRow(_JSON_RPC, _any)),
     **dict.fromkeys(("glance", "swift"), OptionRow(_NO_GLANCE, _any)),
-    **dict.fromkeys(
-        ("errors", "ironic_lib", "iscsi", "molds"), OptionRow("Ironic removed it", _any)
-    ),
+    **dict.fromkeys(("errors", "ironic_lib", "iscsi", "molds"), OptionRow(_GONE, _any)),
     "cinder": OptionRow("boot from volume is not supported", _any),
     "cors": OptionRow("browsers of other origins are refused", _any),
     "disk_utils": OptionRow("the agent converts images", _any),
