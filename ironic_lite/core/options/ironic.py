@@ -452,7 +452,6 @@ _LATER = (
                 "image_server_auth_hosts image_server_auth_permit_unknown_hosts "
                 "external_callback_url ramdisk_image_download_source",
             ),
-            ("drac", "boot_device_job_status_timeout raid_job_timeout"),
             (
                 "inspector",
                 "force_dhcp require_managed_boot keep_ports update_pxe_enabled pre_create_ports "
