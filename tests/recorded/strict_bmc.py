@@ -169,9 +169,9 @@ class StrictBmc:
             raise Refused(501, "QueryNotSupported", f"$expand={value} is not supported.")
         for name in ("Members",):
             if isinstance(document.get(name), list):
-                places = [self.find(entry["@odata.id"]) for entry in document[name]]
                 document[name] = [
-                    copy.deepcopy(self.tree.get(place, {"@odata.id": place})) for place in places
+                    copy.deepcopy(self.tree.get(self.find(entry["@odata.id"]), entry))
+                    for entry in document[name]
                 ]
         return document
 

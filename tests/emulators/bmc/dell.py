@@ -193,10 +193,10 @@ def _delete_jobs(bmc: Bmc, body: Json) -> Reply:
     bmc.idrac.cleared.append(str(word))
     queue = bmc.tree[jobs_of(bmc.tree)]
     for entry in list(queue["Members"]):
-        state = bmc.tree[entry["@odata.id"]]["JobState"]
+        state = bmc.tree.get(entry["@odata.id"], {}).get("JobState")
         if not bmc.idrac.stuck and (state != RUNNING or word == "JID_CLEARALL_FORCE"):
             queue["Members"].remove(entry)
-            del bmc.tree[entry["@odata.id"]]
+            bmc.tree.pop(entry["@odata.id"], None)
     return Reply(200, {})
 
 
