@@ -1,232 +1,27 @@
 """Results derived from a machine's inventory, reported by a BMC or an agent.
 
 An inventory has the form in which ironic-python-agent sends it: ``interfaces``, ``cpu``,
-``memory``, ``disks``, ``system_vendor``, ``boot`` ... `HOOKS` process it, under the names that
-operators know from Ironic; nothing here touches a machine or a database.
+``memory``, ``disks``, ``system_vendor``, ``boot`` ... Hooks process it, under the names that
+operators know from Ironic; nothing here touches a machine or a database. Those of this module, and
+those of other packages, are entry points of the group ``ironic_lite.inspection.hooks``.
 """
 
 from __future__ import annotations
 
-import binascii
+import copy
 import dataclasses
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import ClassVar, NamedTuple
 
-from ironic_lite import errors
+import orjson
+
+from ironic_lite import errors, records
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import root_device, vocabulary
+from ironic_lite.domain import lldp, root_device, vocabulary
 
-# LLDP frames of switches that a ramdisk has received (IEEE 802.1AB). Pure.
-#
-# A frame is a list of TLVs: a type, and a value in hexadecimal digits. The names are Ironic's.
-
-_ORGANIZATION = 127
-MOST = 1000  # TLVs: more than fit into a frame of 1500 octets, each has two at least
-_LLDP_MAC = 6  # octets
-_CHASSIS_MAC, _CHASSIS_ADDRESS = 4, 5  # IEEE 802.1AB 8.5.2.2
-_PORT_MAC, _PORT_ADDRESS = 3, 4  # IEEE 802.1AB 8.5.3.2
-_MAC_FAMILY = 6
-_FAMILIES = {1: 4, 2: 16, _MAC_FAMILY: _LLDP_MAC}
-"""Numbers of address families (IANA), and the lengths of their addresses."""
-
-_CAPABILITIES = (
-    *("Other", "Repeater", "Bridge", "WLAN", "Router", "Telephone"),
-    *("DOCSIS cable device", "Station only", "C-Vlan", "S-Vlan", "TPMR"),
-)
-"""IEEE 802.1AB 8.5.8.1, the first bit first."""
-_PHYSICAL = (
-    *("1000BASE-T fdx", "1000BASE-T hdx", "1000BASE-X fdx", "1000BASE-X hdx"),
-    *("Asym and Sym PAUSE fdx", "Sym PAUSE fdx", "Asym PAUSE fdx", "PAUSE fdx"),
-    *("100BASE-T2 fdx", "100BASE-T2 hdx", "100BASE-TX fdx", "100BASE-TX hdx"),
-    *("10BASE-T4", "10BASE-T fdx", "10BASE-T hdx"),
-)
-"""IANAifMauAutoNegCapBits of RFC 4836, the last bit first."""
-_HALF_AND_FULL = (
-    *("100BASE-TX", "100BASE-FX", "100BASE-T2", "1000BASE-X", "1000BASE-LX"),
-    *("1000BASE-SX", "1000BASE-CX", "1000BASE-T"),
-)
-_MEDIA = (
-    *("Unknown", "AUI", "10BASE-5", "FOIRL", "10BASE-2", "10BASE-T duplex mode unknown"),
-    *("10BASE-FP", "10BASE-FB", "10BASE-FL duplex mode unknown", "10BROAD36"),
-    *("10BASE-T half duplex", "10BASE-T full duplex"),
-    *("10BASE-FL half duplex", "10BASE-FL full duplex", "100 BASE-T4"),
-    *(f"{medium} {half} duplex" for medium in _HALF_AND_FULL for half in ("half", "full")),
-    *("10GBASE-X", "10GBASE-LX4", "10GBASE-R", "10GBASE-ER", "10GBASE-LR", "10GBASE-SR"),
-    *("10GBASE-W", "10GBASE-EW", "10GBASE-LW", "10GBASE-SW", "10GBASE-CX4"),
-    *("2BASE-TL", "10PASS-TS", "100BASE-BX10D", "100BASE-BX10U", "100BASE-LX10"),
-    *("1000BASE-BX10D", "1000BASE-BX10U", "1000BASE-LX10"),
-    *("1000BASE-PX10D", "1000BASE-PX10U", "1000BASE-PX20D", "1000BASE-PX20U"),
-)
-"""Media attachment units by their number in IANAifMauTypeListBits of RFC 4836."""
-
-
-def parse_lldp(tlvs: object) -> Json:
-    """Return the content of a frame by name, without unreadable or excess parts.
-
-    :param tlvs: ``[[type, hexadecimal digits], ...]``, as ironic-python-agent gives them.
-    """
-    found: Json = {}
-    for one in tlvs[:MOST] if isinstance(tlvs, list) else ():
-        kind, value = _read_tlv(one)
-        read = _ORGANIZED.get(value[:_PREFIX]) if kind == _ORGANIZATION else _READERS.get(kind)
-        if read is None:
-            continue
-        body = value[_PREFIX:] if kind == _ORGANIZATION else value
-        try:
-            _add_facts(found, read(body))
-        except (ValueError, IndexError):
-            continue
-    return found
-
-
-def _read_tlv(one: object) -> tuple[int, bytes]:
-    if not isinstance(one, Sequence) or isinstance(one, str) or len(one) != 2:  # noqa: PLR2004
-        return -1, b""
-    kind, digits = one
-    if not isinstance(kind, int) or not isinstance(digits, str):
-        return -1, b""
-    try:
-        return kind, binascii.unhexlify(digits)
-    except (binascii.Error, ValueError):
-        return -1, b""
-
-
-def _add_facts(found: Json, more: Json) -> None:
-    """Add the content of a TLV; repeated ones give lists."""
-    for name, value in more.items():
-        if isinstance(value, list):
-            found[name] = [*found.get(name, []), *value]
-        else:
-            found[name] = value
-
-
-# -- one TLV -------------------------------------------------------------------------------------
-
-
-def _text_reader(name: str) -> Callable[[bytes], Json]:
-    return lambda value: {name: _decoded_text(value)}
-
-
-def _decoded_text(value: bytes) -> str:
-    return value.decode("utf-8", "replace").replace("\0", "").strip()
-
-
-def _number_reader(name: str, *, at: int, size: int) -> Callable[[bytes], Json]:
-    def read(value: bytes) -> Json:
-        part = value[at : at + size]
-        if len(part) != size:
-            raise ValueError(name)
-        return {name: int.from_bytes(part)}
-
-    return read
-
-
-def _identity_reader(name: str, mac: int, network: int) -> Callable[[bytes], Json]:
-    def read(value: bytes) -> Json:
-        subtype, rest = value[0], value[1:]
-        if subtype == mac:
-            return {name: _exactly(rest, _LLDP_MAC).hex(":")}
-        return {name: _read_address(rest) if subtype == network else _decoded_text(rest)}
-
-    return read
-
-
-def _exactly(value: bytes, size: int) -> bytes:
-    """Return the first octets of a value; raises ValueError if there are fewer."""
-    if len(value) < size:
-        raise ValueError(value)
-    return value[:size]
-
-
-def _read_address(value: bytes) -> str:
-    """Return a network or MAC address, which begins with the number of its family."""
-    found = _exactly(value[1:], _FAMILIES.get(value[0], len(value)))
-    return found.hex(":") if value[0] == _MAC_FAMILY else str(ipaddress.ip_address(found))
-
-
-def _read_management(value: bytes) -> Json:
-    return {"switch_mgmt_addresses": [_read_address(value[1 : 1 + value[0]])]}
-
-
-def _read_capabilities(value: bytes) -> Json:
-    whole = _exactly(value, 4)
-    known, enabled = int.from_bytes(whole[:2]), int.from_bytes(whole[2:])
-    return {
-        "switch_capabilities_support": _capability_names(known),
-        "switch_capabilities_enabled": _capability_names(enabled),
-    }
-
-
-def _capability_names(bits: int) -> list[str]:
-    return [name for place, name in enumerate(_CAPABILITIES) if bits & 1 << place]
-
-
-def _read_vlan(value: bytes) -> Json:
-    name = _decoded_text(_exactly(value[3:], value[2]))
-    return {"switch_port_vlans": [{"id": int.from_bytes(value[:2]), "name": name}]}
-
-
-def _read_aggregation(value: bytes) -> Json:
-    bits, number = value[0], int.from_bytes(_exactly(value[1:], 4))
-    return {
-        "switch_port_link_aggregation_support": bool(bits & 1),
-        "switch_port_link_aggregation_enabled": bool(bits & 2),
-        "switch_port_link_aggregation_id": number,
-    }
-
-
-def _read_protocol_vlan(value: bytes) -> Json:
-    bits = value[0]
-    return {
-        "switch_port_protocol_vlan_support": bool(bits & 2),
-        "switch_port_protocol_vlan_enabled": bool(bits & 4),
-        "switch_port_protocol_vlan_ids": [int.from_bytes(_exactly(value[1:], 2))],
-    }
-
-
-def _read_protocol(value: bytes) -> Json:
-    return {"switch_protocol_identities": [_exactly(value[1:], value[0]).hex()]}
-
-
-def _read_physical(value: bytes) -> Json:
-    """Read the configuration of MAC and PHY; an unknown medium has no name."""
-    whole = _exactly(value, 5)
-    offers, medium = int.from_bytes(whole[1:3]), int.from_bytes(whole[3:])
-    found: Json = {
-        "switch_port_autonegotiation_support": bool(whole[0] & 1),
-        "switch_port_autonegotiation_enabled": bool(whole[0] & 2),
-    }
-    named = sorted(name for place, name in enumerate(_PHYSICAL) if offers & 1 << place)
-    found["switch_port_physical_capabilities"] = named
-    if medium < len(_MEDIA):
-        found["switch_port_mau_type"] = _MEDIA[medium]
-    return found
-
-
-_READERS: Mapping[int, Callable[[bytes], Json]] = {
-    1: _identity_reader("switch_chassis_id", _CHASSIS_MAC, _CHASSIS_ADDRESS),
-    2: _identity_reader("switch_port_id", _PORT_MAC, _PORT_ADDRESS),
-    4: _text_reader("switch_port_description"),
-    5: _text_reader("switch_system_name"),
-    6: _text_reader("switch_system_description"),
-    7: _read_capabilities,
-    8: _read_management,
-}
-_PREFIX = 4  # octets: the organization and its subtype
-_ORGANIZED: Mapping[bytes, Callable[[bytes], Json]] = {
-    # IEEE 802.1Q D.2 and IEEE 802.3 79.3
-    b"\x00\x80\xc2\x01": _number_reader("switch_port_untagged_vlan_id", at=0, size=2),
-    b"\x00\x80\xc2\x02": _read_protocol_vlan,
-    b"\x00\x80\xc2\x03": _read_vlan,
-    b"\x00\x80\xc2\x04": _read_protocol,
-    b"\x00\x80\xc2\x06": _number_reader("switch_port_management_vlan_id", at=0, size=2),
-    b"\x00\x80\xc2\x07": _read_aggregation,
-    b"\x00\x12\x0f\x01": _read_physical,
-    b"\x00\x12\x0f\x03": _read_aggregation,
-    b"\x00\x12\x0f\x04": _number_reader("switch_port_mtu", at=0, size=2),
-}
-
+IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 ADD_PORTS = ("all", "active", "pxe", "disabled")
 """Network cards that become ports: all, with an IP address, the booting one, none."""
@@ -239,42 +34,236 @@ _MOST = 4096  # cards or disks: each may become a row, or part of a statement
 _PXELINUX = re.compile(r"[0-9a-f]{2}-(?P<mac>[0-9a-f]{2}(-[0-9a-f]{2}){5})")
 
 
+KEEP_PORTS = ("all", "present", "added")
+"""Existing ports that stay: all, those with a card in the inventory, those that ADD_PORTS adds."""
+
+CLIENT_ID = "client-id"
+"""Key in a port's ``extra`` with the DHCP client identifier of its InfiniBand card."""
+
+ACCELERATORS: Sequence[JsonView] = tuple(
+    {"vendor_id": "10de", "device_id": device, "type": "GPU", "device_info": name}
+    for device, name in (
+        ("1eb8", "NVIDIA Corporation Tesla T4"),
+        ("1df6", "NVIDIA Corporation GV100GL"),
+        ("2236", "NVIDIA Corporation A10"),
+        ("2235", "NVIDIA Corporation A40"),
+        ("26b9", "NVIDIA Corporation L40S"),
+        ("26ba", "NVIDIA Corporation L20"),
+    )
+)
+"""The accelerators that are known without [inspector]known_accelerators."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HookOptions:
+    """The options of the hooks of this module; the names are those of [inspector].
+
+    ``aliases`` names PCI devices: ``{(vendor, product): name}``, each of four hexadecimal digits.
+    """
+
+    add_ports: str = "pxe"
+    keep_ports: str = "all"
+    update_pxe_enabled: bool = True
+    disk_partitioning_spacing: bool = True
+    cpu_capabilities: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    extra_hardware_strict: bool = False
+    physical_networks: Sequence[tuple[IPNetwork, str]] = ()
+    accelerators: Sequence[JsonView] = ACCELERATORS
+    aliases: Mapping[tuple[str, str], str] = dataclasses.field(default_factory=dict)
+
+
+class InspectedNode(NamedTuple):
+    """Facts of the node that hooks may read."""
+
+    uuid: str = ""
+    name: str | None = None
+    driver: str = ""
+    owner: str | None = None
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class InspectedPort:
+    """A port of the inspected node. Hooks may change all of it but the address."""
+
+    address: str
+    name: str | None = None
+    pxe_enabled: bool = True
+    physical_network: str | None = None
+    local_link_connection: Json = dataclasses.field(default_factory=dict)
+    category: str | None = None
+    extra: Json = dataclasses.field(default_factory=dict)
+
+
 @dataclasses.dataclass(slots=True)
 class Case:
-    """An inventory, and the results of the hooks so far.
+    """An inspected machine, and the results of the hooks so far.
 
-    ``ports`` maps each address that gets a port to whether machines may boot from it, and
-    ``client_ids`` those of InfiniBand cards to their DHCP client identifiers. ``remarks``
-    are sentences for the log. ``extra`` is the node's field of that name, ``aliases`` names PCI
-    devices: ``{(vendor, product): name}``, each of four hexadecimal digits.
+    ``inventory``, ``node`` and ``options`` are for reading. Hooks change ``plugin_data``, the
+    node's fields ``properties``, ``extra``, ``resource_class`` and ``traits``, and ``ports``: those
+    of the node, by address. A new entry becomes a port; a port whose entry is removed goes.
+    ``remarks`` are sentences for the log. ``incomplete``: the inventory may lack network cards.
+
+    All changes are stored after the last hook, or none of them.
     """
 
     inventory: JsonView
     plugin_data: Json
     properties: Json
-    add_ports: str = "pxe"
+    options: HookOptions = dataclasses.field(default_factory=HookOptions)
+    node: InspectedNode = dataclasses.field(default_factory=InspectedNode)
     extra: Json = dataclasses.field(default_factory=dict)
-    aliases: Mapping[tuple[str, str], str] = dataclasses.field(default_factory=dict)
-    ports: dict[str, bool] = dataclasses.field(default_factory=dict)
-    client_ids: dict[str, str] = dataclasses.field(default_factory=dict)
+    resource_class: str | None = None
+    traits: set[str] = dataclasses.field(default_factory=set)
+    ports: dict[str, InspectedPort] = dataclasses.field(default_factory=dict)
     remarks: list[str] = dataclasses.field(default_factory=list)
+    incomplete: bool = False
 
 
-Hook = Callable[[Case], None]
+class InspectionHook:
+    """A part of the processing of an inventory; one object serves all nodes and keeps no state."""
+
+    dependencies: ClassVar[Sequence[str]] = ()
+    """Names of hooks that run before this one; they are added where they are not listed."""
+
+    def preprocess(self, case: Case) -> None:
+        """Prepare or refuse the data, before `run` of any hook."""
+
+    def run(self, case: Case) -> None:
+        """Process the inventory, and change the case.
+
+        An exception fails the inspection; its text is shown to the owner of the node.
+        """
 
 
-def run(names: Iterable[str], case: Case) -> Case:
-    """Run hooks over a case, in this order, each once and after those it requires.
+def run(hooks: Mapping[str, InspectionHook], case: Case) -> Case:
+    """Run hooks over a case, in this order.
 
-    :raises errors.HardwareError: a hook cannot use the inventory.
+    :raises errors.HardwareError: a hook has failed, or its result cannot be stored; the text begins
+        with "hook" and the name.
     """
-    done: set[str] = set()
-    for name in names:
-        for each in (*NEEDS.get(name, ()), name):
-            if each not in done:
-                done.add(each)
-                HOOKS[each](case)
+    for stage in (InspectionHook.preprocess, InspectionHook.run):
+        for name, hook in hooks.items():
+            try:
+                getattr(hook, stage.__name__)(case)
+                _check_result(case)
+            except Exception as why:  # hooks of other packages may raise anything
+                reason = f"hook {name}: {_words(why)}"[:_LONGEST]
+                raise errors.HardwareError(reason=reason) from why
     return case
+
+
+def _words(why: Exception) -> str:
+    if isinstance(why, errors.Error):
+        return why.message
+    return f"{type(why).__name__}: {why}" if str(why) else type(why).__name__
+
+
+_PORT_LENGTHS = {"name": _WORD, "physical_network": 64, "category": 80}
+
+
+def _check_result(case: Case) -> None:
+    """Refuse results that cannot be stored.
+
+    :raises errors.InvalidParameter: naming the value.
+    """
+    for name in ("properties", "extra", "plugin_data"):
+        _check_object(name, getattr(case, name))
+    _check_text("resource_class", case.resource_class, 80)
+    for trait in case.traits:
+        good = isinstance(trait, str) and vocabulary.TRAIT.fullmatch(trait)
+        reason = f"{str(trait)[:80]!r} is not a trait: use CUSTOM_A, or a standard one"
+        _require(good, "traits", reason)
+    for key, port in case.ports.items():
+        path = f"ports/{key!s:.40}"
+        _require(isinstance(port, InspectedPort), path, "must be an InspectedPort")
+        _require(isinstance(key, str) and key == port.address, path, "must be the port's address")
+        _require(isinstance(port.pxe_enabled, bool), f"{path}/pxe_enabled", "must be true or false")
+        for name, most in _PORT_LENGTHS.items():
+            _check_text(f"{path}/{name}", getattr(port, name), most)
+        for name in ("extra", "local_link_connection"):
+            _check_object(f"{path}/{name}", getattr(port, name))
+
+
+def _check_object(path: str, value: object) -> None:
+    _require(isinstance(value, dict), path, "must be an object")
+    try:
+        orjson.dumps(value)
+    except TypeError as why:
+        _require(False, path, f"has no form in JSON: {why}")
+
+
+def _check_text(path: str, value: object, most: int) -> None:
+    good = value is None or (isinstance(value, str) and 0 < len(value) <= most)
+    _require(good, path, f"must be text of {most} characters at most, or None")
+
+
+def _require(good: object, path: str, reason: str) -> None:
+    if not good:
+        raise errors.InvalidParameter(path=path, reason=reason)
+
+
+# -- ports after the hooks -----------------------------------------------------------------------
+
+
+class PortChanges(NamedTuple):
+    """Changes of a node's ports.
+
+    ``changed`` has the new values of columns by the UUID of the port, ``remarks`` sentences about
+    changes that are not made.
+    """
+
+    added: list[InspectedPort]
+    changed: dict[str, Json]
+    removed: list[records.Port]
+    remarks: list[str]
+
+
+def inspected(port: records.Port) -> InspectedPort:
+    """Return a port of a node as hooks get it."""
+    shown = (each.name for each in dataclasses.fields(InspectedPort))
+    return InspectedPort(**copy.deepcopy({name: getattr(port, name) for name in shown}))
+
+
+def port_changes(
+    known: Iterable[records.Port], wanted: Mapping[str, InspectedPort], *, busy: Collection[str]
+) -> PortChanges:
+    """Compare the ports of a node with those that the hooks have left.
+
+    :param busy: UUIDs of portgroups that an instance uses.
+    """
+    changes = PortChanges([], {}, [], [])
+    before = {port.address: port for port in known}
+    for mac, one in wanted.items():
+        if mac not in before and address(mac) == mac:
+            changes.added.append(one)
+        elif mac not in before:
+            remark = f"no port is added for a network card with the address {mac[:40]!r}"
+            changes.remarks.append(remark)
+    for mac, port in before.items():
+        why = None if mac in wanted else _use_of(port, busy)
+        if why is not None:
+            changes.remarks.append(f"port {port.uuid} ({mac}) is not removed: {why}")
+        elif mac not in wanted:
+            changes.removed.append(port)
+        elif found := _changed_columns(port, wanted[mac], changes.remarks):
+            changes.changed[port.uuid] = found
+    return changes
+
+
+def _changed_columns(port: records.Port, wanted: InspectedPort, remarks: list[str]) -> Json:
+    names = (each.name for each in dataclasses.fields(InspectedPort))
+    after = {name: getattr(wanted, name) for name in names}
+    found = {name: value for name, value in after.items() if value != getattr(port, name)}
+    if port.portgroup_uuid is not None and "physical_network" in found:
+        del found["physical_network"]
+        remarks.append(f"port {port.uuid} is in a portgroup: its physical network stays")
+    return found
+
+
+def _use_of(port: records.Port, busy: Collection[str]) -> str | None:
+    if port.internal_info.get(records.VIF):
+        return "a VIF is attached to it"
+    return "its portgroup is in use" if port.portgroup_uuid in busy else None
 
 
 def check(report: object) -> tuple[Json, Json]:
@@ -355,35 +344,43 @@ def boots_from(inventory: JsonView) -> str | None:
 # -- hooks ---------------------------------------------------------------------------------------
 
 
-def _ramdisk_error(case: Case) -> None:
-    told = case.plugin_data.get("error")
-    if told:
-        words = str(told)[:_LONGEST]
-        raise errors.HardwareError(reason=f"The ramdisk reports an error: {words}")
+class RamdiskErrorHook(InspectionHook):
+    """Fails the inspection with the error of the ramdisk."""
+
+    def preprocess(self, case: Case) -> None:
+        told = case.plugin_data.get("error")
+        if told:
+            words = str(told)[:_LONGEST]
+            raise errors.HardwareError(reason=f"The ramdisk reports an error: {words}")
 
 
-def _validate_interfaces(case: Case) -> None:
-    """Choose the cards.
+class ValidateInterfacesHook(InspectionHook):
+    """Chooses the cards.
 
     ``plugin_data`` gets them as ``all_interfaces`` and ``valid_interfaces`` by name, and as
     ``macs``.
     """
-    every = dict(_read_interfaces(case))
-    if not every:
-        raise errors.HardwareError(
-            reason="The inventory has no network interface with a name and a MAC address."
-            + "".join(f" {remark}." for remark in case.remarks)[:_LONGEST]
-        )
-    valid = {name: one for name, one in every.items() if _is_wanted_port(case, name, one)}
-    if not valid:
-        names = ", ".join(sorted(every))[:_LONGEST]
-        raise errors.HardwareError(
-            reason=f"None of the network interfaces {names} matches [inspector]add_ports, which "
-            f"is {case.add_ports}."
-        )
-    case.plugin_data["all_interfaces"] = every
-    case.plugin_data["valid_interfaces"] = valid
-    case.plugin_data["macs"] = [one["mac_address"] for one in valid.values()]
+
+    def preprocess(self, case: Case) -> None:
+        every = dict(_read_interfaces(case))
+        if not every:
+            raise errors.HardwareError(
+                reason="The inventory has no network interface with a name and a MAC address."
+                + "".join(f" {remark}." for remark in case.remarks)[:_LONGEST]
+            )
+        valid = {name: one for name, one in every.items() if _is_wanted_port(case, name, one)}
+        if not valid:
+            names = ", ".join(sorted(every))[:_LONGEST]
+            raise errors.HardwareError(
+                reason=f"None of the network interfaces {names} matches [inspector]add_ports, "
+                f"which is {case.options.add_ports}."
+            )
+        case.plugin_data["all_interfaces"] = every
+        case.plugin_data["valid_interfaces"] = valid
+        case.plugin_data["macs"] = [one["mac_address"] for one in valid.values()]
+
+
+_INTERFACES_FIRST = ("validate-interfaces",)
 
 
 def _read_interfaces(case: Case) -> Iterable[tuple[str, Json]]:
@@ -403,15 +400,19 @@ def _read_interfaces(case: Case) -> Iterable[tuple[str, Json]]:
 
 
 def _is_wanted_port(case: Case, name: str, one: Json) -> bool:
-    addresses = [found for key in _IP_KEYS if (found := _read_ip(one.get(key))) is not None]
-    if name == "lo" or any(found.is_loopback for found in addresses):
+    found = _ip_addresses(one)
+    if name == "lo" or any(each.is_loopback for each in found):
         return False
-    if case.add_ports == "active":
-        return bool(addresses)
-    return case.add_ports != "pxe" or bool(one["pxe_enabled"])
+    if case.options.add_ports == "active":
+        return bool(found)
+    return case.options.add_ports != "pxe" or bool(one["pxe_enabled"])
 
 
 _IP_KEYS = ("ipv4_address", "ipv6_address")
+
+
+def _ip_addresses(card: JsonView) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    return [found for key in _IP_KEYS if (found := _read_ip(card.get(key))) is not None]
 
 
 def _read_ip(value: object) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -421,27 +422,127 @@ def _read_ip(value: object) -> ipaddress.IPv4Address | ipaddress.IPv6Address | N
         return None
 
 
-def _find_ports(case: Case) -> None:
-    if case.add_ports != "disabled":
-        valid = case.plugin_data["valid_interfaces"].values()
-        case.ports = {one["mac_address"]: one["pxe_enabled"] for one in valid}
-        case.client_ids = {
-            one["mac_address"]: told
-            for one in valid
-            if isinstance(told := one.get("client_id"), str) and 0 < len(told) <= _WORD
-        }
+def _ports_of_cards(case: Case) -> Iterable[tuple[str, JsonView, InspectedPort]]:
+    """Yield name, entry and port of each card that has a port."""
+    for name, one in case.plugin_data["all_interfaces"].items():
+        port = case.ports.get(one["mac_address"])
+        if port is not None:
+            yield name, one, port
 
 
-def _find_architecture(case: Case) -> None:
-    _put_property(case, "cpu_arch", _inventory_part(case.inventory, "cpu").get("architecture"))
+class PortsHook(InspectionHook):
+    """Adds a port for each chosen card; updates or removes other ports as options say."""
+
+    dependencies = _INTERFACES_FIRST
+
+    def run(self, case: Case) -> None:
+        """Change the ports."""
+        options, valid = case.options, case.plugin_data["valid_interfaces"].values()
+        self._remove(case, {one["mac_address"] for one in valid})
+        if options.update_pxe_enabled and _knows_boot_card(case.inventory):
+            every = case.plugin_data["all_interfaces"].values()
+            boots = {one["mac_address"] for one in every if one["pxe_enabled"]}
+            for port in case.ports.values():
+                port.pxe_enabled = port.address in boots
+        for one in valid if options.add_ports != "disabled" else ():
+            mac = one["mac_address"]
+            case.ports.setdefault(mac, InspectedPort(address=mac, pxe_enabled=one["pxe_enabled"]))
+        for _name, one, port in _ports_of_cards(case):
+            client = one.get("client_id")
+            if isinstance(client, str) and 0 < len(client) <= _WORD:
+                port.extra[CLIENT_ID] = client
+
+    def _remove(self, case: Case, chosen: Collection[str]) -> None:
+        if case.options.keep_ports == "all":
+            return
+        every = {one["mac_address"] for one in case.plugin_data["all_interfaces"].values()}
+        wanted = every if case.options.keep_ports == "present" else chosen
+        gone = [mac for mac in case.ports if mac not in wanted]
+        if gone and case.incomplete:
+            case.remarks.append(
+                f"No port is removed: a part of the machine could not be read, which may have "
+                f"the cards {', '.join(gone)[:_LONGEST]}"
+            )
+            return
+        for mac in gone:
+            del case.ports[mac]
 
 
-def _find_memory(case: Case) -> None:
-    _put_property(case, "memory_mb", _inventory_part(case.inventory, "memory").get("physical_mb"))
+def _knows_boot_card(inventory: JsonView) -> bool:
+    """Return whether the booting card is known, or a BMC tells of each card."""
+    listed = inventory.get("interfaces")
+    return boots_from(inventory) is not None or any(
+        isinstance(one, dict) and isinstance(one.get("pxe_enabled"), bool)
+        for one in (listed if isinstance(listed, list) else ())
+    )
 
 
-def _find_cpus(case: Case) -> None:
-    _put_property(case, "cpus", _inventory_part(case.inventory, "cpu").get("count"))
+class LocalLinkConnectionHook(InspectionHook):
+    """Writes the switch port of each card, as LLDP reports it; keys that are set stay."""
+
+    dependencies = _INTERFACES_FIRST
+
+    def run(self, case: Case) -> None:
+        """Change ``local_link_connection`` of the ports."""
+        parsed = case.plugin_data.get("parsed_lldp")
+        told = dict(parsed) if isinstance(parsed, dict) else {}
+        told |= {name: lldp.parse(tlvs) for name, tlvs in _lldp_frames(case).items()}
+        for name, _one, port in _ports_of_cards(case):
+            heard = told.get(name)
+            facts = _switch_port(heard if isinstance(heard, dict) else {})
+            if not facts:
+                case.remarks.append(f"No switch is known by LLDP for the card {name:.80}")
+            port.local_link_connection = {**facts, **port.local_link_connection}
+
+
+def _switch_port(heard: JsonView) -> Json:
+    """Return the facts of a frame under the names of ``local_link_connection``."""
+    found = {
+        "port_id": heard.get("switch_port_id"),
+        "switch_id": address(heard.get("switch_chassis_id")),
+        "switch_info": heard.get("switch_system_name"),
+    }
+    return {key: told for key, told in found.items() if isinstance(told, str) and told}
+
+
+class PhysicalNetworkHook(InspectionHook):
+    """Writes the physical network of each port by the addresses of its card."""
+
+    dependencies = _INTERFACES_FIRST
+
+    def run(self, case: Case) -> None:
+        """Change ``physical_network`` of the ports whose card is in a known network."""
+        for _name, one, port in _ports_of_cards(case):
+            named = (
+                network
+                for known in _ip_addresses(one)
+                for subnet, network in case.options.physical_networks
+                if known in subnet
+            )
+            port.physical_network = next(named, port.physical_network)
+
+
+class ArchitectureHook(InspectionHook):
+    """Writes ``cpu_arch``."""
+
+    def run(self, case: Case) -> None:
+        found = _inventory_part(case.inventory, "cpu").get("architecture")
+        _put_property(case, "cpu_arch", found)
+
+
+class MemoryHook(InspectionHook):
+    """Writes ``memory_mb``."""
+
+    def run(self, case: Case) -> None:
+        found = _inventory_part(case.inventory, "memory").get("physical_mb")
+        _put_property(case, "memory_mb", found)
+
+
+class CpusHook(InspectionHook):
+    """Writes ``cpus``."""
+
+    def run(self, case: Case) -> None:
+        _put_property(case, "cpus", _inventory_part(case.inventory, "cpu").get("count"))
 
 
 def _put_property(case: Case, name: str, value: object) -> None:
@@ -455,26 +556,53 @@ def _put_property(case: Case, name: str, value: object) -> None:
         case.remarks.append(f"The inventory does not have {name}: it is {value!r:.80}{kept}")
 
 
-def _boot_mode(case: Case) -> None:
-    mode = _inventory_part(case.inventory, "boot").get("current_boot_mode")
-    if mode in ("bios", "uefi"):
-        known = case.properties.get("capabilities")
-        case.properties["capabilities"] = vocabulary.put_capability(known, "boot_mode", mode)
+def _put_capabilities(case: Case, found: Mapping[str, str]) -> None:
+    known = case.properties.get("capabilities")
+    for name, value in found.items():
+        known = vocabulary.put_capability(known, name, value)
+    if known:
+        case.properties["capabilities"] = known
 
 
-def _root_device(case: Case) -> None:
-    """Write the size of the instance's disk, chosen by hints or by the ramdisk."""
-    hints = case.properties.get("root_device")
-    if isinstance(hints, dict) and hints:
-        chosen = _hinted_disks(case, hints)
-    else:
-        told = case.plugin_data.get("root_disk")
-        chosen = told if isinstance(told, dict) else {}
-    size = chosen.get("size")
-    if isinstance(size, int) and size >= root_device.GIB:
-        case.properties["local_gb"] = size // root_device.GIB
-    else:
-        case.remarks.append("The disk for instances is not known, or has no size: local_gb stays")
+class BootModeHook(InspectionHook):
+    """Writes the capability ``boot_mode``."""
+
+    def run(self, case: Case) -> None:
+        mode = _inventory_part(case.inventory, "boot").get("current_boot_mode")
+        if mode in ("bios", "uefi"):
+            _put_capabilities(case, {"boot_mode": mode})
+
+
+class CpuCapabilitiesHook(InspectionHook):
+    """Writes a capability for each known flag of the processor."""
+
+    def run(self, case: Case) -> None:
+        flags = _inventory_part(case.inventory, "cpu").get("flags")
+        if not isinstance(flags, list) or not flags:
+            case.remarks.append("The inventory does not have the flags of the processor")
+            return
+        known = case.options.cpu_capabilities.items()
+        _put_capabilities(case, {name: "true" for flag, name in known if flag in flags})
+
+
+class RootDeviceHook(InspectionHook):
+    """Writes ``local_gb``, the size of the instance's disk, chosen by hints or by the ramdisk."""
+
+    def run(self, case: Case) -> None:
+        hints = case.properties.get("root_device")
+        if isinstance(hints, dict) and hints:
+            chosen = _hinted_disks(case, hints)
+        else:
+            told = case.plugin_data.get("root_disk")
+            chosen = told if isinstance(told, dict) else {}
+        size = chosen.get("size")
+        if isinstance(size, int) and size >= root_device.GIB:
+            spacing = int(case.options.disk_partitioning_spacing)
+            case.properties["local_gb"] = size // root_device.GIB - spacing
+        else:
+            case.remarks.append(
+                "The disk for instances is not known, or has no size: local_gb stays"
+            )
 
 
 def _hinted_disks(case: Case, hints: Json) -> Json:
@@ -491,75 +619,131 @@ def _hinted_disks(case: Case, hints: Json) -> Json:
     return found
 
 
-def _raid_device(case: Case) -> None:
-    """Make a disk that the last inspection did not see the root device."""
-    present = root_device.serials(case.inventory.get("disks"))
-    earlier = case.extra.get(BLOCK_DEVICES)
-    known = earlier.get("serials") if isinstance(earlier, dict) else None
-    case.extra = {**case.extra, BLOCK_DEVICES: {"serials": present}}
-    if not isinstance(known, list) or case.properties.get("root_device"):
-        return
-    fresh = [serial for serial in present if serial not in known]
-    if len(fresh) == 1:
-        case.properties["root_device"] = {"serial": fresh[0]}
-    elif fresh:
-        case.remarks.append(f"{len(fresh)} disks are new; none is made the root device")
+class RaidDeviceHook(InspectionHook):
+    """Makes a disk that the last inspection did not see the root device."""
+
+    def run(self, case: Case) -> None:
+        present = root_device.serials(case.inventory.get("disks"))
+        earlier = case.extra.get(BLOCK_DEVICES)
+        known = earlier.get("serials") if isinstance(earlier, dict) else None
+        case.extra = {**case.extra, BLOCK_DEVICES: {"serials": present}}
+        if not isinstance(known, list) or case.properties.get("root_device"):
+            return
+        fresh = [serial for serial in present if serial not in known]
+        if len(fresh) == 1:
+            case.properties["root_device"] = {"serial": fresh[0]}
+        elif fresh:
+            case.remarks.append(f"{len(fresh)} disks are new; none is made the root device")
 
 
 BLOCK_DEVICES = "block_devices"
 """Key of ``extra`` with the disks of the last inspection, for raid-device."""
 
 
-def _pci_devices(case: Case) -> None:
-    """Count the named PCI devices as capabilities; remove those of missing devices."""
+def _pci_devices(case: Case) -> list[tuple[tuple[str, str], Json]] | None:
+    """Return the PCI devices of a report with vendor and product, None if there is no list."""
     listed = case.plugin_data.get("pci_devices")
     if not isinstance(listed, list):
         case.remarks.append(
             "The ramdisk reports no PCI devices: its collector pci-devices is not on"
         )
-        return
-    counts: dict[str, int] = dict.fromkeys(case.aliases.values(), 0)
-    for one in (each for each in listed if isinstance(each, dict)):
-        ids = str(one.get("vendor_id")).lower(), str(one.get("product_id")).lower()
-        name = case.aliases.get(ids)
-        if name is not None:
-            counts[name] += 1
-    known = case.properties.get("capabilities")
-    for name, count in counts.items():
-        if count or vocabulary.get_capability(known, name) is not None:
-            known = vocabulary.put_capability(known, name, str(count))
-    if known:
-        case.properties["capabilities"] = known
+        return None
+    return [
+        ((str(one.get("vendor_id")).lower(), str(one.get("product_id")).lower()), one)
+        for one in listed
+        if isinstance(one, dict)
+    ]
 
 
-def _parse_lldp(case: Case) -> None:
-    """Parse the frames of switches: ``plugin_data`` gets ``parsed_lldp``, by card."""
+class PciDevicesHook(InspectionHook):
+    """Counts the named PCI devices as capabilities; zeroes those of missing devices."""
+
+    def run(self, case: Case) -> None:
+        listed = _pci_devices(case)
+        if listed is None:
+            return
+        aliases = case.options.aliases
+        counts: dict[str, int] = dict.fromkeys(aliases.values(), 0)
+        for ids, _one in listed:
+            if ids in aliases:
+                counts[aliases[ids]] += 1
+        known = case.properties.get("capabilities")
+        shown = {
+            name: str(count)
+            for name, count in counts.items()
+            if count or vocabulary.get_capability(known, name) is not None
+        }
+        _put_capabilities(case, shown)
+
+
+class AcceleratorsHook(InspectionHook):
+    """Writes ``accelerators``: the known ones among the PCI devices, with their addresses."""
+
+    def run(self, case: Case) -> None:
+        listed = _pci_devices(case)
+        if listed is None:
+            return
+        known = {(one["vendor_id"], one["device_id"]): one for one in case.options.accelerators}
+        case.properties["accelerators"] = [
+            {**known[ids], "pci_address": one.get("bus")} for ids, one in listed if ids in known
+        ]
+
+
+class ParseLldpHook(InspectionHook):
+    """Parses the frames of switches: ``plugin_data`` gets ``parsed_lldp``, by card."""
+
+    def run(self, case: Case) -> None:
+        found = {name: lldp.parse(tlvs) for name, tlvs in _lldp_frames(case).items()}
+        case.plugin_data["parsed_lldp"] = {name: told for name, told in found.items() if told}
+
+
+def _lldp_frames(case: Case) -> Json:
     raw = case.plugin_data.get("lldp_raw")
     heard = dict(raw) if isinstance(raw, dict) else {}
     listed = case.inventory.get("interfaces")
     for one in listed if isinstance(listed, list) else ():
         if isinstance(one, dict) and one.get("lldp") and isinstance(one.get("name"), str):
             heard.setdefault(one["name"], one["lldp"])
-    found = {name: parse_lldp(tlvs) for name, tlvs in heard.items()}
-    case.plugin_data["parsed_lldp"] = {name: told for name, told in found.items() if told}
+    return heard
+
+
+class ExtraHardwareHook(InspectionHook):
+    """Puts the lists of hardware-detect in order: ``plugin_data/extra`` instead of ``data``."""
+
+    def run(self, case: Case) -> None:
+        listed, strict = case.plugin_data.get("data"), case.options.extra_hardware_strict
+        if not isinstance(listed, list) or not all(
+            isinstance(one, list) and (not strict or len(one) == _EXTRA_SIZE) for one in listed
+        ):
+            case.remarks.append(
+                "The ramdisk reports no extra hardware data in the form of lists: is its collector "
+                "extra-hardware on?"
+            )
+            if strict:
+                case.plugin_data.pop("data", None)
+            return
+        found: dict[str, dict[str, Json]] = {}
+        odd = 0
+        for one in listed:
+            if len(one) >= _EXTRA_SIZE and all(isinstance(word, str) for word in one[:3]):
+                kind, item, name = one[:3]
+                found.setdefault(kind, {}).setdefault(item, {})[name] = _as_number(one[3])
+            else:
+                odd += bool(one)
+        if odd:
+            case.remarks.append(f"{odd} entries of the extra hardware data are left out")
+        case.plugin_data["extra"] = found
+        del case.plugin_data["data"]
+
+
+_EXTRA_SIZE = 4  # kind, item, name, value
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)  # fits into 64 bits
+
+
+def _as_number(value: object) -> object:
+    return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value.strip()) else value
 
 
 def _inventory_part(inventory: JsonView, name: str) -> JsonView:
     found = inventory.get(name)
     return found if isinstance(found, dict) else {}
-
-
-HOOKS: Mapping[str, Hook] = {
-    "ramdisk-error": _ramdisk_error,
-    "validate-interfaces": _validate_interfaces,
-    "ports": _find_ports,
-    "architecture": _find_architecture,
-    "memory": _find_memory,
-    "cpus": _find_cpus,
-    "boot-mode": _boot_mode,
-    "root-device": _root_device,
-    "raid-device": _raid_device,
-    "pci-devices": _pci_devices,
-    "parse-lldp": _parse_lldp,
-}
-NEEDS: Mapping[str, tuple[str, ...]] = {"ports": ("validate-interfaces",)}

@@ -11,6 +11,7 @@ The definitions are in ``contract``; this module re-exports its public names.
 from __future__ import annotations
 
 from ironic_lite.domain.examination import Check, Verdict, failed, passed, warning
+from ironic_lite.domain.inspection import Case, InspectedPort, InspectionHook
 from ironic_lite.domain.passthru import Call, driver_passthru, passthru
 from ironic_lite.domain.steps import (
     DONE,
@@ -92,6 +93,7 @@ __all__ = [
     "Boot",
     "Call",
     "Cards",
+    "Case",
     "Check",
     "Console",
     "Deploy",
@@ -101,6 +103,8 @@ __all__ = [
     "FirmwareComponent",
     "HardwareType",
     "Inspect",
+    "InspectedPort",
+    "InspectionHook",
     "Interface",
     "Management",
     "Network",

@@ -3,14 +3,17 @@
 Drivers are entry points of the groups ``ironic_lite.hardware.types`` and
 ``ironic_lite.hardware.interfaces.<kind>``. A driver that cannot be loaded is logged in one line and
 does not stop the others. A name without an installed entry point is a configuration error and stops
-the start.
+the start. So does an inspection hook, of the group ``ironic_lite.inspection.hooks``, that is not
+installed or cannot be loaded.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.metadata
 import logging
+import pathlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -21,7 +24,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.core.options import HARDWARE_TYPE, NOT_BUILT, Configuration
-from ironic_lite.domain import fields, step_lists, steps
+from ironic_lite.domain import fields, inspection, step_lists, steps
 from ironic_lite.drivers import base
 
 # Placeholder for an interface that this conductor lacks or must not call.
@@ -270,7 +273,8 @@ class Settings:
     are the names for nodes that set none. ``autodetect`` are the deploy interfaces from which the
     one of this name chooses. ``clean_priorities`` maps ``interface.step`` to the
     configured priority. ``chosen`` are the kinds whose interfaces the operator has enabled, not a
-    default.
+    default. ``hooks`` are the names of inspection hooks by option; ``known_accelerators`` is the
+    file of [inspector].
     """
 
     hardware_types: Sequence[str] = ()
@@ -279,6 +283,8 @@ class Settings:
     clean_priorities: Mapping[str, float] = dataclasses.field(default_factory=dict)
     autodetect: Sequence[str] = ()
     chosen: Collection[str] = base.KINDS
+    hooks: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    known_accelerators: str | None = None
 
     @classmethod
     def read(cls, conf: Configuration = config.CONF) -> Settings:
@@ -298,6 +304,11 @@ class Settings:
                 for kind in base.KINDS
                 if conf.get_location(f"enabled_{kind}_interfaces").location.is_user_controlled
             ],
+            hooks={
+                "[inspector]hooks": conf.inspector.hooks,
+                "[redfish]inspection_hooks": conf.redfish.inspection_hooks,
+            },
+            known_accelerators=conf.inspector.known_accelerators,
         )
 
 
@@ -317,6 +328,8 @@ class Registry:
         redfish"``."""
         self.interfaces = interfaces
         """The loaded interfaces, by kind and name."""
+        self.accelerators = inspection.ACCELERATORS
+        """The devices that the hook accelerators knows."""
         self._choices: dict[str, dict[str, InterfaceChoice]] = {
             name: {
                 kind: interface_choice(name, found, kind, interfaces[kind], defaults.get(kind))
@@ -330,7 +343,8 @@ class Registry:
     def load(cls, settings: Settings) -> Registry:
         """Load all drivers that ``settings`` enables.
 
-        :raises config.ConfigError: a name is not installed, or no hardware type can be loaded.
+        :raises config.ConfigError: a name is not installed, or no hardware type can be loaded; or
+            a hook or the file of accelerators cannot be used.
         """
         loader = _Loader(settings.clean_priorities)
         types = loader.hardware_types(settings.hardware_types)
@@ -344,6 +358,8 @@ class Registry:
             )
         found = cls(types, interfaces, settings.defaults, loader.failures)
         found._warn_about_configuration(settings.chosen)
+        if settings.known_accelerators:
+            found.accelerators = _read_accelerators(settings.known_accelerators)
         return found
 
     @property
@@ -542,6 +558,7 @@ def _check(settings: Settings, loader: _Loader) -> None:
         for kind, names in loader.names.items()
         for why in names.refused.values()
     ]
+    faults += _faults_of_hooks(settings.hooks)
     for kind, name in settings.defaults.items():
         if name is not None and name not in loader.names[kind].points:
             missing = f"{name} is not in {option_of(kind)}"
@@ -636,6 +653,129 @@ def _installed_points(group: str, names: Iterable[str]) -> Iterable[importlib.me
     # The cache on disk may be stale for a package changed within two minutes, so a name that is
     # missing there is looked up again.
     return importlib.metadata.entry_points(group=group)
+
+
+# -- inspection hooks ------------------------------------------------------------------------
+
+HOOKS = "ironic_lite.inspection.hooks"
+_HOOKS_OF_IRONIC = "ironic.inspection.hooks"
+
+
+def inspection_hooks(names: Iterable[str], option: str = "") -> dict[str, base.InspectionHook]:
+    """Return inspection hooks, and those that they require, in the order in which they run.
+
+    :param option: the option with the names.
+    :raises config.ConfigError: a hook is not installed, cannot be loaded, or requires itself.
+    """
+    found: dict[str, base.InspectionHook] = {}
+    for name in names:
+        _add_hook(found, name, (), option)
+    return found
+
+
+def _faults_of_hooks(named: Mapping[str, Iterable[str]]) -> Iterable[str]:
+    for option, name in ((option, name) for option, names in named.items() for name in names):
+        try:
+            inspection_hooks([name], option)
+        except config.ConfigError as why:
+            yield str(why)
+
+
+class _MissingHook(Exception):
+    """No installed hook has this name."""
+
+
+def _add_hook(
+    found: dict[str, base.InspectionHook], name: str, above: tuple[str, ...], option: str
+) -> None:
+    if name in above:
+        reason = f"{option}: hooks require each other: {', '.join((*above, name))}"
+        raise config.ConfigError(reason=reason)
+    if name in found:
+        return
+    try:
+        hook = _loaded_hook(name)
+    except _MissingHook as why:
+        needed = f"; {above[-1]} requires it" if above else ""
+        raise config.ConfigError(reason=f"{option}: {why}{needed}") from None
+    except Exception as why:  # hooks of other packages may raise anything
+        reason = " ".join(f"{type(why).__name__}: {why}".split())
+        text = f"{option}: the hook {name} cannot be loaded: {reason}"
+        raise config.ConfigError(reason=text) from why
+    for required in hook.dependencies:
+        _add_hook(found, required, (*above, name), option)
+    found[name] = hook
+
+
+@functools.cache
+def _loaded_hook(name: str) -> base.InspectionHook:
+    """Load a hook; one object serves all nodes.
+
+    :raises _MissingHook: nothing of this name is installed, with a sentence.
+    """
+    points = [point for point in _installed_points(HOOKS, [name]) if point.name == name]
+    if points:
+        hook: base.InspectionHook = _new_instance(points, base.InspectionHook)
+        return hook
+    for point in importlib.metadata.entry_points(group=_HOOKS_OF_IRONIC, name=name):
+        package = point.dist.name if point.dist else point.module
+        raise _MissingHook(
+            f'{name} is an inspection hook of {package}, written for Ironic: see "Port a hook of '
+            'Ironic" in docs/inspection.rst'
+        )
+    known = sorted({point.name for point in importlib.metadata.entry_points(group=HOOKS)})
+    raise _MissingHook(f"nothing installed is called {name}; there is {', '.join(known)}")
+
+
+def hook_options(
+    accelerators: Sequence[JsonView] = inspection.ACCELERATORS,
+) -> inspection.HookOptions:
+    """Return the options of the hooks of this service."""
+    own = config.CONF.inspector
+    return inspection.HookOptions(
+        add_ports=own.add_ports,
+        keep_ports=own.keep_ports,
+        update_pxe_enabled=own.update_pxe_enabled,
+        disk_partitioning_spacing=own.disk_partitioning_spacing,
+        cpu_capabilities=own.cpu_capabilities,
+        extra_hardware_strict=own.extra_hardware_strict,
+        physical_networks=own.physical_network_cidr_map,
+        accelerators=accelerators,
+        aliases=dict(config.CONF.pci_devices.alias or ()),
+    )
+
+
+def _read_accelerators(path: str) -> Sequence[JsonView]:
+    """Return the devices of the file in [inspector]known_accelerators.
+
+    :raises config.ConfigError: it cannot be read, or its content has another form.
+    """
+    import yaml  # noqa: PLC0415  # few have such a file, and all would keep it in memory
+
+    try:
+        told = yaml.safe_load(pathlib.Path(path).read_bytes())
+        listed = told.get("pci_devices") if isinstance(told, dict) else None
+        if not isinstance(listed, list) or not all(map(_is_accelerator, listed)):
+            raise ValueError("must have a list pci_devices of objects with vendor_id and device_id")
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as why:
+        reason = " ".join(str(why).split())[:200]
+        raise config.ConfigError(
+            reason=f"[inspector]known_accelerators: {path}: {reason}"
+        ) from None
+    return [
+        {**one, **{name: one[name].lower() for name in ("vendor_id", "device_id")}}
+        for one in listed
+    ]
+
+
+def _is_accelerator(one: object) -> bool:
+    """Return whether an entry has both numbers as text, and plain values besides."""
+    return (
+        isinstance(one, dict)
+        and all(isinstance(key, str) for key in one)
+        and all(isinstance(one.get(name), str) for name in ("vendor_id", "device_id"))
+        and all(value is None or isinstance(value, str | int | float) for value in one.values())
+    )
 
 
 def _new_instance(points: Sequence[importlib.metadata.EntryPoint], wanted: type[Any]) -> Any:

@@ -7,18 +7,22 @@ have booted it.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import pathlib
+import re
 import sqlite3
 import subprocess
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.emulators.agent import process
-from tests.support import http_nodes
+from tests.support import http_nodes, plugin_wheels
 from tests.support.http_nodes import asks, reaches, told
-from tests.support.service import PATIENCE, SCRIPTS, Service, environment, service, until
+from tests.support.service import PATIENCE, ROOT, SCRIPTS, Service, environment, service, until
 
 MAC = "52:54:00:00:00:01"
 Json = dict[str, Any]
@@ -165,6 +169,120 @@ def test_a_conductor_that_is_killed_meanwhile_takes_the_report_afterwards(
     up.start()
     up.up()
     up.settled("m1", "manageable")
+
+
+# -- hooks of a site -------------------------------------------------------------------------
+
+PAGE = (
+    (ROOT / "docs/inspection.rst")
+    .read_text(encoding="utf-8")
+    .partition("Port a hook of Ironic\n=")[2]
+)
+HOOKS = """
+[inspector]
+hooks = $default_hooks,resource-class,port-bios-name
+[site_hooks]
+classes_file = {classes}
+"""
+CLASS = {"name": "baremetal.small", "model": "", "cpu": "file", "memory_gb": 1, "disk_gb": 0}
+
+
+def block(language: str) -> str:
+    """Return the first block of a language on the page about hooks."""
+    found = re.search(rf"^\.\. code-block:: {language}\n\n((?: +.*\n|\n)+)", PAGE, re.MULTILINE)
+    assert found
+    return textwrap.dedent(found[1])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pathlib.Path]:
+    """The hooks of the page as a package, installed where only these processes look."""
+    folder = tmp_path_factory.mktemp("hooks")
+    package = folder / "site-hooks"
+    package.mkdir()
+    package.joinpath("site_hooks.py").write_text(block("python"), encoding="utf-8")
+    package.joinpath("setup.cfg").write_text(block("cfg"), encoding="utf-8")
+    package.joinpath("pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+    )
+    target = plugin_wheels.install(folder, "site-hooks")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(target))
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        yield folder
+
+
+@contextlib.contextmanager
+def hooked(machine: process.Agent, classes: pathlib.Path, hooks: str = HOOKS) -> Iterator[Service]:
+    """Run a service with the hooks of the site."""
+    more = SETTINGS.partition("[inspector]")[0] + hooks.format(classes=classes)
+    with service(more, warm=False) as found:
+        with found.settings.open("a", encoding="utf-8") as settings:
+            settings.write(f"[service_catalog]\nendpoint_override = {found.url}\n")
+        machine.api = found.url
+        yield found
+
+
+def classes(site: pathlib.Path, *known: Json) -> pathlib.Path:
+    path = site / "classes.json"
+    path.write_text(json.dumps(known), encoding="utf-8")
+    return path
+
+
+def test_ported_hooks_of_a_package_run_in_an_inspection(
+    site: pathlib.Path, machine: process.Agent
+) -> None:
+    with hooked(machine, classes(site, CLASS, {**CLASS, "name": "large", "memory_gb": 512})) as up:
+        up.start()
+        up.up()
+        node = enrol(up)
+        asks(up, "inspect")
+        reaches(up, "inspect wait")
+        boots(up, machine, f"?node_uuid={node}")
+        found = up.settled("m1", "manageable")
+        assert found["resource_class"] == "baremetal.small"
+        (card,) = up.get(f"/v1/ports/detail?node={node}")["ports"]
+        assert (card["address"], card["pxe_enabled"]) == (MAC, False)
+        assert (
+            card["extra"]["bios_name"]
+            == up.get("/v1/nodes/m1/inventory")["inventory"]["interfaces"][0]["name"]
+        )
+
+
+def test_exception_of_a_ported_hook_leaves_node_and_ports_as_they_were(
+    site: pathlib.Path, machine: process.Agent
+) -> None:
+    with hooked(machine, classes(site, {"name": "half"})) as up:
+        up.start()
+        up.up()
+        node = enrol(up, resource_class="before")
+        asks(up, "inspect")
+        reaches(up, "inspect wait")
+        boots(up, machine, f"?node_uuid={node}")
+        found = reaches(up, "inspect failed")
+        assert "hook resource-class: KeyError: 'model'" in found["last_error"]
+        assert (found["resource_class"], found["properties"]) == ("before", {})
+        assert up.get(f"/v1/ports?node={node}")["ports"] == []
+        assert up.ask("GET", "/v1/nodes/m1/inventory").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("resource-klass", r"called resource-klass; there is .*port-bios-name.*resource-class"),
+        ("resource-class", r"the hook resource-class cannot be loaded: FileNotFoundError"),
+    ],
+    ids=["misspelt", "without its file"],
+)
+def test_hook_that_cannot_be_used_stops_the_start(
+    site: pathlib.Path, machine: process.Agent, wrong: str, said: str
+) -> None:
+    hooks = HOOKS.replace("resource-class", wrong)
+    with hooked(machine, site / "absent.json", hooks) as up:
+        program = up.start("ironic-lite-conductor")
+        assert program.process.wait(PATIENCE) == 2
+        (line,) = program.said().splitlines()
+    assert re.search(rf"\[inspector\]hooks: .*{said}", line)
 
 
 # -- fast track ------------------------------------------------------------------------------

@@ -17,8 +17,10 @@ from ironic_lite import errors
 from ironic_lite.conductor.watch.timeouts import Timeouts
 from ironic_lite.core import config, context
 from ironic_lite.core.options import Configuration
-from ironic_lite.db.queries import ports
+from ironic_lite.db.queries import nodes, ports
 from ironic_lite.db.queries import reports as queries_reports
+from ironic_lite.domain import inspection
+from ironic_lite.drivers import registry
 from ironic_lite.drivers.fake.hardware import FakeBoot
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers, listed
@@ -49,7 +51,7 @@ def conf(tmp_path: pathlib.Path) -> Iterator[Configuration]:
     yield config.CONF
     config.CONF.clear_override("state_path")
     config.CONF.clear_override("endpoint_override", "service_catalog")
-    for name in ("power_off", "hooks", "extra_kernel_params"):
+    for name in ("power_off", "hooks", "extra_kernel_params", "keep_ports", "add_ports"):
         config.CONF.clear_override(name, "inspector")
     config.CONF.clear_override("deploy_logs_collect", "agent")
     config.CONF.reset()
@@ -133,7 +135,7 @@ def test_hooks_and_parameters_are_those_of_the_configuration(
         "root_device": {"serial": "s1"},
         "memory_mb": 2048,
         "cpus": 2,
-        "local_gb": 32,
+        "local_gb": 31,
     }
     assert cards(rig, node) == []
 
@@ -157,6 +159,133 @@ def test_a_machine_may_stay_on(
     row = reports(rig, node)
     assert (row["provision_state"], row["power_state"]) == ("manageable", "power on")
     assert booted[-1] == ("inspect", None)
+
+
+# -- ports -----------------------------------------------------------------------------------
+
+GONE, PLUGGED, NEW = (f"52:54:00:00:00:{number:02x}" for number in (2, 3, 4))
+
+
+def test_ports_follow_the_report_with_an_event_for_each(
+    rig: ConductorFixture,
+    conf: cfg.ConfigOpts,
+    booted: Booted,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    conf.set_override("keep_ports", "present", "inspector")
+    conf.set_override("add_ports", "all", "inspector")
+    node = waiting(rig)
+    with rig.tasks.lock(rig.who, node) as task:
+        task.add_ports({MAC: False, GONE: True, PLUGGED: True})
+        for port in task.ports[2:]:
+            task.node_ports.note(port, "tenant_vif_port_id", "v1")
+    listed = [{"name": f"eth{at}", "mac_address": mac} for at, mac in enumerate((MAC, NEW))]
+    boots = {"pxe_interface": MAC}
+    assert reports(rig, node, inventory(interfaces=listed, boot=boots))["last_error"] is None
+    assert cards(rig, node) == [MAC, PLUGGED, NEW]
+    found = rig.database.read(lambda conn: ports.of_node(conn, node))
+    assert [one.pxe_enabled for one in found] == [True, True, False]
+    assert [one["data"]["address"] for one in rig.events(node, "port_deleted")] == [GONE]
+    assert [one["data"]["address"] for one in rig.events(node, "port_created")][3:] == [NEW]
+    changed = [one["data"] for one in rig.events(node, "port_updated")]
+    assert [(one["address"], one["changed"]) for one in changed if one["changed"][0][0] == "p"] == [
+        (MAC, ["pxe_enabled"]),
+    ]
+    assert f"({PLUGGED}) is not removed: a VIF is attached to it" in caplog.text
+
+
+class Site(inspection.InspectionHook):
+    """A hook of a site, which changes all that a hook may change, and may fail at the end."""
+
+    fails = False
+
+    def run(self, case: inspection.Case) -> None:
+        case.inventory["cpu"]["count"] = 99
+        case.properties["rack"] = case.extra["rack"] = case.plugin_data["rack"] = "r7"
+        case.properties["known"]["deep"] = True
+        case.resource_class = f"{case.node.name}-{case.node.driver}"
+        case.traits = {"CUSTOM_FAST"}
+        for port in case.ports.values():
+            port.name, port.category = f"{case.node.uuid[:8]}-{port.address[-2:]}", "fast"
+            port.physical_network = "net_a"
+            port.local_link_connection = {"port_id": "7"}
+        if self.fails:
+            raise RuntimeError("no rack")
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch, conf: Configuration) -> type[Site]:
+    """Enable a hook of a site after the usual ones."""
+    usual = registry.inspection_hooks(["ports", "architecture"])
+    monkeypatch.setattr(registry, "inspection_hooks", lambda _names: {**usual, "site": Site()})
+    monkeypatch.setattr(Site, "fails", False)
+    return Site
+
+
+def state(rig: ConductorFixture, node: str) -> Json:
+    """Return all that an inspection may change."""
+    row = rig.get(node)
+    names = ("properties", "extra", "resource_class")
+    return {
+        **{name: row[name] for name in names},
+        "traits": rig.database.read(lambda conn: nodes.get_traits(conn, node)),
+        "ports": [
+            {name: value for name, value in one.as_dict().items() if name != "updated_at"}
+            for one in rig.database.read(lambda conn: ports.of_node(conn, node))
+        ],
+        "inventory": kept(rig, node),
+    }
+
+
+@pytest.mark.usefixtures("site", "booted")
+def test_changes_of_a_hook_are_written_together(rig: ConductorFixture) -> None:
+    node = waiting(rig, name="m1", properties={"known": {}})
+    rig.database.write(
+        lambda conn: nodes.settle_traits(conn, node, added=["CUSTOM_SLOW"], removed=[])
+    )
+    assert reports(rig, node)["last_error"] is None
+    found = state(rig, node)
+    assert found["properties"] == {"cpu_arch": "x86_64", "rack": "r7", "known": {"deep": True}}
+    assert (found["extra"], found["resource_class"]) == ({"rack": "r7"}, "m1-fake-hardware")
+    assert found["traits"] == ["CUSTOM_FAST"]
+    assert found["inventory"]["plugin_data"]["rack"] == "r7"
+    assert found["inventory"]["inventory"] == inventory()  # it is for reading
+    (port,) = found["ports"]
+    assert (port["name"], port["category"]) == (f"{node[:8]}-01", "fast")
+    assert port["local_link_connection"] == {"port_id": "7"}
+    assert port["physical_network"] == "net_a"
+
+
+@pytest.mark.usefixtures("booted")
+def test_exception_of_a_hook_leaves_node_and_ports_as_they_were(
+    rig: ConductorFixture, site: type[Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "fails", True)
+    node = waiting(rig, properties={"known": {}})
+    with rig.tasks.lock(rig.who, node) as task:
+        task.add_ports([GONE])
+    before = state(rig, node)
+    row = reports(rig, node)
+    assert row["provision_state"] == "inspect failed"
+    assert "hook site: RuntimeError: no rack" in row["last_error"]
+    assert state(rig, node) == before
+    monkeypatch.setattr(site, "fails", False)
+    rig.call("inspect", node)
+    assert reports(rig, node)["provision_state"] == "manageable"
+
+
+@pytest.mark.usefixtures("site", "booted")
+def test_name_of_another_port_fails_the_inspection_as_a_whole(rig: ConductorFixture) -> None:
+    node, other = waiting(rig, properties={"known": {}}), rig.node()
+    with rig.tasks.lock(rig.who, other) as task:
+        task.add_ports([GONE])
+        port = task.ports[0].uuid
+    rig.database.write(lambda conn: ports.update(conn, port, {"name": f"{node[:8]}-01"}))
+    before = state(rig, node)
+    row = reports(rig, node)
+    assert row["provision_state"] == "inspect failed"
+    assert "port with name" in row["last_error"]
+    assert state(rig, node) == before
 
 
 # -- failing ---------------------------------------------------------------------------------
@@ -355,7 +484,7 @@ def test_a_conductor_may_die_at_any_moment(
 
     more = ("continue_inspection",)
     stage = stages(functools.partial(crashes.drivers, drivers(), more=more), dead="removed")
-    for moment in stage.moments(what, least=7 if what == "commit" else 5):
+    for moment in stage.moments(what, least=6 if what == "commit" else 5):
         mac = f"52:54:00:00:{moment.number:02x}:01"
         rig, node = moment.play(
             lambda rig: rig.node(inspect_interface="agent"), act, heir, crashes.idle
@@ -367,6 +496,7 @@ def test_a_conductor_may_die_at_any_moment(
         done = bool(rig.runs(node))
         assert (kept(rig, node) is not None) is done, row
         assert ("cpu_arch" in row["properties"]) is done
+        assert cards(rig, node) == ([mac] if done else [])
         assert row["last_error"] is None
         rig_row = rig.call("inspect", node)
         assert rig_row["provision_state"] == "inspect wait"

@@ -14,14 +14,14 @@ from types import ModuleType
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDERS = {
-    "ironic_lite.api": (13_900, 59),
+    "ironic_lite.api": (14_080, 59),
     "ironic_lite.checks": (1_330, 8),
     "ironic_lite.cmd": (1_720, 10),
-    "ironic_lite.conductor": (9_300, 54),
-    "ironic_lite.core": (5_100, 24),
-    "ironic_lite.db": (5_720, 35),
-    "ironic_lite.domain": (5_950, 33),
-    "ironic_lite.drivers": (14_300, 68),
+    "ironic_lite.conductor": (9_420, 54),
+    "ironic_lite.core": (5_200, 24),
+    "ironic_lite.db": (5_740, 35),
+    "ironic_lite.domain": (6_210, 34),
+    "ironic_lite.drivers": (14_440, 68),
     "ironic_lite.errors": (430, 1),
     "ironic_lite.features": (4_570, 29),
     "ironic_lite.feed": (370, 1),
@@ -29,7 +29,7 @@ FOLDERS = {
     "ironic_lite.rpc": (2_590, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 67_300, "tokens": 575_000, "files": 354, "small": 69, "single": 68}
+ALL = {"lines": 68_100, "tokens": 581_900, "files": 355, "small": 69, "single": 68}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

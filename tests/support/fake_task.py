@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ironic_lite.drivers import base, noop
+from ironic_lite.domain import inspection
+from ironic_lite.drivers import base, noop, registry
 from ironic_lite.drivers.fake import hardware
 from ironic_lite.records import Portgroup, StoredStep
+
+LOG = logging.getLogger(__name__)
 
 FAKE = base.Driver(
     hardware_type="fake-hardware",
@@ -116,6 +120,38 @@ class FakeTask:
 
     def keep_inventory(self, inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]) -> None:
         self.inventory = (inventory, plugin_data)
+
+    def run_hooks(
+        self,
+        names: Iterable[str],
+        inventory: Mapping[str, Any],
+        plugin_data: Mapping[str, Any],
+        *,
+        properties: dict[str, Any] | None = None,
+        remarks: Sequence[str] = (),
+        incomplete: bool = False,
+    ) -> base.Case:
+        case = base.Case(
+            inventory,
+            dict(plugin_data),
+            dict(self.node.properties if properties is None else properties),
+            registry.hook_options(),
+            extra=dict(self.node.extra or {}),
+            ports={port.address: inspection.inspected(port) for port in self._ports},
+            remarks=list(remarks),
+            incomplete=incomplete,
+        )
+        return inspection.run(registry.inspection_hooks(names), case)
+
+    def keep_result(self, case: base.Case) -> None:
+        """Keep what hooks have found; ``result`` is the whole case."""
+        self.result = case
+        for remark in case.remarks:
+            LOG.warning("Node %s: %s", self.node.uuid, remark)
+        self.node.properties, self.node.extra = case.properties, case.extra
+        known = {port.address for port in self._ports}
+        self.added.extend(address for address in case.ports if address not in known)
+        self.keep_inventory(case.inventory, case.plugin_data)
 
     def recall(self, key: str, default: Any = None) -> Any:
         return json.loads(self.notes[key]) if key in self.notes else default

@@ -12,10 +12,13 @@ _PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
 def install(folder: pathlib.Path, *names: str) -> pathlib.Path:
-    """Build the packages of these names and return the folder they are installed in."""
+    """Build the packages of these names and return the folder they are installed in.
+
+    :param names: of folders in `PLUGIN`, if ``folder`` does not have them.
+    """
     target, wheels = folder / "site", folder / "wheels"
     unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
-    for name in names:
+    for name in (one for one in names if not (folder / one).exists()):
         shutil.copytree(PLUGIN / name, folder / name, ignore=unwanted)
     offline = ("--no-index", "--no-deps")
     sources = [str(folder / name) for name in names]

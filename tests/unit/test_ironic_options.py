@@ -75,6 +75,7 @@ def test_each_default_that_differs_is_in_the_table() -> None:
     """Defaults that stand for the same, or that Ironic computes, are not."""
     same = {"enabled_management_interfaces", "enabled_power_interfaces", "ldlinux_c32", "host"}
     same |= {"default_storage_interface", "enable_ssl_api"}
+    same |= {"cpu_capabilities", "known_accelerators"}
     differing = set()
     for (group, name), theirs in OF_IRONIC.items():
         found = config.option_named((group, name))

@@ -244,6 +244,107 @@ def test_node_cannot_have_an_interface_that_is_not_built(kind: str, name: str) -
     assert refusal.value.message == f"{kind}_interface: {name} is not available. {sentence}"
 
 
+# -- inspection hooks ------------------------------------------------------------------------
+
+_HOOK = "class Hook(base.InspectionHook):\n    dependencies = {}\n"
+HOOKS = {
+    "hooks": "from ironic_lite.drivers import base\n"
+    + _HOOK.format("('memory', 'ports')")
+    + _HOOK.format("('two',)").replace("Hook(", "One(")
+    + _HOOK.format("('one',)").replace("Hook(", "Two(")
+    + _HOOK.format("('absent',)").replace("Hook(", "Needy("),
+    "broken": "import a_library_that_nobody_has\n",
+    "thief": "{}['x']\n",
+}
+POINTS = """\
+[ironic_lite.inspection.hooks]
+rack = hooks:Hook
+one = hooks:One
+two = hooks:Two
+needy = hooks:Needy
+broken = broken:Hook
+thief = thief:Hook
+plain = builtins:dict
+[ironic.inspection.hooks]
+theirs = theirs:Hook
+"""
+
+
+@pytest.fixture
+def hooks(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    """Install hooks of another project."""
+    driver_packages.install(monkeypatch, tmp_path, HOOKS, POINTS)
+
+
+def of_hooks(*names: str) -> registry.Settings:
+    return dataclasses.replace(SETTINGS, hooks={"[inspector]hooks": names})
+
+
+@pytest.mark.usefixtures("hooks")
+def test_hook_of_a_package_comes_after_those_that_it_requires() -> None:
+    registry.Registry.load(of_hooks("cpus", "rack"))
+    found = registry.inspection_hooks(["cpus", "rack"])
+    assert list(found) == ["cpus", "memory", "validate-interfaces", "ports", "rack"]
+    assert found["rack"] is registry.inspection_hooks(["rack"])["rack"]
+
+
+@pytest.mark.usefixtures("hooks")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("prots", r"nothing installed is called prots; there is accelerators, arch.*, rack, "),
+        ("needy", r"nothing installed is called absent; there is .*; needy requires it"),
+        ("one", "hooks require each other: one, two, one"),
+        ("broken", "the hook broken cannot be loaded: ModuleNotFoundError: No module named 'a_lib"),
+        ("thief", "the hook thief cannot be loaded: KeyError: 'x'"),
+        ("plain", "the hook plain cannot be loaded: TypeError: builtins:dict is not a class deriv"),
+        (
+            "theirs",
+            'theirs is an inspection hook of outside.*, written for Ironic: see "Port a hook of '
+            'Ironic" in docs/inspection.rst',
+        ),
+    ],
+)
+def test_hook_that_cannot_be_used_stops_the_start(name: str, said: str) -> None:
+    with pytest.raises(config.ConfigError, match=rf"\[inspector\]hooks: {said}") as refusal:
+        registry.Registry.load(of_hooks("ports", name))
+    assert "\n" not in str(refusal.value)
+
+
+def test_all_unknown_hooks_are_named_at_once() -> None:
+    named = {"[inspector]hooks": ["prots"], "[redfish]inspection_hooks": ["memroy"]}
+    with pytest.raises(config.ConfigError, match=r"called prots; there.*hooks: nothing.*memroy"):
+        registry.Registry.load(dataclasses.replace(SETTINGS, hooks=named))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "No such file"),
+        ("a: [", "while parsing"),
+        ("[]", "must have a list pci_devices"),
+        ("pci_devices: [{vendor_id: '10de'}]", "must have a list pci_devices"),
+        ("pci_devices: [{vendor_id: 4318, device_id: '2235'}]", "must have a list pci_devices"),
+        ("pci_devices: [{vendor_id: a, device_id: b, at: 2026-01-01}]", "must have a list"),
+    ],
+)
+def test_unusable_file_of_accelerators_stops_the_start(
+    tmp_path: pathlib.Path, text: str | None, said: str
+) -> None:
+    path = tmp_path / "known.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(config.ConfigError, match=rf"known_accelerators: .*known.yaml: .*{said}"):
+        registry.Registry.load(dataclasses.replace(SETTINGS, known_accelerators=str(path)))
+
+
+def test_accelerators_of_a_file_replace_the_known_ones(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "known.yaml"
+    path.write_text("pci_devices:\n- {vendor_id: 1AB2, device_id: 00c3, type: FPGA}\n")
+    found = registry.Registry.load(dataclasses.replace(SETTINGS, known_accelerators=str(path)))
+    assert found.accelerators == [{"vendor_id": "1ab2", "device_id": "00c3", "type": "FPGA"}]
+
+
 def test_a_default_must_be_enabled() -> None:
     with pytest.raises(
         config.ConfigError,

@@ -7,6 +7,8 @@ flows and the stepper continue it. `DriverView` is the part that drivers see, `T
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import datetime
 import functools
 import itertools
@@ -24,14 +26,15 @@ from ironic_lite.conductor.engine.notes import Notes
 from ironic_lite.conductor.engine.runtime import Runtime
 from ironic_lite.core import clock, log_lines
 from ironic_lite.core.context import Context
-from ironic_lite.core.json_types import JsonView, Row
+from ironic_lite.core.json_types import Json, JsonView, Row, RowView
 from ironic_lite.db.engine.session import Connection, Transactions
 from ironic_lite.db.queries import events, nodes, reports, runs
 from ironic_lite.db.queries import ports as queries_ports
 from ironic_lite.domain import activities, fields, inspection, states
 from ironic_lite.domain.states import Kind, State
+from ironic_lite.drivers import registry
 from ironic_lite.drivers.base import POWER_OFF, REBOOT, SOFT_REBOOT, Agent, Driver
-from ironic_lite.records import Node, Port, Portgroup
+from ironic_lite.records import VIF, Node, Port, Portgroup
 from ironic_lite.rpc.notifier import Notifier
 
 LOG = logging.getLogger(__name__)
@@ -63,6 +66,7 @@ class DriverView:
         """The ``step_id`` of the erasing step whose end has been recorded by this task."""
         self.inventory: JsonView | None = None
         """The inventory of an inspection that this task stores."""
+        self._traits: frozenset[str] = frozenset()
         self.transaction = transaction
         self._driver = driver
         self._lock = lock
@@ -92,6 +96,61 @@ class DriverView:
         self.transaction.add_write(
             lambda conn: reports.put_inventory(conn, node, inventory, plugin_data, at=at)
         )
+
+    def run_hooks(
+        self,
+        names: Iterable[str],
+        inventory: JsonView,
+        plugin_data: JsonView,
+        *,
+        properties: Json | None = None,
+        remarks: Sequence[str] = (),
+        incomplete: bool = False,
+    ) -> inspection.Case:
+        """Run inspection hooks over copies of the node's fields and ports."""
+        node, runtime = self.node, self.runtime
+        self._traits = frozenset(
+            runtime.database.read(lambda conn: nodes.get_traits(conn, node.uuid))
+        )
+        case = inspection.Case(
+            *copy.deepcopy((dict(inventory), dict(plugin_data))),
+            copy.deepcopy(node.properties if properties is None else properties),
+            registry.hook_options(runtime.registry.accelerators),
+            inspection.InspectedNode(node.uuid, node.name, node.driver, node.owner),
+            extra=copy.deepcopy(node.extra),
+            resource_class=node.resource_class,
+            traits=set(self._traits),
+            ports={port.address: inspection.inspected(port) for port in self.ports},
+            remarks=list(remarks),
+            incomplete=incomplete,
+        )
+        try:
+            inspection.run(registry.inspection_hooks(names), case)
+        except errors.HardwareError as why:
+            if not isinstance(why.__cause__, errors.Error):
+                LOG.warning("Node %s: %s", node.uuid, why, exc_info=why.__cause__)
+            raise
+        case.inventory = inventory  # whatever hooks have done to their copy
+        return case
+
+    def keep_result(self, case: inspection.Case) -> None:
+        """Store the result of hooks with the next save."""
+        data = errors.cleaned(case.plugin_data)
+        notes.check_size(
+            properties=case.properties, extra=case.extra, inventory=case.inventory, plugin_data=data
+        )
+        for remark in log_lines.some(case.remarks):
+            LOG.warning("Node %s: %s", self.node.uuid, remark)
+        node = self.node
+        node.properties, node.extra = errors.cleaned((case.properties, case.extra))
+        node.resource_class = case.resource_class
+        added, removed = case.traits - self._traits, self._traits - case.traits
+        if added or removed:
+            self.transaction.add_write(
+                lambda conn: nodes.settle_traits(conn, node.uuid, added=added, removed=removed)
+            )
+        self.node_ports.settle(case.ports, self.transaction, in_use=bool(node.instance_uuid))
+        self.keep_inventory(case.inventory, data)
 
     def recall(self, key: str, default: object = None) -> Any:
         """Return a driver's stored value of this node."""
@@ -361,10 +420,6 @@ class Task(DriverView):
 # Requirement S5.8.
 
 
-CLIENT_ID = "client-id"
-"""Key in a port's ``extra`` with the DHCP client identifier of its InfiniBand card."""
-
-
 class NodePorts:
     """The ports and portgroups of one node under work.
 
@@ -447,7 +502,7 @@ class NodePorts:
         token = self._held_token()
         wanted = _usable_addresses(self._node, addresses)
 
-        def write(conn: Connection) -> list[_Added]:
+        def write(conn: Connection) -> list[_Changed]:
             nodes.save(conn, self._node, {}, token=token)
             made = [
                 self._insert_port(conn, *one, (client_ids or {}).get(one[0]))
@@ -463,21 +518,80 @@ class NodePorts:
 
     def _insert_port(
         self, conn: Connection, address: str, boots: bool, client_id: str | None
-    ) -> _Added:
+    ) -> _Changed:
         """Add a port; return it with its event."""
-        made = {"uuid": str(uuid.uuid4()), "created_at": clock.now(), "pxe_enabled": boots}
-        port: Row = {
-            **fields.blank(fields.PORT),
-            **made,
-            "address": address,
-            "node_uuid": self._node,
-        }
+        port = {**self._blank_port(), "address": address, "pxe_enabled": boots}
         if client_id is not None:
-            port["extra"] = {CLIENT_ID: client_id}
+            port["extra"] = {inspection.CLIENT_ID: client_id}
+        return self._insert_row(conn, port)
+
+    def _insert_row(self, conn: Connection, port: Row) -> _Changed:
         queries_ports.insert(conn, port)
-        about = {"port": port["uuid"], "address": address}
+        about = {"port": port["uuid"], "address": port["address"]}
         event = {**self._port_event(port["created_at"], about), "kind": "port_created"}
-        return _Added(port, event)
+        return _Changed(port, event)
+
+    def settle(
+        self,
+        wanted: Mapping[str, inspection.InspectedPort],
+        transaction: Transaction,
+        *,
+        in_use: bool,
+    ) -> None:
+        """Add, change and remove ports with the next save, as hooks have left them.
+
+        :param wanted: by address.
+        :param in_use: an instance uses the node's portgroups.
+        """
+        gone = any(port.address not in wanted for port in self.all())
+        groups = self.groups() if gone else ()
+        busy = [one.uuid for one in groups if in_use or one.internal_info.get(VIF)]
+        changes = inspection.port_changes(self.all(), wanted, busy=busy)
+        _log_remarks(self._node, changes.remarks)
+        if not (changes.added or changes.changed or changes.removed):
+            return
+        done: list[_Changed] = []
+
+        def write(conn: Connection) -> None:
+            done[:] = self._write_changes(conn, changes)
+            if done:
+                events.add(conn, [one.event for one in done])
+
+        def tell() -> None:
+            self._known = None
+            for one in done:
+                self._notifier.tell(self._who, [one.event], one.port)
+
+        transaction.add_write(write)
+        transaction.after_commit(tell)
+
+    def _write_changes(self, conn: Connection, changes: inspection.PortChanges) -> list[_Changed]:
+        at, found = clock.now(), list[_Changed]()
+        for port in changes.removed:
+            queries_ports.delete(conn, port.uuid)
+            found.append(self._changed(port, at, "port_deleted", {}))
+        for port in self.all():
+            values = errors.cleaned(changes.changed.get(port.uuid))
+            if values:
+                queries_ports.update(conn, port.uuid, {**values, "updated_at": at})
+                found.append(self._changed(port, at, "port_updated", values))
+        free = _free_addresses(conn, self._node, {one.address: True for one in changes.added})
+        for one in changes.added:
+            if one.address in free:
+                values = errors.cleaned(dataclasses.asdict(one))
+                found.append(self._insert_row(conn, {**self._blank_port(), **values}))
+        return found
+
+    def _changed(self, port: Port, at: datetime.datetime, kind: str, values: RowView) -> _Changed:
+        about: Row = {"port": port.uuid, "address": port.address}
+        if values:
+            about["changed"] = sorted(values)
+        event = {**self._port_event(at, about), "kind": kind}
+        return _Changed({**port.as_dict(), **values}, event)
+
+    def _blank_port(self) -> Row:
+        made: Row = {"uuid": str(uuid.uuid4()), "created_at": clock.now(), "node_uuid": self._node}
+        return {**fields.blank(fields.PORT), **made}
 
     def _port_event(self, at: datetime.datetime, about: Row) -> Row:
         return {
@@ -489,7 +603,7 @@ class NodePorts:
         }
 
 
-class _Added(NamedTuple):
+class _Changed(NamedTuple):
     port: Row
     event: Row
 

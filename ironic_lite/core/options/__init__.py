@@ -15,7 +15,6 @@ from oslo_config import cfg
 from ironic_lite.core.options.api import ApiOptions
 from ironic_lite.core.options.conductor import ConductorOptions
 from ironic_lite.core.options.declare import (
-    HOOKS,
     KINDS,
     Group,
     PciAlias,
@@ -71,7 +70,6 @@ __all__ = (
     "FEATURES",
     "GROUPS",
     "HARDWARE_TYPE",
-    "HOOKS",
     "KINDS",
     "LIBRARIES",
     "LIBRARY",

@@ -33,21 +33,6 @@ KINDS = (
 )
 """The thirteen interface kinds, each with one entry-point group and two options."""
 
-HOOKS = (
-    "ramdisk-error",
-    "validate-interfaces",
-    "ports",
-    "architecture",
-    "memory",
-    "cpus",
-    "boot-mode",
-    "root-device",
-    "raid-device",
-    "pci-devices",
-    "parse-lldp",
-)
-"""Names of the inspection hooks; `inspection.HOOKS` runs them."""
-
 _V = TypeVar("_V")
 _Text = TypeVar("_Text", str, str | None)
 _Number = TypeVar("_Number", int, int | None)
@@ -117,8 +102,8 @@ def repeated(item: Callable[[Any], _V], help: str, **how: Any) -> list[_V] | Non
 
 
 def hook_names(default: str, help: str) -> list[str]:
-    kind = types.List(types.String(choices=HOOKS))
-    return cast(list[str], option(cfg.Opt, default, help, type=kind))
+    """Declare a list of inspection hooks; `drivers.registry` checks the names."""
+    return cast(list[str], option(cfg.Opt, default, help, type=types.List()))
 
 
 def file_mode(default: str, help: str) -> int:
@@ -264,6 +249,48 @@ class IPNetwork(types.ConfigType):
 
     def _formatter(self, value: object) -> str:
         return str(value)
+
+
+class PhysicalNetwork(types.ConfigType):
+    """The physical network of a subnet, as ``192.0.2.0/24:net_a`` or ``2001:db8::/64:net_b``.
+
+    Gives the subnet and the name.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(type_name="physical network")
+
+    def __call__(self, value: object) -> tuple[Subnet, str]:
+        """Parse one entry; return a parsed value unchanged."""
+        if isinstance(value, tuple):
+            return value
+        subnet, _, name = str(value).strip().rpartition(":")
+        try:
+            found = ipaddress.ip_network(subnet)
+        except ValueError:
+            found = None
+        if found is None or not 0 < len(name) <= _NETWORK_NAME:
+            raise ValueError(
+                f"{value!r} is not of the form 192.0.2.0/24:net_a, with a name of "
+                f"{_NETWORK_NAME} characters at most"
+            )
+        return found, name
+
+    def __repr__(self) -> str:
+        return "PhysicalNetwork"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PhysicalNetwork)
+
+    def __hash__(self) -> int:
+        return hash(PhysicalNetwork)
+
+    def _formatter(self, value: object) -> str:
+        return str(value)
+
+
+Subnet = ipaddress.IPv4Network | ipaddress.IPv6Network
+_NETWORK_NAME = 64  # characters of a port's physical_network
 
 
 class PortRange(types.ConfigType):

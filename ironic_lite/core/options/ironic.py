@@ -453,12 +453,6 @@ _LATER = (
                 "external_callback_url ramdisk_image_download_source",
             ),
             (
-                "inspector",
-                "force_dhcp require_managed_boot keep_ports update_pxe_enabled pre_create_ports "
-                "known_accelerators cpu_capabilities extra_hardware_strict "
-                "physical_network_cidr_map disk_partitioning_spacing",
-            ),
-            (
                 "oci",
                 "secure_cdn_registries authentication_config permit_fallback_to_http_transport "
                 "verify_ca",

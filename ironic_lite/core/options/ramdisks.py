@@ -7,8 +7,12 @@ from oslo_config import cfg
 from ironic_lite.core.options.declare import (
     Group,
     PciAlias,
+    PhysicalNetwork,
+    Subnet,
     contacts,
     hook_names,
+    items,
+    mapping,
     number,
     option,
     repeated,
@@ -199,6 +203,21 @@ class InspectorOptions(Group):
             ("disabled", "none"),
         ],
     )
+    keep_ports: str = text(
+        "all",
+        "Ports of the node that stay in an inspection, by the hook ports. Ports that an instance "
+        "uses always stay.",
+        choices=[
+            ("all", "all ports"),
+            ("present", "those with a network card in the inventory"),
+            ("added", "those with a network card that add_ports chooses"),
+        ],
+    )
+    update_pxe_enabled: bool = switch(
+        True,
+        "Set pxe_enabled of the node's ports by the card that the machine has booted from, if it "
+        "is known, by the hook ports.",
+    )
     # A text, because $default_hooks of a list would have brackets and quotes.
     default_hooks: str = text(
         "ramdisk-error,validate-interfaces,ports,architecture",
@@ -214,6 +233,37 @@ class InspectorOptions(Group):
         "Further kernel parameters of ramdisks that inspect, as name=value with blanks between "
         "them.",
         sample_default="ipa-inspection-collectors=default,lldp,pci-devices,logs",
+    )
+    disk_partitioning_spacing: bool = switch(
+        True, "Leave 1 GiB of the disk out of local_gb, for partitions, by the hook root-device."
+    )
+    cpu_capabilities: dict[str, str] = mapping(
+        {
+            "vmx": "cpu_vt",
+            "svm": "cpu_vt",
+            "aes": "cpu_aes",
+            "pse": "cpu_hugepages",
+            "pdpe1gb": "cpu_hugepages_1g",
+            "smx": "cpu_txt",
+        },
+        "Capabilities that the hook cpu-capabilities gives nodes, by flags of their processor.",
+    )
+    known_accelerators: str | None = text(
+        None,
+        "YAML file with the devices of the hook accelerators: a list pci_devices, whose entries "
+        "have vendor_id, device_id and further keys. Unset, six GPUs of NVIDIA.",
+    )
+    extra_hardware_strict: bool = switch(
+        False,
+        "Let the hook extra-hardware drop all data of a machine if one of its entries does not "
+        "have four parts.",
+    )
+    physical_network_cidr_map: list[tuple[Subnet, str]] = items(
+        [],
+        "Physical networks that the hook physical-network gives ports, by the address of their "
+        "card: the first subnet that fits.",
+        item_type=PhysicalNetwork(),
+        sample_default=["192.0.2.0/24:net_a", "2001:db8::/64:net_b"],
     )
     power_off: bool = switch(
         True,

@@ -6,19 +6,16 @@ already runs on fast track is asked instead.
 
 from __future__ import annotations
 
-import logging
 from typing import ClassVar
 
 from ironic_lite import errors
-from ironic_lite.core import config, log_lines
+from ironic_lite.core import config
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import inspection
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import logs, ramdisk
 from ironic_lite.drivers.agent.client import AgentClient
 from ironic_lite.drivers.boot import sources
-
-LOG = logging.getLogger(__name__)
 
 MODE = "inspect"
 CALLBACK = "ipa-inspection-callback-url"
@@ -45,7 +42,7 @@ class AgentInspect(base.Inspect):
         """
         if ramdisk.is_ready(task):
             inventory = AgentClient(task).call("poll.get_hardware_info", {})
-            _store_result(task, _run_hooks(task, *_checked_inventory(inventory)))
+            task.keep_result(_run_hooks(task, *_checked_inventory(inventory)))
             return base.DONE
         ramdisk.boot(task, MODE, _kernel_parameters(task))
         return base.WAIT
@@ -67,7 +64,7 @@ class AgentInspect(base.Inspect):
             task.driver.boot.clean_up_ramdisk(task, MODE)
         else:
             _leave_ramdisk(task)
-        _store_result(task, case)
+        task.keep_result(case)
         return base.DONE
 
     def abort(self, task: base.Task) -> None:
@@ -102,24 +99,15 @@ def _kernel_parameters(task: base.Task) -> dict[str, str]:
     return {CALLBACK: url, **more}
 
 
-def _run_hooks(task: base.Task, inventory: JsonView, plugin_data: Json) -> inspection.Case:
+def _run_hooks(task: base.Task, inventory: JsonView, plugin_data: Json) -> base.Case:
     """Run the hooks.
 
     :raises errors.HardwareError: a hook fails, or there is no inventory.
     """
-    conf = config.CONF
-    case = inspection.Case(
-        inventory,
-        plugin_data,
-        dict(task.node.properties or {}),
-        conf.inspector.add_ports,
-        extra=dict(task.node.extra or {}),
-        aliases=dict(conf.pci_devices.alias or ()),
-    )
     if not inventory:
-        inspection.run(["ramdisk-error"], case)
+        task.run_hooks(["ramdisk-error"], {}, plugin_data)
         raise errors.HardwareError(reason="The ramdisk has sent no inventory.")
-    return inspection.run(conf.inspector.hooks, case)
+    return task.run_hooks(config.CONF.inspector.hooks, inventory, plugin_data)
 
 
 def _checked_inventory(inventory: object) -> tuple[Json, Json]:
@@ -127,15 +115,6 @@ def _checked_inventory(inventory: object) -> tuple[Json, Json]:
         return inspection.check({"inventory": inventory})
     except errors.InvalidRequest as why:
         raise errors.HardwareError(reason=f"The agent's inventory is invalid: {why}") from why
-
-
-def _store_result(task: base.Task, case: inspection.Case) -> None:
-    """Store the result of the hooks."""
-    for remark in log_lines.some(case.remarks):
-        LOG.warning("Node %s: %s", task.node.uuid, remark)
-    task.add_ports(case.ports, case.client_ids)
-    task.node.properties, task.node.extra = case.properties, case.extra
-    task.keep_inventory(case.inventory, case.plugin_data)
 
 
 def _leave_ramdisk(task: base.Task) -> None:

@@ -7,7 +7,8 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ironic_lite.core.json_types import JsonView
+from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.domain import inspection
 from ironic_lite.records import Node, Port, Portgroup
 
 if TYPE_CHECKING:
@@ -88,6 +89,33 @@ class Task(Protocol):
         :param inventory: in the format of ironic-python-agent: ``interfaces``, ``cpu``, ``memory``,
             ...
         :param plugin_data: all other data by name.
+        """
+
+    def run_hooks(
+        self,
+        names: Iterable[str],
+        inventory: JsonView,
+        plugin_data: JsonView,
+        *,
+        properties: Json | None = None,
+        remarks: Sequence[str] = (),
+        incomplete: bool = False,
+    ) -> inspection.Case:
+        """Run inspection hooks over an inventory; nothing is stored yet.
+
+        :param names: of hooks; those that they require are added.
+        :param properties: instead of the node's.
+        :param remarks: sentences for the log, about the inventory.
+        :param incomplete: the inventory may lack network cards, so no port is removed.
+        :raises errors.HardwareError: a hook has failed, with its name.
+        """
+
+    def keep_result(self, case: inspection.Case) -> None:
+        """Store the result of hooks: node, traits, ports and inventory.
+
+        The engine writes all of it with its next save, in one transaction.
+
+        :raises errors.HardwareError: a part is too large.
         """
 
     def recall(self, key: str, default: object = None) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Self
 
 from ironic_lite import errors
-from ironic_lite.core import config, log_lines
+from ironic_lite.core import config
 from ironic_lite.core.json_types import Json
 from ironic_lite.domain import inspection, vocabulary
 from ironic_lite.drivers import base
@@ -692,24 +692,18 @@ class RedfishInspect(hardware.RedfishInterface, base.Inspect):
         _write_properties(properties, inventory, local_gb)
         _without_disks(task, properties, disks_told=found.disks_told)
         _refuse_incomplete(properties, found.faults)
-        options = config.CONF.inspector
-        case = inspection.Case(
+        case = task.run_hooks(
+            config.CONF.redfish.inspection_hooks,
             inventory,
             plugin_data,
-            properties,
-            options.add_ports,
-            extra=dict(task.node.extra or {}),
-            aliases=dict(config.CONF.pci_devices.alias or ()),
-            remarks=list(found.remarks),
+            properties=properties,
+            remarks=found.remarks,
+            incomplete=bool(found.faults or found.remarks),
         )
-        inspection.run(config.CONF.redfish.inspection_hooks, case)
-        for remark in log_lines.some([*case.remarks, *found.faults]):
-            LOG.warning("Node %s: %s", task.node.uuid, remark)
+        case.remarks += found.faults
         if found.faults:
             case.plugin_data["faults"] = found.faults
-        task.add_ports(case.ports, case.client_ids)
-        task.node.properties, task.node.extra = case.properties, case.extra
-        task.keep_inventory(inventory, case.plugin_data)
+        task.keep_result(case)
         return base.DONE
 
 
