@@ -15,9 +15,9 @@ from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.conductor.watch.timeouts import Timeouts
-from ironic_lite.core import config, context
+from ironic_lite.core import config, context, options
 from ironic_lite.core.options import Configuration
-from ironic_lite.db.queries import nodes, ports
+from ironic_lite.db.queries import nodes, ports, runs
 from ironic_lite.db.queries import reports as queries_reports
 from ironic_lite.domain import inspection
 from ironic_lite.drivers import registry
@@ -51,8 +51,8 @@ def conf(tmp_path: pathlib.Path) -> Iterator[Configuration]:
     yield config.CONF
     config.CONF.clear_override("state_path")
     config.CONF.clear_override("endpoint_override", "service_catalog")
-    for name in ("power_off", "hooks", "extra_kernel_params", "keep_ports", "add_ports"):
-        config.CONF.clear_override(name, "inspector")
+    for opt in options.GROUPS["inspector"]:
+        config.CONF.clear_override(opt.dest, "inspector")
     config.CONF.clear_override("deploy_logs_collect", "agent")
     config.CONF.reset()
 
@@ -159,6 +159,100 @@ def test_a_machine_may_stay_on(
     row = reports(rig, node)
     assert (row["provision_state"], row["power_state"]) == ("manageable", "power on")
     assert booted[-1] == ("inspect", None)
+
+
+# -- booting ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def needs_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boot as over the network: a port with pxe_enabled is needed."""
+
+    def check(_self: Any, task: Any, _mode: str) -> None:
+        if not any(port.pxe_enabled for port in task.ports):
+            raise errors.MissingParameter(path="ports")
+
+    monkeypatch.setattr(FakeBoot, "check_ramdisk", check)
+    monkeypatch.setattr(FakeBoot, "over_network", True)
+
+
+@pytest.mark.usefixtures("needs_port")
+def test_ports_are_made_of_the_cards_of_the_bmc(rig: ConductorFixture, booted: Booted) -> None:
+    node = waiting(rig, fake_ports=[MAC, GONE])
+    assert [mode for mode, _ in booted] == ["inspect"]
+    assert cards(rig, node) == [MAC, GONE]
+    assert reports(rig, node)["provision_state"] == "manageable"
+    assert cards(rig, node) == [MAC, GONE]
+
+
+@pytest.mark.usefixtures("booted")
+def test_node_with_a_port_gets_none_of_the_bmc(rig: ConductorFixture) -> None:
+    node = rig.node(inspect_interface="agent", fake_ports=[MAC])
+    with rig.tasks.lock(rig.who, node) as task:
+        task.add_ports([NEW])
+    rig.call("inspect", node)
+    assert cards(rig, node) == [NEW]
+
+
+@pytest.mark.usefixtures("needs_port")
+def test_machine_without_ports_is_refused_where_ports_are_the_operators(
+    rig: ConductorFixture, conf: Configuration
+) -> None:
+    conf.set_override("pre_create_ports", False, "inspector")
+    node = rig.node(inspect_interface="agent", fake_ports=[MAC])
+    with pytest.raises(errors.MissingParameter, match="ports"):
+        rig.ask("inspect", node)
+    assert cards(rig, node) == []
+
+
+@pytest.mark.usefixtures("needs_port")
+def test_bmc_without_cards_fails_the_inspection(rig: ConductorFixture, booted: Booted) -> None:
+    row = rig.call("inspect", rig.node(inspect_interface="agent"))
+    assert row["provision_state"] == "inspect failed"
+    assert "ports" in row["last_error"]
+    assert [mode for mode, words in booted if words is not None] == []
+
+
+@pytest.mark.usefixtures("needs_port")
+def test_the_network_of_the_site_may_boot_the_ramdisk(
+    rig: ConductorFixture, conf: Configuration, booted: Booted
+) -> None:
+    conf.set_override("require_managed_boot", False, "inspector")
+    node = waiting(rig)
+    assert booted == []
+    assert rig.get(node)["power_state"] == "power on"
+    told = rig.endpoints.get_boot_device(rig.who, node_uuid=node)
+    assert told == {"boot_device": "pxe", "persistent": False}
+    (run,) = rig.runs(node)
+    assert "booted by the site's own network" in rig.database.read(
+        lambda conn: "\n".join(row.text for row in runs.log_rows(conn, run["uuid"]))
+    )
+    row = reports(rig, node)
+    assert (row["provision_state"], row["power_state"]) == ("manageable", "power off")
+    assert cards(rig, node) == [MAC]
+
+
+@pytest.mark.usefixtures("needs_port")
+def test_virtual_media_have_no_network_of_the_site(
+    rig: ConductorFixture, conf: Configuration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf.set_override("require_managed_boot", False, "inspector")
+    monkeypatch.setattr(FakeBoot, "over_network", False)
+    conf.set_override("pre_create_ports", False, "inspector")
+    with pytest.raises(errors.MissingParameter, match="ports"):
+        rig.ask("inspect", rig.node(inspect_interface="agent"))
+
+
+@pytest.mark.parametrize(
+    ("words", "value"), [("", "1"), ("ipa-collect-lldp=0", "0")], ids=["by default", "set"]
+)
+def test_forced_dhcp_collects_lldp(
+    rig: ConductorFixture, conf: Configuration, booted: Booted, words: str, value: str
+) -> None:
+    conf.set_override("force_dhcp", True, "inspector")
+    conf.set_override("extra_kernel_params", words, "inspector")
+    waiting(rig)
+    assert (booted[0][1] or {})["ipa-collect-lldp"] == value
 
 
 # -- ports -----------------------------------------------------------------------------------

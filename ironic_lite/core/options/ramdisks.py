@@ -228,6 +228,22 @@ class InspectorOptions(Group):
         "Hooks that the inspect interface agent runs on the inventory, in this order. Hooks that "
         "they require are added.",
     )
+    pre_create_ports: bool = switch(
+        True,
+        "Add the network cards that the BMC reports as ports before a ramdisk inspects a machine "
+        "whose node has no port.",
+    )
+    force_dhcp: bool = switch(
+        False,
+        "Let ramdisks that inspect use DHCP on all network cards: their media carry no "
+        "network_data of the node, and they collect LLDP data.",
+    )
+    require_managed_boot: bool = switch(
+        True,
+        "Inspect only machines that the service can boot. False: a machine whose boot interface "
+        "lacks a port with pxe_enabled or another setting is told to boot from the network once, "
+        "where the site's own DHCP server must give it a ramdisk.",
+    )
     extra_kernel_params: str = text(
         "",
         "Further kernel parameters of ramdisks that inspect, as name=value with blanks between "

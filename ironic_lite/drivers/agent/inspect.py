@@ -6,16 +6,19 @@ already runs on fast track is asked instead.
 
 from __future__ import annotations
 
+import logging
 from typing import ClassVar
 
 from ironic_lite import errors
-from ironic_lite.core import config
+from ironic_lite.core import config, log_lines
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import inspection
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import logs, ramdisk
 from ironic_lite.drivers.agent.client import AgentClient
 from ironic_lite.drivers.boot import sources
+
+LOG = logging.getLogger(__name__)
 
 MODE = "inspect"
 CALLBACK = "ipa-inspection-callback-url"
@@ -29,9 +32,15 @@ class AgentInspect(base.Inspect):
     def validate(self, task: base.Task) -> None:
         """Check that the ramdisk can be booted, and that its report URL is known.
 
+        A missing port may be added from the BMC's data before the boot.
+
         :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
         """
-        task.driver.boot.check_ramdisk(task, MODE)
+        try:
+            _site_boots(task)
+        except errors.MissingParameter as why:
+            if why.facts.get("path") != "ports" or not _may_create_ports(task):
+                raise
         _kernel_parameters(task)
 
     def inspect_hardware(self, task: base.Task) -> base.Outcome:
@@ -44,7 +53,12 @@ class AgentInspect(base.Inspect):
             inventory = AgentClient(task).call("poll.get_hardware_info", {})
             task.keep_result(_run_hooks(task, *_checked_inventory(inventory)))
             return base.DONE
-        ramdisk.boot(task, MODE, _kernel_parameters(task))
+        _create_ports(task)
+        if _site_boots(task):
+            log_lines.note_run_line("inspect", "booted by the site's own network")
+            ramdisk.boot_by_site(task)
+        else:
+            ramdisk.boot(task, MODE, _kernel_parameters(task))
         return base.WAIT
 
     def continue_inspection(
@@ -82,6 +96,38 @@ class AgentInspect(base.Inspect):
         _leave_ramdisk(task)
 
 
+def _site_boots(task: base.Task) -> bool:
+    """Return whether the site's own network has to boot the machine.
+
+    :raises errors.InvalidParameter, errors.MissingParameter: the boot interface cannot boot it,
+        and the site's network must not.
+    """
+    boot = task.driver.boot
+    try:
+        boot.check_ramdisk(task, MODE)
+    except errors.MissingParameter:
+        if config.CONF.inspector.require_managed_boot or not boot.over_network:
+            raise
+        return True
+    return False
+
+
+def _may_create_ports(task: base.Task) -> bool:
+    """Return whether the node's ports may be made from its BMC's data."""
+    asks = type(task.driver.management).get_mac_addresses is not base.Management.get_mac_addresses
+    return asks and config.CONF.inspector.pre_create_ports and not task.ports
+
+
+def _create_ports(task: base.Task) -> None:
+    """Add the network cards that the BMC reports to a node without ports."""
+    if not _may_create_ports(task):
+        return
+    try:
+        task.add_ports(task.driver.management.get_mac_addresses(task))
+    except (errors.UnsupportedDriverExtension, errors.HardwareError) as why:
+        LOG.warning("Node %s: its BMC reports no cards to make ports of: %s", task.node.uuid, why)
+
+
 def _kernel_parameters(task: base.Task) -> dict[str, str]:
     """Return the additional kernel parameters of the ramdisk.
 
@@ -94,6 +140,8 @@ def _kernel_parameters(task: base.Task) -> dict[str, str]:
         reason = f"{bare[0]!r} is not of the form name=value"
         raise errors.InvalidParameter(path="[inspector]extra_kernel_params", reason=reason)
     more = dict(word.split("=", 1) for word in words)
+    if config.CONF.inspector.force_dhcp:
+        more.setdefault("ipa-collect-lldp", "1")
     # The UUID identifies a node whose network cards are still unknown.
     url = f"{sources.api_url()}/v1/continue_inspection?node_uuid={task.node.uuid}"
     return {CALLBACK: url, **more}

@@ -77,6 +77,19 @@ def boot(task: base.Task, mode: str = "deploy", more: Mapping[str, str] = {}) ->
     _start_machine(task)
 
 
+def boot_by_site(task: base.Task) -> None:
+    """Let a machine boot from the network once, where the site's own servers give it a ramdisk.
+
+    :raises errors.HardwareError: the machine or its BMC refused.
+    """
+    switch_off(task)
+    if not task.driver.power.in_band:
+        task.forget_agent()
+    forget(task)
+    modes.settle(task, "pxe", persistent=False)
+    _start_machine(task)
+
+
 def again(task: base.Task) -> None:
     """Let the ramdisk of the run, if there is one, boot again at the next restart.
 

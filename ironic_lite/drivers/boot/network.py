@@ -190,6 +190,7 @@ _URLS = tuple(name for name in sources.DESCRIPTIONS if name != "kernel_append_pa
 class NetworkBoot(base.Boot):
     """Writes the files of a node, configures the DHCP server, and sets the boot device."""
 
+    over_network: ClassVar[bool] = True
     boots_iso: ClassVar[bool] = False
     """True if an instance may be an ISO image, see `texts_of_iso`."""
 

@@ -292,6 +292,8 @@ class Boot(Interface):
     kind = "boot"
     brings_configdrive: ClassVar[bool] = False
     """True if `prepare_instance` presents the configuration drive to a ramdisk instance."""
+    over_network: ClassVar[bool] = False
+    """True if machines boot by DHCP, which a server of the site may answer instead."""
 
     def prepare_ramdisk(self, task: Task, params: Mapping[str, str], mode: str = "deploy") -> None:
         """Make the next boot start the ramdisk with these kernel parameters.
