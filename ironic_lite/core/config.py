@@ -712,7 +712,7 @@ def _check_together(conf: Configuration) -> None:
     """Check options that depend on each other."""
     if not conf.database.connection:
         state_path(conf)
-    for check in (_check_api, _check_tls, _check_conductor):
+    for check in (_check_api, _check_tls, _check_conductor, _check_discovery):
         _refuse(check(conf))
 
 
@@ -738,6 +738,12 @@ def _socket_fault(conf: Configuration) -> str | None:
         return f"[api]unix_socket: {path} is longer than {_LONGEST_SOCKET} bytes"
     if conf.api.enable_ssl_api or conf.api.ssl_cert_file:
         return "[api]unix_socket: TLS ends at the proxy; remove enable_ssl_api and ssl_cert_file"
+    return None
+
+
+def _check_discovery(conf: Configuration) -> str | None:
+    if conf.auto_discovery.enabled and not conf.auto_discovery.driver:
+        return "[auto_discovery]enabled: set [auto_discovery]driver, the driver of the new nodes"
     return None
 
 

@@ -85,6 +85,9 @@ TABLE: tuple[Verb, ...] = (
     ),
 )
 
+DISCOVERY = "discovery"
+"""The verb of runs that no request for a verb begins: an unknown machine is enrolled."""
+
 BY_TARGET: Mapping[str, Verb] = {verb.target: verb for verb in TABLE}
 BY_EVENT: Mapping[str, Verb] = {verb.event: verb for verb in reversed(TABLE)}
 """The row of each event; of targets with one event, the first."""

@@ -499,6 +499,7 @@ def test_tls_of_an_ironic_file_is_tls_here(
             "[api]\nenable_ssl_api = 0\nssl_cert_file = /dev/null\nssl_key_file = /dev/null",
             "enable_ssl_api: false contradicts",
         ),
+        ("[auto_discovery]\nenabled = true", "[auto_discovery]enabled: set [auto_discovery]driver"),
         ("[audit]\nenabled = True", "[audit]enabled (in "),
         ("[api]\nmiddleware = one,two", "put a proxy in front"),
         ("[api]\nserver_tls_ciphers = HIGH", "[api]server_tls_ciphers (in "),

@@ -7,6 +7,7 @@ import datetime
 import functools
 import logging
 import sys
+import uuid
 from collections.abc import Callable, Generator
 from functools import cache
 from http import HTTPStatus
@@ -170,6 +171,22 @@ def create_node(service: Service, request: Request, body: object) -> Row:
     _write_node(service, request, insert)
     service.notifier.tell(request.who, [event], row)
     return row
+
+
+def discovered_node(service: Service, request: Request) -> Row:
+    """Return the columns of a node for an unknown machine: in enroll, without a name.
+
+    :raises errors.Error: as `create_node`.
+    """
+    row: Row = {
+        **BLANK_NODE,
+        **_configured_defaults(service.conf, {}),
+        "driver": service.conf.auto_discovery.driver,
+        "created_at": clock.now(),
+        "uuid": str(uuid.uuid4()),
+        "provision_state": State.ENROLL.value,
+    }
+    return {**row, **_complete_interfaces(service, request, row)}
 
 
 def _configured_defaults(conf: Configuration, given: Row) -> Row:

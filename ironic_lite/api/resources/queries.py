@@ -118,7 +118,11 @@ def read_verb(value: str, path: str) -> str:
 
 def read_run_verbs(value: str, path: str) -> list[str]:
     """Read verbs ``a,b,c``, as `verb`."""
-    return read_several(value, path, read_verb)
+    return read_several(value, path, _read_run_verb)
+
+
+def _read_run_verb(value: str, path: str) -> str:
+    return value if value == verbs.DISCOVERY else read_verb(value, path)
 
 
 def read_moment(value: str, path: str) -> datetime.datetime:

@@ -85,6 +85,8 @@ class AgentEndpoints:
     ) -> Json | None:
         """Accept an inspection report; a worker processes it after the reply.
 
+        The report of an unknown machine belongs to the node that the API has made of it.
+
         :raises errors.NodeNotFound: the node does not wait for a report; the client learns no more.
         :raises errors.NodeLocked: another task works on the node, and too many calls wait already.
         """
@@ -94,6 +96,9 @@ class AgentEndpoints:
                 context, node_uuid, worker=True, reserved=False, patient=patient
             ) as task,
         ):
+            if task.state is State.ENROLL and task.node.run_uuid is not None:
+                task.hand_over(inspect.discover, inventory, plugin_data)
+                return None
             if task.state is not State.INSPECTWAIT or not task.driver.inspect.takes_reports:
                 raise errors.NodeNotFound(node=node_uuid)
             token = _token_for_agent(task) if with_token else None

@@ -612,6 +612,10 @@ class RunRecord:
             "provision", run=run, event=event, before=str(before), after=str(after), data=data
         )
 
+    def end(self, run: str) -> None:
+        """Record that a run has succeeded without a move of the node."""
+        self._end_run(run, None, aborted=False)
+
     def fail(self, run: str, error: errors.Error) -> None:
         """Record that a run has failed without a move of the node."""
         self._end_run(run, error, aborted=False)

@@ -82,12 +82,12 @@ def failed_steps(state: str) -> Phase | None:
 def give_up(task: Task, why: errors.Error) -> None:
     """Move the node to the fail state of its current state; ignore a node at rest.
 
-    A node in a fail state may have an abort under way, which fails.
+    A node in a fail state may have an abort under way, and one in enroll a discovery, which fails.
     """
     flow, kind = flow_of(task.state), states.kind(task.state)
     if flow is not None and kind in (Kind.BUSY, Kind.WAIT):
         flow.give_up(task, why)
-    elif kind is Kind.FAIL and task.node.run_uuid is not None:
+    elif kind in (Kind.FAIL, Kind.STABLE) and task.node.run_uuid is not None:
         task.run_record.fail(task.node.run_uuid, why)
         task.node.last_error = why.message
         task.notes.untidied = False

@@ -67,6 +67,18 @@ def report(task: Task, inventory: Json, plugin_data: Json) -> None:
         finish(task)
 
 
+def discover(task: Task, inventory: Json, plugin_data: Json) -> None:
+    """Run hooks and rules for a machine that an API process has just enrolled; it stays there."""
+    run = task.node.run_uuid
+    if run is None:
+        return
+    task.journal.run(run, conductor=task.runtime.host)
+    task.keep_result(task.run_hooks(task.runtime.conf.inspector.hooks, inventory, plugin_data))
+    apply_rules(task)
+    task.run_record.end(run)
+    task.save()
+
+
 def finish(task: Task) -> None:
     """Compare disks with the erasure record, apply the rules, and move to manageable."""
     for listener in task.runtime.inspected:

@@ -57,6 +57,8 @@ def end_orders(task: Task, dead: str) -> None:
     if task.notes.order is not None:
         why = f"the conductor {dead} was lost. Check the machine and repeat the request."
         operations.fail_operation(task, why, _interruption(task, dead))
+    if task.state is State.ENROLL and task.node.run_uuid is not None:
+        activities.give_up(task, _interruption(task, dead))
     task.save()
 
 

@@ -44,6 +44,7 @@ from ironic_lite.core.options.ironic import (
 )
 from ironic_lite.core.options.ramdisks import (
     AgentOptions,
+    AutoDiscoveryOptions,
     DeployOptions,
     InspectionRulesOptions,
     InspectorOptions,
@@ -107,6 +108,7 @@ class _Groups(Protocol):
     redfish: RedfishOptions
     drac: DracOptions
     inspector: InspectorOptions
+    auto_discovery: AutoDiscoveryOptions
     inspection_rules: InspectionRulesOptions
     pci_devices: PciDevicesOptions
     sensor_data: SensorDataOptions

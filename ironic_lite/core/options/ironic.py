@@ -305,7 +305,8 @@ _ROWS = (
         stops=True,
     ),
     _rows("deploy", "iso_master_path iso_cache_ttl http_image_subdir", _CACHE),
-    # [inspector], [inventory]
+    # [inspector], [auto_discovery], [inventory]
+    _rows("auto_discovery", "inspection_scope", "rules have no scope: all of them apply"),
     _rows(
         "inspector",
         "status_check_period callback_endpoint_override",
@@ -444,7 +445,6 @@ _LATER = (
                 "allow_arbitrary_containers allowed_containers container_steps_file runner "
                 "pull_options run_options",
             ),
-            ("auto_discovery", "driver inspection_scope"),
             ("conductor", "enable_health_monitoring"),
             (
                 "deploy",
@@ -465,7 +465,6 @@ _LATER = (
             ("redfish", "verify_ca enable_verify_bmc_clock"),
         )
     ),
-    _rows("auto_discovery", "enabled", "not built yet", _is_off),
 )
 OPTIONS: Mapping[tuple[str, str], OptionRow] = dict(itertools.chain(*_ROWS, *_LATER))
 """By group and name."""

@@ -288,6 +288,23 @@ class InspectorOptions(Group):
     )
 
 
+class AutoDiscoveryOptions(Group):
+    """Options of [auto_discovery]."""
+
+    enabled: bool = switch(
+        False,
+        "Enroll a machine whose ramdisk reports without being expected, and which no node has. Any "
+        "host that reaches the API can send such a report.",
+    )
+    driver: str | None = text(None, "Driver of these nodes.")
+    most_per_hour: int = number(
+        200, "Machines that are enrolled within an hour, by all API processes together.", min=1
+    )
+    most_waiting: int = number(
+        1000, "Enrolled machines that may be in enroll at once; then no more are enrolled.", min=1
+    )
+
+
 class InspectionRulesOptions(Group):
     """Options of [inspection_rules]."""
 

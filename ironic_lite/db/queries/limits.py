@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import sqlalchemy as sa
 from ironic_lite.core.json_types import RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
+from ironic_lite.domain import verbs
 
 _MARK = models.marks.c
 _LOCK = sa.select(_MARK.name).where(_MARK.name == sa.bindparam("k_name")).with_for_update()
@@ -20,10 +22,34 @@ _OF = sa.bindparam("k_of", type_=sa.String)
 def lock(conn: Connection, name: str) -> None:
     """Let other additions to a table wait until this transaction ends; then count its rows.
 
-    :param name: of the table: ``webhooks`` or ``batches``.
-    :raises sqlalchemy.exc.NoResultFound: the row of ``marks``, which a migration adds, is missing.
+    :param name: of the table: ``webhooks`` or ``batches``; or ``discovery``.
+    :raises sqlalchemy.exc.NoResultFound: the row of ``marks``, which a migration or `add_mark`
+        adds, is missing.
     """
     conn.execute(_LOCK, {"k_name": name}).scalar_one()
+
+
+_HAS_MARK = sa.exists().where(_MARK.name == sa.bindparam("k_name"))
+_RUN, _NODE = models.runs.c, models.nodes.c
+_DISCOVERED = sa.select(sa.func.count()).where(
+    _RUN.verb == verbs.DISCOVERY,
+    _RUN.started_at >= sa.bindparam("k_since", type_=_RUN.started_at.type),
+)
+_UNMANAGED = sa.select(sa.func.count()).where(
+    _RUN.verb == verbs.DISCOVERY, _RUN.node_uuid == _NODE.uuid, _NODE.provision_state == "enroll"
+)
+
+
+def add_mark(conn: Connection, name: str) -> None:
+    """Add a mark for `lock` that no migration adds, unless it is there."""
+    if not conn.execute(sa.select(_HAS_MARK), {"k_name": name}).scalar_one():
+        conn.execute(models.marks.insert(), {"name": name, "value": 0})
+
+
+def discoveries(conn: Connection, since: datetime.datetime) -> tuple[int, int]:
+    """Return the machines enrolled since a time, and all enrolled ones that are in enroll."""
+    recent = conn.execute(_DISCOVERED, {"k_since": since}).scalar_one()
+    return int(recent), int(conn.execute(_UNMANAGED).scalar_one())
 
 
 def reached(conn: Connection, table: str, column: str, value: str, most: int) -> bool:
