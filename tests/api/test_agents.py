@@ -79,6 +79,14 @@ def test_an_agent_is_told_its_node_and_its_settings(
     assert config["agent_token"] == TOKEN
     assert config["agent_token_required"] is True
     assert config["heartbeat_timeout"] == 300
+    assert config["agent_containers"] == {
+        "allow_arbitrary_containers": False,
+        "allowed_containers": [],
+        "container_steps_file": "/etc/ironic-python-agent.d/mysteps.yaml",
+        "runner": "podman",
+        "pull_options": [],
+        "run_options": ["--rm", "--network=host"],
+    }
     assert set(config) >= {"metrics", "metrics_statsd", "agent_containers", "tls_min_version"}
     assert recorder.calls == [("get_node_with_token", {"node_uuid": waiting_node["uuid"]})]
     assert recorder.hosts == [HOST]

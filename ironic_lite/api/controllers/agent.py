@@ -112,6 +112,7 @@ class Lookup(failed_attempts.Unauthenticated):
 
     def _agent_config(self, row: Json, token: str | None) -> Json:
         conf = self.service.conf
+        containers = conf.agent_containers
         return {
             "metrics": {
                 "backend": "noop",
@@ -122,7 +123,14 @@ class Lookup(failed_attempts.Unauthenticated):
             },
             "metrics_statsd": {"statsd_host": "localhost", "statsd_port": 8125},
             "heartbeat_timeout": conf.api.ramdisk_heartbeat_timeout,
-            "agent_containers": {},
+            "agent_containers": {
+                "allow_arbitrary_containers": containers.allow_arbitrary_containers,
+                "allowed_containers": list(containers.allowed_containers),
+                "container_steps_file": containers.container_steps_file,
+                "runner": containers.runner,
+                "pull_options": list(containers.pull_options),
+                "run_options": list(containers.run_options),
+            },
             "agent_token": token,
             "agent_token_required": True,
             "agent_md5_checksum_enable": conf.agent.allow_md5_checksum,

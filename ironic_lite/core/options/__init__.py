@@ -43,6 +43,7 @@ from ironic_lite.core.options.ironic import (
     row_of,
 )
 from ironic_lite.core.options.ramdisks import (
+    AgentContainersOptions,
     AgentOptions,
     AutoDiscoveryOptions,
     DeployOptions,
@@ -102,6 +103,7 @@ class _Groups(Protocol):
     dhcp: DhcpOptions
     dnsmasq: DnsmasqOptions
     agent: AgentOptions
+    agent_containers: AgentContainersOptions
     fake: FakeOptions
     ipmi: IpmiOptions
     console: ConsoleOptions

@@ -440,11 +440,6 @@ _LATER = (
     *(
         _rows(group, names, "not built yet", _never)
         for group, names in (
-            (
-                "agent_containers",
-                "allow_arbitrary_containers allowed_containers container_steps_file runner "
-                "pull_options run_options",
-            ),
             ("conductor", "enable_health_monitoring"),
             (
                 "deploy",

@@ -305,6 +305,26 @@ class AutoDiscoveryOptions(Group):
     )
 
 
+class AgentContainersOptions(Group):
+    """Options of [agent_containers]: containers that steps of an agent may run."""
+
+    allow_arbitrary_containers: bool = switch(
+        False, "Let steps name any container; else only those of allowed_containers."
+    )
+    allowed_containers: list[str] = items([], "Images of containers that steps may name.")
+    container_steps_file: str = text(
+        "/etc/ironic-python-agent.d/mysteps.yaml",
+        "File of the ramdisk with steps that run in containers.",
+    )
+    runner: str = text(
+        "podman", "Program of the ramdisk that runs containers.", choices=["podman", "docker"]
+    )
+    pull_options: list[str] = items([], "Options of the runner when it pulls an image.")
+    run_options: list[str] = items(
+        ["--rm", "--network=host"], "Options of the runner when it starts a container."
+    )
+
+
 class InspectionRulesOptions(Group):
     """Options of [inspection_rules]."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from ironic_lite import errors
-from ironic_lite.core import clock, config
+from ironic_lite.core import clock, config, context
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import fast_track
 from ironic_lite.drivers import base
@@ -55,6 +55,7 @@ def is_ready(task: base.Task) -> bool:
 
 
 TOKEN = "ipa-agent-token"
+_REQUEST = "ipa-global-request-id"
 """The kernel parameter that gives a ramdisk its secret before its lookup."""
 AT_WORK = "agent_ramdisk"
 """Key that is set while a run needs a ramdisk, including restarts of its machine."""
@@ -117,6 +118,8 @@ def _prepare_boot(task: base.Task, mode: str = "deploy", more: Mapping[str, str]
         task.forget_agent()
     carries = task.driver.boot.carries_parameters(task, mode)
     params = {**more, **({TOKEN: task.new_agent_token()} if carries else {})}
+    if who := context.current():  # the agent sends it back with its requests
+        params[_REQUEST] = who.global_request_id or who.request_id
     task.driver.boot.prepare_ramdisk(task, params, mode)
 
 
