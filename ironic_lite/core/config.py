@@ -576,6 +576,11 @@ def warn(conf: Configuration, prog: str) -> None:
         LOG.warning(
             "Passwords and tokens reach %s in plain text: set [api]ssl_cert_file.", api.host
         )
+    if prog != API and conf.oci.permit_fallback_to_http_transport:
+        LOG.warning(
+            "Registries without TLS are used by plain http, which shows their logins to the "
+            "network: [oci]permit_fallback_to_http_transport."
+        )
     doubt = _address_warning(conf) if prog in _SERVES_API else None
     if doubt is not None:
         LOG.warning("%s", doubt)
@@ -712,7 +717,8 @@ def _check_together(conf: Configuration) -> None:
     """Check options that depend on each other."""
     if not conf.database.connection:
         state_path(conf)
-    for check in (_check_api, _check_tls, _check_conductor, _check_discovery):
+    checks = (_check_api, _check_tls, _check_conductor, _check_discovery, _check_image_servers)
+    for check in checks:
         _refuse(check(conf))
 
 
@@ -800,6 +806,22 @@ def _check_conductor(conf: Configuration) -> str | None:
         return (
             "[conductor]workers_pool_size: must be larger than periodic_max_workers "
             f"({conductor.periodic_max_workers})"
+        )
+    return None
+
+
+def _check_image_servers(conf: Configuration) -> str | None:
+    deploy = conf.deploy
+    if deploy.image_server_auth_strategy == "noauth":
+        return None
+    for name in ("image_server_user", "image_server_password"):
+        if not deploy[name]:
+            return f"[deploy]{name}: must be set, image_server_auth_strategy = http_basic sends it"
+    if not deploy.image_server_auth_hosts and not deploy.image_server_auth_permit_unknown_hosts:
+        return (
+            "[deploy]image_server_auth_hosts: must name the servers that get the login of "
+            "image_server_auth_strategy = http_basic; image_server_auth_permit_unknown_hosts = "
+            "true sends it to every server that a tenant names, as Ironic does"
         )
     return None
 

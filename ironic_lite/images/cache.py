@@ -13,10 +13,14 @@ lead to another file. Machines that boot from a file have names of their own for
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import dataclasses
 import fcntl
+import gzip
 import hashlib
 import http.client
+import io
 import json
 import logging
 import os
@@ -26,9 +30,10 @@ import stat
 import threading
 import time
 import urllib.parse
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Collection, Iterator, Sequence
 from http import HTTPStatus
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ironic_lite import errors
 from ironic_lite.core import config, networks
@@ -47,7 +52,11 @@ _ADDRESS = "address"
 """File beside them with the hash of the address, which may contain a key."""
 _STAMP = "file"
 """File beside the tags with the inode and size of the tagged file."""
+_PACKED = "packed"
+"""The digest of the compressed file that an unpacked one was made of."""
 _LENGTH = re.compile(r"[0-9]{1,18}")
+_WINDOW_BYTES = 128 * local_files.MIB
+"""Memory that the decompression of zstd may take; that of zstd --long=27 and --ultra -22."""
 
 TURNS = local_files.KeyedLock()
 """Locks by the path of the cached file."""
@@ -81,8 +90,32 @@ def holding() -> Iterator[None]:
             _HELD.files = None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class FileAccess:
+    """The way to ask for a file whose URL does not say all.
+
+    ``authorization``: the header of this name, which may be a secret. ``verify_ca``: the trusted
+    certificates instead of [DEFAULT]webserver_verify_ca; ``trusted``: as in `download.Terms`.
+    ``packing``: the compression of the file, which is unpacked while it arrives; ``packed`` is its
+    checksum before that.
+    """
+
+    authorization: str | None = dataclasses.field(default=None, repr=False)
+    verify_ca: str | None = None
+    trusted: Collection[str] = ()
+    packing: str = ""
+    packed: checksums.Checksum | None = None
+
+
+_PLAIN = FileAccess()
+
+
 def fetch(
-    url: str, path: str = "url", *, checksum: checksums.Checksum | None = None
+    url: str,
+    path: str = "url",
+    *,
+    checksum: checksums.Checksum | None = None,
+    access: FileAccess = _PLAIN,
 ) -> pathlib.Path:
     """Return a local file with the content of a URL; it must not be written to.
 
@@ -90,10 +123,12 @@ def fetch(
     :param path: where the URL stands, for sentences. A URL of an option, ``[group]name``, may be
         any file of this machine; other URLs must lie in file_url_allowed_paths.
     :param checksum: the expected checksum, if known; the caller verifies it.
+    :param access: a login, and the compression; the file is then the unpacked one.
     :raises errors.InvalidParameter: it is no such URL, or may not be followed.
     :raises errors.DownloadFailed: it cannot be fetched, or is larger than
         [conductor]image_cache_size.
-    :raises errors.ImageUnusable: it is cached by its checksum, and has another one.
+    :raises errors.ImageUnusable: it is cached by its checksum, and has another one; or it cannot be
+        unpacked.
     :raises errors.LocalFileError: a file is missing, or cannot be read.
     :raises errors.DiskFull: there is no room for it.
     """
@@ -102,23 +137,26 @@ def fetch(
         return local_file(_allowed_path(source.file, path))
     check(source, path)
     known_by = checksum if "?" in source.url else None
-    kept = place(source, known_by)
-    with TURNS.take(kept, source.url):
+    kept = place(source, known_by, access.packing)
+    with TURNS.take(kept, (source.url, access.authorization)):
         for _ in range(_TRIES):
-            file = _refresh_file(source, kept, checksum)
+            file = _refresh_file(source, kept, checksum, access)
             if _hold_file(file):
                 return file
     raise errors.DownloadFailed(url=source.shown, reason="other files need the room")
 
 
-def place(source: download.Source, known_by: checksums.Checksum | None = None) -> pathlib.Path:
+def place(
+    source: download.Source, known_by: checksums.Checksum | None = None, packing: str = ""
+) -> pathlib.Path:
     """Return the path in the cache for an address, whether it exists or not.
 
     :param known_by: the checksum, if it replaces the query.
+    :param packing: the compression from which the file is unpacked.
     """
     bare = source.url.partition("?")[0]
     named = source.url if known_by is None else f"{bare} {known_by.value}"
-    return local_files.downloads() / _text_hash(named)
+    return local_files.downloads() / _text_hash(f"{named} {packing}" if packing else named)
 
 
 def _text_hash(text: str) -> str:
@@ -162,6 +200,51 @@ def _blocked_networks() -> Sequence[networks.Network]:
     return networks.parse(config.CONF.conductor.image_blocked_networks)
 
 
+def terms(
+    size: int, seconds: float, *, verify_ca: str | None = None, trusted: Collection[str] = ()
+) -> download.Terms:
+    """Return the limits of a download for tenants.
+
+    :param size: bytes of the answer; ``seconds``: time limit of everything together.
+    :param verify_ca: the trusted certificates instead of [DEFAULT]webserver_verify_ca.
+    """
+    return download.Terms(
+        blocked=_blocked_networks(),
+        tls=download.trusted_tls(verify_ca or config.CONF.webserver_verify_ca),
+        connect=CONNECT_SECONDS,
+        silence=min(SILENCE_SECONDS, seconds),
+        seconds=seconds,
+        size=size,
+        trusted=trusted,
+    )
+
+
+def server_login(host: str) -> tuple[str, str] | None:
+    """Return the user and password of [deploy]image_server_user for a host, None if it gets none.
+
+    Tenants name the host, so it must be one of image_server_auth_hosts.
+    """
+    conf = config.CONF.deploy
+    if conf.image_server_auth_strategy != "http_basic":
+        return None
+    known = (one.strip().lower() for one in conf.image_server_auth_hosts)
+    named = host.lower().rstrip(".")
+    fits = any(one and (named == one or (one[0] == "." and named.endswith(one))) for one in known)
+    if not fits and not conf.image_server_auth_permit_unknown_hosts:
+        return None
+    return str(conf.image_server_user), str(conf.image_server_password)
+
+
+def server_authorization(url: str) -> str | None:
+    """Return the header Authorization for an image server, None without a login in options.
+
+    A login in the URL goes before it.
+    """
+    where = urllib.parse.urlsplit(url)
+    login = None if where.username is not None else server_login(where.hostname or "")
+    return login and f"Basic {base64.b64encode(':'.join(login).encode()).decode()}"
+
+
 def local_file(file: pathlib.Path) -> pathlib.Path:
     """Return a regular file that can be read.
 
@@ -178,35 +261,36 @@ def local_file(file: pathlib.Path) -> pathlib.Path:
 
 
 def _refresh_file(
-    source: download.Source, file: pathlib.Path, checksum: checksums.Checksum | None
+    source: download.Source,
+    file: pathlib.Path,
+    checksum: checksums.Checksum | None,
+    access: FileAccess,
 ) -> pathlib.Path:
     known = _known_facts(file)
     headers = {_TAGS[name]: value for name, value in _server_tags(known, source).items()}
+    headers["Accept-Encoding"] = "identity"
+    authorization = access.authorization or server_authorization(source.url)
+    if authorization is not None:
+        headers["Authorization"] = authorization
     end = time.monotonic() + MOST_SECONDS
-    terms = download.Terms(
-        blocked=_blocked_networks(),
-        tls=download.trusted_tls(config.CONF.webserver_verify_ca),
-        connect=CONNECT_SECONDS,
-        silence=SILENCE_SECONDS,
-        seconds=MOST_SECONDS,
-        size=_cache_limit(),
-    )
+    limits = terms(_cache_limit(), MOST_SECONDS, verify_ca=access.verify_ca, trusted=access.trusted)
     try:
-        with download.get(source.url, terms, headers | {"Accept-Encoding": "identity"}) as answer:
+        with download.get(source.url, limits, headers) as answer:
             if answer.status == HTTPStatus.NOT_MODIFIED and file.exists():
                 _note_use(file)
             elif answer.status != HTTPStatus.OK:
                 reason = f"its server answers {answer.status} {answer.reason}"
                 status = int(answer.status)
                 raise errors.DownloadFailed(url=source.shown, reason=reason, http_status=status)
-            elif _is_wanted(file, known, source, checksum):
+            elif _is_wanted(file, known, source, checksum, access.packed):
                 _note_use(file)  # its server has granted the access; the body is left unread
             else:
-                _store_image(source, answer, file, checksum)
+                _store_image(source, answer, file, checksum, access)
     except download.FetchFailed as why:
         over = f"it took longer than {MOST_SECONDS:g} s" if time.monotonic() >= end else None
         reason = over or str(why)
-        if not (_usable_unasked(source) and _is_wanted(file, known, source, checksum)):
+        usable = access is _PLAIN and _usable_unasked(source)
+        if not (usable and _is_wanted(file, known, source, checksum)):
             raise errors.DownloadFailed(url=source.shown, reason=reason) from None
         LOG.warning(
             "%s: %s. The cached file with its checksum is used without its server, as "
@@ -233,14 +317,19 @@ def _is_wanted(
     known: JsonView,
     source: download.Source,
     checksum: checksums.Checksum | None,
+    packed: checksums.Checksum | None = None,
 ) -> bool:
     """Return whether the cached file came from this very address and has the wanted digest.
 
     Another query may lead to another file, to which this request has no right.
+
+    :param packed: the digest of the compressed file, if this one was unpacked from it.
     """
-    if checksum is None or checksum.algorithm not in checksums.STRONG:
-        return False
     if known.get(_ADDRESS) != _text_hash(source.url):
+        return False
+    if packed is not None:
+        return bool(known.get(_PACKED) == packed.value)
+    if checksum is None or checksum.algorithm not in checksums.STRONG:
         return False
     try:
         return checksum.matches(checksums.known_digest(file, checksum.algorithm))
@@ -294,14 +383,17 @@ def _store_image(
     answer: http.client.HTTPResponse,
     file: pathlib.Path,
     checksum: checksums.Checksum | None,
+    access: FileAccess,
 ) -> None:
     tags: Json = {n: answer.headers[n] for n in _TAGS if n in answer.headers}
     tags[_ADDRESS] = _text_hash(source.url)
+    if access.packed is not None:
+        tags[_PACKED] = access.packed.value
     folder = file.parent
     with _translate_file_errors(source, file):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with local_files.new_file(folder) as (out, made):
-            _copy_answer(source, answer, out, folder)
+            _copy_answer(source, answer, out, folder, access)
             # Its folder is closed; machines may get it under another name.
             os.fchmod(out.fileno(), 0o644)
             if checksum is not None and "?" in source.url:
@@ -356,7 +448,11 @@ def _too_large(source: download.Source) -> errors.DownloadFailed:
 
 
 def _copy_answer(
-    source: download.Source, answer: http.client.HTTPResponse, out: BinaryIO, folder: pathlib.Path
+    source: download.Source,
+    answer: http.client.HTTPResponse,
+    out: BinaryIO,
+    folder: pathlib.Path,
+    access: FileAccess,
 ) -> None:
     packed = answer.headers.get("Content-Encoding", "identity").strip().lower()
     if packed not in {"", "identity"}:
@@ -367,7 +463,8 @@ def _copy_answer(
     if reserved > most:
         raise _too_large(source)
     local_files.reserve(out, reserved, folder, most)
-    for chunk in download.parts(answer):
+    received = download.parts(answer)
+    for chunk in _unpacked(source, received, access) if access.packing else received:
         size += len(chunk)
         if size > most:
             raise _too_large(source)
@@ -390,3 +487,65 @@ def _translate_file_errors(source: download.Source, file: pathlib.Path) -> Itera
     except local_files.LimitReached as why:
         reason = f"{why}, [conductor]image_cache_size. Raise that option, or repeat it later"
         raise errors.DownloadFailed(url=source.shown, reason=reason) from None
+
+
+# Compressed files, unpacked while they arrive: a few bytes of one may stand for gigabytes.
+
+
+class _Arriving(io.RawIOBase):
+    """A file of the parts of an answer, which computes their digest."""
+
+    def __init__(self, received: Iterator[bytes], algorithm: str) -> None:
+        super().__init__()
+        self._received, self._left = received, b""
+        self.digest = hashlib.new(algorithm)
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Read into a buffer; 0 at the end."""
+        if not self._left:
+            self._left = next(self._received, b"")
+            self.digest.update(self._left)
+        piece, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def _unpacked(
+    source: download.Source, received: Iterator[bytes], access: FileAccess
+) -> Iterator[bytes]:
+    """Yield the content of a compressed file in pieces of bounded size.
+
+    :raises errors.ImageUnusable: it is not compressed so, or its digest differs.
+    :raises errors.LibraryMissing: zstandard is not installed.
+    """
+    assert access.packed is not None
+    arriving = _Arriving(received, access.packed.algorithm)
+    stream, broken = _opened(arriving, access.packing)
+    try:
+        while piece := stream.read(_PIECE):
+            yield piece
+        while arriving.read(_PIECE):  # what follows belongs to the digest
+            pass
+    except broken as why:
+        reason = f"its layer is no sound {access.packing}: {errors.clean(str(why))[:128]}"
+        raise errors.ImageUnusable(image=source.shown, reason=reason) from None
+    access.packed.demand(arriving.digest.hexdigest(), source.shown)
+
+
+def _opened(arriving: io.RawIOBase, packing: str) -> tuple[Any, tuple[type[Exception], ...]]:
+    """Return the unpacked file, and the errors of a broken one."""
+    packed = io.BufferedReader(arriving)
+    if packing == "gzip":
+        return gzip.GzipFile(fileobj=packed), (gzip.BadGzipFile, EOFError, zlib.error)
+    try:
+        import zstandard  # noqa: PLC0415  # of the extra oci
+    except ImportError:
+        raise errors.LibraryMissing(
+            library="zstandard (the extra oci of ironic-lite)", purpose="unpacks zstd layers"
+        ) from None
+    unpack = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
+    return unpack.stream_reader(packed, read_across_frames=True), (zstandard.ZstdError,)

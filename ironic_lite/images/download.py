@@ -17,13 +17,15 @@ import pathlib
 import ssl
 import time
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 
 from ironic_lite import errors
 from ironic_lite.core import bounded_http, certificate_files, networks
 
 SCHEMES = ("http", "https", "file")
+REGISTRY = "oci"
+"""Scheme of images in registries, which `registry` reads."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ def read_source(given: object, path: str) -> Source:
     except ValueError as why:
         raise _wrong_source(path, f"is no URL: {why}") from None
     scheme = parts.scheme.lower()
+    if scheme == REGISTRY:
+        raise _wrong_source(path, "oci:// is for instance_info/image_source")
     if scheme not in SCHEMES:
         raise _wrong_source(path, f"must begin with one of {', '.join(s + '://' for s in SCHEMES)}")
     name = urllib.parse.unquote(parts.path.rpartition("/")[2])
@@ -154,7 +158,7 @@ class Terms:
     ``blocked``: networks that it must not connect to. ``tls``: the trusted certificates, of
     `trusted`. ``connect``, ``silence``: seconds until connected, and without a byte; the headers of
     a response come within ``silence``, too. ``seconds``: for everything together. ``size``: bytes
-    of a response.
+    of a response. ``trusted``: hosts, with all below them, to which redirections carry a login.
     """
 
     blocked: Sequence[networks.Network]
@@ -163,6 +167,16 @@ class Terms:
     silence: float
     seconds: float
     size: int
+    trusted: Collection[str] = ()
+
+    def trusts(self, url: str) -> bool:
+        """Return whether a redirection to this URL may carry the login."""
+        where = urllib.parse.urlsplit(url)
+        host = (where.hostname or "").lower()
+        known = (one.strip().lower() for one in self.trusted)
+        return where.scheme == "https" and any(
+            one and (host == one or host.endswith(f".{one}")) for one in known
+        )
 
     def judge(self, address: str) -> None:
         """Refuse an IP address of a blocked network.
@@ -196,7 +210,7 @@ def get(url: str, terms: Terms, headers: Mapping[str, str]) -> Iterator[http.cli
                 return
             # The body of a redirection is not read, as it may have any size.
             there = _redirection_target(url, target)
-        if _url_origin(there) != _url_origin(url):
+        if _url_origin(there) != _url_origin(url) and not terms.trusts(there):
             sent = {name: value for name, value in sent.items() if name.lower() != "authorization"}
         url = there
     raise FetchFailed(f"it redirects more than {MOST_REDIRECTS} times")

@@ -91,6 +91,17 @@ def _packed_reason(file: pathlib.Path) -> str | None:
     return None
 
 
+def check_sums(source: download.Source, path: str) -> None:
+    """Refuse the address of a file of checksums that may not be followed, without following it.
+
+    :raises errors.InvalidParameter: naming ``path``.
+    """
+    if config.CONF.conductor.disable_support_for_checksum_files:
+        reason = "must be digits: [conductor]disable_support_for_checksum_files is true"
+        raise errors.InvalidParameter(path=path, reason=reason)
+    cache.check(source, path)
+
+
 def looked_up(
     source: download.Source, name: str, *, path: str, algorithm: str | None
 ) -> checksums.Checksum:

@@ -140,6 +140,15 @@ def test_deadlines_of_steps_are_whole_seconds(load: Load) -> None:
         ),
         ("[conductor]\nheartbeat_timeout = 15", "at least twice heartbeat_interval (10 s)"),
         ("[conductor]\nworkers_pool_size = 8", "larger than periodic_max_workers (8)"),
+        (
+            "[deploy]\nimage_server_auth_strategy = http_basic\nimage_server_user = u",
+            "[deploy]image_server_password: must be set",
+        ),
+        (
+            "[deploy]\nimage_server_auth_strategy = http_basic\nimage_server_user = u\n"
+            "image_server_password = hidden-word",
+            "[deploy]image_server_auth_hosts: must name the servers that get the login",
+        ),
         ("[api]\nwokers = 2", "[api]wokers: no such option; did you mean workers?"),
         ("[DEFAULT]\nlog_fil = x", "[DEFAULT]log_fil: no such option; did you mean log_file?"),
         ("[conducter]\nhost = x\nworkers_pool_size = 9", "did you mean [conductor]? (in "),

@@ -49,6 +49,7 @@ from ironic_lite.core.options.ramdisks import (
     DeployOptions,
     InspectionRulesOptions,
     InspectorOptions,
+    OciOptions,
     PciDevicesOptions,
     ServiceCatalogOptions,
 )
@@ -98,6 +99,7 @@ class _Groups(Protocol):
     database: DatabaseOptions
     conductor: ConductorOptions
     deploy: DeployOptions
+    oci: OciOptions
     service_catalog: ServiceCatalogOptions
     pxe: PxeOptions
     dhcp: DhcpOptions

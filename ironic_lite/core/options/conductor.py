@@ -361,6 +361,13 @@ class ConductorOptions(Group):
         "the image: qcow2 can name files of the machine that reads it.",
     )
 
+    disable_support_for_checksum_files: bool = switch(
+        False, "Refuse checksums of images that are the URL of a file with them."
+    )
+    disable_zstandard_decompression: bool = switch(
+        False, "Refuse images of registries that are compressed with zstd, instead of unpacking."
+    )
+
     # Ramdisks and boot files
     deploy_kernel: str | None = _boot_file("the kernel of the ramdisk that cleans and deploys")
     deploy_kernel_by_arch: dict[str, str] = _boot_file_by_arch("deploy_kernel")

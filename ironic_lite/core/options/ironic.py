@@ -237,13 +237,6 @@ _ROWS = (
         _is_off,
         stops=True,
     ),
-    _rows(
-        "conductor",
-        "disable_support_for_checksum_files",
-        "a checksum may be the URL of a file: remove it, and give nodes the digits",
-        _is_off,
-        stops=True,
-    ),
     _rows("conductor", "disallowed_deployment_boot_modes", _BOOT_MODES, _is_unset, stops=True),
     _rows("conductor", "enable_trait_based_networking", _NO_NETWORKS, _is_off, stops=True),
     _rows(
@@ -283,8 +276,7 @@ _ROWS = (
     _rows(
         "conductor",
         "disable_file_checksum disable_configdrive_check disable_metadata_mtu_check "
-        "error_on_ramdisk_config_inconsistency disable_kernel_parameter_parsing "
-        "disable_zstandard_decompression",
+        "error_on_ramdisk_config_inconsistency disable_kernel_parameter_parsing",
         "the checks of images and ramdisks cannot be switched off",
     ),
     _rows("conductor", "api_url", "set [service_catalog]endpoint_override", _is_unset),
@@ -441,17 +433,7 @@ _LATER = (
         _rows(group, names, "not built yet", _never)
         for group, names in (
             ("conductor", "enable_health_monitoring"),
-            (
-                "deploy",
-                "image_server_auth_strategy image_server_user image_server_password "
-                "image_server_auth_hosts image_server_auth_permit_unknown_hosts "
-                "external_callback_url ramdisk_image_download_source",
-            ),
-            (
-                "oci",
-                "secure_cdn_registries authentication_config permit_fallback_to_http_transport "
-                "verify_ca",
-            ),
+            ("deploy", "external_callback_url ramdisk_image_download_source"),
             (
                 "pxe",
                 "ipxe_fallback_script ipxe_timeout boot_retry_timeout boot_retry_check_interval "

@@ -119,11 +119,54 @@ class DeployOptions(Group):
         "replaces one without a request; without such a connection, it is closed.",
         min=1,
     )
+    image_server_auth_strategy: str = text(
+        "noauth",
+        "Login at the http and https servers of images: http_basic sends image_server_user and "
+        "image_server_password. A login in the URL of an image goes before it.",
+        choices=["noauth", "http_basic"],
+    )
+    image_server_user: str | None = text(None, "User for http_basic.")
+    image_server_password: str | None = text(None, "Password for http_basic.", secret=True)
+    image_server_auth_hosts: list[str] = items(
+        [],
+        "Hosts that get this login: names, addresses, or .example.org for all hosts below it. "
+        "Callers who may deploy a node name the server of its image, and could read the login.",
+        sample_default=["images.example.org", ".example.net"],
+    )
+    image_server_auth_permit_unknown_hosts: bool = switch(
+        False,
+        "Send this login to every server of images, as Ironic does. Any tenant can then read it.",
+    )
     iso_cache_size: int = number(
         20480,
         "MiB of the boot media that nodes' media are made from; one is kept for each kernel, "
         "ramdisk and bootloader. The least recently used go first.",
         min=0,
+    )
+
+
+class OciOptions(Group):
+    """Options of [oci]: registries of images with oci:// addresses."""
+
+    authentication_config: str | None = text(
+        None,
+        "File with logins of registries, in the form of Docker's config.json. It is read at each "
+        "use. A login of the node goes before it.",
+        sample_default="/etc/ironic-lite/oci.json",
+    )
+    permit_fallback_to_http_transport: bool = switch(
+        False,
+        "Use plain http for registries that speak no TLS. Logins and images can then be read and "
+        "changed on their way. A certificate that fails is never ignored.",
+    )
+    secure_cdn_registries: list[str] = items(
+        ["registry.redhat.io", "registry.access.redhat.com", "docker.io", "registry-1.docker.io"],
+        "Hosts, with all hosts below them, to which a redirection of a registry carries the token.",
+    )
+    verify_ca: str | None = text(
+        None,
+        "Trusted certificates of registries, as webserver_verify_ca of [DEFAULT], which is used "
+        "if this is unset.",
     )
 
 

@@ -256,7 +256,7 @@ def _iso_checksum(
         return None, None, None, path
     if "://" in value:
         elsewhere = download.read_source(value, path)
-        cache.check(elsewhere, path)
+        verification.check_sums(elsewhere, path)
         return None, elsewhere, algorithm, path
     md5 = config.CONF.agent.allow_md5_checksum
     return checksums.bare(value, path, algorithm=algorithm, md5=md5), None, algorithm, path
