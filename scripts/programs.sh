@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Install programs that tests start and pip cannot install: ipmitool, ipmi_sim (an IPMI BMC), socat
 # (consoles), the agent's tools for disks and images (parted, sgdisk, qemu-img), the servers of
-# network boot (dnsmasq, nginx), the load balancer (haproxy) and a browser without a screen
+# network boot (dnsmasq, nginx), the load balancer (haproxy), a registry of images (docker-registry)
+# and a browser without a screen
 # (chromium-headless-shell; CHROMIUM=/path names another). Packages without services are
 # preferred, and services that come with a package are not started.
 #
@@ -21,6 +22,7 @@ command -v qemu-img > /dev/null || missing+=(qemu-utils)
 command -v dnsmasq > /dev/null || missing+=(dnsmasq-base)
 command -v nginx > /dev/null || missing+=(nginx-light)
 command -v haproxy > /dev/null || missing+=(haproxy)
+command -v docker-registry > /dev/null || missing+=(docker-registry)
 [ -n "${CHROMIUM:-}" ] || command -v chromium-headless-shell > /dev/null \
     || command -v chromium > /dev/null || missing+=(chromium-headless-shell)
 [ ${#missing[@]} -gt 0 ] || exit 0

@@ -25,8 +25,9 @@ from ironic_lite.domain.examination import (
     warning,
 )
 from ironic_lite.drivers import base
+from ironic_lite.drivers.agent import images
 from ironic_lite.drivers.boot import modes, sources
-from ironic_lite.images import boot_requests, published
+from ironic_lite.images import boot_requests, published, registry
 
 # The checks of a conductor: its machine, and the servers that machines need.
 
@@ -257,6 +258,7 @@ _NEEDED = ("power", "management", "boot", "network")
 _OPTIONAL = ("deploy", "inspect", "raid", "bios", "rescue", "firmware", "console", "storage")
 _OPTICAL = frozenset({"CD", "DVD"})
 _UEFI = "uefi"
+_MIB = 1024 * 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -382,6 +384,18 @@ def _starts_loader(node: base.Node, parts: sources.Parts) -> bool:
     return parts.iso is None and modes.wanted(node) == _UEFI
 
 
+def find_image(subject: NodeSubject) -> Iterator[Verdict]:
+    """Read the manifest of an image in a registry."""
+    info = subject.task.node.instance_info or {}
+    if not registry.is_reference(info.get("image_source")):
+        return
+    image = images.read_image(info, md5=True)
+    if image.reference is not None:
+        layer = images.find_layer(subject.task, image, image.reference, seconds=REQUEST_SECONDS)
+        about = f"{layer.format or 'an image'} of {layer.size / _MIB:.1f} MiB, {layer.digest}"
+        yield passed(f"{image.source.shown}: {about}")
+
+
 def find_agent(subject: NodeSubject) -> Iterator[Verdict]:
     """Report when the machine last asked for boot files and looked up its node."""
     if not subject.boots_ramdisk:
@@ -437,6 +451,12 @@ _AFTER: tuple[Check[NodeSubject], ...] = (
         "The first KiB of the node's kernel and ramdisk, or ISO image, can be fetched.",
         find_ramdisk_of_node,
         "Correct deploy_kernel and deploy_ramdisk in driver_info.",
+    ),
+    Check(
+        "image",
+        "The registry of an ``oci://`` image answers, and has an image for the node.",
+        find_image,
+        "Correct image_source, image_pull_secret or properties/cpu_arch of the node.",
     ),
     Check(
         "agent",

@@ -23,7 +23,7 @@ from ironic_lite.checks import machine
 from ironic_lite.core import bounded_http, config, networks
 from ironic_lite.core.options import Configuration
 from ironic_lite.domain.examination import Verdict, failed, passed, warning
-from ironic_lite.images import download, published
+from ironic_lite.images import cache, download, published
 
 TFTP_PORT = 69
 _READ, _DATA, _ERROR = 1, 3, 5
@@ -156,8 +156,12 @@ def _local_start(file: pathlib.Path) -> Start:
 
 def _fetched_start(conf: Configuration, source: download.Source) -> Start:
     terms = _terms(conf, conf.webserver_verify_ca, guarded=True)
+    headers = {"Range": f"bytes=0-{FIRST_BYTES - 1}"}
+    login = cache.server_authorization(source.url)
+    if login is not None:
+        headers["Authorization"] = login
     try:
-        with download.get(source.url, terms, {"Range": f"bytes=0-{FIRST_BYTES - 1}"}) as answer:
+        with download.get(source.url, terms, headers) as answer:
             if answer.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
                 reason = f"the server answers with status {answer.status}"
                 raise errors.DownloadFailed(url=source.shown, reason=reason)

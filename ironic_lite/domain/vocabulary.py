@@ -37,6 +37,8 @@ def is_node_name(text: str) -> bool:
 
 DEPLOYED_MODE = "deploy_boot_mode"
 """Key of driver_internal_info with the boot mode of the instance, for the agent."""
+REGISTRY_IMAGE = "oci_image"
+"""Key of driver_internal_info with the image that a deployment has found in a registry."""
 
 
 def get_capability(known: object, name: str) -> str | None:

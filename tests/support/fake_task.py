@@ -51,6 +51,7 @@ def node(**values: Any) -> base.Node:
         "disable_power_off": False,
         "raid_config": None,
         "target_raid_config": None,
+        "lessee": None,
         "boot_mode": None,
         "secure_boot": None,
     }

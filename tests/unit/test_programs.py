@@ -110,14 +110,14 @@ print(*sorted({"jinja2", "pygments", "sushy", "cryptography", "pycdlib"} & set(s
 # The test command brings the programs that tests start, or says what to install: no failure.
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "programs.sh"
-SERVERS = {"dnsmasq": "", "nginx": "", "haproxy": ""}
+SERVERS = {"dnsmasq": "", "nginx": "", "haproxy": "", "docker-registry": ""}
 BROWSER = {"chromium-headless-shell": ""}
 WHOLE = {"ipmitool": "", "ipmi_sim": "", "socat": "", "parted": "", "sgdisk": "", "qemu-img": ""}
 WHOLE_BUT_BROWSER = WHOLE | SERVERS
 WHOLE = WHOLE_BUT_BROWSER | BROWSER
 PACKAGES = (
     *("ipmitool", "openipmi", "socat", "parted", "gdisk", "qemu-utils"),
-    *("dnsmasq-base", "nginx-light", "haproxy", "chromium-headless-shell"),
+    *("dnsmasq-base", "nginx-light", "haproxy", "docker-registry", "chromium-headless-shell"),
 )
 ALL = " ".join(PACKAGES)
 ROOT = {"id": "echo 0"}

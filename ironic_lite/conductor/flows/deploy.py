@@ -20,7 +20,7 @@ from ironic_lite.conductor.flows.planning import Findings, Listed
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes, resources
-from ironic_lite.domain import activities, step_lists, steps
+from ironic_lite.domain import activities, step_lists, steps, vocabulary
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import DONE, WAIT, Step, StepKind
 from ironic_lite.domain.verbs import Verb
@@ -133,6 +133,7 @@ def start(task: Task, verb: Verb, body: JsonView) -> None:
     templates = check(task, user_steps)
     admission.keep_limit(task, PHASE)
     task.notes.request_deploy(user_steps, templates)
+    task.keep(vocabulary.REGISTRY_IMAGE, None)  # a retry does not come here, and keeps its image
     task.node.deploy_step = None
     if verb.event == "deploy":
         _lease(task)

@@ -603,6 +603,7 @@ DEFAULTS: Mapping[tuple[str, str], str] = {
     ("conductor", "permitted_image_formats"): "raw,gpt,qcow2,iso",
     ("conductor", "file_url_allowed_paths"): "/var/lib/ironic",
     ("console", "socat_address"): "$my_ip",
+    ("deploy", "image_server_auth_permit_unknown_hosts"): "True",
     ("deploy", "http_root"): "/httpboot",
     ("dhcp", "dhcp_provider"): "neutron",
     ("inspection_rules", "mask_secrets"): "always",

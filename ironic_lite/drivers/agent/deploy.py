@@ -300,6 +300,7 @@ class DirectDeploy(AgentDeploy):
         task.driver.network.unconfigure_tenant_networks(task)
         task.driver.boot.clean_up_instance(task)
         images.remove(task)
+        images.forget_layer(task)
         modes.secure(task, on=False)
         ramdisk.restart_kept_on(task)
 
@@ -418,7 +419,17 @@ class DirectDeploy(AgentDeploy):
 
     def _image_written(self, task: base.Task) -> base.Outcome:
         kind = base.StepKind.DEPLOY
-        found = steps.follow(task, kind, lambda: steps.begin(task, kind, _stored_step(task)))
+
+        def begin() -> base.Outcome:
+            return steps.begin(task, kind, _stored_step(task))
+
+        try:
+            found = steps.follow(task, kind, begin)
+        except errors.AgentCommandFailed as why:
+            if not images.renew_token(task, why):
+                raise
+            LOG.info("Node %s: the registry refused the agent's token: a new one", task.node.uuid)
+            return begin()
         return found if isinstance(found, base.Outcome) else steps.ended(task)
 
     def _made_bootable(self, task: base.Task) -> base.Outcome:

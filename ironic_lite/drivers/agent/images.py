@@ -7,6 +7,7 @@ only minutes later.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import hashlib
 import hmac
@@ -15,12 +16,20 @@ import re
 from collections.abc import Callable, Mapping
 
 from ironic_lite import errors
-from ironic_lite.core import config
+from ironic_lite.core import config, log_lines
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import root_device, vocabulary
 from ironic_lite.drivers import base, settings
 from ironic_lite.drivers.boot import modes
-from ironic_lite.images import cache, checksums, configdrive, download, published, verification
+from ironic_lite.images import (
+    cache,
+    checksums,
+    configdrive,
+    download,
+    published,
+    registry,
+    verification,
+)
 
 WHERE = "instance_info"
 WHOLE_DISK, PARTITION = "whole-disk", "partition"
@@ -54,10 +63,17 @@ def _read_count(least: int) -> Callable[[object], int]:
     return read
 
 
+def _read_secret(value: object) -> str:
+    return registry.read_secret(settings.text(value))
+
+
 DOWNLOAD = "image_download_source"
 IMAGE_FIELDS: settings.DriverFields = {
     "image_source": settings.DriverField(
-        str, "URL of the image: http, https or file. Required.", required=True
+        str, "URL of the image: http, https, file or oci. Required.", required=True
+    ),
+    registry.SECRET: settings.DriverField(
+        _read_secret, "Login at the registry of an oci image: user:password, or a token."
     ),
     "image_checksum": settings.DriverField(
         str, "Its sha256 or sha512, or the URL of a file that has them."
@@ -102,7 +118,8 @@ class InstanceImage:
 
     ``checksum`` is None if it is in a file: then ``checksum_source`` is the URL of that file and
     ``algorithm`` its algorithm, if given. A local image may have neither. ``told`` are the parsed
-    values of ``FIELDS``.
+    values of ``FIELDS``. ``reference`` leads to an image of a registry, ``layer`` is what was found
+    there.
     """
 
     source: download.Source
@@ -110,6 +127,8 @@ class InstanceImage:
     checksum_source: download.Source | None
     algorithm: str | None
     told: JsonView
+    reference: registry.Reference | None = None
+    layer: registry.Layer | None = None
 
     @property
     def kind(self) -> str:
@@ -118,8 +137,12 @@ class InstanceImage:
 
     @property
     def local(self) -> bool:
-        """Return whether this service must fetch the image, which is always so for a file URL."""
-        if self.source.file is not None:
+        """Return whether this service must fetch the image.
+
+        That is always so for a file URL. An agent unpacks no layers, and must not get the login of
+        a registry that takes no tokens.
+        """
+        if self.source.file is not None or (self.layer and (self.layer.packed or self.layer.basic)):
             return True
         return bool(self.told.get(DOWNLOAD) == "local")
 
@@ -132,7 +155,10 @@ def read_image(instance_info: JsonView, *, md5: bool = False) -> InstanceImage:
     """
     if settings.absent(instance_info, "image_source"):
         raise errors.MissingParameter(path=_SOURCE)
-    source = download.read_source(instance_info["image_source"], _SOURCE)
+    given = instance_info["image_source"]
+    if registry.is_reference(given):
+        return _checked(_read_registry_image(instance_info, md5=md5))
+    source = download.read_source(given, _SOURCE)
     _refuse_packed(source)
     wanted = checksums.wanted(instance_info)
     if wanted is None and source.file is not None:
@@ -159,6 +185,21 @@ def read_image(instance_info: JsonView, *, md5: bool = False) -> InstanceImage:
         checksum = checksums.bare(value, path, algorithm=algorithm, md5=md5)
         found = InstanceImage(source, checksum, None, checksum.algorithm, told)
     return _checked(found)
+
+
+def _read_registry_image(instance_info: JsonView, *, md5: bool) -> InstanceImage:
+    """Parse an image of a registry, whose layer has a digest; a checksum may repeat it."""
+    reference = registry.read_reference(str(instance_info["image_source"]), _SOURCE)
+    told = settings.values(IMAGE_FIELDS, instance_info, WHERE)
+    algorithm, value = checksums.wanted(instance_info) or (None, None)
+    checksum = None
+    if value is not None:
+        path = _CHECKSUM if algorithm is None else _VALUE
+        if "://" in value:
+            reason = "must be the digits of the layer's digest, or left out, for an oci:// image"
+            raise errors.InvalidParameter(path=path, reason=reason)
+        checksum = checksums.bare(value, path, algorithm=algorithm, md5=md5)
+    return InstanceImage(reference.source, checksum, None, algorithm, told, reference)
 
 
 def _checked(image: InstanceImage) -> InstanceImage:
@@ -225,8 +266,9 @@ def image_info(
         **_image_checksum(image),
         **{key: value for key, value in more.items() if value is not None},
     }
-    if "image_disk_format" in told:
-        info["disk_format"] = told["image_disk_format"]
+    form = told.get("image_disk_format") or (image.layer and image.layer.format)
+    if form:
+        info["disk_format"] = form
     if image.kind == PARTITION:
         info |= _partition_sizes(told)
     return info
@@ -295,6 +337,11 @@ DOWNLOAD_FIELDS: settings.DriverFields = {
         _read_proxy, "Proxy through which the machine fetches http images."
     ),
     "image_https_proxy": settings.DriverField(_read_proxy, "The same for https."),
+    registry.SECRET: settings.DriverField(
+        _read_secret,
+        "Login at the registry of an oci image, unless instance_info has one or the node has a "
+        "lessee: user:password, or a token.",
+    ),
     _NO_PROXY: settings.DriverField(
         _read_line, "Hosts that it reaches without a proxy, separated by commas."
     ),
@@ -317,7 +364,7 @@ def check_image(task: base.Task) -> InstanceImage:
     settings.values(DOWNLOAD_FIELDS, task.node.driver_info)
     cache.check(image.source, f"{WHERE}/image_source")
     if image.checksum_source is not None:
-        cache.check(image.checksum_source, _sum_path(image))
+        verification.check_sums(image.checksum_source, _sum_path(image))
     check_drive(info)
     _check_boot_loader(image)
     holders = {place: getattr(task.node, place) or {} for place in modes.PLACES}
@@ -347,7 +394,7 @@ def make_ready(task: base.Task) -> None:
 
     :raises errors.Error: the image is not available, or invalid.
     """
-    image = check_image(task)
+    image = _resolve(task, check_image(task))
     task.keep(vocabulary.DEPLOYED_MODE, modes.wanted(task.node))
     if is_served(task, image):
         known, run = task.recall(SERVED_PROOF) or {}, task.node.run_uuid
@@ -360,10 +407,15 @@ def step_arguments(task: base.Task) -> Json:
 
     :raises errors.Error: as `make_ready`.
     """
-    image = check_image(task)
+    image = _resolve(task, check_image(task))
     url = image.source.url
+    login: Json = {}
     if is_served(task, image):
         image, url = _served_image(task, image)
+    elif image.layer is not None:
+        url, login = _authorized_layer(task, image.layer)
+    else:
+        image, login = _with_server_login(image)
     told = settings.values(DOWNLOAD_FIELDS, task.node.driver_info)
     proxies = {kind: told[key] for kind, key in _PROXIES.items() if key in told}
     info = image_info(
@@ -376,6 +428,7 @@ def step_arguments(task: base.Task) -> Json:
         proxies=proxies or None,
         no_proxy=told.get(_NO_PROXY),
         disk_label=modes.capability(task.node.instance_info, "disk_label"),
+        **login,
     )
     return {"image_info": info, "configdrive": _configdrive_source(task)}
 
@@ -391,6 +444,132 @@ def remove(task: base.Task) -> None:
         published.remove(published.root() / name)
         task.keep(SERVED_NAME, None)
         task.keep(SERVED_PROOF, None)
+
+
+# Images of registries: found once for a deployment, and known by digests from then on.
+
+_TOKEN_REFUSED = "status code 401"
+
+
+def find_layer(
+    task: base.Task,
+    image: InstanceImage,
+    reference: registry.Reference,
+    *,
+    pause: Callable[[float], object] | None = None,
+    seconds: float = registry.SECONDS,
+) -> registry.Layer:
+    """Ask the registry of an image for the layer that fits the node.
+
+    :param pause: see `registry.RegistryClient`; ``seconds`` limit each request.
+    :raises errors.DownloadFailed, errors.ImageUnusable, errors.LocalFileError: none was found.
+    """
+    arch = str((task.node.properties or {}).get("cpu_arch") or "")
+    client = _client(task, reference, pause, seconds)
+    return client.resolve(arch, served=is_served(task, image))
+
+
+def _resolve(task: base.Task, image: InstanceImage) -> InstanceImage:
+    """Return the image with its layer, which the node keeps for retries and other conductors.
+
+    :raises errors.Error: as `find_layer`.
+    """
+    if image.reference is None:
+        return image
+    note = task.recall(vocabulary.REGISTRY_IMAGE) or {}
+    if note.get("source") == image.source.url:
+        layer = registry.Layer.of_note(note)
+    else:
+        layer = find_layer(task, image, image.reference, pause=task.pause)
+        task.keep(vocabulary.REGISTRY_IMAGE, {"source": image.source.url, **layer.as_note()})
+        if layer.basic:
+            host = image.reference.host
+            text = f"{host} takes no tokens, so the conductor downloads the image, not the agent"
+            log_lines.note_run_line("images", text)
+    checksum, said = registry.digest_checksum(layer.digest), image.checksum
+    if said is not None and said != checksum:
+        reason = f"its layer is {layer.digest}, not {said.algorithm}:{said.value}"
+        raise errors.ImageUnusable(image=image.source.shown, reason=reason)
+    return dataclasses.replace(
+        image, checksum=None if layer.packed else checksum, algorithm=None, layer=layer
+    )
+
+
+def renew_token(task: base.Task, why: errors.AgentCommandFailed) -> bool:
+    """Return whether the agent's command failed for its token, once for each step.
+
+    The token may have expired while the agent was busy; the next command gets a new one.
+    """
+    note = task.recall(vocabulary.REGISTRY_IMAGE)
+    if not note or note.get("renewed") == task.step_id or _TOKEN_REFUSED not in str(why):
+        return False
+    task.keep(vocabulary.REGISTRY_IMAGE, {**note, "renewed": task.step_id})
+    return True
+
+
+def forget_layer(task: base.Task) -> None:
+    """Forget the image of a registry, so that the next deployment asks for it anew."""
+    task.keep(vocabulary.REGISTRY_IMAGE, None)
+
+
+def _client(
+    task: base.Task,
+    reference: registry.Reference,
+    pause: Callable[[float], object] | None,
+    seconds: float = registry.SECONDS,
+) -> registry.RegistryClient:
+    node = task.node
+    secrets: dict[str, str] = {}
+    # A lessee writes image_source, and could name a registry of their own that asks for the login.
+    for place in (WHERE,) if node.lessee else (WHERE, "driver_info"):
+        holder = getattr(node, place) or {}
+        if not settings.absent(holder, registry.SECRET):
+            secrets[f"{place}/{registry.SECRET}"] = settings.text(holder[registry.SECRET])
+    login = registry.find_login(reference, secrets)
+    return registry.RegistryClient(reference, login, pause=pause, seconds=seconds)
+
+
+def _authorized_layer(task: base.Task, layer: registry.Layer) -> tuple[str, Json]:
+    """Return the URL of a layer for the agent, and a new token that may only pull it."""
+    client = _client(task, layer.manifest, task.pause)
+    header = client.authorize()
+    if client.basic:  # its header is the login itself, which an agent must not get
+        reason = "the registry takes no tokens any more; repeat the deployment"
+        raise errors.DownloadFailed(url=layer.manifest.shown, reason=reason)
+    login: Json = {}
+    if header is not None:
+        login["image_request_authorization"] = base64.b64encode(header.encode()).decode()
+    return client.blob_url(layer.digest), login
+
+
+def _fetch_layer(task: base.Task, layer: registry.Layer) -> pathlib.Path:
+    """Return a local file with a layer, unpacked."""
+    if layer.packed == "zstd" and config.CONF.conductor.disable_zstandard_decompression:
+        reason = "its layer is compressed, but [conductor]disable_zstandard_decompression is true"
+        raise errors.ImageUnusable(image=layer.manifest.shown, reason=reason)
+    client = _client(task, layer.manifest, task.pause)
+    header = client.authorize()
+    checksum = registry.digest_checksum(layer.digest)
+    access = registry.layer_access(header, layer)
+    return cache.fetch(client.blob_url(layer.digest), _SOURCE, checksum=checksum, access=access)
+
+
+def _with_server_login(image: InstanceImage) -> tuple[InstanceImage, Json]:
+    """Return the image, and the login of its server for the agent.
+
+    The agent sends a login to the server of the digests, too, so this service asks for them.
+    """
+    conf = config.CONF.deploy
+    if cache.server_authorization(image.source.url) is None:
+        return image, {}
+    if image.checksum_source is not None:
+        found = _looked_up(image)
+        image = dataclasses.replace(image, checksum=found, checksum_source=None)
+    return image, {
+        "image_server_auth_strategy": conf.image_server_auth_strategy,
+        "image_server_user": conf.image_server_user,
+        "image_server_password": conf.image_server_password,
+    }
 
 
 def lacks_files(task: base.Task) -> bool:
@@ -435,9 +614,11 @@ def _served_image(task: base.Task, image: InstanceImage) -> tuple[InstanceImage,
 @cache.holding()
 def _publish_image(task: base.Task, image: InstanceImage) -> tuple[InstanceImage, str]:
     """Return the image with checksum and format, and the URL at which it is served."""
-    path = f"{WHERE}/image_source"
     checksum = image.checksum or _looked_up(image)
-    file = cache.fetch(image.source.url, path, checksum=checksum)
+    if image.layer is not None:
+        file = _fetch_layer(task, image.layer)
+    else:
+        file = cache.fetch(image.source.url, _SOURCE, checksum=checksum)
     checksum = checksum or verification.computed(file)
     said = image.told.get("image_disk_format")
     name = task.recall(SERVED_NAME) or f"{FOLDER}/{published.secret_name(task.node.uuid, '')}"
@@ -475,7 +656,13 @@ def _request_mark(image: InstanceImage, name: str) -> str:
     """
     source = image.checksum_source and image.checksum_source.url
     value = image.checksum and image.checksum.value
-    facts = (image.source.url, source, value, image.algorithm, image.told.get("image_disk_format"))
+    facts = (
+        image.source.url,
+        source,
+        image.layer.digest if image.layer else value,
+        image.algorithm,
+        image.told.get("image_disk_format"),
+    )
     return hmac.new(name.encode(), repr(facts).encode(), "sha256").hexdigest()
 
 
