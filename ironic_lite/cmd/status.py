@@ -447,6 +447,9 @@ _CHECK_ABOUT = (
 )
 
 
+_HOOK_OPTIONS = ("[inspector]hooks", "[redfish]inspection_hooks")
+
+
 def _check_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(f"{PROG} {CHECK}", description=_CHECK_ABOUT)
     parser.add_argument("paths", nargs="+", type=pathlib.Path, metavar="PATH", help="file, folder")
@@ -480,7 +483,16 @@ def check_ironic_conf(argv: Sequence[str]) -> int:
 
 
 def _judge_names(conf: Any, one: config.Judgement) -> config.Judgement:
-    """Judge the names in an option with enabled drivers, or with a default one."""
+    """Judge the names in an option with enabled drivers, a default one, or inspection hooks."""
+    option = f"[{one.option.group}]{one.option.key[1]}"
+    if option in _HOOK_OPTIONS and one.verdict is options.OptionVerdict.KEPT:
+        names = conf[one.option.group][one.option.key[1]]
+        faults = [
+            text.removeprefix(f"{option}: ") for text in registry.hook_faults({option: names})
+        ]
+        if faults:
+            text = "; ".join(faults)
+            return one._replace(verdict=options.OptionVerdict.REFUSED, text=text, loss=True)
     for kind in (options.HARDWARE_TYPE, *options.KINDS):
         listed = registry.option_of(kind)
         names = {listed: conf[listed]}

@@ -558,7 +558,7 @@ def _check(settings: Settings, loader: _Loader) -> None:
         for kind, names in loader.names.items()
         for why in names.refused.values()
     ]
-    faults += _faults_of_hooks(settings.hooks)
+    faults += hook_faults(settings.hooks)
     for kind, name in settings.defaults.items():
         if name is not None and name not in loader.names[kind].points:
             missing = f"{name} is not in {option_of(kind)}"
@@ -673,7 +673,7 @@ def inspection_hooks(names: Iterable[str], option: str = "") -> dict[str, base.I
     return found
 
 
-def _faults_of_hooks(named: Mapping[str, Iterable[str]]) -> Iterable[str]:
+def hook_faults(named: Mapping[str, Iterable[str]]) -> Iterable[str]:
     for option, name in ((option, name) for option, names in named.items() for name in names):
         try:
             inspection_hooks([name], option)

@@ -267,3 +267,29 @@ def test_each_option_of_a_live_file_is_judged_once(
     assert {row["line"] for row in rows} >= {2}
     misspelt = [row for row in rows if "did you mean" in row["text"]]
     assert not misspelt
+
+
+# redfish-https, http and http-ipxe are not built yet.
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [
+        ("ironic-image", {"[DEFAULT]enabled_boot_interfaces"}),
+        ("ironic-image-all", {"[DEFAULT]enabled_boot_interfaces"}),
+        ("bifrost", set()),
+        (
+            "understack",
+            {
+                "[DEFAULT]enabled_boot_interfaces",
+                "[DEFAULT]enabled_hardware_types",
+                "[inspector]hooks",
+                "[redfish]inspection_hooks",
+            },
+        ),
+    ],
+)
+def test_live_file_is_refused_for_these_options(
+    capsys: pytest.CaptureFixture[str], name: str, refused: set[str]
+) -> None:
+    code, rows = check(capsys, FOLDER / f"{name}.conf")
+    assert names(rows, Verdict.REFUSED, loss=True) == refused
+    assert code == (2 if refused else 1)
