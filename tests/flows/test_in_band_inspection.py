@@ -105,7 +105,10 @@ def test_a_report_makes_properties_ports_and_an_inventory(
 ) -> None:
     node = waiting(rig, properties={"room": 7})
     url = f"{API}/v1/continue_inspection?node_uuid={node}"
-    assert booted == [("inspect", {"ipa-inspection-callback-url": url})]
+    ((mode, params),) = booted
+    assert (mode, params and params["ipa-inspection-callback-url"]) == ("inspect", url)
+    assert params
+    assert params["ipa-global-request-id"].startswith("req-")
     assert rig.get(node)["power_state"] == "power on"
     row = reports(rig, node, root_disk={"name": "/dev/sda"}, error=None)
     assert (row["provision_state"], row["last_error"]) == ("manageable", None)
