@@ -60,6 +60,8 @@ def test_several_processes_are_watched_as_one() -> None:
         answer = requests.put(path, json={"target": "manage"}, timeout=60)
         found.settled("watched", "manageable")
         request = answer.headers["X-OpenStack-Request-Id"]
+        # The line of a change is written after the change can be read.
+        service.until(lambda: "verifying -> manageable" in program.said(), "the line of the end")
         lines = [line for line in program.said().splitlines() if f"[{request} -]" in line]
         (conductor,) = program.pids(service.CONDUCTOR_UP)
         assert re.search(rf" {conductor} INFO .*enroll -> verifying", "\n".join(lines))
