@@ -29,6 +29,7 @@ from typing import NamedTuple
 from ironic_lite import errors
 from ironic_lite.core import bounded_http, config
 from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.core.options import NOT_BUILT
 from ironic_lite.images import cache, checksums, download, local_files
 
 LOG = logging.getLogger(__name__)
@@ -252,11 +253,7 @@ FORMATS = {"raw": "raw", "applehv": "raw", "qcow2": "qcow2", "qemu": "qcow2"}
 """Formats by the annotation ``disktype``."""
 _BY_AGENT = ("raw", "applehv", "qcow2", "qemu")
 _BY_CONDUCTOR = ("qcow2", "qemu", "raw", "applehv")
-CONTAINER = (
-    "it is a container, and bootc is not built: it runs the image as root in the ramdisk, beside "
-    "the agent's token. Make a disk image of it (bootc-image-builder), push it as oci:// and use "
-    "direct"
-)
+CONTAINER = f"it is a container. {NOT_BUILT['deploy']['bootc'].removesuffix('.')}"
 _CONTAINER_CONFIGS = frozenset(
     {
         "application/vnd.oci.image.config.v1+json",
@@ -488,7 +485,7 @@ class RegistryClient:
         secret = hashlib.sha256(login.header.encode()).hexdigest() if login else ""
         self._key = reference.host, reference.repository, secret
         self.basic = False
-        """Whether the registry has asked for the login itself, instead of a token."""
+        """True once the registry has asked for the login itself, instead of a token."""
 
     def resolve(self, arch: str, *, served: bool) -> Layer:
         """Return the layer for a machine, see `choose`.
