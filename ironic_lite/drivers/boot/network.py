@@ -184,7 +184,7 @@ ISO = "boot.iso"
 """File name of an instance that is an ISO image, instead of kernel and ramdisk."""
 _AHEAD = ".prepared-"
 """Prefix of the names of these files."""
-_URLS = tuple(name for name in sources.DESCRIPTIONS if name != "kernel_append_params")
+_URLS = tuple(name for name in sources.DESCRIPTIONS if name not in sources.NO_URLS)
 
 
 class NetworkBoot(base.Boot):

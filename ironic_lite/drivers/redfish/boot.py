@@ -316,7 +316,7 @@ PREPARED_NOTE = "redfish_boot_secret_prepared"
 """Key of the same note about the medium of the instance before it is inserted."""
 
 _CHECKED = (*sources.MEDIA, *sources.DESCRIPTIONS)
-_URLS = tuple(name for name in _CHECKED if name != "kernel_append_params")
+_URLS = tuple(name for name in _CHECKED if name not in sources.NO_URLS)
 
 
 class RedfishVirtualMediaBoot(hardware.RedfishInterface, base.Boot):
@@ -462,6 +462,7 @@ class RedfishVirtualMediaBoot(hardware.RedfishInterface, base.Boot):
         if device == "disk":
             choose_stick(task)
             return
+        persistent = modes.persists(task.node, persistent)
         virtual_media.warn_about_cd(task, device)
         task.driver.management.set_boot_device(task, device, persistent=persistent)
 

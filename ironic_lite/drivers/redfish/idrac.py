@@ -20,6 +20,7 @@ from ironic_lite.core import clock, config
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import steps
 from ironic_lite.drivers import base, bmc_bases
+from ironic_lite.drivers.boot import modes
 from ironic_lite.drivers.redfish import (
     boot,
     disk_selection,
@@ -784,6 +785,7 @@ class IdracVirtualMediaBoot(boot.RedfishVirtualMediaBoot):
             super().boot_from(task, device, persistent=persistent)
             return
         word = VIRTUAL_DRIVES[device]
+        persistent = modes.persists(task.node, persistent)
         manager, target = _importing_manager(task)
         body = {
             "ShareParameters": {"Target": ["ALL"]},

@@ -135,6 +135,22 @@ def test_the_machine_boots_once_from_a_medium_of_its_own(
     assert len(publisher) == 36
 
 
+@pytest.mark.parametrize(("forced", "word"), [("Always", "Continuous"), ("Never", "Once")])
+def test_node_decides_whether_the_medium_boots_each_time(
+    machine: bmc.Machine, parts: dict[str, str], forced: str, word: str
+) -> None:
+    task = node_of(machine, **parts, force_persistent_boot_device=forced)
+    BOOT.prepare_ramdisk(task, TOKEN)
+    assert device(machine) == ("Cd", word)
+    BOOT.prepare_instance(task)
+    assert device(machine) == ("Hdd", word)
+
+
+def test_other_persistence_of_a_node_with_media_is_refused() -> None:
+    with pytest.raises(errors.InvalidParameter, match="force_persistent_boot_device: must be one"):
+        BOOT.check_driver_info({"force_persistent_boot_device": "sometimes"})
+
+
 MANNERS: dict[str, dict[str, Any]] = {
     "tasks": {"tasks": frozenset({"media"}), "task_polls": 20},
     "tasks that vanish": {"tasks": frozenset({"media"}), "tasks_vanish": True},
