@@ -160,13 +160,15 @@ def check(driver_info: JsonView, names: Sequence[str]) -> None:
     settings.values(modes.FIELDS, driver_info)
 
 
-def api_url() -> str:
+def api_url(*, media: bool = False) -> str:
     """Return the URL of the API for agents, without ``/v1``.
 
+    :param media: the agent boots from a medium that is made for its node.
     :raises errors.MissingParameter: no option names it, and the API's own address is unsuitable.
     """
     conf = config.CONF
     given = conf.service_catalog.endpoint_override or conf.api.public_endpoint
+    given = (media and conf.deploy.external_callback_url) or given
     if not given:
         raise errors.MissingParameter(
             "Missing option [service_catalog]endpoint_override: the URL at which the ramdisks of "
