@@ -98,7 +98,8 @@ def pytest_collection_modifyitems(
 
 def _choose(config: pytest.Config, items: list[pytest.Item], *, proofs: bool) -> None:
     """Keep the tests that are proofs, or those that are not."""
-    kept, left = [], []
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
     for item in items:
         is_proof = _name_of(item.nodeid.partition("::")[0]) in PROOFS
         (kept if is_proof is proofs else left).append(item)
