@@ -209,6 +209,8 @@ class Acts:
         enabled = boot.get("BootSourceOverrideEnabled", "Disabled")
         source = boot.get("BootSourceOverrideTarget") if enabled != "Disabled" else None
         self.bmc.booted.append(self.bmc.idrac.boots_from() or source or "None")
+        if self.bmc.booted[-1] == "UefiHttp":
+            self.bmc.read_by_http.append(boot.get("HttpBootUri"))
         settings = self.bmc.tree.get(facts.settings(self.bmc.tree, self.bmc.system) or "") or {}
         if enabled == "Once":
             for one in (boot, settings.get("Boot") or {}):
@@ -310,6 +312,9 @@ class Acts:
                 raise Refused(400, "PropertyUnknown", f"The property Boot/{name} is unknown.")
             if path != pending and name in elsewhere:
                 raise Refused(400, "PropertyNotWritable", f"Boot/{name} is set in {pending}.")
+            if name == "HttpBootUri" and not re.match("https?://[^/]+/|None$", str(value)):
+                text = f"The value {value} for the property Boot/{name} is no URL."
+                raise Refused(400, "PropertyValueFormatError", text)
             self._check_value({**boot, **main}, name, value)
 
     # -- BIOS ---------------------------------------------------------------------------------

@@ -68,7 +68,11 @@ OPTIONS: dict[str, Any] = {
     **{f"DEFAULT__enabled_{kind}_interfaces": ["redfish", "idrac-redfish"] for kind in _ALIKE},
     "DEFAULT__enabled_management_interfaces": ["redfish", "idrac-redfish", "fake"],
     "DEFAULT__enabled_power_interfaces": ["redfish", "idrac-redfish", "fake"],
-    "DEFAULT__enabled_boot_interfaces": ["idrac-redfish-virtual-media", "fake"],
+    "DEFAULT__enabled_boot_interfaces": [
+        "idrac-redfish-virtual-media",
+        "redfish-https",
+        "fake",
+    ],
 }
 SHARE, LONGEST = 10.0, 0.6
 """Pauses take a tenth of their time, and at most a bit more than a reset."""

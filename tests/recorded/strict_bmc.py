@@ -44,8 +44,9 @@ class StrictBmc:
     """One machine behind its BMC.
 
     ``refused_logins`` counts wrong passwords, ``resets`` has the reset types, ``booted`` the boot
-    source of each boot, ``changes`` the titles of accepted and refused changes with their status.
-    With ``wants_whole_boot`` a change of Boot must have target, duration and mode.
+    source of each boot, ``read_by_http`` the URL of each boot by HTTP, ``changes`` the titles of
+    accepted and refused changes with their status. With ``wants_whole_boot`` a change of Boot must
+    have target, duration and mode.
 
     :param documents: the recorded tree, which is copied.
     :param system: the path of the system that is driven.
@@ -59,6 +60,7 @@ class StrictBmc:
         self.wants_whole_boot = False
         self.resets: list[str] = []
         self.booted: list[str] = []
+        self.read_by_http: list[str | None] = []
         self.changes: list[tuple[str, int]] = []
         self.idrac = dell.Idrac()
         self.guard = threading.RLock()

@@ -52,6 +52,7 @@ def node(**values: Any) -> base.Node:
         "raid_config": None,
         "target_raid_config": None,
         "lessee": None,
+        "boot_interface": None,
         "boot_mode": None,
         "secure_boot": None,
     }

@@ -1,12 +1,12 @@
-"""Boot device of a machine, and boot by virtual media.
+"""Boot device of a machine, and boot from a medium with all files that the machine needs.
 
-For virtual media, the BMC presents an image with all files the machine needs.
-
-The machine needs no DHCP or TFTP server to boot; its BMC reads the image by HTTP.
+Its BMC reads the medium by HTTP and presents it, or its firmware reads the medium by HTTP itself.
+No DHCP server has to name a file, and no TFTP server is needed.
 """
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import logging
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.drivers import base
+from ironic_lite.drivers import base, deadline
 from ironic_lite.drivers.boot import medium, modes, sources
 from ironic_lite.drivers.redfish import hardware, virtual_media
 from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, quirks, resources
@@ -46,8 +46,11 @@ DEVICES = {word: device for table in (TARGETS, INSTEAD) for device, word in tabl
 MODES: Mapping[str, str] = {"bios": "Legacy", "uefi": "UEFI"}
 MODE_NAMES = {mode: name for name, mode in MODES.items()}
 
-ONCE, ALWAYS = "Once", "Continuous"
+HTTP = "uefihttp"
+ONCE, ALWAYS, NEVER = "Once", "Continuous", "Disabled"
 _STICK = "Usb"
+_CHECK_SECONDS = 10.0
+"""Limit of a request by which the settings of a node are checked."""
 
 
 def supported_devices(link: connection.Link) -> list[str]:
@@ -62,15 +65,18 @@ def read_override(link: connection.Link) -> Json:
     """
     boot = _next_boot(link, _fresh_system(link))
     enabled = boot.get("BootSourceOverrideEnabled")
-    if enabled in {None, "Disabled"}:
+    if enabled in {None, NEVER}:
         return {"boot_device": None, "persistent": None}
     device = DEVICES.get(str(boot.get("BootSourceOverrideTarget")))
     return {"boot_device": device, "persistent": enabled == ALWAYS}
 
 
-def choose_device(task: base.Task, device: str, *, persistent: bool) -> None:
+def choose_device(
+    task: base.Task, device: str, *, persistent: bool, url: str | None = None
+) -> None:
     """Set the device; if the BMC cannot persist it, keep it in a note.
 
+    :param url: of the image that firmware boots with ``uefihttp``; None if DHCP names one.
     :raises errors.InvalidParameter: the system does not offer that device.
     :raises errors.HardwareError: see `connection.call`.
     """
@@ -78,7 +84,7 @@ def choose_device(task: base.Task, device: str, *, persistent: bool) -> None:
 
     def choose_it(link: connection.Link) -> None:
         nonlocal kept
-        kept = _request_device(link, device, persistent=persistent)
+        kept = _request_device(link, device, persistent=persistent, url=url)
 
     _change_boot(task, choose_it, f"set the boot device {device}")
     if persistent:
@@ -110,8 +116,39 @@ def restore_override(task: base.Task) -> None:
     """Set a noted device for the next boot, unless another device was chosen for that boot."""
     device = task.recall(OVERRIDE_NOTE)
     if device is not None:
-        what = f"set the boot device {device}"
-        _change_boot(task, lambda link: _resend_override(link, device), what)
+        what, note = f"set the boot device {device}", task.recall(MEDIUM_NOTE) or {}
+        url = note.get("url") if device == HTTP == note.get("device") else None
+        _change_boot(task, lambda link: _resend_override(link, device, url), what)
+
+
+def drop_override(task: base.Task, device: str) -> None:
+    """Let the firmware choose again if this device is set for the next boots.
+
+    :raises errors.HardwareError: see `connection.call`.
+    """
+    if task.recall(OVERRIDE_NOTE) == device:
+        task.keep(OVERRIDE_NOTE, None)
+
+    def drop(link: connection.Link) -> None:
+        system = _fresh_system(link)
+        boot = _next_boot(link, system)
+        if boot.get("BootSourceOverrideTarget") != TARGETS[device]:
+            return
+        if boot.get("BootSourceOverrideEnabled") not in {None, NEVER}:
+            rest = _whole_boot(link, system, boot)
+            system.set_system_boot_options(
+                **{**rest, "enabled": sushy.BootSourceOverrideEnabled(NEVER)}
+            )
+
+    _change_boot(task, drop, f"drop the boot device {device}")
+
+
+def takes_url(link: connection.Link) -> bool:
+    """Return whether firmware boots an image whose URL the BMC takes."""
+    system = _fresh_system(link)
+    boots = (resources.value(system.json, "Boot"), _pending_boot(link, system))
+    known = any("HttpBootUri" in boot for boot in boots if isinstance(boot, dict))
+    return known and HTTP in _offered_devices(system)
 
 
 def set_boot_mode(link: connection.Link, mode: str) -> list[str] | None:
@@ -131,11 +168,7 @@ def set_boot_mode(link: connection.Link, mode: str) -> list[str] | None:
         names = ", ".join(offered) or "nothing"
         reason = f"{mode} is not offered by this machine, only {names}"
         raise errors.InvalidParameter(path="boot_mode", reason=reason)
-    rest = (
-        _companion_values(_next_boot(link, system))
-        if _has_quirk(quirks.WHOLE_BOOT, link, system)
-        else {}
-    )
+    rest = _whole_boot(link, system, _next_boot(link, system))
     try:
         rest["mode"] = sushy.BootSourceOverrideMode(MODES[mode])
         return jobs.begun(link, lambda: system.set_system_boot_options(**rest))
@@ -162,7 +195,9 @@ def _boot_modes(boot: JsonView) -> list[str]:
     return [name for name, mode in MODES.items() if mode in allowed]
 
 
-def _request_device(link: connection.Link, device: str, *, persistent: bool) -> bool:
+def _request_device(
+    link: connection.Link, device: str, *, persistent: bool, url: str | None
+) -> bool:
     """Set the device, if need be for one boot only; return whether the BMC persists it as asked."""
     system = _fresh_system(link)
     offered = _offered_devices(system)
@@ -173,12 +208,12 @@ def _request_device(link: connection.Link, device: str, *, persistent: bool) -> 
     if offered[device] != TARGETS[device]:
         quirks.USB_CD.log(f"BMC {link.node.address}")
     try:
-        _send_override(link, system, offered[device], ALWAYS if persistent else ONCE)
+        _send_override(link, system, offered[device], ALWAYS if persistent else ONCE, url)
     except sushy.exceptions.HTTPError as error:
         if not (persistent and _refuses_persistence(error)):
             raise
         quirks.DEVICE_FOR_ONE_BOOT.log(f"BMC {link.node.address}")
-        _send_override(link, _fresh_system(link), offered[device], ONCE)
+        _send_override(link, _fresh_system(link), offered[device], ONCE, url)
         return False
     return True
 
@@ -189,14 +224,15 @@ def _refuses_persistence(error: sushy.exceptions.HTTPError) -> bool:
     return faults.is_refusal(error) or (broken and not faults.is_busy(error))
 
 
-def _resend_override(link: connection.Link, device: str) -> None:
+def _resend_override(link: connection.Link, device: str, url: str | None) -> None:
     system = _fresh_system(link)
     if _boot_object(system).get("BootSourceOverrideEnabled") == ONCE:
         return
     boot = _next_boot(link, system)
     chosen = DEVICES.get(str(boot.get("BootSourceOverrideTarget")))
     if boot.get("BootSourceOverrideEnabled") != ONCE or chosen == device:
-        _send_override(link, system, _offered_devices(system).get(device, TARGETS[device]), ONCE)
+        word = _offered_devices(system).get(device, TARGETS[device])
+        _send_override(link, system, word, ONCE, url)
 
 
 def _offered_devices(system: Any) -> dict[str, str]:
@@ -210,13 +246,17 @@ def _offered_devices(system: Any) -> dict[str, str]:
     }
 
 
-def _send_override(link: connection.Link, system: Any, target: str, enabled: str) -> None:
+def _send_override(
+    link: connection.Link, system: Any, target: str, enabled: str, url: str | None = None
+) -> None:
     boot = _next_boot(link, system)
-    rest = _companion_values(boot) if _has_quirk(quirks.WHOLE_BOOT, link, system) else {}
+    rest = _whole_boot(link, system, boot)
     same = boot.get("BootSourceOverrideEnabled") == enabled
     if rest or not same or _has_quirk(quirks.REPEATED_DURATION, link, system):
         rest["enabled"] = sushy.BootSourceOverrideEnabled(enabled)
-    system.set_system_boot_options(**{**rest, "target": sushy.BootSource(target)})
+    system.set_system_boot_options(
+        **{**rest, "target": sushy.BootSource(target)}, http_boot_uri=url
+    )
     mode = boot.get("BootSourceOverrideMode")
     if mode in MODE_NAMES and _fits(quirks.FORGOTTEN_MODE, link, system):
         _keep_mode(link, mode)
@@ -230,8 +270,13 @@ def _keep_mode(link: connection.Link, mode: str) -> None:
         system.set_system_boot_options(mode=sushy.BootSourceOverrideMode(mode))
 
 
+def _whole_boot(link: connection.Link, system: Any, boot: JsonView) -> Json:
+    """Return the values of a Boot object that must accompany any change of it on this machine."""
+    return _companion_values(boot) if _has_quirk(quirks.WHOLE_BOOT, link, system) else {}
+
+
 def _companion_values(boot: JsonView) -> Json:
-    """Return the values of a Boot object that must accompany any change of it.
+    """Return the values of a Boot object with which some machines want any change of it.
 
     A BMC that shows no mode gets UEFI, unless it offers only another mode.
     """
@@ -285,16 +330,20 @@ def _boot_object(system: Any) -> Json:
 def _next_boot(link: connection.Link, system: Any) -> Json:
     """Return the Boot object of the next boot: what waits in the settings resource comes first."""
     boot = _boot_object(system)
+    news = {name: value for name, value in _pending_boot(link, system).items() if value is not None}
+    if any(boot.get(name, value) != value for name, value in news.items()):
+        quirks.DEFERRED_BOOT.log(f"BMC {link.node.address}")
+    return {**boot, **news}
+
+
+def _pending_boot(link: connection.Link, system: Any) -> Json:
+    """Return the Boot object of the settings resource, empty if the system has no such resource."""
     place = resources.link(system.json, "@Redfish.Settings", "SettingsObject")
+    found = None
     if place is not None:
         with contextlib.suppress(sushy.exceptions.ResourceNotFoundError):
-            waiting = resources.value(link.wire.document(place), "Boot")
-            known = waiting.items() if isinstance(waiting, dict) else ()
-            news = {name: value for name, value in known if value is not None}
-            if any(boot.get(name, value) != value for name, value in news.items()):
-                quirks.DEFERRED_BOOT.log(f"BMC {link.node.address}")
-            boot.update(news)
-    return boot
+            found = resources.value(link.wire.document(place), "Boot")
+    return found if isinstance(found, dict) else {}
 
 
 def _fresh_system(link: connection.Link) -> Any:
@@ -316,14 +365,37 @@ PREPARED_NOTE = "redfish_boot_secret_prepared"
 """Key of the same note about the medium of the instance before it is inserted."""
 
 _CHECKED = (*sources.MEDIA, *sources.DESCRIPTIONS)
-_URLS = tuple(name for name in _CHECKED if name not in sources.NO_URLS)
+_URLS = tuple(name for name in _CHECKED if name != "kernel_append_params")
 
 
-class RedfishVirtualMediaBoot(hardware.RedfishInterface, base.Boot):
-    """The boot interface ``redfish-virtual-media``."""
+class MediumBoot(hardware.RedfishInterface, base.Boot, abc.ABC):
+    """Boots from a medium that is made for one boot of one node."""
 
-    device: ClassVar[str] = "cdrom"
-    brings_configdrive: ClassVar[bool] = True
+    device: ClassVar[str]
+    """The boot device."""
+
+    # -- overridden by interfaces ---------------------------------------------------------
+
+    @abc.abstractmethod
+    def present(self, task: base.Task, note: Json) -> None:
+        """Let the machine boot next from the medium of a note; always from an instance.
+
+        :raises errors.HardwareError: the BMC refused.
+        """
+
+    @abc.abstractmethod
+    def move(self, task: base.Task, note: Json, moved: Json) -> None:
+        """Tell the BMC that media have other URLs now.
+
+        :raises errors.HardwareError: the BMC refused.
+        """
+
+    @abc.abstractmethod
+    def withdraw(self, task: base.Task, note: Json) -> None:
+        """Undo `present`; the media are removed afterwards.
+
+        :raises errors.HardwareError: the BMC refused.
+        """
 
     def get_properties(self) -> dict[str, str]:
         """Return ``{driver_info key: description}``."""
@@ -339,8 +411,7 @@ class RedfishVirtualMediaBoot(hardware.RedfishInterface, base.Boot):
 
     def validate(self, task: base.Task) -> None:
         """Check that a deploy ramdisk can be booted; see `check_ramdisk`."""
-        super().validate(task)
-        medium.check(task.node, "deploy")
+        self.check_ramdisk(task, "deploy")
 
     def check_ramdisk(self, task: base.Task, mode: str) -> None:
         """Check that a ramdisk can be booted.
@@ -359,21 +430,16 @@ class RedfishVirtualMediaBoot(hardware.RedfishInterface, base.Boot):
     def prepare_ramdisk(
         self, task: base.Task, params: Mapping[str, str], mode: str = "deploy"
     ) -> None:
-        """Make the medium, insert it into the virtual drive, and boot from it next.
+        """Make the medium, and boot from it next.
 
         :raises errors.Error: a part of the medium is not available, or the BMC refused.
         """
         self._prepare_medium(task, params, mode)
 
     def clean_up_ramdisk(self, task: base.Task, mode: str = "deploy") -> None:
-        """Empty the virtual drive and remove the medium."""
-        note = task.recall(MEDIUM_NOTE) or {}
+        """Let the machine boot without the medium, and remove the medium."""
         try:
-            virtual_media.empty_drives(
-                task, [note.get("device", self.device), *_other_drives(note)]
-            )
-        except errors.UnsupportedDriverExtension:
-            LOG.debug("Node %s has no virtual drive to empty", task.node.uuid)
+            self.withdraw(task, task.recall(MEDIUM_NOTE) or {})
         finally:  # also without the BMC, because the medium holds a secret
             medium.remove(task)
         task.keep(MEDIUM_NOTE, None)
@@ -381,25 +447,18 @@ class RedfishVirtualMediaBoot(hardware.RedfishInterface, base.Boot):
 
     # -- instance -------------------------------------------------------------------------
 
-    @cache.holding()
     def check_instance(self, task: base.Task) -> None:
-        """Publish the medium and the configuration drive, and check the virtual stick for it.
+        """Publish the medium.
 
         :raises errors.Error: the instance could not be booted.
         """
-        note = self._published_note(task, sources.INSTANCE)
-        if note is None:
-            medium.remove(task, *_names(task.recall(MEDIUM_NOTE) or {}))
-            note = self._publish_instance(task)
-            task.keep(PREPARED_NOTE, note)
-        if note["drive"]:
-            virtual_media.check_configdrive_drives(self.list_drives(task))
+        self._prepare_instance_medium(task)
 
     def prepare_instance(self, task: base.Task) -> None:
-        """Boot from the disk from now on, and empty the virtual drive.
+        """Boot from the disk from now on, without a medium.
 
-        An instance that is a ramdisk boots from a medium that stays inserted, with its
-        configuration drive beside it.
+        An instance that is a ramdisk boots from a medium that stays, with its configuration drive
+        beside it.
         """
         if task.driver.deploy.boots_ramdisk:
             self._prepare_medium(task, {}, sources.INSTANCE)
@@ -412,7 +471,7 @@ class RedfishVirtualMediaBoot(hardware.RedfishInterface, base.Boot):
         modes.settle(task, "disk", persistent=True)
 
     def clean_up_instance(self, task: base.Task) -> None:
-        """Empty the virtual drive and remove the medium."""
+        """Remove the medium."""
         self.clean_up_ramdisk(task)
 
     # -- another conductor ----------------------------------------------------------------
@@ -423,7 +482,7 @@ class RedfishVirtualMediaBoot(hardware.RedfishInterface, base.Boot):
         return not all(map(medium.is_here, _names(note)))
 
     def take_over(self, task: base.Task) -> None:
-        """Make the medium again if this conductor lacks it; reinsert it if its URL has changed.
+        """Make the medium again if this conductor lacks it; tell the BMC of a changed URL.
 
         :raises errors.Error: as `prepare_ramdisk`.
         """
@@ -439,32 +498,8 @@ class RedfishVirtualMediaBoot(hardware.RedfishInterface, base.Boot):
         fresh = _with_urls(fresh, task.node)
         LOG.info("Node %s: its boot medium was made again on this conductor", task.node.uuid)
         task.keep(MEDIUM_NOTE, {**note, "url": fresh["url"], "drive": fresh["drive"]})
-        if drive and fresh["drive"] != drive:
-            self._fill_both(task, fresh)
-        elif fresh["url"] != note["url"]:
-            device = note.get("device", self.device)
-            virtual_media.attach_image(task, device, fresh["url"], self.list_drives(task))
-
-    # -- virtual drives -------------------------------------------------------------------
-
-    def list_drives(self, task: base.Task) -> list[virtual_media.Drive]:
-        """Return the virtual drives that the machine may boot from.
-
-        :raises errors.UnsupportedDriverExtension: the machine has none.
-        """
-        return virtual_media.list_drives(task)
-
-    def boot_from(self, task: base.Task, device: str, *, persistent: bool) -> None:
-        """Let the machine boot from its virtual ``cdrom`` or ``disk``, next or from now on.
-
-        :raises errors.HardwareError: the BMC refused.
-        """
-        if device == "disk":
-            choose_stick(task)
-            return
-        persistent = modes.persists(task.node, persistent)
-        virtual_media.warn_about_cd(task, device)
-        task.driver.management.set_boot_device(task, device, persistent=persistent)
+        if (fresh["url"], fresh["drive"]) != (note["url"], drive):
+            self.move(task, note, fresh)
 
     # -- details --------------------------------------------------------------------------
 
@@ -488,7 +523,7 @@ class RedfishVirtualMediaBoot(hardware.RedfishInterface, base.Boot):
         modes.bring(task, modes.wanted(task.node))
         task.keep(MEDIUM_NOTE, note)
         task.keep(PREPARED_NOTE, None)
-        self._insert_medium(task, note)
+        self.present(task, note)
 
     def _published_note(self, task: base.Task, mode: str) -> Json | None:
         """Return the note about what this run has published for this boot, None if it is gone."""
@@ -499,11 +534,21 @@ class RedfishVirtualMediaBoot(hardware.RedfishInterface, base.Boot):
                 return note
         return None
 
+    @cache.holding()
+    def _prepare_instance_medium(self, task: base.Task) -> Json:
+        """Return the note about the media of the instance, published unless they are there."""
+        note = self._published_note(task, sources.INSTANCE)
+        if note is None:
+            medium.remove(task, *_names(task.recall(MEDIUM_NOTE) or {}))
+            note = self._publish_instance(task)
+            task.keep(PREPARED_NOTE, note)
+        return note
+
     def _publish_instance(self, task: base.Task) -> Json:
         note = self._publish_medium(task, {}, sources.INSTANCE, medium.new_name(task))
-        note["drive"] = virtual_media.publish_configdrive(
-            task, medium.new_name(task, medium.DRIVE_SUFFIX)
-        )
+        if self.brings_configdrive:
+            name = medium.new_name(task, medium.DRIVE_SUFFIX)
+            note["drive"] = virtual_media.publish_configdrive(task, name)
         return note
 
     def _publish_medium(
@@ -531,30 +576,6 @@ class RedfishVirtualMediaBoot(hardware.RedfishInterface, base.Boot):
             medium.publish(task, parts, name, last)
         return {**note, "url": published.url(name, node.driver_info)}
 
-    def _insert_medium(self, task: base.Task, note: Json) -> None:
-        """Fill a virtual CD, or a stick where there is no CD, and boot from it next."""
-        if note["drive"]:
-            self._fill_both(task, note)
-            self.boot_from(task, self.device, persistent=True)
-            return
-        seen = self.list_drives(task)
-        found = {kind for drive in seen for kind in drive.devices}
-        if "cdrom" in found or "disk" not in found:
-            virtual_media.attach_image(task, self.device, note["url"], seen)
-            self.boot_from(task, self.device, persistent=note["mode"] == sources.INSTANCE)
-            return
-        task.keep(MEDIUM_NOTE, {**note, "device": "disk"})
-        virtual_media.attach_image(task, "disk", note["url"], seen)
-        self.boot_from(task, "disk", persistent=False)
-
-    def _fill_both(self, task: base.Task, note: Json) -> None:
-        """Fill a virtual CD with the image, and a stick with the configuration drive."""
-        virtual_media.check_configdrive_drives(self.list_drives(task))
-        virtual_media.empty_drives(task, virtual_media._BOTH_DEVICES)
-        seen = virtual_media.drives_for_configdrive(self.list_drives(task))
-        disc = virtual_media.attach_image(task, self.device, note["url"], seen)
-        virtual_media.insert_configdrive(task, note["drive"]["url"], disc)
-
 
 def _names(note: JsonView) -> list[str]:
     """Return the names of the files of a note."""
@@ -575,3 +596,142 @@ def _with_urls(note: Json, node: base.Node) -> Json:
 def _other_drives(note: JsonView) -> tuple[str, ...]:
     """Return the drives that hold more than the boot medium."""
     return virtual_media._BOTH_DEVICES if note.get("drive") else ()
+
+
+class RedfishVirtualMediaBoot(MediumBoot):
+    """The boot interface ``redfish-virtual-media``: the BMC presents the medium in a drive."""
+
+    device: ClassVar[str] = "cdrom"
+    brings_configdrive: ClassVar[bool] = True
+
+    def check_instance(self, task: base.Task) -> None:
+        """Publish the medium and the configuration drive, and check the virtual stick for it.
+
+        :raises errors.Error: the instance could not be booted.
+        """
+        if self._prepare_instance_medium(task)["drive"]:
+            virtual_media.check_configdrive_drives(self.list_drives(task))
+
+    def present(self, task: base.Task, note: Json) -> None:
+        """Fill a virtual CD, or a stick where there is no CD, and boot from it next.
+
+        :raises errors.HardwareError: the BMC refused.
+        """
+        if note["drive"]:
+            self._fill_both(task, note)
+            self.boot_from(task, self.device, persistent=True)
+            return
+        seen = self.list_drives(task)
+        found = {kind for drive in seen for kind in drive.devices}
+        if "cdrom" in found or "disk" not in found:
+            virtual_media.attach_image(task, self.device, note["url"], seen)
+            self.boot_from(task, self.device, persistent=note["mode"] == sources.INSTANCE)
+            return
+        task.keep(MEDIUM_NOTE, {**note, "device": "disk"})
+        virtual_media.attach_image(task, "disk", note["url"], seen)
+        self.boot_from(task, "disk", persistent=False)
+
+    def move(self, task: base.Task, note: Json, moved: Json) -> None:
+        """Fill the drives again.
+
+        :raises errors.HardwareError: the BMC refused.
+        """
+        if moved["drive"] != note.get("drive"):
+            self._fill_both(task, moved)
+            return
+        device = note.get("device", self.device)
+        virtual_media.attach_image(task, device, moved["url"], self.list_drives(task))
+
+    def withdraw(self, task: base.Task, note: Json) -> None:
+        """Empty the drives.
+
+        :raises errors.HardwareError: the BMC refused.
+        """
+        try:
+            virtual_media.empty_drives(
+                task, [note.get("device", self.device), *_other_drives(note)]
+            )
+        except errors.UnsupportedDriverExtension:
+            LOG.debug("Node %s has no virtual drive to empty", task.node.uuid)
+
+    # -- virtual drives -------------------------------------------------------------------
+
+    def list_drives(self, task: base.Task) -> list[virtual_media.Drive]:
+        """Return the virtual drives that the machine may boot from.
+
+        :raises errors.UnsupportedDriverExtension: the machine has none.
+        """
+        return virtual_media.list_drives(task)
+
+    def boot_from(self, task: base.Task, device: str, *, persistent: bool) -> None:
+        """Let the machine boot from its virtual ``cdrom`` or ``disk``, next or from now on.
+
+        :raises errors.HardwareError: the BMC refused.
+        """
+        if device == "disk":
+            choose_stick(task)
+            return
+        virtual_media.warn_about_cd(task, device)
+        task.driver.management.set_boot_device(task, device, persistent=persistent)
+
+    def _fill_both(self, task: base.Task, note: Json) -> None:
+        """Fill a virtual CD with the image, and a stick with the configuration drive."""
+        virtual_media.check_configdrive_drives(self.list_drives(task))
+        virtual_media.empty_drives(task, virtual_media._BOTH_DEVICES)
+        seen = virtual_media.drives_for_configdrive(self.list_drives(task))
+        disc = virtual_media.attach_image(task, self.device, note["url"], seen)
+        virtual_media.insert_configdrive(task, note["drive"]["url"], disc)
+
+
+class RedfishHttpsBoot(MediumBoot):
+    """The boot interface ``redfish-https``: firmware reads the medium by HTTP.
+
+    The machine needs an address by DHCP, whose boot file is not used.
+    """
+
+    device: ClassVar[str] = HTTP
+
+    def check_ramdisk(self, task: base.Task, mode: str) -> None:
+        """Check that a ramdisk can be booted, by settings and BMC; a silent BMC is not judged.
+
+        :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
+        """
+        super().check_ramdisk(task, mode)
+        modes.require_uefi(task.node, instead="redfish-virtual-media")
+        try:
+            with deadline.limit(_CHECK_SECONDS):
+                taken = connection.call(task, takes_url)
+        except errors.HardwareError as why:
+            LOG.info("Node %s: whether it boots by HTTP is unknown: %s", task.node.uuid, why)
+            return
+        if not taken:
+            reason = "this BMC takes no HttpBootUri: use redfish-virtual-media or http-ipxe"
+            raise errors.InvalidParameter(path="boot_interface", reason=reason)
+
+    def present(self, task: base.Task, note: Json) -> None:
+        """Let the firmware boot from the URL of the medium.
+
+        :raises errors.HardwareError: the BMC refused.
+        """
+        persistent = note["mode"] == sources.INSTANCE
+        try:
+            choose_device(task, self.device, persistent=persistent, url=note["url"])
+        except errors.HardwareError as why:
+            raise virtual_media.without_secrets(why, note["url"]) from None
+
+    def move(self, task: base.Task, note: Json, moved: Json) -> None:
+        """Let the firmware boot from the new URL.
+
+        :raises errors.HardwareError: the BMC refused.
+        """
+        self.present(task, moved)
+
+    def withdraw(self, task: base.Task, note: Json) -> None:
+        """Remove the media, and let the firmware choose; a BMC that refuses is logged."""
+        medium.remove(task)
+        try:
+            if note:
+                drop_override(task, self.device)
+        except errors.HardwareError as why:
+            shown = virtual_media.without_secrets(why, note["url"])
+            LOG.warning("Node %s: it may look for its medium again: %s", task.node.uuid, shown)

@@ -194,6 +194,11 @@ def fill_drive(task: base.Task, empty: Sequence[Drive], image_url: str) -> Drive
         raise image.hide(why) from None
 
 
+def without_secrets(error: errors.HardwareError, image_url: str) -> errors.HardwareError:
+    """Return an error without the secrets of an image's URL, which BMCs repeat."""
+    return _Image.parse(image_url).hide(error)
+
+
 def empty_drives(task: base.Task, devices: Sequence[str] | None = None) -> None:
     """Empty the drives of these types, None for all.
 

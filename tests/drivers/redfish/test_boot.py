@@ -21,7 +21,6 @@ from ironic_lite import errors
 from ironic_lite.conductor import fileserver
 from ironic_lite.core import config, masking
 from ironic_lite.drivers import base
-from ironic_lite.drivers.agent import inspect
 from ironic_lite.drivers.boot import sources
 from ironic_lite.drivers.fake import hardware
 from ironic_lite.drivers.redfish import boot
@@ -134,40 +133,6 @@ def test_the_machine_boots_once_from_a_medium_of_its_own(
         "vga": "normal",
     }
     assert len(publisher) == 36
-
-
-@pytest.mark.parametrize(("forced", "word"), [("Always", "Continuous"), ("Never", "Once")])
-def test_node_decides_whether_the_medium_boots_each_time(
-    machine: bmc.Machine, parts: dict[str, str], forced: str, word: str
-) -> None:
-    task = node_of(machine, **parts, force_persistent_boot_device=forced)
-    BOOT.prepare_ramdisk(task, TOKEN)
-    assert device(machine) == ("Cd", word)
-    BOOT.prepare_instance(task)
-    assert device(machine) == ("Hdd", word)
-
-
-def test_agent_on_a_medium_calls_the_external_url(
-    conf: Any, task: bmc_tasks.BmcTask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    conf.set_override("external_callback_url", "https://metal.example:6385/v1", group="deploy")
-    conf.clear_override("endpoint_override", group="service_catalog")
-    try:
-        BOOT.check_ramdisk(task, "inspect")
-        inspect.AgentInspect().validate(task)
-        inspect.AgentInspect().inspect_hardware(task)
-    finally:
-        conf.clear_override("external_callback_url", group="deploy")
-    (made,) = media()
-    told = dict(word.split("=", 1) for word in words(made) if "=" in word)
-    assert told["ipa-api-url"] == "https://metal.example:6385"
-    report = f"https://metal.example:6385/v1/continue_inspection?node_uuid={task.node.uuid}"
-    assert told["ipa-inspection-callback-url"] == report
-
-
-def test_other_persistence_of_a_node_with_media_is_refused() -> None:
-    with pytest.raises(errors.InvalidParameter, match="force_persistent_boot_device: must be one"):
-        BOOT.check_driver_info({"force_persistent_boot_device": "sometimes"})
 
 
 MANNERS: dict[str, dict[str, Any]] = {
@@ -894,3 +859,249 @@ def test_a_real_agent_comes_up_from_the_medium_with_the_token_on_it(
     task.driver.power.set_power_state(task, base.POWER_ON)
     wait_for(lambda: machine.on)
     assert (machine.agent.running, len(machine.boots), machine.faults) == (False, 1, [])
+
+
+# -- a medium that firmware reads by HTTP ---------------------------------------------------------
+
+HTTPS = boot.RedfishHttpsBoot()
+NO_URL = "this BMC takes no HttpBootUri: use redfish-virtual-media or http-ipxe"
+Boot = dict[str, Any]
+
+
+def boots(machine: bmc.Machine, place: str = "") -> Boot:
+    found: Boot = machine[f"{machine.system}{place}"]["Boot"]
+    return found
+
+
+@pytest.fixture
+def far(machine: bmc.Machine, parts: dict[str, str]) -> bmc_tasks.BmcTask:
+    """A node whose BMC takes a URL for its firmware."""
+    boots(machine)["HttpBootUri"] = None
+    task = node_of(machine, **parts)
+    task.driver = dataclasses.replace(task.driver, boot=HTTPS)
+    return task
+
+
+def patches(machine: bmc.Machine) -> list[Boot]:
+    """Return what changes of the Boot object were sent."""
+    return [one.body["Boot"] for one in machine.requests if one.method == "PATCH"]
+
+
+def test_firmware_boots_once_from_the_url_of_a_medium(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask
+) -> None:
+    HTTPS.validate(far)
+    HTTPS.prepare_ramdisk(far, TOKEN)
+    (made,) = media()
+    url = f"http://192.0.2.1:8080/media/{made.name}"
+    assert patches(machine) == [
+        {
+            "BootSourceOverrideTarget": "UefiHttp",
+            "HttpBootUri": url,
+            "BootSourceOverrideEnabled": "Once",
+        }
+    ]
+    assert {"boot_method=vmedia", "ipa-agent-token=t0ken-of-43-characters"} <= set(words(made))
+    assert HTTPS.carries_parameters(far)
+    assert (inserted(machine), far.node.driver_internal_info) == (None, {})
+    far.driver.power.set_power_state(far, base.POWER_ON)
+    assert machine.booted == ["UefiHttp"]
+    HTTPS.prepare_instance(far)
+    assert (device(machine), media()) == (("Hdd", "Continuous"), [])
+    assert boots(machine)["HttpBootUri"] is None
+
+
+@pytest.mark.parametrize("place", ["external_http_url", "[deploy]external_http_url"])
+def test_bmc_is_told_the_url_for_bmcs(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask, conf: Any, place: str
+) -> None:
+    url = "https://bmcs.example.org"
+    if place.startswith("["):
+        conf.set_override("external_http_url", url, group="deploy")
+    else:
+        far.node.driver_info = {**far.node.driver_info, place: url}
+    try:
+        HTTPS.prepare_ramdisk(far, TOKEN)
+    finally:
+        conf.clear_override("external_http_url", group="deploy")
+    assert boots(machine)["HttpBootUri"].startswith(f"{url}/media/")
+
+
+def test_clean_up_removes_the_medium_first_and_can_be_repeated(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask
+) -> None:
+    HTTPS.clean_up_ramdisk(far)
+    assert machine.log == []  # it has booted nothing
+    HTTPS.prepare_ramdisk(far, TOKEN)
+    left: list[int] = []
+
+    def look(handler: bmc.Handler) -> None:
+        left.append(len(media()))
+        handler.truth()
+
+    machine.tricks["PATCH *"] = look
+    HTTPS.clean_up_ramdisk(far)
+    assert (left, device(machine)[1], far.recall(boot.MEDIUM_NOTE)) == ([0], "Disabled", None)
+    HTTPS.clean_up_ramdisk(far)
+    assert left == [0]
+
+
+def test_device_that_the_operator_has_chosen_meanwhile_stays(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask
+) -> None:
+    HTTPS.prepare_ramdisk(far, TOKEN)
+    far.driver.management.set_boot_device(far, "bios", persistent=False)
+    HTTPS.clean_up_ramdisk(far)
+    assert device(machine) == ("BiosSetup", "Once")
+
+
+def test_bmc_that_refuses_to_drop_the_device_is_a_warning(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask, caplog: pytest.LogCaptureFixture
+) -> None:
+    HTTPS.prepare_ramdisk(far, TOKEN)
+    (made,) = media()
+    url = boots(machine)["HttpBootUri"]
+    error = {"error": {"@Message.ExtendedInfo": [{"Message": f"{url} is in use."}]}}
+    machine.tricks["PATCH *"] = bmc.says(400, error)
+    HTTPS.clean_up_ramdisk(far)
+    assert (media(), far.recall(boot.MEDIUM_NOTE)) == ([], None)
+    assert "it may look for its medium again" in caplog.text
+    assert made.stem.removeprefix(far.node.uuid) not in caplog.text
+
+
+def test_bmc_that_repeats_the_url_does_not_show_it(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask
+) -> None:
+    def refuse(handler: bmc.Handler) -> None:
+        url = handler.request_read.body["Boot"]["HttpBootUri"]
+        handler.say(400, {"error": {"@Message.ExtendedInfo": [{"Message": f"No {url}."}]}})
+
+    machine.tricks["PATCH *"] = refuse
+    with pytest.raises(errors.HardwareError, match=r"refused.*/media/.*\*{6}") as why:
+        HTTPS.prepare_ramdisk(far, TOKEN)
+    (made,) = media()
+    assert made.stem.removeprefix(f"{far.node.uuid}-") not in str(why.value.facts) + str(why.value)
+
+
+@pytest.mark.parametrize("lack", ["HttpBootUri", "UefiHttp"])
+@pytest.mark.parametrize("place", ["system", "settings"])
+def test_bmc_without_the_url_is_refused(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask, lack: str, place: str
+) -> None:
+    shown = [boots(machine)]
+    if place == "settings":
+        shown.append(machine.defer_boot())
+        del shown[0]["HttpBootUri"]
+        HTTPS.validate(far)
+    for one in shown:
+        one.pop("HttpBootUri" if lack == "HttpBootUri" else "-", None)
+        if lack == "UefiHttp":
+            one["BootSourceOverrideTarget@Redfish.AllowableValues"].remove("UefiHttp")
+            break  # both have the same list
+    with pytest.raises(errors.InvalidParameter) as why:
+        HTTPS.check_ramdisk(far, "deploy")
+    assert why.value.message == f"boot_interface: {NO_URL}"
+    assert machine.changes() == []
+
+
+def test_bmc_with_a_settings_resource_gets_the_url_there(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask
+) -> None:
+    waiting = machine.defer_boot()
+    HTTPS.prepare_ramdisk(far, TOKEN)
+    assert waiting["HttpBootUri"].startswith("http://192.0.2.1:8080/media/")
+    far.driver.power.set_power_state(far, base.POWER_ON)
+    assert machine.booted == ["UefiHttp"]
+
+
+def test_silent_bmc_is_not_judged(machine: bmc.Machine, far: bmc_tasks.BmcTask) -> None:
+    machine.tricks["GET *"] = bmc.says(503, {"error": {}})
+    HTTPS.check_ramdisk(far, "deploy")
+
+
+def test_machine_in_bios_mode_does_not_boot_by_http(far: bmc_tasks.BmcTask) -> None:
+    far.node.properties = {"capabilities": "boot_mode:bios"}
+    far.node.boot_interface = "redfish-https"
+    with pytest.raises(errors.InvalidParameter) as why:
+        HTTPS.check_ramdisk(far, "deploy")
+    assert why.value.message == (
+        "properties/capabilities: redfish-https boots in UEFI mode only: set boot_mode:uefi in "
+        "properties/capabilities, or boot_interface redfish-virtual-media"
+    )
+
+
+def test_bmc_that_wants_the_whole_boot_object_gets_the_url_with_it(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask
+) -> None:
+    machine[machine.system]["Manufacturer"] = "ASRockRack"
+    HTTPS.prepare_ramdisk(far, TOKEN)
+    (sent,) = patches(machine)
+    assert sent.keys() == {
+        "BootSourceOverrideTarget",
+        "BootSourceOverrideEnabled",
+        "BootSourceOverrideMode",
+        "HttpBootUri",
+    }
+    HTTPS.clean_up_ramdisk(far)
+    assert patches(machine)[1]["BootSourceOverrideEnabled"] == "Disabled"
+
+
+LIVE_PARTS = {"kernel": "deploy_kernel", "ramdisk": "deploy_ramdisk"}
+
+
+@pytest.mark.parametrize("form", ["parts", "iso"])
+def test_ramdisk_instance_boots_from_its_url_each_time(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask, form: str
+) -> None:
+    urls = {name: far.node.driver_info[source] for name, source in LIVE_PARTS.items()}
+    ramdisk_instance(far, **({"boot_iso": LIVE} if form == "iso" else urls))
+    HTTPS.check_instance(far)
+    HTTPS.prepare_instance(far)
+    assert device(machine) == ("UefiHttp", "Continuous")
+    names = [path.name for path in media()]
+    url = LIVE if form == "iso" else f"http://192.0.2.1:8080/media/{names[0]}"
+    assert boots(machine)["HttpBootUri"] == url
+    HTTPS.clean_up_instance(far)
+    assert (device(machine)[1], media()) == ("Disabled", [])
+
+
+def test_bmc_that_persists_no_device_gets_the_url_before_each_boot(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask
+) -> None:
+    machine.habits.keeps_boot = False
+    ramdisk_instance(far, boot_iso=LIVE)
+    HTTPS.prepare_instance(far)
+    for _ in range(2):
+        assert (device(machine), boots(machine)["HttpBootUri"]) == (("UefiHttp", "Once"), LIVE)
+        far.driver.power.reboot(far)
+        boots(machine)["HttpBootUri"] = None  # some BMCs forget it with the device
+        boot.restore_override(far)
+    assert set(machine.booted) == {"UefiHttp"}
+    HTTPS.clean_up_instance(far)
+    boot.restore_override(far)
+    assert device(machine)[1] == "Disabled"
+
+
+def test_configuration_drive_of_an_adopted_instance_is_not_published(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask
+) -> None:
+    """Nothing would show it to the machine."""
+    ramdisk_instance(far, boot_iso=LIVE, configdrive=DRIVE)
+    HTTPS.prepare_instance(far)
+    assert (media(), boots(machine)["HttpBootUri"]) == ([], LIVE)
+
+
+def test_another_conductor_makes_the_medium_again_and_sends_a_changed_url(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask, tmp_path: pathlib.Path
+) -> None:
+    HTTPS.prepare_ramdisk(far, TOKEN)
+    (first,) = media()
+    sent = patches(machine)
+    same = elsewhere(far, tmp_path, "http://192.0.2.1:8080")
+    HTTPS.take_over(same)
+    assert ([one.name for one in media()], patches(machine)) == ([first.name], sent)
+    media()[0].unlink()
+    moved = elsewhere(same, tmp_path, "http://192.0.2.2:8080")
+    HTTPS.take_over(moved)
+    assert boots(machine)["HttpBootUri"] == f"http://192.0.2.2:8080/media/{first.name}"
+    assert device(machine) == ("UefiHttp", "Once")
