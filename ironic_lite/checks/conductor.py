@@ -148,7 +148,7 @@ def find_rescue(subject: ConductorSubject) -> Iterator[Verdict]:
 
 def find_bootloader(subject: ConductorSubject) -> Iterator[Verdict]:
     """Fetch the start of the configured EFI system partition."""
-    if machine.VIRTUAL_MEDIA in subject.conf.enabled_boot_interfaces:
+    if machine.MEDIA.intersection(subject.conf.enabled_boot_interfaces):
         yield from _find_configured(subject.conf, "bootloader")
 
 
@@ -276,7 +276,7 @@ class NodeSubject:
     @property
     def boots_from_virtual_drive(self) -> bool:
         """True if the node's boot interface inserts a medium into a virtual drive."""
-        return self.task.node.boot_interface == machine.VIRTUAL_MEDIA
+        return self.task.node.boot_interface in machine.VIRTUAL_MEDIA
 
 
 def find_settings(subject: NodeSubject) -> Iterator[Verdict]:
@@ -369,7 +369,7 @@ def find_ramdisk_of_node(subject: NodeSubject) -> Iterator[Verdict]:
     node = subject.task.node
     if not subject.boots_ramdisk:
         return
-    media = node.boot_interface == machine.VIRTUAL_MEDIA
+    media = node.boot_interface in machine.MEDIA
     try:
         parts = sources.parts(node, "deploy", whole=media)
         loader = sources.bootloader(node) if media and _starts_loader(node, parts) else None

@@ -16,9 +16,11 @@ from ironic_lite.domain.examination import WARNING_DAYS, Verdict, failed, passed
 
 # Checks of options that contradict each other, or that leave the service open.
 
-NETWORK_BOOT = frozenset({"ipxe", "pxe"})
-VIRTUAL_MEDIA = "redfish-virtual-media"
-RAMDISK_BOOT = NETWORK_BOOT | {VIRTUAL_MEDIA}
+TFTP_BOOT = frozenset({"ipxe", "pxe"})
+NETWORK_BOOT = TFTP_BOOT | {"http-ipxe", "http"}
+VIRTUAL_MEDIA = frozenset({"redfish-virtual-media", "idrac-redfish-virtual-media"})
+MEDIA = VIRTUAL_MEDIA | {"redfish-https"}
+RAMDISK_BOOT = NETWORK_BOOT | MEDIA
 """Boot interfaces that boot ramdisks, which call the API back."""
 
 
@@ -56,10 +58,10 @@ def find_conductor_options(conf: Configuration) -> Iterator[Verdict]:
             "Set both options to URLs of a ramdisk with ironic-python-agent (see docs/ramdisk), or "
             "disable the boot interfaces that need it.",
         )
-    if VIRTUAL_MEDIA in enabled and _lacks_bootloader(conf):
+    if MEDIA.intersection(enabled) and _lacks_bootloader(conf):
         sound = False
         yield warning(
-            "[conductor]bootloader is not set: virtual media start no machine in UEFI mode",
+            "[conductor]bootloader is not set: boot media start no machine in UEFI mode",
             "Set it to the URL of the image of an EFI system partition (see docs/boot).",
         )
     if conf.agent.require_tls is False:
@@ -137,7 +139,7 @@ def find_programs(conf: Configuration, nodes: dict[str, int] | None = None) -> I
         yield _check_program("ipmitool", f"{count} nodes of the hardware type ipmi", bool(count))
         if "ipmitool-socat" in conf.enabled_console_interfaces:
             yield _check_program("socat", "consoles of the interface ipmitool-socat", True)
-    if "redfish-virtual-media" in conf.enabled_boot_interfaces:
+    if VIRTUAL_MEDIA.intersection(conf.enabled_boot_interfaces):
         yield from _find_isolinux(conf)
 
 

@@ -215,14 +215,13 @@ def configured_files(conf: Configuration, *names: str) -> dict[str, str]:
 
 def find_file_server(conf: Configuration) -> Iterator[Verdict]:
     """Write a file below [deploy]http_root, and fetch it by its URL."""
-    enabled = set(conf.enabled_boot_interfaces)
-    if not enabled & {"ipxe", machine.VIRTUAL_MEDIA}:
+    if not (machine.RAMDISK_BOOT - {"pxe"}) & set(conf.enabled_boot_interfaces):
         return
     try:
         base = published.base()
     except errors.MissingParameter:
         yield warning(
-            "[deploy]http_url and http_port are not set: neither virtual media nor iPXE work",
+            "[deploy]http_url and http_port are not set: neither boot media nor iPXE work",
             "Set [deploy]http_host and http_port for the conductor to serve the files, or http_url "
             "for another web server; or disable these boot interfaces.",
         )
@@ -262,29 +261,23 @@ def _check_base(base: str) -> Verdict:
 
 
 def find_callback(conf: Configuration) -> Iterator[Verdict]:
-    """Fetch /v1 at the URLs by which agents call the API."""
+    """Fetch /v1 at the URL by which agents call the API."""
     if not machine.RAMDISK_BOOT & set(conf.enabled_boot_interfaces):
         return
-    either = {
-        "[service_catalog]endpoint_override": conf.service_catalog.endpoint_override,
-        "[api]public_endpoint": conf.api.public_endpoint,
-    }
-    places = [(option, url) for option, url in either.items() if url][:1]
-    if conf.deploy.external_callback_url:
-        places.append(("[deploy]external_callback_url", conf.deploy.external_callback_url))
-    if not places:
+    override = conf.service_catalog.endpoint_override
+    url = str(override or conf.api.public_endpoint or "").rstrip("/").removesuffix("/v1")
+    if not url:
         yield warning(
             "[service_catalog]endpoint_override is not set: ramdisks have no URL to call back",
             "Set it to the URL at which machines reach the API, such as http://192.0.2.10:6385.",
         )
         return
-    for option, given in places:
-        url = given.rstrip("/").removesuffix("/v1")
-        host = urllib.parse.urlsplit(url).hostname or ""
-        if config.is_loopback(host) or host == "localhost":
-            do = "Set it to an address of the API in the network of the machines."
-            yield warning(f"{option} {url} is loopback: no ramdisk reaches it", do)
-        yield _check_callback(conf, f"{option} {url}", f"{url}/v1")
+    option = "[service_catalog]endpoint_override" if override else "[api]public_endpoint"
+    host = urllib.parse.urlsplit(url).hostname or ""
+    if config.is_loopback(host) or host == "localhost":
+        do = "Set it to an address of the API in the network of the machines."
+        yield warning(f"{option} {url} is loopback: no ramdisk reaches it", do)
+    yield _check_callback(conf, f"{option} {url}", f"{url}/v1")
 
 
 def _check_callback(conf: Configuration, place: str, url: str) -> Verdict:
@@ -308,7 +301,7 @@ def find_tftp(conf: Configuration, port: int = TFTP_PORT) -> Iterator[Verdict]:
 
     A fault is a warning if options only imply the server: the site may boot from virtual media.
     """
-    if not machine.NETWORK_BOOT & set(conf.enabled_boot_interfaces):
+    if not machine.TFTP_BOOT & set(conf.enabled_boot_interfaces):
         return
     server = conf.pxe.tftp_server or conf.my_ip or published.host(conf.deploy.http_url or "")
     if not server:
@@ -336,7 +329,7 @@ def _loaders(conf: Configuration) -> dict[str, str]:
     """Return the loaders for the default boot mode: option -> file."""
     uefi = conf.deploy.default_boot_mode == "uefi"
     found = {}
-    for interface in sorted(machine.NETWORK_BOOT & set(conf.enabled_boot_interfaces)):
+    for interface in sorted(machine.TFTP_BOOT & set(conf.enabled_boot_interfaces)):
         name = f"{'uefi_' if uefi else ''}{interface}_bootfile_name"
         found[f"[pxe]{name}"] = str(conf.pxe[name])
     return found

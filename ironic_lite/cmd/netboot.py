@@ -18,6 +18,7 @@ from typing import Any  # noqa: E402
 from oslo_config import cfg  # noqa: E402
 
 from ironic_lite import errors  # noqa: E402
+from ironic_lite.checks import machine  # noqa: E402
 from ironic_lite.cmd import entry  # noqa: E402
 from ironic_lite.core import config  # noqa: E402
 from ironic_lite.drivers.boot import network as boot_network  # noqa: E402
@@ -44,12 +45,15 @@ def plan(conf: Configuration) -> servers.NetbootPlan:
         files are where another web server could not read them.
     """
     enabled = set(conf.enabled_boot_interfaces)
-    if not enabled & {"ipxe", "pxe"}:
-        reason = "[DEFAULT]enabled_boot_interfaces: has neither ipxe nor pxe"
+    if not enabled & machine.NETWORK_BOOT:
+        known = ", ".join(sorted(machine.NETWORK_BOOT))
+        reason = f"[DEFAULT]enabled_boot_interfaces: has none of {known}"
         raise config.ConfigError(reason=reason)
-    by_ipxe, told = "ipxe" in enabled, conf.dhcp.dhcp_provider == "dnsmasq"
+    told = conf.dhcp.dhcp_provider == "dnsmasq"
     plain = {"bios": conf.pxe.pxe_bootfile_name, "uefi": conf.pxe.uefi_pxe_bootfile_name}
     names = {"bios": conf.pxe.ipxe_bootfile_name, "uefi": conf.pxe.uefi_ipxe_bootfile_name}
+    by_tftp = names if "ipxe" in enabled else plain if "pxe" in enabled else {}
+    by_http = {"http-ipxe": names["uefi"], "http": plain["uefi"]}
     try:
         url = published.base()
     except errors.MissingParameter as why:
@@ -64,9 +68,10 @@ def plan(conf: Configuration) -> servers.NetbootPlan:
         http_root=root,
         web_server=not own_server and not url.lower().startswith("https:"),
         tftp_root=pathlib.Path(conf.pxe.tftp_root),
-        loaders=names if by_ipxe else plain,
+        loaders=by_tftp,
         plain=list(plain.values()) if told and "pxe" in enabled else [],
-        script=f"{url}/{boot_network.ENTRY}" if by_ipxe else None,
+        by_http={name: loader for name, loader in by_http.items() if name in enabled},
+        script=f"{url}/{boot_network.ENTRY}" if enabled & {"ipxe", "http-ipxe"} else None,
         told=told,
         hosts=pathlib.Path(conf.dnsmasq.dhcp_hostsdir),
         options=pathlib.Path(conf.dnsmasq.dhcp_optsdir),

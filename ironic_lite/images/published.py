@@ -283,7 +283,7 @@ def of_nodes(before: float) -> list[Left]:
     """
     root, by_tftp = folder(), pathlib.Path(config.CONF.pxe.tftp_root)
     places = dict.fromkeys((*by_tftp.glob("*/*"), *by_tftp.glob("*.conf")), True)
-    places |= dict.fromkeys(root.glob("*/*"), False)
+    places |= dict.fromkeys((*root.glob("*/*"), *root.glob("*.conf")), False)
     found = []
     for file in _existing_files(places):
         stamp = seen(file, before)

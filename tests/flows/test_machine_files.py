@@ -520,13 +520,15 @@ def test_of_a_node_that_is_no_more_all_goes(
         base = f"http://192.0.2.1:8080/{node}"
         script = loaders.ipxe(f"{base}/kernel", f"{base}/ramdisk", ["a=b"])
         published.write(files_root / f"pxelinux.cfg/52-54-00-aa-00-0{number}", script)
+        grub = loaders.grub(f"/{node}/kernel", f"/{node}/ramdisk", ["a=b"])
+        published.write(files_root / f"52:54:00:aa:00:0{number}.conf", grub)
     published.write(files_root / "boot.ipxe", loaders.ipxe_entry())
     published.write(files_root / "others/file", GONE)
     sweep_leftovers(conductor)
     left = sorted(
         str(file.relative_to(files_root)) for file in files_root.rglob("*") if file.is_file()
     )
-    names = ["boot.ipxe", "others/file", "pxelinux.cfg/52-54-00-aa-00-01"]
+    names = ["52:54:00:aa:00:01.conf", "boot.ipxe", "others/file", "pxelinux.cfg/52-54-00-aa-00-01"]
     assert left == sorted([*names, f"{here}/kernel", f"{here}/ramdisk"])
 
 

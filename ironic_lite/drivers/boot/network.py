@@ -1,4 +1,4 @@
-"""Network boot: the interfaces ``ipxe`` and ``pxe``, their common base, and files for dnsmasq.
+"""Network boot: ``ipxe``, ``pxe``, ``http-ipxe`` and ``http``, their base, and files for dnsmasq.
 
 A machine finds its files by the addresses of its cards. Every host on its network can read them, so
 they hold no secrets: the agent gets its token at its first lookup.
@@ -32,6 +32,9 @@ LOG = logging.getLogger(__name__)
 KNOWN_TAG = "ironic"
 """The tag of all cards of booting nodes."""
 
+VENDOR_CLASS = 60  # RFC 2132, 9.13; UEFI 2.10, 24.7.3
+HTTP_CLIENT = "HTTPClient"
+"""Vendor class of firmware that boots by HTTP, which it must also find in the answer."""
 BOOT_FILE = 67  # RFC 2132, 9.5
 TFTP_NAME = 66  # RFC 2132, 9.4
 TFTP_ADDRESS = 150  # RFC 5859
@@ -111,11 +114,11 @@ def ignored_line(address: str) -> str:
     return f"{address.lower()},ignore\n"
 
 
-def option_lines(tag: str, files: Mapping[str, str], server: str) -> str:
+def option_lines(tag: str, files: Mapping[str, str], server: str | None) -> str:
     """Return the options of a node, one per line.
 
     :param files: condition -> boot file: a tag of dnsmasq, such as ``ipxe`` or ``!ipxe``, or "".
-    :param server: the TFTP server's address.
+    :param server: the TFTP server's address, None if all boot files are URLs.
     :raises errors.InvalidParameter: a file name has a comma, which separates options, or a
         character that cannot be printed.
     """
@@ -126,19 +129,27 @@ def option_lines(tag: str, files: Mapping[str, str], server: str) -> str:
             raise errors.InvalidParameter(path="boot file", reason=reason)
         when = f"tag:{condition}," if condition else ""
         lines.append(f"tag:{tag},{when}{BOOT_FILE},{name}")
-    lines += [f"tag:{tag},{option},{server}" for option in (TFTP_NAME, TFTP_ADDRESS, NEXT_SERVER)]
+    if server is None:
+        lines.append(f"tag:{tag},{VENDOR_CLASS},{HTTP_CLIENT}")
+    else:
+        servers = (TFTP_NAME, TFTP_ADDRESS, NEXT_SERVER)
+        lines += [f"tag:{tag},{option},{server}" for option in servers]
     return "".join(f"{line}\n" for line in lines)
 
 
-def offer_files(node: base.Node, addresses: Sequence[str], files: Mapping[str, str]) -> None:
+def offer_files(
+    node: base.Node, addresses: Sequence[str], files: Mapping[str, str], *, by_http: bool
+) -> None:
     """Make dnsmasq offer these cards their boot files; do nothing if dnsmasq is not managed.
 
+    :param by_http: the files are URLs, for firmware that boots by HTTP.
     :raises errors.LocalFileError: a file cannot be written.
     """
     if config.CONF.dhcp.dhcp_provider != "dnsmasq":
         return
     # Options first, because a known card without options boots nothing.
-    published.write(_options_file(node), option_lines(node.uuid, files, tftp_server()))
+    server = None if by_http else tftp_server()
+    published.write(_options_file(node), option_lines(node.uuid, files, server))
     for address in addresses:
         published.write(_host_file(address), host_line(address, node.uuid))
 
@@ -184,7 +195,7 @@ ISO = "boot.iso"
 """File name of an instance that is an ISO image, instead of kernel and ramdisk."""
 _AHEAD = ".prepared-"
 """Prefix of the names of these files."""
-_URLS = tuple(name for name in sources.DESCRIPTIONS if name not in sources.NO_URLS)
+_URLS = tuple(name for name in sources.DESCRIPTIONS if name != "kernel_append_params")
 
 
 class NetworkBoot(base.Boot):
@@ -193,6 +204,10 @@ class NetworkBoot(base.Boot):
     over_network: ClassVar[bool] = True
     boots_iso: ClassVar[bool] = False
     """True if an instance may be an ISO image, see `texts_of_iso`."""
+    loader: ClassVar[str]
+    """The kind of loader in the names of options: ``ipxe`` or ``pxe``."""
+    by_http: ClassVar[bool] = False
+    """True if firmware loads the loader by HTTP from `root`, which only UEFI can; else by TFTP."""
 
     # -- overridden by interfaces ---------------------------------------------------------
 
@@ -254,7 +269,19 @@ class NetworkBoot(base.Boot):
         modes.wanted(task.node)
         _kernel_words(task.node, {}, mode)
         self.check_settings()
+        if self.by_http:
+            self._check_http_loader(task.node)
         _boot_cards(task)
+
+    def _check_http_loader(self, node: base.Node) -> None:
+        modes.require_uefi(node, instead=self.loader)
+        option, name = boot_loader(node, self.loader)
+        if not (self.root() / name).is_file():
+            reason = (
+                f"{self.root() / name} does not exist: put the loader there, or name its source in "
+                "[pxe]loader_file_paths"
+            )
+            raise errors.InvalidParameter(path=option, reason=reason)
 
     # -- ramdisk --------------------------------------------------------------------------
 
@@ -267,7 +294,7 @@ class NetworkBoot(base.Boot):
         """
         task.keep(NOTE, self._write_files(task, params, mode))
         modes.bring(task, modes.wanted(task.node))
-        modes.settle(task, "pxe", persistent=False)
+        self._choose_device(task, persistent=False)
 
     def clean_up_ramdisk(self, task: base.Task, mode: str = "deploy") -> None:
         """Remove the files; the DHCP server ignores the machine from now on."""
@@ -306,7 +333,7 @@ class NetworkBoot(base.Boot):
         """Boot from the disk from now on, or over the network if the instance is a ramdisk."""
         if task.driver.deploy.boots_ramdisk:
             task.keep(NOTE, self._write_files(task, {}, sources.INSTANCE))
-            modes.settle(task, "pxe", persistent=True)
+            self._choose_device(task, persistent=True)
             return
         self.clean_up_ramdisk(task)
         if modes.keeps_own_order(task.node, (task.node.properties or {}).get("vendor")):
@@ -342,6 +369,22 @@ class NetworkBoot(base.Boot):
 
     # -- details --------------------------------------------------------------------------
 
+    def _choose_device(self, task: base.Task, *, persistent: bool) -> None:
+        """Boot from the network, by PXE where the BMC cannot choose HTTP."""
+        if self.by_http:
+            try:
+                modes.settle(task, "uefihttp", persistent=persistent)
+            except errors.InvalidParameter as why:
+                LOG.warning("Node %s: it is told to boot by PXE: %s", task.node.uuid, why)
+            else:
+                return
+        modes.settle(task, "pxe", persistent=persistent)
+
+    def _first_file(self, node: base.Node) -> str:
+        """Return the boot file that the firmware loads."""
+        name = boot_loader(node, self.loader)[1]
+        return published.url(name) if self.by_http else name
+
     @cache.holding()
     def _write_files(self, task: base.Task, params: Mapping[str, str], mode: str) -> Json:
         """Write all files; return the note about them."""
@@ -365,7 +408,7 @@ class NetworkBoot(base.Boot):
         published.remove(*(self.root() / name for name in stale))
         published.remove(*(folder / name for name in (*PARTS, ISO) if name not in found))
         self._remove_ahead(task)
-        offer_files(node, addresses, self.boot_files(node))
+        offer_files(node, addresses, self.boot_files(node), by_http=self.by_http)
         return note
 
     def _remove_ahead(self, task: base.Task) -> None:
@@ -393,14 +436,26 @@ class NetworkBoot(base.Boot):
         return sources.parts(node, mode, whole=self.boots_iso and mode == sources.INSTANCE)
 
 
-def boot_loader(node: base.Node, names: Mapping[str, str], by_arch: Mapping[str, str]) -> str:
-    """Return the file name of the loader for a machine.
+LOADERS: Mapping[str, Mapping[str, str]] = {
+    "ipxe": {"bios": "ipxe_bootfile_name", "uefi": "uefi_ipxe_bootfile_name"},
+    "pxe": {"bios": "pxe_bootfile_name", "uefi": "uefi_pxe_bootfile_name"},
+}
+"""Options of [pxe] with the names of loaders, by kind and boot mode."""
+_BY_ARCH = {"ipxe": "ipxe_bootfile_name_by_arch", "pxe": "pxe_bootfile_name_by_arch"}
 
-    :param names: by boot mode.
-    :param by_arch: by architecture, or architecture and boot mode such as ``x86_64-bios``.
+
+def boot_loader(node: base.Node, kind: str) -> tuple[str, str]:
+    """Return the option that names the loader of a machine, and its file name.
+
+    :param kind: ``ipxe`` or ``pxe``.
     """
+    conf, by_arch = config.CONF.pxe, _BY_ARCH[kind]
     mode, arch = modes.wanted(node), str((node.properties or {}).get("cpu_arch") or "")
-    return by_arch.get(f"{arch}-{mode}") or by_arch.get(arch) or names[mode]
+    found = conf[by_arch].get(f"{arch}-{mode}") or conf[by_arch].get(arch)
+    if found:
+        return f"[pxe]{by_arch}", found
+    option = LOADERS[kind][mode]
+    return f"[pxe]{option}", conf[option]
 
 
 _Check = Callable[[pathlib.Path], object]
@@ -490,6 +545,7 @@ class IPXEBoot(NetworkBoot):
     """Boot scripts by card address, below ``[deploy]http_root``."""
 
     boots_iso: ClassVar[bool] = True
+    loader: ClassVar[str] = "ipxe"
 
     def root(self) -> pathlib.Path:
         """Return ``[deploy]http_root``."""
@@ -520,15 +576,22 @@ class IPXEBoot(NetworkBoot):
 
     def boot_files(self, node: base.Node) -> Mapping[str, str]:
         """Return iPXE for other loaders, and the entry script for iPXE."""
-        conf = config.CONF.pxe
-        names = {"bios": conf.ipxe_bootfile_name, "uefi": conf.uefi_ipxe_bootfile_name}
-        loader = boot_loader(node, names, conf.ipxe_bootfile_name_by_arch)
-        return {"!ipxe": loader, "ipxe": published.url(ENTRY)}
+        return {"!ipxe": self._first_file(node), "ipxe": published.url(ENTRY)}
 
     def check_settings(self) -> None:
         """Check that the options name the HTTP and TFTP servers."""
         published.base()
         tftp_server()
+
+
+class HTTPIPXEBoot(IPXEBoot):
+    """The boot interface ``http-ipxe``: firmware loads iPXE by HTTP, too."""
+
+    by_http: ClassVar[bool] = True
+
+    def check_settings(self) -> None:
+        """Check that the options name the HTTP server."""
+        published.base()
 
 
 def _script_name(address: str) -> str:
@@ -543,6 +606,8 @@ GRUB_ENTRY = "grub/grub.cfg"
 
 class PXEBoot(NetworkBoot):
     """Files by card address below ``[pxe]tftp_root``, for pxelinux and GRUB."""
+
+    loader: ClassVar[str] = "pxe"
 
     def root(self) -> pathlib.Path:
         """Return ``[pxe]tftp_root``."""
@@ -571,14 +636,32 @@ class PXEBoot(NetworkBoot):
 
     def boot_files(self, node: base.Node) -> Mapping[str, str]:
         """Return the loader of the node's boot mode and architecture."""
-        conf = config.CONF.pxe
-        names = {"bios": conf.pxe_bootfile_name, "uefi": conf.uefi_pxe_bootfile_name}
-        return {"": boot_loader(node, names, conf.pxe_bootfile_name_by_arch)}
+        return {"": self._first_file(node)}
 
     def check_settings(self) -> None:
         """Check that an option names the TFTP server."""
         if config.CONF.dhcp.dhcp_provider == "dnsmasq":
             tftp_server()
+
+
+class HTTPBoot(PXEBoot):
+    """The boot interface ``http``: firmware and GRUB load all files by HTTP."""
+
+    by_http: ClassVar[bool] = True
+
+    def root(self) -> pathlib.Path:
+        """Return ``[deploy]http_root``."""
+        return published.root()
+
+    def check_settings(self) -> None:
+        """Check the URL of the HTTP server, because GRUB knows only its host and port.
+
+        :raises errors.InvalidParameter: it is https, or has a path.
+        """
+        url = published.base()
+        if not re.fullmatch("http://[^/]+", url, re.IGNORECASE):
+            reason = f"GRUB reads no files from {url}: use plain http without a path, or http-ipxe"
+            raise errors.InvalidParameter(path="[deploy]http_url", reason=reason)
 
 
 def _pxelinux_file(address: str) -> str:

@@ -42,6 +42,15 @@ SOURCES: Mapping[str, LoaderSource] = {
     ),
 }
 """Loaders by the default names of the options."""
+GRUB = "http"
+"""The boot interface whose loader is made, because the signed GRUB of Debian cannot read HTTP."""
+_GRUB_PACKAGES = ("grub-common", "grub-efi-amd64-bin")
+GRUB_FIRST = "configfile $prefix/grub.cfg"
+"""The text in this GRUB."""
+_MAKE_GRUB = (
+    "grub-mkimage -O x86_64-efi -p /grub -c {first} -o {file} "
+    "normal configfile linux echo test net efinet http tftp"
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,8 +73,9 @@ class NetbootPlan:
     """The configuration of network boot.
 
     ``web_server`` is true if nginx is to serve ``http_root``: the conductor does not, and neither
-    does another server with a certificate. ``loaders`` maps a boot mode to a file of ``tftp_root``.
-    With iPXE, ``script`` is the URL of its first script, else None. ``told`` is true if dnsmasq
+    does another server with a certificate. ``loaders`` maps a boot mode to a file of ``tftp_root``,
+    ``by_http`` a boot interface to a file of ``http_root``, the preferred one first. With iPXE,
+    ``script`` is the URL of its first script, else None. ``told`` is true if dnsmasq
     reads files of each node, and can offer some of them ``plain`` loaders beside iPXE. Only the
     conductor's user can enter ``state``.
     """
@@ -77,6 +87,7 @@ class NetbootPlan:
     tftp_root: pathlib.Path
     loaders: Mapping[str, str]
     plain: Sequence[str]
+    by_http: Mapping[str, str]
     script: str | None
     told: bool
     hosts: pathlib.Path
@@ -99,8 +110,7 @@ def dnsmasq_conf(plan: NetbootPlan, network: MachineNetwork) -> str:
         "bind-interfaces",
         f"dhcp-range={network.first},{network.last},10m",
         f"dhcp-option=option:router{',' + network.router if network.router else ''}",
-        "enable-tftp",
-        f"tftp-root={plan.tftp_root}",
+        *(("enable-tftp", f"tftp-root={plan.tftp_root}") if _needed_loaders(plan) else ()),
         "dhcp-match=set:ipxe,175",
         *(_by_node(plan) if plan.told else _for_all(plan)),
     ]
@@ -124,6 +134,12 @@ def _for_all(plan: NetbootPlan) -> list[str]:
     ]
     other = "tag:!ipxe," if plan.script else ""
     lines += [f"dhcp-boot={other}tag:{mode},{name}" for mode, name in plan.loaders.items()]
+    for name in list(plan.by_http.values())[:1]:
+        lines += [
+            f"dhcp-vendorclass=set:http,{boot_network.HTTP_CLIENT}",
+            f"dhcp-option-force=tag:http,{boot_network.VENDOR_CLASS},{boot_network.HTTP_CLIENT}",
+            f"dhcp-boot={other}tag:http,{plan.http_url}/{name}",
+        ]
     return [*lines, f"dhcp-boot=tag:ipxe,{plan.script}"] if plan.script else lines
 
 
@@ -179,33 +195,47 @@ def setup(plan: NetbootPlan) -> str:
 
 def _needed_loaders(plan: NetbootPlan) -> list[str]:
     """Return the files that ``tftp_root`` needs."""
-    plain = plan.plain if plan.script else list(plan.loaders.values())
-    modules = [_MODULE] if "pxelinux.0" in plain else []
-    return list(dict.fromkeys([*plan.loaders.values(), *plain, *modules]))
+    names = [*plan.loaders.values(), *plan.plain]
+    return list(dict.fromkeys([*names, *([_MODULE] if "pxelinux.0" in names else [])]))
 
 
 def _needed_packages(plan: NetbootPlan) -> list[str]:
     web = ["nginx-light"] if plan.web_server else []
-    found = [SOURCES[name].package for name in _needed_loaders(plan) if name in SOURCES]
+    copied = [name for interface, name in plan.by_http.items() if interface != GRUB]
+    found = [SOURCES[name].package for name in (*_needed_loaders(plan), *copied) if name in SOURCES]
+    found += _GRUB_PACKAGES if GRUB in plan.by_http else ()
     return ["dnsmasq", *web, *dict.fromkeys(found)]
 
 
 def _quoted_folders(plan: NetbootPlan) -> list[str]:
     folders = [plan.http_root, plan.tftp_root, plan.tftp_root / "pxelinux.cfg"]
     folders += [plan.tftp_root / "grub"] + ([plan.hosts, plan.options] if plan.told else [])
+    folders += [plan.http_root / "grub"] if GRUB in plan.by_http else []
     return [shlex.quote(str(folder)) for folder in folders]
 
 
 def _copy_commands(plan: NetbootPlan) -> list[str]:
     """Return the commands that install loaders and their first configuration files."""
-    lines = [
-        f"cp {SOURCES[name].path} {shlex.quote(str(plan.tftp_root / name))}"
-        if name in SOURCES
-        else "echo " + shlex.quote(f"Put the loader {name} into {plan.tftp_root} yourself.")
-        for name in _needed_loaders(plan)
-    ]
+    lines = [_copy_command(plan.tftp_root, name) for name in _needed_loaders(plan)]
+    texts = {}
     if plan.script:
-        file, text = plan.http_root / boot_network.ENTRY, loaders.ipxe_entry()
-    else:
-        file, text = plan.tftp_root / boot_network.GRUB_ENTRY, loaders.grub_entry()
-    return [*lines, f"cat > {shlex.quote(str(file))} <<'END'\n{text}END"]
+        texts[plan.http_root / boot_network.ENTRY] = loaders.ipxe_entry()
+    elif plan.loaders:
+        texts[plan.tftp_root / boot_network.GRUB_ENTRY] = loaders.grub_entry()
+    for interface, name in plan.by_http.items():
+        if interface == GRUB:
+            file = shlex.quote(str(plan.http_root / name))
+            lines.append(f"echo {shlex.quote(GRUB_FIRST)} > grub-http.cfg")
+            lines.append(_MAKE_GRUB.format(first="grub-http.cfg", file=file))
+            texts[plan.http_root / boot_network.GRUB_ENTRY] = loaders.grub_entry()
+        else:
+            lines.append(_copy_command(plan.http_root, name))
+    return lines + [
+        f"cat > {shlex.quote(str(file))} <<'END'\n{text}END" for file, text in texts.items()
+    ]
+
+
+def _copy_command(folder: pathlib.Path, name: str) -> str:
+    if name in SOURCES:
+        return f"cp {SOURCES[name].path} {shlex.quote(str(folder / name))}"
+    return "echo " + shlex.quote(f"Put the loader {name} into {folder} yourself.")

@@ -28,6 +28,11 @@ from tests.support.ports import HOST, free_port
 from tests.support.service import until
 
 IPXE, PXE = network.IPXEBoot(), network.PXEBoot()
+HTTP_IPXE, HTTP = network.HTTPIPXEBoot(), network.HTTPBoot()
+BY_HTTP = {"http-ipxe": HTTP_IPXE, "http": HTTP}
+EACH = pytest.mark.parametrize(
+    "boot", [IPXE, PXE, *BY_HTTP.values()], ids=["ipxe", "pxe", *BY_HTTP]
+)
 MACS = ("52:54:00:aa:00:01", "52:54:00:AA:00:02")
 API = "http://192.0.2.1:6385"
 
@@ -118,37 +123,6 @@ def test_the_machine_boots_from_the_network_once(task: fake_task.FakeTask) -> No
     assert chosen == {"boot_device": "disk", "persistent": True}
 
 
-@pytest.mark.parametrize(
-    ("forced", "ramdisk", "instance"),
-    [
-        ("Always", True, True),
-        ("Never", False, False),
-        ("Default", False, True),
-        (True, True, True),
-        ("true", True, True),
-        (False, False, True),
-        (None, False, True),
-    ],
-)
-def test_node_decides_whether_boot_devices_are_set_for_all_boots(
-    task: fake_task.FakeTask, forced: object, ramdisk: bool, instance: bool
-) -> None:
-    task.node.driver_info = {**task.node.driver_info, "force_persistent_boot_device": forced}
-    IPXE.prepare_ramdisk(task, {})
-    assert task.driver.management.get_boot_device(task)["persistent"] is ramdisk
-    IPXE.prepare_instance(task)
-    assert task.driver.management.get_boot_device(task)["persistent"] is instance
-
-
-@pytest.mark.parametrize("value", ["always", "Sometimes", 2, ["Always"], {"Always": True}])
-def test_other_persistence_is_refused_by_name(value: object) -> None:
-    with pytest.raises(
-        errors.InvalidParameter,
-        match="driver_info/force_persistent_boot_device: must be one of Always, Never, Default",
-    ):
-        IPXE.check_driver_info({"force_persistent_boot_device": value})
-
-
 @pytest.mark.parametrize("boot", [IPXE, PXE])
 @pytest.mark.parametrize(("maker", "mode"), [("Lenovo", "uefi"), ("lenovo", "bios"), (7, "uefi")])
 def test_firmware_that_must_keep_its_own_order_gets_no_boot_device(
@@ -186,7 +160,7 @@ def test_pxe_in_bios_mode_is_pxelinux_by_card(
     assert f"APPEND ipa-api-url={API} " in found[cards[0]]
 
 
-@pytest.mark.parametrize("boot", [IPXE, PXE], ids=["ipxe", "pxe"])
+@EACH
 def test_cleaning_up_leaves_what_is_everybodys_and_can_be_repeated(
     task: fake_task.FakeTask, folders: pathlib.Path, boot: network.NetworkBoot
 ) -> None:
@@ -198,7 +172,7 @@ def test_cleaning_up_leaves_what_is_everybodys_and_can_be_repeated(
     assert task.recall(network.NOTE) is None
 
 
-@pytest.mark.parametrize("boot", [IPXE, PXE], ids=["ipxe", "pxe"])
+@EACH
 def test_another_conductor_writes_the_same_files(
     task: fake_task.FakeTask, folders: pathlib.Path, boot: network.NetworkBoot
 ) -> None:
@@ -216,7 +190,7 @@ def test_another_conductor_writes_the_same_files(
     assert not (folders / "http" / task.node.uuid).exists()
 
 
-@pytest.mark.parametrize("boot", [IPXE, PXE], ids=["ipxe", "pxe"])
+@EACH
 def test_a_conductor_that_gets_a_node_back_does_not_boot_it_as_before(
     task: fake_task.FakeTask, folders: pathlib.Path, boot: network.NetworkBoot
 ) -> None:
@@ -362,6 +336,127 @@ def test_dnsmasq_itself_takes_the_lines(task: fake_task.FakeTask, folders: pathl
     command = [program, "--test", f"--conf-file={file}"]
     found = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     assert (found.returncode, len(lines)) == (0, 8), found.stderr
+
+
+# -- firmware that boots by HTTP ------------------------------------------------------------------
+
+URL = "http://192.0.2.1:8080"
+
+
+def with_loaders(folders: pathlib.Path) -> None:
+    (folders / "http").mkdir()
+    for name in ("snponly.efi", "bootx64.efi"):
+        (folders / "http" / name).write_text("a loader")
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        (
+            "http-ipxe",
+            [f"tag:!ipxe,67,{URL}/snponly.efi", f"tag:ipxe,67,{URL}/boot.ipxe"],
+        ),
+        ("http", [f"67,{URL}/bootx64.efi"]),
+    ],
+)
+def test_dnsmasq_leads_firmware_to_a_loader_by_http(
+    task: fake_task.FakeTask, folders: pathlib.Path, name: str, files: list[str]
+) -> None:
+    BY_HTTP[name].prepare_ramdisk(task, {})
+    uuid = task.node.uuid
+    lines = "".join(f"tag:{uuid},{line}\n" for line in [*files, "60,HTTPClient"])
+    assert tree(folders / "opts") == {f"ironic-{uuid}.conf": lines}
+    chosen = task.driver.management.get_boot_device(task)
+    assert chosen == {"boot_device": "uefihttp", "persistent": False}
+
+
+def test_grub_finds_its_files_by_http(task: fake_task.FakeTask, folders: pathlib.Path) -> None:
+    HTTP.prepare_ramdisk(task, {})
+    uuid = task.node.uuid
+    found = tree(folders / "http")
+    cards = ["52:54:00:aa:00:01.conf", "52:54:00:aa:00:02.conf"]
+    assert sorted(found) == sorted(["grub/grub.cfg", *cards, f"{uuid}/kernel", f"{uuid}/ramdisk"])
+    assert f"linux /{uuid}/kernel ipa-api-url={API} " in found[cards[0]]
+    assert not (folders / "tftp").exists()
+
+
+class OnlyPxe(hardware.FakeManagement):
+    """A BMC that knows no boot by HTTP, as one of IPMI."""
+
+    def set_boot_device(self, task: base.Task, device: str, *, persistent: bool = False) -> None:
+        if device == "uefihttp":
+            raise errors.InvalidParameter(path="boot_device", reason="'uefihttp' is not known")
+        super().set_boot_device(task, device, persistent=persistent)
+
+
+@pytest.mark.parametrize("name", BY_HTTP)
+def test_bmc_that_cannot_choose_http_is_told_pxe_with_one_warning(
+    task: fake_task.FakeTask, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    task.driver = dataclasses.replace(task.driver, management=OnlyPxe())
+    BY_HTTP[name].prepare_ramdisk(task, {})
+    chosen = task.driver.management.get_boot_device(task)
+    assert chosen == {"boot_device": "pxe", "persistent": False}
+    (told,) = (one.message for one in caplog.records if one.levelname == "WARNING")
+    assert "it is told to boot by PXE" in told
+
+
+@pytest.mark.parametrize(("name", "other"), [("http-ipxe", "ipxe"), ("http", "pxe")])
+def test_machine_in_bios_mode_cannot_boot_by_http(
+    task: fake_task.FakeTask, folders: pathlib.Path, name: str, other: str
+) -> None:
+    with_loaders(folders)
+    BY_HTTP[name].validate(task)
+    task.node.boot_interface = name
+    with pytest.raises(errors.InvalidParameter) as why:
+        BY_HTTP[name].validate(bios(task))
+    assert why.value.message == (
+        f"properties/capabilities: {name} boots in UEFI mode only: set boot_mode:uefi in "
+        f"properties/capabilities, or boot_interface {other}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "loader"),
+    [
+        ("http-ipxe", "uefi_ipxe_bootfile_name", "snponly.efi"),
+        ("http", "uefi_pxe_bootfile_name", "bootx64.efi"),
+        ("http", "pxe_bootfile_name_by_arch", "grubaa64.efi"),
+    ],
+)
+def test_missing_loader_is_named_with_its_option(
+    task: fake_task.FakeTask, folders: pathlib.Path, name: str, option: str, loader: str
+) -> None:
+    if option.endswith("by_arch"):
+        task.node.properties = {"cpu_arch": "aarch64"}
+        config.CONF.set_override(option, {"aarch64": loader}, group="pxe")
+    with pytest.raises(errors.InvalidParameter) as why:
+        BY_HTTP[name].validate(task)
+    assert why.value.message.startswith(f"[pxe]{option}: {folders}/http/{loader} does not exist")
+
+
+def test_network_boot_by_http_needs_no_tftp_server(
+    task: fake_task.FakeTask, folders: pathlib.Path
+) -> None:
+    with_loaders(folders)
+    config.CONF.set_override("http_url", "http://files.example.org", group="deploy")
+    for boot in BY_HTTP.values():
+        boot.validate(task)
+    config.CONF.clear_override("http_url", group="deploy")
+    for boot in BY_HTTP.values():
+        with pytest.raises(errors.MissingParameter, match=r"\[deploy\]http_url"):
+            boot.validate(task)
+
+
+@pytest.mark.parametrize("url", ["https://192.0.2.1", "http://192.0.2.1/boot"])
+def test_grub_takes_only_plain_http_without_a_path(
+    task: fake_task.FakeTask, folders: pathlib.Path, url: str
+) -> None:
+    with_loaders(folders)
+    config.CONF.set_override("http_url", url, group="deploy")
+    HTTP_IPXE.validate(task)
+    with pytest.raises(errors.InvalidParameter, match=r"\[deploy\]http_url: GRUB reads no files"):
+        HTTP.validate(task)
 
 
 # -- an instance that is a ramdisk ----------------------------------------------------------------
@@ -532,7 +627,7 @@ FATES = pytest.mark.parametrize("fate", ["changed", "hangs"])
 
 
 @FATES
-@pytest.mark.parametrize("boot", [IPXE, PXE], ids=["ipxe", "pxe"])
+@EACH
 def test_next_boot_of_a_run_needs_no_server(
     task: fake_task.FakeTask, web: image_server.Images, boot: network.NetworkBoot, fate: str
 ) -> None:
@@ -623,6 +718,7 @@ IPXE_SERVERS = servers.NetbootPlan(
     tftp_root=pathlib.Path("/tftpboot"),
     loaders={"bios": "undionly.kpxe", "uefi": "snponly.efi"},
     plain=[],
+    by_http={},
     script="http://192.0.2.1:8080/boot.ipxe",
     told=False,
     hosts=pathlib.Path("/etc/dnsmasq.d/hosts"),
@@ -634,6 +730,7 @@ PXE_SERVERS = dataclasses.replace(
     script=None,
     web_server=False,
 )
+HTTP_LOADERS = {"http-ipxe": "snponly.efi", "http": "bootx64.efi"}
 PLANS = {
     "ipxe": IPXE_SERVERS,
     "ipxe-by-node": dataclasses.replace(IPXE_SERVERS, told=True),
@@ -642,6 +739,9 @@ PLANS = {
     ),
     "pxe": PXE_SERVERS,
     "pxe-by-node": dataclasses.replace(PXE_SERVERS, told=True),
+    "http-ipxe": dataclasses.replace(IPXE_SERVERS, loaders={}, by_http=HTTP_LOADERS),
+    "http": dataclasses.replace(PXE_SERVERS, loaders={}, by_http={"http": "bootx64.efi"}),
+    "all": dataclasses.replace(IPXE_SERVERS, plain=["pxelinux.0"], by_http=HTTP_LOADERS),
 }
 
 
@@ -656,6 +756,35 @@ def test_loaders_are_led_to_ipxe_and_ipxe_to_its_script() -> None:
     assert "dhcp-boot=tag:!ipxe,tag:uefi,snponly.efi" in lines
     assert "dhcp-boot=tag:ipxe,http://192.0.2.1:8080/boot.ipxe" in lines
     assert "dhcp-range=192.0.2.100,192.0.2.200,10m" in lines
+
+
+def test_http_clients_are_led_to_a_loader_by_its_url_and_others_keep_their_lines() -> None:
+    lines = servers.dnsmasq_conf(PLANS["all"], NETWORK).splitlines()
+    assert set(servers.dnsmasq_conf(PLANS["ipxe"], NETWORK).splitlines()) <= set(lines)
+    assert "dhcp-vendorclass=set:http,HTTPClient" in lines
+    assert "dhcp-option-force=tag:http,60,HTTPClient" in lines
+    assert "dhcp-boot=tag:!ipxe,tag:http,http://192.0.2.1:8080/snponly.efi" in lines
+    alone = servers.dnsmasq_conf(PLANS["http"], NETWORK).splitlines()
+    assert "dhcp-boot=tag:http,http://192.0.2.1:8080/bootx64.efi" in alone
+    assert not [line for line in alone if "tftp" in line]
+
+
+def test_set_up_makes_a_grub_that_reads_http(tmp_path: pathlib.Path) -> None:
+    """Debian's signed one has no module for it."""
+    _program("grub-mkimage", "grub-common")
+    if not pathlib.Path("/usr/lib/grub/x86_64-efi/http.mod").exists():
+        pytest.skip("NOT TESTED: apt-get install grub-efi-amd64-bin")
+    root = tmp_path / "http root"
+    (root / "grub").mkdir(parents=True)
+    plan = dataclasses.replace(PLANS["http"], http_root=root)
+    script = servers.setup(plan)
+    assert " grub-common grub-efi-amd64-bin\n" in script
+    lines = script[script.index("echo 'configfile") :].partition("chown")[0]
+    subprocess.run(["sh", "-eu"], input=lines, cwd=tmp_path, check=True, text=True, timeout=60)
+    made = (root / "bootx64.efi").read_bytes()
+    assert made.startswith(b"MZ")
+    assert b"configfile $prefix/grub.cfg" in made
+    assert "by address" in (root / "grub/grub.cfg").read_text()
 
 
 def test_told_of_each_node_dnsmasq_answers_no_others() -> None:
@@ -752,6 +881,8 @@ def test_the_script_is_one_for_sh(plan: servers.NetbootPlan) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     for name in (*plan.loaders.values(), *plan.plain):
         assert f"/tftpboot/{name}\n" in script
+    for name in plan.by_http.values():
+        assert f" /httpboot/{name}" in script
     assert ("/tftpboot/ldlinux.c32\n" in script) == ("/tftpboot/pxelinux.0\n" in script)
 
 
