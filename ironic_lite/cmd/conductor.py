@@ -20,6 +20,7 @@ from ironic_lite.cmd import entry, supervise  # noqa: E402
 from ironic_lite.conductor.service import ConductorService  # noqa: E402
 from ironic_lite.core import notify  # noqa: E402
 from ironic_lite.db.tables import migrate, reencryption  # noqa: E402
+from ironic_lite.drivers.boot import network as boot_network  # noqa: E402
 from ironic_lite.drivers.registry import Registry, Settings  # noqa: E402
 from ironic_lite.rpc import transport  # noqa: E402
 
@@ -68,12 +69,13 @@ def conduct(
 
     :param prepared: returns once the database has been migrated; drivers are loaded meanwhile.
     :param registered: called once the conductor answers calls and the API can find it.
-    :raises config.ConfigError: drivers, database or transport cannot be used as configured.
+    :raises config.ConfigError: drivers, loaders, database or transport cannot be used.
     :raises errors.Error: the database is away, has no tables, or tables of another release, or
         needs other keys; or another process has taken this conductor's name.
     """
     stop, displaced = supervise.StopRequest(), threading.Event()
     registry = Registry.load(Settings.read(conf))
+    boot_network.place_common_files()
     with stop.at_once():
         prepared()
     database = start.open_database(conf)

@@ -72,6 +72,7 @@ def plan(conf: Configuration) -> servers.NetbootPlan:
         plain=list(plain.values()) if told and "pxe" in enabled else [],
         by_http={name: loader for name, loader in by_http.items() if name in enabled},
         script=f"{url}/{boot_network.ENTRY}" if enabled & {"ipxe", "http-ipxe"} else None,
+        fallback=conf.pxe.ipxe_fallback_script,
         told=told,
         hosts=pathlib.Path(conf.dnsmasq.dhcp_hostsdir),
         options=pathlib.Path(conf.dnsmasq.dhcp_optsdir),

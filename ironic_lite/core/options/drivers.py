@@ -59,6 +59,27 @@ class PxeOptions(Group):
         "bootx64.efi", "Loader for machines in UEFI mode without iPXE, a file in tftp_root."
     )
     pxe_bootfile_name_by_arch: dict[str, str] = _by_arch("pxe_bootfile_name", "grubaa64.efi")
+    loader_file_paths: dict[str, str] = mapping(
+        {},
+        "Loaders that a conductor copies at its start into http_root, and into tftp_root if ipxe "
+        "or pxe is enabled: file name there, and path of the source.",
+        sample_default={"snponly.efi": "/usr/lib/ipxe/snponly.efi"},
+    )
+    ipxe_fallback_script: str | None = text(
+        None,
+        "iPXE script for machines without a script of their own: a file in http_root, or a URL. A "
+        "deployed machine then keeps a script that boots its disk.",
+        sample_default="inspector.ipxe",
+        regex=r"^[!-~]*$",
+    )
+    enable_netboot_fallback: bool = switch(
+        False,
+        "Let a deployed machine keep boot files that boot its disk, for machines that try the "
+        "network first at each start.",
+    )
+    ipxe_timeout: int = seconds(
+        0, "Seconds for which iPXE waits for data of kernel and ramdisk; 0 is its own limit."
+    )
 
 
 class DhcpOptions(Group):

@@ -436,8 +436,7 @@ _LATER = (
             ("deploy", "external_callback_url ramdisk_image_download_source"),
             (
                 "pxe",
-                "ipxe_fallback_script ipxe_timeout boot_retry_timeout boot_retry_check_interval "
-                "enable_netboot_fallback loader_file_paths default_ephemeral_format",
+                "boot_retry_timeout boot_retry_check_interval default_ephemeral_format",
             ),
             ("redfish", "verify_ca enable_verify_bmc_clock"),
         )

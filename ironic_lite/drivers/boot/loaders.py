@@ -174,15 +174,17 @@ def syslinux(kernel: str, ramdisk: str, words: Sequence[str]) -> str:
     )
 
 
-def ipxe(kernel: str, ramdisk: str, words: Sequence[str]) -> str:
+def ipxe(kernel: str, ramdisk: str, words: Sequence[str], *, timeout: int = 0) -> str:
     """Return an iPXE script that starts a kernel, and retries on failure.
 
     :param kernel: URL, like ``ramdisk``.
+    :param timeout: seconds without data; 0 is iPXE's own limit.
     """
+    limit = f"--timeout {timeout * 1000} " if timeout else ""
     return _retrying_script(
         # A kernel started by UEFI looks for its ramdisk under this name.
-        f"kernel --name vmlinuz {kernel} initrd=initrd {' '.join(words)} || goto failed\n"
-        f"initrd --name initrd {ramdisk} || goto failed\n"
+        f"kernel {limit}--name vmlinuz {kernel} initrd=initrd {' '.join(words)} || goto failed\n"
+        f"initrd {limit}--name initrd {ramdisk} || goto failed\n"
         "boot || goto failed\n",
         "the ramdisk",
     )
@@ -213,22 +215,51 @@ def _retrying_script(lines: str, what: str) -> str:
     )
 
 
-def ipxe_entry() -> str:
-    """Return boot.ipxe, which chains to the script of one of the machine's cards."""
+_IPXE_DISK = "iseq ${platform} efi && exit || sanboot --no-describe --drive 0x80 || exit\n"
+"""Leave it to the firmware, which boots the next device; a BIOS boots its first disk."""
+
+
+def ipxe_entry(fallback: str | None = None) -> str:
+    """Return boot.ipxe, which chains to the script of one of the machine's cards.
+
+    :param fallback: path or URL of the script of other machines; None boots their disk.
+    """
+    other = f"chain --autofree {fallback} && goto disk ||\n" if fallback else ""
     return (
         "#!ipxe\n"
-        "isset ${mac:hexhyp} && chain --autofree pxelinux.cfg/${mac:hexhyp} ||\n"
+        # A script that ends has left the machine to its disk.
+        "isset ${mac:hexhyp} && chain --autofree pxelinux.cfg/${mac:hexhyp} && goto disk ||\n"
         ":next\n"
         "isset ${n} || set n:int32 0\n"
         "isset ${net${n}/mac} || goto none\n"
-        "chain --autofree pxelinux.cfg/${net${n}/mac:hexhyp} ||\n"
+        "chain --autofree pxelinux.cfg/${net${n}/mac:hexhyp} && goto disk ||\n"
         "inc n\n"
         "goto next\n"
         ":none\n"
+        f"{other}"
         "echo No boot script for this machine; trying its disk.\n"
         "sleep 3\n"
-        "iseq ${platform} efi && exit || sanboot --no-describe --drive 0x80 || exit\n"
+        ":disk\n"
+        f"{_IPXE_DISK}"
     )
+
+
+def ipxe_disk(node: str) -> str:
+    """Return an iPXE script that boots a node's disk.
+
+    :param node: the UUID; all these texts have it as the owner of their file.
+    """
+    return f"#!ipxe\n# /{node}/\n{_IPXE_DISK}"
+
+
+def grub_disk(node: str) -> str:
+    """Return a grub.cfg that leaves it to the firmware, which boots the next device."""
+    return f"# /{node}/\nexit\n"
+
+
+def syslinux_disk(node: str) -> str:
+    """Return a file of pxelinux.cfg that boots the next device of a BIOS."""
+    return f"# /{node}/\nDEFAULT disk\nPROMPT 0\nLABEL disk\n    LOCALBOOT 0\n"
 
 
 def grub_entry() -> str:

@@ -18,9 +18,10 @@ from typing import ClassVar, TypeGuard
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.domain.states import State
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import loaders, modes, sources
-from ironic_lite.images import cache, checksums, published
+from ironic_lite.images import cache, checksums, local_files, published
 
 LOG = logging.getLogger(__name__)
 
@@ -195,6 +196,8 @@ ISO = "boot.iso"
 """File name of an instance that is an ISO image, instead of kernel and ramdisk."""
 _AHEAD = ".prepared-"
 """Prefix of the names of these files."""
+_DEPLOYED = (State.ACTIVE, State.ADOPTING)
+"""States without a ramdisk, in which a machine boots the instance on its disk."""
 _URLS = tuple(name for name in sources.DESCRIPTIONS if name != "kernel_append_params")
 
 
@@ -227,6 +230,10 @@ class NetworkBoot(base.Boot):
     def texts_of_iso(self, node: base.Node, addresses: Sequence[str]) -> Mapping[str, str]:
         """Return these files for an ISO image; called only if `boots_iso`."""
         raise NotImplementedError
+
+    @abc.abstractmethod
+    def texts_of_disk(self, node: base.Node, addresses: Sequence[str]) -> Mapping[str, str]:
+        """Return these files for a machine that boots its disk."""
 
     @abc.abstractmethod
     def names(self, node: base.Node, addresses: Iterable[str]) -> Sequence[str]:
@@ -336,6 +343,7 @@ class NetworkBoot(base.Boot):
             self._choose_device(task, persistent=True)
             return
         self.clean_up_ramdisk(task)
+        self._write_disk_texts(task)
         if modes.keeps_own_order(task.node, (task.node.properties or {}).get("vendor")):
             LOG.info("Node %s: its firmware keeps its own boot order", task.node.uuid)
             return
@@ -352,20 +360,23 @@ class NetworkBoot(base.Boot):
 
         They are outdated if the node returns to a conductor that it has left.
         """
-        note = task.recall(NOTE)
-        if not note:
-            return False
-        wanted = self._boot_texts(task, note)
-        folder = self.root() / task.node.uuid
+        node, note = task.node, task.recall(NOTE) or {}
+        on_disk = not note and node.provision_state in _DEPLOYED
+        wanted = self._boot_texts(task, note) if note else self._disk_texts(task) if on_disk else {}
+        folder = self.root() / node.uuid
         gone = any(not (folder / name).exists() for name in note.get("files", ()))
         return gone or any(_read_text(self.root() / name) != text for name, text in wanted.items())
 
     def take_over(self, task: base.Task) -> None:
         """Write the files again, and configure the DHCP server."""
-        if self.lacks_files(task):
-            note = task.recall(NOTE)
-            LOG.info("Node %s: writing its boot files on this conductor", task.node.uuid)
+        if not self.lacks_files(task):
+            return
+        note = task.recall(NOTE)
+        LOG.info("Node %s: writing its boot files on this conductor", task.node.uuid)
+        if note:
             self._write_files(task, note["params"], note["mode"])
+        else:
+            self._write_disk_texts(task)
 
     # -- details --------------------------------------------------------------------------
 
@@ -410,6 +421,19 @@ class NetworkBoot(base.Boot):
         self._remove_ahead(task)
         offer_files(node, addresses, self.boot_files(node), by_http=self.by_http)
         return note
+
+    def _disk_texts(self, task: base.Task) -> Mapping[str, str]:
+        """Return the texts that a deployed machine keeps, by the options none."""
+        conf = config.CONF.pxe
+        wanted = conf.ipxe_fallback_script or conf.enable_netboot_fallback
+        if not wanted or task.driver.deploy.boots_ramdisk:
+            return {}
+        return self.texts_of_disk(task.node, [port.address for port in task.ports])
+
+    def _write_disk_texts(self, task: base.Task) -> None:
+        for path, text in self._disk_texts(task).items():
+            task.confirm_lock()
+            published.write(self.root() / path, text)
 
     def _remove_ahead(self, task: base.Task) -> None:
         folder = self.root() / task.node.uuid
@@ -535,10 +559,33 @@ def with_card(words: Sequence[str], address: str) -> list[str]:
     return [*words, f"BOOTIF=01-{loaders.dashed_address(address)}"]
 
 
+def place_common_files() -> None:
+    """Copy the loaders of [pxe]loader_file_paths, and write the script with the fallback.
+
+    :raises config.ConfigError: a name is not that of a file, or a source cannot be read.
+    :raises errors.LocalFileError, errors.DiskFull: a file cannot be written.
+    """
+    conf, enabled = config.CONF.pxe, set(config.CONF.enabled_boot_interfaces)
+    roots = [published.folder(), *([pathlib.Path(conf.tftp_root)] if enabled & _BY_TFTP else [])]
+    for name, source in conf.loader_file_paths.items():
+        try:
+            if pathlib.Path(name).name != name or name.startswith("."):
+                raise config.ConfigError(reason=f"[pxe]loader_file_paths: {name!r} is no file name")
+            content = local_files.read_regular(pathlib.Path(source))
+        except OSError as why:
+            reason = f"[pxe]loader_file_paths: cannot read {source}: {why.strerror}"
+            raise config.ConfigError(reason=reason) from None
+        for root in roots:
+            published.write(root / name, content)
+    if conf.ipxe_fallback_script and enabled & _BY_IPXE:
+        published.write(published.folder() / ENTRY, _entry_script())
+
+
 # The boot interface ``ipxe``: iPXE itself by TFTP, everything else by HTTP.
 
 ENTRY = "boot.ipxe"
 """The script that a DHCP server names; it chains to the machine's own script."""
+_BY_TFTP, _BY_IPXE = frozenset({"ipxe", "pxe"}), frozenset({"ipxe", "http-ipxe"})
 
 
 class IPXEBoot(NetworkBoot):
@@ -556,19 +603,24 @@ class IPXEBoot(NetworkBoot):
     ) -> Mapping[str, str]:
         """Return a script for each card, and the entry script."""
         kernel, ramdisk = (published.url(f"{node.uuid}/{part}") for part in PARTS)
+        timeout = config.CONF.pxe.ipxe_timeout
         scripts = {
-            _script_name(address): loaders.ipxe(kernel, ramdisk, with_card(words, address))
+            _script_name(address): loaders.ipxe(
+                kernel, ramdisk, with_card(words, address), timeout=timeout
+            )
             for address in addresses
         }
-        return {ENTRY: loaders.ipxe_entry(), **scripts}
+        return {ENTRY: _entry_script(), **scripts}
 
     def texts_of_iso(self, node: base.Node, addresses: Sequence[str]) -> Mapping[str, str]:
         """Return the same script for each card, and the entry script."""
         script = loaders.ipxe_iso(published.url(f"{node.uuid}/{ISO}"))
-        return {
-            ENTRY: loaders.ipxe_entry(),
-            **{_script_name(address): script for address in addresses},
-        }
+        return {ENTRY: _entry_script(), **{_script_name(address): script for address in addresses}}
+
+    def texts_of_disk(self, node: base.Node, addresses: Sequence[str]) -> Mapping[str, str]:
+        """Return the same script for each card, and the entry script."""
+        script = loaders.ipxe_disk(node.uuid)
+        return {ENTRY: _entry_script(), **{_script_name(address): script for address in addresses}}
 
     def names(self, node: base.Node, addresses: Iterable[str]) -> Sequence[str]:
         """Return the scripts of the cards."""
@@ -592,6 +644,10 @@ class HTTPIPXEBoot(IPXEBoot):
     def check_settings(self) -> None:
         """Check that the options name the HTTP server."""
         published.base()
+
+
+def _entry_script() -> str:
+    return loaders.ipxe_entry(config.CONF.pxe.ipxe_fallback_script)
 
 
 def _script_name(address: str) -> str:
@@ -629,6 +685,14 @@ class PXEBoot(NetworkBoot):
             for address, line in lines.items()
         }
         return {GRUB_ENTRY: loaders.grub_entry(), **files}
+
+    def texts_of_disk(self, node: base.Node, addresses: Sequence[str]) -> Mapping[str, str]:
+        """Return a file for each card and loader."""
+        return {
+            GRUB_ENTRY: loaders.grub_entry(),
+            **{_grub_file(address): loaders.grub_disk(node.uuid) for address in addresses},
+            **{_pxelinux_file(address): loaders.syslinux_disk(node.uuid) for address in addresses},
+        }
 
     def names(self, node: base.Node, addresses: Iterable[str]) -> Sequence[str]:
         """Return the files of both loaders."""

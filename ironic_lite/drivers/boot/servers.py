@@ -75,9 +75,9 @@ class NetbootPlan:
     ``web_server`` is true if nginx is to serve ``http_root``: the conductor does not, and neither
     does another server with a certificate. ``loaders`` maps a boot mode to a file of ``tftp_root``,
     ``by_http`` a boot interface to a file of ``http_root``, the preferred one first. With iPXE,
-    ``script`` is the URL of its first script, else None. ``told`` is true if dnsmasq
-    reads files of each node, and can offer some of them ``plain`` loaders beside iPXE. Only the
-    conductor's user can enter ``state``.
+    ``script`` is the URL of its first script, else None, and ``fallback`` the script of machines
+    that no node has. ``told`` is true if dnsmasq reads files of each node, and can offer some of
+    them ``plain`` loaders beside iPXE. Only the conductor's user can enter ``state``.
     """
 
     state: pathlib.Path
@@ -89,6 +89,7 @@ class NetbootPlan:
     plain: Sequence[str]
     by_http: Mapping[str, str]
     script: str | None
+    fallback: str | None
     told: bool
     hosts: pathlib.Path
     options: pathlib.Path
@@ -219,7 +220,7 @@ def _copy_commands(plan: NetbootPlan) -> list[str]:
     lines = [_copy_command(plan.tftp_root, name) for name in _needed_loaders(plan)]
     texts = {}
     if plan.script:
-        texts[plan.http_root / boot_network.ENTRY] = loaders.ipxe_entry()
+        texts[plan.http_root / boot_network.ENTRY] = loaders.ipxe_entry(plan.fallback)
     elif plan.loaders:
         texts[plan.tftp_root / boot_network.GRUB_ENTRY] = loaders.grub_entry()
     for interface, name in plan.by_http.items():

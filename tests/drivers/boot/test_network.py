@@ -22,6 +22,7 @@ from ironic_lite.core import config, masking
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import network, servers
 from ironic_lite.drivers.fake import hardware
+from ironic_lite.images import published
 from tests.emulators import images as image_server
 from tests.support import fake_task, prefork, service
 from tests.support.ports import HOST, free_port
@@ -68,7 +69,15 @@ def folders(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
     for group, name, _ in given:
         config.CONF.clear_override(name, group=group)
     config.CONF.clear_override("file_url_allowed_paths", group="conductor")
-    for name in ("tftp_server", "ipxe_bootfile_name_by_arch", "pxe_bootfile_name_by_arch"):
+    for name in (
+        "tftp_server",
+        "ipxe_bootfile_name_by_arch",
+        "pxe_bootfile_name_by_arch",
+        "ipxe_fallback_script",
+        "enable_netboot_fallback",
+        "ipxe_timeout",
+        "loader_file_paths",
+    ):
         config.CONF.clear_override(name, group="pxe")
 
 
@@ -459,6 +468,142 @@ def test_grub_takes_only_plain_http_without_a_path(
         HTTP.validate(task)
 
 
+# -- machines that boot over the network though they have an instance ------------------------------
+
+FALLBACKS = pytest.mark.parametrize(
+    ("option", "value"), [("ipxe_fallback_script", "other.ipxe"), ("enable_netboot_fallback", True)]
+)
+
+
+def keeps(boot: network.NetworkBoot, task: fake_task.FakeTask) -> dict[str, str]:
+    """Return the files of the node's cards."""
+    files = tree(boot.root()) if boot.root().exists() else {}
+    return {name: files[name] for name in boot.names(task.node, MACS) if name in files}
+
+
+@EACH
+@FALLBACKS
+def test_deployed_machine_keeps_files_that_boot_its_disk(
+    task: fake_task.FakeTask, boot: network.NetworkBoot, option: str, value: object
+) -> None:
+    config.CONF.set_override(option, value, group="pxe")
+    boot.prepare_ramdisk(task, {})
+    boot.prepare_instance(task)
+    found = keeps(boot, task)
+    assert {name.rpartition("/")[2].removesuffix(".conf")[-1] for name in found} == {"1", "2"}
+    for text in found.values():
+        assert not {"kernel", "linux", "initrd"} & set(text.lower().split())
+    named = {left.file.name for left in published.of_nodes(float("inf"))}
+    assert {pathlib.Path(name).name for name in found} <= named  # and go with the node
+    boot.clean_up_instance(task)
+    assert keeps(boot, task) == {}
+
+
+@EACH
+def test_deployed_machine_has_no_files_without_the_options(
+    task: fake_task.FakeTask, boot: network.NetworkBoot
+) -> None:
+    boot.prepare_ramdisk(task, {})
+    boot.prepare_instance(task)
+    task.node.provision_state = "active"
+    assert (keeps(boot, task), boot.lacks_files(task)) == ({}, False)
+
+
+@EACH
+@pytest.mark.parametrize("state", ["active", "adopting"])
+def test_machine_deployed_elsewhere_gets_files_that_boot_its_disk(
+    task: fake_task.FakeTask, boot: network.NetworkBoot, state: str
+) -> None:
+    """By another conductor, before the option was set, or by another tool."""
+    config.CONF.set_override("enable_netboot_fallback", True, group="pxe")
+    assert not boot.lacks_files(task)
+    task.node.provision_state = state
+    assert boot.lacks_files(task)
+    boot.take_over(task)
+    assert not boot.lacks_files(task)
+    assert len(keeps(boot, task)) >= 2
+    task.driver = dataclasses.replace(task.driver, deploy=Netbooting())
+    for name in keeps(boot, task):
+        (boot.root() / name).unlink()
+    assert not boot.lacks_files(task)
+
+
+def test_ramdisk_at_work_comes_before_the_disk(task: fake_task.FakeTask) -> None:
+    config.CONF.set_override("enable_netboot_fallback", True, group="pxe")
+    task.node.provision_state = "active"
+    IPXE.prepare_ramdisk(task, {"ipa-x": "1"})
+    assert not IPXE.lacks_files(task)
+    assert all(" ipa-x=1 " in text for text in keeps(IPXE, task).values())
+
+
+def test_machine_without_a_script_gets_the_fallback(
+    task: fake_task.FakeTask, folders: pathlib.Path
+) -> None:
+    config.CONF.set_override("ipxe_fallback_script", "other.ipxe", group="pxe")
+    network.place_common_files()
+    assert "chain --autofree other.ipxe && goto disk ||\n" in tree(folders / "http")["boot.ipxe"]
+    IPXE.prepare_ramdisk(task, {})
+    assert "chain --autofree other.ipxe " in tree(folders / "http")["boot.ipxe"]
+    assert "other.ipxe" in servers.setup(dataclasses.replace(IPXE_SERVERS, fallback="other.ipxe"))
+
+
+def test_ipxe_waits_as_long_as_the_option_says(task: fake_task.FakeTask) -> None:
+    config.CONF.set_override("ipxe_timeout", 90, group="pxe")
+    IPXE.prepare_ramdisk(task, {})
+    for text in keeps(IPXE, task).values():
+        assert "\nkernel --timeout 90000 --name vmlinuz " in text
+        assert "\ninitrd --timeout 90000 --name initrd " in text
+
+
+# -- loaders that are copied at the start ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("enabled", "roots"),
+    [(["ipxe"], ["http", "tftp"]), (["http-ipxe", "fake"], ["http"])],
+)
+def test_loaders_are_copied_where_firmware_finds_them(
+    folders: pathlib.Path, enabled: list[str], roots: list[str]
+) -> None:
+    (folders / "source").write_text("a loader")
+    config.CONF.set_override("enabled_boot_interfaces", enabled)
+    config.CONF.set_override("loader_file_paths", {"x.efi": f"{folders}/source"}, group="pxe")
+    try:
+        for content in ("a loader", "a newer one"):
+            (folders / "source").write_text(content)
+            network.place_common_files()
+            found = tree(folders)
+            assert found.pop("source") == content
+            assert found == {f"{root}/x.efi": content for root in roots}
+    finally:
+        config.CONF.clear_override("enabled_boot_interfaces")
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "said"),
+    [
+        ("x.efi", "{folder}/none", "cannot read {folder}/none: No such file or directory"),
+        ("x.efi", "{folder}", "cannot read {folder}: "),
+        ("x.efi", "/dev/zero", "cannot read /dev/zero: it is not a regular file"),
+        ("../x.efi", "{folder}/source", "'../x.efi' is no file name"),
+        (".x.efi", "{folder}/source", "'.x.efi' is no file name"),
+    ],
+)
+def test_loader_that_cannot_be_copied_stops_the_start(
+    folders: pathlib.Path, name: str, source: str, said: str
+) -> None:
+    (folders / "source").write_text("a loader")
+    conf = folders / "test.conf"
+    conf.write_text(
+        f"[DEFAULT]\nstate_path = {folders}/state\nenabled_hardware_types = fake-hardware\n"
+        f"[pxe]\nloader_file_paths = {name}:{source.format(folder=folders)}\n"
+    )
+    command = [str(service.SCRIPTS / "ironic-lite-conductor"), "--config-file", str(conf)]
+    done = prefork.run(command, env=service.environment(), timeout=60)
+    wanted = f"[pxe]loader_file_paths: {said.format(folder=folders)}"
+    assert (done.returncode, wanted in done.stderr) == (2, True), done.stderr
+
+
 # -- an instance that is a ramdisk ----------------------------------------------------------------
 
 
@@ -720,6 +865,7 @@ IPXE_SERVERS = servers.NetbootPlan(
     plain=[],
     by_http={},
     script="http://192.0.2.1:8080/boot.ipxe",
+    fallback=None,
     told=False,
     hosts=pathlib.Path("/etc/dnsmasq.d/hosts"),
     options=pathlib.Path("/etc/dnsmasq.d/opts"),

@@ -321,8 +321,16 @@ def test_ipxe_is_told_the_same_and_the_kernel_knows_its_ramdisk() -> None:
 
 def test_boot_ipxe_tries_each_card() -> None:
     text = loaders.ipxe_entry()
-    assert "chain --autofree pxelinux.cfg/${mac:hexhyp}" in text
-    assert "chain --autofree pxelinux.cfg/${net${n}/mac:hexhyp}" in text
+    assert "chain --autofree pxelinux.cfg/${mac:hexhyp} && goto disk ||\n" in text
+    assert "chain --autofree pxelinux.cfg/${net${n}/mac:hexhyp} && goto disk ||\n" in text
+    assert text.count("chain ") == 2
+
+
+def test_boot_ipxe_tries_the_fallback_after_all_cards() -> None:
+    lines = loaders.ipxe_entry("inspector.ipxe").splitlines()
+    at = lines.index("chain --autofree inspector.ipxe && goto disk ||")
+    assert lines[at - 1] == ":none"
+    assert lines[-2:] == [":disk", loaders.ipxe_disk("x").splitlines()[-1]]
 
 
 # The kernel command line: what is said, in which order, and what cannot be said.
