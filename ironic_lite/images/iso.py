@@ -33,10 +33,10 @@ SECTOR = 2048
 CONFIG_BYTES = 16 * 1024
 """Size of the loader's text: four times the longest command line, all quoted."""
 
-KERNEL, RAMDISK = "/vmlinuz", "/initrd"
-"""Their paths for the loader."""
+KERNEL, RAMDISK, AUTHORITY = "/vmlinuz", "/initrd", "/authority.cpio"
+"""Their paths for the loader; the last is there if the recipe has an authority."""
 
-_LAYOUT = 1  # part of a base's name: raise it with each change of the layout
+_LAYOUT = 2  # part of a base's name: raise it with each change of the layout
 _ESP = "/boot/grub/efiboot.img"
 _ISOLINUX = "/isolinux/isolinux.bin"
 _ISOLINUX_CONFIG = "/isolinux/isolinux.cfg"
@@ -166,6 +166,29 @@ def renew(
         local_files.once_more(target.parent, write, last.stat().st_size)
 
 
+def authority_archive(authority: pathlib.Path) -> bytes:
+    """Return a ramdisk (cpio, newc) with the files for the agent, for machines without a medium.
+
+    A kernel unpacks it before the ramdisk that follows; its size is a multiple of 4 for that.
+
+    :param authority: as in a recipe.
+    :raises OSError: it cannot be read.
+    """
+    files = {_AUTHORITY: local_files.read_regular(authority), _AGENT_CONFIG: _TRUSTING}
+    folders = {str(one) for path in files for one in pathlib.PurePosixPath(path).parents}
+    parts = [_cpio_entry(folder, 0o040755) for folder in sorted(folders - {"/"})]
+    parts += [_cpio_entry(path, 0o100644, content) for path, content in files.items()]
+    return b"".join([*parts, _cpio_entry("TRAILER!!!", 0)])
+
+
+def _cpio_entry(path: str, mode: int, content: bytes = b"") -> bytes:
+    name = path.removeprefix("/").encode() + b"\0"
+    # Inode, mode, owner, group, links, time, size, device numbers, size of the name, checksum.
+    fields = (0, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name), 0)
+    head = b"070701" + "".join(f"{field:08x}" for field in fields).encode() + name
+    return b"".join(part.ljust(-(-len(part) // 4) * 4, b"\0") for part in (head, content))
+
+
 def _coming_bytes(recipe: Recipe) -> int:
     return sum(path.stat().st_size for path in (recipe.kernel, recipe.ramdisk, recipe.loader))
 
@@ -192,7 +215,9 @@ def _build(recipe: Recipe, made: BinaryIO) -> None:
             places |= {_ISOLINUX: recipe.loader, _LDLINUX: recipe.module}
         if recipe.authority is not None:
             places[_AUTHORITY] = recipe.authority
-            tree.add(_AGENT_CONFIG, io.BytesIO(_TRUSTING), len(_TRUSTING))
+            archive = authority_archive(recipe.authority)
+            for name, content in ((_AGENT_CONFIG, _TRUSTING), (AUTHORITY, archive)):
+                tree.add(name, io.BytesIO(content), len(content))
         for name, path in places.items():
             file = opened.enter_context(local_files.open_regular(path))
             tree.add(name, file, path.stat().st_size)

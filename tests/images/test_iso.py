@@ -8,7 +8,9 @@ import fcntl
 import io
 import os
 import pathlib
+import shutil
 import struct
+import subprocess
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -388,3 +390,58 @@ def test_an_authority_is_where_an_agent_takes_its_options_from(
     told = read(target, "/etc/ironic-python-agent.d/authority.conf", view)
     assert told == f"[DEFAULT]\ncafile = {named}\n".encode()
     assert read(target, named, view) == pem.read_bytes()
+
+
+def unpacked(archive: bytes) -> dict[str, tuple[int, bytes]]:
+    """Return mode and content of each entry of a cpio archive (newc), by its own rules."""
+    found: dict[str, tuple[int, bytes]] = {}
+    at = 0
+    while True:
+        assert archive[at : at + 6] == b"070701"
+        fields = [int(archive[at + 6 + 8 * n :][:8], 16) for n in range(13)]
+        size, length = fields[6], fields[11]
+        name = archive[at + 110 : at + 110 + length - 1].decode()
+        at = -(-(at + 110 + length) // 4) * 4
+        if name == "TRAILER!!!":
+            assert archive[at:] == b""
+            return found
+        found[name] = fields[1], archive[at : at + size]
+        at = -(-(at + size) // 4) * 4
+
+
+def test_archive_has_the_files_of_a_medium_and_lets_a_ramdisk_follow(
+    tmp_path: pathlib.Path,
+) -> None:
+    pem = tmp_path / "ca.pem"
+    for size in range(4):
+        pem.write_bytes(b"x" * size)
+        archive = iso.authority_archive(pem)
+        assert len(archive) % 4 == 0
+        found = unpacked(archive)
+        assert {name: mode for name, (mode, _) in found.items()} == {
+            "etc": 0o040755,
+            "etc/ironic-python-agent": 0o040755,
+            "etc/ironic-python-agent.d": 0o040755,
+            "etc/ironic-python-agent/authority.pem": 0o100644,
+            "etc/ironic-python-agent.d/authority.conf": 0o100644,
+        }
+        assert found["etc/ironic-python-agent/authority.pem"][1] == b"x" * size
+        named = found["etc/ironic-python-agent.d/authority.conf"][1]
+        assert named == b"[DEFAULT]\ncafile = /etc/ironic-python-agent/authority.pem\n"
+
+
+def test_cpio_itself_unpacks_the_archive(tmp_path: pathlib.Path) -> None:
+    program = shutil.which("cpio")
+    if program is None:
+        pytest.skip("NOT TESTED: cpio is not installed; apt-get install cpio")
+    (tmp_path / "ca.pem").write_text("an authority")
+    folder = tmp_path / "root"
+    folder.mkdir()
+    subprocess.run(
+        [program, "--extract", "--quiet"],
+        input=iso.authority_archive(tmp_path / "ca.pem"),
+        cwd=folder,
+        check=True,
+        timeout=20,
+    )
+    assert (folder / "etc/ironic-python-agent/authority.pem").read_text() == "an authority"

@@ -145,10 +145,21 @@ def _grub_parameters(words: Sequence[str]) -> list[str]:
     return [found.replace('"', "") for found in _PARAMETER.findall(" ".join(words))]
 
 
-def grub(kernel: str, ramdisk: str, words: Sequence[str], *, label: str | None = None) -> str:
+# ``authority`` is another ramdisk, see `iso.authority_archive`. It comes first, because its size is
+# such that another one can follow.
+
+
+def grub(
+    kernel: str,
+    ramdisk: str,
+    words: Sequence[str],
+    *,
+    authority: str | None = None,
+    label: str | None = None,
+) -> str:
     """Return a grub.cfg that starts a kernel at once.
 
-    :param kernel: path as GRUB sees it, like ``ramdisk``.
+    :param kernel: path as GRUB sees it, like ``ramdisk`` and ``authority``.
     :param label: of the medium with the files, None for the device of GRUB itself.
     """
     line = " ".join(map(grub_quoted, _grub_parameters(words)))
@@ -158,34 +169,45 @@ def grub(kernel: str, ramdisk: str, words: Sequence[str], *, label: str | None =
         f"{search}"
         'menuentry "ramdisk" {\n'
         f"    linux {kernel} {line}\n"
-        f"    initrd {ramdisk}\n"
+        f"    initrd {' '.join(filter(None, (authority, ramdisk)))}\n"
         "}\n"
     )
 
 
-def syslinux(kernel: str, ramdisk: str, words: Sequence[str]) -> str:
+def syslinux(
+    kernel: str, ramdisk: str, words: Sequence[str], *, authority: str | None = None
+) -> str:
     """Return an isolinux.cfg, or a file of pxelinux.cfg, that starts a kernel at once."""
     return (
         "DEFAULT ramdisk\nPROMPT 0\nTIMEOUT 1\n"
         "LABEL ramdisk\n"
         f"    KERNEL {kernel}\n"
-        f"    INITRD {ramdisk}\n"
+        f"    INITRD {','.join(filter(None, (authority, ramdisk)))}\n"
         f"    APPEND {' '.join(words)}\n"
     )
 
 
-def ipxe(kernel: str, ramdisk: str, words: Sequence[str], *, timeout: int = 0) -> str:
+def ipxe(
+    kernel: str,
+    ramdisk: str,
+    words: Sequence[str],
+    *,
+    authority: str | None = None,
+    timeout: int = 0,
+) -> str:
     """Return an iPXE script that starts a kernel, and retries on failure.
 
-    :param kernel: URL, like ``ramdisk``.
+    :param kernel: URL, like ``ramdisk`` and ``authority``.
     :param timeout: seconds without data; 0 is iPXE's own limit.
     """
     limit = f"--timeout {timeout * 1000} " if timeout else ""
+    # A kernel started by UEFI looks for its ramdisks under these names.
+    ramdisks = {**({"authority": authority} if authority else {}), "initrd": ramdisk}
+    named = " ".join(f"initrd={name}" for name in ramdisks)
+    loads = [f"kernel {limit}--name vmlinuz {kernel} {named} {' '.join(words)}"]
+    loads += [f"initrd {limit}--name {name} {url}" for name, url in ramdisks.items()]
     return _retrying_script(
-        # A kernel started by UEFI looks for its ramdisk under this name.
-        f"kernel {limit}--name vmlinuz {kernel} initrd=initrd {' '.join(words)} || goto failed\n"
-        f"initrd {limit}--name initrd {ramdisk} || goto failed\n"
-        "boot || goto failed\n",
+        "".join(f"{line} || goto failed\n" for line in (*loads, "boot")),
         "the ramdisk",
     )
 

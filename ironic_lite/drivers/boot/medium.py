@@ -43,7 +43,8 @@ def mark(task: base.Task, parts: sources.Parts, mode: str) -> str:
     if mode == sources.INSTANCE:
         return sources.run_mark(node, *facts, sorted(node.instance_info.items()))
     authority = _ca_file() if parts.iso is None else None
-    return sources.run_mark(node, *facts, authority and checksums.known_digest(authority, "sha256"))
+    digest = authority and f"{iso.AUTHORITY} {checksums.known_digest(authority, 'sha256')}"
+    return sources.run_mark(node, *facts, digest)
 
 
 @cache.holding()
@@ -67,10 +68,13 @@ def make(
     publisher = str(uuid.uuid4())
     uefi = modes.wanted(task.node) == "uefi"
     line = [*words, f"ir_pub_id={publisher}"]
+    # An instance is not a ramdisk of this service.
+    authority = None if _is_instance(parts) else _ca_file()
+    archive = iso.AUTHORITY if authority else None
     text = (
-        loaders.grub(iso.KERNEL, iso.RAMDISK, line, label=iso.LABEL)
+        loaders.grub(iso.KERNEL, iso.RAMDISK, line, authority=archive, label=iso.LABEL)
         if uefi
-        else loaders.syslinux(iso.KERNEL, iso.RAMDISK, line)
+        else loaders.syslinux(iso.KERNEL, iso.RAMDISK, line, authority=archive)
     )
     target = published.root() / name
     published.reached(target.parent)
@@ -79,8 +83,7 @@ def make(
         iso.renew(last, target, text, publisher, uefi=uefi, config=config_path)
         return
     recipe = _medium_recipe(task.node, parts.kernel, parts.ramdisk, parts.place)
-    if not _is_instance(parts):  # an instance is not a ramdisk of this service
-        recipe = dataclasses.replace(recipe, authority=_ca_file())
+    recipe = dataclasses.replace(recipe, authority=authority)
     _shared_bases().make(recipe, target, text, publisher)
 
 
@@ -189,6 +192,19 @@ def check(node: base.Node, mode: str) -> None:
             sources.api_url()
         if boot_mode == "uefi":
             sources.bootloader(node)
+
+
+def authority_archive() -> bytes | None:
+    """Return the ramdisk with the authorities of agents, None without ``[agent]api_ca_file``.
+
+    :raises errors.LocalFileError: the configured file does not exist, or cannot be read.
+    """
+    file = _ca_file()
+    try:
+        return iso.authority_archive(file) if file else None
+    except OSError as why:
+        reason = f"[agent]api_ca_file cannot be read: {why.strerror}"
+        raise errors.LocalFileError(path=str(file), reason=reason) from None
 
 
 def _is_instance(parts: sources.Parts) -> bool:

@@ -20,7 +20,7 @@ from ironic_lite.core import config
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain.states import State
 from ironic_lite.drivers import base
-from ironic_lite.drivers.boot import loaders, modes, sources
+from ironic_lite.drivers.boot import loaders, medium, modes, sources
 from ironic_lite.images import cache, checksums, local_files, published
 
 LOG = logging.getLogger(__name__)
@@ -194,6 +194,8 @@ PREPARED = "network_boot_prepared"
 PARTS = ("kernel", "ramdisk")
 ISO = "boot.iso"
 """File name of an instance that is an ISO image, instead of kernel and ramdisk."""
+AUTHORITY = "authority.cpio"
+"""File name of a second ramdisk, by which agents trust ``[agent]api_ca_file``."""
 _AHEAD = ".prepared-"
 """Prefix of the names of these files."""
 _DEPLOYED = (State.ACTIVE, State.ADOPTING)
@@ -220,11 +222,12 @@ class NetworkBoot(base.Boot):
 
     @abc.abstractmethod
     def texts(
-        self, node: base.Node, addresses: Sequence[str], words: Sequence[str]
+        self, node: base.Node, addresses: Sequence[str], words: Sequence[str], authority: bool
     ) -> Mapping[str, str]:
         """Return the loaders' configuration files: path below `root` -> text.
 
         :param words: the command line without BOOTIF.
+        :param authority: the node has the file ``AUTHORITY``.
         """
 
     def texts_of_iso(self, node: base.Node, addresses: Sequence[str]) -> Mapping[str, str]:
@@ -309,7 +312,7 @@ class NetworkBoot(base.Boot):
         task.confirm_lock()  # folders may be shared, and the files may be another conductor's
         ignore_cards(node, addresses)
         texts = [self.root() / name for name in self.names(node, addresses)]
-        parts = [self.root() / node.uuid / part for part in (*PARTS, ISO)]
+        parts = [self.root() / node.uuid / part for part in (*PARTS, ISO, AUTHORITY)]
         published.remove(*texts, *parts)
         self._remove_ahead(task)
         published.remove_folder(self.root() / node.uuid)
@@ -365,7 +368,7 @@ class NetworkBoot(base.Boot):
         wanted = self._boot_texts(task, note) if note else self._disk_texts(task) if on_disk else {}
         folder = self.root() / node.uuid
         gone = any(not (folder / name).exists() for name in note.get("files", ()))
-        return gone or any(_read_text(self.root() / name) != text for name, text in wanted.items())
+        return gone or any(_read(self.root() / name) != text for name, text in wanted.items())
 
     def take_over(self, task: base.Task) -> None:
         """Write the files again, and configure the DHCP server."""
@@ -415,20 +418,20 @@ class NetworkBoot(base.Boot):
         note |= {"of_secret": of, "files": _identities(found, folder)}
         for path, text in texts.items():
             published.write(self.root() / path, text)
-        stale = set(self.names(node, addresses)) - set(texts)
+        stale = {*self.names(node, addresses), f"{node.uuid}/{AUTHORITY}"} - set(texts)
         published.remove(*(self.root() / name for name in stale))
         published.remove(*(folder / name for name in (*PARTS, ISO) if name not in found))
         self._remove_ahead(task)
         offer_files(node, addresses, self.boot_files(node), by_http=self.by_http)
         return note
 
-    def _disk_texts(self, task: base.Task) -> Mapping[str, str]:
+    def _disk_texts(self, task: base.Task) -> Mapping[str, bytes]:
         """Return the texts that a deployed machine keeps, by the options none."""
         conf = config.CONF.pxe
         wanted = conf.ipxe_fallback_script or conf.enable_netboot_fallback
         if not wanted or task.driver.deploy.boots_ramdisk:
             return {}
-        return self.texts_of_disk(task.node, [port.address for port in task.ports])
+        return _encoded(self.texts_of_disk(task.node, [port.address for port in task.ports]))
 
     def _write_disk_texts(self, task: base.Task) -> None:
         for path, text in self._disk_texts(task).items():
@@ -450,11 +453,14 @@ class NetworkBoot(base.Boot):
                 return {name: (folder / f"{ahead}{name}", None) for name in note["files"]}
         return None
 
-    def _boot_texts(self, task: base.Task, note: JsonView) -> Mapping[str, str]:
+    def _boot_texts(self, task: base.Task, note: JsonView) -> Mapping[str, bytes]:
         node, addresses = task.node, _boot_cards(task)
         if note.get("iso"):
-            return self.texts_of_iso(node, addresses)
-        return self.texts(node, addresses, _kernel_words(node, note["params"], note["mode"]))
+            return _encoded(self.texts_of_iso(node, addresses))
+        archive = None if note["mode"] == sources.INSTANCE else medium.authority_archive()
+        words = _kernel_words(node, note["params"], note["mode"])
+        texts = _encoded(self.texts(node, addresses, words, archive is not None))
+        return {**texts, **({f"{node.uuid}/{AUTHORITY}": archive} if archive else {})}
 
     def _boot_parts(self, node: base.Node, mode: str) -> sources.Parts:
         return sources.parts(node, mode, whole=self.boots_iso and mode == sources.INSTANCE)
@@ -523,9 +529,13 @@ def _fetched_files(node: base.Node, parts: sources.Parts) -> _Files:
     return {name: (cache.fetch(str(url), f"{parts.place}{name}"), None) for name, url in urls}
 
 
-def _read_text(file: pathlib.Path) -> str | None:
+def _encoded(texts: Mapping[str, str]) -> dict[str, bytes]:
+    return {path: text.encode() for path, text in texts.items()}
+
+
+def _read(file: pathlib.Path) -> bytes | None:
     try:
-        return file.read_text(encoding="utf-8", errors="replace")
+        return file.read_bytes()
     except OSError:
         return None
 
@@ -599,14 +609,19 @@ class IPXEBoot(NetworkBoot):
         return published.root()
 
     def texts(
-        self, node: base.Node, addresses: Sequence[str], words: Sequence[str]
+        self, node: base.Node, addresses: Sequence[str], words: Sequence[str], authority: bool
     ) -> Mapping[str, str]:
         """Return a script for each card, and the entry script."""
-        kernel, ramdisk = (published.url(f"{node.uuid}/{part}") for part in PARTS)
-        timeout = config.CONF.pxe.ipxe_timeout
+        kernel, ramdisk, archive = (
+            published.url(f"{node.uuid}/{part}") for part in (*PARTS, AUTHORITY)
+        )
         scripts = {
             _script_name(address): loaders.ipxe(
-                kernel, ramdisk, with_card(words, address), timeout=timeout
+                kernel,
+                ramdisk,
+                with_card(words, address),
+                authority=archive if authority else None,
+                timeout=config.CONF.pxe.ipxe_timeout,
             )
             for address in addresses
         }
@@ -670,18 +685,19 @@ class PXEBoot(NetworkBoot):
         return pathlib.Path(config.CONF.pxe.tftp_root)
 
     def texts(
-        self, node: base.Node, addresses: Sequence[str], words: Sequence[str]
+        self, node: base.Node, addresses: Sequence[str], words: Sequence[str], authority: bool
     ) -> Mapping[str, str]:
         """Return a file for each card, for the loader of the node's boot mode."""
         kernel, ramdisk = (f"/{node.uuid}/{part}" for part in PARTS)
+        archive = f"/{node.uuid}/{AUTHORITY}" if authority else None
         lines = {address: with_card(words, address) for address in addresses}
         if modes.wanted(node) == "bios":
             return {
-                _pxelinux_file(address): loaders.syslinux(kernel, ramdisk, line)
+                _pxelinux_file(address): loaders.syslinux(kernel, ramdisk, line, authority=archive)
                 for address, line in lines.items()
             }
         files = {
-            _grub_file(address): loaders.grub(kernel, ramdisk, line)
+            _grub_file(address): loaders.grub(kernel, ramdisk, line, authority=archive)
             for address, line in lines.items()
         }
         return {GRUB_ENTRY: loaders.grub_entry(), **files}

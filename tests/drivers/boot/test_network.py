@@ -555,6 +555,72 @@ def test_ipxe_waits_as_long_as_the_option_says(task: fake_task.FakeTask) -> None
         assert "\ninitrd --timeout 90000 --name initrd " in text
 
 
+# -- authorities of agents -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def authority(folders: pathlib.Path) -> Iterator[pathlib.Path]:
+    """The file of [agent]api_ca_file."""
+    file = folders / "ca.pem"
+    file.write_text("an authority\n")
+    config.CONF.set_override("api_ca_file", str(file), group="agent")
+    yield file
+    config.CONF.clear_override("api_ca_file", group="agent")
+
+
+@EACH
+@pytest.mark.parametrize("mode", ["uefi", "bios"])
+def test_agent_gets_its_authorities_by_a_second_ramdisk(
+    task: fake_task.FakeTask, authority: pathlib.Path, boot: network.NetworkBoot, mode: str
+) -> None:
+    task.node.properties = {"capabilities": f"boot_mode:{mode}"}
+    boot.prepare_ramdisk(task, {})
+    made = boot.root() / task.node.uuid / "authority.cpio"
+    assert b"an authority" in made.read_bytes()
+    place = f"/{task.node.uuid}/authority.cpio"
+    for text in keeps(boot, task).values():
+        first = text.index(place)
+        assert first < text.index(f"/{task.node.uuid}/ramdisk")
+        assert ("initrd=authority initrd=initrd" in text) is text.startswith("#!ipxe")
+    authority.write_text("another one\n")
+    assert boot.lacks_files(task)
+    boot.take_over(task)
+    assert b"another one" in made.read_bytes()
+    boot.clean_up_ramdisk(task)
+    assert not made.parent.exists()
+
+
+def test_second_ramdisk_goes_with_the_option_and_is_for_no_instance(
+    task: fake_task.FakeTask, authority: pathlib.Path
+) -> None:
+    IPXE.prepare_ramdisk(task, {})
+    made = IPXE.root() / task.node.uuid / "authority.cpio"
+    config.CONF.clear_override("api_ca_file", group="agent")
+    IPXE.prepare_ramdisk(task, {})
+    assert not made.exists()
+    config.CONF.set_override("api_ca_file", str(authority), group="agent")
+    task.driver = dataclasses.replace(task.driver, deploy=Netbooting())
+    info = task.node.driver_info
+    task.node.instance_info = {
+        "kernel": info["deploy_kernel"],
+        "ramdisk": info["deploy_ramdisk"],
+    }
+    IPXE.prepare_instance(task)
+    assert not made.exists()
+    assert not any("authority" in text for text in keeps(IPXE, task).values())
+
+
+@pytest.mark.parametrize("fault", ["missing", "a folder"])
+def test_missing_authorities_are_named(
+    task: fake_task.FakeTask, authority: pathlib.Path, fault: str
+) -> None:
+    authority.unlink()
+    if fault == "a folder":
+        authority.mkdir()
+    with pytest.raises(errors.LocalFileError, match=r"ca\.pem.*\[agent\]api_ca_file"):
+        IPXE.prepare_ramdisk(task, {})
+
+
 # -- loaders that are copied at the start ----------------------------------------------------------
 
 

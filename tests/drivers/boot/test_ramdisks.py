@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pathlib
+import re
 import shlex
 import uuid
 from collections.abc import Iterator
@@ -236,6 +237,17 @@ def _files(folder: pathlib.Path, place: str) -> list[str]:
         assert out.getvalue().startswith(expected)
     disc.close()
     return found
+
+
+def test_loader_of_a_medium_names_the_second_ramdisk(folder: pathlib.Path) -> None:
+    """For machines whose kernel does not see the medium."""
+    for value, wanted in ((None, ["/initrd"]), ("ca.pem", ["/authority.cpio", "/initrd"])):
+        if value:
+            config.CONF.set_override("api_ca_file", str(folder / value), "agent")
+        _files(folder, "driver_info/deploy_")
+        image = (published.root() / "media/n.iso").read_bytes()
+        (found,) = re.findall(rb"\n    INITRD (\S+)\n", image)
+        assert found.decode().split(",") == wanted
 
 
 def test_an_agent_is_given_whom_to_believe(folder: pathlib.Path) -> None:
