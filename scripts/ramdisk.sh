@@ -2,7 +2,7 @@
 # Build the system that machines are booted into: scripts/ramdisk.sh FOLDER
 #
 # FOLDER/agent.kernel, FOLDER/agent.initramfs and FOLDER/esp.img are what [conductor]deploy_kernel,
-# deploy_ramdisk and bootloader want: Debian with an unmodified ironic-python-agent and our hardware
+# deploy_ramdisk and bootloader want, FOLDER/grubhttp.efi is the loader of the boot interface http: Debian with an unmodified ironic-python-agent and our hardware
 # manager that reports erasures (scripts/ramdisk/evidence), for x86-64. What stands already is not built again; remove FOLDER to start again. See docs/ramdisk.rst.
 #
 # Environment:
@@ -240,7 +240,15 @@ CFG
     mcopy -i "$folder/esp.img" "$work/bootx64.efi" ::/EFI/BOOT/BOOTX64.EFI
 }
 
+http_loader() { # a GRUB that reads its files from the HTTP server it has been started from
+    echo 'configfile $prefix/grub.cfg' > "$work/http.cfg"
+    grub-mkimage -O x86_64-efi -p /grub -c "$work/http.cfg" -o "$folder/grubhttp.efi" \
+        normal configfile linux echo test net efinet http tftp
+}
+
 needs
 mkdir -p "$work"
-for stage in system programs python_agent units logins slim packed loader; do once "$stage"; done
-ls -lh "$folder"/agent.kernel "$folder"/agent.initramfs "$folder"/esp.img
+for stage in system programs python_agent units logins slim packed loader http_loader; do
+    once "$stage"
+done
+ls -lh "$folder"/agent.kernel "$folder"/agent.initramfs "$folder"/esp.img "$folder"/grubhttp.efi

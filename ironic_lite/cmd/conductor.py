@@ -74,8 +74,7 @@ def conduct(
         needs other keys; or another process has taken this conductor's name.
     """
     stop, displaced = supervise.StopRequest(), threading.Event()
-    registry = Registry.load(Settings.read(conf))
-    boot_network.place_common_files()
+    registry = _load_drivers(conf)
     with stop.at_once():
         prepared()
     database = start.open_database(conf)
@@ -108,6 +107,13 @@ def conduct(
     if displaced.is_set():
         raise errors.Error(_DISPLACED.format(host=conf.host))
     return 0 if finished else entry.EXIT_FAULT
+
+
+def _load_drivers(conf: Configuration) -> Registry:
+    """Load the drivers, and write the boot files that are not of one node."""
+    registry = Registry.load(Settings.read(conf))
+    boot_network.place_common_files()
+    return registry
 
 
 def _end_wait(stop: supervise.StopRequest, service: ConductorService) -> None:

@@ -206,8 +206,8 @@ class AgentOptions(Group):
     allow_md5_checksum: bool = switch(False, "Accept md5 checksums of images, which can be forged.")
     api_ca_file: str | None = text(
         None,
-        "PEM file of authorities. Agents that boot from virtual media trust only these for https "
-        "to the API and to image servers.",
+        "PEM file of authorities. Agents trust only these for https to the API and to image "
+        "servers.",
     )
     enable_bios_bootloader_install: bool = switch(
         False,
