@@ -26,7 +26,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick vm-test life repeats recorded fuzz compare tempest chaos attack outage partition busy-test stall-test static lint without services evidence-wheel bench bench-smoke bench-ironic bench-ironic-start demo shots sample window docs format clean
+.PHONY: help venv test proofs quick vm-test life repeats recorded fuzz compare tempest chaos attack outage partition busy-test stall-test static lint without services evidence-wheel bench bench-smoke bench-ironic bench-ironic-start demo shots sample window docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,10 +43,14 @@ demo: $(STAMP) ## take demo nodes through their whole lifecycle; ARGS=--keep lea
 shots: $(STAMP) ## take pictures of the window's pages, beside make demo ARGS=--keep: build/shots/*.png
 	$(VENV)/bin/python scripts/shots.py http://127.0.0.1:6385 build/shots
 
-test: $(STAMP) ## run the whole test suite; as root on Debian, install ipmitool and ipmi_sim first
+test: PART := tests
+proofs: PART := proofs
+test: ## run the test suite without the long proofs; as root on Debian, install ipmitool and ipmi_sim first
+proofs: ## run the long proofs: deaths at every moment, all of the window, several machines, attacks
+test proofs: $(STAMP)
 	@scripts/programs.sh
 	@scripts/agent.sh $(VENV)-agent || echo "the tests with a real ramdisk agent are skipped" >&2
-	$(VENV)/bin/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	$(VENV)/bin/pytest -n $(WORKERS) --dist loadgroup --part $(PART) $(ARGS)
 
 quick: $(STAMP) ## run the tests that start no server: unit, spec, API and lint, on SQLite
 	$(VENV)/bin/pytest -q -n $(WORKERS) -k "not mysql and not postgresql" \

@@ -23,8 +23,13 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("loaded")
 
-pytest_addoption = stuck.pytest_addoption
 pytest_collection_modifyitems = scheduling.pytest_collection_modifyitems
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the suite."""
+    stuck.add_option(parser)
+    scheduling.add_option(parser)
 
 
 @pytest.fixture(autouse=True)

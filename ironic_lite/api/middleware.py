@@ -133,7 +133,11 @@ def _allowed_hosts(conf: Configuration) -> tuple[tuple[str, ...], frozenset[str]
     listed = [name.lower() for name in conf.api.allowed_hosts]
     suffixes = ["" if name == "*" else name for name in listed if name == "*" or name[0] == "."]
     own = socket.gethostname().lower()
-    places = (conf.api.public_endpoint, conf.service_catalog.endpoint_override)
+    places = (
+        conf.api.public_endpoint,
+        conf.service_catalog.endpoint_override,
+        conf.deploy.external_callback_url,
+    )
     told = (_host_and_port(place or "") for place in places)
     names: Iterable[str] = (
         *(_LOCAL, conf.api.host.lower(), own, own.partition(".")[0]),

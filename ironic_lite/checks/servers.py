@@ -261,23 +261,29 @@ def _check_base(base: str) -> Verdict:
 
 
 def find_callback(conf: Configuration) -> Iterator[Verdict]:
-    """Fetch /v1 at the URL by which agents call the API."""
+    """Fetch /v1 at the URLs by which agents call the API."""
     if not machine.RAMDISK_BOOT & set(conf.enabled_boot_interfaces):
         return
-    override = conf.service_catalog.endpoint_override
-    url = str(override or conf.api.public_endpoint or "").rstrip("/").removesuffix("/v1")
-    if not url:
+    either = {
+        "[service_catalog]endpoint_override": conf.service_catalog.endpoint_override,
+        "[api]public_endpoint": conf.api.public_endpoint,
+    }
+    places = [(option, url) for option, url in either.items() if url][:1]
+    if conf.deploy.external_callback_url:
+        places.append(("[deploy]external_callback_url", conf.deploy.external_callback_url))
+    if not places:
         yield warning(
             "[service_catalog]endpoint_override is not set: ramdisks have no URL to call back",
             "Set it to the URL at which machines reach the API, such as http://192.0.2.10:6385.",
         )
         return
-    option = "[service_catalog]endpoint_override" if override else "[api]public_endpoint"
-    host = urllib.parse.urlsplit(url).hostname or ""
-    if config.is_loopback(host) or host == "localhost":
-        do = "Set it to an address of the API in the network of the machines."
-        yield warning(f"{option} {url} is loopback: no ramdisk reaches it", do)
-    yield _check_callback(conf, f"{option} {url}", f"{url}/v1")
+    for option, given in places:
+        url = given.rstrip("/").removesuffix("/v1")
+        host = urllib.parse.urlsplit(url).hostname or ""
+        if config.is_loopback(host) or host == "localhost":
+            do = "Set it to an address of the API in the network of the machines."
+            yield warning(f"{option} {url} is loopback: no ramdisk reaches it", do)
+        yield _check_callback(conf, f"{option} {url}", f"{url}/v1")
 
 
 def _check_callback(conf: Configuration, place: str, url: str) -> Verdict:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ironic_lite import errors, features
-from ironic_lite.core import config, notify
+from ironic_lite.core import config, log_lines, notify
 
 EXIT_CONFIG = 2
 EXIT_FAULT = 1
@@ -51,7 +51,7 @@ def run(
 
 def refuse(prog: str, why: errors.Error) -> int:
     """Print an error as one line and return its exit status."""
-    priority = "<3>" if config.is_journal() else ""  # of an error
+    priority = "<3>" if log_lines.is_journal() else ""  # of an error
     print(f"{priority}{prog}: {' '.join(why.message.split())}", file=sys.stderr)
     return EXIT_CONFIG if isinstance(why, config.ConfigError) else EXIT_FAULT
 

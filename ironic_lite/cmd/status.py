@@ -447,7 +447,12 @@ _CHECK_ABOUT = (
 )
 
 
-_HOOK_OPTIONS = ("[inspector]hooks", "[redfish]inspection_hooks")
+_HOOK_OPTIONS = frozenset({("inspector", "hooks"), ("redfish", "inspection_hooks")})
+_KINDS: Mapping[str, str] = {
+    **{registry.option_of(kind): kind for kind in (options.HARDWARE_TYPE, *options.KINDS)},
+    **{f"default_{kind}_interface": kind for kind in options.KINDS},
+}
+"""Options of [DEFAULT] with names of drivers, and the kind of these."""
 
 
 def _check_parser() -> argparse.ArgumentParser:
@@ -484,34 +489,27 @@ def check_ironic_conf(argv: Sequence[str]) -> int:
 
 def _judge_names(conf: Any, one: config.Judgement) -> config.Judgement:
     """Judge the names in an option with enabled drivers, a default one, or inspection hooks."""
-    option = f"[{one.option.group}]{one.option.key[1]}"
-    if option in _HOOK_OPTIONS and one.verdict is options.OptionVerdict.KEPT:
-        names = conf[one.option.group][one.option.key[1]]
-        faults = [
-            text.removeprefix(f"{option}: ") for text in registry.hook_faults({option: names})
-        ]
-        if faults:
-            text = "; ".join(faults)
-            return one._replace(verdict=options.OptionVerdict.REFUSED, text=text, loss=True)
-    for kind in (options.HARDWARE_TYPE, *options.KINDS):
-        listed = registry.option_of(kind)
-        names = {listed: conf[listed]}
-        if kind != options.HARDWARE_TYPE and (default := conf[f"default_{kind}_interface"]):
-            names[f"default_{kind}_interface"] = [default]
-        if one.option.group != "DEFAULT" or one.option.key[1] not in names:
-            continue
-        found = registry.enabled_names(kind, names[one.option.key[1]])
-        if found.refused:
-            text = "; ".join(found.refused.values())
-            return one._replace(verdict=options.OptionVerdict.REFUSED, text=text, loss=True)
-        texts = [f"{name} is left out: {text}" for name, text in found.left_out.items()]
-        return one._replace(text=" ".join(texts))
-    return one
+    group, name = one.option.key
+    if one.verdict is not options.OptionVerdict.KEPT:
+        return one
+    if (group, name) in _HOOK_OPTIONS:
+        refused, left_out = registry.missing_hooks(conf[group][name]), []
+    elif group == "DEFAULT" and name in _KINDS:
+        names = [conf[name]] if isinstance(conf[name], str) else conf[name] or []
+        found = registry.enabled_names(_KINDS[name], names)
+        refused = list(found.refused.values())
+        left_out = [f"{name} is left out: {text}" for name, text in found.left_out.items()]
+    else:
+        return one
+    if refused:
+        verdict = options.OptionVerdict.REFUSED
+        return one._replace(verdict=verdict, text="; ".join(refused), loss=True)
+    return one._replace(text=" ".join(left_out))
 
 
 def _check_row(one: config.Judgement) -> Json:
     option = one.option
-    secret = masking.secret(option.name)
+    secret = masking.secret(option.name) or option.name.endswith("_key")
     value = ", ".join(option.values)
     return {
         "verdict": one.verdict.value,

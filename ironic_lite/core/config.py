@@ -5,6 +5,7 @@ Every entry point calls `load`; all other code reads ``config.CONF.group.option`
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import functools
@@ -15,7 +16,6 @@ import logging
 import os
 import pathlib
 import re
-import sys
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -109,13 +109,11 @@ class Judgement(NamedTuple):
 
 def judge(conf: cfg.ConfigOpts, one: Assigned) -> Judgement:
     """Return what becomes of an option; its value is not checked if it is one of ours."""
-    ours = {key: name for name, key in _other_names()}
-    row = options.row_of(*one.key)
+    row, ours = options.row_of(*one.key), option_named(one.key)
     if one.key[1] in _known_names(conf, one.group) or one.group in options.LIBRARIES:
-        if (now := ours.get(one.key)) is None or one.key in _own_keys():
+        if ours is None or (ours[0], ours[1].dest) == one.key:
             return Judgement(one, OptionVerdict.KEPT, "")
-        group, _, name = now.partition("__")
-        return Judgement(one, OptionVerdict.RENAMED, f"[{_normal_group(group)}]{name.lower()}")
+        return Judgement(one, OptionVerdict.RENAMED, f"[{ours[0]}]{ours[1].dest}")
     if row is not None:
         found = [row.judge(value) for value in one.values]
         verdict, loss = next((each for each in found if each[1]), found[-1])
@@ -223,22 +221,27 @@ def _variable_fault(one: Assigned) -> str | None:
     """Return the fault of another name in the environment, where oslo.config reads only ours."""
     if not _VARIABLE.fullmatch(one.place):
         return None
-    right = next((ours for ours, old in _other_names() if old == one.key), None)
-    return right and f"has no effect in the environment; set OS_{right} instead"
-
-
-def _other_names() -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield each other name of an option, after the option as ``GROUP__NAME``."""
-    for group, opts in options.GROUPS.items():
-        for opt in opts:
-            for old in opt.deprecated_opts:
-                yield f"{group}__{opt.dest}".upper(), (old.group or group, old.name or opt.dest)
+    ours = option_named(one.key)
+    if ours is None or (ours[0], ours[1].dest) == one.key:
+        return None
+    right = f"OS_{ours[0]}__{ours[1].dest}".upper()
+    return f"has no effect in the environment; set {right} instead"
 
 
 @functools.cache
-def _own_keys() -> frozenset[tuple[str, str]]:
-    """Return group and name of each option of ours."""
-    return frozenset((group, opt.dest) for group, opts in options.GROUPS.items() for opt in opts)
+def _options_by_name() -> Mapping[tuple[str, str], tuple[str, cfg.Opt]]:
+    every = [(group, opt) for group, opts in options.GROUPS.items() for opt in opts]
+    others = {
+        (old.group or group, old.name or opt.dest): (group, opt)
+        for group, opt in every
+        for old in opt.deprecated_opts
+    }
+    return others | {(group, opt.dest): (group, opt) for group, opt in every}
+
+
+def option_named(key: tuple[str, str]) -> tuple[str, cfg.Opt] | None:
+    """Return an option of ours and its group, by group and any of its names."""
+    return _options_by_name().get(key)
 
 
 def _similar(name: str, known: Iterable[str]) -> str | None:
@@ -249,8 +252,7 @@ def _similar(name: str, known: Iterable[str]) -> str | None:
 
 def _known_names(conf: cfg.ConfigOpts, group: str) -> set[str]:
     """Return all names ``group`` may hold, other ones too; empty for a foreign group."""
-    names = {opt.name for opt in options.GROUPS.get(group, ())}
-    names |= {name for _, (of, name) in _other_names() if of == group}
+    names = {name for of, name in _options_by_name() if of == group}
     if group == "DEFAULT":
         names |= {opt.name for opt in options.LIBRARY} | options.LIBRARY_DEFAULTS | set(conf)
     return {name.replace("-", "_") for name in names}
@@ -281,6 +283,7 @@ def doubts(conf: cfg.ConfigOpts, judged: Sequence[Judgement]) -> Iterator[str]:
 
 LARGEST_FILE = 1024 * 1024
 """Bytes of a file that `judge_files` reads."""
+_FAULT = re.compile(r"\[(\w+)\](\w+): (.+)", re.DOTALL)
 _SECTION = re.compile(r"\[(?P<group>[^]]+)\]\s*(?:[#;].*)?")
 _SETTING = re.compile(r"(?P<name>[^\s=:#;\[][^=:]*?)\s*[=:]")
 
@@ -316,7 +319,24 @@ def judge_files(paths: Sequence[pathlib.Path]) -> tuple[cfg.ConfigOpts, list[Jud
             login, fault = None, login
         refused = one._replace(verdict=OptionVerdict.REFUSED, text=fault or "", loss=True)
         found.append(refused if fault else one)
+    # Without all values nothing is known of options together; certificates may be elsewhere.
+    with contextlib.suppress(cfg.Error, ValueError, errors.OpenError):
+        for text in _faults_together(conf):
+            _add_fault(found, text)
     return conf, found
+
+
+def _add_fault(judged: list[Judgement], text: str) -> None:
+    """Refuse the option with which the text of a fault begins, which may be unset."""
+    parts = _FAULT.fullmatch(text)
+    assert parts is not None, text
+    group, name, reason = parts.groups()
+    for place, one in enumerate(judged):
+        if one.option.key == (group, name) or one.text == f"[{group}]{name}":
+            judged[place] = one._replace(verdict=OptionVerdict.REFUSED, text=reason, loss=True)
+            return
+    unset = Assigned("", group, name, [])
+    judged.append(Judgement(unset, OptionVerdict.REFUSED, reason, True))
 
 
 def _files_at(place: pathlib.Path) -> list[pathlib.Path]:
@@ -349,16 +369,6 @@ def _file_value_fault(conf: cfg.ConfigOpts, one: Assigned) -> str | None:
     group, opt = named
     fault = _value_fault(conf if group == "DEFAULT" else conf[group], opt)
     return fault and fault.removesuffix(f" (in {one.place})")
-
-
-def option_named(key: tuple[str, str]) -> tuple[str, cfg.Opt] | None:
-    """Return an option of ours and its group, by group and any of its names."""
-    for group, opts in options.GROUPS.items():
-        for opt in opts:
-            others = ((o.group or group, o.name or opt.dest) for o in opt.deprecated_opts)
-            if key in {(group, opt.dest), *others}:
-                return group, opt
-    return None
 
 
 PROJECT = "ironic-lite"
@@ -483,12 +493,14 @@ def load(
     _read_sources(conf, prog, argv, description)
     found = assigned_values(conf)
     judged = [judge(conf, one) for one in found]
-    _refuse(ironic_fault(judged) or reference_fault(conf, found))
+    _refuse(reference_fault(conf, found))
     _check_values(conf)
-    _refuse(name_fault(conf, found) or login_fault(conf, found))
-    _check_together(conf)
+    own = (ironic_fault(judged), name_fault(conf, found), login_fault(conf, found))
+    _refuse("; ".join(filter(None, (*own, *_faults_together(conf)))) or None)
+    if not conf.database.connection:
+        state_path(conf)
     if not create:
-        _log_to_stderr(conf, prog)
+        log_lines.log_to_stderr(conf, prog)
     _start_logging(conf, prog)
     for text in doubts(conf, judged):
         LOG.warning("%s", text)
@@ -559,6 +571,11 @@ def _not_text(prog: str, argv: Sequence[str]) -> str:
 def warn(conf: Configuration, prog: str) -> None:
     """Log settings that are allowed but perhaps not intended."""
     api = conf.api
+    if prog != API and conf.oci.permit_fallback_to_http_transport:
+        LOG.warning(
+            "Registries without TLS are used by plain http, which shows their logins to the "
+            "network: [oci]permit_fallback_to_http_transport."
+        )
     if api.unix_socket:
         open_to_all = api.auth_strategy == "noauth" and api.unix_socket_mode & _FOR_ALL
         if prog in _SERVES_API and open_to_all:
@@ -575,11 +592,6 @@ def warn(conf: Configuration, prog: str) -> None:
     if prog in _SERVES_API and secret and api_certificate(conf) is None:
         LOG.warning(
             "Passwords and tokens reach %s in plain text: set [api]ssl_cert_file.", api.host
-        )
-    if prog != API and conf.oci.permit_fallback_to_http_transport:
-        LOG.warning(
-            "Registries without TLS are used by plain http, which shows their logins to the "
-            "network: [oci]permit_fallback_to_http_transport."
         )
     doubt = _address_warning(conf) if prog in _SERVES_API else None
     if doubt is not None:
@@ -713,13 +725,15 @@ def _explain_value(error: Exception) -> str:
     return f"{reason} (in {found['source']})"
 
 
-def _check_together(conf: Configuration) -> None:
-    """Check options that depend on each other."""
-    if not conf.database.connection:
-        state_path(conf)
+def _faults_together(conf: Configuration) -> Iterator[str]:
+    """Yield the faults of options that depend on each other.
+
+    :raises errors.OpenError: a certificate or key cannot be read.
+    """
     checks = (_check_api, _check_tls, _check_conductor, _check_discovery, _check_image_servers)
     for check in checks:
-        _refuse(check(conf))
+        if fault := check(conf):
+            yield fault
 
 
 def _check_api(conf: Configuration) -> str | None:
@@ -826,37 +840,6 @@ def _check_image_servers(conf: Configuration) -> str | None:
     return None
 
 
-def _log_files(conf: cfg.ConfigOpts, prog: str) -> list[pathlib.Path]:
-    """Return the file that oslo.log writes to, if any; in a folder, of one of these names."""
-    own = (prog, pathlib.Path(sys.argv[0]).name)
-    names = [conf.log_file] if conf.log_file else [f"{one}.log" for one in own]
-    folder = conf.log_dir or ""
-    return [pathlib.Path(folder, name) for name in names] if conf.log_file or folder else []
-
-
-def _log_to_stderr(conf: cfg.ConfigOpts, prog: str) -> None:
-    """Check the log file, which a start would make, and log elsewhere.
-
-    :raises errors.OpenError: the service could not write the file.
-    """
-    for path in _log_files(conf, prog)[:1]:
-        place = path if path.exists() else path.parent
-        if path.is_dir() or not os.access(place, os.W_OK):
-            reason = f"cannot write {path}; make its folder for the user of the service"
-            raise errors.OpenError(reason=f"[DEFAULT]log_file, log_dir: cannot log: {reason}")
-    for name in ("log_file", "log_dir"):
-        conf.set_override(name, None)
-
-
-def is_journal() -> bool:
-    """Return whether standard error is the journal, by JOURNAL_STREAM of systemd.exec(5)."""
-    try:
-        about = os.fstat(sys.stderr.fileno())
-    except (OSError, ValueError):  # a test has replaced it
-        return False
-    return os.environ.get("JOURNAL_STREAM") == f"{about.st_dev}:{about.st_ino}"
-
-
 def _start_logging(conf: cfg.ConfigOpts, prog: str) -> None:
     """Log to standard error unless the configuration names another place.
 
@@ -864,14 +847,14 @@ def _start_logging(conf: cfg.ConfigOpts, prog: str) -> None:
     """
     elsewhere = conf.log_file or conf.log_dir or conf.use_journal
     conf.set_default("use_stderr", not elsewhere)
-    created = [path for path in _log_files(conf, prog) if not path.exists()]
+    created = [path for path in log_lines.log_files(conf, prog) if not path.exists()]
     try:
         log.setup(conf, prog, version(), fix_eventlet=False)
         for handler in logging.getLogger().handlers:
             handler.addFilter(context.LogFilter())
             handler.addFilter(log_lines.Seldom(*log_lines.BROKER_LIBRARIES, least=logging.INFO))
         log_lines.guard(logging.getLogger())
-        if is_journal():
+        if log_lines.is_journal():
             log_lines.add_priorities(logging.getLogger())
         for path in filter(pathlib.Path.exists, created):
             path.chmod(_LOG_MODE)

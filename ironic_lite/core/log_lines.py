@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
+import os
+import pathlib
 import re
 import sys
 import threading
@@ -16,6 +18,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
+from oslo_config import cfg
+
+from ironic_lite import errors
 from ironic_lite.core import masking
 
 # Lines for the log of the run that a thread works on.
@@ -306,3 +311,37 @@ def add_priorities(logger: logging.Logger) -> None:
 def _escape_character(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if found[0] <= "\xff" else f"\\u{code:04x}"
+
+
+# Where a program logs to.
+
+
+def log_files(conf: cfg.ConfigOpts, prog: str) -> list[pathlib.Path]:
+    """Return the file that oslo.log writes to, if any; in a folder, of one of these names."""
+    own = (prog, pathlib.Path(sys.argv[0]).name)
+    names = [conf.log_file] if conf.log_file else [f"{one}.log" for one in own]
+    folder = conf.log_dir or ""
+    return [pathlib.Path(folder, name) for name in names] if conf.log_file or folder else []
+
+
+def log_to_stderr(conf: cfg.ConfigOpts, prog: str) -> None:
+    """Check the log file, which a start would make, and log elsewhere.
+
+    :raises errors.OpenError: the service could not write the file.
+    """
+    for path in log_files(conf, prog)[:1]:
+        place = path if path.exists() else path.parent
+        if path.is_dir() or not os.access(place, os.W_OK):
+            reason = f"cannot write {path}; make its folder for the user of the service"
+            raise errors.OpenError(reason=f"[DEFAULT]log_file, log_dir: cannot log: {reason}")
+    for name in ("log_file", "log_dir"):
+        conf.set_override(name, None)
+
+
+def is_journal() -> bool:
+    """Return whether standard error is the journal, by JOURNAL_STREAM of systemd.exec(5)."""
+    try:
+        about = os.fstat(sys.stderr.fileno())
+    except (OSError, ValueError):  # a test has replaced it
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{about.st_dev}:{about.st_ino}"

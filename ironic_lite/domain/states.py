@@ -370,22 +370,13 @@ def target(before: State, after: State, current: State | None, goal: State | Non
     return current if same_phase and current else trait.target
 
 
-def ends_chosen_deploy(before: State, after: State) -> bool:
-    """Return whether a transition ends the work for which a deploy interface was chosen."""
-    serviced = after is State.ACTIVE and before in (
-        State.SERVICING,
-        State.SERVICEWAIT,
-        State.SERVICEHOLD,
-        State.SERVICEFAIL,
-    )
-    return serviced or after in (State.MANAGEABLE, State.AVAILABLE)
-
-
 def kind(state: State) -> Kind:
     """Return the kind of ``state``."""
     return STATES[state].kind
 
 
+ENDS_CHOSEN_DEPLOY = frozenset({State.MANAGEABLE, State.AVAILABLE})
+"""States without an instance for which a deploy interface was chosen."""
 UNSTABLE = of_kind(Kind.BUSY, Kind.WAIT)
 """States that end without a request."""
 

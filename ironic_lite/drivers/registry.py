@@ -15,7 +15,7 @@ import importlib.metadata
 import logging
 import pathlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from stevedore import named
@@ -219,15 +219,10 @@ def enabled_names(kind: str, names: Iterable[str]) -> EnabledNames:
     for point in _installed_points(_group_of(kind), wanted):
         installed[point.name].append(point)
     points = {name: installed[name] for name in wanted if name in installed}
-    left_out = {
-        name: NOT_BUILT[kind][name]
-        for name in wanted
-        if name not in installed and name in NOT_BUILT[kind]
-    }
+    missing = [name for name in wanted if name not in installed]
+    left_out = {name: NOT_BUILT[kind][name] for name in missing if name in NOT_BUILT[kind]}
     refused = {
-        name: _unknown_name(kind, name, installed)
-        for name in wanted
-        if name not in installed and name not in left_out
+        name: _unknown_name(kind, name, installed) for name in missing if name not in left_out
     }
     if left_out and not points:
         refused = {name: f"{name}: {text}" for name, text in left_out.items()} | refused
@@ -238,15 +233,26 @@ def enabled_names(kind: str, names: Iterable[str]) -> EnabledNames:
 def _unknown_name(kind: str, name: str, installed: Iterable[str]) -> str:
     """Return why a name cannot be enabled that neither we nor Ironic itself have."""
     theirs = _group_of(kind).replace(*_OF_IRONIC, 1)
-    for point in importlib.metadata.entry_points(group=theirs, name=name):
+    what = kind if kind == HARDWARE_TYPE else f"{kind} interface"
+    page = '"Port a driver of Ironic" in docs/drivers.rst'
+    return _written_for_ironic(theirs, name, what, page) or _no_such_name(name, installed)
+
+
+def _written_for_ironic(group: str, name: str, what: str, page: str) -> str | None:
+    """Return a sentence about a driver or hook that another package has for Ironic, if it is one.
+
+    :param group: of entry points of Ironic.
+    :param page: how it is ported.
+    """
+    for point in importlib.metadata.entry_points(group=group, name=name):
         package = point.dist.name if point.dist else point.module
-        what = kind if kind == HARDWARE_TYPE else f"{kind} interface"
         article = "an" if what[0] in "aeiou" else "a"
-        return (
-            f"{name} is {article} {what} of {package}, written for Ironic: see "
-            '"Port a driver of Ironic" in docs/drivers.rst'
-        )
-    there = ", ".join(sorted(installed)) or "nothing"
+        return f"{name} is {article} {what} of {package}, written for Ironic: see {page}"
+    return None
+
+
+def _no_such_name(name: str, installed: Iterable[str]) -> str:
+    there = ", ".join(sorted(set(installed))) or "nothing"
     return f"nothing installed is called {name}; there is {there}"
 
 
@@ -558,7 +564,7 @@ def _check(settings: Settings, loader: _Loader) -> None:
         for kind, names in loader.names.items()
         for why in names.refused.values()
     ]
-    faults += hook_faults(settings.hooks)
+    faults += _hook_faults(settings.hooks)
     for kind, name in settings.defaults.items():
         if name is not None and name not in loader.names[kind].points:
             missing = f"{name} is not in {option_of(kind)}"
@@ -673,7 +679,8 @@ def inspection_hooks(names: Iterable[str], option: str = "") -> dict[str, base.I
     return found
 
 
-def hook_faults(named: Mapping[str, Iterable[str]]) -> Iterable[str]:
+def _hook_faults(named: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Load the hooks that options name, and yield what stops one."""
     for option, name in ((option, name) for option, names in named.items() for name in names):
         try:
             inspection_hooks([name], option)
@@ -681,8 +688,23 @@ def hook_faults(named: Mapping[str, Iterable[str]]) -> Iterable[str]:
             yield str(why)
 
 
-class _MissingHook(Exception):
-    """No installed hook has this name."""
+def missing_hooks(names: Iterable[str]) -> list[str]:
+    """Return a sentence for each hook that is not installed; nothing is loaded."""
+    found = (_missing_hook(name, _hook_points(name)) for name in names)
+    return [text for text in found if text is not None]
+
+
+def _missing_hook(name: str, points: Sequence[importlib.metadata.EntryPoint]) -> str | None:
+    if points:
+        return None
+    page = '"Port a hook of Ironic" in docs/inspection.rst'
+    known = (point.name for point in importlib.metadata.entry_points(group=HOOKS))
+    foreign = _written_for_ironic(_HOOKS_OF_IRONIC, name, "inspection hook", page)
+    return foreign or _no_such_name(name, known)
+
+
+def _hook_points(name: str) -> list[importlib.metadata.EntryPoint]:
+    return [point for point in _installed_points(HOOKS, [name]) if point.name == name]
 
 
 def _add_hook(
@@ -693,11 +715,11 @@ def _add_hook(
         raise config.ConfigError(reason=reason)
     if name in found:
         return
+    if missing := _missing_hook(name, _hook_points(name)):
+        needed = f"; {above[-1]} requires it" if above else ""
+        raise config.ConfigError(reason=f"{option}: {missing}{needed}")
     try:
         hook = _loaded_hook(name)
-    except _MissingHook as why:
-        needed = f"; {above[-1]} requires it" if above else ""
-        raise config.ConfigError(reason=f"{option}: {why}{needed}") from None
     except Exception as why:  # hooks of other packages may raise anything
         reason = " ".join(f"{type(why).__name__}: {why}".split())
         text = f"{option}: the hook {name} cannot be loaded: {reason}"
@@ -709,22 +731,9 @@ def _add_hook(
 
 @functools.cache
 def _loaded_hook(name: str) -> base.InspectionHook:
-    """Load a hook; one object serves all nodes.
-
-    :raises _MissingHook: nothing of this name is installed, with a sentence.
-    """
-    points = [point for point in _installed_points(HOOKS, [name]) if point.name == name]
-    if points:
-        hook: base.InspectionHook = _new_instance(points, base.InspectionHook)
-        return hook
-    for point in importlib.metadata.entry_points(group=_HOOKS_OF_IRONIC, name=name):
-        package = point.dist.name if point.dist else point.module
-        raise _MissingHook(
-            f'{name} is an inspection hook of {package}, written for Ironic: see "Port a hook of '
-            'Ironic" in docs/inspection.rst'
-        )
-    known = sorted({point.name for point in importlib.metadata.entry_points(group=HOOKS)})
-    raise _MissingHook(f"nothing installed is called {name}; there is {', '.join(known)}")
+    """Load a hook that is installed; one object serves all nodes."""
+    hook: base.InspectionHook = _new_instance(_hook_points(name), base.InspectionHook)
+    return hook
 
 
 def hook_options(

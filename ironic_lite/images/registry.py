@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import hashlib
 import http.client
+import ipaddress
 import json
 import logging
 import pathlib
@@ -100,7 +101,7 @@ def read_reference(given: str, path: str) -> Reference:
         raise _wrong(path, "must have no login: use image_pull_secret")
     name, at, digest = rest.partition("@")
     name, colon, tag = name.partition(":")
-    if not _HOST.fullmatch(host) or not _is_port(host):
+    if not _is_host(host):
         raise _wrong(path, f"needs a host after {_PREFIX}, and a port from 1 to 65535 if any")
     if not slash or not _REPOSITORY.fullmatch(name) or len(name) > _LONGEST_REPOSITORY:
         raise _wrong(
@@ -117,9 +118,14 @@ def read_reference(given: str, path: str) -> Reference:
     return Reference(host.lower(), name, digest or tag or _LATEST)
 
 
-def _is_port(host: str) -> bool:
-    port = host.rpartition("]")[2].rpartition(":")[2] if ":" in host.rpartition("]")[2] else "1"
-    return 1 <= int(port) <= 65535  # noqa: PLR2004
+def _is_host(host: str) -> bool:
+    try:
+        parts = urllib.parse.urlsplit(f"//{host}")
+        if host.startswith("["):
+            ipaddress.IPv6Address(parts.hostname or "")
+        return _HOST.fullmatch(host) is not None and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _is_digest(text: object) -> bool:
@@ -371,7 +377,7 @@ def read_layer(document: JsonView, manifest: Reference, disktype: str) -> Layer 
         return None
     (layer,) = layers
     digest, size = layer.get("digest"), layer.get("size")
-    if not _is_digest(digest) or isinstance(size, bool) or not isinstance(size, int) or size < 0:
+    if not _is_digest(digest) or isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise _unusable(manifest, "its manifest names a layer without a digest or size")
     media = _text(layer.get("mediaType")).lower()
     packed = next((name for name in _PACKINGS if media.endswith(name)), "")
@@ -470,15 +476,15 @@ class RegistryClient:
         login: RegistryLogin | None,
         *,
         pause: Callable[[float], object] | None = None,
-        seconds: float = SECONDS,
+        seconds: float | None = None,
     ) -> None:
         """Prepare; nothing is sent yet.
 
         :param pause: waits for a registry with a limit of requests; None reports the limit.
-        :param seconds: time limit of each request.
+        :param seconds: time limit of all requests; None limits each of them alone.
         """
         self._reference, self._login, self._pause = reference, login, pause
-        self._seconds = seconds
+        self._until = None if seconds is None else time.monotonic() + seconds
         self._scheme = "https"
         self._header: str | None = None
         self._waits = 0
@@ -557,8 +563,7 @@ class RegistryClient:
     ) -> Iterator[http.client.HTTPResponse]:
         """Yield the answer 200 to a request for a part of the repository; log in if asked to."""
         self._header = self._header or _TOKENS.get(self._key)
-        renewed = self._header is None
-        asked = False
+        logged_in = False
         while True:
             login = {"Authorization": self._header} if self._header else {}
             with self._get(place, {**headers, **login}, size, reference) as answer:
@@ -568,8 +573,8 @@ class RegistryClient:
                     return
                 challenge = ", ".join(answer.headers.get_all("WWW-Authenticate") or ())
                 code, after = self._code(answer), answer.headers.get("Retry-After", "")
-            if status == HTTPStatus.UNAUTHORIZED and not (asked and renewed):
-                asked, renewed = True, True
+            if status == HTTPStatus.UNAUTHORIZED and not logged_in:
+                logged_in = True
                 self._log_in(read_challenges(challenge), reference)
             elif status == HTTPStatus.TOO_MANY_REQUESTS and self._may_wait(after):
                 continue
@@ -600,14 +605,27 @@ class RegistryClient:
         self, opened: contextlib.ExitStack, place: str, headers: Mapping[str, str], size: int
     ) -> http.client.HTTPResponse:
         url = self._reference.url(self._scheme, place)
-        terms = access_terms(size, self._seconds)
-        return opened.enter_context(download.get(url, terms, headers))
+        return opened.enter_context(download.get(url, self._terms(size), headers))
+
+    def _terms(self, size: int) -> download.Terms:
+        """Return the limits of the next request.
+
+        :raises download.FetchFailed: the time of all requests is over.
+        """
+        left = SECONDS if self._until is None else self._until - time.monotonic()
+        if left <= 0:
+            raise download.FetchFailed("its requests take too long together")
+        return access_terms(size, min(left, SECONDS))
 
     def _body(self, answer: http.client.HTTPResponse, most: int, reference: Reference) -> bytes:
         try:
             return bounded_http.content(answer, most)
         except (OSError, http.client.HTTPException) as why:
-            reason = str(why) if isinstance(why, bounded_http.AnswerTooLarge) else "it broke off"
+            reason = (
+                str(why)
+                if isinstance(why, bounded_http.AnswerTooLarge)
+                else "the connection ended early"
+            )
             raise self._failed(f"its answer cannot be read: {reason}", reference) from None
 
     def _code(self, answer: http.client.HTTPResponse) -> str:
@@ -645,7 +663,10 @@ class RegistryClient:
     def _new_token(self, asked: Mapping[str, str], reference: Reference) -> str:
         """Return a new token to pull from this repository alone."""
         realm = asked.get("realm", "")
-        scheme = urllib.parse.urlsplit(realm).scheme.lower() if realm.isprintable() else ""
+        try:
+            scheme = urllib.parse.urlsplit(realm).scheme.lower() if realm.isprintable() else ""
+        except ValueError:
+            scheme = ""
         if scheme != "https" and not (scheme == "http" and self._scheme == "http"):
             raise self._failed("it names no https address for tokens (realm)", reference)
         wanted = {"scope": f"repository:{reference.repository}:pull"}
@@ -655,11 +676,14 @@ class RegistryClient:
         headers = {"Authorization": self._login.header} if self._login else {}
         place = "its server of tokens"
         try:
-            with download.get(url, access_terms(_ANSWER_BYTES, self._seconds), headers) as answer:
+            with download.get(url, self._terms(_ANSWER_BYTES), headers) as answer:
                 status = int(answer.status)
+                after = answer.headers.get("Retry-After", "")
                 body = self._body(answer, _ANSWER_BYTES, reference)
         except download.FetchFailed as why:
             raise self._failed(f"{place}: {why}", reference) from None
+        if status == HTTPStatus.TOO_MANY_REQUESTS and self._may_wait(after):
+            return self._new_token(asked, reference)
         if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             raise self._refused(status, "", reference)
         try:

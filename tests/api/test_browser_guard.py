@@ -86,6 +86,7 @@ def test_two_hosts_are_refused(api: Client) -> None:
 
 def test_names_are_allowed_by_options(built: Any, conf: cfg.ConfigOpts) -> None:
     conf.set_override("endpoint_override", "http://prov.example.net:80", "service_catalog")
+    conf.set_override("external_callback_url", "https://media.example.net", "deploy")
     api = built(
         allowed_hosts=["metal.example.org", ".Rack.example.org"],
         public_endpoint="https://front.example.net/metal",
@@ -96,7 +97,8 @@ def test_names_are_allowed_by_options(built: Any, conf: cfg.ConfigOpts) -> None:
         "rack.example.org",
         "a.b.rack.example.org",
     )
-    for host in (*served, "front.example.net", "prov.example.net", "localhost"):
+    told = ("front.example.net", "prov.example.net", "media.example.net")
+    for host in (*served, *told, "localhost"):
         assert ask(api, host=host).status == 200, host
     for host in ("x.metal.example.org", "arack.example.org", "example.org", "example.net"):
         assert ask(api, host=host).status == 403, host

@@ -47,6 +47,8 @@ class Registry:
         self.pair = f"{USER}:{PASSWORD}"
         self.limited = 0
         """Requests that are answered 429 before the next is served."""
+        self.limited_tokens = 0
+        """Requests for tokens that are answered 429."""
         self.denied = False
         self.revoke_in: int | None = None
         """Requests for layers after which tokens of then are not accepted any more."""
@@ -152,6 +154,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         about.headers.append(header)
         if about.limited:
             about.limited -= 1
+            self._answer(429, {"Retry-After": "1"}, self._error("TOOMANYREQUESTS"))
+        elif where.path == "/token" and about.limited_tokens:
+            about.limited_tokens -= 1
             self._answer(429, {"Retry-After": "1"}, self._error("TOOMANYREQUESTS"))
         elif where.path == "/token":
             self._token(dict(urllib.parse.parse_qsl(where.query)), header)

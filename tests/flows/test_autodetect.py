@@ -87,23 +87,36 @@ def test_node_shows_the_chosen_interface_until_its_clean_after_the_delete(
     assert (row["provision_state"], shown(row)) == ("available", (AUTODETECT, None))
 
 
-@pytest.mark.parametrize(
-    ("state", "verb", "steps", "end"),
-    [
-        ("manageable", "clean", "clean_steps", "manageable"),
-        ("active", "service", "service_steps", "active"),
-    ],
-)
-def test_work_on_a_node_gives_the_place_back(
-    rig: ConductorFixture, state: str, verb: str, steps: str, end: str
-) -> None:
-    node = rig.node(state, deploy_interface=AUTODETECT)
-    wanted = [{"interface": "deploy", "step": "erase_devices_metadata"}]
-    if verb == "service":
-        wanted = [{"interface": "vendor", "step": "log_passthrough"}]
-    row = rig.call(verb, node, **{steps: wanted})
-    assert (row["provision_state"], row["last_error"]) == (end, None)
+def test_clean_gives_the_place_back(rig: ConductorFixture) -> None:
+    node = rig.node("manageable", deploy_interface=AUTODETECT)
+    steps = [{"interface": "deploy", "step": "erase_devices_metadata"}]
+    row = rig.call("clean", node, clean_steps=steps)
+    assert (row["provision_state"], row["last_error"]) == ("manageable", None)
     assert shown(row) == (AUTODETECT, None)
+
+
+def test_serviced_instance_keeps_its_interface(rig: ConductorFixture) -> None:
+    info = {"boot_iso": "http://h/i.iso", "ironic_ramdisk_deploy": True}
+    node = rig.node("active", deploy_interface=AUTODETECT, instance_info=info)
+    row = rig.call(
+        "service", node, service_steps=[{"interface": "vendor", "step": "log_passthrough"}]
+    )
+    assert (row["provision_state"], row["last_error"]) == ("active", None)
+    assert shown(row) == ("ramdisk", AUTODETECT)
+    assert rig.service.tasks.look(WHO, node).driver.deploy.boots_ramdisk
+
+
+@pytest.mark.parametrize("verb", ["deploy", "rebuild"])
+def test_another_instance_is_judged_anew(rig: ConductorFixture, verb: str) -> None:
+    fails = {"deploy.deploy": "no disk"} if verb == "deploy" else {}
+    node = rig.node("available", deploy_interface=AUTODETECT, fake_fail_steps=fails)
+    row = rig.call("deploy", node)
+    assert row["provision_state"] == ("deploy failed" if fails else "active")
+    assert shown(row) == ("fake", AUTODETECT)
+    info = {"boot_iso": "http://h/i.iso", "ironic_ramdisk_deploy": True}
+    rig.edit(node, instance_info=info, driver_info={})
+    row = rig.call(verb, node)
+    assert shown(row) == ("ramdisk", AUTODETECT)
 
 
 def test_failed_work_keeps_the_chosen_interface_until_the_node_is_manageable(

@@ -142,9 +142,11 @@ def finish(rig: ConductorFixture, count: int) -> None:
             rig.sweep(name)
         return ended(rig.database)
 
-    wait_for(swept, lambda: counts(rig.database))
-    left = [row for row in rows(rig.database) if row["state"] != "done"]
-    assert (counts(rig.database), left) == ({"done": count}, [])
+    def left() -> list[dict[str, Any]]:
+        return [row for row in rows(rig.database) if row["state"] != "done"]
+
+    wait_for(swept, left)
+    assert (counts(rig.database), left()) == ({"done": count}, [])
 
 
 def heir_after(

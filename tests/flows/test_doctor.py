@@ -433,6 +433,20 @@ def test_callback_url_must_be_this_api(
     assert [status for status, _ in bad(servers.find_callback(config.CONF))] == [Status.WARNING]
 
 
+def test_callback_url_of_media_must_be_this_api_too(
+    place: conductor.ConductorSubject, options: Set, web: images.Images
+) -> None:
+    web.put("v1", b'{"id": "v1"}')
+    options(service_catalog__endpoint_override=web.url)
+    options(deploy__external_callback_url=f"{web.url}/elsewhere")
+    found = [text for status, text in bad(servers.find_callback(config.CONF))]
+    assert sum("is loopback: no ramdisk reaches it" in text for text in found) == 2
+    assert any(
+        text.startswith("[deploy]external_callback_url") and "GET /v1 gives 404" in text
+        for text in found
+    )
+
+
 def test_tftp_server_is_asked_for_the_loaders(
     place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:

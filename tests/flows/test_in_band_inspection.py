@@ -246,6 +246,24 @@ def test_virtual_media_have_no_network_of_the_site(
         rig.ask("inspect", rig.node(inspect_interface="agent"))
 
 
+@pytest.mark.parametrize("carries", [True, False])
+def test_report_goes_to_the_external_url_only_from_media(
+    rig: ConductorFixture,
+    conf: Configuration,
+    booted: Booted,
+    monkeypatch: pytest.MonkeyPatch,
+    carries: bool,
+) -> None:
+    conf.set_override("external_callback_url", "https://metal.example:6385", "deploy")
+    monkeypatch.setattr(FakeBoot, "carries_parameters", lambda *_: carries)
+    try:
+        waiting(rig)
+    finally:
+        conf.clear_override("external_callback_url", "deploy")
+    url = (booted[0][1] or {})["ipa-inspection-callback-url"]
+    assert url.startswith("https://metal.example:6385/v1/" if carries else f"{API}/v1/")
+
+
 @pytest.mark.parametrize(
     ("words", "value"), [("", "1"), ("ipa-collect-lldp=0", "0")], ids=["by default", "set"]
 )

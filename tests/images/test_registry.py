@@ -182,6 +182,20 @@ def test_a_limit_of_requests_is_waited_for_five_times(known: Registry) -> None:
     assert "429" in refusal(known)
 
 
+def test_a_limited_server_of_tokens_is_waited_for(known: Registry) -> None:
+    pauses: list[float] = []
+    known.limited_tokens = 2
+    client(known, pause=pauses.append).resolve("x86_64", served=False)
+    assert pauses == [1.0] * 2
+
+
+def test_all_requests_together_end_in_time(known: Registry) -> None:
+    made = client(known, seconds=0.0)
+    with pytest.raises(errors.DownloadFailed, match="take too long together"):
+        made.resolve("x86_64", served=False)
+    assert known.asked == []
+
+
 def test_an_expired_token_is_renewed_once(known: Registry) -> None:
     client(known).resolve("x86_64", served=False)
     known.tokens.clear()
@@ -208,7 +222,10 @@ def test_a_token_is_not_used_for_another_login_or_repository(known: Registry) ->
 
 @pytest.mark.parametrize(
     "challenge",
-    ["Digest realm=x", "", "Bearer", 'Bearer realm="ftp://x/"', 'Bearer realm="/token"'],
+    [
+        *("Digest realm=x", "", "Bearer", 'Bearer realm="ftp://x/"', 'Bearer realm="/token"'),
+        'Bearer realm="https://[x/"',
+    ],
 )
 def test_an_unknown_challenge_gets_no_login(known: Registry, challenge: str) -> None:
     known.challenge = challenge or "-"

@@ -14,22 +14,22 @@ from types import ModuleType
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDERS = {
-    "ironic_lite.api": (13_740, 59),
-    "ironic_lite.checks": (1_300, 8),
-    "ironic_lite.cmd": (1_720, 10),
-    "ironic_lite.conductor": (9_150, 54),
-    "ironic_lite.core": (4_940, 24),
-    "ironic_lite.db": (5_670, 35),
-    "ironic_lite.domain": (5_900, 34),
-    "ironic_lite.drivers": (14_340, 67),
+    "ironic_lite.api": (14_100, 59),
+    "ironic_lite.checks": (1_400, 8),
+    "ironic_lite.cmd": (1_800, 10),
+    "ironic_lite.conductor": (9_500, 54),
+    "ironic_lite.core": (5_200, 24),
+    "ironic_lite.db": (5_800, 35),
+    "ironic_lite.domain": (6_050, 34),
+    "ironic_lite.drivers": (14_700, 67),
     "ironic_lite.errors": (420, 1),
-    "ironic_lite.features": (4_570, 29),
+    "ironic_lite.features": (4_700, 29),
     "ironic_lite.feed": (370, 1),
-    "ironic_lite.images": (2_170, 11),
-    "ironic_lite.rpc": (2_590, 16),
+    "ironic_lite.images": (2_400, 11),
+    "ironic_lite.rpc": (2_650, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 67_210, "tokens": 575_800, "files": 352, "small": 65, "single": 64}
+ALL = {"lines": 68_900, "tokens": 590_000, "files": 352, "small": 65, "single": 64}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

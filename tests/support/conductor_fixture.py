@@ -22,7 +22,7 @@ from ironic_lite.drivers.registry import Registry, Settings
 from ironic_lite.rpc import stub
 from tests.support import configurations
 
-_PATIENCE = 10.0  # seconds before a condition that does not come true fails the test
+_PATIENCE = 60.0  # seconds before a condition that does not come true fails the test
 _LONGEST_PAUSE = 0.03  # seconds
 _RARE = 600.0  # seconds between two sweeps
 _ASKED = itertools.count(1)

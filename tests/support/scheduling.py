@@ -47,24 +47,64 @@ LONG = (
     "flows/test_any_life",
 )
 """Modules with a test, or a set-up, of half a minute or more; the longest comes first."""
+PROOFS = (
+    *("acceptance/test_agent_inspection", "acceptance/test_apart", "acceptance/test_benchmarks"),
+    *("acceptance/test_demo", "acceptance/test_fleet", "acceptance/test_idempotency"),
+    *("acceptance/test_logs", "acceptance/test_media", "acceptance/test_partition"),
+    *("acceptance/test_paused", "acceptance/test_starts", "acceptance/test_strangers"),
+    *("acceptance/test_watch", "acceptance/test_wheel", "attack/test_attack"),
+    *("chaos/test_chaos", "chaos/test_ending", "db/test_prepared", "db/test_sqlite"),
+    *("drivers/redfish/served/test_runs", "flows/test_agents_die", "flows/test_any_life"),
+    *("flows/test_bmc_steps_die", "flows/test_death_aside", "flows/test_dies_again"),
+    *("flows/test_power_dies", "recorded/test_recorder", "rpc/test_deadlines"),
+    "spec/test_retirement_ways",
+    *("window/test_attention", "window/test_browser", "window/test_care", "window/test_changes"),
+    *("window/test_changes_sent", "window/test_curls", "window/test_evidence"),
+    *("window/test_filters", "window/test_fleet", "window/test_guard", "window/test_keys"),
+    *("window/test_keystone", "window/test_lost", "window/test_orders", "window/test_selection"),
+    *("window/test_states", "window/test_tabs", "window/test_ways", "window/test_words"),
+)
+"""Modules that ``make test`` leaves to ``make proofs``.
+
+Each takes long, and shorter tests touch its subject, too. `CONTRIBUTING.rst` says when to run them.
+"""
 LAST_WAIT = 0.8
 """Share of the run after which no test that waits begins."""
 _GROUP = "xdist_group"
+
+
+def add_option(parser: pytest.Parser) -> None:
+    """Let a command choose one of the two parts of the suite."""
+    about = "the tests without or with only the modules of PROOFS (default: all)"
+    parser.addoption("--part", choices=("tests", "proofs"), help=about)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
-    """Group tests for parallel workers, and spread the tests that wait over the run.
+    """Choose the tests of ``--part``, group them for parallel workers, and spread those that wait.
 
     pytest-xdist reads the groups in its own hook, between the two halves of this one.
     """
+    if part := config.getoption("part"):
+        _choose(config, items, proofs=part == "proofs")
     if not hasattr(config, "workerinput") or not config.getoption("loadgroup"):
         return (yield)
     group(items)
     yield
     items[:] = arrange(items)
+
+
+def _choose(config: pytest.Config, items: list[pytest.Item], *, proofs: bool) -> None:
+    """Keep the tests that are proofs, or those that are not."""
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    for item in items:
+        is_proof = _name_of(item.nodeid.partition("::")[0]) in PROOFS
+        (kept if is_proof is proofs else left).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left)
 
 
 def folder_of(nodeid: str) -> str:

@@ -18,7 +18,7 @@ RENEWAL = 10.0
 """Seconds after which a test sets the timer again; the threads may be printed as much too early."""
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def add_option(parser: pytest.Parser) -> None:
     """Let a command name the seconds, for tests that are long on purpose."""
     about = "seconds of a test after which all threads are printed, 0: never (default: %(default)s)"
     parser.addoption("--stuck-after", type=float, default=AFTER, help=about)

@@ -531,8 +531,14 @@ def test_loss_of_security_of_an_ironic_file_stops_the_start(
 
 
 def test_all_refused_options_of_ironic_are_in_one_line(load: Load) -> None:
-    line = refusal(load, "[audit]\nenabled = true\n[api]\nmiddleware = x\n[redfish]\nuse_swift = 1")
-    assert all(name in line for name in ("[audit]enabled", "[api]middleware", "[redfish]use_swift"))
+    line = refusal(
+        load,
+        "[audit]\nenabled = true\n[api]\nmiddleware = x\nenable_ssl_api = true\n"
+        "[redfish]\nuse_swift = 1\n[auto_discovery]\nenabled = true\n",
+    )
+    names = ("[audit]enabled", "[api]middleware", "[redfish]use_swift")
+    own = ("[api]enable_ssl_api: no certificate", "[auto_discovery]enabled: set")
+    assert all(name in line for name in (*names, *own))
 
 
 @pytest.mark.parametrize(

@@ -141,13 +141,44 @@ def test_command_masks_secrets_and_names_the_file(
     path = write(
         tmp_path,
         "[database]\nconnection = mysql+pymysql://ironic:hush@h/i\n"
-        "[json_rpc]\npassword = hush\n[DEFAULT]\ntransport_url = rabbit://u:hush@h/\n",
+        "[json_rpc]\npassword = hush\n[DEFAULT]\ntransport_url = rabbit://u:hush@h,v:hush@i/\n"
+        "[glance]\nswift_temp_url_key = hush\n",
     )
     assert status.check_ironic_conf([str(path), "--all"]) == 0
     out = capsys.readouterr().out
     assert "hush" not in out
     assert f"kept     [database]connection = mysql+pymysql://ironic:******@h/i ({path}:2)" in out
     assert f"ignored  [json_rpc]password = ****** ({path}:4): use transport_url = direct://" in out
+
+
+@pytest.mark.parametrize("name", ["enabled_boot_interfaces", "default_raid_interface"])
+def test_command_names_a_reference_to_nothing(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    text = f"[DEFAULT]\n{name} = $nope\n[inspector]\nhooks = $nope\n"
+    code, rows = check(capsys, write(tmp_path, text))
+    assert (code, [row["verdict"] for row in rows]) == (2, [Verdict.REFUSED] * 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("[api]\nenable_ssl_api = true\n", ["enable_ssl_api"]),
+        (
+            "[api]\nunix_socket = /run/a\nenable_ssl_api = true\n",
+            ["unix_socket", "enable_ssl_api"],
+        ),
+        ("[api]\nhost_ip = ::\n", ["host_ip"]),
+        ("[auto_discovery]\nenabled = true\n", ["enabled"]),
+        ("[deploy]\nimage_server_auth_strategy = http_basic\n", ["image_server_user"]),
+    ],
+)
+def test_command_refuses_options_that_contradict_each_other(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], text: str, names: list[str]
+) -> None:
+    code, rows = check(capsys, write(tmp_path, text))
+    assert code == 2
+    assert [row["name"] for row in rows if row["verdict"] == Verdict.REFUSED] == names
 
 
 def test_command_shows_kept_options_only_with_all(
@@ -163,7 +194,7 @@ def test_command_shows_kept_options_only_with_all(
 def test_command_shows_defaults_that_the_files_leave_out(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = write(tmp_path, "[api]\nhost_ip = ::\n")
+    path = write(tmp_path, "[api]\nhost_ip = ::1\n")
     code, rows = check(capsys, path, "--defaults")
     defaults = {(row["group"], row["name"]): row for row in rows if row["verdict"] == "default"}
     assert code == 0

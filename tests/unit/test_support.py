@@ -192,8 +192,10 @@ def test_modules_of_long_tests_come_before_modules_of_short_ones() -> None:
 def test_worker_runs_the_tests_of_a_module_together(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "tests" / "unit"
     folder.mkdir(parents=True)
-    hook = "pytest_collection_modifyitems"
-    (tmp_path / "conftest.py").write_text(f"from tests.support.scheduling import {hook}")
+    (tmp_path / "conftest.py").write_text(
+        "from tests.support.scheduling import pytest_collection_modifyitems\n"
+        "from tests.support.scheduling import add_option as pytest_addoption\n"
+    )
     body = """
 import pytest
 

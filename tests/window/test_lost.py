@@ -133,7 +133,12 @@ def test_node_that_is_renamed_keeps_its_page(
     live.create("before-1")
     page.goto(to(live, "/v1/nodes/before-1"))
     page.get_by_role("heading", name="before-1").wait_for()
-    with page.expect_request("**/v1/events?*follow=true*"):
+    # The page has read the node by its first name, and hears of changes from then on.
+    with (
+        page.expect_request("**/v1/events?*follow=true*"),
+        page.expect_response("**/v1/nodes/before-1"),
+        page.expect_response("**/v1/nodes/before-1/why"),
+    ):
         page.reload()
     patch = [{"op": "replace", "path": "/name", "value": "after-1"}]
     assert live.ask("PATCH", "/v1/nodes/before-1", patch).status_code == 200

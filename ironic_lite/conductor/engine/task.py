@@ -298,20 +298,24 @@ class Task(DriverView):
         target = self.node.target_provision_state
         return State(target) if target else None
 
-    def choose_deploy(self) -> None:
+    def choose_deploy(self, *, anew: bool = False) -> None:
         """Use the deploy interface that the node's own one chooses, if that one does not work.
 
         The node shows the chosen name from the next save on, until `move` gives the own one back;
         a read-only task only uses it.
 
+        :param anew: choose again, for another instance.
         :raises errors.InterfaceNotFound: the chosen one is not enabled, or not of this type.
         """
-        name = self._driver.deploy.chosen(self)
+        with_deploy = self.runtime.registry.with_deploy
+        own = self.notes.original_deploy if anew else None
+        driver = with_deploy(self._driver, own) if own else self._driver
+        name = driver.deploy.chosen(self)
         if name is None:
             return
-        self._driver = self.runtime.registry.with_deploy(self._driver, name)
+        self._driver = with_deploy(driver, name)
         if self.held is not None:
-            self.notes.original_deploy = self.node.deploy_interface
+            self.notes.original_deploy = own or self.node.deploy_interface
             self.node.deploy_interface = name
 
     def move(
@@ -355,7 +359,7 @@ class Task(DriverView):
             self.notes.clear_attempts()
         if states.kind(after) is Kind.STABLE:
             self.notes.automatic_retries = 0
-        if (own := self.notes.original_deploy) and states.ends_chosen_deploy(before, after):
+        if (own := self.notes.original_deploy) and after in states.ENDS_CHOSEN_DEPLOY:
             self.node.deploy_interface, self.notes.original_deploy = own, None
         if aborted:
             self.notes.untidied = True  # the clean-up resets it at its end

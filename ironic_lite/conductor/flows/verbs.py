@@ -35,7 +35,7 @@ def start(task: Task, verb: Verb, body: JsonView) -> None:
         return
     flow = _flow_of(task, verb)
     if flow is not None and flow.activity in _DEPLOY_WORKS_IN:
-        task.choose_deploy()
+        task.choose_deploy(anew=flow.activity is domain_activities.DEPLOY)
     if flow is not None and flow.start is not None:
         flow.start(task, verb, body)
         return

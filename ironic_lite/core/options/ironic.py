@@ -433,7 +433,7 @@ _LATER = (
         _rows(group, names, "not built yet", _never)
         for group, names in (
             ("conductor", "enable_health_monitoring"),
-            ("deploy", "external_callback_url ramdisk_image_download_source"),
+            ("deploy", "ramdisk_image_download_source"),
             (
                 "pxe",
                 "boot_retry_timeout boot_retry_check_interval default_ephemeral_format",

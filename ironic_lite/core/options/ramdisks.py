@@ -94,6 +94,11 @@ class DeployOptions(Group):
         "URL of http_root for BMCs, if it is not http_url. A node's driver_info/external_http_url "
         "decides for that node."
     )
+    external_callback_url: str | None = url(
+        "URL of the API for agents that boot from virtual media or by redfish-https, if they do "
+        "not reach [service_catalog]endpoint_override.",
+        sample_default="https://metal.example.org:6385",
+    )
     http_port: int | None = option(
         cfg.PortOpt,
         None,

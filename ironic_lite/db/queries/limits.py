@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 from typing import Any, NamedTuple
@@ -43,7 +44,9 @@ _UNMANAGED = sa.select(sa.func.count()).where(
 def add_mark(conn: Connection, name: str) -> None:
     """Add a mark for `lock` that no migration adds, unless it is there."""
     if not conn.execute(sa.select(_HAS_MARK), {"k_name": name}).scalar_one():
-        conn.execute(models.marks.insert(), {"name": name, "value": 0})
+        # Another process may add it meanwhile.
+        with contextlib.suppress(sa.exc.IntegrityError), conn.begin_nested():
+            conn.execute(models.marks.insert(), {"name": name, "value": 0})
 
 
 def discoveries(conn: Connection, since: datetime.datetime) -> tuple[int, int]:

@@ -147,6 +147,13 @@ class InstanceImage:
         return bool(self.told.get(DOWNLOAD) == "local")
 
 
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_NO_GLANCE = (
+    "is the UUID of an image, and there is no object or image service here: give an http, https, "
+    "file or oci URL with a checksum"
+)
+
+
 def read_image(instance_info: JsonView, *, md5: bool = False) -> InstanceImage:
     """Parse the image of an instance.
 
@@ -158,6 +165,8 @@ def read_image(instance_info: JsonView, *, md5: bool = False) -> InstanceImage:
     given = instance_info["image_source"]
     if registry.is_reference(given):
         return _checked(_read_registry_image(instance_info, md5=md5))
+    if isinstance(given, str) and _UUID.fullmatch(given):
+        raise errors.InvalidParameter(path=_SOURCE, reason=_NO_GLANCE)
     source = download.read_source(given, _SOURCE)
     _refuse_packed(source)
     wanted = checksums.wanted(instance_info)
@@ -457,11 +466,11 @@ def find_layer(
     reference: registry.Reference,
     *,
     pause: Callable[[float], object] | None = None,
-    seconds: float = registry.SECONDS,
+    seconds: float | None = None,
 ) -> registry.Layer:
     """Ask the registry of an image for the layer that fits the node.
 
-    :param pause: see `registry.RegistryClient`; ``seconds`` limit each request.
+    :param pause: see `registry.RegistryClient`; ``seconds`` limit all requests.
     :raises errors.DownloadFailed, errors.ImageUnusable, errors.LocalFileError: none was found.
     """
     arch = str((task.node.properties or {}).get("cpu_arch") or "")
@@ -516,7 +525,7 @@ def _client(
     task: base.Task,
     reference: registry.Reference,
     pause: Callable[[float], object] | None,
-    seconds: float = registry.SECONDS,
+    seconds: float | None = None,
 ) -> registry.RegistryClient:
     node = task.node
     secrets: dict[str, str] = {}

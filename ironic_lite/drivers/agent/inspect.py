@@ -143,7 +143,8 @@ def _kernel_parameters(task: base.Task) -> dict[str, str]:
     if config.CONF.inspector.force_dhcp:
         more.setdefault("ipa-collect-lldp", "1")
     # The UUID identifies a node whose network cards are still unknown.
-    url = f"{sources.api_url()}/v1/continue_inspection?node_uuid={task.node.uuid}"
+    api = sources.api_url(media=task.driver.boot.carries_parameters(task, MODE))
+    url = f"{api}/v1/continue_inspection?node_uuid={task.node.uuid}"
     return {CALLBACK: url, **more}
 
 

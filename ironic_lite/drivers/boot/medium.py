@@ -96,7 +96,7 @@ def words(task: base.Task, params: Mapping[str, str], mode: str) -> list[str]:
     if mode == sources.INSTANCE:
         return loaders.kernel_words({}, loaders.instance_parameters(task.node))
     own = {
-        loaders.API_URL: sources.api_url(),
+        loaders.API_URL: sources.api_url(media=True),
         **params,
         "boot_method": "vmedia",
         "BOOTIF": loaders.bootif(cards(task)),
@@ -189,7 +189,7 @@ def check(node: base.Node, mode: str) -> None:
     published.base(node.driver_info)
     if parts.iso is None:
         if mode != sources.INSTANCE:
-            sources.api_url()
+            sources.api_url(media=True)
         if boot_mode == "uefi":
             sources.bootloader(node)
 

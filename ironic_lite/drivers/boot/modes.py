@@ -1,4 +1,4 @@
-"""Boot mode of a machine: read from its node, and set if the machine differs."""
+"""Boot mode and boot device of a machine, as its node has them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import vocabulary
-from ironic_lite.drivers import base
+from ironic_lite.drivers import base, settings
 
 LOG = logging.getLogger(__name__)
 
@@ -131,8 +131,38 @@ def keeps_own_order(node: base.Node, vendor: object) -> bool:
     return wanted(node) == "uefi" and _OWN_ORDER.search(str(vendor)) is not None
 
 
+_PERSISTENCE = {"Always": True, "Never": False, "Default": None}
+
+
+def _read_persistence(value: object) -> bool | None:
+    if isinstance(value, str) and value in _PERSISTENCE:
+        return _PERSISTENCE[value]
+    try:
+        return settings.flag(value) or None  # false has never had an effect in Ironic
+    except ValueError:
+        raise ValueError(f"must be one of {', '.join(_PERSISTENCE)}") from None
+
+
+_FORCED = "force_persistent_boot_device"
+FIELDS: settings.DriverFields = {
+    _FORCED: settings.DriverField(
+        _read_persistence,
+        "Whether the service sets boot devices for all boots: Always, Never, or Default, which "
+        "sets the device of the instance for all boots and each other one for the next boot.",
+    ),
+}
+"""The key of driver_info about boot devices."""
+
+
+def persists(node: base.Node, persistent: bool) -> bool:
+    """Return whether to set a boot device for all boots, where the node may decide otherwise."""
+    forced: bool | None = settings.values(FIELDS, node.driver_info).get(_FORCED)
+    return persistent if forced is None else forced
+
+
 def settle(task: base.Task, device: str, *, persistent: bool) -> None:
     """Set a boot device, unless the machine's devices are set by hand."""
+    persistent = persists(task.node, persistent)
     try:
         task.driver.management.set_boot_device(task, device, persistent=persistent)
     except errors.UnsupportedDriverExtension:

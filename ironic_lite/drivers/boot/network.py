@@ -200,7 +200,7 @@ _AHEAD = ".prepared-"
 """Prefix of the names of these files."""
 _DEPLOYED = (State.ACTIVE, State.ADOPTING)
 """States without a ramdisk, in which a machine boots the instance on its disk."""
-_URLS = tuple(name for name in sources.DESCRIPTIONS if name != "kernel_append_params")
+_URLS = tuple(name for name in sources.DESCRIPTIONS if name not in sources.NO_URLS)
 
 
 class NetworkBoot(base.Boot):

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.drivers import base
-from ironic_lite.drivers.boot import loaders
+from ironic_lite.drivers import base, settings
+from ironic_lite.drivers.boot import loaders, modes
 from ironic_lite.images import cache, checksums, download, verification
 
 INSTANCE = "instance"
@@ -42,7 +42,9 @@ DESCRIPTIONS: Mapping[str, str] = {
     "rescue_ramdisk": "URL of that ramdisk.",
     "kernel_append_params": "Further kernel parameters of ramdisks; %default% stands for those of "
     "the configuration.",
+    **settings.properties(modes.FIELDS),
 }
+NO_URLS = ("kernel_append_params", *modes.FIELDS)
 MEDIA: Mapping[str, str] = {
     "deploy_iso": "URL of an ISO image to boot for cleaning and deploying, in place of kernel and "
     "ramdisk. It must contain its own parameters.",
@@ -142,7 +144,7 @@ def bootloader(node: base.Node) -> str:
 
 
 def check(driver_info: JsonView, names: Sequence[str]) -> None:
-    """Reject invalid URLs and kernel parameters when they are written.
+    """Reject invalid URLs, kernel parameters and other values when they are written.
 
     :param names: the keys that hold URLs.
     :raises errors.InvalidParameter: naming ``driver_info/<key>``.
@@ -155,15 +157,18 @@ def check(driver_info: JsonView, names: Sequence[str]) -> None:
         loaders.check_parameters(
             driver_info["kernel_append_params"], "driver_info/kernel_append_params"
         )
+    settings.values(modes.FIELDS, driver_info)
 
 
-def api_url() -> str:
+def api_url(*, media: bool = False) -> str:
     """Return the URL of the API for agents, without ``/v1``.
 
+    :param media: the agent boots from a medium that is made for its node.
     :raises errors.MissingParameter: no option names it, and the API's own address is unsuitable.
     """
     conf = config.CONF
     given = conf.service_catalog.endpoint_override or conf.api.public_endpoint
+    given = (media and conf.deploy.external_callback_url) or given
     if not given:
         raise errors.MissingParameter(
             "Missing option [service_catalog]endpoint_override: the URL at which the ramdisks of "

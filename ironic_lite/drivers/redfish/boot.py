@@ -365,7 +365,7 @@ PREPARED_NOTE = "redfish_boot_secret_prepared"
 """Key of the same note about the medium of the instance before it is inserted."""
 
 _CHECKED = (*sources.MEDIA, *sources.DESCRIPTIONS)
-_URLS = tuple(name for name in _CHECKED if name != "kernel_append_params")
+_URLS = tuple(name for name in _CHECKED if name not in sources.NO_URLS)
 
 
 class MediumBoot(hardware.RedfishInterface, base.Boot, abc.ABC):
@@ -671,6 +671,7 @@ class RedfishVirtualMediaBoot(MediumBoot):
         if device == "disk":
             choose_stick(task)
             return
+        persistent = modes.persists(task.node, persistent)
         virtual_media.warn_about_cd(task, device)
         task.driver.management.set_boot_device(task, device, persistent=persistent)
 
@@ -713,7 +714,7 @@ class RedfishHttpsBoot(MediumBoot):
 
         :raises errors.HardwareError: the BMC refused.
         """
-        persistent = note["mode"] == sources.INSTANCE
+        persistent = modes.persists(task.node, note["mode"] == sources.INSTANCE)
         try:
             choose_device(task, self.device, persistent=persistent, url=note["url"])
         except errors.HardwareError as why:

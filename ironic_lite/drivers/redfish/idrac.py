@@ -20,6 +20,7 @@ from ironic_lite.core import clock, config
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import steps
 from ironic_lite.drivers import base, bmc_bases
+from ironic_lite.drivers.boot import modes
 from ironic_lite.drivers.redfish import (
     boot,
     disk_selection,
@@ -554,13 +555,19 @@ class IdracRAID(raid.RedfishRAID):
     def _build_volumes(
         self, task: base.Task, wanted: Sequence[tuple[str, Json]], delete_existing: object
     ) -> base.Outcome:
-        """Plan the volumes; disks in non-RAID mode are converted before, and chosen again then."""
+        """Plan the volumes.
+
+        With ``delete_existing`` disks in non-RAID mode are converted before, and chosen again then;
+        otherwise they cannot be chosen, as they may hold a system.
+        """
         emptied = steps.checked_flag("delete_existing", delete_existing)
-        _refuse_hba_mode(task, wanted)
         there = connection.call(task, storage.read_controllers)
-        offered = [one.offered(emptied=emptied) for one in there]
-        choices = disk_selection.choose_disks(wanted, offered)
         others = {path for one in there for path in _non_raid_disks(one)}
+        offered = [one.offered(emptied=emptied) for one in there]
+        if not emptied:
+            offered = [_without(one, others) for one in offered]
+        choices = disk_selection.choose_disks(wanted, offered)
+        _refuse_hba_mode(task, [path for path, _ in wanted], choices)
         names = [disk.name for one in choices for disk in one.disks if disk.path in others]
         if not names:
             return super()._build_volumes(task, wanted, emptied)
@@ -626,28 +633,43 @@ def _non_raid_disks(controller: storage.RaidController) -> set[str]:
     }
 
 
+def _without(
+    controller: disk_selection.ControllerDisks, others: set[str]
+) -> disk_selection.ControllerDisks:
+    """Return a controller whose disks in non-RAID mode cannot be chosen."""
+    trouble = "it is in non-RAID mode (delete_existing converts it)"
+    disks = tuple(
+        dataclasses.replace(disk, trouble=disk.trouble or trouble) if disk.path in others else disk
+        for disk in controller.disks
+    )
+    return dataclasses.replace(controller, disks=disks)
+
+
 def _is_boss(controller: storage.RaidController) -> bool:
     """Return whether a controller is one for boot disks, which cannot convert or clear them."""
     return "BOSS" in f"{controller.name} {controller.label}".upper()
 
 
-def _refuse_hba_mode(task: base.Task, wanted: Sequence[tuple[str, Json]]) -> None:
-    """Refuse volumes of a controller that only passes its disks through.
+def _refuse_hba_mode(
+    task: base.Task, paths: Sequence[str], choices: Sequence[disk_selection.DiskChoice]
+) -> None:
+    """Refuse volumes on a controller that only passes its disks through.
+
+    :param paths: of the logical disks in the request, one for each choice.
 
     :raises errors.InvalidParameter: naming the path of the first logical disk for it.
     """
-    modes: dict[str, str | None] = {}
-    for subsystem in resources.members(task, resources.link(resources.system(task), "Storage")):
-        for card in resources.members(task, resources.link(subsystem, "Controllers")):
-            mode = resources.text(card, "Oem", "Dell", "DellStorageController", "ControllerMode")
-            modes[str(subsystem.get("Id"))] = mode
-    passing = [name for name, mode in modes.items() if mode == "HBA"]
-    for path, disk in wanted:
-        named = disk.get("controller")
-        if named in passing or (passing and named is None and len(passing) == len(modes)):
-            name = named or passing[0]
+    own = ("Oem", "Dell", "DellStorageController", "ControllerMode")
+    passing = {
+        str(subsystem.get("Id"))
+        for subsystem in resources.members(task, resources.link(resources.system(task), "Storage"))
+        for card in resources.members(task, resources.link(subsystem, "Controllers"))
+        if resources.text(card, *own) == "HBA"
+    }
+    for path, choice in zip(paths, choices, strict=True):
+        if choice.controller.name in passing:
             do = "set its ControllerMode to RAID, and restart the machine"
-            reason = f"{name} is in HBA mode: {do}"
+            reason = f"{choice.controller.name} is in HBA mode: {do}"
             raise errors.InvalidParameter(path=f"{path}/controller", reason=reason)
 
 
@@ -784,6 +806,7 @@ class IdracVirtualMediaBoot(boot.RedfishVirtualMediaBoot):
             super().boot_from(task, device, persistent=persistent)
             return
         word = VIRTUAL_DRIVES[device]
+        persistent = modes.persists(task.node, persistent)
         manager, target = _importing_manager(task)
         body = {
             "ShareParameters": {"Target": ["ALL"]},

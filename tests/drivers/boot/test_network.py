@@ -132,6 +132,37 @@ def test_the_machine_boots_from_the_network_once(task: fake_task.FakeTask) -> No
     assert chosen == {"boot_device": "disk", "persistent": True}
 
 
+@pytest.mark.parametrize(
+    ("forced", "ramdisk", "instance"),
+    [
+        ("Always", True, True),
+        ("Never", False, False),
+        ("Default", False, True),
+        (True, True, True),
+        ("true", True, True),
+        (False, False, True),
+        (None, False, True),
+    ],
+)
+def test_node_decides_whether_boot_devices_are_set_for_all_boots(
+    task: fake_task.FakeTask, forced: object, ramdisk: bool, instance: bool
+) -> None:
+    task.node.driver_info = {**task.node.driver_info, "force_persistent_boot_device": forced}
+    IPXE.prepare_ramdisk(task, {})
+    assert task.driver.management.get_boot_device(task)["persistent"] is ramdisk
+    IPXE.prepare_instance(task)
+    assert task.driver.management.get_boot_device(task)["persistent"] is instance
+
+
+@pytest.mark.parametrize("value", ["always", "Sometimes", 2, ["Always"], {"Always": True}])
+def test_other_persistence_is_refused_by_name(value: object) -> None:
+    with pytest.raises(
+        errors.InvalidParameter,
+        match="driver_info/force_persistent_boot_device: must be one of Always, Never, Default",
+    ):
+        IPXE.check_driver_info({"force_persistent_boot_device": value})
+
+
 @pytest.mark.parametrize("boot", [IPXE, PXE])
 @pytest.mark.parametrize(("maker", "mode"), [("Lenovo", "uefi"), ("lenovo", "bios"), (7, "uefi")])
 def test_firmware_that_must_keep_its_own_order_gets_no_boot_device(

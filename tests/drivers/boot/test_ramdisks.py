@@ -35,6 +35,7 @@ def conf() -> Iterator[Any]:
     config.CONF.clear_override("default_boot_mode", group="deploy")
     config.CONF.clear_override("endpoint_override", group="service_catalog")
     config.CONF.clear_override("public_endpoint", group="api")
+    config.CONF.clear_override("external_callback_url", group="deploy")
     for name in ("deploy_kernel", "deploy_ramdisk", "rescue_kernel", "rescue_ramdisk"):
         config.CONF.clear_override(name, group="conductor")
         config.CONF.clear_override(f"{name}_by_arch", group="conductor")
@@ -135,6 +136,16 @@ def test_agents_are_told_where_the_api_is_without_its_version(conf: Any, given: 
     assert sources.api_url() == "https://metal.example"
     conf.set_override("endpoint_override", given, group="service_catalog")
     assert sources.api_url() == "http://192.0.2.7:6385"
+
+
+def test_agents_of_media_may_have_another_way_to_the_api(conf: Any) -> None:
+    conf.set_override("external_callback_url", "https://metal.example:6385/", group="deploy")
+    assert sources.api_url(media=True) == "https://metal.example:6385"
+    with pytest.raises(errors.MissingParameter):
+        sources.api_url()
+    conf.set_override("public_endpoint", "http://192.0.2.7:6385", group="api")
+    assert sources.api_url() == "http://192.0.2.7:6385"
+    assert sources.api_url(media=True) == "https://metal.example:6385"
 
 
 # -- the mode -------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from ironic_lite import errors
 from ironic_lite.conductor import fileserver
 from ironic_lite.core import config, masking
 from ironic_lite.drivers import base
+from ironic_lite.drivers.agent import inspect
 from ironic_lite.drivers.boot import sources
 from ironic_lite.drivers.fake import hardware
 from ironic_lite.drivers.redfish import boot
@@ -133,6 +134,40 @@ def test_the_machine_boots_once_from_a_medium_of_its_own(
         "vga": "normal",
     }
     assert len(publisher) == 36
+
+
+@pytest.mark.parametrize(("forced", "word"), [("Always", "Continuous"), ("Never", "Once")])
+def test_node_decides_whether_the_medium_boots_each_time(
+    machine: bmc.Machine, parts: dict[str, str], forced: str, word: str
+) -> None:
+    task = node_of(machine, **parts, force_persistent_boot_device=forced)
+    BOOT.prepare_ramdisk(task, TOKEN)
+    assert device(machine) == ("Cd", word)
+    BOOT.prepare_instance(task)
+    assert device(machine) == ("Hdd", word)
+
+
+def test_agent_on_a_medium_calls_the_external_url(
+    conf: Any, task: bmc_tasks.BmcTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf.set_override("external_callback_url", "https://metal.example:6385/v1", group="deploy")
+    conf.clear_override("endpoint_override", group="service_catalog")
+    try:
+        BOOT.check_ramdisk(task, "inspect")
+        inspect.AgentInspect().validate(task)
+        inspect.AgentInspect().inspect_hardware(task)
+    finally:
+        conf.clear_override("external_callback_url", group="deploy")
+    (made,) = media()
+    told = dict(word.split("=", 1) for word in words(made) if "=" in word)
+    assert told["ipa-api-url"] == "https://metal.example:6385"
+    report = f"https://metal.example:6385/v1/continue_inspection?node_uuid={task.node.uuid}"
+    assert told["ipa-inspection-callback-url"] == report
+
+
+def test_other_persistence_of_a_node_with_media_is_refused() -> None:
+    with pytest.raises(errors.InvalidParameter, match="force_persistent_boot_device: must be one"):
+        BOOT.check_driver_info({"force_persistent_boot_device": "sometimes"})
 
 
 MANNERS: dict[str, dict[str, Any]] = {

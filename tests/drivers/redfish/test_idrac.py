@@ -291,6 +291,16 @@ def test_an_old_idrac_imports_its_boot_device(
     assert not any(title.startswith("PATCH") for title in server.changes())
 
 
+@pytest.mark.parametrize(("forced", "once"), [("Always", False), ("Never", True)])
+def test_node_decides_how_often_an_old_idrac_boots_its_drive(
+    server: bmc.Machine, forced: str, once: bool
+) -> None:
+    task = task_of(server)
+    task.node.driver_info = {**task.node.driver_info, "force_persistent_boot_device": forced}
+    BOOT.boot_from(task, "cdrom", persistent=once)
+    assert server.idrac.first_boot == ("VCD-DVD", once)
+
+
 @pytest.mark.parametrize("firmware", ["6.00.30.00", "7.10.30.00"])
 def test_an_idrac_that_boots_from_its_virtual_drive_is_told_by_the_standard(
     server: bmc.Machine, firmware: str

@@ -155,12 +155,26 @@ def test_disks_that_may_hold_a_system_are_not_converted_unasked(server: bmc.Mach
     assert server.idrac.converted == []
 
 
-def test_a_disk_that_says_non_raid_is_converted(server: bmc.Machine) -> None:
-    for number in range(6):
+def say_non_raid(server: bmc.Machine, *numbers: int) -> None:
+    for number in numbers:
         drive = server.tree[f"{server.places.storage}/Drives/{number}"]
         drive["Oem"] = {"Dell": {"DellPhysicalDisk": {"RaidStatus": "NonRAID"}}}
+
+
+def test_volumes_beside_disks_in_non_raid_mode_are_not_deleted_unasked(
+    server: bmc.Machine,
+) -> None:
+    say_non_raid(server, 2, 3, 4, 5)
+    server.put_volume("RAID1", 100 * shapes.GB, server.tree[server.places.storage]["Drives"][:2])
+    with pytest.raises(errors.InvalidParameter, match=r"non-RAID mode \(delete_existing converts"):
+        start(task_of(server), CREATE)
+    assert (server.idrac.converted, server.changes(), levels(server)) == ([], [], ["RAID1"])
+
+
+def test_a_disk_that_says_non_raid_is_converted(server: bmc.Machine) -> None:
+    say_non_raid(server, *range(6))
     task = task_of(server)
-    start(task, CREATE)
+    start(task, CREATE, delete_existing=True)
     for _ in range(3):
         RAID.poll_step(task, base.StepKind.CLEAN, fake_task.step(f"raid.{CREATE}"))
     for path, drive in server.tree.items():
@@ -220,8 +234,11 @@ def test_an_idrac_without_that_service_is_named(server: bmc.Machine) -> None:
         poll(task)
 
 
+@pytest.mark.parametrize("beside", [True, False])
 @pytest.mark.parametrize("named", [True, False])
-def test_a_controller_in_hba_mode_is_refused_by_name(server: bmc.Machine, named: bool) -> None:
+def test_a_controller_in_hba_mode_is_refused_by_name(
+    server: bmc.Machine, named: bool, beside: bool
+) -> None:
     storage = server.places.storage
     card = {"DellStorageController": {"ControllerMode": "HBA"}}
     path = f"{storage}/Controllers"
@@ -230,6 +247,11 @@ def test_a_controller_in_hba_mode_is_refused_by_name(server: bmc.Machine, named:
         f"{path}/1", "StorageController.v1_0_0", "PERC H730", Oem={"Dell": card}
     )
     server.tree[storage]["Controllers"] = shapes.link(path)
+    if beside:  # such as an AHCI controller without a mode
+        server.tree[path]["Members"].append(shapes.link(f"{path}/2"))
+        server.tree[f"{path}/2"] = shapes.document(
+            f"{path}/2", "StorageController.v1_0_0", "AHCI", Oem={}
+        )
     disk = {
         **MIRROR["logical_disks"][0],
         **({"controller": "RAID.Integrated.1-1"} if named else {}),
