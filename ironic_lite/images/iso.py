@@ -1,9 +1,9 @@
 """Bootable media of a kernel and a ramdisk: a shared base, a small text per node.
 
-A base holds everything that is the same for all nodes, and a file of blanks at the place of the
-loader's text. Its name is the digest of its parts. The medium of a node is a copy of the base with
-that file and the publisher overwritten. All sizes and places stay, so the layout is made only once
-(ECMA-119; El Torito 1.0; UEFI 2.10, 13.3.2).
+A base holds everything that is the same for all nodes, and files of blanks at the places of the
+loader's text and of the node's networks. Its name is the digest of its parts. The medium of a node
+is a copy of the base with these files and the publisher overwritten. All sizes and places stay, so
+the layout is made only once (ECMA-119; El Torito 1.0; UEFI 2.10, 13.3.2).
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ import pathlib
 import re
 import struct
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
+import orjson
+
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.images import checksums, local_files
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ LABEL = "VMEDIA_BOOT_ISO"
 SECTOR = 2048
 CONFIG_BYTES = 16 * 1024
 """Size of the loader's text: four times the longest command line, all quoted."""
+NETWORK_BYTES = 64 * 1024
+"""Size of the file with the node's networks."""
 
 KERNEL, RAMDISK, AUTHORITY = "/vmlinuz", "/initrd", "/authority.cpio"
 """Their paths for the loader; the last is there if the recipe has an authority."""
@@ -45,6 +50,7 @@ _GRUB_CONFIG = "/boot/grub/grub.cfg"
 _CATALOG = "/BOOT.CAT;1"
 _AUTHORITY = "/etc/ironic-python-agent/authority.pem"
 _AGENT_CONFIG = "/etc/ironic-python-agent.d/authority.conf"
+_NETWORK_DATA = "/openstack/latest/network_data.json"
 _TRUSTING = f"[DEFAULT]\ncafile = {_AUTHORITY}\n".encode()
 """Options an agent booted from a medium reads from it before its own."""
 
@@ -65,6 +71,7 @@ class Recipe:
     :param config: where the loader looks for its text, besides ``/boot/grub/grub.cfg``.
     :param authority: a PEM file of the authorities that the agent trusts for https; None for those
         of the ramdisk.
+    :param networked: it has a file for the networks of a node.
     """
 
     kernel: pathlib.Path
@@ -73,6 +80,7 @@ class Recipe:
     module: pathlib.Path | None = None
     config: str = "EFI/BOOT/grub.cfg"
     authority: pathlib.Path | None = None
+    networked: bool = False
 
     @property
     def uefi(self) -> bool:
@@ -86,6 +94,7 @@ class Recipe:
         facts = [_LAYOUT, self.config, *(checksums.known_digest(path, "sha256") for path in files)]
         if self.authority is not None:
             facts.append(f"authority {checksums.known_digest(self.authority, 'sha256')}")
+        facts += ["networked"] if self.networked else []
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
@@ -102,21 +111,29 @@ class Bases:
         self._limit = limit_mib * local_files.MIB
         self._building = local_files.KeyedLock()
 
-    def make(self, recipe: Recipe, target: pathlib.Path, text: str, publisher: str) -> None:
+    def make(
+        self,
+        recipe: Recipe,
+        target: pathlib.Path,
+        text: str,
+        publisher: str,
+        networks: bytes | None = None,
+    ) -> None:
         """Write the medium of one node, replacing ``target`` at once.
 
         :param text: for the loader.
+        :param networks: from `networks_file`, if the recipe is networked.
         :param publisher: the publisher identifier, at most 128 ASCII characters.
         :raises errors.InvalidParameter: the text is too long.
         :raises errors.Unavailable: the disk is full.
         :raises errors.LocalFileError: a file cannot be read or written.
         """
-        config = _padded_text(text)
+        contents = _node_files(recipe.uefi, recipe.config, text, networks)
 
         def write() -> None:
             with self._open_base(recipe) as base, _replacing_file(target) as made:
                 local_files.copy(base, made)
-                _patch(made, _loader_configs(recipe.uefi, recipe.config), config, publisher)
+                _patch(made, contents, publisher)
 
         with _translate_file_errors(recipe.loader, target):
             local_files.once_more(target.parent, write, _coming_bytes(recipe))
@@ -147,20 +164,28 @@ class Bases:
 
 
 def renew(
-    last: pathlib.Path, target: pathlib.Path, text: str, publisher: str, *, uefi: bool, config: str
+    last: pathlib.Path,
+    target: pathlib.Path,
+    text: str,
+    publisher: str,
+    networks: bytes | None = None,
+    *,
+    uefi: bool,
+    config: str,
 ) -> None:
     """Write a medium with the parts of another one, which was made by `Bases.make`.
 
     :param last: that medium; it stays unless it is ``target``.
+    :param networks: None unless the other one has such a file.
     :param uefi, config: as in its recipe.
     :raises errors.Error: as `Bases.make`.
     """
-    padded = _padded_text(text)
+    contents = _node_files(uefi, config, text, networks)
 
     def write() -> None:
         with last.open("rb") as base, _replacing_file(target) as made:
             local_files.copy(base, made)
-            _patch(made, _loader_configs(uefi, config), padded, publisher)
+            _patch(made, contents, publisher)
 
     with _translate_file_errors(last, target):
         local_files.once_more(target.parent, write, last.stat().st_size)
@@ -206,7 +231,7 @@ def _build(recipe: Recipe, made: BinaryIO) -> None:
     disc = _new_disc()
     disc.new(interchange_level=3, vol_ident=LABEL, rock_ridge="1.09", joliet=3)
     tree = _Tree(disc)
-    blanks = _padded_text("")
+    blank_networks = networks_file({}) if recipe.networked else None
     with contextlib.ExitStack() as opened:
         places = {KERNEL: recipe.kernel, RAMDISK: recipe.ramdisk}
         if recipe.uefi:
@@ -221,8 +246,9 @@ def _build(recipe: Recipe, made: BinaryIO) -> None:
         for name, path in places.items():
             file = opened.enter_context(local_files.open_regular(path))
             tree.add(name, file, path.stat().st_size)
-        for name in _loader_configs(recipe.uefi, recipe.config):
-            tree.add(name, io.BytesIO(blanks), len(blanks))
+        blanks = _node_files(recipe.uefi, recipe.config, "", blank_networks)
+        for name, blank in blanks.items():
+            tree.add(name, io.BytesIO(blank), len(blank))
         _make_bootable(disc, recipe)
         disc.write_fp(made)
         if recipe.uefi:
@@ -323,15 +349,33 @@ def _padded_text(text: str) -> bytes:
     return data.ljust(CONFIG_BYTES, b"\n")
 
 
-def _patch(made: BinaryIO, names: Sequence[str], config: bytes, publisher: str) -> None:
+def networks_file(network_data: JsonView) -> bytes:
+    """Return the file with the networks of a node, padded to its size.
+
+    :raises errors.InvalidParameter: they do not fit.
+    """
+    data = orjson.dumps(network_data)
+    if len(data) > NETWORK_BYTES:
+        reason = f"has {len(data)} bytes as JSON; boot media have room for {NETWORK_BYTES}"
+        raise errors.InvalidParameter(path="network_data", reason=reason)
+    return data.ljust(NETWORK_BYTES, b"\n")
+
+
+def _node_files(uefi: bool, config: str, text: str, networks: bytes | None) -> dict[str, bytes]:
+    """Return the contents of the files that differ between nodes, by path."""
+    found = dict.fromkeys(_loader_configs(uefi, config), _padded_text(text))
+    return {**found, **({} if networks is None else {_NETWORK_DATA: networks})}
+
+
+def _patch(made: BinaryIO, contents: Mapping[str, bytes], publisher: str) -> None:
     offset, length = _PUBLISHER
     disc = _new_disc()
     disc.open_fp(made)
-    places = [_file_offset(disc, name) for name in names]
+    places = {_file_offset(disc, name): content for name, content in contents.items()}
     disc.close()
-    for place in places:
+    for place, content in places.items():
         made.seek(place)
-        made.write(config)
+        made.write(content)
     made.seek(offset)
     made.write(publisher.encode("ascii").ljust(length)[:length])
 

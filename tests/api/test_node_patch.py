@@ -321,4 +321,8 @@ def test_network_data_is_whole_or_empty(api: Client, add_node: AddNode) -> None:
     refused = api.patch(path, replace("/network_data", {"links": []}))
     assert refused.status == 400
     assert "network_data/networks: is required" in refused.text
+    large = replace("/network_data", {**whole, "more": "x" * 64 * 1024})
+    refused = api.patch(path, large)
+    assert (refused.status, "network_data: has" in refused.text) == (400, True)
+    assert api.get(path).json["network_data"] == whole
     assert api.patch(path, replace("/network_data", {})).json["network_data"] == {}

@@ -6,6 +6,7 @@ import concurrent.futures
 import dataclasses
 import fcntl
 import io
+import json
 import os
 import pathlib
 import shutil
@@ -112,6 +113,54 @@ def test_the_medium_names_itself_and_its_publisher(
     assert volume[:6] == b"\x01CD001"
     assert volume[40:72].decode().rstrip() == "VMEDIA_BOOT_ISO"
     assert volume[318 : 318 + 128].decode().rstrip() == PUBLISHER
+
+
+NETWORKS: dict[str, Any] = {
+    "links": [{"id": "a", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:01"}],
+    "networks": [{"id": "ü", "type": "ipv4_dhcp", "link": "a"}],
+    "services": [],
+}
+NETWORK_DATA = "/openstack/latest/network_data.json"
+
+
+@pytest.mark.parametrize("view", ["rr_path", "joliet_path"])
+def test_networks_of_a_node_are_where_ramdisks_look(
+    uefi: iso.Recipe, bases: iso.Bases, tmp_path: pathlib.Path, view: str
+) -> None:
+    made, recipe = tmp_path / "node.iso", dataclasses.replace(uefi, networked=True)
+    bases.make(recipe, made, TEXT, PUBLISHER, iso.networks_file(NETWORKS))
+    found = read(made, NETWORK_DATA, view)
+    assert (len(found), json.loads(found)) == (iso.NETWORK_BYTES, NETWORKS)
+    assert read(made, "/boot/grub/grub.cfg").decode().startswith(TEXT)
+    # The next medium of the run has the networks of that time.
+    other = {**NETWORKS, "services": [{"type": "dns", "address": "192.0.2.53"}]}
+    iso.renew(
+        made, made, "again\n", PUBLISHER, iso.networks_file(other), uefi=True, config=uefi.config
+    )
+    assert json.loads(read(made, NETWORK_DATA, view)) == other
+    assert read(made, "/boot/grub/grub.cfg").startswith(b"again\n\n")
+
+
+def test_node_without_networks_has_no_file_of_them(
+    uefi: iso.Recipe, bios: iso.Recipe, bases: iso.Bases, tmp_path: pathlib.Path
+) -> None:
+    networked = dataclasses.replace(uefi, networked=True)
+    assert networked.key != uefi.key
+    bases.make(networked, tmp_path / "a.iso", TEXT, PUBLISHER, iso.networks_file(NETWORKS))
+    bases.make(uefi, tmp_path / "b.iso", TEXT, PUBLISHER)
+    with pytest.raises(pycdlib.pycdlibexception.PyCdlibInvalidInput):
+        read(tmp_path / "b.iso", NETWORK_DATA)
+    plain = dataclasses.replace(bios, networked=True)
+    bases.make(plain, tmp_path / "c.iso", TEXT, PUBLISHER, iso.networks_file(NETWORKS))
+    assert json.loads(read(tmp_path / "c.iso", NETWORK_DATA)) == NETWORKS
+
+
+def test_networks_that_do_not_fit_are_refused_by_name() -> None:
+    empty = len(iso.networks_file({"links": ""}).rstrip())
+    room = iso.NETWORK_BYTES - empty
+    assert len(iso.networks_file({"links": "x" * room})) == iso.NETWORK_BYTES
+    with pytest.raises(errors.InvalidParameter, match="network_data: has 65537 bytes as JSON"):
+        iso.networks_file({"links": "x" * (room + 1)})
 
 
 # -- how it boots ---------------------------------------------------------------------------------

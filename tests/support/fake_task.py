@@ -54,6 +54,7 @@ def node(**values: Any) -> base.Node:
         "lessee": None,
         "boot_interface": None,
         "boot_mode": None,
+        "network_data": None,
         "secure_boot": None,
     }
     return base.Node({**row, **values})

@@ -17,6 +17,7 @@ from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import fields, inspection_rules, step_lists, steps, verbs
 from ironic_lite.domain.fields import Field, Type
 from ironic_lite.domain.steps import StepKind
+from ironic_lite.images import iso
 from ironic_lite.records import StoredStep
 
 # Check lists of steps of requests, deploy templates and runbooks.
@@ -174,9 +175,10 @@ def _read_name(value: object, path: str, version: int) -> str:
     return rules.name(value, path, version=version)
 
 
-def _network_data(value: object, path: str, _version: int) -> Any:
+def _network_data(value: Any, path: str, _version: int) -> Any:
     if value:  # an empty object removes the data
         shapes.check("network_data", value, path, "Invalid network_data")
+        iso.networks_file(value)
     return value
 
 

@@ -44,7 +44,8 @@ def mark(task: base.Task, parts: sources.Parts, mode: str) -> str:
         return sources.run_mark(node, *facts, sorted(node.instance_info.items()))
     authority = _ca_file() if parts.iso is None else None
     digest = authority and f"{iso.AUTHORITY} {checksums.known_digest(authority, 'sha256')}"
-    return sources.run_mark(node, *facts, digest)
+    networked = parts.iso is None and networks_of(node, mode) is not None
+    return sources.run_mark(node, *facts, digest, networked)
 
 
 @cache.holding()
@@ -54,12 +55,15 @@ def make(
     words: Sequence[str],
     name: str,
     last: pathlib.Path | None = None,
+    *,
+    networks: bytes | None = None,
 ) -> None:
     """Make the medium that boots kernel and ramdisk with these parameters.
 
     :param parts: with kernel and ramdisk.
     :param words: from `words`.
     :param name: from `new_name`.
+    :param networks: from `networks_of`.
     :param last: a medium with the same parts; without it they are fetched.
     :raises errors.Error: a part is not available, or the medium cannot be made.
     """
@@ -80,11 +84,26 @@ def make(
     published.reached(target.parent)
     if last is not None:
         config_path = config.CONF.grub_config_path
-        iso.renew(last, target, text, publisher, uefi=uefi, config=config_path)
+        iso.renew(last, target, text, publisher, networks, uefi=uefi, config=config_path)
         return
     recipe = _medium_recipe(task.node, parts.kernel, parts.ramdisk, parts.place)
-    recipe = dataclasses.replace(recipe, authority=authority)
-    _shared_bases().make(recipe, target, text, publisher)
+    networked = networks is not None
+    recipe = dataclasses.replace(recipe, authority=authority, networked=networked)
+    _shared_bases().make(recipe, target, text, publisher, networks)
+
+
+def networks_of(node: base.Node, mode: str) -> bytes | None:
+    """Return the file with the networks of a node for the medium of its ramdisk.
+
+    :param mode: one of ``base.RAMDISKS``, or ``sources.INSTANCE``.
+    :returns: None for an instance, for a node without networks, and for an inspection whose ramdisk
+        uses DHCP on all network cards.
+    :raises errors.InvalidParameter: they are too large.
+    """
+    forced = mode == "inspect" and config.CONF.inspector.force_dhcp
+    if not node.network_data or forced or mode == sources.INSTANCE:
+        return None
+    return iso.networks_file(node.network_data)
 
 
 def words(task: base.Task, params: Mapping[str, str], mode: str) -> list[str]:
@@ -188,6 +207,7 @@ def check(node: base.Node, mode: str) -> None:
         return
     published.base(node.driver_info)
     if parts.iso is None:
+        networks_of(node, mode)
         if mode != sources.INSTANCE:
             sources.api_url(media=True)
         if boot_mode == "uefi":

@@ -373,6 +373,8 @@ class MediumBoot(hardware.RedfishInterface, base.Boot, abc.ABC):
 
     device: ClassVar[str]
     """The boot device."""
+    brings_networks: ClassVar[bool] = False
+    """True if Linux sees the medium, from which it can read the networks of its node."""
 
     # -- overridden by interfaces ---------------------------------------------------------
 
@@ -571,7 +573,15 @@ class MediumBoot(hardware.RedfishInterface, base.Boot, abc.ABC):
             return {**note, "name": None, "url": parts.iso}
         last = published.root() / last_name if last_name else None
         if parts.iso is None:
-            medium.make(task, parts, medium.words(task, params, mode), name, last)
+            networks = medium.networks_of(node, mode)
+            if networks is not None and not self.brings_networks:
+                networks = None
+                LOG.warning(
+                    "Node %s: its ramdisk gets no network_data, because it may not see the medium",
+                    node.uuid,
+                )
+            words = medium.words(task, params, mode)
+            medium.make(task, parts, words, name, last, networks=networks)
         else:
             medium.publish(task, parts, name, last)
         return {**note, "url": published.url(name, node.driver_info)}
@@ -603,6 +613,7 @@ class RedfishVirtualMediaBoot(MediumBoot):
 
     device: ClassVar[str] = "cdrom"
     brings_configdrive: ClassVar[bool] = True
+    brings_networks: ClassVar[bool] = True
 
     def check_instance(self, task: base.Task) -> None:
         """Publish the medium and the configuration drive, and check the virtual stick for it.

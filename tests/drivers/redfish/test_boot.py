@@ -7,6 +7,7 @@ import dataclasses
 import gzip
 import hashlib
 import io
+import json
 import os
 import pathlib
 import shlex
@@ -145,6 +146,51 @@ def test_node_decides_whether_the_medium_boots_each_time(
     assert device(machine) == ("Cd", word)
     BOOT.prepare_instance(task)
     assert device(machine) == ("Hdd", word)
+
+
+NETWORKS: dict[str, Any] = {"links": [], "networks": [], "services": []}
+NETWORK_DATA = "/openstack/latest/network_data.json"
+
+
+@pytest.mark.parametrize(
+    ("mode", "forced", "there"),
+    [("deploy", True, True), ("inspect", False, True), ("inspect", True, False)],
+)
+def test_networks_of_the_node_are_on_its_medium(
+    conf: Any, task: bmc_tasks.BmcTask, mode: str, forced: bool, there: bool
+) -> None:
+    task.node.network_data = NETWORKS
+    conf.set_override("force_dhcp", forced, group="inspector")
+    try:
+        BOOT.check_ramdisk(task, mode)
+        BOOT.prepare_ramdisk(task, TOKEN, mode)
+    finally:
+        conf.clear_override("force_dhcp", group="inspector")
+    (made,) = media()
+    assert (b"NETWORK_DATA.JSON" in made.read_bytes()) is there
+    if there:
+        assert json.loads(parts_of(made, NETWORK_DATA)[0]) == NETWORKS
+
+
+def test_next_medium_of_a_run_follows_the_networks_of_its_node(task: bmc_tasks.BmcTask) -> None:
+    task.node.run_uuid = "a run"
+    BOOT.prepare_ramdisk(task, TOKEN)
+    assert b"NETWORK_DATA.JSON" not in media()[0].read_bytes()
+    for networks in (NETWORKS, {**NETWORKS, "services": [{"type": "dns", "address": "::1"}]}):
+        task.node.network_data = networks
+        BOOT.prepare_ramdisk(task, TOKEN)
+        assert json.loads(parts_of(media()[0], NETWORK_DATA)[0]) == networks
+    task.node.network_data = {}
+    BOOT.prepare_ramdisk(task, TOKEN)
+    assert b"NETWORK_DATA.JSON" not in media()[0].read_bytes()
+
+
+def test_networks_stored_before_the_limit_are_refused_before_the_boot(
+    task: bmc_tasks.BmcTask,
+) -> None:
+    task.node.network_data = {**NETWORKS, "more": "x" * 64 * 1024}
+    with pytest.raises(errors.InvalidParameter, match="network_data: has"):
+        BOOT.validate(task)
 
 
 def test_agent_on_a_medium_calls_the_external_url(
@@ -944,6 +990,24 @@ def test_firmware_boots_once_from_the_url_of_a_medium(
     HTTPS.prepare_instance(far)
     assert (device(machine), media()) == (("Hdd", "Continuous"), [])
     assert boots(machine)["HttpBootUri"] is None
+
+
+def test_medium_read_by_firmware_has_no_networks(
+    far: bmc_tasks.BmcTask, caplog: pytest.LogCaptureFixture
+) -> None:
+    far.node.network_data = NETWORKS
+    HTTPS.prepare_ramdisk(far, TOKEN)
+    assert b"NETWORK_DATA.JSON" not in media()[0].read_bytes()
+    assert "its ramdisk gets no network_data" in caplog.text
+
+
+@pytest.mark.parametrize(("forced", "word"), [("Always", "Continuous"), ("Never", "Once")])
+def test_node_decides_how_often_firmware_boots_the_url(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask, forced: str, word: str
+) -> None:
+    far.node.driver_info = {**far.node.driver_info, "force_persistent_boot_device": forced}
+    HTTPS.prepare_ramdisk(far, TOKEN)
+    assert device(machine) == ("UefiHttp", word)
 
 
 @pytest.mark.parametrize("place", ["external_http_url", "[deploy]external_http_url"])
