@@ -141,6 +141,25 @@ UNIT
 ExecStart=
 ExecStart=/lib/systemd/systemd-networkd-wait-online --any --timeout=120
 UNIT
+    install -D "$files/network_data.py" "$root/usr/local/sbin/network-data"
+    cat > "$root/etc/systemd/system/network-data.service" <<'UNIT'
+[Unit]
+Description=Networks of a node, from its virtual medium
+Documentation=file:/usr/local/sbin/network-data
+DefaultDependencies=no
+ConditionKernelCommandLine=boot_method=vmedia
+After=systemd-udev-trigger.service
+Wants=network-pre.target
+Before=network-pre.target systemd-networkd.service
+[Service]
+Type=oneshot
+ExecStartPre=-/sbin/modprobe -a sr_mod
+ExecStart=/usr/local/sbin/network-data
+StandardOutput=journal+console
+StandardError=journal+console
+[Install]
+WantedBy=multi-user.target
+UNIT
     cat > "$root/etc/systemd/system/ironic-agent.service" <<'UNIT'
 [Unit]
 Description=Agent of the bare-metal service
@@ -162,7 +181,8 @@ StandardError=journal+console
 [Install]
 WantedBy=multi-user.target
 UNIT
-    inside systemctl enable systemd-networkd systemd-networkd-wait-online ironic-agent
+    inside systemctl enable systemd-networkd systemd-networkd-wait-online ironic-agent \
+        network-data
     # What an installed system does at its start, and one in memory need not.
     inside systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
         e2scrub_all.timer e2scrub_reap.service fstrim.timer mdmonitor.service \
