@@ -485,24 +485,28 @@ class LocalLinkConnectionHook(InspectionHook):
     def run(self, case: Case) -> None:
         """Change ``local_link_connection`` of the ports."""
         parsed = case.plugin_data.get("parsed_lldp")
-        told = dict(parsed) if isinstance(parsed, dict) else {}
-        told |= {name: lldp.parse(tlvs) for name, tlvs in _lldp_frames(case).items()}
+        frames = dict(parsed) if isinstance(parsed, dict) else {}
+        frames |= {name: lldp.parse(tlvs) for name, tlvs in _lldp_frames(case).items()}
         for name, _one, port in _ports_of_cards(case):
-            heard = told.get(name)
-            facts = _switch_port(heard if isinstance(heard, dict) else {})
+            frame = frames.get(name)
+            facts = _switch_port(frame if isinstance(frame, dict) else {})
             if not facts:
                 case.remarks.append(f"No switch is known by LLDP for the card {name:.80}")
             port.local_link_connection = {**facts, **port.local_link_connection}
 
 
-def _switch_port(heard: JsonView) -> Json:
+def _switch_port(frame: JsonView) -> Json:
     """Return the facts of a frame under the names of ``local_link_connection``."""
     found = {
-        "port_id": heard.get("switch_port_id"),
-        "switch_id": address(heard.get("switch_chassis_id")),
-        "switch_info": heard.get("switch_system_name"),
+        "port_id": frame.get("switch_port_id"),
+        "switch_id": address(frame.get("switch_chassis_id")),
+        "switch_info": frame.get("switch_system_name"),
     }
-    return {key: told for key, told in found.items() if isinstance(told, str) and told}
+    return {
+        key: text
+        for key, text in found.items()
+        if isinstance(text, str) and 0 < len(text) <= lldp.LONGEST
+    }
 
 
 class PhysicalNetworkHook(InspectionHook):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ironic_lite.core.json_types import Json
 
 _ORGANIZATION = 127
+LONGEST = 511  # octets of a value (IEEE 802.1AB 8.4)
 MOST = 1000  # TLVs: more than fit into a frame of 1500 octets, each has two at least
 _LLDP_MAC = 6  # octets
 _CHASSIS_MAC, _CHASSIS_ADDRESS = 4, 5  # IEEE 802.1AB 8.5.2.2

@@ -531,7 +531,7 @@ def _unpacked(
         while arriving.read(_PIECE):  # what follows belongs to the digest
             pass
     except broken as why:
-        reason = f"its layer is no sound {access.packing}: {errors.clean(str(why))[:128]}"
+        reason = f"its layer is not valid {access.packing}: {errors.clean(str(why))[:128]}"
         raise errors.ImageUnusable(image=source.shown, reason=reason) from None
     access.packed.demand(arriving.digest.hexdigest(), source.shown)
 

@@ -98,7 +98,7 @@ def test_other_file_at_the_path_is_not_replaced(up: Service) -> None:
     path_of(up).write_text("mine")
     program = up.start("ironic-lite-api")
     assert program.process.wait(service.PATIENCE) == 1
-    assert "is there and no socket" in program.said()
+    assert "exists and is not a socket" in program.said()
     assert path_of(up).read_text() == "mine"
 
 

@@ -384,7 +384,7 @@ def test_a_layer_that_unpacks_beyond_the_limit_is_refused(
 def test_a_layer_that_is_not_packed_as_said_is_refused(known: Registry, packing: str) -> None:
     known.put_disk(b"plain" * 100, tag="p", media=f"application/{packing}", title="d.raw")
     made = client(known, "p")
-    with pytest.raises(errors.ImageUnusable, match=f"no sound {packing}"):
+    with pytest.raises(errors.ImageUnusable, match=f"not valid {packing}"):
         fetch(known, made, made.resolve("", served=True))
 
 

@@ -490,8 +490,9 @@ def test_switch_ports_are_written_into_ports_and_set_keys_stay() -> None:
         ),
         ({"parsed_lldp": {"eth0": 7}, "lldp_raw": [1]}, [["x", 1], None], {}),
         ({"parsed_lldp": "x"}, "no list", {}),
+        ({"parsed_lldp": {"eth0": {"switch_port_id": "x" * 512}}}, None, {}),
     ],
-    ids=["chassis is no MAC", "of a BMC", "odd", "odder"],
+    ids=["chassis is no MAC", "of a BMC", "odd", "odder", "endless"],
 )
 def test_switch_ports_have_three_sources(plugin_data: Json, lldp: Any, written: Json) -> None:
     found = case(interfaces=[{**CARDS[0], "lldp": lldp}])

@@ -4,7 +4,6 @@ POST /v1/continue_inspection needs no authentication: a ramdisk has no token yet
 version header either, so it gets a response that ramdisks understand, independent of the default
 version. A report is accepted only for a node that waits for one, or makes a node of a machine that
 no node has, if [auto_discovery] is enabled.
-
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def check_path(name: str) -> pathlib.Path:
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise _path_error(f"cannot make {path}: {path.parent} is no folder that can be written to")
     if path.exists() and not path.is_socket():
-        raise _path_error(f"{path} is there and no socket; remove it, or name another path")
+        raise _path_error(f"{path} exists and is not a socket; remove it, or name another path")
     return path
 
 

@@ -51,7 +51,7 @@ class OptionRow(NamedTuple):
 
 
 def row_of(group: str, name: str) -> OptionRow | None:
-    """Return the row of an option of Ironic; None for an option of ours or of nobody."""
+    """Return the row of an option of Ironic; None for one of ours, or unknown."""
     return OPTIONS.get((group, name)) or GROUPS.get(group)
 
 
@@ -167,7 +167,7 @@ _ROWS = (
         "log_in_db_max_size ignore_project_check_for_admin_tasks debug_tracebacks_in_api "
         "pecan_debug use_rpc_for_database fatal_exception_format_errors rootwrap_config "
         "my_block_storage_ip",
-        "an inner matter of Ironic",
+        "internal to Ironic",
     ),
     # [agent]
     _rows(

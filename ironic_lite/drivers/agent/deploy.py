@@ -145,7 +145,7 @@ RAMDISK = "ramdisk"
 class AutodetectDeploy(AgentDeploy):
     """Chooses ``ramdisk`` or another interface by the instance, and has no steps of its own.
 
-    It hears agents, such as those of an inspection, so that fast track finds them.
+    It receives heartbeats, such as those of an inspection, so that fast track finds agents.
     """
 
     def chosen(self, task: base.Task) -> str:
@@ -428,7 +428,9 @@ class DirectDeploy(AgentDeploy):
         except errors.AgentCommandFailed as why:
             if not images.renew_token(task, why):
                 raise
-            LOG.info("Node %s: the registry refused the agent's token: a new one", task.node.uuid)
+            LOG.info(
+                "Node %s: the registry refused the agent's token; it gets a new one", task.node.uuid
+            )
             return begin()
         return found if isinstance(found, base.Outcome) else steps.ended(task)
 

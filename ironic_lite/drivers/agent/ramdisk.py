@@ -55,8 +55,8 @@ def is_ready(task: base.Task) -> bool:
 
 
 TOKEN = "ipa-agent-token"
-_REQUEST = "ipa-global-request-id"
 """The kernel parameter that gives a ramdisk its secret before its lookup."""
+_REQUEST = "ipa-global-request-id"
 AT_WORK = "agent_ramdisk"
 """Key that is set while a run needs a ramdisk, including restarts of its machine."""
 
