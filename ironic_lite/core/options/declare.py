@@ -12,7 +12,7 @@ import ipaddress
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from oslo_config import cfg, types
 
@@ -188,14 +188,34 @@ class StepSeconds(StepPriorities):
         super().__init__(whole=True)
 
 
-class PciAlias(types.ConfigType):
+class _OneValue(types.ConfigType):
+    """A type without settings, so all of its objects are equal."""
+
+    what: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__(type_name=self.what)
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    def _formatter(self, value: Any) -> str:
+        return str(value)
+
+
+class PciAlias(_OneValue):
     """A name for a kind of PCI device: JSON with ``vendor_id``, ``product_id`` and ``name``.
 
     Gives ``((vendor, product), name)``, the ids in lower case.
     """
 
-    def __init__(self) -> None:
-        super().__init__(type_name="PCI alias")
+    what = "PCI alias"
 
     def __call__(self, value: object) -> tuple[tuple[str, str], str]:
         """Parse one line of a file; return a parsed value unchanged."""
@@ -209,27 +229,14 @@ class PciAlias(types.ConfigType):
             raise ValueError(f"{value!r} is not of the form {form}") from why
         return (str(vendor).lower(), str(product).lower()), str(name)
 
-    def __repr__(self) -> str:
-        return "PciAlias"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PciAlias)
-
-    def __hash__(self) -> int:
-        return hash(PciAlias)
-
-    def _formatter(self, value: object) -> str:
-        return str(value)
-
-
-class IPNetwork(types.ConfigType):
+class IPNetwork(_OneValue):
     """A network, as ``192.0.2.0/24`` or ``2001:db8::/32``, or a single address.
 
     Gives its usual text; raises ValueError that shows the right form.
     """
 
-    def __init__(self) -> None:
-        super().__init__(type_name="IP network")
+    what = "IP network"
 
     def __call__(self, value: object) -> str:
         """Parse one network; bits beyond its mask are left out."""
@@ -238,27 +245,14 @@ class IPNetwork(types.ConfigType):
         except ValueError:
             raise ValueError(f"{value!r} is not a network such as 192.0.2.0/24") from None
 
-    def __repr__(self) -> str:
-        return "IPNetwork"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, IPNetwork)
-
-    def __hash__(self) -> int:
-        return hash(IPNetwork)
-
-    def _formatter(self, value: object) -> str:
-        return str(value)
-
-
-class PhysicalNetwork(types.ConfigType):
+class PhysicalNetwork(_OneValue):
     """The physical network of a subnet, as ``192.0.2.0/24:net_a`` or ``2001:db8::/64:net_b``.
 
     Gives the subnet and the name.
     """
 
-    def __init__(self) -> None:
-        super().__init__(type_name="physical network")
+    what = "physical network"
 
     def __call__(self, value: object) -> tuple[Subnet, str]:
         """Parse one entry; return a parsed value unchanged."""
@@ -276,31 +270,18 @@ class PhysicalNetwork(types.ConfigType):
             )
         return found, name
 
-    def __repr__(self) -> str:
-        return "PhysicalNetwork"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PhysicalNetwork)
-
-    def __hash__(self) -> int:
-        return hash(PhysicalNetwork)
-
-    def _formatter(self, value: object) -> str:
-        return str(value)
-
 
 Subnet = ipaddress.IPv4Network | ipaddress.IPv6Network
 _NETWORK_NAME = 64  # characters of a port's physical_network
 
 
-class PortRange(types.ConfigType):
+class PortRange(_OneValue):
     """TCP ports ``first:last``, both of them included.
 
     Gives a ``range``; raises ValueError that shows the right form.
     """
 
-    def __init__(self) -> None:
-        super().__init__(type_name="port range")
+    what = "port range"
 
     def __call__(self, value: object) -> range:
         """Parse one line of a file; return a parsed value unchanged."""
@@ -312,28 +293,15 @@ class PortRange(types.ConfigType):
             raise ValueError(f"{value!r} is not of the form 10000:19999, from 1 to 65535")
         return range(int(first), int(last) + 1)
 
-    def __repr__(self) -> str:
-        return "PortRange"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PortRange)
-
-    def __hash__(self) -> int:
-        return hash(PortRange)
-
     def format_defaults(self, default: Any, sample_default: Any = None) -> list[str]:
         """Return the default for the sample file: that of a repeatable option is empty."""
         return list(sample_default or [""])
 
-    def _formatter(self, value: object) -> str:
-        return str(value)
 
-
-class FileMode(types.ConfigType):
+class FileMode(_OneValue):
     """The mode of a file in octal digits, such as ``0660``; gives a number."""
 
-    def __init__(self) -> None:
-        super().__init__(type_name="file mode")
+    what = "file mode"
 
     def __call__(self, value: object) -> int:
         """Parse digits; return a parsed value unchanged."""
@@ -343,15 +311,6 @@ class FileMode(types.ConfigType):
         if not re.fullmatch("0?[0-7]{3}", digits):
             raise ValueError(f"{value!r} is not a mode such as 0660")
         return int(digits, 8)
-
-    def __repr__(self) -> str:
-        return "FileMode"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FileMode)
-
-    def __hash__(self) -> int:
-        return hash(FileMode)
 
     def _formatter(self, value: int) -> str:
         return f"0{value:o}"
